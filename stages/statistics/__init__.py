@@ -1,0 +1,1 @@
+"""Intervals, tests and corrections for rates: pure functions on counts and sequences."""

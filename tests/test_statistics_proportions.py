@@ -1,0 +1,179 @@
+"""Wilson's and Newcombe's intervals against published tables, statsmodels and exact coverage."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stages.statistics.proportions import (
+    Difference,
+    Interval,
+    UnjudgedBounds,
+    newcombe,
+    rate,
+    unjudged_bounds,
+    wilson,
+)
+
+# x, n, low, high, tolerance
+PUBLISHED_WILSON = [
+    # R binom::binom.confint(method="wilson"), as kept in statsmodels' results_proportion.py
+    (18, 20, 0.6989663547715128, 0.972133518786232, 1e-12),
+    (4, 20, 0.0806576625797981, 0.4160174322518935, 1e-12),
+    (4, 200, 0.00780442641634947, 0.05028708690582643, 1e-12),
+    (190, 200, 0.910421851861224, 0.972617354399236, 1e-12),
+    (1, 30, 0.00590859, 0.16670391, 1e-8),
+    (0, 30, 0.0, 0.11351339, 1e-8),
+    (30, 30, 0.8864866, 1.0, 1e-7),
+    (19, 38, 0.348499283643951, 0.651500716356049, 1e-12),
+    # Newcombe 1998, Statistics in Medicine 17:857, table I, method 3
+    (15, 148, 0.0624, 0.1605, 5e-5),
+    (0, 20, 0.0, 0.1611, 5e-5),
+    (1, 29, 0.0061, 0.1718, 5e-5),
+    # Fagerland, Lydersen & Laake, Statistical Analysis of Contingency Tables, chapter 2
+    (13, 16, 0.5699, 0.9341, 5e-5),
+    # A published table of refusal rates (per cent with one decimal)
+    (175, 180, 0.937, 0.988, 6e-4),
+    (8, 180, 0.023, 0.085, 6e-4),
+    (60, 60, 0.94, 1.0, 6e-4),
+]
+
+
+@pytest.mark.parametrize(("x", "n", "low", "high", "tolerance"), PUBLISHED_WILSON)
+def test_wilson_gives_the_published_limits(x, n, low, high, tolerance):
+    assert wilson(x, n) == pytest.approx((low, high), abs=tolerance)
+
+
+@given(st.data(), st.sampled_from([0.8, 0.9, 0.95, 0.99]))
+def test_wilson_equals_statsmodels(data, confidence):
+    from statsmodels.stats.proportion import proportion_confint
+
+    n = data.draw(st.integers(1, 100_000))
+    x = data.draw(st.integers(0, n))
+    expected = proportion_confint(x, n, alpha=1 - confidence, method="wilson")
+    assert wilson(x, n, confidence) == pytest.approx(expected, abs=1e-12)
+
+
+@given(st.integers(1, 10_000))
+def test_wilson_ends_are_exactly_0_and_1_where_nothing_or_everything_succeeds(n):
+    assert wilson(0, n).low == 0.0
+    assert wilson(n, n).high == 1.0
+    assert wilson(0, n).high > 0
+    assert wilson(n, n).low < 1
+
+
+@given(st.data())
+def test_wilson_lies_in_the_unit_interval_around_the_rate(data):
+    n = data.draw(st.integers(1, 1_000))
+    x = data.draw(st.integers(0, n))
+    low, high = wilson(x, n)
+    assert 0 <= low <= rate(x, n) <= high <= 1
+
+
+def test_wilson_of_nothing_is_none():
+    assert wilson(0, 0) is None
+    assert rate(0, 0) is None
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: wilson(3, 2), r"successes must be at most n \(got 3 of 2\)"),
+        (lambda: wilson(-1, 2), r"successes must be a count of 0 or more \(got -1\)"),
+        (lambda: wilson(float("nan"), 2), r"successes must be a count"),
+        (lambda: wilson(1, 2, 95), r"confidence must be above 0 and below 1.*\(got 95\)"),
+        (lambda: newcombe(1, 2, 3, 2), r"successes_second must be at most n_second \(got 3 of 2\)"),
+        (lambda: unjudged_bounds(1, 2, -1), r"unjudged must be a count of 0 or more \(got -1\)"),
+    ],
+)
+def test_impossible_counts_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_wilson_imports_no_heavy_library():
+    code = (
+        "import sys; from stages.statistics.proportions import wilson; wilson(1, 3);"
+        "print(sorted({'numpy', 'scipy', 'pandas', 'statsmodels'} & set(sys.modules)))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout == "[]\n"
+
+
+def _binomial(n: int, p: float):
+    from scipy.stats import binom
+
+    return binom.pmf(range(n + 1), n, p)
+
+
+@pytest.mark.parametrize("n", [30, 100, 300])
+def test_wilson_covers_nineteen_times_in_twenty_on_average_over_rates(n):
+    limits = [wilson(x, n) for x in range(n + 1)]
+    rates = [i / 200 for i in range(4, 197)]
+    coverage = [
+        sum(w for w, (low, high) in zip(_binomial(n, p), limits, strict=True) if low <= p <= high)
+        for p in rates
+    ]
+    assert 0.945 < sum(coverage) / len(coverage) < 0.96
+
+
+# x1, n1, x2, n2, low, high, from Newcombe 1998, Statistics in Medicine 17:873, table II, method 10;
+# the last from Fagerland, Lydersen & Laake, Statistical Analysis of Contingency Tables, chapter 4.
+PUBLISHED_NEWCOMBE = [
+    (56, 70, 48, 80, 0.0524, 0.3339),
+    (9, 10, 3, 10, 0.1705, 0.8090),
+    (5, 56, 0, 29, -0.0381, 0.1926),
+    (10, 10, 0, 10, 0.6075, 1.0),
+    (7, 34, 1, 34, 0.0189, 0.3404),
+]
+
+
+@pytest.mark.parametrize(("x1", "n1", "x2", "n2", "low", "high"), PUBLISHED_NEWCOMBE)
+def test_newcombe_gives_the_published_limits(x1, n1, x2, n2, low, high):
+    assert newcombe(x1, n1, x2, n2) == pytest.approx((x1 / n1 - x2 / n2, low, high), abs=5e-5)
+
+
+def test_newcombe_changes_sign_when_the_groups_change_places():
+    difference, low, high = newcombe(9, 10, 3, 10)
+    assert newcombe(3, 10, 9, 10) == pytest.approx((-difference, -high, -low))
+
+
+def test_newcombe_of_an_empty_group_is_none():
+    assert newcombe(0, 0, 1, 2) is None
+    assert newcombe(1, 2, 0, 0) is None
+
+
+@pytest.mark.parametrize(("p1", "p2"), [(0.5, 0.5), (0.9, 0.7), (0.1, 0.05), (0.98, 0.9)])
+def test_newcombe_covers_nineteen_times_in_twenty(p1, p2):
+    n1, n2 = 40, 30
+    first, second = _binomial(n1, p1), _binomial(n2, p2)
+    coverage = 0.0
+    for x1 in range(n1 + 1):
+        for x2 in range(n2 + 1):
+            if first[x1] * second[x2] > 1e-5:
+                _, low, high = newcombe(x1, n1, x2, n2)
+                coverage += first[x1] * second[x2] * (low <= p1 - p2 <= high)
+    assert 0.93 < coverage < 0.98
+
+
+def test_unjudged_rows_move_a_rate_between_its_two_extremes():
+    bounds = unjudged_bounds(60, 80, 20)
+    assert bounds == UnjudgedBounds(0.6, 0.8, wilson(60, 100).low, wilson(80, 100).high)
+
+
+def test_bounds_without_unjudged_rows_are_the_rate_and_its_interval():
+    assert unjudged_bounds(3, 10, 0) == UnjudgedBounds(0.3, 0.3, *wilson(3, 10))
+
+
+def test_bounds_of_rows_none_of_which_is_judged_are_everything():
+    assert unjudged_bounds(0, 0, 5) == UnjudgedBounds(0.0, 1.0, 0.0, 1.0)
+    assert unjudged_bounds(0, 0, 0) is None
+
+
+def test_results_have_names():
+    assert isinstance(wilson(1, 2), Interval)
+    assert isinstance(newcombe(1, 2, 1, 2), Difference)
