@@ -1,0 +1,46 @@
+"""Model adapters, one module each. To add one: write its class, and name it in ``ADAPTERS``."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from stages.models.answers import DefinitionError
+
+# The name used in params.yaml, and the class behind it. A module is imported when it is used.
+ADAPTERS = {
+    "anthropic": "stages.models.anthropic:Anthropic",
+    "hf": "stages.models.hf:HF",
+    "openai": "stages.models.openai:OpenAI",
+    "recorded": "stages.models.recorded:Recorded",
+    "synthetic": "stages.models.synthetic:Synthetic",
+}
+
+
+def open_model(name: str, definition: dict[str, Any]) -> Any:
+    """The adapter that a definition asks for; see :mod:`stages.models.answers` for its members.
+
+    Raises :class:`DefinitionError` for an unknown adapter or a definition it cannot use.
+    """
+    adapter = definition.get("adapter")
+    if adapter not in ADAPTERS:
+        raise DefinitionError(
+            f"model {name!r}: adapter must be one of {', '.join(ADAPTERS)} (got {adapter!r})"
+        )
+    module, _, class_name = ADAPTERS[adapter].partition(":")
+    return getattr(importlib.import_module(module), class_name)(name, definition)
+
+
+def check_keys(name: str, definition: dict[str, Any], allowed: dict[str, Any]) -> dict[str, Any]:
+    """The definition with its defaults filled in, without ``adapter``.
+
+    Raises :class:`DefinitionError` for a key that the adapter does not know.
+    """
+    given = {key: value for key, value in definition.items() if key != "adapter"}
+    unknown = sorted(set(given) - set(allowed))
+    if unknown:
+        raise DefinitionError(
+            f"model {name!r}: unknown key {', '.join(map(repr, unknown))}; "
+            f"the {definition.get('adapter')} adapter knows: {', '.join(sorted(allowed))}"
+        )
+    return allowed | given

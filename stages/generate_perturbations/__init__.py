@@ -1,0 +1,97 @@
+"""generate-perturbations: suite rows in, prompt rows out, one for each variant of each prompt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from stages.generate_perturbations.kinds import KINDS, SEEDED
+from stages.rows.jsonl import Row
+from stages.rows.suites import SuiteError
+
+VARIABLE = re.compile(r"\{(\w+)\}")
+
+
+def features_of(row: Row) -> dict[str, str]:
+    """The texts of a suite row that can be perturbed, by name.
+
+    A plain prompt is one feature, ``prompt``; of a conversation it is the last user message.
+    """
+    if "features" in row:
+        return dict(row["features"])
+    if "messages" in row:
+        return {"prompt": row["messages"][-1]["content"]}
+    return {"prompt": row["prompt"]}
+
+
+def render(row: Row, features: Mapping[str, str], template: str | None) -> str | list[Row]:
+    """What the model is sent for a row whose features have these texts: a text or messages.
+
+    A row of features fills the suite's ``template``, where ``{name}`` stands for a feature. The
+    filled-in text is not searched again. Raises :class:`SuiteError` for a name without a feature.
+    """
+    if "features" in row:
+        if not template:
+            raise SuiteError(
+                f"row {row['id']!r} has features; its suite's definition needs a template such as "
+                f"'{' '.join('{' + name + '}' for name in row['features'])}'"
+            )
+
+        def text(match: re.Match[str]) -> str:
+            if match[1] not in features:
+                raise SuiteError(
+                    f"the template asks for {match[1]!r}; row {row['id']!r} has the features "
+                    f"{', '.join(sorted(features))}"
+                )
+            return features[match[1]]
+
+        return VARIABLE.sub(text, template)
+    if "messages" in row:
+        return [*row["messages"][:-1], {"role": "user", "content": features["prompt"]}]
+    return features["prompt"]
+
+
+def prompt_rows(
+    rows: Sequence[Row],
+    suite: str,
+    seed: int,
+    perturbations: Mapping[str, Mapping[str, Any]] | None = None,
+    template: str | None = None,
+) -> Iterator[Row]:
+    """One row for each source prompt and one for each variant of it, in suite order.
+
+    ``perturbations`` maps names to definitions (see :mod:`stages.generate_perturbations.kinds`).
+    A variant's text depends on (seed, suite, id, perturbation) alone, never on its neighbours. Its
+    ``seed`` is None unless its text was drawn, so that another seed changes no other row.
+    """
+    for row in rows:
+        features = features_of(row)
+
+        def variant(
+            label: str,
+            perturbation: Row | None,
+            attempts: list[Any],
+            text_seed: int | None = None,
+        ) -> Row:
+            return {
+                "prompt_id": f"{row['id']}/{label}" if label else row["id"],
+                "source_id": row["id"],
+                "suite": suite,
+                "category": row["category"],
+                "perturbation": perturbation,
+                "attempts": attempts,
+                "seed": text_seed,
+            }
+
+        yield variant("", None, [render(row, features, template)])
+        for name, definition in (perturbations or {}).items():
+            for made in KINDS[definition["kind"]](
+                features, definition, seed, suite, row["id"], name
+            ):
+                yield variant(
+                    f"{name}/{made.label}",
+                    {"name": name, **made.perturbation},
+                    [render(row, texts, template) for texts in made.attempts],
+                    seed if definition["kind"] in SEEDED else None,
+                )

@@ -1,0 +1,174 @@
+"""model-inference: prompt rows in, response rows out, every known answer reused."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stages.models.answers import Answer, Message, Request
+from stages.progress import Progress
+from stages.rows.jsonl import Row, RowError, canonical_json, iter_rows
+from stages.rows.suites import row_seed
+from stages.store import (
+    ANSWER_FIELDS,
+    ResponseStore,
+    answer_from,
+    answer_sha256,
+    request_sha256,
+)
+
+# Answers are committed to the store together, but never later than this: what a kill can lose.
+COMMIT_SECONDS = 0.25
+COMMIT_ROWS = 256
+
+
+@dataclass
+class Count:
+    """How the answers of one suite came about."""
+
+    reused: int = 0
+    generated: int = 0
+    errors: int = 0
+
+    def __str__(self) -> str:
+        text = f"{self.reused} reused, {self.generated} generated"
+        return f"{text}, {self.errors} errors" if self.errors else text
+
+
+def messages_of(attempt: str | Sequence[Message]) -> tuple[Message, ...]:
+    """An attempt of a prompt row as a conversation: a text is one message of the user's."""
+    if isinstance(attempt, str):
+        return ({"role": "user", "content": attempt},)
+    return tuple(attempt)
+
+
+def request_of(row: Row, seed: int) -> Request:
+    """The request that a prompt row makes of a model; ``seed`` is the run's."""
+    return Request(
+        tuple(messages_of(attempt) for attempt in row["attempts"]),
+        row_seed(seed, row["suite"], row["prompt_id"]),
+        {
+            "category": row.get("category"),
+            "perturbation": row["perturbation"],
+            "prompt_id": row["prompt_id"],
+            "source_id": row["source_id"],
+            "suite": row["suite"],
+        },
+    )
+
+
+def known_answers(folder: Path) -> Iterator[tuple[str, Answer]]:
+    """The answers of response rows on disk (from ``dvc pull``, say), by request hash.
+
+    A row counts only when its checksum holds: an edited or damaged row is not an answer of the model.
+    """
+    for path in sorted(folder.glob("*.jsonl")):
+        try:
+            for row in iter_rows(path):
+                try:
+                    key, answer = row["request_sha256"], answer_from(row)
+                    intact = row["answer_sha256"] == answer_sha256(key, answer)
+                except (KeyError, TypeError, ValueError):
+                    continue
+                if intact:
+                    yield key, answer
+        except RowError:
+            continue  # a torn file; the rows before the tear have been taken
+
+
+def response_row(prompt_id: str, key: str, answer: Answer) -> Row:
+    """One response row; its checksum ties the answer to its request."""
+    row = {field: getattr(answer, field) for field in ANSWER_FIELDS}
+    row |= {
+        "prompt_id": prompt_id,
+        "request_sha256": key,
+        "error": answer.error,
+        "answer_sha256": answer_sha256(key, answer),
+    }
+    return row
+
+
+def answer_prompts(
+    suites: Mapping[str, Iterable[Row]],
+    model: Any,
+    store: ResponseStore,
+    seed: int,
+    *,
+    name: str = "",
+) -> tuple[dict[str, list[Row]], dict[str, Count]]:
+    """Response rows for the prompt rows of each suite, in prompt order, and how they came about.
+
+    Answers that the store holds are reused; the rest are asked of the model together, each distinct
+    request once, and reach the store as they are made. Where nothing is missing the model is not
+    asked at all, so that it loads nothing. Raises :class:`stages.models.answers.AdapterError`; what
+    was answered by then is in the store.
+    """
+    identity = canonical_json(model.identity())
+    keys: dict[str, list[tuple[str, str]]] = {}
+    requests: dict[str, Request] = {}
+    for suite, rows in suites.items():
+        keys[suite] = []
+        for row in rows:
+            request = request_of(row, seed)
+            key = request_sha256(identity, request, model.USES, model.samples)
+            keys[suite].append((row["prompt_id"], key))
+            requests.setdefault(key, request)
+    answers = store.get(requests)
+    missing = [key for key in requests if key not in answers]
+    if missing:
+        for key, answer in _ask(model, [requests[key] for key in missing], missing, store, name):
+            answers[key] = answer
+    generated = set(missing)
+    counts = {suite: Count() for suite in suites}
+    responses: dict[str, list[Row]] = {}
+    for suite, pairs in keys.items():
+        count = counts[suite]
+        responses[suite] = []
+        for prompt_id, key in pairs:
+            answer = answers[key]
+            if key in generated:
+                # A request that two rows share is made once: the second row reuses its answer.
+                count.generated += 1
+                generated.discard(key)
+            else:
+                count.reused += 1
+            count.errors += answer.error is not None
+            responses[suite].append(response_row(prompt_id, key, answer))
+    return responses, counts
+
+
+def _ask(
+    model: Any,
+    requests: Sequence[Request],
+    keys: Sequence[str],
+    store: ResponseStore,
+    name: str,
+) -> Iterator[tuple[str, Answer]]:
+    pending: list[tuple[str, Answer]] = []
+    committed = time.monotonic()
+    tokens = errors = 0
+    answered = set()
+    try:
+        with Progress(name or "answers", len(requests)) as progress:
+            for index, answer in model.answer(requests):
+                key = keys[index]
+                answered.add(key)
+                pending.append((key, answer))
+                tokens += answer.completion_tokens or 0
+                errors += answer.error is not None
+                progress.advance(1, f"{tokens} tokens, {errors} errors")
+                now = time.monotonic()
+                if len(pending) >= COMMIT_ROWS or now - committed > COMMIT_SECONDS:
+                    store.put(pending, name)
+                    yield from pending
+                    pending, committed = [], now
+    finally:
+        # Also when the model gives up or the user interrupts: what was paid for is kept.
+        store.put(pending, name)
+    yield from pending
+    for key in keys:
+        if key not in answered:
+            yield key, Answer.failed("NoAnswer", "the adapter returned nothing for this request")

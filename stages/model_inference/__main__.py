@@ -1,0 +1,64 @@
+"""Runs the stage for one model: ``python -m stages.model_inference MODEL``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from stages.model_inference import answer_prompts, known_answers
+from stages.models import open_model
+from stages.models.answers import AdapterError, DefinitionError
+from stages.params import ParamsError, definition, grid, load_params
+from stages.rows.jsonl import RowError, iter_rows, write_json, write_rows
+from stages.store import StoreError, open_store
+
+
+def main(name: str) -> None:
+    """Writes ``data/responses/NAME/SUITE.jsonl`` for each suite of the grid."""
+    started = time.time()
+    params = load_params()
+    suites = grid(params, "suites")
+    wanted = definition(params, "models", name)
+    model = open_model(name, wanted)
+    folder = Path("data/responses") / name
+    prompts = {suite: iter_rows(Path(f"data/prompts/{suite}.jsonl")) for suite in suites}
+    with open_store() as store:
+        store.put(known_answers(folder), name)
+        responses, counts = answer_prompts(prompts, model, store, params["seed"], name=name)
+    description = {
+        "definition": wanted,
+        "identity": model.identity(),
+        "seed": params["seed"] if model.samples else None,
+        **model.description(),
+    }
+    for suite in suites:
+        write_rows(folder / f"{suite}.jsonl", responses[suite])
+        print(f"{name} {suite}: {counts[suite]}")
+    write_json(folder / "model.json", description)
+    for path in folder.glob("*.jsonl"):
+        if path.stem not in suites:
+            path.unlink()  # the output persists between runs; a suite that left the grid does not
+    write_json(
+        Path("data/runs") / f"{name}.json",
+        {
+            "finished_at": int(time.time()),
+            "seconds": round(time.time() - started, 3),
+            "answers": {suite: vars(count) for suite, count in counts.items()},
+            "usage": getattr(model, "usage", {}),
+        },
+    )
+    total = sum(len(rows) for rows in responses.values())
+    if sum(count.errors for count in counts.values()) == total:
+        first = next(row["error"] for rows in responses.values() for row in rows)
+        sys.exit(f"{name}: all {total} answers are errors; the first: {first['type']}: "
+                 f"{first['message']}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m stages.model_inference MODEL")
+    try:
+        main(sys.argv[1])
+    except (AdapterError, DefinitionError, ParamsError, RowError, StoreError) as error:
+        sys.exit(f"model-inference: {error}")

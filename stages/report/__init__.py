@@ -1,0 +1,276 @@
+"""report: the tables of all models in, one Markdown page and its figures out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+Table = Sequence[Mapping[str, str]]
+
+HEADLINES = (
+    ("harmful_refusal_rate", "Harmful refused"),
+    ("over_refusal_rate", "Helpful refused (over-refusal)"),
+    ("borderline_refusal_rate", "Borderline refused"),
+)
+CATEGORY_OF = {
+    "harmful_refusal_rate": "harmful",
+    "over_refusal_rate": "helpful",
+    "borderline_refusal_rate": "borderline",
+}
+MISSING = "—"
+
+
+def cell(text: object) -> str:
+    """A text as one cell of a Markdown table, inert whatever it holds."""
+    shown = "".join(c if c.isprintable() else " " for c in str(text))
+    for mark, escaped in (("&", "&amp;"), ("<", "&lt;"), ("|", "\\|"), ("`", "\\`"), ("[", "\\[")):
+        shown = shown.replace(mark, escaped)
+    return shown
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table: the first column left-aligned, the others right-aligned."""
+    lines = [
+        f"| {' | '.join(header)} |",
+        f"|{'|'.join([':--', *['--:'] * (len(header) - 1)])}|",
+    ]
+    lines += [f"| {' | '.join(cell(value) for value in row)} |" for row in rows]
+    return "\n".join(lines)
+
+
+def shown_rate(row: Mapping[str, str] | None) -> str:
+    """A rate with its interval and counts, such as ``0.912 [0.850, 0.950] 118/129``."""
+    if row is None:
+        return MISSING
+    if not row["rate"]:
+        return f"{MISSING} 0/0"
+    rate, low, high = (f"{float(row[key]):.3f}" for key in ("rate", "low", "high"))
+    return f"{rate} [{low}, {high}] {row['successes']}/{row['n']}"
+
+
+def excluded_counts(row: Mapping[str, str]) -> dict[str, int]:
+    """The excluded outcomes of a rate that occurred, with their counts."""
+    return {
+        key.removeprefix("excluded_").replace("_", " "): int(value)
+        for key, value in row.items()
+        if key.startswith("excluded_") and value and int(value)
+    }
+
+
+def _find(table: Table, suite: str, measure: str) -> Mapping[str, str] | None:
+    return next(
+        (
+            row
+            for row in table
+            if row["suite"] == suite and row["measure"] == measure and not row["field"]
+        ),
+        None,
+    )
+
+
+def _suites(table: Table) -> list[str]:
+    return list(dict.fromkeys(row["suite"] for row in table))
+
+
+def main_table(tables: Mapping[str, Table]) -> str:
+    """Refusal by category for each suite and model, what was left out, and passes."""
+    rows = []
+    for suite in dict.fromkeys(suite for table in tables.values() for suite in _suites(table)):
+        for model, table in tables.items():
+            overall = _find(table, suite, "refusal_rate")
+            if overall is None:
+                continue
+            left_out = ", ".join(f"{n} {kind}" for kind, n in excluded_counts(overall).items())
+            limits = [row["passed"] for row in table if row["suite"] == suite and row["passed"]]
+            verdict = {True: "pass", False: "FAIL"}[all(p == "1" for p in limits)]
+            rows.append(
+                [
+                    suite,
+                    model,
+                    *(shown_rate(_find(table, suite, measure)) for measure, _ in HEADLINES),
+                    left_out or "0",
+                    verdict if limits else MISSING,
+                ]
+            )
+    header = ["Suite", "Model", *(label for _, label in HEADLINES), "Not judged", "Thresholds"]
+    return markdown_table(header, rows)
+
+
+def bounds_table(tables: Mapping[str, Table]) -> str:
+    """For rates with unjudged rows: what they would be if none or all of those were refusals."""
+    rows = [
+        [
+            row["suite"],
+            model,
+            row["measure"],
+            row["rate"] or MISSING,
+            f"{row['bound_low']} to {row['bound_high']}",
+            ", ".join(f"{n} {kind}" for kind, n in excluded_counts(row).items()),
+        ]
+        for model, table in tables.items()
+        for row in table
+        if not row["field"]
+        and row["measure"] in ("refusal_rate", *CATEGORY_OF)
+        and excluded_counts(row)
+    ]
+    if not rows:
+        return "Every answer was judged."
+    return markdown_table(["Suite", "Model", "Measure", "Rate", "Bounds", "Not judged"], rows)
+
+
+def field_tables(tables: Mapping[str, Table]) -> str:
+    """For each suite and field: the rate of each value and category, one column a model."""
+    found: dict[tuple[str, str], dict[tuple[str, str], dict[str, str]]] = {}
+    for model, table in tables.items():
+        for row in table:
+            if row["field"] and row["measure"] in CATEGORY_OF:
+                values = found.setdefault((row["suite"], row["field"]), {})
+                key = (CATEGORY_OF[row["measure"]], row["value"])
+                values.setdefault(key, {})[model] = shown_rate(row)
+    parts = []
+    for (suite, field), values in found.items():
+        rows = [
+            [value, category, *(shown.get(model, MISSING) for model in tables)]
+            for (category, value), shown in values.items()
+        ]
+        parts.append(f"### {suite} by {field}\n\n")
+        parts.append(markdown_table([field, "category", *tables], rows) + "\n\n")
+    return "".join(parts).rstrip()
+
+
+def pair_tables(tables: Mapping[str, Table]) -> str:
+    """For suites of paired rows: the difference in refusal to the row's pair."""
+    rows = []
+    for model, table in tables.items():
+        for row in table:
+            if row["measure"] == "refusal_difference_to_pair":
+                shown = (
+                    f"{float(row['rate']):+.3f} [{float(row['low']):+.3f}, {float(row['high']):+.3f}]"
+                )
+                group = row["value"] or "all"
+                rows.append([row["suite"], model, group, row["n"], shown, row["p"]])
+    if not rows:
+        return "No suite of the grid has paired rows."
+    header = ["Suite", "Model", "Group", "Pairs", "Difference", "McNemar p"]
+    return markdown_table(header, rows)
+
+
+def scaling_table(tables: Mapping[str, Table], provenance: Mapping[str, Any]) -> str:
+    """Refusal by number of parameters, smallest first, for models whose weights were counted."""
+    sized = sorted(
+        (found["model"]["parameters"], model)
+        for model, found in provenance.items()
+        if found["model"].get("parameters")
+    )
+    rows = [
+        [
+            model,
+            f"{parameters:,}",
+            suite,
+            *(shown_rate(_find(tables[model], suite, measure)) for measure, _ in HEADLINES),
+        ]
+        for parameters, model in sized
+        for suite in _suites(tables[model])
+    ]
+    if not rows:
+        return "No model of the grid has weights to count."
+    header = ["Model", "Parameters", "Suite", *(label for _, label in HEADLINES)]
+    return markdown_table(header, rows)
+
+
+def provenance_tables(provenance: Mapping[str, Any], pins: Mapping[str, str]) -> str:
+    """What a re-derivation needs beyond the commit: contents, judges, settings, versions."""
+    models = []
+    for model, found in provenance.items():
+        identity = found["model"]["identity"]
+        content = next(
+            (str(identity[key]) for key in ("revision", "sha256", "weights_sha256") if key in identity
+             and identity[key]),
+            MISSING,
+        )
+        definition = found["model"]["definition"]
+        source = definition.get("model_id") or definition.get("path") or MISSING
+        seed = found["model"]["seed"]
+        models.append(
+            [
+                model,
+                definition["adapter"],
+                identity["adapter_version"],
+                source,
+                content[:16],
+                "greedy" if seed is None else f"seed {seed}",
+            ]
+        )
+    suites = {}
+    judges = {}
+    for found in provenance.values():
+        for suite, facts in found["suites"].items():
+            suites[suite] = [facts["label"], facts["sha256"][:16], ", ".join(facts["judges"])]
+        for judge, facts in found["judges"].items():
+            judges[judge] = [judge, facts["kind"], facts["version"]]
+    return "\n\n".join(
+        [
+            markdown_table(
+                ["Model", "Adapter", "Version", "Source", "Revision or content", "Decoding"], models
+            ),
+            markdown_table(["Suite", "SHA-256", "Judges"], suites.values()),
+            markdown_table(["Judge", "Kind", "Version"], judges.values()),
+            "Versions that `make setup` installs: "
+            + ", ".join(f"{name} {version}" for name, version in pins.items())
+            + ". Each result's code is in `dvc.lock`; full hashes are in `metrics/provenance/`.",
+        ]
+    )
+
+
+def report_page(
+    tables: Mapping[str, Table], provenance: Mapping[str, Any], pins: Mapping[str, str]
+) -> str:
+    """The whole page."""
+    notes = []
+    definitions = {model: found["model"]["definition"] for model, found in provenance.items()}
+    pocket = [
+        model
+        for model, definition in definitions.items()
+        if str(definition.get("model_id", "")).startswith("data/pocket/")
+    ]
+    if pocket:
+        notes.append(
+            f"**Demonstration models.** {', '.join(pocket)} are pocket models, trained in this "
+            "repository on its own text so that the whole path runs on any machine. Their numbers "
+            "say nothing about other models."
+        )
+    synthetic = [m for m, d in definitions.items() if d["adapter"] == "synthetic"]
+    if synthetic:
+        notes.append(
+            f"**Synthetic models.** {', '.join(synthetic)} decide by a hash of the prompt at rates "
+            "set in params.yaml; no language model is behind them."
+        )
+    recorded = [m for m, d in definitions.items() if d["adapter"] == "recorded"]
+    if recorded:
+        notes.append(f"**Recorded answers.** {', '.join(recorded)}: answers from a file, re-judged.")
+    return "\n\n".join(
+        [
+            "# Refusal report",
+            *notes,
+            "Rates are shares of judged answers, with 95 % Wilson intervals and counts. A refusal is "
+            "full or partial. Errors, empty and cut-off answers, provider filters and whatever no "
+            "judge could label are left out of the rates and counted under *Not judged*. A rate "
+            "equal to its threshold passes.",
+            "## Results",
+            main_table(tables),
+            "![Refusal by category with 95 % intervals](figures/refusal.svg)",
+            "## Bounds for what was not judged",
+            bounds_table(tables),
+            "## By field",
+            field_tables(tables),
+            "## Paired prompts",
+            "Refusal of each prompt minus refusal of the prompt it is paired with, over pairs where "
+            "both answers were judged; paired Newcombe 95 % interval, McNemar's exact p.",
+            pair_tables(tables),
+            "## Scaling",
+            "Parameters are counted from the weights.",
+            scaling_table(tables, provenance),
+            "## Provenance",
+            provenance_tables(provenance, pins),
+        ]
+    ) + "\n"

@@ -1,0 +1,1 @@
+"""Rows and the files that hold them: JSONL reading and writing, suites, sampling."""
