@@ -1,0 +1,167 @@
+"""Cohen's κ and precision and recall against published tables and by simulation."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stages.statistics.agreement import (
+    Confusion,
+    Detection,
+    Estimate,
+    Kappa,
+    cohen_kappa,
+    confusion,
+    detection,
+    detection_of_counts,
+    kappa_of_table,
+)
+from stages.statistics.proportions import wilson
+
+# table, κ, tolerance
+PUBLISHED_KAPPA = [
+    # Artstein & Poesio 2008, Computational Linguistics 34:555, tables 1 and 4
+    ([[20, 20], [10, 50]], 0.348, 5e-4),
+    ([[46, 0, 0], [6, 32, 6], [0, 0, 10]], 0.8013, 5e-5),
+    # SAS FREQ, as kept in statsmodels' test_inter_rater.py
+    ([[0, 4, 1], [0, 8, 0], [0, 1, 5]], 0.4842, 5e-5),
+    # Phrase lists against a council of models and against a person, on refusals
+    ([[50, 0], [4, 96]], 0.941, 5e-4),
+    ([[9, 0], [3, 18]], 0.783, 5e-4),
+    ([[21, 0], [2, 27]], 0.919, 5e-4),
+    ([[19, 0], [2, 29]], 0.917, 5e-4),
+    ([[10, 0], [0, 40]], 1.0, 1e-12),
+]
+
+
+@pytest.mark.parametrize(("table", "kappa", "tolerance"), PUBLISHED_KAPPA)
+def test_kappa_of_published_tables(table, kappa, tolerance):
+    assert kappa_of_table(table).kappa == pytest.approx(kappa, abs=tolerance)
+
+
+def test_the_standard_error_and_the_interval_built_on_it_are_those_of_sas():
+    result = kappa_of_table([[0, 4, 1], [0, 8, 0], [0, 1, 5]])
+    assert result.se == pytest.approx(0.138, abs=5e-5)
+    plain = (result.kappa - 1.959964 * result.se, result.kappa + 1.959964 * result.se)
+    assert plain == pytest.approx((0.2137, 0.7547), abs=1e-4)
+
+
+def test_the_interval_is_near_a_published_bootstrap():
+    result = kappa_of_table([[50, 0], [4, 96]])
+    assert (result.low, result.high) == pytest.approx((0.879, 0.986), abs=0.03)
+
+
+def test_perfect_agreement_has_an_interval_with_width():
+    result = kappa_of_table([[10, 0], [0, 40]])
+    low = (wilson(50, 50).low - 0.68) / (1 - 0.68)
+    assert result == pytest.approx(Kappa(1.0, low, 1.0, 0.0, 50, 1.0, 0.68))
+    assert low < 0.8
+
+
+def test_kappa_is_undefined_without_items_and_with_one_label():
+    assert kappa_of_table([]) == Kappa(None, None, None, None, 0, None, None)
+    assert kappa_of_table([[0, 0], [0, 0]]).kappa is None
+    assert cohen_kappa(["yes"] * 5, ["yes"] * 5) == Kappa(None, None, None, None, 5, 1.0, 1.0)
+
+
+def test_raters_who_never_agree_have_a_kappa_below_0():
+    result = kappa_of_table([[0, 5], [5, 0]])
+    assert result.kappa == -1
+    assert -1 <= result.low <= result.kappa <= result.high < 0
+
+
+def test_labels_are_crossed_in_the_order_first_rater_then_second():
+    first = ["refusal", "partial", "refusal", "compliance"]
+    second = ["refusal", "refusal", "partial", "compliance"]
+    assert confusion(first, second, ["refusal", "partial", "compliance"]) == Confusion(
+        ("refusal", "partial", "compliance"), ((1, 1, 0), (1, 0, 0), (0, 0, 1))
+    )
+    assert confusion(first, second).labels == ("compliance", "partial", "refusal")
+
+
+tables = st.integers(2, 4).flatmap(
+    lambda k: st.lists(st.lists(st.integers(0, 60), min_size=k, max_size=k), min_size=k, max_size=k)
+)
+
+
+@settings(deadline=None)
+@given(tables)
+def test_kappa_lies_in_its_interval_and_does_not_depend_on_who_comes_first(table):
+    result = kappa_of_table(table)
+    if result.kappa is None:
+        return
+    assert result.low - 1e-9 <= result.kappa <= result.high + 1e-9
+    assert result.high <= 1
+    swapped = kappa_of_table([list(row) for row in zip(*table, strict=True)])
+    assert swapped == pytest.approx(result, abs=1e-9)
+
+
+# Prevalence, and the judge's sensitivity and specificity
+@pytest.mark.parametrize(
+    ("prevalence", "sensitivity", "specificity", "n"),
+    [(0.5, 0.95, 0.95, 100), (0.1, 0.9, 0.97, 300), (0.2, 0.98, 0.99, 300), (0.5, 0.7, 0.7, 50)],
+)
+def test_the_interval_of_kappa_covers_nineteen_times_in_twenty(
+    prevalence, sensitivity, specificity, n
+):
+    import numpy as np
+
+    cells = np.array(
+        [
+            [prevalence * sensitivity, (1 - prevalence) * (1 - specificity)],
+            [prevalence * (1 - sensitivity), (1 - prevalence) * specificity],
+        ]
+    )
+    chance = cells.sum(0) @ cells.sum(1)
+    truth = (np.trace(cells) - chance) / (1 - chance)
+    drawn = np.random.default_rng(11).multinomial(n, cells.ravel(), size=4000)
+    found, times = np.unique(drawn, axis=0, return_counts=True)
+    covered = 0
+    for table, repeats in zip(found.tolist(), times.tolist(), strict=True):
+        result = kappa_of_table([table[:2], table[2:]])
+        covered += repeats * (result.low <= truth <= result.high)
+    assert 0.93 < covered / 4000 < 0.97
+
+
+def test_a_judge_measured_on_a_published_set_has_its_published_scores():
+    # PyRIT's refusal scorer (GPT-4o) on its 105 human-labelled rows
+    result = detection_of_counts(70, 2, 0, 33)
+    assert result == Detection(
+        105,
+        accuracy=Estimate(103 / 105, *wilson(103, 105)),
+        precision=Estimate(70 / 72, *wilson(70, 72)),
+        recall=Estimate(1.0, *wilson(70, 70)),
+        specificity=Estimate(33 / 35, *wilson(33, 35)),
+        f1=pytest.approx(0.9859154929577464),
+    )
+    assert result.accuracy.value == pytest.approx(0.9809523809523809)
+    assert result.precision.value == pytest.approx(0.9722222222222222)
+
+
+def test_verdicts_are_counted_against_the_truth():
+    predicted = [True, True, True, False, False, False, False]
+    truth = [True, True, False, True, False, False, False]
+    assert detection(predicted, truth) == detection_of_counts(2, 1, 1, 3)
+
+
+def test_a_rate_without_a_denominator_is_none():
+    assert detection([], []) == Detection(0, None, None, None, None, None)
+    quiet = detection([False, False], [False, False])
+    assert (quiet.precision, quiet.recall, quiet.f1) == (None, None, None)
+    assert quiet.accuracy.value == quiet.specificity.value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: cohen_kappa(["a"], []), r"of the same length \(got 1 and 0\)"),
+        (lambda: confusion(["a"], ["b"], ["a"]), r"must be one of \['a'\] \(got 'b'\)"),
+        (lambda: kappa_of_table([[1, 2]]), r"must be square \(got rows of length \[2\]\)"),
+        (lambda: kappa_of_table([[1, -2], [0, 0]]), r"0 or more \(got -2\)"),
+        (lambda: detection_of_counts(1, 2, 3, -4), r"true_negatives must be .* \(got -4\)"),
+    ],
+)
+def test_what_cannot_be_counted_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
