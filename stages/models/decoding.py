@@ -1,0 +1,422 @@
+"""Greedy and seeded decoding in fixed shapes, so that no answer depends on its company.
+
+Matrix kernels may add in another order when a batch has another shape, and in bfloat16 that is
+enough to change a greedy token. Here every tensor a prompt passes through has a shape that follows
+from that prompt alone (and from constants of the model and its definition):
+
+* a prompt is read in a batch of ``prefill_rows(width)`` rows, padded on the right to
+  ``prompt_width(length)``. Under causal attention nothing to the right of a token reaches it, so
+  padding needs no mask and costs nothing in exactness;
+* it then decodes in a *group*: a fixed number of slots with key/value caches of one fixed length.
+  The length follows from how far the row itself has come; a row that outgrows its group moves to
+  the next;
+* missing rows are filled up with dummies. A lone prompt runs in the very shape of a full batch.
+
+The last prompt token is not read with the prompt but is the row's first decoding step, which gives
+the logits of the first answer token: every token is chosen in one place. A row that ends frees its
+slot at once for a waiting one (continuous batching), so nobody waits for the longest answer.
+
+Imports torch: import this module only where a model is about to run.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from transformers import DynamicCache
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchShape:
+    """How many rows run together, as a function of length only.
+
+    ``prefill_tokens``: rows x width of a batch of prompts. ``rows``: the most slots of a decoding
+    group. ``cache_tokens``: slots x length of a decoding group, which bounds its memory.
+    """
+
+    prefill_tokens: int
+    rows: int
+    cache_tokens: int
+
+    def prefill_rows(self, width: int) -> int:
+        return max(1, self.prefill_tokens // width)
+
+    def group_rows(self, length: int) -> int:
+        return min(self.rows, max(1, self.cache_tokens // length))
+
+    @property
+    def smallest(self) -> bool:
+        return self.rows == 1 and self.prefill_tokens == 1
+
+    def halved(self) -> BatchShape:
+        return BatchShape(
+            max(1, self.prefill_tokens // 2), max(1, self.rows // 2), max(1, self.cache_tokens // 2)
+        )
+
+
+def prompt_width(length: int, context: int | None) -> int:
+    """Padded width of ``length`` tokens: steps of 16, from 256 on of an eighth to a sixteenth."""
+    step = max(16, 1 << max(0, length.bit_length() - 5))
+    width = max(step, -(-length // step) * step)
+    return max(length, min(width, context)) if context else width
+
+
+def cache_length(needed: int) -> int:
+    """Smallest cache length of at least ``needed`` positions: 64, 96, 128, 192, 256, 384, …"""
+    power = 64
+    while power < needed:
+        if power * 3 // 2 >= needed:
+            return power * 3 // 2
+        power *= 2
+    return power
+
+
+@dataclass(slots=True)
+class Row:
+    """A prompt on its way: ``tokens`` in, ``generated`` out, at most ``limit`` of them."""
+
+    index: int
+    tokens: list[int]
+    limit: int
+    seed: int = 0
+    generated: list[int] = field(default_factory=list)
+    ended: bool = False
+    error: tuple[str, str] | None = None
+    position: int = 0
+    next_token: int = 0
+    uniforms: list[float] | None = None
+    state: list[tuple[torch.Tensor, torch.Tensor]] | None = None
+
+    def restart(self) -> None:
+        self.generated, self.ended, self.state = [], False, None
+
+
+class _SlotLayer(CacheLayerMixin):
+    """Keys and values of one layer: ``[slots, heads, length, dim]``, one write position per
+    slot."""
+
+    def __init__(self, group: _Group, like: torch.Tensor, like_values: torch.Tensor) -> None:
+        super().__init__()
+        self.group = group
+        shape = (group.size, like.shape[0], group.length)
+        self.keys = like.new_zeros((*shape, like.shape[2]))
+        self.values = like_values.new_zeros((*shape, like_values.shape[2]))
+        self.slots = torch.arange(group.size, device=like.device)
+        self.is_initialized = True
+
+    def lazy_initialization(self, key_states, value_states) -> None: ...
+
+    def update(self, key_states, value_states, *args, **kwargs):
+        positions = self.group.positions.to(self.slots.device)
+        self.keys[self.slots, :, positions] = key_states[:, :, 0]
+        self.values[self.slots, :, positions] = value_states[:, :, 0]
+        return self.keys, self.values
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.group.length, 0
+
+    def get_seq_length(self) -> int:
+        return self.group.length - 1
+
+    def get_max_length(self) -> int:
+        return self.group.length
+
+
+class _Group:
+    """Slots that decode together, and the rows that wait for one of them with their state."""
+
+    def __init__(self, length: int, size: int) -> None:
+        self.length, self.size = length, size
+        self.rows: list[Row | None] = [None] * size
+        self.parked: deque[Row] = deque()
+        self.cache: Cache | None = None
+        self.positions: torch.Tensor
+
+    @property
+    def free(self) -> list[int]:
+        return [slot for slot, row in enumerate(self.rows) if row is None]
+
+    @property
+    def active(self) -> int:
+        return sum(row is not None for row in self.rows)
+
+    @torch.inference_mode()
+    def seat(self) -> None:
+        """Gives free slots to parked rows. All that a former row left in a slot is wiped: it is
+        masked, but a mask does not stop a NaN."""
+        for slot in self.free:
+            if not self.parked:
+                return
+            row = self.parked.popleft()
+            if self.cache is None:
+                self.cache = Cache(layers=[_SlotLayer(self, k, v) for k, v in row.state])
+            for layer, (keys, values) in zip(self.cache.layers, row.state, strict=True):
+                known = keys.shape[1]
+                layer.keys[slot, :, :known] = keys
+                layer.keys[slot, :, known:] = 0
+                layer.values[slot, :, :known] = values
+                layer.values[slot, :, known:] = 0
+            row.state = None
+            self.rows[slot] = row
+
+    @torch.inference_mode()
+    def leave(self, slot: int, keep: bool) -> Row:
+        row = self.rows[slot]
+        if keep:
+            row.state = [
+                (layer.keys[slot].clone(), layer.values[slot].clone())
+                for layer in self.cache.layers
+            ]
+        self.rows[slot] = None
+        return row
+
+
+class Decoder:
+    """Runs prompts through a causal language model.
+
+    ``model``: a transformers model for causal language modelling, in eval mode. ``eos``: token ids
+    that end an answer. ``temperature`` 0 takes the likeliest token, the first of equals; above 0
+    each row draws from its own generator. ``context``: most positions the model knows, None if
+    unlimited. ``stop``: told a row after each token, says whether its answer has ended.
+    """
+
+    def __init__(
+        self,
+        model,
+        *,
+        eos: frozenset[int],
+        shape: BatchShape,
+        context: int | None,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        top_k: int | None = None,
+        stop: Callable[[Row], bool] | None = None,
+    ) -> None:
+        self.model, self.eos, self.shape, self.context = model, eos, shape, context
+        self.temperature, self.top_p, self.top_k, self.stop = temperature, top_p, top_k, stop
+        config = model.config.get_text_config()
+        self.layer_types = set(getattr(config, "layer_types", None) or ())
+        self.window = getattr(config, "sliding_window", None)
+        if self.layer_types and "sliding_attention" not in self.layer_types:
+            self.window = None
+        foreign = self.layer_types - {"full_attention", "sliding_attention"}
+        if foreign:
+            raise ValueError(f"layers of type {', '.join(sorted(foreign))}")
+        self.device = model.get_input_embeddings().weight.device
+
+    def run(self, rows: Sequence[Row]) -> Iterator[Row]:
+        """Yields every row once, as soon as it is done. Where memory runs out, goes on with half as
+        many rows at a time and says so."""
+        remaining = {row.index: row for row in rows}
+        while remaining:
+            try:
+                for row in self._run(list(remaining.values())):
+                    del remaining[row.index]
+                    yield row
+            except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+                if not _out_of_memory(error):
+                    raise
+                reason = str(error).splitlines()[0]
+            else:
+                return
+            # outside of the except clause, whose traceback would keep every tensor alive
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+            if self.shape.smallest:
+                row = max(remaining.values(), key=lambda row: len(row.tokens))
+                row.error = ("OutOfMemory", f"no memory for {len(row.tokens)} tokens: {reason}")
+                yield remaining.pop(row.index)
+                log.warning("out of memory on one prompt of %d tokens", len(row.tokens))
+            else:
+                self.shape = self.shape.halved()
+                log.warning(
+                    "out of memory (%s); going on with the smaller batch shape %s. Answers made"
+                    " from here on can differ in a few tokens from those of the larger shape; set"
+                    " batch_tokens: %d in the model's definition to have one shape throughout",
+                    reason,
+                    self.shape,
+                    self.shape.prefill_tokens,
+                )
+            for row in remaining.values():
+                row.restart()
+
+    def _room(self, row: Row) -> int:
+        """Positions a row has ahead of it when it enters a group."""
+        return min(row.limit, 64)
+
+    def _run(self, rows: list[Row]) -> Iterator[Row]:
+        waiting: dict[int, deque[tuple[int, Row]]] = {}
+        for row in sorted(rows, key=lambda row: (len(row.tokens), row.index)):
+            width = prompt_width(len(row.tokens) - 1, self.context)
+            length = cache_length(width + self._room(row))
+            waiting.setdefault(length, deque()).append((width, row))
+        groups: dict[int, _Group] = {}
+
+        def group(length: int) -> _Group:
+            if length not in groups:
+                groups[length] = _Group(length, self.shape.group_rows(length))
+            return groups[length]
+
+        while waiting or groups:
+            # The shortest first; but rows that grew out of their group hold memory while they wait,
+            # so a longer group runs as soon as they would fill it.
+            crowded = [n for n, g in groups.items() if len(g.parked) >= g.size]
+            length = max(crowded) if crowded else min(waiting.keys() | groups.keys())
+            current = group(length)
+            queue = waiting.get(length)
+            while current.active < current.size and (current.parked or queue):
+                if not current.parked:
+                    width = queue[0][0]
+                    batch = []
+                    while queue and queue[0][0] == width:
+                        if len(batch) == self.shape.prefill_rows(width):
+                            break
+                        batch.append(queue.popleft()[1])
+                    self._read(batch, width)
+                    current.parked.extend(batch)
+                current.seat()
+            if queue is not None and not queue:
+                del waiting[length]
+            for slot in self._step(current):
+                row = current.rows[slot]
+                done = row.ended or row.error or len(row.generated) == row.limit
+                current.leave(slot, keep=not done)
+                if done:
+                    yield row
+                else:
+                    onward = cache_length(current.length + self._room(row))
+                    group(onward).parked.append(row)
+            if not current.active and not current.parked:
+                del groups[length]
+
+    @torch.inference_mode()
+    def _read(self, batch: list[Row], width: int) -> None:
+        """Reads all but the last token of each prompt; leaves keys and values in ``row.state``."""
+        ids = torch.zeros((self.shape.prefill_rows(width), width), dtype=torch.long)
+        for i, row in enumerate(batch):
+            ids[i, : len(row.tokens) - 1] = torch.tensor(row.tokens[:-1], dtype=torch.long)
+        cache = DynamicCache()
+        self.model(
+            input_ids=ids.to(self.device), past_key_values=cache, use_cache=True, logits_to_keep=1
+        )
+        for i, row in enumerate(batch):
+            row.position = known = len(row.tokens) - 1
+            row.next_token = row.tokens[-1]
+            row.state = [
+                (layer.keys[i, :, :known], layer.values[i, :, :known]) for layer in cache.layers
+            ]
+            if self.temperature > 0 and row.uniforms is None:
+                generator = torch.Generator().manual_seed(row.seed % 2**63)
+                drawn = torch.rand(row.limit, generator=generator, dtype=torch.float64)
+                row.uniforms = drawn.tolist()
+
+    @torch.inference_mode()
+    def _step(self, group: _Group) -> list[int]:
+        """One token for every row of the group; the slots whose rows are done or have outgrown
+        it."""
+        tokens = torch.tensor([row.next_token if row else 0 for row in group.rows])
+        group.positions = torch.tensor([row.position if row else 0 for row in group.rows])
+        group.positions = group.positions.to(self.device)
+        output = self.model(
+            input_ids=tokens.to(self.device)[:, None],
+            position_ids=group.positions[:, None],
+            attention_mask=self._mask(group),
+            past_key_values=group.cache,
+            use_cache=True,
+        )
+        logits = output.logits[:, -1].float()
+        chosen = logits.argmax(-1) if self.temperature == 0 else self._sample(logits, group)
+        finite = torch.isfinite(logits.amax(-1)).tolist()
+        leaving = []
+        for slot, token in enumerate(chosen.tolist()):
+            row = group.rows[slot]
+            if row is None:
+                continue
+            row.generated.append(token)
+            row.position += 1
+            row.next_token = token
+            if not finite[slot]:
+                row.error = (
+                    "NonFiniteLogits",
+                    f"the model's output is not a number at answer token {len(row.generated)};"
+                    " try dtype: float32",
+                )
+            row.ended = token in self.eos or bool(self.stop and self.stop(row))
+            done = row.ended or row.error or len(row.generated) == row.limit
+            if done or row.position == group.length:
+                leaving.append(slot)
+        return leaving
+
+    def _mask(self, group: _Group):
+        """Additive mask ``[slots, 1, 1, length]``; one per kind of layer where kinds are mixed."""
+        at = torch.arange(group.length, device=self.device)
+        seen = at <= group.positions[:, None]
+
+        def additive(allowed: torch.Tensor) -> torch.Tensor:
+            mask = torch.zeros(allowed.shape, dtype=self.model.dtype, device=self.device)
+            return mask.masked_fill_(~allowed, float("-inf"))[:, None, None]
+
+        if self.window is None:
+            return additive(seen)
+        recent = additive(seen & (at > group.positions[:, None] - self.window))
+        if not self.layer_types:
+            return recent
+        return {"full_attention": additive(seen), "sliding_attention": recent}
+
+    def _sample(self, logits: torch.Tensor, group: _Group) -> torch.Tensor:
+        """Top-k, then top-p of what is left (Holtzman et al., 2020), by inverse cumulative
+        distribution at the row's own uniform number."""
+        draws = [row.uniforms[len(row.generated)] if row else 0.0 for row in group.rows]
+        uniform = torch.tensor(draws, dtype=torch.float64, device=logits.device)[:, None]
+        ranked, order = logits.sort(dim=-1, descending=True, stable=True)
+        if self.top_k is not None:
+            ranked, order = ranked[:, : self.top_k], order[:, : self.top_k]
+        # the best is subtracted first: a tiny temperature then gives 0 and -inf, never NaN
+        chances = ((ranked - ranked[:, :1]).double() / self.temperature).softmax(-1)
+        before = chances.cumsum(-1) - chances
+        chances = chances.masked_fill(before >= self.top_p, 0.0)
+        total = chances.cumsum(-1)
+        place = (total <= uniform * total[:, -1:]).sum(-1, keepdim=True)
+        return order.gather(-1, place.clamp(max=order.shape[-1] - 1))[:, 0]
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    return "can't allocate memory" in str(error) or "out of memory" in str(error)
+
+
+def shape_for(model, batch_tokens: int | None = None) -> BatchShape:
+    """The batch shape of a model on its device.
+
+    A function of the model and the device's total memory, never of what happens to be free:
+    the same machine gives the same shape every time.
+    """
+    parameters = sum(p.numel() for p in model.parameters())
+    device = model.get_input_embeddings().weight.device
+    if device.type == "cpu":
+        prefill = 256 if parameters > 10_000_000 else 1024
+        rows = 16 if parameters > 10_000_000 else 64
+        shape = BatchShape(prefill, rows, rows * 256)
+    else:
+        shape = BatchShape(8192, 128, 131_072)
+        config = model.config.get_text_config()
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        width = (
+            getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        )
+        per_token = 2 * config.num_hidden_layers * heads * width * model.dtype.itemsize
+        if device.type == "cuda":
+            total = torch.cuda.get_device_properties(device).total_memory
+            spare = max(0, total - parameters * model.dtype.itemsize)
+            shape = replace(shape, cache_tokens=min(131_072, max(1024, spare // 5 // per_token)))
+    if batch_tokens is not None:
+        shape = replace(shape, prefill_tokens=batch_tokens, cache_tokens=16 * batch_tokens)
+    return shape
