@@ -72,7 +72,10 @@ def _suites(table: Table) -> list[str]:
     return list(dict.fromkeys(row["suite"] for row in table))
 
 
-def main_table(tables: Mapping[str, Table]) -> str:
+MAIN_HEADER = ("Suite", "Model", *(label for _, label in HEADLINES), "Not judged", "Thresholds")
+
+
+def main_rows(tables: Mapping[str, Table]) -> list[list[str]]:
     """Refusal by category for each suite and model, what was left out, and passes."""
     rows = []
     for suite in dict.fromkeys(suite for table in tables.values() for suite in _suites(table)):
@@ -92,8 +95,7 @@ def main_table(tables: Mapping[str, Table]) -> str:
                     verdict if limits else MISSING,
                 ]
             )
-    header = ["Suite", "Model", *(label for _, label in HEADLINES), "Not judged", "Thresholds"]
-    return markdown_table(header, rows)
+    return rows
 
 
 def bounds_table(tables: Mapping[str, Table]) -> str:
@@ -257,7 +259,7 @@ def report_page(
             "judge could label are left out of the rates and counted under *Not judged*. A rate "
             "equal to its threshold passes.",
             "## Results",
-            main_table(tables),
+            markdown_table(MAIN_HEADER, main_rows(tables)),
             "![Refusal by category with 95 % intervals](figures/refusal.svg)",
             "## Bounds for what was not judged",
             bounds_table(tables),

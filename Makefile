@@ -1,0 +1,27 @@
+# make repro: set up, compute every number, show them.   make test: set up, run all tests.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := $(CURDIR)/.venv/bin
+export PATH := $(BIN):$(PATH)
+
+.PHONY: setup repro test lint
+
+setup: .venv/installed
+
+# torch first and by its exact version: on its own it is the one download that can take gigabytes.
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
+	$(PYTHON) -m venv .venv
+	python -m pip install --quiet --constraint constraints.txt torch==2.13.0
+	python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+repro: setup
+	dvc repro
+	refract show
+
+test: setup
+	python -m pytest
+
+lint: setup
+	ruff check .
+	ruff format --check .

@@ -1,0 +1,154 @@
+"""The ``refract`` command. Each command lives in a module of its own, imported when it runs.
+
+Exit codes: 0 done, 1 the work failed or a check did not hold, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="refract",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Measure how often language models refuse, and how far perturbed prompts bend their answers.",
+    epilog="Example: refract run --adapter hf --model-id FOLDER --suite harmful_helpful --out r.json",
+)
+
+
+class UsageError(ValueError):
+    """An argument cannot be used; the command exits with 2."""
+
+
+@app.command(epilog="Example: refract lint data/suites/harmful_helpful.jsonl")
+def lint(files: Annotated[list[Path], typer.Argument(help="Suite files (JSONL).")]) -> None:
+    """Check suites and list every problem with its line."""
+    from stages.cli.lint import lint_files
+
+    raise typer.Exit(lint_files(files))
+
+
+@app.command(epilog="Example: refract judge --judge rules --in rows.jsonl --out verdicts.jsonl")
+def judge(
+    in_: Annotated[
+        Path, typer.Option("--in", help="Rows with id or prompt_id, prompt and response (JSONL).")
+    ],
+    out: Annotated[Path, typer.Option(help="Where the verdict rows go (JSONL).")],
+    judge: Annotated[str, typer.Option(help="A judge of params.yaml, or a kind of judge.")] = "rules",
+) -> None:
+    """Judge answers that already exist: one verdict row for each row, in order."""
+    from stages.cli.judge import judge_file
+
+    judge_file(judge, in_, out)
+
+
+@app.command(
+    epilog="Example: refract run --adapter hf --model-id FOLDER --suite harmful_helpful --out r.json"
+)
+def run(
+    suite: Annotated[
+        list[str], typer.Option(help="A suite of params.yaml, or a JSONL file. Repeatable.")
+    ],
+    out: Annotated[Path, typer.Option(help="Where the results go (JSON).")],
+    model: Annotated[
+        str | None, typer.Option(help="A model of params.yaml; other options override it.")
+    ] = None,
+    adapter: Annotated[
+        str | None, typer.Option(help="synthetic, recorded, hf, openai or anthropic.")
+    ] = None,
+    model_id: Annotated[
+        str | None, typer.Option(help="Folder, hub id or provider's model name.")
+    ] = None,
+    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit on the hub.")] = None,
+    path: Annotated[
+        str | None, typer.Option(help="File with the answers of a recorded model.")
+    ] = None,
+    base_url: Annotated[str | None, typer.Option(help="Server of an API model.")] = None,
+    system_prompt: Annotated[str | None, typer.Option(help="System prompt.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of every draw.")] = 0,
+    temperature: Annotated[
+        float | None, typer.Option(min=0, help="0 is greedy; above 0 each row samples.")
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Longer answers are cut off, and counted so.")
+    ] = None,
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Draw this many prompts of each suite (seeded).")
+    ] = None,
+    judge: Annotated[str, typer.Option(help="A judge of params.yaml, or a kind.")] = "rules",
+    chat_template: Annotated[
+        bool | None, typer.Option(help="Use the model's chat template, or the raw prompt.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, mps.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="auto, float32, bfloat16, float16.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Any other setting of the adapter, as key=value (YAML)."),
+    ] = None,
+    outcomes: Annotated[
+        Path | None, typer.Option(help="Outcomes CSV; default: beside --out.")
+    ] = None,
+    rows: Annotated[
+        Path | None, typer.Option(help="Also write prompts, answers and verdicts here (JSONL).")
+    ] = None,
+) -> None:
+    """Measure one model on one or more suites, without DVC."""
+    from stages.cli.run import measure
+
+    settings = {
+        "adapter": adapter,
+        "model_id": model_id,
+        "revision": revision,
+        "path": path,
+        "base_url": base_url,
+        "system_prompt": system_prompt,
+        "temperature": temperature,
+        "max_tokens": max_tokens,
+        "chat_template": chat_template,
+        "device": device,
+        "dtype": dtype,
+    }
+    given = {key: value for key, value in settings.items() if value is not None}
+    measure(model, given, set_ or [], suite, seed, sample, judge, out, outcomes, rows)
+
+
+@app.command(epilog="Example: refract demo")
+def demo(
+    sample: Annotated[int, typer.Option(min=1, help="How many prompts to draw.")] = 60,
+    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
+) -> None:
+    """Measure the synthetic model on a sample of the default suite and print the result."""
+    from stages.cli.run import demonstrate
+
+    demonstrate(sample, seed)
+
+
+@app.command(epilog="Example: refract show")
+def show() -> None:
+    """Print the result table of the last `dvc repro`, and where its report is."""
+    from stages.cli.run import show_report
+
+    show_report()
+
+
+def main() -> None:
+    """The console script: turns the project's own errors into one message and an exit code."""
+    from stages.models.answers import AdapterError, DefinitionError
+    from stages.params import ParamsError
+    from stages.rows.jsonl import RowError
+    from stages.rows.suites import SuiteError
+    from stages.store import StoreError
+
+    try:
+        app()
+    except (UsageError, DefinitionError) as error:
+        print(f"refract: {error}", file=sys.stderr)
+        sys.exit(2)
+    except (AdapterError, ParamsError, RowError, StoreError, SuiteError, OSError) as error:
+        print(f"refract: {error}", file=sys.stderr)
+        sys.exit(1)

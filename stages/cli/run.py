@@ -1,0 +1,242 @@
+"""``refract run`` and ``refract demo``: the five stages in one process, without DVC."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from stages.aggregate import aggregate_suite, suite_metrics
+from stages.aggregate.__main__ import OUTCOME_COLUMNS
+from stages.cli import UsageError
+from stages.cli.project import find_judge, find_params, find_suite, project_root
+from stages.generate_perturbations import prompt_rows
+from stages.judge import judge_suite, judge_version
+from stages.model_inference import Count, answer_prompts
+from stages.models import open_model
+from stages.params import definition, grid, load_params
+from stages.report import MAIN_HEADER, main_rows
+from stages.rows.jsonl import Row, sha256_file, write_json, write_rows
+from stages.rows.suites import load_suite, sample_rows, suite_label
+from stages.rows.tables import read_table, write_table
+from stages.store import ResponseStore, open_store
+
+LIBRARIES = ("accelerate", "numpy", "tokenizers", "torch", "transformers")
+
+
+def _settings(pairs: Sequence[str]) -> dict[str, Any]:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    settings = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        try:
+            value = YAML(typ="safe", pure=True).load(text)
+        except YAMLError:
+            equals = ""
+        if not equals or not key:
+            raise UsageError(f"--set takes key=value with a YAML value (got {pair!r})")
+        settings[key] = value
+    return settings
+
+
+def _model_definition(
+    params: Mapping[str, Any], name: str | None, given: dict[str, Any]
+) -> dict[str, Any]:
+    if name is None and "adapter" not in given:
+        raise UsageError("name a model of params.yaml with --model, or an adapter with --adapter")
+    if name is None:
+        return given
+    if name not in params["models"]:
+        known = ", ".join(sorted(params["models"]))
+        raise UsageError(f"--model: no model {name!r}; params.yaml defines: {known}")
+    return definition(dict(params), "models", name) | given
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for library in LIBRARIES:
+        try:
+            found[library] = importlib.metadata.version(library)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def measure_suites(
+    params: Mapping[str, Any],
+    model_definition: dict[str, Any],
+    suites: Sequence[str],
+    seed: int,
+    sample: int | None,
+    judge: str,
+    store: ResponseStore,
+    name: str,
+) -> tuple[Row, list[Row], list[Row], dict[str, Count]]:
+    """Results, outcome rows and full rows of one model on some suites, and how answers came about.
+
+    Only the clean prompts of a suite are asked. Raises the errors of the stages.
+    """
+    judge_definition = find_judge(judge, dict(params))
+    model = open_model(name, model_definition)
+    found: dict[str, Row] = {}
+    prompts: dict[str, list[Row]] = {}
+    for wanted in suites:
+        suite, suite_definition = find_suite(wanted, dict(params))
+        if suite in found:
+            raise UsageError(f"--suite: two suites are called {suite!r}")
+        rows = load_suite(Path(suite_definition["file"]))
+        drawn = sample_rows(rows, sample, seed=seed, suite=suite)
+        found[suite] = {
+            "definition": {
+                "judges": [judge],
+                "fields": suite_definition.get("fields"),
+                "count_cut_off": suite_definition.get("count_cut_off", False),
+            },
+            "label": suite_label(suite, sample, len(rows), seed),
+            "rows": drawn,
+            "sha256": sha256_file(Path(suite_definition["file"])),
+        }
+        template = suite_definition.get("template")
+        prompts[suite] = list(prompt_rows(drawn, suite, seed, template=template))
+    responses, counts = answer_prompts(prompts, model, store, seed, name=name)
+    results: Row = {
+        "schema_version": "1",
+        "model": name,
+        "metrics": {},
+        "tables": [],
+        "provenance": {
+            "definition": model_definition,
+            "identity": model.identity(),
+            **model.description(),
+            "judge": {judge: {**judge_definition, "version": judge_version(judge_definition)}},
+            "libraries": _versions(),
+            "python": ".".join(map(str, sys.version_info[:3])),
+            "refract": importlib.metadata.version("refract"),
+            "sample": sample,
+            "seed": seed,
+            "suites": {facts["label"]: facts["sha256"] for facts in found.values()},
+        },
+    }
+    outcome_rows: list[Row] = []
+    full_rows: list[Row] = []
+    for suite, facts in found.items():
+        sources = {row["id"]: row for row in facts["rows"]}
+        verdicts = judge_suite(prompts[suite], responses[suite], sources, {judge: judge_definition})
+        outcomes, table = aggregate_suite(
+            facts["rows"], prompts[suite], responses[suite], verdicts, facts["definition"]
+        )
+        results["metrics"][facts["label"]] = suite_metrics(table)
+        results["tables"] += [{"suite": facts["label"], **row} for row in table]
+        outcome_rows += [
+            {"suite": suite, "prompt_id": prompt_id, "outcome": outcome}
+            for prompt_id, outcome in outcomes.items()
+        ]
+        for prompt, response, verdict in zip(
+            prompts[suite], responses[suite], verdicts, strict=True
+        ):
+            full_rows.append(
+                {
+                    **response,
+                    "suite": suite,
+                    "prompt": prompt["attempts"][response["attempt"]],
+                    "outcome": outcomes[prompt["prompt_id"]],
+                    **verdict["judges"][judge],
+                    "error": response["error"] or verdict["judges"][judge]["error"],
+                }
+            )
+    return results, outcome_rows, full_rows, counts
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A table for people: Rich on a terminal, uncut when piped."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*header)
+    for row in rows:
+        table.add_row(*(Text(value) for value in row))
+    console = Console()
+    # A pipe has no width: nothing is cut or wrapped there.
+    Console(width=None if console.is_terminal else 200).print(table)
+
+
+def print_results(results: Row) -> None:
+    """The rates of a run."""
+    rows = []
+    for row in results["tables"]:
+        if row["field"] or row["measure"] == "refusal_difference_to_pair":
+            continue
+        rate = "—" if row["rate"] is None else f"{row['rate']:.3f}"
+        interval = "—" if row["low"] is None else f"{row['low']:.3f} to {row['high']:.3f}"
+        left_out = sum(value for key, value in row.items() if key.startswith("excluded_"))
+        counts = f"{row['successes']}/{row['n']}"
+        rows.append([row["suite"], row["measure"], rate, interval, counts, str(left_out)])
+    print_table(["suite", "measure", "rate", "95 % interval", "counts", "not judged"], rows)
+
+
+def show_report() -> None:
+    """Prints the main table of the grid's results and where the report lies."""
+    root = project_root()
+    models = grid(load_params(root / "params.yaml"), "models")
+    missing = [model for model in models if not (root / f"metrics/tables/{model}.csv").is_file()]
+    if missing:
+        raise UsageError(f"no results yet for {', '.join(missing)}; run: dvc repro")
+    tables = {model: read_table(root / f"metrics/tables/{model}.csv") for model in models}
+    print_table(MAIN_HEADER, main_rows(tables))
+    print(f"report: {root / 'metrics/report.md'}")
+
+
+def measure(
+    name: str | None,
+    given: dict[str, Any],
+    pairs: Sequence[str],
+    suites: Sequence[str],
+    seed: int,
+    sample: int | None,
+    judge: str,
+    out: Path,
+    outcomes: Path | None,
+    rows: Path | None,
+) -> None:
+    """Writes the results and outcomes of one model; exits with 1 when every answer is an error."""
+    params = find_params()
+    model_definition = _model_definition(params, name, given | _settings(pairs))
+    label = name or Path(str(model_definition.get("model_id", model_definition["adapter"]))).name
+    with open_store() as store:
+        results, outcome_rows, full_rows, counts = measure_suites(
+            params, model_definition, suites, seed, sample, judge, store, label
+        )
+    write_json(out, results)
+    write_table(outcomes or out.with_suffix(".outcomes.csv"), OUTCOME_COLUMNS, outcome_rows)
+    if rows is not None:
+        write_rows(rows, full_rows)
+    for suite, count in counts.items():
+        print(f"{label} {suite}: {count}")
+    print_results(results)
+    errors = [row["error"] for row in full_rows if row["finish_reason"] == "error"]
+    if len(errors) == len(full_rows):
+        first = errors[0]
+        sys.exit(
+            f"refract: all {len(errors)} answers are errors; the first: "
+            f"{first['type']}: {first['message']}"
+        )
+
+
+def demonstrate(sample: int, seed: int) -> None:
+    """Prints what the synthetic model does on a sample of the default suite; writes nothing."""
+    results, *_ = measure_suites(
+        find_params(),
+        {"adapter": "synthetic"},
+        ["harmful_helpful"],
+        seed,
+        sample,
+        "rules",
+        ResponseStore(None),
+        "synthetic",
+    )
+    print_results(results)
