@@ -27,10 +27,20 @@ def judge_file(judge: str, source: Path, target: Path) -> None:
             )
         # Rows are told apart by their place: nothing says that ids do not repeat.
         key = str(number)
-        prompts.append({"prompt_id": key, "source_id": key, "perturbation": None})
+        prompt = row.get("prompt") or ""
+        prompts.append(
+            {"prompt_id": key, "source_id": key, "perturbation": None, "attempts": [prompt]}
+        )
         reason = "error" if response is None else row.get("finish_reason") or "stop"
-        responses.append({"prompt_id": key, "response": response or "", "finish_reason": reason})
-        sources[key] = {**row, "id": key, "prompt": row.get("prompt") or ""}
+        responses.append(
+            {
+                "prompt_id": key,
+                "response": response or "",
+                "finish_reason": reason,
+                "attempt": 0,
+            }
+        )
+        sources[key] = {**row, "id": key, "prompt": prompt}
     verdicts = judge_suite(prompts, responses, sources, {judge: definition})
     write_rows(
         target,

@@ -1,47 +1,25 @@
-"""judge: response rows in, verdict rows out. To add a judge: write its function, name it in ``KINDS``.
-
-A judge takes the cases of one suite that have a text to judge, and its definition from params.yaml;
-it returns one verdict for each case, in order: ``label`` (None where it says nothing), ``refused``
-(where the label means that), ``score``, ``evidence`` and ``error``.
-"""
+"""judge: response rows in, verdict rows out."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from stages.judge.cases import Case, judgeable, unjudged
+from stages.judge.kinds import KINDS
 from stages.params import ParamsError
 from stages.rows.jsonl import Row
 
-KINDS = {
-    "rules": "stages.judge.rules:judge_cases",
-}
 
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One answer with what it answers.
-
-    ``prompt`` and ``response`` are rows of those types, ``source`` the suite row, ``clean`` the
-    response row to the unperturbed prompt (None where the prompt is unperturbed itself).
-    """
-
-    prompt: Row
-    response: Row
-    source: Row
-    clean: Row | None = None
-
-
-def unjudged(error: str | None = None) -> Row:
-    """The verdict of a judge that did not give one; ``error`` says why it could not."""
-    return {"label": None, "refused": None, "score": None, "evidence": [], "error": error}
-
-
-def judgeable(response: Row) -> bool:
-    """Whether there is a text of the model's own to judge."""
-    return response["finish_reason"] in ("stop", "length") and bool(response["response"].strip())
+def check_judge(name: str, definition: Mapping[str, Any]) -> None:
+    """Raises :class:`ParamsError` for an unknown kind of judge or a setting it does not have."""
+    kind = definition.get("kind")
+    if kind not in KINDS:
+        raise ParamsError(f"judge {name!r}: kind must be one of {', '.join(KINDS)} (got {kind!r})")
+    unknown = sorted(set(definition) - {"kind", *KINDS[kind].settings})
+    if unknown:
+        allowed = ", ".join(KINDS[kind].settings) or "no settings"
+        raise ParamsError(f"judge {name!r}: unknown {', '.join(unknown)}; {kind} has {allowed}")
 
 
 def judge_suite(
@@ -50,37 +28,29 @@ def judge_suite(
     sources: Mapping[str, Row],
     judges: Mapping[str, Mapping[str, Any]],
 ) -> list[Row]:
-    """Verdict rows for the responses of one suite, in their order.
+    """Verdict rows for the responses of one suite, in the order of its prompts.
 
     ``sources`` are the suite's rows by id; ``judges`` maps names to definitions. Raises
-    :class:`ParamsError` for an unknown kind of judge.
+    :class:`ParamsError` for a definition that cannot be used.
     """
     by_id = {row["prompt_id"]: row for row in responses}
     cases = []
     for prompt in prompts:
         clean = by_id.get(prompt["source_id"]) if prompt["perturbation"] is not None else None
-        cases.append(
-            Case(prompt, by_id[prompt["prompt_id"]], sources[prompt["source_id"]], clean)
-        )
+        response, source = by_id[prompt["prompt_id"]], sources[prompt["source_id"]]
+        cases.append(Case(prompt, response, source, clean))
     rows: list[Row] = [{"prompt_id": case.prompt["prompt_id"], "judges": {}} for case in cases]
-    open_cases = [index for index, case in enumerate(cases) if judgeable(case.response)]
+    judged = [index for index, case in enumerate(cases) if judgeable(case.response)]
     for name, definition in judges.items():
-        kind = definition.get("kind")
-        if kind not in KINDS:
-            raise ParamsError(
-                f"judge {name!r}: kind must be one of {', '.join(sorted(KINDS))} (got {kind!r})"
-            )
-        module, _, function = KINDS[kind].partition(":")
-        judge = getattr(importlib.import_module(module), function)
-        verdicts = judge([cases[index] for index in open_cases], definition)
+        check_judge(name, definition)
+        verdicts = KINDS[definition["kind"]].judge([cases[index] for index in judged], definition)
         for row in rows:
             row["judges"][name] = unjudged()
-        for index, verdict in zip(open_cases, verdicts, strict=True):
+        for index, verdict in zip(judged, verdicts, strict=True):
             rows[index]["judges"][name] = verdict
     return rows
 
 
 def judge_version(definition: Mapping[str, Any]) -> str:
     """What identifies a judge beyond its definition: the version of its code or prompt."""
-    module = KINDS[definition["kind"]].partition(":")[0]
-    return importlib.import_module(module).VERSION
+    return KINDS[definition["kind"]].version()
