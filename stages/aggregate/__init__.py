@@ -103,7 +103,9 @@ def rate_table(
         groups: dict[tuple[str, str], list[str]] = {}
         for row in sources:
             if field in row:
-                groups.setdefault((row["category"], str(row[field])), []).append(outcomes[row["id"]])
+                groups.setdefault((row["category"], str(row[field])), []).append(
+                    outcomes[row["id"]]
+                )
         if not groups:
             raise ParamsError(f"no row of the suite has the field {field!r}")
         for (category, value), found in sorted(groups.items()):
@@ -167,7 +169,9 @@ def apply_thresholds(table: list[Row], thresholds: Mapping[str, Mapping[str, flo
             known = sorted({row["measure"] for row in table if not row["field"]})
             raise ParamsError(f"thresholds name {measure!r}; the suite has {', '.join(known)}")
         if not isinstance(limit, Mapping) or len(limit) != 1 or not set(limit) <= {"min", "max"}:
-            raise ParamsError(f"threshold of {measure} must be {{min: x}} or {{max: x}} (got {limit})")
+            raise ParamsError(
+                f"threshold of {measure} must be {{min: x}} or {{max: x}} (got {limit})"
+            )
         ((side, bound),) = limit.items()
         for row in rows:
             rate = row["rate"]

@@ -39,7 +39,9 @@ def judge(
         Path, typer.Option("--in", help="Rows with id or prompt_id, prompt and response (JSONL).")
     ],
     out: Annotated[Path, typer.Option(help="Where the verdict rows go (JSONL).")],
-    judge: Annotated[str, typer.Option(help="A judge of params.yaml, or a kind of judge.")] = "rules",
+    judge: Annotated[
+        str, typer.Option(help="A judge of params.yaml, or a kind of judge.")
+    ] = "rules",
 ) -> None:
     """Judge answers that already exist: one verdict row for each row, in order."""
     from stages.cli.judge import judge_file

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from stages.models.answers import Answer, Message, Request
-from stages.progress import Progress
 from stages.rows.jsonl import Row, RowError, canonical_json, iter_rows
 from stages.rows.suites import row_seed
 from stages.store import (
@@ -19,10 +17,7 @@ from stages.store import (
     answer_sha256,
     request_sha256,
 )
-
-# Answers are committed to the store together, but never later than this: what a kill can lose.
-COMMIT_SECONDS = 0.25
-COMMIT_ROWS = 256
+from stages.store.asking import ask
 
 
 @dataclass
@@ -116,12 +111,7 @@ def answer_prompts(
             key = request_sha256(identity, request, model.USES, model.samples)
             keys[suite].append((row["prompt_id"], key))
             requests.setdefault(key, request)
-    answers = store.get(requests)
-    missing = [key for key in requests if key not in answers]
-    if missing:
-        for key, answer in _ask(model, [requests[key] for key in missing], missing, store, name):
-            answers[key] = answer
-    generated = set(missing)
+    answers, generated = ask(model, requests, store, name)
     counts = {suite: Count() for suite in suites}
     responses: dict[str, list[Row]] = {}
     for suite, pairs in keys.items():
@@ -138,37 +128,3 @@ def answer_prompts(
             count.errors += answer.error is not None
             responses[suite].append(response_row(prompt_id, key, answer))
     return responses, counts
-
-
-def _ask(
-    model: Any,
-    requests: Sequence[Request],
-    keys: Sequence[str],
-    store: ResponseStore,
-    name: str,
-) -> Iterator[tuple[str, Answer]]:
-    pending: list[tuple[str, Answer]] = []
-    committed = time.monotonic()
-    tokens = errors = 0
-    answered = set()
-    try:
-        with Progress(name or "answers", len(requests)) as progress:
-            for index, answer in model.answer(requests):
-                key = keys[index]
-                answered.add(key)
-                pending.append((key, answer))
-                tokens += answer.completion_tokens or 0
-                errors += answer.error is not None
-                progress.advance(1, f"{tokens} tokens, {errors} errors")
-                now = time.monotonic()
-                if len(pending) >= COMMIT_ROWS or now - committed > COMMIT_SECONDS:
-                    store.put(pending, name)
-                    yield from pending
-                    pending, committed = [], now
-    finally:
-        # Also when the model gives up or the user interrupts: what was paid for is kept.
-        store.put(pending, name)
-    yield from pending
-    for key in keys:
-        if key not in answered:
-            yield key, Answer.failed("NoAnswer", "the adapter returned nothing for this request")

@@ -51,8 +51,10 @@ def main(name: str) -> None:
     total = sum(len(rows) for rows in responses.values())
     if sum(count.errors for count in counts.values()) == total:
         first = next(row["error"] for rows in responses.values() for row in rows)
-        sys.exit(f"{name}: all {total} answers are errors; the first: {first['type']}: "
-                 f"{first['message']}")
+        sys.exit(
+            f"{name}: all {total} answers are errors; the first: {first['type']}: "
+            f"{first['message']}"
+        )
 
 
 if __name__ == "__main__":

@@ -101,7 +101,9 @@ class Recorded:
         try:
             rows = read_rows(self.path) if self.path.suffix == ".jsonl" else _read_csv(self.path)
         except (OSError, RowError, csv.Error, UnicodeDecodeError) as error:
-            raise AdapterError(f"model {self.name!r}: {self.path} cannot be read: {error}") from None
+            raise AdapterError(
+                f"model {self.name!r}: {self.path} cannot be read: {error}"
+            ) from None
         for column, value in (self.settings["where"] or {}).items():
             rows = [row for row in rows if str(row.get(column)) == str(value)]
         if not rows:

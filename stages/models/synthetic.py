@@ -99,7 +99,9 @@ class Synthetic:
             if draw("cut_off") < settings["cut_off_rate"]:
                 return Answer(CUT_OFF, "length", attempt, tokens, len(CUT_OFF.split()))
             refuses = _Draws(source)("refuse") < self.refusal_rate.get(facts["category"], 0)
-            perturbed = facts["perturbation"] is not None and facts["perturbation"]["kind"] != "repeat"
+            perturbed = (
+                facts["perturbation"] is not None and facts["perturbation"]["kind"] != "repeat"
+            )
             if perturbed and draw("flip") < settings["sensitivity"]:
                 refuses = not refuses
             texts = REFUSALS if refuses else HELP

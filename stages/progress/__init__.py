@@ -44,7 +44,10 @@ class Progress:
         return self
 
     def __exit__(
-        self, type_: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None
+        self,
+        type_: type[BaseException] | None,
+        value: BaseException | None,
+        tb: TracebackType | None,
     ) -> None:
         if self._bar is not None:
             self._bar.stop()

@@ -146,9 +146,7 @@ def pair_tables(tables: Mapping[str, Table]) -> str:
     for model, table in tables.items():
         for row in table:
             if row["measure"] == "refusal_difference_to_pair":
-                shown = (
-                    f"{float(row['rate']):+.3f} [{float(row['low']):+.3f}, {float(row['high']):+.3f}]"
-                )
+                shown = f"{float(row['rate']):+.3f} [{float(row['low']):+.3f}, {float(row['high']):+.3f}]"
                 group = row["value"] or "all"
                 rows.append([row["suite"], model, group, row["n"], shown, row["p"]])
     if not rows:
@@ -186,8 +184,11 @@ def provenance_tables(provenance: Mapping[str, Any], pins: Mapping[str, str]) ->
     for model, found in provenance.items():
         identity = found["model"]["identity"]
         content = next(
-            (str(identity[key]) for key in ("revision", "sha256", "weights_sha256") if key in identity
-             and identity[key]),
+            (
+                str(identity[key])
+                for key in ("revision", "sha256", "weights_sha256")
+                if identity.get(key)
+            ),
             MISSING,
         )
         definition = found["model"]["definition"]
@@ -249,30 +250,35 @@ def report_page(
         )
     recorded = [m for m, d in definitions.items() if d["adapter"] == "recorded"]
     if recorded:
-        notes.append(f"**Recorded answers.** {', '.join(recorded)}: answers from a file, re-judged.")
-    return "\n\n".join(
-        [
-            "# Refusal report",
-            *notes,
-            "Rates are shares of judged answers, with 95 % Wilson intervals and counts. A refusal is "
-            "full or partial. Errors, empty and cut-off answers, provider filters and whatever no "
-            "judge could label are left out of the rates and counted under *Not judged*. A rate "
-            "equal to its threshold passes.",
-            "## Results",
-            markdown_table(MAIN_HEADER, main_rows(tables)),
-            "![Refusal by category with 95 % intervals](figures/refusal.svg)",
-            "## Bounds for what was not judged",
-            bounds_table(tables),
-            "## By field",
-            field_tables(tables),
-            "## Paired prompts",
-            "Refusal of each prompt minus refusal of the prompt it is paired with, over pairs where "
-            "both answers were judged; paired Newcombe 95 % interval, McNemar's exact p.",
-            pair_tables(tables),
-            "## Scaling",
-            "Parameters are counted from the weights.",
-            scaling_table(tables, provenance),
-            "## Provenance",
-            provenance_tables(provenance, pins),
-        ]
-    ) + "\n"
+        notes.append(
+            f"**Recorded answers.** {', '.join(recorded)}: answers from a file, re-judged."
+        )
+    return (
+        "\n\n".join(
+            [
+                "# Refusal report",
+                *notes,
+                "Rates are shares of judged answers, with 95 % Wilson intervals and counts. A refusal is "
+                "full or partial. Errors, empty and cut-off answers, provider filters and whatever no "
+                "judge could label are left out of the rates and counted under *Not judged*. A rate "
+                "equal to its threshold passes.",
+                "## Results",
+                markdown_table(MAIN_HEADER, main_rows(tables)),
+                "![Refusal by category with 95 % intervals](figures/refusal.svg)",
+                "## Bounds for what was not judged",
+                bounds_table(tables),
+                "## By field",
+                field_tables(tables),
+                "## Paired prompts",
+                "Refusal of each prompt minus refusal of the prompt it is paired with, over pairs where "
+                "both answers were judged; paired Newcombe 95 % interval, McNemar's exact p.",
+                pair_tables(tables),
+                "## Scaling",
+                "Parameters are counted from the weights.",
+                scaling_table(tables, provenance),
+                "## Provenance",
+                provenance_tables(provenance, pins),
+            ]
+        )
+        + "\n"
+    )

@@ -39,7 +39,9 @@ def refusal_figure(tables: Mapping[str, Table], path: Path) -> None:
             layout="constrained",
         )
         for axis, suite in zip(axes[0], suites, strict=True):
-            for offset, ((measure, label), colour) in enumerate(zip(HEADLINES, COLOURS, strict=True)):
+            for offset, ((measure, label), colour) in enumerate(
+                zip(HEADLINES, COLOURS, strict=True)
+            ):
                 drawn = False
                 for position, table in enumerate(tables.values()):
                     for row in table:

@@ -100,7 +100,9 @@ def row_problems(row: Row) -> list[str]:
         problems.append("'id' is empty")
     elif id_ != id_.strip() or not id_.isprintable() or id_[0] in "=+-@":
         # ids stand in CSV files, where a spreadsheet would run one that starts like a formula.
-        problems.append(f"'id' must be printable, unpadded and not start with = + - @ (got {id_!r})")
+        problems.append(
+            f"'id' must be printable, unpadded and not start with = + - @ (got {id_!r})"
+        )
     category = row.get("category")
     if category not in CATEGORIES:
         got = repr(category) if "category" in row else "none"

@@ -115,7 +115,11 @@ class ResponseStore:
             return
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(path, timeout=60, isolation_level=None)
+            # The writer of stages.store.asking commits from a thread of its own; it never does so
+            # while another thread uses the connection.
+            self._db = sqlite3.connect(
+                path, timeout=60, isolation_level=None, check_same_thread=False
+            )
             # A killed process loses nothing that was committed; only a power cut may lose the last
             # commits, and then they are asked again.
             self._db.execute("PRAGMA journal_mode=WAL")
@@ -186,7 +190,9 @@ class ResponseStore:
             except sqlite3.Error as error:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
-                raise StoreError(f"the response store {self.path} refused a write ({error})") from None
+                raise StoreError(
+                    f"the response store {self.path} refused a write ({error})"
+                ) from None
         return len(records)
 
     def __iter__(self) -> Iterator[tuple[str, str, int]]:
