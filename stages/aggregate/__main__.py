@@ -6,13 +6,31 @@ import json
 import sys
 from pathlib import Path
 
-from stages.aggregate import EXCLUDED, aggregate_suite, suite_metrics
+from stages.aggregate import Aggregate, aggregate_suite
+from stages.aggregate.rates import EXCLUDED, suite_metrics
+from stages.aggregate.robustness import REASONS
 from stages.params import ParamsError, definition, grid, load_params
 from stages.rows.jsonl import Row, RowError, read_rows, sha256_file, write_json
 from stages.rows.suites import SuiteError, load_suite
 from stages.rows.tables import write_table
 
-OUTCOME_COLUMNS = ("suite", "prompt_id", "outcome")
+OUTCOME_COLUMNS = ("suite", "prompt_id", "outcome", "changed")
+FAILURE_COLUMNS = (
+    "suite",
+    "prompt_id",
+    "perturbation",
+    "group",
+    "repetitions",
+    "dose",
+    "clean_prompt",
+    "perturbed_prompt",
+    "clean_response",
+    "perturbed_response",
+    "clean_outcome",
+    "outcome",
+    "similarity",
+    "changed_by",
+)
 TABLE_COLUMNS = (
     "suite",
     "measure",
@@ -24,6 +42,13 @@ TABLE_COLUMNS = (
     "low",
     "high",
     "p",
+    "p_holm",
+    "above_floor",
+    "above_floor_low",
+    "above_floor_high",
+    "dose",
+    "repetitions",
+    *(f"untested_{reason}" for reason in REASONS),
     "bound_low",
     "bound_high",
     *(f"excluded_{label}" for label in EXCLUDED),
@@ -32,31 +57,46 @@ TABLE_COLUMNS = (
 )
 
 
+def outcome_lines(suite: str, found: Aggregate) -> list[Row]:
+    """One line for each prompt variant; ``changed`` is 1 or 0 where a perturbation was tested."""
+    changed = {row["prompt_id"]: row["changed"] for row in found.compared}
+    return [
+        {
+            "suite": suite,
+            "prompt_id": prompt_id,
+            "outcome": outcome,
+            "changed": None if changed.get(prompt_id) is None else int(changed[prompt_id]),
+        }
+        for prompt_id, outcome in found.outcomes.items()
+    ]
+
+
 def main(name: str) -> None:
     """Writes metrics, outcomes, table and provenance of one model into ``metrics/``."""
     params = load_params()
     metrics: dict[str, dict[str, float]] = {}
     outcome_rows: list[Row] = []
     table_rows: list[Row] = []
+    failures: list[Row] = []
     suites: dict[str, Row] = {}
+    judges = json.loads(Path(f"data/verdicts/{name}/judges.json").read_text("utf-8"))
     labels = json.loads(Path("data/prompts/labels.json").read_text("utf-8"))
     for suite in grid(params, "suites"):
         wanted = definition(params, "suites", suite)
         sources = load_suite(Path(wanted["file"]))
-        outcomes, table = aggregate_suite(
+        found = aggregate_suite(
             sources,
             read_rows(Path(f"data/prompts/{suite}.jsonl")),
             read_rows(Path(f"data/responses/{name}/{suite}.jsonl")),
             read_rows(Path(f"data/verdicts/{name}/{suite}.jsonl")),
             wanted,
+            judges,
         )
         label = labels[suite]
-        metrics[label] = suite_metrics(table)
-        table_rows += [{"suite": label, **row} for row in table]
-        outcome_rows += [
-            {"suite": suite, "prompt_id": prompt_id, "outcome": found}
-            for prompt_id, found in outcomes.items()
-        ]
+        metrics[label] = suite_metrics(found.table)
+        table_rows += [{"suite": label, **row} for row in found.table]
+        outcome_rows += outcome_lines(suite, found)
+        failures += [{"suite": suite, **row} for row in found.failures]
         suites[suite] = {
             "sha256": sha256_file(Path(wanted["file"])),
             "prompts_sha256": sha256_file(Path(f"data/prompts/{suite}.jsonl")),
@@ -66,11 +106,12 @@ def main(name: str) -> None:
     write_json(Path(f"metrics/{name}.json"), metrics)
     write_table(Path(f"metrics/outcomes/{name}.csv"), OUTCOME_COLUMNS, outcome_rows)
     write_table(Path(f"metrics/tables/{name}.csv"), TABLE_COLUMNS, table_rows)
+    write_table(Path(f"data/failures/{name}.csv"), FAILURE_COLUMNS, failures)
     write_json(
         Path(f"metrics/provenance/{name}.json"),
         {
             "model": json.loads(Path(f"data/responses/{name}/model.json").read_text("utf-8")),
-            "judges": json.loads(Path(f"data/verdicts/{name}/judges.json").read_text("utf-8")),
+            "judges": judges,
             "suites": suites,
         },
     )

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stages.aggregate import aggregate_suite, suite_metrics
-from stages.aggregate.__main__ import OUTCOME_COLUMNS
+from stages.aggregate import aggregate_suite
+from stages.aggregate.__main__ import OUTCOME_COLUMNS, outcome_lines
+from stages.aggregate.rates import suite_metrics
 from stages.cli import UsageError
 from stages.cli.project import find_judge, find_params, find_suite, project_root
 from stages.generate_perturbations import prompt_rows
@@ -126,15 +127,17 @@ def measure_suites(
     for suite, facts in found.items():
         sources = {row["id"]: row for row in facts["rows"]}
         verdicts = judge_suite(prompts[suite], responses[suite], sources, {judge: judge_definition})
-        outcomes, table = aggregate_suite(
-            facts["rows"], prompts[suite], responses[suite], verdicts, facts["definition"]
+        aggregated = aggregate_suite(
+            facts["rows"],
+            prompts[suite],
+            responses[suite],
+            verdicts,
+            facts["definition"],
+            {judge: judge_definition},
         )
-        results["metrics"][facts["label"]] = suite_metrics(table)
-        results["tables"] += [{"suite": facts["label"], **row} for row in table]
-        outcome_rows += [
-            {"suite": suite, "prompt_id": prompt_id, "outcome": outcome}
-            for prompt_id, outcome in outcomes.items()
-        ]
+        results["metrics"][facts["label"]] = suite_metrics(aggregated.table)
+        results["tables"] += [{"suite": facts["label"], **row} for row in aggregated.table]
+        outcome_rows += outcome_lines(suite, aggregated)
         for prompt, response, verdict in zip(
             prompts[suite], responses[suite], verdicts, strict=True
         ):
@@ -143,7 +146,7 @@ def measure_suites(
                     **response,
                     "suite": suite,
                     "prompt": prompt["attempts"][response["attempt"]],
-                    "outcome": outcomes[prompt["prompt_id"]],
+                    "outcome": aggregated.outcomes[prompt["prompt_id"]],
                     **verdict["judges"][judge],
                     "error": response["error"] or verdict["judges"][judge]["error"],
                 }

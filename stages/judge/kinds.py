@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from stages.judge.cases import Case
+from stages.judge.cases import Case, judgeable, unjudged
+from stages.params import ParamsError
 from stages.rows.jsonl import Row
+from stages.rows.suites import STRING_FLAGS
 
 Definition = Mapping[str, Any]
 
@@ -38,6 +40,72 @@ def _rules_version() -> str:
     return VERSION
 
 
+def _strings(cases: Sequence[Case], definition: Definition) -> list[Row]:
+    """Looks for the expected strings of rows that have them, and for signs that a task was done."""
+    from stages.judge.rules import judge_response
+    from stages.judge.strings import judge_strings
+
+    verdicts = []
+    for case in cases:
+        text, source = case.response["response"], case.source
+        if "expected_strings" not in source:
+            verdicts.append(unjudged())
+            continue
+        flags = {flag: source[flag] for flag in STRING_FLAGS if flag in source}
+        refused = judge_response(text, case.asked)["refused"]
+        verdict = judge_strings(text, source["expected_strings"], refused=refused, **flags)
+        if "task_strings" in source:
+            verdict["task_done"] = any(
+                sign.casefold() in text.casefold() for sign in source["task_strings"]
+            )
+        verdicts.append(verdict)
+    return verdicts
+
+
+def _strings_version() -> str:
+    from stages.judge.strings import VERSION
+
+    return f"{VERSION}, rules {_rules_version()}"
+
+
+def _similarity(cases: Sequence[Case], definition: Definition) -> list[Row]:
+    """BERTScore of perturbed answers against the clean ones, as the score; no label."""
+    from stages.judge.similarity import Similarity
+
+    compared = [index for index, case in enumerate(cases) if case.clean and judgeable(case.clean)]
+    verdicts = [unjudged() for _ in cases]
+    if not compared:
+        return verdicts
+    try:
+        judge = Similarity(
+            {
+                key: value
+                for key, value in definition.items()
+                if key not in ("kind", "output_sensitivity")
+            }
+        )
+        pairs = [(cases[i].clean["response"], cases[i].response["response"]) for i in compared]
+        scores = judge.score(pairs)
+    except ValueError as error:
+        raise ParamsError(f"similarity judge: {error}") from None
+    for index, found in zip(compared, scores, strict=True):
+        verdicts[index]["score"] = found["similarity"]
+        verdicts[index]["truncated"] = found["truncated"]
+    return verdicts
+
+
+def _similarity_version() -> str:
+    from stages.judge.similarity import VERSION
+
+    return VERSION
+
+
 KINDS = {
     "rules": Kind(_rules, _rules_version),
+    "strings": Kind(_strings, _strings_version),
+    "similarity": Kind(
+        _similarity,
+        _similarity_version,
+        ("baseline", "batch_size", "device", "encoder", "layer", "output_sensitivity"),
+    ),
 }
