@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stages.generate_perturbations import prompt_rows
 from stages.generate_perturbations.kinds import check_definition
-from stages.params import ParamsError, definition, grid, load_params
+from stages.params import ParamsError, definition, grid, load_params, run_seed
 from stages.rows.jsonl import write_json, write_rows
 from stages.rows.suites import SuiteError, load_suite, sample_rows, suite_label
 
@@ -15,7 +15,7 @@ from stages.rows.suites import SuiteError, load_suite, sample_rows, suite_label
 def main() -> None:
     """Writes ``data/prompts/SUITE.jsonl`` for each suite of the grid."""
     params = load_params()
-    seed = params["seed"]
+    seed = run_seed(params)
     labels = {}
     for name in grid(params, "suites"):
         suite = definition(params, "suites", name)

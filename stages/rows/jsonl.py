@@ -11,10 +11,19 @@ from typing import Any
 
 Row = dict[str, Any]
 
+BOM = b"\xef\xbb\xbf"
+
 _dumps = json.JSONEncoder(ensure_ascii=False, sort_keys=True, allow_nan=False).encode
 _canonical = json.JSONEncoder(
     ensure_ascii=True, sort_keys=True, allow_nan=False, separators=(",", ":")
 ).encode
+
+
+def _reject_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+_loads = json.JSONDecoder(parse_constant=_reject_constant).decode
 
 
 class RowError(ValueError):
@@ -37,6 +46,19 @@ def sha256_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def parse_line(line: bytes) -> Any:
+    """The JSON value of one line. Raises ValueError (a UnicodeDecodeError where it is not UTF-8).
+
+    ``NaN`` and ``Infinity``, which Python reads by default, are no JSON.
+    """
+    try:
+        return _loads(line.decode("utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{error.msg} at column {error.colno}") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
 def dump_row(row: Row) -> bytes:
     """One row as a line, LF included.
 
@@ -52,7 +74,7 @@ def iter_rows(path: Path) -> Iterator[Row]:
     Raises :class:`RowError` with file and line number.
     """
     try:
-        file = open(path, "rb")
+        file = open(path, "rb")  # noqa: SIM115 - closed by the `with` below
     except OSError as error:
         raise RowError(f"{path}: cannot be read ({error.strerror})") from None
     with file:
@@ -60,7 +82,7 @@ def iter_rows(path: Path) -> Iterator[Row]:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+                row = parse_line(line.removeprefix(BOM) if number == 1 else line)
             except UnicodeDecodeError as error:
                 raise RowError(f"{path}:{number}: not UTF-8 ({error.reason})") from None
             except ValueError as error:

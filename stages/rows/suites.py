@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import NamedTuple
 
-from stages.rows.jsonl import Row, canonical_json
+from stages.rows.jsonl import BOM, Row, canonical_json, parse_line
 
 CATEGORIES = ("harmful", "helpful", "borderline")
 ROLES = ("system", "user", "assistant")
@@ -124,10 +123,6 @@ def row_problems(row: Row) -> list[str]:
     return problems
 
 
-def _reject_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
 def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
     """Reads a suite file and finds everything wrong with it in one pass.
 
@@ -140,9 +135,9 @@ def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
     texts: dict[str, int] = {}
     pairs: list[tuple[int, str]] = []
     data = Path(path).read_bytes()
-    if data.startswith(b"\xef\xbb\xbf"):
+    if data.startswith(BOM):
         problems.append(Problem(1, "the file starts with a byte order mark (BOM)", harmless=True))
-        data = data[3:]
+        data = data.removeprefix(BOM)
     for number, line in enumerate(data.split(b"\n"), 1):
         if line.endswith(b"\r"):
             problems.append(Problem(number, "the line ends in CRLF; use LF", harmless=True))
@@ -152,11 +147,11 @@ def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
             problems.append(Problem(number, "the line holds a NUL byte"))
             continue
         try:
-            row = json.loads(line.decode("utf-8"), parse_constant=_reject_constant)
+            row = parse_line(line)
         except UnicodeDecodeError as error:
             problems.append(Problem(number, f"invalid UTF-8 at byte {error.start} of the line"))
             continue
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             problems.append(Problem(number, f"not JSON: {error}"))
             continue
         if not isinstance(row, dict):
@@ -169,19 +164,20 @@ def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
             if id_ in ids:
                 problems.append(Problem(number, f"duplicate id {id_!r} (first on line {ids[id_]})"))
             ids.setdefault(id_, number)
-        if not found:
+        if isinstance(row.get("pair_id"), str):
+            pairs.append((number, row["pair_id"]))
+        if not found or not _content_problems(row):
             text = canonical_json([row.get(field) for field in CONTENT])
             if text in texts:
                 message = f"duplicate text (first on line {texts[text]})"
                 problems.append(Problem(number, message, harmless=True))
             texts.setdefault(text, number)
-            if "pair_id" in row:
-                pairs.append((number, row["pair_id"]))
+        if not found:
             rows.append(row)
     for number, pair in pairs:
         if pair not in ids:
             problems.append(Problem(number, f"'pair_id' names no row of the suite (got {pair!r})"))
-    if not rows and not problems:
+    if not rows and all(problem.harmless for problem in problems):
         problems.append(Problem(1, "the suite is empty: it needs at least one row"))
     return rows, sorted(problems)
 

@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from stages.rows.jsonl import Row, write_bytes
+from stages.rows.jsonl import Row, RowError, write_bytes
+
+
+class _LineFeeds(list[bytes]):
+    """Takes the lines of a CSV writer and ends them in LF.
+
+    The writer quotes a carriage return in a cell only where it ends lines in CRLF itself, and an
+    unquoted one ends the row for every reader.
+    """
+
+    def write(self, line: str) -> None:
+        self.append(line.removesuffix("\r\n").encode("utf-8", "backslashreplace") + b"\n")
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Row]) -> None:
     """Writes rows as CSV with LF line ends; a missing or None value is an empty cell."""
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="raise")
+    lines = _LineFeeds()
+    writer = csv.DictWriter(lines, columns, lineterminator="\r\n", extrasaction="raise")
     writer.writeheader()
     writer.writerows(rows)
-    write_bytes(path, [text.getvalue().encode("utf-8", "backslashreplace")])
+    write_bytes(path, lines)
 
 
 def read_table(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV table; every value is a text."""
-    with open(path, encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    """The rows of a CSV table; every value is a text. Raises :class:`RowError`."""
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+    except OSError as error:
+        raise RowError(f"{path}: cannot be read ({error.strerror})") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise RowError(f"{path}: not a CSV table in UTF-8 ({error})") from None

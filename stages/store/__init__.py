@@ -59,7 +59,7 @@ def request_sha256(identity: str, request: Request, uses: Sequence[str], samples
             {name: request.facts[name] for name in uses},
         ]
     )
-    return hashlib.sha256(f"{identity}\n{asked}".encode()).hexdigest()
+    return _sha256(f"{identity}\n{asked}".encode())
 
 
 def storable(answer: Answer) -> bool:
@@ -70,7 +70,11 @@ def storable(answer: Answer) -> bool:
 def _record(key: str, answer: Answer) -> tuple[str, str]:
     """An answer tied to its request as text, and that text's SHA-256."""
     text = canonical_json([key, *(getattr(answer, field) for field in ANSWER_FIELDS)])
-    return text, hashlib.sha256(text.encode()).hexdigest()
+    return text, _sha256(text.encode())
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def answer_sha256(key: str, answer: Answer) -> str:
@@ -104,8 +108,8 @@ def open_store() -> ResponseStore:
 class ResponseStore:
     """Answers by request hash. Safe for several processes at a time; use as a context manager.
 
-    ``path=None`` keeps nothing: every lookup misses. Raises :class:`StoreError` when the file cannot
-    be opened or is no store.
+    ``path=None`` keeps nothing: every lookup misses. Raises :class:`StoreError` when the file
+    cannot be opened or is no store.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -120,6 +124,9 @@ class ResponseStore:
             self._db = sqlite3.connect(
                 path, timeout=60, isolation_level=None, check_same_thread=False
             )
+            # Texts come as bytes: one that is damaged is told by its checksum, not by an exception
+            # that takes its neighbours with it.
+            self._db.text_factory = bytes
             # A killed process loses nothing that was committed; only a power cut may lose the last
             # commits, and then they are asked again.
             self._db.execute("PRAGMA journal_mode=WAL")
@@ -128,10 +135,7 @@ class ResponseStore:
         except (OSError, sqlite3.Error) as error:
             if self._db is not None:
                 self._db.close()
-            raise StoreError(
-                f"the response store {path} cannot be used ({error}); move the file away, set "
-                "REFRACT_CACHE to another folder, or to 'off'"
-            ) from None
+            raise self._unusable(error) from None
 
     def __enter__(self) -> ResponseStore:
         return self
@@ -150,22 +154,30 @@ class ResponseStore:
         found: dict[str, Answer] = {}
         if self._db is None:
             return found
-        wanted = list(dict.fromkeys(keys))
+        asked = dict.fromkeys(keys)
+        wanted = list(asked)
         for start in range(0, len(wanted), LOOKUP):
-            part = wanted[start : start + LOOKUP]
-            marks = ",".join("?" * len(part))
-            query = f"SELECT request_sha256, answer, sha256 FROM answers WHERE request_sha256 IN ({marks})"
-            try:
-                records = self._db.execute(query, part).fetchall()
-            except sqlite3.DatabaseError:
-                continue
-            for key, text, checksum in records:
+            for text, checksum in self._records(wanted[start : start + LOOKUP]):
                 # The record is the checksum's own text, so that checking costs one hash.
-                if hashlib.sha256(text.encode()).hexdigest() == checksum:
-                    stored_key, *values = json.loads(text)
-                    if stored_key == key:
-                        found[key] = Answer(**dict(zip(ANSWER_FIELDS, values, strict=True)))
+                if not isinstance(text, bytes) or _sha256(text).encode() != checksum:
+                    continue
+                key, *values = json.loads(text)
+                # Another release may have stored other fields.
+                if key in asked and len(values) == len(ANSWER_FIELDS):
+                    found[key] = Answer(**dict(zip(ANSWER_FIELDS, values, strict=True)))
         return found
+
+    def _records(self, keys: Sequence[str]) -> list[tuple[Any, Any]]:
+        """Answer and checksum of the records with these keys; where a page of the file is damaged,
+        of those that can still be reached."""
+        marks = ",".join("?" * len(keys))
+        query = f"SELECT answer, sha256 FROM answers WHERE request_sha256 IN ({marks})"
+        try:
+            return self._db.execute(query, keys).fetchall()
+        except sqlite3.DatabaseError:
+            if len(keys) == 1:
+                return []
+            return [record for key in keys for record in self._records([key])]
 
     def put(self, answers: Iterable[tuple[str, Answer]], model: str = "") -> int:
         """Stores answers (those that may be stored) in one transaction; returns how many are new.
@@ -188,15 +200,22 @@ class ResponseStore:
                 self._db.executemany("INSERT OR REPLACE INTO answers VALUES (?,?,?,?,?)", records)
                 self._db.execute("COMMIT")
             except sqlite3.Error as error:
+                raise self._unusable(error) from None
+            finally:
+                # Also after an interrupt: what was to be stored can be stored again.
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
-                raise StoreError(
-                    f"the response store {self.path} refused a write ({error})"
-                ) from None
         return len(records)
+
+    def _unusable(self, error: Exception) -> StoreError:
+        return StoreError(
+            f"the response store {self.path} cannot be used ({error}); move the file away, set "
+            "REFRACT_CACHE to another folder, or to 'off'"
+        )
 
     def __iter__(self) -> Iterator[tuple[str, str, int]]:
         """(request hash, model name, time stored) of every record, oldest first."""
         if self._db is not None:
             query = "SELECT request_sha256, model, stored_at FROM answers ORDER BY stored_at"
-            yield from self._db.execute(query)
+            for key, model, stored_at in self._db.execute(query):
+                yield key.decode(), model.decode("utf-8", "replace"), stored_at
