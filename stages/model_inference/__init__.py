@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stages.models.answers import Answer, Message, Request
-from stages.rows.jsonl import Row, RowError, canonical_json, iter_rows
+from stages.rows.jsonl import Row, canonical_json, parse_line
 from stages.rows.suites import row_seed
 from stages.store import (
     ANSWER_FIELDS,
@@ -55,23 +55,32 @@ def request_of(row: Row, seed: int) -> Request:
     )
 
 
+def identity_of(model: Any) -> dict[str, Any]:
+    """All that determines a model's answers apart from the request, the adapter's code included."""
+    return {
+        "adapter": type(model).__name__.lower(),
+        "adapter_version": model.VERSION,
+        **model.identity(),
+    }
+
+
 def known_answers(folder: Path) -> Iterator[tuple[str, Answer]]:
     """The answers of response rows on disk (from ``dvc pull``, say), by request hash.
 
-    A row counts only when its checksum holds: an edited or damaged row is not an answer of the model.
+    A row counts only when its checksum holds: an edited, torn or damaged row is no answer of the
+    model's, and takes no other row with it.
     """
     for path in sorted(folder.glob("*.jsonl")):
-        try:
-            for row in iter_rows(path):
+        with open(path, "rb") as file:
+            for line in file:
                 try:
+                    row = parse_line(line)
                     key, answer = row["request_sha256"], answer_from(row)
                     intact = row["answer_sha256"] == answer_sha256(key, answer)
-                except (KeyError, TypeError, ValueError):
+                except (KeyError, TypeError, ValueError, RecursionError):
                     continue
                 if intact:
                     yield key, answer
-        except RowError:
-            continue  # a torn file; the rows before the tear have been taken
 
 
 def response_row(prompt_id: str, key: str, answer: Answer) -> Row:
@@ -101,7 +110,7 @@ def answer_prompts(
     asked at all, so that it loads nothing. Raises :class:`stages.models.answers.AdapterError`; what
     was answered by then is in the store.
     """
-    identity = canonical_json(model.identity())
+    identity = canonical_json(identity_of(model))
     keys: dict[str, list[tuple[str, str]]] = {}
     requests: dict[str, Request] = {}
     for suite, rows in suites.items():

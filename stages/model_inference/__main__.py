@@ -6,10 +6,10 @@ import sys
 import time
 from pathlib import Path
 
-from stages.model_inference import answer_prompts, known_answers
+from stages.model_inference import answer_prompts, identity_of, known_answers
 from stages.models import open_model
 from stages.models.answers import AdapterError, DefinitionError
-from stages.params import ParamsError, definition, grid, load_params
+from stages.params import ParamsError, definition, grid, load_params, run_seed
 from stages.rows.jsonl import RowError, iter_rows, write_json, write_rows
 from stages.store import StoreError, open_store
 
@@ -18,6 +18,7 @@ def main(name: str) -> None:
     """Writes ``data/responses/NAME/SUITE.jsonl`` for each suite of the grid."""
     started = time.time()
     params = load_params()
+    seed = run_seed(params)
     suites = grid(params, "suites")
     wanted = definition(params, "models", name)
     model = open_model(name, wanted)
@@ -25,20 +26,23 @@ def main(name: str) -> None:
     prompts = {suite: iter_rows(Path(f"data/prompts/{suite}.jsonl")) for suite in suites}
     with open_store() as store:
         store.put(known_answers(folder), name)
-        responses, counts = answer_prompts(prompts, model, store, params["seed"], name=name)
+        responses, counts = answer_prompts(prompts, model, store, seed, name=name)
     description = {
         "definition": wanted,
-        "identity": model.identity(),
-        "seed": params["seed"] if model.samples else None,
+        "identity": identity_of(model),
+        "seed": seed if model.samples else None,
         **model.description(),
     }
     for suite in suites:
         write_rows(folder / f"{suite}.jsonl", responses[suite])
         print(f"{name} {suite}: {counts[suite]}")
     write_json(folder / "model.json", description)
-    for path in folder.glob("*.jsonl"):
-        if path.stem not in suites:
-            path.unlink()  # the output persists between runs; a suite that left the grid does not
+    # The output persists between runs; a suite that left the grid does not, nor does a file that a
+    # killed run left half written.
+    written = {"model.json", *(f"{suite}.jsonl" for suite in suites)}
+    for path in folder.iterdir():
+        if path.name not in written:
+            path.unlink()
     write_json(
         Path("data/runs") / f"{name}.json",
         {

@@ -14,7 +14,8 @@ An *adapter* is a class with the members below; there is no base class to inheri
     Whether the row's seed matters (temperature above 0).
 ``identity(self) -> dict``
     All that determines an answer apart from the request itself, as JSON: model id, resolved revision
-    or content hash, system prompt, every generation setting. Part of each request's hash.
+    or content hash, system prompt, every generation setting. With ``VERSION`` and the name of the
+    class it is part of each request's hash.
 ``description(self) -> dict``
     Facts for the report that determine no answer, as JSON (``parameters``: number of weights or None).
 ``answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]``
