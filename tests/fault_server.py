@@ -1,0 +1,425 @@
+"""A server on loopback that plays both providers' APIs and fails as the prompt asks it to.
+
+The last message of a conversation may hold directives: ``[[NAME]]`` (always) or ``[[NAME*N]]`` (the
+first N times that this text arrives). Everything else is answered with ``echo: `` and the text.
+``NAMES`` lists the directives. Also the batch APIs, whose batches need ``polls`` looks to end.
+
+As a program (``python tests/fault_server.py --latency 0.04``) it prints its port and serves until
+its standard input ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+import sys
+import threading
+from collections import Counter
+from typing import Any
+
+DIRECTIVE = re.compile(r"\[\[(\w+)(?:\*(\d+))?\]\]")
+
+# Error statuses: (status, OpenAI's code, Anthropic's type, message).
+ERRORS = {
+    "bad": (400, "invalid_value", "invalid_request_error", "temperature: must be 0"),
+    "key": (401, "invalid_api_key", "authentication_error", "Incorrect API key provided: {key}"),
+    "forbidden": (403, "forbidden", "permission_error", "not allowed for {key}"),
+    "unknown": (404, "model_not_found", "not_found_error", "model: no such model"),
+    "throttle": (429, "rate_limit_exceeded", "rate_limit_error", "slow down"),
+    "throttle_bare": (429, "rate_limit_exceeded", "rate_limit_error", "slow down"),
+    "throttle_day": (429, "rate_limit_exceeded", "rate_limit_error", "come back tomorrow"),
+    "quota": (429, "insufficient_quota", "rate_limit_error", "Request too large for your tier"),
+    "crash": (500, "server_error", "api_error", "internal error"),
+    "unavailable": (503, "unavailable", "api_error", "try later"),
+    "overloaded": (529, "overloaded", "overloaded_error", "Overloaded"),
+    "too_long": (
+        400,
+        "context_length_exceeded",
+        "invalid_request_error",
+        "prompt is too long: 9 tokens > 8 maximum",
+    ),
+    "filter": (
+        400,
+        "content_policy_violation",
+        "invalid_request_error",
+        "Output blocked by content filtering policy",
+    ),
+}
+# Answers with status 200 that are not a plain stop.
+ENDINGS = {"refusal", "length", "content_filter", "empty", "thinking", "parts", "null"}
+# What happens to the connection or the bytes instead.
+BREAKS = {"drop", "stall", "malformed", "truncated", "not_an_answer"}
+NAMES = {*ERRORS, *ENDINGS, *BREAKS, "azure", "openrouter"}
+AZURE = {
+    "error": {
+        "message": "The response was filtered due to the prompt triggering Azure OpenAI's content "
+        "management policy.",
+        "type": None,
+        "param": "prompt",
+        "code": "content_filter",
+        "status": 400,
+        "innererror": {
+            "code": "ResponsibleAIPolicyViolation",
+            "content_filter_result": {"violence": {"filtered": True, "severity": "high"}},
+        },
+    }
+}
+OPENROUTER = {
+    "error": {
+        "code": 403,
+        "message": "Your chosen model requires moderation and your input was flagged",
+        "metadata": {"reasons": ["violence"]},
+    }
+}
+
+
+class FaultServer:
+    """``with FaultServer() as server: server.url`` serves from a thread of its own.
+
+    ``latency``: seconds before each answer. ``retry_after``: text of the header that goes with a
+    429, 503 or 529. ``most``: calls at a time, beyond which the answer is a 429. With
+    ``throttle_every``
+    every so manieth call is a 429. ``headers``: sent with every answer.
+
+    ``calls`` counts arrivals by text, ``bodies`` holds the decoded requests, ``busiest`` is the
+    most calls there were at a time, ``connections`` the open ones.
+    """
+
+    def __init__(
+        self,
+        latency: float = 0.0,
+        retry_after: str = "0.02",
+        most: int | None = None,
+        throttle_every: int = 0,
+        polls: int = 2,
+        headers: dict[str, str] | None = None,
+        keep: bool = True,
+    ) -> None:
+        self.latency, self.retry_after, self.most = latency, retry_after, most
+        self.throttle_every, self.polls, self.keep = throttle_every, polls, keep
+        self.headers = headers or {}
+        self.calls: Counter[str] = Counter()
+        self.bodies: list[dict[str, Any]] = []
+        self.seen_headers: list[str] = []
+        self.arrived = self.busy = self.busiest = self.throttled = 0
+        self.connections: set[asyncio.Transport] = set()
+        self.files: dict[str, bytes] = {}
+        self.batches: dict[str, dict[str, Any]] = {}
+        self.submitted = 0
+
+    # Serving from a thread
+
+    def __enter__(self) -> FaultServer:
+        self.loop = asyncio.new_event_loop()
+        started = threading.Event()
+
+        async def serve() -> None:
+            self.stop = asyncio.Event()
+            server = await self.listen()
+            started.set()
+            await self.stop.wait()
+            server.close()
+            for transport in list(self.connections):
+                transport.abort()
+            await asyncio.sleep(0)
+
+        self.thread = threading.Thread(target=lambda: self.loop.run_until_complete(serve()))
+        self.thread.start()
+        started.wait()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.loop.call_soon_threadsafe(self.stop.set)
+        self.thread.join()
+        self.loop.close()
+
+    async def listen(self) -> asyncio.Server:
+        """Opens a port of the system's choice."""
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: _Connection(self), "127.0.0.1", 0, backlog=512)
+        self.port = server.sockets[0].getsockname()[1]
+        return server
+
+    @property
+    def url(self) -> str:
+        """The root, as the Anthropic adapter wants it; OpenAI's needs ``/v1`` behind it."""
+        return f"http://127.0.0.1:{self.port}"
+
+    # Answering
+
+    def reply(self, method: str, path: str, head: str, body: bytes) -> tuple[int, bytes, str]:
+        """Status, body and what to do to the connection."""
+        anthropic = path.startswith("/v1/messages")
+        if method == "POST" and path in ("/v1/chat/completions", "/v1/messages"):
+            request = json.loads(body)
+            if self.keep:
+                self.bodies.append(request)
+                self.seen_headers.append(head)
+            return self.chat(request, head, anthropic)
+        return self.batch(method, path, head, body, anthropic)
+
+    def chat(self, request: dict[str, Any], head: str, anthropic: bool) -> tuple[int, bytes, str]:
+        """The answer to one conversation."""
+        text = request["messages"][-1]["content"]
+        count = self.calls[text]
+        self.calls[text] += 1
+        self.arrived += 1
+        name = next(
+            (n for n, times in DIRECTIVE.findall(text) if not times or count < int(times)), None
+        )
+        if (self.most is not None and self.busy >= self.most) or (
+            self.throttle_every and self.arrived % self.throttle_every == 0
+        ):
+            name = "throttle"
+        if name in ERRORS:
+            status, code, kind, message = ERRORS[name]
+            self.throttled += status == 429
+            found = re.search(r"(?im)^(?:authorization: bearer|x-api-key:) *(\S+)", head)
+            message = message.format(key=found and found[1])
+            error = {"message": message, "type": kind if anthropic else code, "code": code}
+            if anthropic:
+                del error["code"]
+            return status, _json({"type": "error", "error": error}), name
+        if name == "azure":
+            return 400, _json(AZURE), name
+        if name == "openrouter":
+            return 403, _json(OPENROUTER), name
+        if name == "malformed":
+            return 200, b'{"choices": [{"message": {"content": "ha', name
+        if name == "not_an_answer":
+            return 200, _json({"object": "list", "data": []}), name
+        message = (_message if anthropic else _completion)(f"echo: {text}", name)
+        return 200, _json(message), name or ""
+
+    def batch(
+        self, method: str, path: str, head: str, body: bytes, anthropic: bool
+    ) -> tuple[int, bytes, str]:
+        """Files and batches of OpenAI, message batches of Anthropic."""
+        if method == "POST" and path == "/v1/files":
+            boundary = b"--" + re.search(r"boundary=(\S+)", head)[1].encode()
+            parts = [part.partition(b"\r\n\r\n") for part in body.split(boundary)]
+            content = next(p[2] for p in parts if b'name="file"' in p[0]).removesuffix(b"\r\n")
+            name = f"file-{len(self.files)}"
+            self.files[name] = content
+            return 200, _json({"id": name, "object": "file", "purpose": "batch"}), ""
+        if method == "GET" and path.startswith("/v1/files/"):
+            return 200, self.files[path.split("/")[3]], ""
+        if method == "POST":
+            request = json.loads(body)
+            self.submitted += 1
+            name = f"batch_{self.submitted}"
+            if anthropic:
+                items = [(item["custom_id"], item["params"]) for item in request["requests"]]
+            else:
+                lines = map(json.loads, self.files[request["input_file_id"]].splitlines())
+                items = [(line["custom_id"], line["body"]) for line in lines]
+            results = [self.batch_result(key, params, anthropic) for key, params in items]
+            self.batches[name] = {
+                "results": results,
+                "polls": self.polls,
+                "metadata": request.get("metadata"),
+            }
+            return 200, _json(self.batch_state(name, anthropic)), ""
+        name = path.split("/")[4 if anthropic else 3] if path.count("/") > 2 + anthropic else ""
+        if not name:
+            data = [self.batch_state(name, anthropic) for name in reversed(self.batches)]
+            first = {"first_id": None, "last_id": None, "has_more": False}
+            return 200, _json({"object": "list", "data": data, **first}), ""
+        if name not in self.batches:
+            error = {"message": "no such batch", "type": "not_found_error"}
+            return 404, _json({"type": "error", "error": error}), ""
+        if path.endswith("/results"):
+            lines = [result for _, result in self.batches[name]["results"]]
+            return 200, b"".join(_json(line) + b"\n" for line in reversed(lines)), ""
+        self.batches[name]["polls"] -= 1
+        return 200, _json(self.batch_state(name, anthropic)), ""
+
+    def batch_result(
+        self, key: str, params: dict[str, Any], anthropic: bool
+    ) -> tuple[bool, dict[str, Any]]:
+        """Whether it succeeded, and a line of a batch's results."""
+        text = params["messages"][-1]["content"]
+        if "[[expire" in text:
+            self.calls[text] += 1
+            self.arrived += 1
+            if anthropic:
+                return False, {"custom_id": key, "result": {"type": "expired"}}
+            error = {"code": "batch_expired", "message": "not executed in time"}
+            return False, {"custom_id": key, "response": None, "error": error}
+        status, body, _ = self.chat(params, "", anthropic)
+        content = json.loads(body)
+        if not anthropic:
+            response = {"status_code": status, "request_id": "r", "body": content}
+            return status == 200, {"custom_id": key, "response": response, "error": None}
+        if status == 200:
+            return True, {"custom_id": key, "result": {"type": "succeeded", "message": content}}
+        return False, {"custom_id": key, "result": {"type": "errored", "error": content}}
+
+    def batch_state(self, name: str, anthropic: bool) -> dict[str, Any]:
+        """A batch as its provider describes it."""
+        batch = self.batches[name]
+        ended = batch["polls"] <= 0
+        results = batch["results"]
+        count = len(results)
+        if anthropic:
+            counts = dict.fromkeys(("canceled", "errored", "expired", "processing", "succeeded"), 0)
+            counts["succeeded" if ended else "processing"] = count
+            return {
+                "id": name,
+                "type": "message_batch",
+                "processing_status": "ended" if ended else "in_progress",
+                "request_counts": counts,
+                "created_at": "2100-01-01T00:00:00Z",
+                "expires_at": "2100-01-02T00:00:00Z",
+                "results_url": f"{self.url}/v1/messages/batches/{name}/results" if ended else None,
+            }
+        for kind, good in (("output", True), ("error", False)):
+            lines = [_json(result) for ok, result in results if ok is good]
+            if ended and lines:
+                self.files[f"file-{name}-{kind}"] = b"\n".join(reversed(lines)) + b"\n"
+        return {
+            "id": name,
+            "object": "batch",
+            "endpoint": "/v1/chat/completions",
+            "completion_window": "24h",
+            "created_at": 4102444800,
+            "input_file_id": "file-0",
+            "status": "completed" if ended else "in_progress",
+            "output_file_id": self._file(f"file-{name}-output"),
+            "error_file_id": self._file(f"file-{name}-error"),
+            "metadata": batch["metadata"],
+            "request_counts": {"total": count, "completed": count * ended, "failed": 0},
+        }
+
+    def _file(self, name: str) -> str | None:
+        return name if name in self.files else None
+
+
+class _Connection(asyncio.Protocol):
+    """One keep-alive connection; requests one after another."""
+
+    def __init__(self, server: FaultServer) -> None:
+        self.server, self.buffer = server, b""
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        self.server.connections.add(transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.server.connections.discard(self.transport)
+
+    def data_received(self, data: bytes) -> None:
+        self.buffer += data
+        end = self.buffer.find(b"\r\n\r\n")
+        if end < 0:
+            return
+        head = self.buffer[:end].decode("latin-1")
+        length = re.search(r"(?i)content-length: *(\d+)", head)
+        whole = end + 4 + (int(length[1]) if length else 0)
+        if len(self.buffer) < whole:
+            return
+        body, self.buffer = self.buffer[end + 4 : whole], self.buffer[whole:]
+        method, path, _ = head.split(" ", 2)
+        server = self.server
+        status, content, name = server.reply(method, path.split("?")[0], head, body)
+        server.busy += 1
+        server.busiest = max(server.busiest, server.busy)
+        asyncio.get_running_loop().call_later(server.latency, self.send, status, content, name)
+
+    def send(self, status: int, content: bytes, name: str) -> None:
+        server = self.server
+        server.busy -= 1
+        if name == "stall" or self.transport.is_closing():
+            return
+        if name == "drop":
+            self.transport.abort()
+            return
+        lines = [f"HTTP/1.1 {status} Whatever", "content-type: application/json"]
+        lines.append(f"content-length: {len(content)}")
+        lines += [f"{key}: {value}" for key, value in server.headers.items()]
+        if name == "throttle_day":
+            lines.append("retry-after: 86400")
+        elif status in (429, 503, 529) and name != "throttle_bare":
+            lines.append(f"retry-after: {server.retry_after}")
+        head = "\r\n".join([*lines, "", ""]).encode()
+        if name == "truncated":
+            self.transport.write(head + content[: len(content) // 2])
+            self.transport.close()
+        else:
+            self.transport.write(head + content)
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def _completion(text: str, name: str | None) -> dict[str, Any]:
+    """A chat completion that ends as asked."""
+    message: dict[str, Any] = {"role": "assistant", "content": text}
+    reason = name if name in ("length", "content_filter") else "stop"
+    if name == "refusal":
+        message |= {"content": None, "refusal": "I can't help with that."}
+    elif name == "empty":
+        message["content"] = ""
+    elif name in ("content_filter", "null"):
+        message["content"] = None
+    elif name == "thinking":
+        message["reasoning_content"] = "let me think"
+    elif name == "parts":
+        message["content"] = [
+            {"type": "text", "text": text[:3]},
+            {"type": "text", "text": text[3:]},
+        ]
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "played",
+        "choices": [{"index": 0, "message": message, "finish_reason": reason}],
+        "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10},
+    }
+
+
+def _message(text: str, name: str | None) -> dict[str, Any]:
+    """A message of Anthropic's that ends as asked."""
+    content = [{"type": "text", "text": text}]
+    reason = {"length": "max_tokens", "refusal": "refusal"}.get(name or "", "end_turn")
+    if name in ("refusal", "empty", "null"):
+        content = []
+    elif name == "thinking":
+        thinking = {"type": "thinking", "thinking": "let me think", "signature": "s"}
+        content = [thinking, {"type": "redacted_thinking", "data": "x"}, *content]
+    elif name == "parts":
+        content = [{"type": "text", "text": text[:3]}, {"type": "text", "text": text[3:]}]
+    elif name == "content_filter":
+        content, reason = [], "content_filter"
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "played",
+        "content": content,
+        "stop_reason": reason,
+        "stop_sequence": None,
+        "usage": {"input_tokens": 5, "cache_read_input_tokens": 2, "output_tokens": 3},
+    }
+
+
+async def _main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--latency", type=float, default=0.0)
+    parser.add_argument("--retry-after", default="0.02")
+    parser.add_argument("--throttle-every", type=int, default=0)
+    options = parser.parse_args()
+    server = FaultServer(
+        options.latency, options.retry_after, throttle_every=options.throttle_every, keep=False
+    )
+    await server.listen()
+    print(server.port, flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+
+if __name__ == "__main__":
+    asyncio.run(_main())
