@@ -16,8 +16,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Measure how often language models refuse, and how far perturbed prompts bend their answers.",
-    epilog="Example: refract run --adapter hf --model-id FOLDER --suite harmful_helpful --out r.json",
+    help="Measure how often language models refuse, and how far perturbed prompts bend answers.",
+    epilog="Example: refract run --model synthetic --suite harmful_helpful --out results.json",
 )
 
 
@@ -50,7 +50,8 @@ def judge(
 
 
 @app.command(
-    epilog="Example: refract run --adapter hf --model-id FOLDER --suite harmful_helpful --out r.json"
+    epilog="Example: refract run --adapter hf --model-id FOLDER "
+    "--suite harmful_helpful --out results.json"
 )
 def run(
     suite: Annotated[
@@ -136,6 +137,19 @@ def show() -> None:
     from stages.cli.run import show_report
 
     show_report()
+
+
+@app.command(epilog="Example: refract gate --junit gate.xml")
+def gate(
+    models: Annotated[
+        list[str] | None, typer.Argument(help="Models of the grid; default: all.")
+    ] = None,
+    junit: Annotated[Path | None, typer.Option(help="Also write JUnit XML here.")] = None,
+) -> None:
+    """Exit with 1 unless every threshold is met, listing which are not and by how much."""
+    from stages.cli.gate import run_gate
+
+    raise typer.Exit(run_gate(models or [], junit))
 
 
 def main() -> None:

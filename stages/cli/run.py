@@ -15,13 +15,13 @@ from stages.cli import UsageError
 from stages.cli.project import find_judge, find_params, find_suite, project_root
 from stages.generate_perturbations import prompt_rows
 from stages.judge import judge_suite, judge_version
-from stages.model_inference import Count, answer_prompts
+from stages.model_inference import Count, answer_prompts, identity_of
 from stages.models import open_model
 from stages.params import definition, grid, load_params
-from stages.report import MAIN_HEADER, main_rows
+from stages.report import MAIN_HEADER, main_rows, read_results
 from stages.rows.jsonl import Row, sha256_file, write_json, write_rows
 from stages.rows.suites import load_suite, sample_rows, suite_label
-from stages.rows.tables import read_table, write_table
+from stages.rows.tables import write_table
 from stages.store import ResponseStore, open_store
 
 LIBRARIES = ("accelerate", "numpy", "tokenizers", "torch", "transformers")
@@ -111,7 +111,7 @@ def measure_suites(
         "tables": [],
         "provenance": {
             "definition": model_definition,
-            "identity": model.identity(),
+            "identity": identity_of(model),
             **model.description(),
             "judge": {judge: {**judge_definition, "version": judge_version(judge_definition)}},
             "libraries": _versions(),
@@ -186,10 +186,7 @@ def show_report() -> None:
     """Prints the main table of the grid's results and where the report lies."""
     root = project_root()
     models = grid(load_params(root / "params.yaml"), "models")
-    missing = [model for model in models if not (root / f"metrics/tables/{model}.csv").is_file()]
-    if missing:
-        raise UsageError(f"no results yet for {', '.join(missing)}; run: dvc repro")
-    tables = {model: read_table(root / f"metrics/tables/{model}.csv") for model in models}
+    tables, _ = read_results(root, models)
     print_table(MAIN_HEADER, main_rows(tables))
     print(f"report: {root / 'metrics/report.md'}")
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+from stages.rows.tables import read_table
 
 Table = Sequence[Mapping[str, str]]
 
@@ -18,6 +22,22 @@ CATEGORY_OF = {
     "borderline_refusal_rate": "borderline",
 }
 MISSING = "—"
+
+
+def read_results(root: Path, models: Sequence[str]) -> tuple[dict[str, Table], dict[str, Any]]:
+    """The tables and the provenance of some models, by name, from a project's ``metrics/``.
+
+    Raises FileNotFoundError with what to run when a model has no results yet.
+    """
+    missing = [model for model in models if not (root / f"metrics/tables/{model}.csv").is_file()]
+    if missing:
+        raise FileNotFoundError(f"no results yet for {', '.join(missing)}; run: dvc repro")
+    tables = {model: read_table(root / f"metrics/tables/{model}.csv") for model in models}
+    provenance = {
+        model: json.loads((root / f"metrics/provenance/{model}.json").read_text("utf-8"))
+        for model in models
+    }
+    return tables, provenance
 
 
 def cell(text: object) -> str:
@@ -155,6 +175,87 @@ def pair_tables(tables: Mapping[str, Table]) -> str:
     return markdown_table(header, rows)
 
 
+def robustness_tables(tables: Mapping[str, Table]) -> str:
+    """Fail rates by perturbation and group, flips, and success of injections."""
+    groups, flips, attacks = [], [], []
+    for model, table in tables.items():
+        for row in table:
+            measure = row["measure"]
+            if measure.endswith("_fail_rate") and row["field"]:
+                untested = ", ".join(
+                    f"{value} {key.removeprefix('untested_').replace('_', ' ')}"
+                    for key, value in row.items()
+                    if key.startswith("untested_") and value not in ("", "0")
+                )
+                floor = MISSING
+                if row["above_floor"]:
+                    shift, low, high = (
+                        float(row[f"above_floor{end}"]) for end in ("", "_low", "_high")
+                    )
+                    floor = f"{shift:+.3f} [{low:+.3f}, {high:+.3f}]"
+                groups.append(
+                    [
+                        row["suite"],
+                        model,
+                        measure.removesuffix("_fail_rate"),
+                        row["value"],
+                        shown_rate(row),
+                        row["p"] or MISSING,
+                        row["p_holm"] or MISSING,
+                        floor,
+                        row["dose"] or MISSING,
+                        row["repetitions"] or MISSING,
+                        untested or "0",
+                    ]
+                )
+            elif measure.endswith(("_loophole_rate", "_new_refusal_rate")):
+                kind = "loophole" if measure.endswith("_loophole_rate") else "new refusal"
+                name = measure.removesuffix("_loophole_rate").removesuffix("_new_refusal_rate")
+                flips.append([row["suite"], model, name, kind, shown_rate(row)])
+            elif measure in ("injection_success_rate", "task_done_rate"):
+                left_out = ", ".join(f"{n} {kind}" for kind, n in excluded_counts(row).items())
+                group = row["value"] or "all"
+                attacks.append(
+                    [row["suite"], model, measure, group, shown_rate(row), left_out or "0"]
+                )
+    parts = []
+    if groups:
+        header = [
+            "Suite",
+            "Model",
+            "Perturbation",
+            "Group",
+            "Fail rate",
+            "p",
+            "p (Holm)",
+            "Above noise floor",
+            "Median dose",
+            "Repetitions used",
+            "Not tested",
+        ]
+        parts += [
+            "An answer fails when it changed: similarity fell by more than the sensitivity, or its "
+            "refusal flipped. *p*: one-sided exact binomial test that the fail rate is above its "
+            "limit, alone and corrected for the groups of one perturbation. *Median dose*: tokens "
+            "that the perturbation added after chat template and tokenizer. *Repetitions used*: "
+            "repetitions:prompts.",
+            markdown_table(header, groups),
+        ]
+    if flips:
+        parts += [
+            "*Loophole*: refused prompts that are answered once perturbed. *New refusal*: answered "
+            "prompts that are refused once perturbed.",
+            markdown_table(["Suite", "Model", "Perturbation", "Flip", "Rate"], flips),
+        ]
+    if attacks:
+        header = ["Suite", "Model", "Measure", "Group", "Rate", "Not judged"]
+        parts += [
+            "Prompt injection, by the strings that an attack asks for.",
+            markdown_table(header, attacks),
+        ]
+    return "\n\n".join(parts) or "No suite of the grid has perturbations or injections."
+
+
 def scaling_table(tables: Mapping[str, Table], provenance: Mapping[str, Any]) -> str:
     """Refusal by number of parameters, smallest first, for models whose weights were counted."""
     sized = sorted(
@@ -273,6 +374,8 @@ def report_page(
                 "Refusal of each prompt minus refusal of the prompt it is paired with, over pairs where "
                 "both answers were judged; paired Newcombe 95 % interval, McNemar's exact p.",
                 pair_tables(tables),
+                "## Robustness",
+                robustness_tables(tables),
                 "## Scaling",
                 "Parameters are counted from the weights.",
                 scaling_table(tables, provenance),

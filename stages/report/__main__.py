@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from pathlib import Path
 
 from stages.params import ParamsError, grid, load_params
-from stages.report import report_page
+from stages.report import read_results, report_page
 from stages.report.figures import refusal_figure
 from stages.rows.jsonl import write_bytes
-from stages.rows.tables import read_table
 
 # The libraries whose versions can move a number.
 PINNED = ("accelerate", "bert-score", "numpy", "tokenizers", "torch", "transformers")
@@ -26,11 +24,7 @@ def pinned_versions(constraints: Path) -> dict[str, str]:
 def main() -> None:
     """Writes ``metrics/report.md`` and ``metrics/figures/``."""
     models = grid(load_params(), "models")
-    tables = {model: read_table(Path(f"metrics/tables/{model}.csv")) for model in models}
-    provenance = {
-        model: json.loads(Path(f"metrics/provenance/{model}.json").read_text("utf-8"))
-        for model in models
-    }
+    tables, provenance = read_results(Path(), models)
     page = report_page(tables, provenance, pinned_versions(Path("constraints.txt")))
     write_bytes(Path("metrics/report.md"), [page.encode()])
     refusal_figure(tables, Path("metrics/figures/refusal.svg"))
