@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 from stages.models.answers import DefinitionError
+from stages.rows.jsonl import canonical_json
 
 # The name used in params.yaml, and the class behind it. A module is imported when it is used.
 ADAPTERS = {
@@ -23,10 +24,16 @@ def open_model(name: str, definition: dict[str, Any]) -> Any:
     Raises :class:`DefinitionError` for an unknown adapter or a definition it cannot use.
     """
     adapter = definition.get("adapter")
-    if adapter not in ADAPTERS:
+    if not isinstance(adapter, str) or adapter not in ADAPTERS:
         raise DefinitionError(
             f"model {name!r}: adapter must be one of {', '.join(ADAPTERS)} (got {adapter!r})"
         )
+    try:
+        canonical_json(definition)
+    except (TypeError, ValueError) as error:
+        raise DefinitionError(
+            f"model {name!r}: the definition holds a value that JSON cannot express ({error})"
+        ) from None
     module, _, class_name = ADAPTERS[adapter].partition(":")
     return getattr(importlib.import_module(module), class_name)(name, definition)
 

@@ -13,11 +13,12 @@ An *adapter* is a class with the members below; there is no base class to inheri
 ``samples: bool``
     Whether the row's seed matters (temperature above 0).
 ``identity(self) -> dict``
-    All that determines an answer apart from the request itself, as JSON: model id, resolved revision
-    or content hash, system prompt, every generation setting. With ``VERSION`` and the name of the
-    class it is part of each request's hash.
+    All that determines an answer apart from the request itself, as JSON: model id, resolved
+    revision or content hash, system prompt, every generation setting. With ``VERSION`` and the name
+    of the class it is part of each request's hash.
 ``description(self) -> dict``
-    Facts for the report that determine no answer, as JSON (``parameters``: number of weights or None).
+    Facts for the report that determine no answer, as JSON (``parameters``: number of weights or
+    None).
 ``answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]``
     Yields ``(index into requests, answer)`` as answers are made, in any order, each index once.
     A request that cannot be answered yields an answer with an error; only what makes every further
@@ -46,10 +47,10 @@ class AdapterError(RuntimeError):
 class Request:
     """One question to a model.
 
-    ``attempts`` holds one or more conversations, tried in order: the next one is used when, and only
-    when, the model rejects the one before as too long. ``seed`` drives the row's own generator where
-    the model samples. ``facts`` are columns of the row (``prompt_id``, ``category``, …) for the
-    adapters that name them in ``USES``.
+    ``attempts`` holds one or more conversations, tried in order: the next one is used when, and
+    only when, the model rejects the one before as too long. ``seed`` drives the row's own generator
+    where the model samples. ``facts`` are columns of the row (``prompt_id``, ``category``, …) for
+    the adapters that name them in ``USES``.
     """
 
     attempts: tuple[tuple[Message, ...], ...]

@@ -77,7 +77,7 @@ class Recorded:
         for index, request in enumerate(requests):
             prompt = request.attempts[0][-1]["content"]
             row = by_id.get(request.facts["prompt_id"])
-            if row is None or row.get(self.columns["prompt"], prompt) != prompt:
+            if row is None or row.get(self.columns["prompt"]) not in (None, prompt):
                 # An id that stands for another text is somebody else's numbering.
                 row = by_prompt.get(prompt)
             yield index, self._answer(row)
@@ -88,11 +88,13 @@ class Recorded:
                 "NoRecordedAnswer",
                 f"{self.path.name} has no answer to this prompt, or several that differ",
             )
-        response = row[self.columns["response"]]
+        response = row.get(self.columns["response"])
         reason = row.get("finish_reason") or "stop"
         error = row.get("error")
         if response is None or error or reason == "error":
             return Answer.failed("RecordedError", str(error or "the recorded answer is null"))
+        if not isinstance(response, str):
+            return Answer.failed("RecordedError", f"the answer is no text (got {response!r:.60})")
         if reason not in ("stop", "length", "content_filter", "refusal"):
             return Answer.failed("RecordedError", f"unknown finish_reason {reason!r}")
         return Answer(response, reason)
@@ -104,19 +106,24 @@ class Recorded:
             raise AdapterError(
                 f"model {self.name!r}: {self.path} cannot be read: {error}"
             ) from None
-        for column, value in (self.settings["where"] or {}).items():
+        present = sorted({column for row in rows for column in row})
+        where = self.settings["where"] or {}
+        for column, value in where.items():
             rows = [row for row in rows if str(row.get(column)) == str(value)]
         if not rows:
-            raise AdapterError(f"model {self.name!r}: {self.path} holds no answers that match")
+            raise AdapterError(
+                f"model {self.name!r}: {self.path} holds no answers"
+                + (f" with {where}; it has the columns {', '.join(present)}" if where else "")
+            )
         self.columns = {
-            "id": self._column(rows, "id_column", ID_COLUMNS),
-            "prompt": self._column(rows, "prompt_column", PROMPT_COLUMNS),
-            "response": self._column(rows, "response_column", RESPONSE_COLUMNS),
+            "id": self._column(present, "id_column", ID_COLUMNS),
+            "prompt": self._column(present, "prompt_column", PROMPT_COLUMNS),
+            "response": self._column(present, "response_column", RESPONSE_COLUMNS),
         }
         if self.columns["response"] is None or not (self.columns["id"] or self.columns["prompt"]):
             raise AdapterError(
                 f"model {self.name!r}: {self.path} needs a response and an id or a prompt for each "
-                f"row; it has the columns {', '.join(sorted(rows[0]))}. Name them with "
+                f"row; it has the columns {', '.join(present)}. Name them with "
                 "response_column, id_column or prompt_column"
             )
         by_id = self._index(rows, self.columns["id"])
@@ -125,23 +132,26 @@ class Recorded:
         by_prompt = self._index(rows, self.columns["prompt"])
         return by_id, by_prompt
 
-    def _column(self, rows: list[Row], setting: str, usual: Sequence[str]) -> str | None:
+    def _column(self, present: list[str], setting: str, usual: Sequence[str]) -> str | None:
         named = self.settings[setting]
-        if named is not None and named not in rows[0]:
+        if named is not None and named not in present:
             raise AdapterError(
                 f"model {self.name!r}: {self.path} has no column {named!r}; "
-                f"it has {', '.join(sorted(rows[0]))}"
+                f"it has {', '.join(present)}"
             )
-        return named or next((column for column in usual if column in rows[0]), None)
+        return named or next((column for column in usual if column in present), None)
 
     def _index(self, rows: list[Row], column: str | None) -> dict[str, Row]:
         """Rows by the value of a column, without values whose rows hold different answers."""
         index: dict[str, Row] = {}
-        response = self.columns["response"]
+        answer = (self.columns["response"], "finish_reason", "error")
         ambiguous = set()
-        for row in rows if column else ():
-            value = str(row.get(column))
-            if index.setdefault(value, row).get(response) != row.get(response):
+        for row in rows:
+            if row.get(column) is None:
+                continue
+            value = str(row[column])
+            first = index.setdefault(value, row)
+            if any(first.get(field) != row.get(field) for field in answer):
                 ambiguous.add(value)
         for value in ambiguous:
             del index[value]
@@ -152,4 +162,8 @@ def _read_csv(path: Path) -> list[Row]:
     """Rows of a CSV file as its publisher wrote it: BOM tolerated, line breaks in cells kept."""
     csv.field_size_limit(sys.maxsize)
     with open(path, encoding="utf-8-sig", newline="") as file:
-        return list(csv.DictReader(file))
+        rows = list(csv.DictReader(file))
+    for number, row in enumerate(rows, 1):
+        if None in row:  # cells without a column: a comma that should have been quoted
+            raise csv.Error(f"row {number} has more cells than there are columns")
+    return rows

@@ -1,7 +1,7 @@
 """A model without a model: answers decided by SHA-256 of prompt and seed.
 
-It refuses at a known rate, reacts to perturbations at a known rate and fails at known rates, so that
-every path behind it can be exercised, and checked against numbers known beforehand.
+It refuses at a known rate, reacts to perturbations at a known rate and fails at known rates, so
+that every path behind it can be exercised, and checked against numbers known beforehand.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 from stages.models import check_keys
 from stages.models.answers import Answer, DefinitionError, Request
 from stages.rows.jsonl import canonical_json
+from stages.rows.suites import CATEGORIES
 
 REFUSALS = (
     "I'm sorry, but I can't help with that.",
@@ -31,10 +32,12 @@ CUT_OFF = "Well, that is a question that"
 
 RATES = ("sensitivity", "drift", "error_rate", "empty_rate", "cut_off_rate", "too_long_rate")
 DEFAULTS: dict[str, Any] = {
-    # share of prompts refused, one number for all categories or one for each
+    # share of prompts refused, one number for all categories or one for each; a category that is
+    # left out is never refused
     "refusal_rate": {"harmful": 0.9, "helpful": 0.05, "borderline": 0.3},
     "sensitivity": 0.0,  # share of perturbed prompts whose refusal flips
     "drift": 0.0,  # share of perturbed prompts answered with something unrelated
+    # shares of prompts that end so, each of those that the line above has left
     "error_rate": 0.0,
     "empty_rate": 0.0,
     "cut_off_rate": 0.0,
@@ -54,14 +57,26 @@ class Synthetic:
         self.settings = check_keys(name, definition, DEFAULTS)
         rates = self.settings["refusal_rate"]
         if not isinstance(rates, dict):
-            rates = dict.fromkeys(("harmful", "helpful", "borderline"), rates)
+            rates = dict.fromkeys(CATEGORIES, rates)
         self.refusal_rate = rates
+        unknown = sorted(set(rates) - set(CATEGORIES))
+        if unknown:
+            raise DefinitionError(
+                f"model {name!r}: refusal_rate is for {', '.join(CATEGORIES)} (got {unknown[0]!r})"
+            )
         for key, rate in [*rates.items(), *((key, self.settings[key]) for key in RATES)]:
             if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
                 raise DefinitionError(
                     f"model {name!r}: {key} must be a number from 0 to 1 (got {rate!r})"
                 )
-        self.samples = self.settings["temperature"] > 0
+        temperature, seed = self.settings["temperature"], self.settings["seed"]
+        if type(temperature) not in (int, float) or temperature < 0:
+            raise DefinitionError(
+                f"model {name!r}: temperature must be a number of 0 or more (got {temperature!r})"
+            )
+        if type(seed) is not int:
+            raise DefinitionError(f"model {name!r}: seed must be an integer (got {seed!r})")
+        self.samples = temperature > 0
 
     def identity(self) -> dict[str, Any]:
         """The settings: they are the whole model."""
