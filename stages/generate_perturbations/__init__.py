@@ -63,8 +63,10 @@ def prompt_rows(
 
     ``perturbations`` maps names to definitions (see :mod:`stages.generate_perturbations.kinds`).
     A variant's text depends on (seed, suite, id, perturbation) alone, never on its neighbours. Its
-    ``seed`` is None unless its text was drawn, so that another seed changes no other row.
+    ``seed`` is None unless its text was drawn, so that another seed changes no other row. Raises
+    :class:`SuiteError` for a row whose id is that of another row's variant.
     """
+    taken = {row["id"] for row in rows}
     for row in rows:
         features = features_of(row)
 
@@ -89,6 +91,11 @@ def prompt_rows(
             for made in KINDS[definition["kind"]](
                 features, definition, seed, suite, row["id"], name
             ):
+                if f"{row['id']}/{name}/{made.label}" in taken:
+                    raise SuiteError(
+                        f"suite {suite}: the id '{row['id']}/{name}/{made.label}' is that of a "
+                        f"variant of {row['id']!r}; give the row another id"
+                    )
                 yield variant(
                     f"{name}/{made.label}",
                     {"name": name, **made.perturbation},
