@@ -52,6 +52,25 @@ def render(row: Row, features: Mapping[str, str], template: str | None) -> str |
     return features["prompt"]
 
 
+def _prompt_row(
+    row: Row,
+    suite: str,
+    attempts: list[str | list[Row]],
+    label: str = "",
+    perturbation: Row | None = None,
+    seed: int | None = None,
+) -> Row:
+    return {
+        "prompt_id": f"{row['id']}/{label}" if label else row["id"],
+        "source_id": row["id"],
+        "suite": suite,
+        "category": row["category"],
+        "perturbation": perturbation,
+        "attempts": attempts,
+        "seed": seed,
+    }
+
+
 def prompt_rows(
     rows: Sequence[Row],
     suite: str,
@@ -69,36 +88,22 @@ def prompt_rows(
     taken = {row["id"] for row in rows}
     for row in rows:
         features = features_of(row)
-
-        def variant(
-            label: str,
-            perturbation: Row | None,
-            attempts: list[Any],
-            text_seed: int | None = None,
-        ) -> Row:
-            return {
-                "prompt_id": f"{row['id']}/{label}" if label else row["id"],
-                "source_id": row["id"],
-                "suite": suite,
-                "category": row["category"],
-                "perturbation": perturbation,
-                "attempts": attempts,
-                "seed": text_seed,
-            }
-
-        yield variant("", None, [render(row, features, template)])
+        yield _prompt_row(row, suite, [render(row, features, template)])
         for name, definition in (perturbations or {}).items():
             for made in KINDS[definition["kind"]](
                 features, definition, seed, suite, row["id"], name
             ):
-                if f"{row['id']}/{name}/{made.label}" in taken:
-                    raise SuiteError(
-                        f"suite {suite}: the id '{row['id']}/{name}/{made.label}' is that of a "
-                        f"variant of {row['id']!r}; give the row another id"
-                    )
-                yield variant(
+                variant = _prompt_row(
+                    row,
+                    suite,
+                    [render(row, texts, template) for texts in made.attempts],
                     f"{name}/{made.label}",
                     {"name": name, **made.perturbation},
-                    [render(row, texts, template) for texts in made.attempts],
                     seed if definition["kind"] in SEEDED else None,
                 )
+                if variant["prompt_id"] in taken:
+                    raise SuiteError(
+                        f"suite {suite}: the id {variant['prompt_id']!r} is that of a variant of "
+                        f"{row['id']!r}; give the row another id"
+                    )
+                yield variant

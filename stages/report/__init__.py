@@ -22,6 +22,10 @@ CATEGORY_OF = {
     "borderline_refusal_rate": "borderline",
 }
 MISSING = "—"
+# Markdown's own marks, the backslash included: unescaped, it would undo the next escape.
+ESCAPED = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", **{mark: f"\\{mark}" for mark in "\\|`[]*~$"}},
+)
 
 
 def read_results(root: Path, models: Sequence[str]) -> tuple[dict[str, Table], dict[str, Any]]:
@@ -43,18 +47,16 @@ def read_results(root: Path, models: Sequence[str]) -> tuple[dict[str, Table], d
 def cell(text: object) -> str:
     """A text as one cell of a Markdown table, inert whatever it holds."""
     shown = "".join(c if c.isprintable() else " " for c in str(text))
-    for mark, escaped in (("&", "&amp;"), ("<", "&lt;"), ("|", "\\|"), ("`", "\\`"), ("[", "\\[")):
-        shown = shown.replace(mark, escaped)
-    return shown
+    return shown.translate(ESCAPED)
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A Markdown table: the first column left-aligned, the others right-aligned."""
     lines = [
-        f"| {' | '.join(header)} |",
+        f"| {' | '.join(map(cell, header))} |",
         f"|{'|'.join([':--', *['--:'] * (len(header) - 1)])}|",
     ]
-    lines += [f"| {' | '.join(cell(value) for value in row)} |" for row in rows]
+    lines += [f"| {' | '.join(map(cell, row))} |" for row in rows]
     return "\n".join(lines)
 
 
@@ -155,7 +157,7 @@ def field_tables(tables: Mapping[str, Table]) -> str:
             [value, category, *(shown.get(model, MISSING) for model in tables)]
             for (category, value), shown in values.items()
         ]
-        parts.append(f"### {suite} by {field}\n\n")
+        parts.append(f"### {cell(suite)} by {cell(field)}\n\n")
         parts.append(markdown_table([field, "category", *tables], rows) + "\n\n")
     return "".join(parts).rstrip()
 
@@ -166,7 +168,8 @@ def pair_tables(tables: Mapping[str, Table]) -> str:
     for model, table in tables.items():
         for row in table:
             if row["measure"] == "refusal_difference_to_pair":
-                shown = f"{float(row['rate']):+.3f} [{float(row['low']):+.3f}, {float(row['high']):+.3f}]"
+                rate, low, high = (float(row[key]) for key in ("rate", "low", "high"))
+                shown = f"{rate:+.3f} [{low:+.3f}, {high:+.3f}]"
                 group = row["value"] or "all"
                 rows.append([row["suite"], model, group, row["n"], shown, row["p"]])
     if not rows:
@@ -284,14 +287,8 @@ def provenance_tables(provenance: Mapping[str, Any], pins: Mapping[str, str]) ->
     models = []
     for model, found in provenance.items():
         identity = found["model"]["identity"]
-        content = next(
-            (
-                str(identity[key])
-                for key in ("revision", "sha256", "weights_sha256")
-                if identity.get(key)
-            ),
-            MISSING,
-        )
+        held = identity["model"] if isinstance(identity.get("model"), dict) else identity
+        content = str(held.get("commit") or held.get("sha256") or MISSING)
         definition = found["model"]["definition"]
         source = definition.get("model_id") or definition.get("path") or MISSING
         seed = found["model"]["seed"]
@@ -359,10 +356,10 @@ def report_page(
             [
                 "# Refusal report",
                 *notes,
-                "Rates are shares of judged answers, with 95 % Wilson intervals and counts. A refusal is "
-                "full or partial. Errors, empty and cut-off answers, provider filters and whatever no "
-                "judge could label are left out of the rates and counted under *Not judged*. A rate "
-                "equal to its threshold passes.",
+                "Rates are shares of judged answers, with 95 % Wilson intervals and counts. A "
+                "refusal is full or partial. Errors, empty and cut-off answers, provider filters "
+                "and whatever no judge could label are left out of the rates and counted under "
+                "*Not judged*. A rate equal to its threshold passes.",
                 "## Results",
                 markdown_table(MAIN_HEADER, main_rows(tables)),
                 "![Refusal by category with 95 % intervals](figures/refusal.svg)",
@@ -371,8 +368,8 @@ def report_page(
                 "## By field",
                 field_tables(tables),
                 "## Paired prompts",
-                "Refusal of each prompt minus refusal of the prompt it is paired with, over pairs where "
-                "both answers were judged; paired Newcombe 95 % interval, McNemar's exact p.",
+                "Refusal of each prompt minus refusal of the prompt it is paired with, over pairs "
+                "where both answers were judged; paired Newcombe 95 % interval, McNemar's exact p.",
                 pair_tables(tables),
                 "## Robustness",
                 robustness_tables(tables),

@@ -9,7 +9,7 @@ from pathlib import Path
 from stages.params import ParamsError, grid, load_params
 from stages.report import read_results, report_page
 from stages.report.figures import refusal_figure
-from stages.rows.jsonl import write_bytes
+from stages.rows.jsonl import RowError, write_bytes
 
 # The libraries whose versions can move a number.
 PINNED = ("accelerate", "bert-score", "numpy", "tokenizers", "torch", "transformers")
@@ -34,5 +34,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except (ParamsError, OSError) as error:
+    except (ParamsError, RowError, OSError) as error:
         sys.exit(f"report: {error}")

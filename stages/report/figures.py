@@ -29,7 +29,8 @@ def refusal_figure(tables: Mapping[str, Table], path: Path) -> None:
         "font.family": "DejaVu Sans",  # ships with matplotlib
         "font.size": 9,
     }
-    with plt.rc_context(settings):
+    # A matplotlibrc of the user's own must not change the drawing.
+    with plt.style.context(["default", settings]):
         figure, axes = plt.subplots(
             1,
             len(suites),
