@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 
-.PHONY: setup repro test lint
+.PHONY: setup repro test lint readme
 
 setup: .venv/installed
 
@@ -25,3 +25,6 @@ test: setup
 lint: setup
 	ruff check .
 	ruff format --check .
+
+readme: setup
+	python -m tests.test_readme

@@ -1,0 +1,30 @@
+"""The README's results are those of the metrics in git.
+
+``python -m tests.test_readme`` writes them in.
+"""
+
+from __future__ import annotations
+
+import re
+
+from stages.params import grid, load_params
+from stages.report import MAIN_HEADER, main_rows, markdown_table, read_results
+from tests.pipeline import ROOT
+
+BLOCK = re.compile(r"(<!-- results[^>]*-->\n).*?(<!-- end of results -->)", re.S)
+
+
+def readme_with_results() -> str:
+    models = grid(load_params(ROOT / "params.yaml"), "models")
+    tables, _ = read_results(ROOT, models)
+    table = markdown_table(MAIN_HEADER, main_rows(tables))
+    text = (ROOT / "README.md").read_text("utf-8")
+    return BLOCK.sub(lambda match: f"{match[1]}\n{table}\n\n{match[2]}", text)
+
+
+def test_the_readme_shows_the_numbers_of_the_metrics():
+    assert (ROOT / "README.md").read_text("utf-8") == readme_with_results()
+
+
+if __name__ == "__main__":
+    (ROOT / "README.md").write_text(readme_with_results(), "utf-8")
