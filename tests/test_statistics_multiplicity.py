@@ -42,7 +42,7 @@ def test_a_test_that_was_not_made_stays_none_and_does_not_count(adjust):
 p_values = st.lists(st.floats(0, 1), min_size=1, max_size=30)
 
 
-@settings(max_examples=25, deadline=None)  # statsmodels collects garbage on every call
+@settings(max_examples=12, deadline=None)  # statsmodels collects garbage on every call
 @given(p_values)
 def test_holm_is_its_definition(p):
     order = sorted(range(len(p)), key=lambda i: p[i])
@@ -53,7 +53,7 @@ def test_holm_is_its_definition(p):
     assert holm(p) == pytest.approx(expected)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(p_values)
 def test_benjamini_hochberg_is_its_definition_and_never_above_holm(p):
     order = sorted(range(len(p)), key=lambda i: p[i], reverse=True)
@@ -66,7 +66,7 @@ def test_benjamini_hochberg_is_its_definition_and_never_above_holm(p):
     assert all(q <= h + 1e-12 for q, h in zip(adjusted, holm(p), strict=True))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(p_values, st.randoms())
 def test_the_order_of_the_tests_does_not_matter(p, random):
     shuffled = list(range(len(p)))

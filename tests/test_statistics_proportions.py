@@ -95,11 +95,19 @@ def test_impossible_counts_are_named(call, message):
         call()
 
 
-def test_wilson_imports_no_heavy_library():
-    code = (
-        "import sys; from stages.statistics.proportions import wilson; wilson(1, 3);"
-        "print(sorted({'numpy', 'scipy', 'pandas', 'statsmodels'} & set(sys.modules)))"
-    )
+def test_no_module_imports_a_heavy_library_and_common_intervals_need_none():
+    code = """
+import pkgutil, sys
+from importlib import import_module
+import stages.statistics
+
+for module in pkgutil.iter_modules(stages.statistics.__path__, "stages.statistics."):
+    import_module(module.name)
+sys.modules["stages.statistics.proportions"].wilson(1, 3)
+sys.modules["stages.statistics.proportions"].newcombe(1, 3, 2, 3)
+sys.modules["stages.statistics.paired"].newcombe_paired(1, 1, 1, 1)
+print(sorted({"numpy", "scipy", "pandas", "statsmodels"} & set(sys.modules)))
+"""
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout == "[]\n"
 
@@ -135,6 +143,16 @@ PUBLISHED_NEWCOMBE = [
 @pytest.mark.parametrize(("x1", "n1", "x2", "n2", "low", "high"), PUBLISHED_NEWCOMBE)
 def test_newcombe_gives_the_published_limits(x1, n1, x2, n2, low, high):
     assert newcombe(x1, n1, x2, n2) == pytest.approx((x1 / n1 - x2 / n2, low, high), abs=5e-5)
+
+
+@given(st.data())
+def test_newcombe_equals_statsmodels(data):
+    from statsmodels.stats.proportion import confint_proportions_2indep
+
+    n1, n2 = data.draw(st.integers(1, 1000)), data.draw(st.integers(1, 1000))
+    x1, x2 = data.draw(st.integers(0, n1)), data.draw(st.integers(0, n2))
+    expected = confint_proportions_2indep(x1, n1, x2, n2, method="newcomb", compare="diff")
+    assert newcombe(x1, n1, x2, n2)[1:] == pytest.approx(expected, abs=1e-9)
 
 
 def test_newcombe_changes_sign_when_the_groups_change_places():

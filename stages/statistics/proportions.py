@@ -7,7 +7,7 @@ or leaves [0, 1]; everything here is built on Wilson's score interval, which doe
 from __future__ import annotations
 
 from functools import cache
-from math import sqrt
+from math import hypot, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -77,15 +77,18 @@ def wilson(successes: float, n: float, confidence: float = 0.95) -> Interval | N
     Wilson 1927, JASA 22:209; method 3 of Newcombe 1998, Statistics in Medicine 17:857. ``n`` need
     not be whole (an effective sample size is allowed). No success gives a low end of exactly 0 and
     nothing but successes a high end of exactly 1. Equal to statsmodels' ``proportion_confint``
-    (``method="wilson"``); written out here because it is called for every cell of every table and
+    (``method="wilson"``); written out because it is called for every cell of every table, and
     importing statsmodels takes longer than a whole report.
 
     Raises ValueError for counts that are negative or more successes than observations.
     """
     check_part(successes, n)
-    if n == 0:
-        return None
     z = normal_quantile(confidence)
+    return wilson_at(successes, n, z) if n else None
+
+
+def wilson_at(successes: float, n: float, z: float) -> Interval:
+    """:func:`wilson` for a normal quantile instead of a confidence; ``n`` above 0."""
     p = successes / n
     centre = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
@@ -105,26 +108,30 @@ def newcombe(
     """Difference of two independent proportions, first minus second, or None if either is empty.
 
     Method 10 (hybrid score, no continuity correction) of Newcombe 1998, Statistics in Medicine
-    17:873. For answers to the *same* prompts use :func:`stages.statistics.paired.newcombe_paired`.
+    17:873: Wilson's limits of the two, combined by square and add; equal to statsmodels'
+    ``confint_proportions_2indep`` (``method="newcomb"``). For answers to the *same* prompts use
+    :func:`stages.statistics.paired.newcombe_paired`.
     """
     check_part(successes_first, n_first, "successes_first", "n_first")
     check_part(successes_second, n_second, "successes_second", "n_second")
-    normal_quantile(confidence)
+    z = normal_quantile(confidence)
     if n_first == 0 or n_second == 0:
         return None
-    from statsmodels.stats.proportion import confint_proportions_2indep
+    return newcombe_at(successes_first, n_first, successes_second, n_second, z)
 
-    low, high = confint_proportions_2indep(
-        successes_first,
-        n_first,
-        successes_second,
-        n_second,
-        method="newcomb",
-        compare="diff",
-        alpha=1 - confidence,
+
+def newcombe_at(
+    successes_first: int, n_first: int, successes_second: int, n_second: int, z: float
+) -> Difference:
+    """:func:`newcombe` for a normal quantile instead of a confidence; neither group empty."""
+    first, second = successes_first / n_first, successes_second / n_second
+    low_first, high_first = wilson_at(successes_first, n_first, z)
+    low_second, high_second = wilson_at(successes_second, n_second, z)
+    return Difference(
+        first - second,
+        max(-1.0, first - second - hypot(first - low_first, high_second - second)),
+        min(1.0, first - second + hypot(high_first - first, second - low_second)),
     )
-    difference = successes_first / n_first - successes_second / n_second
-    return Difference(difference, max(-1.0, float(low)), min(1.0, float(high)))
 
 
 def unjudged_bounds(
