@@ -1,0 +1,183 @@
+"""Corrected rates: published examples, the reference package, simulation."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stages.statistics.correction import (
+    Corrected,
+    prediction_powered,
+    rogan_gladen,
+)
+from stages.statistics.proportions import wilson
+
+
+def test_rogan_gladen_gives_the_first_example_of_lang_and_reiczigel():
+    result = rogan_gladen(4060, 11284, 178, 179, 358, 359)
+    assert (result.low, result.high) == pytest.approx((0.349, 0.372), abs=5e-4)
+
+
+def test_a_perfect_judge_changes_no_rate_but_widens_its_interval():
+    result = rogan_gladen(30, 100, 50, 50, 50, 50)
+    assert result.rate == pytest.approx(0.3)
+    plain = wilson(30, 100)
+    assert result.high - result.low > 1.05 * (plain.high - plain.low)
+
+
+def test_the_corrected_rate_inverts_the_judges_errors():
+    # 40 of 100 true, sensitivity .9, specificity .8: 36 + 12 alarms
+    assert rogan_gladen(48, 100, 90, 100, 80, 100).rate == pytest.approx(0.4)
+
+
+def test_a_judge_no_better_than_chance_says_nothing():
+    assert rogan_gladen(30, 100, 25, 50, 25, 50) == Corrected(None, 0.0, 1.0)
+    assert rogan_gladen(30, 100, 5, 50, 5, 50) == Corrected(None, 0.0, 1.0)
+
+
+def test_without_rows_or_labels_there_is_nothing_to_correct():
+    assert rogan_gladen(0, 0, 1, 1, 1, 1) is None
+    assert rogan_gladen(1, 2, 0, 0, 1, 1) is None
+    assert rogan_gladen(1, 2, 1, 1, 0, 0) is None
+
+
+def _part(most):
+    return st.integers(0, most).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
+
+
+@given(_part(400), _part(60), _part(60))
+def test_a_corrected_rate_is_a_rate_within_its_interval(rows, positives, negatives):
+    result = rogan_gladen(*rows, *positives, *negatives)
+    if result is None:
+        assert 0 in (rows[1], positives[1], negatives[1])
+    elif result.rate is not None:
+        assert 0 <= result.low <= result.rate <= result.high <= 1
+
+
+@pytest.mark.parametrize(
+    ("rate", "sensitivity", "specificity", "n", "labelled"),
+    [(0.5, 0.9, 0.9, 300, 100), (0.1, 0.95, 0.97, 300, 150), (0.8, 0.85, 0.95, 500, 100)],
+)
+def test_rogan_gladen_covers_nineteen_times_in_twenty(rate, sensitivity, specificity, n, labelled):
+    import numpy as np
+
+    rng = np.random.default_rng(31)
+    alarms = rate * sensitivity + (1 - rate) * (1 - specificity)
+    x = rng.binomial(n, alarms, size=4000).tolist()
+    tp = rng.binomial(labelled, sensitivity, size=4000).tolist()
+    tn = rng.binomial(labelled, specificity, size=4000).tolist()
+    covered = sum(
+        low <= rate <= high
+        for _, low, high in (
+            rogan_gladen(a, n, b, labelled, c, labelled) for a, b, c in zip(x, tp, tn, strict=True)
+        )
+    )
+    assert 0.93 < covered / 4000 < 0.97
+
+
+def _run(rng, n, rate, sensitivity, specificity):
+    import numpy as np
+
+    truth = rng.random(n) < rate
+    judged = np.where(truth, rng.random(n) < sensitivity, rng.random(n) >= specificity)
+    return truth, judged
+
+
+def test_the_prediction_powered_rate_is_that_of_the_reference_package():
+    labelled = [(1, 1)] * 50 + [(1, 0)] * 10 + [(0, 1)] * 14 + [(0, 0)] * 126
+    human, judged = zip(*labelled, strict=True)
+    result = prediction_powered(human, judged, [1] * 310 + [0] * 590)
+    # ppi-python 0.2.3: ppi_mean_pointestimate, and ppi_mean_ci with alpha=.05
+    assert result.rate == pytest.approx(0.31371301, abs=5e-9)
+    assert (result.low, result.high) == pytest.approx((0.26540724, 0.36201878), abs=3e-3)
+    assert (result.labelled, result.unlabelled) == (200, 900)
+
+
+def test_the_prediction_powered_rate_and_interval_equal_the_installed_reference():
+    ppi_py = pytest.importorskip("ppi_py")
+    import numpy as np
+
+    truth, judged = _run(np.random.default_rng(1), 22_000, 0.3, 0.85, 0.9)
+    human, seen, others = truth[:2000], judged[:2000], judged[2000:]
+    result = prediction_powered(human, seen, others)
+    columns = [part.astype(float) for part in (human, seen, others)]
+    rate = float(ppi_py.ppi_mean_pointestimate(*columns)[0])
+    low, high = (float(end[0]) for end in ppi_py.ppi_mean_ci(*columns, alpha=0.05))
+    assert result.rate == pytest.approx(rate, abs=1e-12)
+    assert (result.low, result.high) == pytest.approx((low, high), abs=5e-4)
+
+
+def test_without_other_rows_the_labels_speak_alone():
+    result = prediction_powered([True, False, False], [True, True, True], [])
+    assert (result.rate, result.low, result.high) == (1 / 3, *wilson(1, 3))
+    assert (result.weight, result.unlabelled) == (0.0, 0)
+
+
+def test_a_judge_that_never_varies_is_given_no_weight():
+    result = prediction_powered([True, False] * 20, [True] * 40, [True] * 500)
+    assert (result.rate, result.weight) == (0.5, 0.0)
+
+
+def test_a_good_judge_shortens_the_interval_of_the_labels_alone():
+    import numpy as np
+
+    truth, judged = _run(np.random.default_rng(5), 1000, 0.4, 0.95, 0.95)
+    result = prediction_powered(truth[:100], judged[:100], judged[100:])
+    alone = wilson(int(truth[:100].sum()), 100)
+    assert result.high - result.low < 0.75 * (alone.high - alone.low)
+
+
+def test_without_labels_nothing_is_known():
+    assert prediction_powered([], [], [True, False]) is None
+
+
+labelled_rows = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40)
+
+
+@given(labelled_rows, st.lists(st.booleans(), max_size=60))
+def test_a_prediction_powered_rate_lies_within_its_interval(labelled, others):
+    human, judged = zip(*labelled, strict=True)
+    result = prediction_powered(human, judged, others)
+    assert 0 <= result.low <= result.rate + 1e-12
+    assert result.rate <= result.high + 1e-12 <= 1 + 2e-12
+    assert 0 <= result.weight <= 1
+
+
+@pytest.mark.parametrize(
+    ("rate", "sensitivity", "specificity", "labelled", "others"),
+    [
+        (0.5, 0.9, 0.9, 100, 900),
+        (0.1, 0.95, 0.95, 100, 400),
+        (0.9, 0.8, 0.9, 150, 1000),
+        (0.02, 0.95, 0.95, 300, 1000),
+    ],
+)
+def test_prediction_powered_intervals_cover_nineteen_times_in_twenty(
+    rate, sensitivity, specificity, labelled, others
+):
+    import numpy as np
+
+    rng = np.random.default_rng(37)
+    covered = 0
+    for _ in range(2000):
+        truth, judged = _run(rng, labelled + others, rate, sensitivity, specificity)
+        _, low, high, *_ = prediction_powered(
+            truth[:labelled].tolist(), judged[:labelled].tolist(), judged[labelled:].tolist()
+        )
+        covered += low <= rate <= high
+    assert 0.93 < covered / 2000 < 0.97
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: rogan_gladen(3, 2, 1, 1, 1, 1), r"positives must be at most n \(got 3 of 2\)"),
+        (lambda: rogan_gladen(1, 2, 3, 1, 1, 1), r"true_positives must be at most labelled_pos"),
+        (lambda: rogan_gladen(1, 2, 1, 1, 3, 1), r"true_negatives must be at most labelled_neg"),
+        (lambda: prediction_powered([True], [], []), r"of the same length \(got 1 and 0\)"),
+    ],
+)
+def test_impossible_counts_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
