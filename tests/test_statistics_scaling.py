@@ -1,0 +1,161 @@
+"""The trend of a rate over size, and attack success: published counts, closed forms, simulation."""
+
+from __future__ import annotations
+
+import warnings
+from math import log, log10, sqrt
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stages.statistics.proportions import wilson
+from stages.statistics.scaling import (
+    AttackSuccess,
+    Point,
+    Trend,
+    attack_success,
+    attack_success_of_counts,
+    trend,
+    trends,
+)
+
+# Refused before and after an attack of 313 prompts, by models of 0.5, 1.5, 3, 7 and 14 billion
+# parameters, and the published attack success
+PUBLISHED_ATTACK = [
+    (0.5e9, 174, 66, 0.6207),
+    (1.5e9, 263, 123, 0.5323),
+    (3e9, 293, 152, 0.4812),
+    (7e9, 293, 195, 0.3345),
+    (14e9, 308, 274, 0.1104),
+]
+
+
+@pytest.mark.parametrize(("size", "before", "after", "rate"), PUBLISHED_ATTACK)
+def test_attack_success_is_the_share_of_refusals_that_an_attack_breaks(size, before, after, rate):
+    result = attack_success_of_counts(before, after)
+    assert result.rate == pytest.approx(rate, abs=5e-5)
+    assert result[1:] == (*wilson(before - after, before), before - after, before)
+
+
+def test_attack_success_looks_only_at_prompts_refused_before():
+    before = [True, True, True, False, False]
+    after = [True, False, False, True, False]
+    assert attack_success(before, after) == AttackSuccess(2 / 3, *wilson(2, 3), 2, 3)
+
+
+def test_attack_success_of_a_model_that_never_refuses_is_none():
+    assert attack_success([False], [False]) == AttackSuccess(None, None, None, 0, 0)
+
+
+def test_larger_models_of_the_published_family_are_harder_to_break():
+    points = [Point(size, before - after, before) for size, before, after, _ in PUBLISHED_ATTACK]
+    result = trend(points)
+    assert result.slope < result.high < 0
+    assert result.points == 5
+    # The fitted rates add up to the observed ones, the score equation of the intercept.
+    fitted = [
+        point.n / (1 + 10 ** -((result.intercept + result.slope * log10(point.size)) / log(10)))
+        for point in points
+    ]
+    assert sum(fitted) == pytest.approx(sum(point.positives for point in points))
+
+
+def test_the_slope_through_two_points_is_the_log_odds_ratio_with_woolfs_error():
+    result = trend([Point(1e9, 20, 100), Point(1e10, 50, 100)])
+    slope = log(50 / 50) - log(20 / 80)
+    half = 1.959963984540054 * sqrt(1 / 20 + 1 / 80 + 1 / 50 + 1 / 50)
+    assert result == pytest.approx(
+        Trend(slope, slope - half, slope + half, log(20 / 80) - 9 * slope, None, 2, None)
+    )
+
+
+def test_a_classical_dose_response_has_its_published_fit():
+    # Bliss's beetles (Dobson & Barnett, An Introduction to Generalized Linear Models, table 7.2):
+    # intercept -60.72 and slope 34.27 with error 2.912 on the dose as it stands, x = log10(dose)
+    doses = [1.6907, 1.7242, 1.7552, 1.7842, 1.8113, 1.8369, 1.8610, 1.8839]
+    exposed = [59, 60, 62, 56, 63, 59, 62, 60]
+    killed = [6, 13, 18, 28, 52, 53, 61, 60]
+    result = trend([Point(10**d, k, n) for d, k, n in zip(doses, killed, exposed, strict=True)])
+    assert result.slope == pytest.approx(34.27, abs=0.005)
+    assert result.intercept == pytest.approx(-60.72, abs=0.005)
+    assert (result.high - result.low) / 2 / 1.959964 == pytest.approx(2.912, abs=5e-4)
+
+
+def test_models_that_scatter_around_the_line_widen_the_interval():
+    points = [Point(10**i, k, 100) for i, k in enumerate([20, 60, 30, 80, 50, 90])]
+    plain, wide = trend(points), trend(points, overdispersed=True)
+    assert plain.dispersion > 5
+    assert wide.slope == plain.slope
+    assert wide.high - wide.low > 2 * (plain.high - plain.low)
+
+
+@pytest.mark.parametrize(
+    ("points", "problem"),
+    [
+        ([], "one size"),
+        ([(1e9, 3, 10), (1e9, 4, 10)], "one size"),
+        ([(1e9, 3, 10), (1e10, 0, 0)], "one size"),
+        ([(1e9, 0, 10), (1e10, 0, 10)], "constant"),
+        ([(1e9, 10, 10), (1e10, 10, 10)], "constant"),
+        ([(1e9, 0, 10), (1e10, 10, 10)], "separated"),
+        ([(1e9, 10, 10), (2e9, 10, 10), (1e10, 0, 10)], "separated"),
+        ([(1e9, 0, 10), (3e9, 4, 10), (1e10, 10, 10)], "separated"),
+    ],
+)
+def test_counts_without_a_best_line_say_why(points, problem):
+    result = trend([Point(*point) for point in points])
+    assert (result.slope, result.low, result.high, result.intercept) == (None,) * 4
+    assert result.problem == problem
+
+
+points = st.integers(1, 40).flatmap(
+    lambda n: st.builds(Point, st.floats(1e5, 1e13), st.integers(0, n), st.just(n))
+)
+
+
+@settings(deadline=None)
+@given(st.lists(points, max_size=6))
+def test_any_counts_give_a_trend_or_a_reason_and_no_warning(points):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = trend(points)
+        trend(points, overdispersed=True)
+    assert (result.slope is None) == (result.problem is not None)
+    if result.slope is not None:
+        assert result.low < result.slope < result.high
+
+
+def test_the_interval_of_a_slope_covers_nineteen_times_in_twenty():
+    import numpy as np
+
+    rng = np.random.default_rng(47)
+    sizes, slope = [5e8, 1.5e9, 3e9, 7e9, 1.4e10], -0.8
+    rates = [1 / (1 + np.exp(-(0.3 + slope * (log10(size) - 9.5)))) for size in sizes]
+    covered = 0
+    for _ in range(1000):
+        counts = rng.binomial(150, rates).tolist()
+        result = trend([Point(s, k, 150) for s, k in zip(sizes, counts, strict=True)])
+        covered += result.low <= slope <= result.high
+    assert 0.93 < covered / 1000 < 0.97
+
+
+def test_families_are_fitted_apart():
+    small = [Point(1e9, 20, 100), Point(1e10, 50, 100)]
+    large = [Point(1e10, 70, 100), Point(1e11, 40, 100)]
+    mixed = [("a", small[0]), ("b", large[0]), ("a", small[1]), ("b", large[1])]
+    assert trends(mixed) == {"a": trend(small), "b": trend(large)}
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: trend([Point(0, 1, 2)]), r"a size must be a positive number \(got 0\)"),
+        (lambda: trend([Point(1e9, 3, 2)]), r"positives must be at most n \(got 3 of 2\)"),
+        (lambda: attack_success_of_counts(3, 4), r"must be at most refused_before \(got 4 of 3\)"),
+        (lambda: attack_success([True], []), r"of the same length \(got 1 and 0\)"),
+    ],
+)
+def test_impossible_counts_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
