@@ -19,7 +19,8 @@ from stages.aggregate.robustness import (
     injection_table,
     robustness_table,
 )
-from stages.rows.jsonl import Row
+from stages.params import ParamsError
+from stages.rows.jsonl import Row, RowError
 
 
 class Aggregate(NamedTuple):
@@ -45,13 +46,21 @@ def aggregate_suite(
 ) -> Aggregate:
     """Outcomes and rates of one suite.
 
-    ``definition`` is the suite's: its first judge decides the outcomes, its ``fields`` are tabulated,
-    its ``thresholds`` are applied. ``judges`` maps the names of its judges to their definitions; one
-    of kind similarity compares perturbed answers, one of kind strings looks for attacks' strings.
+    ``definition`` is the suite's: its first judge decides the outcomes, its ``fields`` are
+    tabulated, its ``thresholds`` are applied. ``judges`` maps the names of its judges to their
+    definitions; one of kind similarity compares perturbed answers, one of kind strings looks for
+    attacks' strings. Raises :class:`RowError` when the rows do not belong together,
+    :class:`ParamsError` for fields and thresholds that the suite does not have.
     """
     prompt_of = {row["prompt_id"]: row for row in prompts}
     response_of = {row["prompt_id"]: row for row in responses}
     verdict_of = {row["prompt_id"]: row["judges"] for row in verdicts}
+    unmatched = [id_ for id_ in prompt_of if id_ not in response_of or id_ not in verdict_of]
+    if unmatched:
+        raise RowError(
+            f"{len(unmatched)} prompts have no response or no verdict, such as {unmatched[0]!r}; "
+            "run: dvc repro"
+        )
     by_kind = {judges[name]["kind"]: name for name in reversed(definition["judges"])}
     count_cut_off = bool(definition.get("count_cut_off", False))
     headline = definition["judges"][0]
@@ -61,7 +70,7 @@ def aggregate_suite(
     }
     asked = [row for row in sources if row["id"] in outcomes]
     fields = definition.get("fields") or []
-    table = rate_table(asked, outcomes, fields) + pair_table(asked, outcomes, fields)
+    table = rate_table(sources, outcomes, fields) + pair_table(sources, outcomes, fields)
     if "strings" in by_kind:
         found = {id_: verdict[by_kind["strings"]] for id_, verdict in verdict_of.items()}
         table += injection_table(asked, found, outcomes)
@@ -76,11 +85,13 @@ def aggregate_suite(
         if similarity
         else DEFAULT_SENSITIVITY,
     )
-    limits = {
-        name: thresholds.pop(f"{name}_fail_rate")["max"]
-        for name in {row["name"] for row in compared}
-        if f"{name}_fail_rate" in thresholds
-    }
+    limits = {}
+    for name in {row["name"] for row in compared}:
+        limit = thresholds.pop(f"{name}_fail_rate", None)
+        if limit is not None:
+            if "max" not in limit:
+                raise ParamsError(f"the threshold of {name}_fail_rate must be {{max: x}}")
+            limits[name] = limit["max"]
     measured = {row["measure"] for row in table}
     defaults = {name: limit for name, limit in DEFAULT_THRESHOLDS.items() if name in measured}
     apply_thresholds(table, defaults | thresholds)

@@ -18,7 +18,7 @@ from stages.statistics.multiplicity import holm
 from stages.statistics.proportions import newcombe, wilson
 
 DEFAULT_SENSITIVITY = 0.2
-# The share of failing rows above which a perturbation's test fails, unless the suite says otherwise.
+# The share of failing rows above which a perturbation's test fails, unless a suite says otherwise.
 DEFAULT_LIMITS = {"char_injection": 0.1}
 # How the answer to a perturbed prompt can have ended for it to be compared.
 COMPARABLE = (*JUDGED, "cut_off", "degenerate", "empty")
@@ -113,7 +113,7 @@ def comparisons(
 
 
 def group_of(perturbation: Row) -> str:
-    """What a perturbation is compared by: character, feature, position and dose, where it has them."""
+    """What a perturbation is compared by: character, feature, position and dose, if it has them."""
     parts = []
     if "character" in perturbation:
         parts.append(perturbation["character"])
@@ -143,8 +143,8 @@ def robustness_table(
 
     ``limits`` maps names of perturbations to the highest fail rate that passes. Each group has its
     one-sided p against that limit (exact binomial), alone (``p``) and corrected for the number of
-    groups (``p_holm``); a fail rate equal to the limit passes. The rate over all, ``NAME_fail_rate``,
-    is that of the worst group, whether the test passes or fails.
+    groups (``p_holm``); a fail rate equal to the limit passes. The rate over all,
+    ``NAME_fail_rate``, is that of the worst group, whether the test passes or fails.
     """
     limits = limits or {}
     floor = noise_floor(found)
@@ -176,7 +176,8 @@ def robustness_table(
         if limit is not None:
             headline["threshold"] = f"<= {limit}"
             headline["passed"] = int(
-                all(row["rate"] is not None and row["rate"] <= limit for row in rows)
+                # The rate itself: rounding must not carry it over the limit.
+                all(row["n"] and row["successes"] / row["n"] <= limit for row in rows)
             )
         table += [headline, *rows]
         members = [row for group in groups.values() for row in group]
@@ -319,8 +320,8 @@ def _text(attempt: str | Sequence[Row]) -> str:
 def visible(text: str) -> str:
     """A text in one line in which every character shows; runs of one are counted.
 
-    Control and format characters become ``<U+000D>``, or ``<U+000D x1000>`` for a run. A text that a
-    spreadsheet would run as a formula is put in quotation marks.
+    Control and format characters become ``<U+000D>``, or ``<U+000D x1000>`` for a run. A text that
+    a spreadsheet would run as a formula is put in quotation marks.
     """
     shown = []
     index = 0

@@ -98,7 +98,7 @@ def measure_suites(
                 "count_cut_off": suite_definition.get("count_cut_off", False),
             },
             "label": suite_label(suite, sample, len(rows), seed),
-            "rows": drawn,
+            "rows": rows,
             "sha256": sha256_file(Path(suite_definition["file"])),
         }
         template = suite_definition.get("template")

@@ -18,6 +18,15 @@ def _names(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
+def _is_limit(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and len(value) == 1
+        and set(value) <= {"min", "max"}
+        and all(type(x) in (int, float) and -1 <= x <= 1 for x in value.values())
+    )
+
+
 # What a suite's definition may hold: key, whether a value can be used, what is allowed in words. A
 # key that is left out counts as null.
 SUITE_KEYS = {
@@ -30,8 +39,10 @@ SUITE_KEYS = {
     "judges": (lambda value: value and _names(value), "a list with at least one name"),
     "fields": (lambda value: value is None or _names(value), "a list of columns of the suite"),
     "thresholds": (
-        lambda value: value is None or isinstance(value, dict),
-        "a mapping of measure to {min: x} or {max: x}",
+        lambda value: (
+            value is None or (isinstance(value, dict) and all(map(_is_limit, value.values())))
+        ),
+        "a mapping of measure to {min: x} or {max: x}, x from -1 to 1",
     ),
     "count_cut_off": (lambda value: value is None or isinstance(value, bool), "true or false"),
     "template": (
