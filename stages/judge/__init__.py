@@ -33,12 +33,9 @@ def judge_suite(
     ``sources`` are the suite's rows by id; ``judges`` maps names to definitions. Raises
     :class:`ParamsError` for a definition that cannot be used.
     """
-    by_id = {row["prompt_id"]: row for row in responses}
-    cases = []
-    for prompt in prompts:
-        clean = by_id.get(prompt["source_id"]) if prompt["perturbation"] is not None else None
-        response, source = by_id[prompt["prompt_id"]], sources[prompt["source_id"]]
-        cases.append(Case(prompt, response, source, clean))
+    prompt_of = {row["prompt_id"]: row for row in prompts}
+    response_of = {row["prompt_id"]: row for row in responses}
+    cases = [_case(prompt, prompt_of, response_of, sources) for prompt in prompts]
     rows: list[Row] = [{"prompt_id": case.prompt["prompt_id"], "judges": {}} for case in cases]
     judged = [index for index, case in enumerate(cases) if judgeable(case.response)]
     for name, definition in judges.items():
@@ -53,4 +50,21 @@ def judge_suite(
 
 def judge_version(definition: Mapping[str, Any]) -> str:
     """What identifies a judge beyond its definition: the version of its code or prompt."""
-    return KINDS[definition["kind"]].version()
+    return KINDS[definition["kind"]].version(definition)
+
+
+def _case(
+    prompt: Row,
+    prompts: Mapping[str, Row],
+    responses: Mapping[str, Row],
+    sources: Mapping[str, Row],
+) -> Case:
+    id_, source_id = prompt["prompt_id"], prompt["source_id"]
+    source = sources[source_id]
+    perturbed = prompt["perturbation"] is not None
+    other = source_id if perturbed else source.get("pair_id")
+    pair = None
+    if other != id_ and other in prompts and judgeable(responses[other]):
+        pair = Case(prompts[other], responses[other], sources[prompts[other]["source_id"]])
+    clean = responses.get(source_id) if perturbed else None
+    return Case(prompt, responses[id_], source, clean, pair)

@@ -12,13 +12,16 @@ class Case:
     """One answer with what it answers.
 
     ``prompt`` and ``response`` are rows of those types, ``source`` the suite row, ``clean`` the
-    response row to the unperturbed prompt (None where the prompt is unperturbed itself).
+    response row to the unperturbed prompt (None where the prompt is unperturbed itself). ``pair`` is
+    the case that this one is to agree with: of the row that ``pair_id`` names, or of the clean
+    prompt.
     """
 
     prompt: Row
     response: Row
     source: Row
     clean: Row | None = None
+    pair: Case | None = None
 
     @property
     def asked(self) -> str:

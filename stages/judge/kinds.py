@@ -22,7 +22,7 @@ class Kind(NamedTuple):
     """A kind of judge: its function, its code's version, the settings a definition may hold."""
 
     judge: Callable[[Sequence[Case], Definition], list[Row]]
-    version: Callable[[], str]
+    version: Callable[[Definition], str]
     settings: tuple[str, ...] = ()
 
 
@@ -34,7 +34,7 @@ def _rules(cases: Sequence[Case], definition: Definition) -> list[Row]:
     ]
 
 
-def _rules_version() -> str:
+def _rules_version(definition: Definition) -> str:
     from stages.judge.rules import VERSION
 
     return VERSION
@@ -62,10 +62,10 @@ def _strings(cases: Sequence[Case], definition: Definition) -> list[Row]:
     return verdicts
 
 
-def _strings_version() -> str:
+def _strings_version(definition: Definition) -> str:
     from stages.judge.strings import VERSION
 
-    return f"{VERSION}, rules {_rules_version()}"
+    return f"{VERSION}, rules {_rules_version(definition)}"
 
 
 def _similarity(cases: Sequence[Case], definition: Definition) -> list[Row]:
@@ -94,10 +94,27 @@ def _similarity(cases: Sequence[Case], definition: Definition) -> list[Row]:
     return verdicts
 
 
-def _similarity_version() -> str:
+def _similarity_version(definition: Definition) -> str:
     from stages.judge.similarity import VERSION
 
     return VERSION
+
+
+def _by_model(kind: str) -> Kind:
+    """A judge that asks a model, by the function of its name in :mod:`stages.judge.llm`."""
+
+    def judge(cases: Sequence[Case], definition: Definition) -> list[Row]:
+        from stages.judge import llm
+
+        return getattr(llm, kind)(cases, definition)
+
+    def version(definition: Definition) -> str:
+        from stages.judge import llm
+
+        return llm.template_version(definition, kind)
+
+    settings = ("description", "model", "requirement", "requirements", "template", "votes")
+    return Kind(judge, version, settings)
 
 
 KINDS = {
@@ -108,4 +125,7 @@ KINDS = {
         _similarity_version,
         ("baseline", "batch_size", "device", "encoder", "layer", "output_sensitivity"),
     ),
+    "coherency": _by_model("coherency"),
+    "refusal": _by_model("refusal"),
+    "requirement": _by_model("requirement"),
 }
