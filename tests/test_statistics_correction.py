@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stages.statistics.correction import (
@@ -17,6 +17,21 @@ from stages.statistics.proportions import wilson
 def test_rogan_gladen_gives_the_first_example_of_lang_and_reiczigel():
     result = rogan_gladen(4060, 11284, 178, 179, 358, 359)
     assert (result.low, result.high) == pytest.approx((0.349, 0.372), abs=5e-4)
+
+
+def test_a_small_sample_is_corrected_by_the_equations_of_lang_and_reiczigel():
+    # 10 of 50 alarms, 18 of 20 true cases found, 27 of 30 others left alone; z² = 3.8415
+    apparent = (10 + 1.9207) / 53.8415
+    sensitivity, specificity = 19 / 22, 28 / 32
+    j = sensitivity + specificity - 1
+    rate = (apparent + specificity - 1) / j
+    errors = (rate * (19 * 3) / 22**3, (1 - rate) * (28 * 4) / 32**3)
+    centre = rate + 2 * 3.8415 * (errors[0] - errors[1])
+    variance = apparent * (1 - apparent) / 53.8415 + rate * errors[0] + (1 - rate) * errors[1]
+    result = rogan_gladen(10, 50, 18, 20, 27, 30)
+    assert result.rate == pytest.approx(0.1 / 0.8)
+    assert result.low == 0.0
+    assert result.high == pytest.approx(centre + 1.96 * variance**0.5 / j, abs=1e-4)
 
 
 def test_a_perfect_judge_changes_no_rate_but_widens_its_interval():
@@ -46,6 +61,7 @@ def _part(most):
     return st.integers(0, most).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
 
+@settings(deadline=None)
 @given(_part(400), _part(60), _part(60))
 def test_a_corrected_rate_is_a_rate_within_its_interval(rows, positives, negatives):
     result = rogan_gladen(*rows, *positives, *negatives)
@@ -135,6 +151,7 @@ def test_without_labels_nothing_is_known():
 labelled_rows = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40)
 
 
+@settings(deadline=None)
 @given(labelled_rows, st.lists(st.booleans(), max_size=60))
 def test_a_prediction_powered_rate_lies_within_its_interval(labelled, others):
     human, judged = zip(*labelled, strict=True)
@@ -149,6 +166,7 @@ def test_a_prediction_powered_rate_lies_within_its_interval(labelled, others):
     [
         (0.5, 0.9, 0.9, 100, 900),
         (0.1, 0.95, 0.95, 100, 400),
+        (0.1, 0.99, 0.99, 50, 450),
         (0.9, 0.8, 0.9, 150, 1000),
         (0.02, 0.95, 0.95, 300, 1000),
     ],

@@ -64,6 +64,7 @@ def test_independent_rates_are_equivalent_just_when_their_interval_is_inside(dat
 counts = st.integers(0, 120)
 
 
+@settings(deadline=None)
 @given(counts, counts, counts, counts, margins)
 def test_paired_rates_are_equivalent_just_when_their_interval_is_inside(a, b, c, d, margin):
     result = tost_paired(a, b, c, d, margin)

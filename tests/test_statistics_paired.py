@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stages.statistics.paired import (
@@ -91,6 +91,7 @@ def test_published_answers_give_their_difference_and_p(name):
 counts = st.integers(0, 500)
 
 
+@settings(deadline=None)
 @given(counts, counts, counts, counts)
 def test_the_interval_holds_the_difference_and_changes_sign_with_the_order(a, b, c, d):
     result = newcombe_paired(a, b, c, d)
@@ -102,6 +103,7 @@ def test_the_interval_holds_the_difference_and_changes_sign_with_the_order(a, b,
     assert swapped == pytest.approx((-result.difference, -result.high, -result.low), abs=1e-12)
 
 
+@settings(deadline=None)
 @given(counts, counts, counts, counts)
 def test_the_interval_is_the_same_for_refusing_and_for_complying(a, b, c, d):
     if a + b + c + d:
@@ -148,6 +150,7 @@ def test_mcnemar_exact_gives_the_published_p(b, c, p):
     assert mcnemar_exact(c, b) == pytest.approx(p, abs=1e-6)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 200), st.integers(0, 200))
 def test_mcnemar_exact_equals_statsmodels(b, c):
     from statsmodels.stats.contingency_tables import mcnemar

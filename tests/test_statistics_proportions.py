@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stages.statistics.proportions import (
@@ -48,6 +48,7 @@ def test_wilson_gives_the_published_limits(x, n, low, high, tolerance):
     assert wilson(x, n) == pytest.approx((low, high), abs=tolerance)
 
 
+@settings(deadline=None)
 @given(st.data(), st.sampled_from([0.8, 0.9, 0.95, 0.99]))
 def test_wilson_equals_statsmodels(data, confidence):
     from statsmodels.stats.proportion import proportion_confint
@@ -58,6 +59,7 @@ def test_wilson_equals_statsmodels(data, confidence):
     assert wilson(x, n, confidence) == pytest.approx(expected, abs=1e-12)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 10_000))
 def test_wilson_ends_are_exactly_0_and_1_where_nothing_or_everything_succeeds(n):
     assert wilson(0, n).low == 0.0
@@ -66,6 +68,7 @@ def test_wilson_ends_are_exactly_0_and_1_where_nothing_or_everything_succeeds(n)
     assert wilson(n, n).low < 1
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_wilson_lies_in_the_unit_interval_around_the_rate(data):
     n = data.draw(st.integers(1, 1_000))
@@ -145,6 +148,7 @@ def test_newcombe_gives_the_published_limits(x1, n1, x2, n2, low, high):
     assert newcombe(x1, n1, x2, n2) == pytest.approx((x1 / n1 - x2 / n2, low, high), abs=5e-5)
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_newcombe_equals_statsmodels(data):
     from statsmodels.stats.proportion import confint_proportions_2indep

@@ -101,6 +101,7 @@ def test_models_that_scatter_around_the_line_widen_the_interval():
         ([(1e9, 0, 10), (1e10, 10, 10)], "separated"),
         ([(1e9, 10, 10), (2e9, 10, 10), (1e10, 0, 10)], "separated"),
         ([(1e9, 0, 10), (3e9, 4, 10), (1e10, 10, 10)], "separated"),
+        ([(1e9, 10, 10), (3e9, 4, 10), (1e10, 0, 10)], "separated"),
     ],
 )
 def test_counts_without_a_best_line_say_why(points, problem):
