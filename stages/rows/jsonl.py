@@ -52,7 +52,7 @@ def parse_line(line: bytes) -> Any:
     ``NaN`` and ``Infinity``, which Python reads by default, are no JSON.
     """
     try:
-        return _loads(line.decode("utf-8"))
+        return _loads(line.removesuffix(b"\n").decode("utf-8"))
     except json.JSONDecodeError as error:
         raise ValueError(f"{error.msg} at column {error.colno}") from None
     except RecursionError:
