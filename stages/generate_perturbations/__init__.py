@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from stages.generate_perturbations.kinds import KINDS, SEEDED
@@ -77,18 +77,20 @@ def prompt_rows(
     seed: int,
     perturbations: Mapping[str, Mapping[str, Any]] | None = None,
     template: str | None = None,
+    as_sent: Callable[[Row, Mapping[str, str], str | None], Any] = render,
 ) -> Iterator[Row]:
     """One row for each source prompt and one for each variant of it, in suite order.
 
     ``perturbations`` maps names to definitions (see :mod:`stages.generate_perturbations.kinds`).
     A variant's text depends on (seed, suite, id, perturbation) alone, never on its neighbours. Its
-    ``seed`` is None unless its text was drawn, so that another seed changes no other row. Raises
+    ``seed`` is None unless its text was drawn, so that another seed changes no other row. ``as_sent``
+    makes an attempt of a row, its features' texts and the template. Raises
     :class:`SuiteError` for a row whose id is that of another row's variant.
     """
     taken = {row["id"] for row in rows}
     for row in rows:
         features = features_of(row)
-        yield _prompt_row(row, suite, [render(row, features, template)])
+        yield _prompt_row(row, suite, [as_sent(row, features, template)])
         for name, definition in (perturbations or {}).items():
             for made in KINDS[definition["kind"]](
                 features, definition, seed, suite, row["id"], name
@@ -96,7 +98,7 @@ def prompt_rows(
                 variant = _prompt_row(
                     row,
                     suite,
-                    [render(row, texts, template) for texts in made.attempts],
+                    [as_sent(row, texts, template) for texts in made.attempts],
                     f"{name}/{made.label}",
                     {"name": name, **made.perturbation},
                     seed if definition["kind"] in SEEDED else None,
