@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from stages.statistics.proportions import check_counts, wilson
+from stages.statistics.proportions import check_counts, normal_quantile, wilson, wilson_at
 
 
 class Kappa(NamedTuple):
@@ -125,7 +125,7 @@ def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> 
     variance = (se * (1 - chance)) ** 2
     # An error of 0 is so by its formula, not in truth: then all items count.
     effective = agreement * (1 - agreement) / variance if 0 < agreed < n and variance > 0 else n
-    limits = wilson(agreement * effective, effective, confidence)
+    limits = wilson_at(agreement * effective, effective, normal_quantile(confidence))
     low, high = ((limit - chance) / (1 - chance) for limit in limits)
     return Kappa(kappa, low, high, se, n, agreement, chance)
 

@@ -11,7 +11,7 @@ from math import sqrt
 from typing import NamedTuple
 
 from stages.statistics.paired import count_pairs, newcombe_paired
-from stages.statistics.proportions import normal_quantile, wilson
+from stages.statistics.proportions import normal_quantile, wilson_at
 
 
 class Clustered(NamedTuple):
@@ -62,7 +62,8 @@ def clustered_proportion(
     spread = _spread([bool(o) for o in outcomes], clusters, p * (1 - p) / n, confidence)
     if spread.effective_n is None:
         return Clustered(p, None, None, *spread, n, 1)
-    limits = wilson(p * spread.effective_n, spread.effective_n, confidence)
+    effective = spread.effective_n
+    limits = wilson_at(p * effective, effective, normal_quantile(confidence))
     return Clustered(p, *limits, *spread, n, len(set(clusters)))
 
 
@@ -90,9 +91,10 @@ def clustered_difference(
     spread = _spread(changes, clusters, independent, confidence)
     if spread.effective_n is None:
         return Clustered(excess / n, None, None, *spread, n, 1)
-    scaled = [count * spread.effective_n / n for count in pairs]
-    _, low, high = newcombe_paired(*scaled, confidence)
-    return Clustered(excess / n, low, high, *spread, n, len(set(clusters)))
+    both, first_only, second_only, neither = (count * spread.effective_n / n for count in pairs)
+    limits = newcombe_paired(both, first_only, second_only, neither, confidence)
+    assert limits is not None  # there are pairs
+    return Clustered(excess / n, limits.low, limits.high, *spread, n, len(set(clusters)))
 
 
 def clustered_mcnemar(

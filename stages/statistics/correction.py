@@ -7,7 +7,7 @@ from math import sqrt
 from typing import NamedTuple
 
 from stages.statistics.paired import count_pairs
-from stages.statistics.proportions import check_part, normal_quantile, wilson
+from stages.statistics.proportions import check_part, normal_quantile, wilson_at
 
 
 class Corrected(NamedTuple):
@@ -119,15 +119,16 @@ def prediction_powered(
     row, and the interval is Wilson's on the number of rows that would give that variance. With 50
     labels or more that covered in 93 to 99 %; in large samples the two intervals are the same.
     """
+    z = normal_quantile(confidence)
     pairs = count_pairs(human, judged)
     n, others = pairs.n, len(judged_unlabelled)
     if n == 0:
         return None
     labelled_rate = (pairs.both + pairs.first_only) / n
     if others == 0:
-        limits = wilson(pairs.both + pairs.first_only, n, confidence)
+        low, high = wilson_at(pairs.both + pairs.first_only, n, z)
         se = sqrt(labelled_rate * (1 - labelled_rate) / n)
-        return PredictionPowered(labelled_rate, *limits, se, 0.0, n, 0)
+        return PredictionPowered(labelled_rate, low, high, se, 0.0, n, 0)
 
     judged_positive = sum(map(bool, judged_unlabelled))
     judged_rate = (pairs.both + pairs.second_only) / n
@@ -149,5 +150,5 @@ def prediction_powered(
     rate = min(1.0, max(0.0, rate))
     centre = (rate * n + 0.5) / (n + 1)
     effective = centre * (1 - centre) / variance
-    low, high = wilson(rate * effective, effective, confidence)
+    low, high = wilson_at(rate * effective, effective, z)
     return PredictionPowered(rate, low, high, sqrt(variance), weight, n, others)

@@ -43,10 +43,10 @@ def count_pairs(first: Sequence[bool], second: Sequence[bool]) -> Pairs:
 
 
 def newcombe_paired(
-    both: int,
-    first_only: int,
-    second_only: int,
-    neither: int,
+    both: float,
+    first_only: float,
+    second_only: float,
+    neither: float,
     confidence: float = 0.95,
     *,
     corrected: bool = True,
@@ -56,7 +56,8 @@ def newcombe_paired(
     Method 10 of Newcombe 1998, Statistics in Medicine 17:2635: Wilson's limits of the two rates,
     combined with the correlation φ of the pairs, whose numerator is brought towards 0 by n/2 where
     it is positive. ``corrected=False`` gives method 8, with φ as observed: it has no width at all
-    where the pairs never disagree and are balanced.
+    where the pairs never disagree and are balanced. Counts need not be whole (an effective number
+    of pairs is allowed).
     """
     check_counts(both=both, first_only=first_only, second_only=second_only, neither=neither)
     n = both + first_only + second_only + neither
@@ -71,7 +72,7 @@ def newcombe_paired(
     margins = first * (n - first) * second * (n - second)
     excess = both * neither - first_only * second_only
     if corrected and excess > 0:
-        excess = max(0, excess - n / 2)
+        excess = max(0.0, excess - n / 2)
     phi = excess / sqrt(margins) if margins else 0.0
 
     # Rounding can take a square that is 0 just below it (φ = 1 with equal margins).
