@@ -46,6 +46,11 @@ def test_an_answer_changes_by_what_it_says_or_by_its_refusal(
     assert (found["changed"], found["reason"], found["by"], found["flip"]) == expected
 
 
+def test_the_sensitivity_is_the_fall_that_is_still_tolerated():
+    assert compare_answers("compliance", "compliance", 0.5, 0.5)["changed"] is False
+    assert compare_answers("compliance", "compliance", 0.4999, 0.5)["changed"] is True
+
+
 def compared(group, changed, *, n=1, name="cc", kind="char_injection", **more):
     row = {
         "name": name,

@@ -129,7 +129,10 @@ class _Encoder:
 @functools.cache
 def _load(folder: Path, layer: int, device: str) -> _Encoder:
     from transformers import AutoModel, AutoTokenizer
+    from transformers.utils import logging
 
+    # The project shows its own progress; a bar for a second of loading is noise in its log.
+    logging.disable_progress_bar()
     weights_sha256(folder)
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder)
