@@ -40,6 +40,8 @@ ANSWER_FIELDS = (
 )
 # SQLite allows 999 variables in a statement of the oldest builds still in use.
 LOOKUP = 900
+# How long a process waits for another one's transaction.
+BUSY_SECONDS = 60
 
 
 class StoreError(RuntimeError):
@@ -122,20 +124,34 @@ class ResponseStore:
             # The writer of stages.store.asking commits from a thread of its own; it never does so
             # while another thread uses the connection.
             self._db = sqlite3.connect(
-                path, timeout=60, isolation_level=None, check_same_thread=False
+                path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
             # Texts come as bytes: one that is damaged is told by its checksum, not by an exception
             # that takes its neighbours with it.
             self._db.text_factory = bytes
             # A killed process loses nothing that was committed; only a power cut may lose the last
             # commits, and then they are asked again.
-            self._db.execute("PRAGMA journal_mode=WAL")
+            self._turn_on_wal(self._db)
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.execute(SCHEMA)
         except (OSError, sqlite3.Error) as error:
             if self._db is not None:
                 self._db.close()
             raise self._unusable(error) from None
+
+    @staticmethod
+    def _turn_on_wal(db: sqlite3.Connection) -> None:
+        # SQLite waits for other processes everywhere but here, where several open a new file.
+        end = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                db.execute("PRAGMA journal_mode=WAL")
+                return
+            except sqlite3.OperationalError as error:
+                busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                if not busy or time.monotonic() > end:
+                    raise
+                time.sleep(0.01)
 
     def __enter__(self) -> ResponseStore:
         return self
