@@ -3,14 +3,17 @@ hand."""
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from stages.models.answers import Answer, Request
-from stages.models.hf import HF
+from stages.models.answers import AdapterError, Answer, DefinitionError, Request
+from stages.models.hf import HF, split_reasoning
 
 ROOT = Path(__file__).resolve().parent.parent
 STORIES = ROOT.parent / "shared" / "models" / "stories260K"
@@ -64,7 +67,7 @@ def save_model(folder: Path, *, architecture: str = "Llama", dtype: str = "float
         "eos_token_id": 2,
     }
     config = getattr(transformers, f"{architecture}Config")(**(defaults | settings))
-    model = getattr(transformers, f"{architecture}ForCausalLM")(config)
+    model = transformers.AutoModelForCausalLM.from_config(config)
     model.to(getattr(torch, dtype)).save_pretrained(folder)
 
 
@@ -152,3 +155,567 @@ def test_an_answer_is_the_same_alone_in_any_subset_and_in_any_order(
         assert answers(adapter, [asked[i] for i in picked]) == [whole[i] for i in picked]
     for i in (0, 11, 23):
         assert answers(adapter, [asked[i]]) == [whole[i]]
+
+
+def generated(adapter: HF, texts: list[str], batch: int) -> list[list[int]]:
+    """Plain ``generate``, length-sorted and padded to the longest of each batch: the control."""
+    import torch
+
+    decoder, tokenizer = adapter._decoder, adapter._tokenizer
+    prompts_ = [adapter._encode(({"role": "user", "content": text},))[1] for text in texts]
+    order = sorted(range(len(texts)), key=lambda i: len(prompts_[i]))
+    made: dict[int, list[int]] = {}
+    for start in range(0, len(order), batch):
+        part = order[start : start + batch]
+        encoded = tokenizer.pad(
+            {"input_ids": [prompts_[i] for i in part]}, padding_side="left", return_tensors="pt"
+        )
+        with torch.inference_mode():
+            output = decoder.model.generate(
+                **encoded, do_sample=False, max_new_tokens=adapter.settings["max_tokens"]
+            )
+        for row, i in enumerate(part):
+            made[i] = output[row, encoded["input_ids"].shape[1] :].tolist()
+    return [made[i] for i in range(len(texts))]
+
+
+def test_length_sorted_generate_does_change_answers_in_bfloat16(larger):
+    adapter = model(larger, max_tokens=24)
+    requests = prompts(32)
+    answers(adapter, requests[:1])
+    texts = [request.attempts[0][0]["content"] for request in requests]
+    whole, alone = generated(adapter, texts, 8), generated(adapter, texts, 1)
+    shortest = [tokens[: len(single)] for tokens, single in zip(whole, alone, strict=True)]
+    assert shortest != alone
+
+
+def test_the_logits_are_those_of_a_plain_forward_pass(tiny):
+    """Known answer: greedy generate, one at a time, in float32."""
+    adapter = model(tiny, max_tokens=40)
+    requests = prompts(12)
+    made = answers(adapter, requests)
+    alone = generated(adapter, [r.attempts[0][0]["content"] for r in requests], 1)
+    assert [(a.response, a.completion_tokens) for a in made] == [
+        (adapter._tokenizer.decode(tokens, skip_special_tokens=True), len(tokens))
+        for tokens in alone
+    ]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "settings"),
+    [
+        ("Mistral", {"sliding_window": 24}),
+        ("Qwen2", {"use_sliding_window": True, "sliding_window": 24, "max_window_layers": 1}),
+        ("Gemma3Text", {"sliding_window": 24, "head_dim": 16}),
+        ("GPT2", {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 500}),
+    ],
+)
+def test_other_architectures_answer_as_generate_does(tmp_path, architecture, settings):
+    save_tokenizer(tmp_path)
+    save_model(tmp_path, architecture=architecture, **settings)
+    adapter = model(tmp_path, max_tokens=90)
+    requests = prompts(6, longest=300)
+    made = answers(adapter, requests)
+    alone = generated(adapter, [r.attempts[0][0]["content"] for r in requests], 1)
+    assert [a.response for a in made] == [
+        adapter._tokenizer.decode(tokens, skip_special_tokens=True) for tokens in alone
+    ]
+
+
+def test_answers_do_not_depend_on_the_number_of_threads(tiny):
+    import torch
+
+    threads = torch.get_num_threads()
+    requests, made = prompts(12), []
+    try:
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            made.append(answers(model(tiny, max_tokens=24), requests))
+    finally:
+        torch.set_num_threads(threads)
+    assert made[0] == made[1]
+
+
+def test_rows_keep_their_bytes_when_they_outgrow_their_group(tiny):
+    adapter = model(tiny, max_tokens=300, batch_tokens=64)
+    asked = prompts(10, longest=60)
+    whole = answers(adapter, asked)
+    assert max(a.completion_tokens for a in whole) > 128
+    longest = max(range(10), key=lambda i: whole[i].completion_tokens)
+    assert answers(adapter, [asked[longest]]) == [whole[longest]]
+    assert answers(adapter, asked[::-1]) == whole[::-1]
+
+
+def test_a_free_slot_is_taken_at_once(tiny, monkeypatch):
+    """Steps are those of full slots, up to one last row: nobody waits for the longest of a batch."""
+    adapter = model(tiny, max_tokens=60, batch_tokens=32, temperature=2, stop=list("aeiou"))
+    asked = [ask(f"{i:02} {text * 9}", seed=i) for i, text in enumerate("bcdfghjklmnpqrstvwxyz")]
+    answers(adapter, asked[:1])
+    step, slots = adapter._decoder._step, []
+    monkeypatch.setattr(
+        adapter._decoder, "_step", lambda group: slots.append(group.size) or step(group)
+    )
+    made = answers(adapter, asked)
+    lengths = [a.completion_tokens for a in made]
+    assert len(set(lengths)) > 3
+    (size,) = set(slots)
+    assert 1 < size < len(asked) / 3
+    assert len(slots) <= sum(lengths) / size + 60
+
+
+# Prompts
+
+
+def test_a_template_with_a_bos_gives_one_bos(tiny):
+    adapter = model(tiny, max_tokens=1, system_prompt="Be kind.")
+    adapter._load_tokenizer()
+    text, tokens = adapter._encode(({"role": "user", "content": "Hi"},))
+    assert text == "<s><|system|>Be kind.</s><|user|>Hi</s><|assistant|>"
+    assert tokens.count(1) == 1
+    assert answers(adapter, [ask("Hi")])[0].prompt_tokens == len(tokens) == 16
+
+
+def test_a_conversation_with_a_system_message_keeps_it(tiny):
+    adapter = model(tiny, system_prompt="Be kind.")
+    adapter._load_tokenizer()
+    text, _ = adapter._encode(ask("Hi", system="Be brief.").attempts[0])
+    assert text == "<s><|system|>Be brief.</s><|user|>Hi</s><|assistant|>"
+
+
+def test_without_a_template_the_bare_text_gets_the_tokenizers_own_bos(copy, caplog):
+    (copy / "chat_template.jinja").unlink()
+    save_tokenizer(copy, template=None)
+    fallback = model(copy, system_prompt="Be kind.")
+    fallback._load_tokenizer()
+    text, tokens = fallback._encode(({"role": "user", "content": "Hi"},))
+    assert (text, tokens[0], tokens.count(1)) == ("Be kind.\n\nHi", 1, 1)
+    assert "no chat template" in caplog.text
+    assert fallback.identity()["prompt_format"] == "plain"
+
+
+def test_the_template_can_be_turned_off(tiny):
+    adapter = model(tiny, chat_template=False)
+    adapter._load_tokenizer()
+    assert adapter._encode(({"role": "user", "content": "Hi"},))[0] == "Hi"
+    assert adapter.identity()["prompt_format"] == "plain"
+    assert model(tiny).identity()["prompt_format"] == "chat_template"
+
+
+def test_a_template_that_rejects_the_system_role_costs_the_row_and_says_so(copy):
+    rejecting = "{{ raise_exception('System role not supported') if messages[0].role == 'system' }}"
+    save_tokenizer(copy, template=rejecting + TEMPLATE)
+    first, second = answers(model(copy, max_tokens=4), [ask("Hi", system="Be kind."), ask("Hi")])
+    assert first.error["type"] == "PromptNotRenderable"
+    assert "System role not supported" in first.error["message"]
+    assert (first.finish_reason, first.response) == ("error", "")
+    assert second.error is None
+
+
+def test_a_prompt_that_cannot_be_encoded_costs_its_row_only(tiny):
+    first, second = answers(model(tiny, max_tokens=4), [ask("\ud800"), ask("Hi")])
+    assert first.error["type"] == "PromptNotRenderable"
+    assert second.error is None
+
+
+def test_a_prompt_too_long_falls_back_over_the_attempts_in_order(tiny):
+    adapter = model(tiny, max_tokens=24)
+    one, two = answers(adapter, [ask("x" * 5000, "y" * 2000, "z" * 50), ask("x" * 990, "y")])
+    assert (one.attempt, one.prompt_tokens, one.error) == (2, 54, None)
+    assert (two.attempt, two.error) == (0, None) if two.prompt_tokens == 994 else two.attempt == 1
+
+
+def test_the_answer_keeps_room_for_max_tokens_or_half_the_context(tiny):
+    """A context of 1024; the template adds 4 tokens to the text."""
+    for max_tokens, longest in ((24, 1000), (4000, 512)):
+        adapter = model(tiny, max_tokens=max_tokens)
+        adapter._load_tokenizer()
+        assert adapter._prepare(ask("x" * (longest - 4)))[0] == 0
+        rejected = adapter._prepare(ask("x" * (longest - 3)))
+        assert rejected.error["type"] == "PromptTooLong"
+        assert f"{longest + 1} prompt tokens" in rejected.error["message"]
+
+
+def test_length_is_rejected_without_loading_weights(copy):
+    (copy / "model.safetensors").write_bytes(b"no weights")
+    adapter = model(copy)
+    made = answers(adapter, [ask("x" * 3000), ask("x" * 3000, "y" * 3000)])
+    assert [a.error["type"] for a in made] == ["PromptTooLong"] * 2
+    assert [a.attempt for a in made] == [0, 1]
+    with pytest.raises(AdapterError, match=r"the weights of .* cannot be loaded"):
+        answers(adapter, [ask("x")])
+
+
+# Generation settings and endings
+
+
+def test_a_cut_off_answer_is_length_and_an_ended_one_stop(tiny):
+    made = answers(model(tiny, max_tokens=60), prompts(24))
+    assert {a.finish_reason for a in made} == {"stop", "length"}
+    for a in made:
+        assert a.completion_tokens == 60 or a.finish_reason == "stop"
+
+
+def test_the_checkpoints_generation_config_gives_its_eos_ids_and_nothing_else(copy):
+    adapter = model(copy, max_tokens=40)
+    before = answers(adapter, prompts(4))
+    (tokens,) = generated(adapter, [prompts(1)[0].attempts[0][0]["content"]], 1)
+    unwanted = {"do_sample": True, "temperature": 5.0, "max_new_tokens": 3, "top_k": 2}
+    unwanted |= {"repetition_penalty": 3.0, "suppress_tokens": tokens[:3]}
+    (copy / "generation_config.json").write_text(json.dumps(unwanted))
+    assert answers(model(copy, max_tokens=40), prompts(4)) == before
+    (copy / "generation_config.json").write_text(json.dumps({"eos_token_id": [tokens[5]]}))
+    (ended,) = answers(model(copy, max_tokens=40), prompts(1))
+    assert (ended.finish_reason, ended.completion_tokens) == ("stop", tokens.index(tokens[5]) + 1)
+    assert before[0].completion_tokens > ended.completion_tokens
+
+
+def test_sampling_follows_the_rows_seed(tiny):
+    adapter = model(tiny, max_tokens=12, temperature=1.5)
+    made = answers(adapter, [ask("Hi", seed=s) for s in (1, 2, 1, 2**70 + 1)])
+    assert made[0] == made[2] != made[1]
+
+
+@pytest.mark.parametrize("setting", [{"top_k": 1}, {"top_p": 1e-9}, {"temperature": 1e-30}])
+def test_sampling_from_one_token_is_greedy(tiny, setting):
+    greedy = answers(model(tiny, max_tokens=12), prompts(6))
+    assert answers(model(tiny, max_tokens=12, **({"temperature": 1.0} | setting)), prompts(6)) == (
+        greedy
+    )
+
+
+def test_top_p_and_top_k_draw_with_the_right_frequencies():
+    import torch
+
+    from stages.models.decoding import BatchShape, Decoder, Row
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            import transformers
+
+            self.config = transformers.LlamaConfig()
+            self.embedding = torch.nn.Embedding(4, 1)
+
+        def get_input_embeddings(self):
+            return self.embedding
+
+    def frequencies(**limits) -> list[float]:
+        decoder = Decoder(
+            Model(),
+            eos=frozenset(),
+            shape=BatchShape(1, 1, 1),
+            context=None,
+            temperature=2.0,
+            **limits,
+        )
+        n = 1000
+        logits = (torch.tensor([0.1, 0.5, 0.15, 0.25]).log() * 2).expand(n, 4)
+        group = type("Group", (), {})()
+        group.rows = [Row(i, [1], 1, uniforms=[(i + 0.5) / n]) for i in range(n)]
+        drawn = decoder._sample(logits, group).tolist()
+        return [drawn.count(token) / n for token in range(4)]
+
+    assert frequencies() == pytest.approx([0.1, 0.5, 0.15, 0.25], abs=0.002)
+    assert frequencies(top_k=2) == pytest.approx([0, 2 / 3, 0, 1 / 3], abs=0.002)
+    assert frequencies(top_p=0.8) == pytest.approx([0, 5 / 9, 1 / 6, 5 / 18], abs=0.002)
+    assert frequencies(top_p=0.5) == [0, 1, 0, 0]
+
+
+def test_a_stop_text_ends_the_answer_and_is_cut_off(tiny):
+    whole = answers(model(tiny, max_tokens=60), prompts(4))
+    text = max((a.response for a in whole), key=len)
+    stop = text[10:12]
+    made = answers(model(tiny, max_tokens=60, stop=[stop, "§never§"]), prompts(4))
+    for a, b in zip(made, whole, strict=True):
+        assert a.response == b.response.partition(stop)[0]
+        assert a.finish_reason == ("stop" if stop in b.response else b.finish_reason)
+
+
+@pytest.mark.parametrize(
+    ("text", "opened", "expected"),
+    [
+        ("<t>hm</t>\n\nYes", False, ("Yes", "hm", True)),
+        ("hm</t>Yes", True, ("Yes", "hm", True)),
+        ("<t>\nhm</t>Yes", True, ("Yes", "hm", True)),
+        ("hm</t>Yes", False, ("Yes", "hm", True)),
+        ("<t>hm, still", False, ("", "hm, still", False)),
+        ("hm, still", True, ("", "hm, still", False)),
+        ("Yes", False, ("Yes", None, True)),
+        ("<t></t>Yes", False, ("Yes", "", True)),
+        ("Sure. <t>hm</t> Yes", False, ("Sure. Yes", "hm", True)),
+    ],
+)
+def test_thinking_is_split_from_the_answer(text, opened, expected):
+    assert split_reasoning(text, ("<t>", "</t>"), opened) == expected
+
+
+def test_an_answer_cut_off_inside_its_thinking_is_empty_and_length(copy):
+    save_tokenizer(copy, template=TEMPLATE + "<think>\n")
+    made = answers(model(copy, max_tokens=8, reasoning=["<think>", "</think>"]), prompts(3))
+    for a in made:
+        assert (a.response, bool(a.thinking)) == ("", True)
+        assert a.finish_reason == ("length" if a.completion_tokens == 8 else "stop")
+
+
+def test_logits_that_are_no_numbers_fail_their_row(copy):
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(copy / "model.safetensors")
+    weights["model.embed_tokens.weight"][6 + 60] = float("nan")
+    save_file(weights, copy / "model.safetensors", {"format": "pt"})
+    adapter = model(copy, max_tokens=8)
+    assert {a.error["type"] for a in answers(adapter, prompts(3))} == {"NonFiniteLogits"}
+
+
+# Memory
+
+
+def test_out_of_memory_goes_on_in_a_smaller_shape_and_says_so(tiny, monkeypatch, caplog):
+    import torch
+
+    expected = answers(model(tiny, max_tokens=20), prompts(20))
+    adapter = model(tiny, max_tokens=20, batch_tokens=512)
+    answers(adapter, prompts(1))
+    forward, largest = adapter._decoder.model.forward, 64
+
+    def failing(input_ids, **rest):
+        if input_ids.numel() > largest:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+        return forward(input_ids=input_ids, **rest)
+
+    monkeypatch.setattr(adapter._decoder.model, "forward", failing)
+    made = answers(adapter, prompts(20))
+    fitting = [len(r.attempts[0][0]["content"]) <= 48 for r in prompts(20)]
+    assert [a for a, fits in zip(made, fitting, strict=True) if fits] == (
+        [a for a, fits in zip(expected, fitting, strict=True) if fits]
+    )
+    assert any(a.error and a.error["type"] == "OutOfMemory" for a in made)
+    assert "smaller batch shape" in caplog.text
+    assert adapter.runtime["batch_shape"] == repr(adapter.batch_shape)
+    assert adapter.batch_shape.prefill_tokens < 512
+
+
+def test_the_batch_shape_is_a_function_of_length_alone():
+    from stages.models.decoding import BatchShape, cache_length, prompt_width
+
+    shape = BatchShape(256, 16, 4096)
+    assert [shape.prefill_rows(width) for width in (16, 64, 256, 1000)] == [16, 4, 1, 1]
+    assert [shape.group_rows(length) for length in (64, 256, 384, 8192)] == [16, 16, 10, 1]
+    assert [cache_length(n) for n in (1, 64, 65, 97, 129, 193)] == [64, 64, 96, 128, 192, 256]
+    for length in range(5000):
+        width = prompt_width(length, None)
+        assert length <= width <= max(16, length * 9 / 8 + 16)
+        assert prompt_width(length, 5000) == min(width, 5000)
+
+
+# Checkpoints and definitions
+
+
+def test_identity_and_description_need_neither_torch_nor_transformers(tiny):
+    code = (
+        "import sys; from stages.models.hf import HF;"
+        f"h = HF('m', {{'model_id': {str(tiny)!r}}}); h.identity(); h.description();"
+        "print(sorted({'torch', 'transformers', 'numpy'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
+
+
+def test_identity_follows_the_content_and_not_the_place(tiny, copy):
+    assert model(copy).identity() == model(tiny).identity()
+    (copy / "README.md").write_text("irrelevant")
+    assert model(copy).identity() == model(tiny).identity()
+    for name in ("config.json", "tokenizer_config.json", "chat_template.jinja"):
+        before = model(copy).identity()
+        (copy / name).write_text((copy / name).read_text() + "\n")
+        assert model(copy).identity() != before
+    before = model(copy).identity()
+    weights = bytearray((copy / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (copy / "model.safetensors").write_bytes(weights)
+    assert model(copy).identity() != before
+
+
+@pytest.mark.parametrize(
+    ("change", "counts"),
+    [
+        ({"temperature": 0.5}, True),
+        ({"max_tokens": 3}, True),
+        ({"system_prompt": "x"}, True),
+        ({"stop": "x"}, True),
+        ({"reasoning": ["a", "b"]}, True),
+        ({"dtype": "bfloat16"}, True),
+        ({"chat_template": False}, True),
+        ({"batch_tokens": 64}, True),
+        ({"top_p": 0.5}, False),  # greedy decoding knows no top_p
+        ({"processes": 2}, False),
+    ],
+)
+def test_identity_holds_what_determines_an_answer(tiny, change, counts):
+    assert (model(tiny, **change).identity() != model(tiny).identity()) is counts
+
+
+def test_parameters_are_counted_from_the_headers_and_tied_weights_once(tiny, copy):
+    from safetensors.torch import load_file, save_file
+
+    facts = {
+        "parameters": 320 * 64 + 2 * (64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 128 + 2 * 64) + 64,
+        "context_length": 1024,
+        "dtype": "float32",
+        "architecture": "LlamaForCausalLM",
+    }
+    assert model(tiny).description() == facts
+    weights = load_file(copy / "model.safetensors")
+    weights["lm_head.weight"] = weights["model.embed_tokens.weight"].clone()
+    save_file(weights, copy / "model.safetensors", {"format": "pt"})
+    assert model(copy).description() == facts
+
+
+def test_shards_are_read_through_their_index(copy):
+    from safetensors.torch import load_file, save_file
+
+    expected = answers(model(copy, max_tokens=8), prompts(3)), model(copy).description()
+    weights = load_file(copy / "model.safetensors")
+    (copy / "model.safetensors").unlink()
+    names = sorted(weights)
+    index = {name: f"model-0000{1 + i % 2}-of-00002.safetensors" for i, name in enumerate(names)}
+    for file in set(index.values()):
+        part = {name: weights[name] for name in names if index[name] == file}
+        save_file(part, copy / file, {"format": "pt"})
+    (copy / "model.safetensors.index.json").write_text(
+        json.dumps({"metadata": {}, "weight_map": index})
+    )
+    assert (answers(model(copy, max_tokens=8), prompts(3)), model(copy).description()) == expected
+    (copy / file).unlink()
+    with pytest.raises(AdapterError, match=f"files that are not there: {file}"):
+        model(copy).identity()
+
+
+def test_pickled_weights_are_refused(copy):
+    (copy / "model.safetensors").rename(copy / "pytorch_model.bin")
+    for use in (model(copy).identity, model(copy).description, lambda: answers(model(copy), [])):
+        with pytest.raises(AdapterError, match=r"pytorch_model.bin, which can run code"):
+            use()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda f: (f / "config.json").unlink(), "no config.json"),
+        (lambda f: (f / "config.json").write_text("{"), "cannot be read as JSON"),
+        (lambda f: (f / "model.safetensors").unlink(), "holds no model.safetensors"),
+    ],
+)
+def test_a_broken_folder_is_an_adapter_error(copy, damage, message):
+    damage(copy)
+    with pytest.raises(AdapterError, match=message):
+        model(copy).description() and model(copy).identity()
+    with pytest.raises(AdapterError):
+        answers(model(copy), [ask("Hi")])
+
+
+def test_missing_weights_are_not_made_up(copy):
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(copy / "model.safetensors")
+    del weights["model.layers.1.mlp.up_proj.weight"]
+    save_file(weights, copy / "model.safetensors", {"format": "pt"})
+    with pytest.raises(AdapterError, match=r"lacks 1 weights, first model.layers.1.mlp.up_proj"):
+        answers(model(copy), [ask("Hi")])
+
+
+def test_a_missing_folder_is_an_adapter_error():
+    with pytest.raises(AdapterError, match=r"neither a folder here .* nor a hub id"):
+        model(Path("./nowhere/at/all")).identity()
+
+
+def test_a_commit_needs_no_network_and_a_branch_comes_from_the_cache_when_offline(
+    tmp_path, monkeypatch
+):
+    import huggingface_hub
+
+    def unreachable(*args, **kwargs):
+        raise ConnectionError("no network")
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unreachable)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    definition = {"model_id": "owner/name"}
+    expected = {"model_id": "owner/name", "commit": commit}
+    assert HF("m", definition | {"revision": commit}).identity()["model"] == expected
+    with pytest.raises(AdapterError, match=r"cannot be resolved: the hub cannot be reached"):
+        HF("m", definition).identity()
+    reference = tmp_path / "models--owner--name" / "refs" / "main"
+    reference.parent.mkdir(parents=True)
+    reference.write_text(commit)
+    assert HF("m", definition).identity()["model"] == expected
+    monkeypatch.setattr(
+        huggingface_hub.HfApi,
+        "model_info",
+        lambda self, model_id, revision, timeout: huggingface_hub.ModelInfo(id=model_id, sha="ab"),
+    )
+    assert HF("m", definition).identity()["model"]["commit"] == "ab"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model_id": ""},
+        {"model_id": 7},
+        {"temperature": -1},
+        {"temperature": float("nan")},
+        {"temperature": True},
+        {"top_p": 0},
+        {"top_k": 0},
+        {"max_tokens": 0},
+        {"max_tokens": 1.5},
+        {"stop": []},
+        {"reasoning": "<think>"},
+        {"dtype": "int8"},
+        {"device": "gpu"},
+        {"device_map": "auto", "device": "cpu"},
+        {"quantization": "2bit"},
+        {"chat_template": "yes"},
+        {"trust_remote_code": 1},
+        {"batch_tokens": 0},
+    ],
+)
+def test_a_definition_out_of_range_says_what_is_allowed(change):
+    with pytest.raises(DefinitionError, match=f"models.m: .*{next(iter(change))}.*got"):
+        HF("m", {"model_id": "owner/name"} | change)
+
+
+def test_an_unknown_key_names_the_allowed_ones():
+    with pytest.raises(DefinitionError, match=r"unknown key 'temprature'; allowed .*temperature"):
+        HF("m", {"model_id": "owner/name", "temprature": 0})
+    with pytest.raises(DefinitionError, match="model_id is missing"):
+        HF("m", {})
+
+
+def test_what_is_not_installed_or_not_there_is_said(tiny):
+    import importlib.util
+
+    if importlib.util.find_spec("bitsandbytes") is None:
+        with pytest.raises(AdapterError, match="pip install bitsandbytes"):
+            answers(model(tiny, quantization="4bit"), [ask("Hi")])
+    if importlib.util.find_spec("peft") is None:
+        with pytest.raises(AdapterError, match="pip install peft"):
+            answers(model(tiny, peft=str(tiny)), [ask("Hi")])
+    with pytest.raises(AdapterError, match=r"no folder with an adapter_config.json"):
+        model(tiny, peft=str(tiny)).identity()
+
+
+@needs_stories
+def test_a_real_checkpoint_answers_as_generate_does():
+    adapter = model(STORIES, max_tokens=48)
+    texts = ["Once upon a time", "The dog", "Lily and Tom went to the park. " * 8, "x", ""]
+    made = answers(adapter, [ask(text) for text in texts])
+    alone = generated(adapter, texts, 1)
+    assert [(a.response, a.completion_tokens) for a in made] == [
+        (adapter._tokenizer.decode(tokens, skip_special_tokens=True), len(tokens))
+        for tokens in alone
+    ]
+    assert made[0].response.startswith(", there was a little girl named Lily.")
+    assert adapter.description()["parameters"] == 260_032

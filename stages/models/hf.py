@@ -382,9 +382,7 @@ class HF:
             arguments.setdefault("device_map", {"": device})
         if s["peft"]:
             self._need("peft", "peft")
-            checkpoint.peft_hash(
-                self._peft_folder
-            )  # says what is missing, pickled weights included
+            checkpoint.peft_hash(self._peft_folder)  # says what is missing, or pickled
         transformers.logging.disable_progress_bar()
         try:
             model, loaded = transformers.AutoModelForCausalLM.from_pretrained(**arguments)
@@ -412,9 +410,7 @@ class HF:
             )
         except AdapterError:
             raise
-        except (
-            Exception
-        ) as error:  # a missing file, a damaged one, an unknown architecture, no memory
+        except Exception as error:  # a damaged file, an unknown architecture, no memory
             raise self._unusable("the weights", error) from error
         self.runtime = {
             "device": str(self._decoder.device),
