@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stages.aggregate.robustness import (
-    comparisons,
     compare_answers,
+    comparisons,
     failing_rows,
     group_of,
     injection_table,
@@ -152,10 +152,30 @@ def test_the_noise_floor_of_clean_repeats_is_taken_off():
 
 
 def test_groups_are_told_apart_by_character_feature_position_and_dose():
-    assert group_of({"kind": "char_injection", "character": "U+000D", "feature": "prompt",
-                     "position": "end", "repetitions": [1000, 500]}) == "U+000D"
-    assert group_of({"kind": "char_injection", "character": "U+0008", "feature": "question",
-                     "position": "start", "repetitions": [10]}) == "U+0008 question start x10"
+    assert (
+        group_of(
+            {
+                "kind": "char_injection",
+                "character": "U+000D",
+                "feature": "prompt",
+                "position": "end",
+                "repetitions": [1000, 500],
+            }
+        )
+        == "U+000D"
+    )
+    assert (
+        group_of(
+            {
+                "kind": "char_injection",
+                "character": "U+0008",
+                "feature": "question",
+                "position": "start",
+                "repetitions": [10],
+            }
+        )
+        == "U+0008 question start x10"
+    )
 
 
 def test_comparisons_take_the_dose_from_token_counts_and_the_repetitions_from_the_attempt():
@@ -164,8 +184,14 @@ def test_comparisons_take_the_dose_from_token_counts_and_the_repetitions_from_th
         {
             "prompt_id": "a/cc/x",
             "source_id": "a",
-            "perturbation": {"name": "cc", "kind": "char_injection", "character": "U+000D",
-                             "repetitions": [4, 2], "position": "end", "feature": "prompt"},
+            "perturbation": {
+                "name": "cc",
+                "kind": "char_injection",
+                "character": "U+000D",
+                "repetitions": [4, 2],
+                "position": "end",
+                "feature": "prompt",
+            },
             "attempts": ["hi\r\r\r\r", "hi\r\r"],
         },
     ]
@@ -206,7 +232,13 @@ def test_injection_success_leaves_out_what_no_model_answered():
         "3": {"label": None},
         "4": {"label": None},
     }
-    outcomes = {"0": "compliance", "1": "compliance", "2": "refusal", "3": "error", "4": "content_filter"}
+    outcomes = {
+        "0": "compliance",
+        "1": "compliance",
+        "2": "refusal",
+        "3": "error",
+        "4": "content_filter",
+    }
     table = injection_table(sources, verdicts, outcomes)
     overall = headline(table, "injection_success_rate")
     assert (overall["successes"], overall["n"]) == (1, 3)

@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from stages.judge import similarity as module
 from stages.aggregate.robustness import compare_answers
+from stages.judge import similarity as module
 from stages.judge.measure_baseline import measure, subjects, unrelated_pairs
 from stages.judge.similarity import (
     DEFAULT_BASELINE,
