@@ -91,8 +91,10 @@ class Recorded:
         response = row.get(self.columns["response"])
         reason = row.get("finish_reason") or "stop"
         error = row.get("error")
-        if response is None or error or reason == "error":
-            return Answer.failed("RecordedError", str(error or "the recorded answer is null"))
+        if error or reason == "error":
+            return Answer.failed("RecordedError", str(error or "the recorded answer is an error"))
+        if response is None:
+            return Answer.failed("RecordedError", "the recorded answer is null")
         if not isinstance(response, str):
             return Answer.failed("RecordedError", f"the answer is no text (got {response!r:.60})")
         if reason not in ("stop", "length", "content_filter", "refusal"):
