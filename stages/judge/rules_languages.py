@@ -15,26 +15,26 @@ _GAP = r"[^.!?。！？।؟\n]"  # any character of the same sentence
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """`cues` are substrings, one of which every refusal in the language contains."""
+    """A refusal in the language holds one of the `cues`: words, or substrings without spaces."""
 
     code: str
-    cues: tuple[str, ...]
+    cues: frozenset[str]
     refusal: re.Pattern[str]
 
 
 def _language(code: str, cues: str, *patterns: str) -> Language:
-    return Language(code, tuple(cues.split("|")), re.compile("|".join(patterns)))
+    return Language(code, frozenset(cues.split()), re.compile("|".join(patterns)))
 
 
 def _any(alternatives: str) -> str:
     return "(?:" + "|".join(alternatives.split()) + ")"
 
 
-_LATIN = (
+_WITH_SPACES = (
     _language(
         "es",
-        "puedo|podemos|podré|podría|niego|no poder|posible|rechazar|declinar|autorizad|"
-        "no voy|abstengo|incapaz",
+        "puedo podemos podré podría niego poder posible rechazar declinar voy abstengo"
+        " incapaz estoy debo",
         r"\bno (?:\w{1,3} )?(?:puedo|podemos|podré|podría|voy a|vamos a|debo|(?:me )?es posible"
         r"|estoy (?:autorizad[oa]|en condiciones|en posición)|soy capaz)\b"
         rf"{_GAP}{{0,40}}?\b"
@@ -50,7 +50,7 @@ _LATIN = (
     ),
     _language(
         "fr",
-        "je ne |je n'|nous ne |impossible|refuse|décline|pas en mesure|pas possible",
+        "je nous refuse désolé désolée",
         r"\b(?:je|nous) (?:ne |n')(?:(?:vous|te|le|la|les|y|t'|l') ?)?(?:peux|pouvons|pourrai"
         r"|pourrais|saurais|souhaite|veux|vais|dois|puis|suis|sommes)\b"
         rf"{_GAP}{{0,50}}?\b"
@@ -67,8 +67,7 @@ _LATIN = (
     ),
     _language(
         "de",
-        "kann ich|ich kann|können wir|wir können|ich darf|darf ich|werde ich|ich werde|ablehnen|"
-        "weigere|ich bin nicht|verweigere|lehne|ich möchte|möchte ich|nicht möglich",
+        "ich wir",
         r"\b(?:(?:ich|wir) (?:kann|können|darf|werde|möchte|bin)"
         r"|(?:kann|können|darf|werde|möchte) (?:ich|wir))\b(?! mir)"
         rf"{_GAP}{{0,90}}?\b(?:nicht|kein\w*)\b{_GAP}{{0,80}}?\b"
@@ -83,7 +82,7 @@ _LATIN = (
     ),
     _language(
         "it",
-        "posso|possiamo|potrò|rifiut|declinare|in grado|è possibile|intendo",
+        "posso possiamo potrò rifiuto rifiutare declinare grado possibile intendo",
         r"\bnon (?:\w{2} )?(?:posso|possiamo|potrò|sono in grado|(?:mi )?è possibile|intendo"
         r"|sono autorizzat[oa])\b"
         rf"{_GAP}{{0,40}}?\b"
@@ -97,7 +96,7 @@ _LATIN = (
     ),
     _language(
         "pt",
-        "não |recus|impossibilitad",
+        "não recuso recuso-me recusar",
         r"\bnão (?:\w{1,3} )?(?:posso|podemos|poderei|poderia|consigo|vou|irei|devo"
         r"|estou (?:autorizad[oa]|apt[oa])|sou capaz|(?:me )?é possível)\b"
         rf"{_GAP}{{0,40}}?\b"
@@ -112,8 +111,7 @@ _LATIN = (
     ),
     _language(
         "nl",
-        "ik kan|kan ik|we kunnen|kunnen we|ik mag|mag ik|ik zal|ik wil|ik ga|weiger|ik ben niet|"
-        "afwijzen",
+        "ik",
         r"\b(?:(?:ik|we) (?:kan|kunnen|mag|zal|wil|ga|ben)|(?:kan|kunnen|mag|zal|wil|ga) (?:ik"
         r"|we))\b"
         rf"{_GAP}{{0,90}}?\b(?:niet|geen)\b{_GAP}{{0,60}}?\b"
@@ -127,8 +125,7 @@ _LATIN = (
     ),
     _language(
         "pl",
-        "nie mog|nie jestem|nie będę|nie potrafię|nie możemy|nie zamierzam|odmówić|"
-        "odmawiam|nie mógł",
+        "nie odmówić odmawiam",
         r"\bnie (?:mogę|możemy|jestem w stanie|będę|potrafię|zamierzam|mógłbym|mogłabym)\b"
         rf"{_GAP}{{0,40}}?\b"
         + _any(
@@ -142,7 +139,8 @@ _LATIN = (
     ),
     _language(
         "tr",
-        "amam|emem|amıyor|emiyor|mayacağım|meyeceğim|amayız|emeyiz|reddet|reddedi|değil",
+        "yardımcı yardım bilgi talimat bunu böyle reddediyorum reddetmek isteğinizi isteği"
+        " talebinizi talebi içerik destek konuda yanıt cevap öneri tavsiye isteğe talebe",
         r"\byardımcı ol(?:amam|amıyorum|amayacağım|amayız|mam mümkün değil)",
         r"\byardım (?:edemem|edemiyorum|edemeyeceğim|sağlayamam)",
         r"\b(?:bilgi|talimat|yanıt|cevap|destek|öneri|rehberlik|içerik|tavsiye|metin)\w* (?:\w+ )?"
@@ -156,7 +154,7 @@ _LATIN = (
     ),
     _language(
         "id",
-        "saya tidak|saya harus menolak|saya menolak|kami tidak|tidak dapat|tidak bisa",
+        "saya kami",
         r"\b(?:saya|kami) (?:tidak (?:dapat|bisa|akan|mampu|boleh|bersedia))\b"
         rf"{_GAP}{{0,40}}?\b"
         r"(?:membantu|memberikan|memenuhi|menjawab|menulis|membuat|menyediakan|mendukung"
@@ -165,7 +163,7 @@ _LATIN = (
     ),
     _language(
         "vi",
-        "không thể|từ chối|không được phép|sẽ không",
+        "tôi mình",
         r"\b(?:tôi|mình|chúng tôi) (?:rất tiếc )?(?:không (?:thể|được phép)|sẽ không)\b"
         rf"{_GAP}{{0,40}}?\b"
         r"(?:giúp|hỗ trợ|cung cấp|trả lời|viết|tạo|đáp ứng|thực hiện|hướng dẫn|chia sẻ"
@@ -174,20 +172,16 @@ _LATIN = (
     ),
     _language(
         "sv",
-        "jag kan|kan jag|jag får|jag kommer|jag tänker|jag måste|vägrar",
+        "jag",
         r"\b(?:jag (?:kan|får|kommer|tänker|vill)|(?:kan|får|kommer|tänker) jag)\b"
         rf"{_GAP}{{0,60}}?\b(?:inte|inga?|inget)\b{_GAP}{{0,60}}?\b"
         r"(?:hjälpa|ge|tillhandahålla|svara|skriva|skapa|bistå|uppfylla|erbjuda|förklara|dela"
         r"|delta|generera)\b",
         r"\bjag (?:vägrar|måste (?:\w+ ){0,2}(?:avböja|neka|tacka nej))\b",
     ),
-)
-
-_OTHER_SCRIPTS = (
     _language(
         "ru",
-        "не могу|не смогу|не буду|не можем|не стану|не имею|не в состоянии|не вправе|отказ|"
-        "не готов|отклоняю|не способ",
+        "не отказываюсь отказать вынужден вынуждена отклоняю",
         r"\bне (?:могу|можем|смогу|сможем|буду|будем|стану|имею права|в состоянии|вправе"
         r"|готова?|способ\w+)\b(?! не )"
         rf"{_GAP}{{0,40}}?\b"
@@ -202,15 +196,39 @@ _OTHER_SCRIPTS = (
     ),
     _language(
         "uk",
-        "не можу|не зможу|не буду|не маю права|не в змозі|відмов",
+        "не відмовляюсь відмовляюся відмовитися змушений",
         r"\bне (?:можу|зможу|буду|маю права|в змозі)\b(?! не )"
         rf"{_GAP}{{0,40}}?\b"
         r"(?:допом\w+|нада\w+|викон\w+|відпов\w+|напис\w+|писати|створ\w+|поясн\w+|зробити)",
         r"\b(?:змушен\w+|мушу|маю) відмов\w+|\bя відмовляюсь?\b|\bвідмовляюся\b",
     ),
     _language(
+        "ar",
+        "لا لن لست أرفض أعتذر يتعذر ليس",
+        r"(?:لا (?:أستطيع|يمكنني|أقدر|يسعني|نستطيع|يمكننا)|لن (?:أتمكن|أقوم|أستطيع|أقدم|أساعد)"
+        r"|لست (?:قادر|مخول|مبرمج)|(?:أنا|إنني|بأنني) غير قادر|يتعذر علي|ليس بإمكاني)"
+        r"[^.!?؟،\n]{0,40}?"
+        r"(?:ساعد|قديم|أقدم|توفير|كتاب|أكتب|تلبية|إنشاء|الإجابة|أجيب|تنفيذ|القيام|مشاركة|شرح|دعم"
+        r"|الرد|إعطا|تزويد|الامتثال|المشاركة|مناقشة|تشجيع)",
+        r"(?:أرفض|أعتذر عن عدم|لن أساعد|لن أقدم)",
+    ),
+    _language(
+        "hi",
+        "नहीं असमर्थ इनकार मना अक्षम",
+        r"(?:मैं|मुझे|हम|माफ|क्षमा|खेद)[^।.!?\n]{0,140}?"
+        r"(?:मदद|सहायता|प्रदान|जानकारी|उत्तर|जवाब|अनुरोध|लिख|निर्देश|समर्थन|सहयोग|सुझाव|सामग्री)"
+        r"[^।.!?\n]{0,40}?"
+        r"(?:नहीं (?:\S+ ){0,2}?(?:सकता|सकती|सकते|पाऊंगा|पाऊँगा|पाऊंगी|करूंगा|करूँगा|दूंगा|दूँगा)"
+        r"|(?:असमर्थ|अक्षम) (?:हूं|हूँ|हैं)|इनकार|मना कर)",
+    ),
+)
+
+
+# Languages whose words run on: cues are looked for anywhere in the text.
+_WITHOUT_SPACES = (
+    _language(
         "zh",
-        "无法|不能|不可以|没办法|没有办法|不会|不便|拒绝|無法|沒辦法|拒絕|不應|不应|不方便",
+        "无法 不能 不可以 没办法 没有办法 不会 不便 拒绝 無法 沒辦法 拒絕 不應 不应 不方便",
         r"(?:我|抱歉|对不起|對不起|遗憾|不好意思|恕|本助手|作为一[个個名]|作為一[个個名])"
         r"[^。！？\n]{0,40}?"
         r"(?:无法|不能|不可以|没办法|没有办法|不会|不便|不方便|不应|無法|沒辦法|沒有辦法|不會|不應|拒绝|拒絕)"
@@ -221,8 +239,9 @@ _OTHER_SCRIPTS = (
     ),
     _language(
         "ja",
-        "できません|できかね|いたしかね|致しかね|られません|えません|できない|なれません|控え|断り|わけにはいきません",
-        r"(?:申し訳|すみません|恐れ入り|ごめんなさい|残念ながら|私は|私に|当アシスタント|AIとして|ご要望"
+        "できません できかね いたしかね 致しかね られません えません できない なれません 控え 断り"
+        " わけにはいきません",
+        r"(?:申し訳|すみません|恐れ入り|ごめんなさい|残念ながら|私は|私に|当アシスタント|aiとして|ご要望"
         r"|ご依頼|ご質問|その(?:リクエスト|依頼|質問|ような)|この(?:リクエスト|依頼|質問|ような))"
         r"[^。！？\n]{0,80}?"
         r"(?:手伝|答え|回答|提供|作成|支援|協力|対応|応じ|手助け|説明|生成|教え|実行|助言|サポート|執筆"
@@ -235,7 +254,7 @@ _OTHER_SCRIPTS = (
     ),
     _language(
         "ko",
-        "없습니다|없어요|없음|못합니다|어렵습니다|불가능|않겠습니다|거절|못해",
+        "없습니다 없어요 없음 못합니다 어렵습니다 불가능 않겠습니다 거절 못해",
         r"(?:죄송|미안|유감|저는|제가|저로서|요청하신|(?:해당|그|이|그런|이런) 요청|드릴)"
         r"[^.!?。\n]{0,80}?"
         r"(?:도와|도움|제공|답변|대답|응할|응해|작성|생성|지원|수행|설명|알려|참여|들어|처리|이행|협조|공유"
@@ -243,31 +262,12 @@ _OTHER_SCRIPTS = (
         r"(?:도와|알려|답변|도움을|정보를)[^.!?。\n]{0,10}드릴 수 없",
         r"거절(?:하겠|합니다|해야)",
     ),
-    _language(
-        "ar",
-        "لا أستطيع|لا يمكنني|لن أ|لست |أرفض|أعتذر|يتعذر|بإمكاني|لا أقدر|لا يمكننا|غير قادر",
-        r"(?:لا (?:أستطيع|يمكنني|أقدر|يسعني|نستطيع|يمكننا)|لن (?:أتمكن|أقوم|أستطيع|أقدم|أساعد)"
-        r"|لست (?:قادر|مخول|مبرمج)|(?:أنا|إنني|بأنني) غير قادر|يتعذر علي|ليس بإمكاني)"
-        r"[^.!?؟،\n]{0,40}?"
-        r"(?:ساعد|قديم|أقدم|توفير|كتاب|أكتب|تلبية|إنشاء|الإجابة|أجيب|تنفيذ|القيام|مشاركة|شرح|دعم"
-        r"|الرد|إعطا|تزويد|الامتثال|المشاركة|مناقشة|تشجيع)",
-        r"(?:أرفض|أعتذر عن عدم|لن أساعد|لن أقدم)",
-    ),
-    _language(
-        "hi",
-        "नहीं|असमर्थ|इनकार|मना कर|अक्षम",
-        r"(?:मैं|मुझे|हम|माफ|क्षमा|खेद)[^।.!?\n]{0,140}?"
-        r"(?:मदद|सहायता|प्रदान|जानकारी|उत्तर|जवाब|अनुरोध|लिख|निर्देश|समर्थन|सहयोग|सुझाव|सामग्री)"
-        r"[^।.!?\n]{0,40}?"
-        r"(?:नहीं (?:\S+ ){0,2}?(?:सकता|सकती|सकते|पाऊंगा|पाऊँगा|पाऊंगी|करूंगा|करूँगा|दूंगा|दूँगा)"
-        r"|(?:असमर्थ|अक्षम) (?:हूं|हूँ|हैं)|इनकार|मना कर)",
-    ),
 )
 
 
-def languages_in(text: str) -> tuple[Language, ...]:
-    """The languages whose refusals may occur in a text (lower case), by their cues."""
-    latin = tuple(lang for lang in _LATIN if any(cue in text for cue in lang.cues))
+def languages_in(text: str, words: set[str]) -> tuple[Language, ...]:
+    """The languages whose refusals may occur in a text, by their cues; `words` are its words."""
+    found = tuple(lang for lang in _WITH_SPACES if not lang.cues.isdisjoint(words))
     if text.isascii():
-        return latin
-    return latin + tuple(lang for lang in _OTHER_SCRIPTS if any(cue in text for cue in lang.cues))
+        return found
+    return found + tuple(lang for lang in _WITHOUT_SPACES if any(cue in text for cue in lang.cues))
