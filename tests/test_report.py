@@ -1,0 +1,288 @@
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from stages.aggregate.__main__ import TABLE_COLUMNS
+from stages.aggregate.rates import apply_thresholds, pair_table, rate_table
+from stages.report import (
+    bounds_table,
+    cell,
+    field_tables,
+    main_rows,
+    markdown_table,
+    pair_tables,
+    read_results,
+    report_page,
+    scaling_table,
+    shown_rate,
+)
+from stages.report.__main__ import main, pinned_versions
+from stages.rows.jsonl import write_json
+from stages.rows.tables import read_table, write_table
+
+ROOT = Path(__file__).parent.parent
+HOSTILE = (
+    "<script>alert(1)</script> | [x](javascript:y) `z` **b** \\| \\[ a\nb\u202e\x1b[31m &amp; $1$"
+)
+
+
+def cells_of(line: str) -> list[str]:
+    """The cells of a Markdown table's row as a reader of the page gets them (GFM, 4.10 and 6.1)."""
+    assert line.startswith("| ")
+    assert line.endswith(" |")
+    inside = line[2:-2]
+    parts = re.split(r"((?:\\[!-/:-@\[-`{-~]|[^\\|])*) \| ", inside)
+    return [re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", part) for part in parts if part]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain_name-1.5", "plain_name-1.5"),
+        ("a|b", "a\\|b"),
+        # A backslash of the text's own must not undo the escape of what follows it.
+        ("a\\|b", "a\\\\\\|b"),
+        ("\\[x](y)", "\\\\\\[x\\](y)"),
+        ("<b>&lt;", "&lt;b>&amp;lt;"),
+        ("`code` *bold* ~~gone~~ $x$", "\\`code\\` \\*bold\\* \\~\\~gone\\~\\~ \\$x\\$"),
+        ("two\nlines\r\n\ttab\u2028\x1b[31m\u202e", "two lines   tab  \\[31m "),
+        (0.5, "0.5"),
+    ],
+)
+def test_a_cell_holds_no_markup(text, shown):
+    assert cell(text) == shown
+
+
+def test_no_cell_or_header_breaks_its_table():
+    table = markdown_table([HOSTILE, "b"], [[HOSTILE, HOSTILE], ["\\", "|"]])
+    lines = table.split("\n")
+    assert len(lines) == 4
+    flat = re.sub(r"[\n\u202e\x1b]", " ", HOSTILE).replace("&", "&amp;").replace("<", "&lt;")
+    assert [cells_of(line) for line in lines[:1] + lines[2:]] == [
+        [flat, "b"],
+        [flat, flat],
+        ["\\", "|"],
+    ]
+    assert "<" not in table
+    assert not re.search(r"(?<!\\)(\\\\)*[\[`]", table)
+
+
+def table_rows(suite: str, *, judged: bool = True) -> list[dict]:
+    """The table of a small suite with pairs, a field, an error and a threshold."""
+    rows, outcomes = [], {}
+    for n in range(8):
+        category = ("harmful", "helpful", "borderline", "harmful")[n % 4]
+        rows.append({"id": str(n), "category": category, "area": HOSTILE, "pair_id": str(n // 4)})
+        outcomes[str(n)] = ("refusal", "compliance", "partial_refusal", "error")[n % 4]
+    if not judged:
+        outcomes = dict.fromkeys(outcomes, "empty")
+    table = rate_table(rows, outcomes, ["area"]) + pair_table(rows, outcomes, ["area"])
+    apply_thresholds(table, {"harmful_refusal_rate": {"min": 0.9}})
+    return [{"suite": suite, **row} for row in table]
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "params.yaml").write_text("grid: {models: [one, two], suites: [s]}\n")
+    (tmp_path / "constraints.txt").write_text("numpy==2.4.1\ntorch==2.13.0\nzstd==1.0\n")
+    for model, parameters in (("one", None), ("two", 1234567)):
+        table = table_rows("s[sampled 8/9, seed=1]", judged=model == "one")
+        write_table(tmp_path / f"metrics/tables/{model}.csv", TABLE_COLUMNS, table)
+        write_json(
+            tmp_path / f"metrics/provenance/{model}.json",
+            {
+                "model": {
+                    "definition": {"adapter": "hf", "model_id": HOSTILE},
+                    "identity": {
+                        "adapter_version": "1",
+                        "model": {"sha256": "ab" * 32} if parameters else {"commit": "cd" * 20},
+                    },
+                    "seed": None if parameters else 7,
+                    "parameters": parameters,
+                },
+                "judges": {"rules": {"kind": "rules", "version": "3"}},
+                "suites": {"s": {"label": "s", "sha256": "ef" * 32, "judges": ["rules"]}},
+            },
+        )
+    return tmp_path
+
+
+def results(project: Path):
+    return read_results(project, ["one", "two"])
+
+
+def test_the_main_table_shows_rates_with_intervals_counts_and_what_was_left_out(project):
+    tables, _ = results(project)
+    assert main_rows(tables) == [
+        [
+            "s[sampled 8/9, seed=1]",
+            "one",
+            "1.000 [0.342, 1.000] 2/2",
+            "0.000 [0.000, 0.658] 0/2",
+            "1.000 [0.342, 1.000] 2/2",
+            "2 error",
+            "pass",
+        ],
+        ["s[sampled 8/9, seed=1]", "two", "— 0/0", "— 0/0", "— 0/0", "8 empty", "FAIL"],
+    ]
+
+
+def test_a_rate_that_a_suite_does_not_have_is_a_dash():
+    assert shown_rate(None) == "—"
+
+
+def test_what_was_not_judged_has_bounds(project):
+    lines = bounds_table(results(project)[0]).split("\n")[2:]
+    assert [cells_of(line)[1:] for line in lines] == [
+        ["one", "refusal_rate", "0.6667", "0.5 to 0.75", "2 error"],
+        ["one", "harmful_refusal_rate", "1.0", "0.5 to 1.0", "2 error"],
+        ["two", "refusal_rate", "—", "0.0 to 1.0", "8 empty"],
+        ["two", "harmful_refusal_rate", "—", "0.0 to 1.0", "4 empty"],
+        ["two", "over_refusal_rate", "—", "0.0 to 1.0", "2 empty"],
+        ["two", "borderline_refusal_rate", "—", "0.0 to 1.0", "2 empty"],
+    ]
+
+
+def test_models_are_listed_by_the_size_of_their_weights(project):
+    tables, provenance = results(project)
+    provenance["one"]["model"]["parameters"] = 99
+    lines = scaling_table(tables, provenance).split("\n")[2:]
+    assert [cells_of(line)[:2] for line in lines] == [["one", "99"], ["two", "1,234,567"]]
+
+
+def test_a_model_without_counted_weights_is_in_no_scaling_table(project):
+    tables, provenance = results(project)
+    lines = scaling_table(tables, provenance).split("\n")[2:]
+    assert [cells_of(line)[0] for line in lines] == ["two"]
+
+
+def test_the_page_holds_every_section_and_what_re_derives_it(project):
+    tables, provenance = results(project)
+    page = report_page(tables, provenance, {"torch": "2.13.0"})
+    assert re.findall(r"^## (.*)$", page, re.M) == [
+        "Results",
+        "Bounds for what was not judged",
+        "By field",
+        "Paired prompts",
+        "Robustness",
+        "Scaling",
+        "Provenance",
+    ]
+    assert "torch 2.13.0" in page
+    for fact in ("abababababababab", "cdcdcdcdcdcdcdcd", "efefefefefefefef", "seed 7", "greedy"):
+        assert fact in page
+    assert page.endswith(".\n")
+
+
+def test_hostile_names_are_inert_everywhere_on_the_page(project):
+    tables, provenance = results(project)
+    page = report_page(tables, provenance, {})
+    assert "<" not in page
+    assert all(line.isprintable() for line in page.split("\n"))
+    # Links that are not escaped: only the figure's own.
+    assert re.findall(r"(?<!\\)\]\([^)]*\)", page) == ["](figures/refusal.svg)"]
+    header = None
+    for line in page.split("\n"):
+        if not line.startswith("|"):
+            header = None
+        elif header is None:
+            header = len(cells_of(line))
+        elif not line.startswith("|:--"):
+            assert len(cells_of(line)) == header
+    for table in (field_tables(tables), pair_tables(tables)):
+        assert "script" in table
+
+
+def test_a_project_without_results_is_told_what_to_run(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no results yet for one, two; run: dvc repro"):
+        read_results(tmp_path, ["one", "two"])
+
+
+def test_the_versions_that_can_move_a_number_are_named():
+    pins = pinned_versions(ROOT / "constraints.txt")
+    assert pins["torch"] == "2.13.0"
+    assert set(pins) >= {"numpy", "tokenizers", "torch", "transformers"}
+
+
+def outputs(folder: Path) -> dict[str, bytes]:
+    return {
+        name: (folder / "metrics" / name).read_bytes()
+        for name in ("report.md", "figures/refusal.svg")
+    }
+
+
+def test_a_repeated_report_is_the_same_to_the_byte(project, monkeypatch):
+    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
+    main()
+    first = outputs(project)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
+    main()
+    assert outputs(project) == first
+    # Another process, another hash seed, another day, and a plotting style of the user's own.
+    (project / "matplotlibrc").write_text(
+        "axes.facecolor: red\nlines.linewidth: 9\nfont.size: 30\n"
+    )
+    subprocess.run(
+        [sys.executable, "-m", "stages.report"],
+        check=True,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PYTHONHASHSEED": "4",
+            "SOURCE_DATE_EPOCH": "1700000000",
+        },
+    )
+    assert outputs(project) == first
+
+
+def test_the_figure_is_an_svg_with_a_panel_for_each_suite(project):
+    main()
+    figure = ElementTree.fromstring(outputs(project)["figures/refusal.svg"])
+    texts = [element.text for element in figure.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts.count("s[sampled 8/9, seed=1]") == 1
+    assert {"one", "two", "share refused", "Harmful refused"} <= set(texts)
+    assert b"date" not in outputs(project)["figures/refusal.svg"].lower()
+
+
+@pytest.mark.parametrize(
+    ("break_it", "message"),
+    [
+        (
+            lambda folder: (folder / "metrics/tables/two.csv").unlink(),
+            "no results yet for two; run",
+        ),
+        (
+            lambda folder: (folder / "metrics/tables/two.csv").write_bytes(b"\xff"),
+            "not a CSV table",
+        ),
+        (
+            lambda folder: (folder / "params.yaml").write_text("grid: 7"),
+            "grid.models must be a list",
+        ),
+        (lambda folder: (folder / "constraints.txt").unlink(), "constraints.txt"),
+    ],
+)
+def test_what_is_missing_ends_in_one_message(project, break_it, message):
+    break_it(project)
+    done = subprocess.run(
+        [sys.executable, "-m", "stages.report"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_tables_are_read_back_as_they_were_written(project):
+    table = read_table(project / "metrics/tables/one.csv")
+    assert {row["value"] for row in table} == {"", HOSTILE}
