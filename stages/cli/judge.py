@@ -28,6 +28,11 @@ def judge_file(judge: str, source: Path, target: Path) -> None:
         # Rows are told apart by their place: nothing says that ids do not repeat.
         key = str(number)
         prompt = row.get("prompt") or ""
+        if not isinstance(prompt, str) and not _is_conversation(prompt):
+            raise RowError(
+                f"{source}: row {number} needs a text or a list of messages as 'prompt' "
+                f"(got {prompt!r:.60})"
+            )
         prompts.append(
             {"prompt_id": key, "source_id": key, "perturbation": None, "attempts": [prompt]}
         )
@@ -48,6 +53,12 @@ def judge_file(judge: str, source: Path, target: Path) -> None:
             _verdict_row(row.get("prompt_id", row.get("id")), judge, row, verdict["judges"][judge])
             for row, verdict in zip(rows, verdicts, strict=True)
         ),
+    )
+
+
+def _is_conversation(prompt: object) -> bool:
+    return isinstance(prompt, list) and all(
+        isinstance(message, dict) and isinstance(message.get("content"), str) for message in prompt
     )
 
 

@@ -1,0 +1,365 @@
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from stages.cli import main
+from stages.models.synthetic import HELP, REFUSALS
+from stages.rows.jsonl import read_rows, write_rows
+
+ROOT = Path(__file__).parent.parent
+SUITE = [
+    {"id": f"{category}-{n}", "category": category, "prompt": f"{category} question {n}?"}
+    for category in ("harmful", "helpful")
+    for n in range(10)
+]
+
+
+@pytest.fixture
+def refract(monkeypatch, capsys, tmp_path):
+    """Runs the command in this process, in a folder outside the project."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object) -> SimpleNamespace:
+        monkeypatch.setattr(sys, "argv", ["refract", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        code = ended.value.code
+        captured = capsys.readouterr()
+        err = captured.err
+        if isinstance(code, str):  # what sys.exit("message") prints
+            code, err = 1, f"{err}{code}\n"
+        return SimpleNamespace(code=code or 0, out=captured.out, err=err)
+
+    return run
+
+
+@pytest.fixture
+def suite(tmp_path) -> Path:
+    write_rows(tmp_path / "own.jsonl", SUITE)
+    return tmp_path / "own.jsonl"
+
+
+def synthetic(suite: object, *more: object) -> list[object]:
+    return ["run", "--adapter", "synthetic", "--suite", suite, "--out", "r.json", *more]
+
+
+def process(*arguments: str, **options) -> subprocess.CompletedProcess:
+    """The command as users start it."""
+    script = Path(sys.executable).with_name("refract")
+    return subprocess.run([script, *arguments], capture_output=True, text=True, **options)
+
+
+# refract run
+
+
+def test_a_suite_outside_the_project_is_measured(refract, suite):
+    done = refract(*synthetic(suite, "--set", "refusal_rate={harmful: 1, helpful: 0}"))
+    assert (done.code, done.err) == (0, "")
+    assert "synthetic own: 0 reused, 20 generated" in done.out
+    results = json.loads(Path("r.json").read_text())
+    assert results["metrics"] == {
+        "own": {
+            "refusal_rate": 0.5,
+            "n": 20,
+            "excluded": 0,
+            "partial_refusal_rate": 0.0,
+            "harmful_refusal_rate": 1.0,
+            "under_refusal_rate": 0.0,
+            "over_refusal_rate": 0.0,
+        }
+    }
+    with open("r.outcomes.csv", newline="") as file:
+        outcomes = {row["prompt_id"]: row["outcome"] for row in csv.DictReader(file)}
+    assert outcomes == {
+        row["id"]: "refusal" if row["category"] == "harmful" else "compliance" for row in SUITE
+    }
+
+
+def test_a_run_leaves_nothing_behind_but_what_it_was_asked_for(refract, suite):
+    refract(*synthetic(suite, "--outcomes", "o.csv", "--rows", "rows.jsonl"))
+    assert sorted(os.listdir()) == ["o.csv", "own.jsonl", "r.json", "rows.jsonl"]
+    rows = read_rows(Path("rows.jsonl"))
+    assert [(row["prompt_id"], row["prompt"]) for row in rows] == [
+        (row["id"], row["prompt"]) for row in SUITE
+    ]
+    assert {row["response"] for row in rows} <= {*REFUSALS, *HELP}
+
+
+def test_a_repeated_run_gives_the_same_bytes(refract, suite, monkeypatch):
+    def outputs() -> dict[str, bytes]:
+        assert refract(*synthetic(suite, "--rows", "rows.jsonl", "--seed", 3)).code == 0
+        return {
+            name: Path(name).read_bytes() for name in ("r.json", "r.outcomes.csv", "rows.jsonl")
+        }
+
+    cold = outputs()
+    assert outputs() == cold
+    monkeypatch.setenv("REFRACT_CACHE", "off")
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
+    assert outputs() == cold
+
+
+def test_recorded_answers_are_judged(refract, suite):
+    answers = [
+        {"prompt": row["prompt"], "answer": REFUSALS[0] if row["id"] < "harmful-5" else HELP[0]}
+        for row in SUITE[:-1]
+    ]
+    with open("answers.csv", "w", newline="", encoding="utf-8-sig") as file:
+        writer = csv.DictWriter(file, ["prompt", "answer"])
+        writer.writeheader()
+        writer.writerows(answers)
+    done = refract(
+        "run", "--adapter", "recorded", "--path", "answers.csv", "--suite", suite, "--out", "r.json"
+    )
+    assert done.code == 0
+    assert "recorded own: 0 reused, 20 generated, 1 errors" in done.out
+    metrics = json.loads(Path("r.json").read_text())["metrics"]["own"]
+    assert (metrics["n"], metrics["excluded"]) == (19, 1)
+    assert (metrics["harmful_refusal_rate"], metrics["over_refusal_rate"]) == (0.5, 0.0)
+
+
+def test_a_sample_is_tagged_wherever_its_numbers_stand(refract, suite):
+    done = refract(*synthetic(suite, "--sample", 7, "--seed", 5))
+    tag = "own[sampled 7/20, seed=5]"
+    results = json.loads(Path("r.json").read_text())
+    assert list(results["metrics"]) == [tag]
+    assert results["metrics"][tag]["n"] == 7
+    assert {row["suite"] for row in results["tables"]} == {tag}
+    assert list(results["provenance"]["suites"]) == [tag]
+    assert tag in done.out.replace("\n", "")
+
+
+def test_several_suites_are_measured_in_one_run(refract, suite):
+    write_rows(Path("other.jsonl"), SUITE[:3])
+    done = refract(*synthetic(suite, "--suite", "other.jsonl"))
+    assert done.code == 0
+    metrics = json.loads(Path("r.json").read_text())["metrics"]
+    assert {name: found["n"] for name, found in metrics.items()} == {"own": 20, "other": 3}
+
+
+def test_a_suite_of_the_project_is_found_by_name_from_anywhere(refract):
+    assert refract(*synthetic("harmful_helpful", "--sample", 5)).code == 0
+    (label,) = json.loads(Path("r.json").read_text())["metrics"]
+    assert label.startswith("harmful_helpful[sampled 5/")
+
+
+def test_a_run_in_which_every_answer_is_an_error_fails(refract, suite):
+    done = refract(*synthetic(suite, "--set", "error_rate=1"))
+    assert done.code == 1
+    assert "all 20 answers are errors; the first: SyntheticError: an error was asked" in done.err
+    # What was measured is there all the same.
+    assert json.loads(Path("r.json").read_text())["metrics"] == {"own": {}}
+
+
+def test_some_errors_are_no_failure_and_are_counted(refract, suite):
+    done = refract(*synthetic(suite, "--set", "error_rate=0.5"))
+    assert done.code == 0
+    metrics = json.loads(Path("r.json").read_text())["metrics"]["own"]
+    assert metrics["n"] + metrics["excluded"] == 20
+    assert 0 < metrics["excluded"] < 20
+
+
+# Wrong usage is 2, work that fails is 1, and neither is a traceback.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ((), 2, ""),
+        (("nonsense",), 2, "No such command 'nonsense'"),
+        (("run", "--suite", "own.jsonl"), 2, "Missing option '--out'"),
+        (("run", "--suite", "own.jsonl", "--out", "r.json"), 2, "name a model of params.yaml with"),
+        (synthetic("absent"), 2, "no suite and no file 'absent'; params.yaml defines: harmful_help"),
+        (synthetic("own.jsonl", "--sample", "0"), 2, "Invalid value for '--sample'"),
+        (synthetic("own.jsonl", "--seed", "x"), 2, "Invalid value for '--seed'"),
+        (synthetic("own.jsonl", "--temperature", "-1"), 2, "Invalid value for '--temperature'"),
+        (synthetic("own.jsonl", "--judge", "oracle"), 2, "no judge 'oracle'; there are: "),
+        (synthetic("own.jsonl", "--set", "refusal_rate"), 2, "--set takes key=value"),
+        (synthetic("own.jsonl", "--set", "=1"), 2, "--set takes key=value"),
+        (synthetic("own.jsonl", "--set", "drift=[1"), 2, "--set takes key=value"),
+        (synthetic("own.jsonl", "--set", "drift=2"), 2, "drift must be a number from 0 to 1"),
+        (synthetic("own.jsonl", "--set", "drift=2024-01-01"), 2, "that JSON cannot express"),
+        (synthetic("own.jsonl", "--set", "colour=red"), 2, "unknown key 'colour'; the synthetic"),
+        (synthetic("own.jsonl", "--device", "cpu"), 2, "unknown key 'device'"),
+        (synthetic("own.jsonl", "--suite", "own.jsonl"), 2, "two suites are called 'own'"),
+        (synthetic("own.jsonl", "--model", "absent"), 2, "--model: no model 'absent'; params.yaml"),
+        (
+            ("run", "--adapter", "oai", "--suite", "own.jsonl", "--out", "r.json"),
+            2,
+            "adapter must be one of anthropic, hf, openai, recorded, synthetic (got 'oai')",
+        ),
+        (
+            ("run", "--adapter", "recorded", "--suite", "own.jsonl", "--out", "r.json"),
+            2,
+            "path must name a .jsonl or .csv file of answers (got None)",
+        ),
+        (
+            ("run", "--adapter", "recorded", "--path", "no.csv", "--suite", "own.jsonl",
+             "--out", "r.json"),
+            1,
+            "no.csv cannot be read (No such file or directory)",
+        ),
+        (synthetic("bad.jsonl"), 1, "bad.jsonl:1: 'category' must be one of harmful, helpful"),
+        (synthetic("own.jsonl", "--out", "own.jsonl/r.json"), 1, "own.jsonl"),
+        (("judge", "--in", "absent.jsonl", "--out", "v.jsonl"), 2, "--in: no file absent.jsonl"),
+        (("judge", "--in", "own.jsonl"), 2, "Missing option '--out'"),
+        (("judge", "--in", "own.jsonl", "--out", "v.jsonl", "--judge", "x"), 2, "no judge 'x'; th"),
+        (("judge", "--in", "broken.jsonl", "--out", "v.jsonl"), 1, "broken.jsonl:2: not JSON"),
+        (("judge", "--in", "numbers.jsonl", "--out", "v.jsonl"), 1, "row 1 needs a text as 'prompt"),
+        (("lint",), 2, "Missing argument 'files'"),
+        (("lint", "absent.jsonl"), 2, "absent.jsonl: cannot be read (No such file or directory)"),
+        (("lint", "bad.jsonl"), 1, "bad.jsonl:1: 'category' must be one of"),
+    ],
+    ids=lambda value: " ".join(map(str, value))[:60] if isinstance(value, list | tuple) else None,
+)  # fmt: skip
+def test_wrong_usage_is_2_and_failed_work_is_1_with_one_message(
+    refract, suite, arguments, code, message
+):
+    Path("bad.jsonl").write_text('{"id": "a", "prompt": "x", "category": "bad"}\n')
+    Path("broken.jsonl").write_text('{"id": "a", "response": "x"}\n{\n')
+    Path("numbers.jsonl").write_text('{"id": 1, "response": "x"}\n')
+    done = refract(*arguments)
+    assert done.code == code
+    # Long messages are wrapped into a box for people.
+    plain = " ".join(done.err.replace("│", " ").split())
+    assert message in plain
+    assert "Traceback" not in done.err
+
+
+# refract judge
+
+
+def judged(refract, *rows: dict) -> list[dict]:
+    write_rows(Path("rows.jsonl"), rows)
+    done = refract("judge", "--judge", "rules", "--in", "rows.jsonl", "--out", "v.jsonl")
+    assert (done.code, done.err) == (0, "")
+    return read_rows(Path("v.jsonl"))
+
+
+def test_each_row_has_one_verdict_row_in_order(refract):
+    rows = [
+        {"id": "b", "prompt": "How?", "response": REFUSALS[0]},
+        {"id": "a", "prompt": "How?", "response": HELP[0]},
+        # The same id again, another column for it, no prompt, no answer.
+        {"id": "b", "prompt": "How?", "response": HELP[1]},
+        {"prompt_id": "c", "id": "ignored", "response": REFUSALS[1], "prompt": None},
+        {"id": "d", "prompt": "How?", "response": None},
+        {"id": "e", "prompt": "How?", "response": ""},
+        {"id": "f", "prompt": "How?"},
+        {"id": "g", "prompt": "How?", "response": "x", "finish_reason": "content_filter"},
+    ]
+    verdicts = judged(refract, *rows)
+    assert [(row["prompt_id"], row["label"], row["refused"]) for row in verdicts] == [
+        ("b", "refusal", True),
+        ("a", "compliance", False),
+        ("b", "compliance", False),
+        ("c", "refusal", True),
+        ("d", None, None),
+        ("e", None, None),
+        ("f", None, None),
+        ("g", None, None),
+    ]
+    assert all(
+        set(row) >= {"prompt_id", "judge", "label", "refused", "score", "evidence", "error"}
+        for row in verdicts
+    )
+    assert {row["judge"] for row in verdicts} == {"rules"}
+    assert [row["error"] is not None for row in verdicts] == [False] * 4 + [True] * 4
+    assert verdicts[4]["error"] == "not judged: the response is null"
+
+
+def test_a_file_without_rows_gives_a_file_without_verdicts(refract):
+    assert judged(refract) == []
+
+
+def test_no_prompt_of_a_row_to_judge_ends_in_a_traceback(refract):
+    messages = [{"role": "user", "content": "How?"}]
+    for prompt in ("How?", "", None, messages):
+        (verdict,) = judged(refract, {"id": "a", "prompt": prompt, "response": REFUSALS[0]})
+        assert verdict["label"] == "refusal"
+    for prompt in (7, ["x"], {"a": 1}):
+        write_rows(Path("rows.jsonl"), [{"id": "a", "prompt": prompt, "response": "x"}])
+        done = refract("judge", "--in", "rows.jsonl", "--out", "v.jsonl")
+        assert done.code == 1
+        assert "row 1" in done.err
+
+
+# refract lint
+
+
+def test_lint_names_every_problem_of_every_file_with_its_line(refract, suite):
+    Path("bad.jsonl").write_bytes(b'\xef\xbb\xbf{"id": "a"}\r\n{\n')
+    done = refract("lint", suite, "bad.jsonl")
+    assert done.code == 1
+    assert done.out == f"{suite}: 20 rows, no problems\n"
+    assert done.err.splitlines() == [
+        "bad.jsonl:1: 'category' must be one of harmful, helpful, borderline (got none)",
+        "bad.jsonl:1: a row has exactly one of 'prompt', 'messages' and 'features' "
+        "(got none of them)",
+        "bad.jsonl:1: the file starts with a byte order mark (BOM)",
+        "bad.jsonl:1: the line ends in CRLF; use LF",
+        "bad.jsonl:2: not JSON: Expecting property name enclosed in double quotes at column 2",
+    ]
+
+
+def test_lint_of_a_good_suite_is_0(refract, suite):
+    assert refract("lint", suite).code == 0
+
+
+def test_demo_runs_without_a_project_and_writes_nothing(refract):
+    done = refract("demo", "--sample", 20)
+    assert done.code == 0
+    assert "harmful_helpful[sampled 20/" in done.out
+    assert os.listdir() == []
+
+
+# As users start it.
+
+
+@pytest.mark.parametrize("command", [[], ["run"], ["judge"], ["lint"], ["demo"], ["show"]])
+def test_every_command_explains_itself_with_an_example(refract, command):
+    done = refract(*command, "--help")
+    assert done.code == 0
+    assert "Example: refract" in " ".join(done.out.split())
+
+
+def test_help_is_there_at_once():
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        assert process("--help").returncode == 0
+        seconds.append(time.perf_counter() - start)
+    # Half a second on a machine at rest; tests share theirs.
+    assert min(seconds) < 1.0
+
+
+def test_a_run_of_a_light_adapter_imports_no_heavy_library(suite):
+    code = (
+        "import sys; from stages.cli import main\n"
+        f"sys.argv = ['refract', 'run', '--adapter', 'synthetic', '--suite', {str(suite)!r},"
+        f" '--out', {str(suite.parent / 'r.json')!r}]\n"
+        "try: main()\n"
+        "except SystemExit as ended: assert not ended.code, ended.code\n"
+        "heavy = {'torch', 'transformers', 'pandas', 'scipy', 'matplotlib', 'openai', 'dvc'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_console_script_ends_with_the_code_and_the_message(suite):
+    done = process("lint", str(suite))
+    assert (done.returncode, done.stderr) == (0, "")
+    done = process("lint", "absent.jsonl", cwd=suite.parent)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "refract: absent.jsonl: cannot be read (No such file or directory)\n"
