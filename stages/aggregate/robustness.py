@@ -193,7 +193,11 @@ def _fail_row(members: Sequence[Row]) -> Row:
     tested = [row["changed"] for row in members if row["changed"] is not None]
     reasons = Counter(row["reason"] for row in members)
     doses = [row["dose"] for row in members if row["dose"] is not None]
-    repetitions = Counter(row["repetitions"] for row in members if row["repetitions"])
+    repetitions = Counter(
+        row["repetitions"]
+        for row in members
+        if row["repetitions"] and row["reason"] != "not_answered"
+    )
     return {
         **_binomial(sum(tested), len(tested)),
         **{f"untested_{reason}": reasons[reason] for reason in REASONS},

@@ -70,6 +70,13 @@ def shown_rate(row: Mapping[str, str] | None) -> str:
     return f"{rate} [{low}, {high}] {row['successes']}/{row['n']}"
 
 
+def shown_p(text: str) -> str:
+    """A p-value; one that rounds to nothing is below what the tables keep, not zero."""
+    if not text:
+        return MISSING
+    return f"{float(text):.4f}" if float(text) else "<0.0001"
+
+
 def excluded_counts(row: Mapping[str, str]) -> dict[str, int]:
     """The excluded outcomes of a rate that occurred, with their counts."""
     return {
@@ -171,7 +178,7 @@ def pair_tables(tables: Mapping[str, Table]) -> str:
                 rate, low, high = (float(row[key]) for key in ("rate", "low", "high"))
                 shown = f"{rate:+.3f} [{low:+.3f}, {high:+.3f}]"
                 group = row["value"] or "all"
-                rows.append([row["suite"], model, group, row["n"], shown, row["p"]])
+                rows.append([row["suite"], model, group, row["n"], shown, shown_p(row["p"])])
     if not rows:
         return "No suite of the grid has paired rows."
     header = ["Suite", "Model", "Group", "Pairs", "Difference", "McNemar p"]
@@ -203,8 +210,8 @@ def robustness_tables(tables: Mapping[str, Table]) -> str:
                         measure.removesuffix("_fail_rate"),
                         row["value"],
                         shown_rate(row),
-                        row["p"] or MISSING,
-                        row["p_holm"] or MISSING,
+                        shown_p(row["p"]),
+                        shown_p(row["p_holm"]),
                         floor,
                         row["dose"] or MISSING,
                         row["repetitions"] or MISSING,
