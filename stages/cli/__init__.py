@@ -21,6 +21,12 @@ app = typer.Typer(
 )
 
 
+cache_app = typer.Typer(
+    no_args_is_help=True, help="The response store: info, clear, import, export."
+)
+app.add_typer(cache_app, name="cache")
+
+
 class UsageError(ValueError):
     """An argument cannot be used; the command exits with 2."""
 
@@ -137,6 +143,56 @@ def show() -> None:
     from stages.cli.run import show_report
 
     show_report()
+
+
+@app.command(epilog="Example: refract estimate qwen25_7b")
+def estimate(
+    models: Annotated[
+        list[str] | None, typer.Argument(help="Models of params.yaml; default: the grid's.")
+    ] = None,
+) -> None:
+    """Print requests, tokens and cost of the next run, less what is stored, before it starts."""
+    from stages.cli.estimate import estimate as print_estimate
+
+    print_estimate(models or [])
+
+
+@cache_app.command("info", epilog="Example: refract cache info")
+def cache_info() -> None:
+    """Print where the response store is and what it holds."""
+    from stages.cli.cache import show_info
+
+    show_info()
+
+
+@cache_app.command("clear", epilog="Example: refract cache clear --older-than 30d")
+def cache_clear(
+    older_than: Annotated[
+        str | None, typer.Option(help="Only answers stored longer ago: 30d, 12h, 45m, 90s.")
+    ] = None,
+) -> None:
+    """Delete stored answers; the next run asks them again."""
+    from stages.cli.cache import clear
+
+    clear(older_than)
+
+
+@cache_app.command("import", epilog="Example: refract cache import data/responses")
+def cache_import(
+    folder: Annotated[Path, typer.Argument(help="Folder with response rows.")],
+) -> None:
+    """Take the intact answers of response rows into the store."""
+    from stages.cli.cache import import_folder
+
+    import_folder(folder)
+
+
+@cache_app.command("export", epilog="Example: refract cache export answers")
+def cache_export(folder: Annotated[Path, typer.Argument(help="Folder to write to.")]) -> None:
+    """Write all stored answers as response rows, one file for each model."""
+    from stages.cli.cache import export_folder
+
+    export_folder(folder)
 
 
 @app.command(epilog="Example: refract gate --junit gate.xml")

@@ -223,6 +223,18 @@ class ResponseStore:
                     self._db.execute("ROLLBACK")
         return len(records)
 
+    def delete(self, before: int | None = None) -> int:
+        """Deletes the answers stored before a time (Unix seconds), or all; returns how many."""
+        if self._db is None:
+            return 0
+        where, values = ("", ()) if before is None else (" WHERE stored_at < ?", (before,))
+        try:
+            deleted = self._db.execute(f"DELETE FROM answers{where}", values).rowcount
+            self._db.execute("VACUUM")
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None
+        return deleted
+
     def _unusable(self, error: Exception) -> StoreError:
         return StoreError(
             f"the response store {self.path} cannot be used ({error}); move the file away, set "
