@@ -208,6 +208,57 @@ def gate(
     raise typer.Exit(run_gate(models or [], junit))
 
 
+@app.command(
+    "import-suite",
+    epilog="Example: refract import-suite xstest xstest_prompts.csv --out data/suites/xstest.jsonl",
+)
+def import_suite(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="advbench, donotanswer, giskard, harmbench, jailbreakbench, "
+            "jailbreakbench_artifact, orbench, simplesafetytests, strongreject, xstest, or generic "
+            "(any CSV, JSONL or JSON by its columns)."
+        ),
+    ],
+    file: Annotated[Path, typer.Argument(help="The file as its publisher ships it.")],
+    out: Annotated[
+        Path | None, typer.Option(help="The suite (JSONL); default: data/suites/KIND.jsonl.")
+    ] = None,
+    category: Annotated[
+        str | None, typer.Option(help="harmful, helpful or borderline, for every row.")
+    ] = None,
+    meta: Annotated[
+        Path | None, typer.Option(help="Giskard's second file; default: beside the first.")
+    ] = None,
+    encoding: Annotated[str, typer.Option(help="Encoding of the file.")] = "utf-8",
+    prompt_column: Annotated[str | None, typer.Option(help="generic: the prompts.")] = None,
+    id_column: Annotated[str | None, typer.Option(help="generic: the ids.")] = None,
+    category_column: Annotated[str | None, typer.Option(help="generic: the categories.")] = None,
+    map_: Annotated[
+        list[str] | None,
+        typer.Option("--map", help="generic: value=category, for the category column. Repeatable."),
+    ] = None,
+    source: Annotated[str | None, typer.Option(help="generic: source, for the card.")] = None,
+    licence: Annotated[str | None, typer.Option(help="generic: licence, for the card.")] = None,
+) -> None:
+    """Make a suite and its card of a published prompt file, without losing or merging rows."""
+    from stages.cli.import_suite import import_suite
+
+    import_suite(
+        kind,
+        file,
+        out,
+        {"prompt": prompt_column, "id": id_column, "category": category_column},
+        map_ or [],
+        category=category,
+        meta=meta,
+        encoding=encoding,
+        source=source,
+        licence=licence,
+    )
+
+
 def main() -> None:
     """The console script: turns the project's own errors into one message and an exit code."""
     from stages.models.answers import AdapterError, DefinitionError

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-import csv
 from pathlib import Path
 
+from stages.importing.files import read_table
+from stages.importing.kinds import Kind
 from stages.rows.jsonl import Row
 from stages.rows.suites import STRING_FLAGS, SuiteError
 
@@ -17,37 +18,30 @@ _META_COLUMNS = (
     "evaluation_method_name",
     "group_mapping",
 )
-# A prompt may be longer than the csv module's default limit for one field.
-_LONGEST_FIELD = 10_000_000
+GISKARD = Kind(
+    "Giskard's prompt injections (from garak and promptinject)",
+    "https://github.com/Giskard-AI/giskard-oss",
+    "Apache-2.0",
+    ("prompt",),
+    ("index",),
+    {},
+    lambda row: "harmful",
+    "Every row is harmful: an attack that a model should not follow. Its success is told by the "
+    "strings judge.",
+)
 
 
 def _read(path: Path, columns: tuple[str, ...]) -> dict[str, Row]:
-    """The rows of one file by their index. Line breaks within a field stay as they are."""
-    try:
-        # newline="" keeps a carriage return in a prompt from becoming a line feed; no line is a
-        # comment, so one that starts with # is text like any other.
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            before = csv.field_size_limit(_LONGEST_FIELD)
-            try:
-                reader = csv.DictReader(file, strict=True)
-                absent = [name for name in columns if name not in (reader.fieldnames or ())]
-                if absent:
-                    raise SuiteError(f"{path}: lacks the column {', '.join(absent)}")
-                rows = list(reader)
-            finally:
-                csv.field_size_limit(before)
-    except OSError as error:
-        raise SuiteError(f"{path}: cannot be read ({error.strerror})") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise SuiteError(f"{path}: not a CSV file in UTF-8 ({error})") from None
+    """The rows of one file by their index."""
+    table = read_table(path)
+    absent = [name for name in columns if name not in table.columns]
+    if absent:
+        raise SuiteError(f"{path}: lacks the column {', '.join(absent)}")
     found: dict[str, Row] = {}
-    for row in rows:
-        index = row["index"]
-        if None in row or None in row.values():
-            raise SuiteError(f"{path}: row {index!r} has more or fewer fields than the header")
-        if index in found:
-            raise SuiteError(f"{path}: the index {index!r} occurs twice")
-        found[index] = row
+    for row in table.rows:
+        if row["index"] in found:
+            raise SuiteError(f"{path}: the index {row['index']!r} occurs twice")
+        found[row["index"]] = row
     return found
 
 
