@@ -40,13 +40,13 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from stages.models import check_keys
 from stages.models.answers import AdapterError, Answer, DefinitionError, Message, Request
 from stages.models.traffic import Traffic, retry_after
-from stages.rows.jsonl import sha256_json
 
 SETTINGS: dict[str, Any] = {
     "model_id": None,
@@ -112,6 +112,9 @@ FILTER_TEXT = re.compile(
     r"|(?:input|prompt) was flagged|content_filter",
     re.IGNORECASE,
 )
+
+
+Emit = Callable[[tuple[int, Answer]], None]
 
 
 class InvalidResponse(ValueError):
@@ -233,10 +236,6 @@ class Provider:
                 f"model {name!r}: max_cost needs price: {{input: , output: }} "
                 "(USD per million tokens)"
             )
-        try:
-            sha256_json([settings["extra_body"], settings["extra_headers"]])
-        except (TypeError, ValueError) as error:
-            raise DefinitionError(f"model {name!r}: extra_body must be JSON ({error})") from None
         # A model that is not told its temperature samples at the provider's own.
         self.samples = settings["temperature"] is None or settings["temperature"] > 0
         self.usage: dict[str, Any] = {
@@ -266,13 +265,26 @@ class Provider:
         if not requests:
             return
         key = self._key()
-        if self.settings["mode"] == "batch":
-            from stages.models import batch
+        taken: list[Path] = []
 
-            work = batch.answer_in_batches
-        else:
-            work = _answer_live
-        yield from in_thread(lambda emit: work(self, key, requests, emit))
+        async def work(emit: Emit) -> None:
+            try:
+                if self.settings["mode"] == "batch":
+                    from stages.models.batch import answer_in_batches
+
+                    await answer_in_batches(self, key, requests, emit, taken)
+                else:
+                    await _Run(self, key, requests, emit).run()
+            except AdapterError:
+                raise
+            except Exception as error:
+                raise AdapterError(
+                    f"model {self.name!r}: {type(error).__name__}: {self.clean(error, key)}"
+                ) from error
+
+        yield from in_thread(work)
+        for path in taken:
+            path.unlink(missing_ok=True)
 
     def estimate(self, request: Request) -> tuple[int, int]:
         """About how many tokens a request's first attempt sends, and the most it can get back."""
@@ -337,6 +349,15 @@ class Provider:
         line = "".join(c if c.isprintable() else "�" for c in line)
         return line if len(line) <= 300 else line[:299] + "…"
 
+    def key_rejected(self, text: str) -> AdapterError:
+        """The error of a run whose key is no good; ``text`` is the provider's, cleaned."""
+        variable = self.settings["api_key_env"]
+        key = f"the key in {variable}" if variable else "a call without a key"
+        return AdapterError(
+            f"model {self.name!r}: {self.settings['base_url']} does not accept {key} for "
+            f"{self.settings['model_id']} ({text})"
+        )
+
     def _key(self) -> str:
         variable = self.settings["api_key_env"]
         if variable is None:
@@ -355,9 +376,7 @@ class Provider:
         return key
 
 
-def in_thread(
-    work: Callable[[Callable[[tuple[int, Answer]], None]], Awaitable[None]],
-) -> Iterator[tuple[int, Answer]]:
+def in_thread(work: Callable[[Emit], Awaitable[None]]) -> Iterator[tuple[int, Answer]]:
     """What a coroutine hands to the function it is given, as it comes.
 
     The coroutine runs in an event loop in a thread of its own, so that a consumer that takes its
@@ -410,17 +429,8 @@ class Call:
     error: tuple[str, str] = ("", "")
 
 
-async def _answer_live(
-    provider: Provider,
-    key: str,
-    requests: Sequence[Request],
-    emit: Callable[[tuple[int, Answer]], None],
-) -> None:
-    await _Run(provider, key, requests, emit).run()
-
-
 class _Run:
-    """One call of :meth:`Provider.answer`: a loop that starts calls, and what becomes of them.
+    """One call of :meth:`Provider.answer`: which calls start when, and what becomes of each.
 
     Everything is decided in one event loop, so nothing needs a lock.
     """
@@ -430,7 +440,7 @@ class _Run:
         provider: Provider,
         key: str,
         requests: Sequence[Request],
-        emit: Callable[[tuple[int, Answer]], None],
+        emit: Emit,
     ) -> None:
         self.provider, self.key, self.requests, self.emit = provider, key, requests, emit
         self.settings, self.usage = provider.settings, provider.usage
@@ -442,80 +452,104 @@ class _Run:
         self.fresh = 0  # index of the next request that was not tried yet
         self.due: deque[Call] = deque()  # to be tried again now
         self.waiting: list[tuple[float, int, Call]] = []  # heap: to be tried again later
-        self.tasks: set[asyncio.Task[None]] = set()
         self.reserved = 0.0  # USD that the calls under way can cost at most
         self.failing_since: float | None = None  # first failure since the last sign of life
-        self.fatal: AdapterError | None = None
+        self.fatal: BaseException | None = None
+        self.workers: set[asyncio.Task[None]] = set()
         self.loop = asyncio.get_running_loop()
         self.wake = asyncio.Event()
 
     async def run(self) -> None:
-        """Yields every answer through ``emit``; raises :class:`AdapterError`."""
+        """Hands every answer to ``emit``; raises :class:`AdapterError`."""
         from httpx2 import Response
 
         self.client = self.provider.open_client(self.key or "none")
         self.response_type = Response
         try:
             while self.fatal is None:
-                now = self.loop.time()
-                while self.waiting and self.waiting[0][0] <= now:
-                    self.due.append(heapq.heappop(self.waiting)[2])
-                call = self._next()
-                if call is None and not self.waiting and not self.tasks:
-                    return
-                delay = math.inf if call is None else self.traffic.delay(now)
-                if call is not None and delay <= 0:
-                    spent = self._spent(call)
-                    if spent and not self.tasks:
-                        self._give_up(call, spent)
+                while (call := self._claim()) is not None:
+                    worker = self.loop.create_task(self._work(call))
+                    self.workers.add(worker)
+                    worker.add_done_callback(self._done)
+                if self.fatal is None:
+                    if not (self.workers or self.waiting or self._left()):
                         return
-                    if not spent:
-                        self._start(call, now)
-                        continue
-                    delay = math.inf  # what the calls under way cost less may be enough
-                if call is not None:
-                    self.due.appendleft(call)
-                if self.waiting:
-                    delay = min(delay, self.waiting[0][0] - now)
-                await self._sleep(delay)
+                    await self._sleep()
             raise self.fatal
         finally:
-            for task in self.tasks:
-                task.cancel()
-            await asyncio.gather(*self.tasks, return_exceptions=True)
+            for worker in self.workers:
+                worker.cancel()
+            await asyncio.gather(*self.workers, return_exceptions=True)
             await self.client.close()
 
-    async def _sleep(self, seconds: float) -> None:
-        """Until a call ends, or for so long."""
-        timer = None if seconds == math.inf else self.loop.call_later(seconds, self.wake.set)
+    async def _work(self, call: Call | None) -> None:
+        """One call after the other, so that a connection just used is the next to be used."""
+        while call is not None:
+            await self._try(call)
+            call = self._claim()
+            if self.traffic.in_flight < self.traffic.concurrency:
+                self.wake.set()  # there is room for more workers
+
+    def _done(self, worker: asyncio.Task[None]) -> None:
+        self.workers.discard(worker)
+        if not worker.cancelled() and (error := worker.exception()) is not None:
+            self.fatal = self.fatal or error
+        self.wake.set()
+
+    async def _sleep(self) -> None:
+        """Until a worker has something to tell, or the next call may start."""
+        now = self.loop.time()
+        # Where nothing but the budget holds a call back, only the end of another can free it.
+        delay = self.traffic.delay(now) if self._left() else math.inf
+        delay = delay if delay > 0 else math.inf
+        if self.waiting:
+            delay = min(delay, self.waiting[0][0] - now)
+        timer = None if delay == math.inf else self.loop.call_later(delay, self.wake.set)
         await self.wake.wait()
         self.wake.clear()
         if timer is not None:
             timer.cancel()
 
-    def _next(self) -> Call | None:
-        while self.due:
+    def _left(self) -> bool:
+        return bool(self.due) or self.fresh < len(self.requests)
+
+    def _claim(self) -> Call | None:
+        """The next call, where one may start now; it counts as started."""
+        now = self.loop.time()
+        if self.fatal is not None or self.traffic.delay(now) > 0:
+            return None
+        while self.waiting and self.waiting[0][0] <= now:
+            self.due.append(heapq.heappop(self.waiting)[2])
+        while self.due and self._expired(self.due[0], now):
             call = self.due.popleft()
-            if call.failing_since is None or self.loop.time() <= self._until(call):
-                return call
             self._end(call, Answer.failed(*call.error, call.attempt))
-        if self.fresh < len(self.requests):
+        if not self._left():
+            return None
+        if not self.due:
+            self.due.append(self._call(self.fresh))
             self.fresh += 1
-            return self._call(self.fresh - 1)
-        return None
+        call = self.due[0]
+        if spent := self._spent(call):
+            if self.traffic.in_flight == 0:
+                self._give_up(spent)
+            return None
+        self.due.popleft()
+        self.traffic.started(now, call.tokens)
+        self.reserved += call.cost
+        self.usage["requests"] += 1
+        self.usage["retries"] += call.tries > 0
+        call.tries += 1
+        return call
+
+    def _expired(self, call: Call, now: float) -> bool:
+        return call.failing_since is not None and now > self._until(call)
 
     def _call(self, index: int, attempt: int = 0) -> Call:
-        request = self.requests[index]
-        body = self.provider.payload(request, attempt)
+        body = self.provider.payload(self.requests[index], attempt)
         # Four bytes of English make a token; a budget must hold for less common texts too.
         prompt, completion = len(body) / 3, self.settings["max_tokens"]
-        return Call(
-            index,
-            body,
-            math.ceil(prompt + completion),
-            self.provider.cost(prompt, completion),
-            attempt,
-        )
+        tokens, cost = math.ceil(prompt + completion), self.provider.cost(prompt, completion)
+        return Call(index, body, tokens, cost, attempt)
 
     def _spent(self, call: Call) -> str | None:
         """Which of the run's own limits forbids a call now."""
@@ -527,32 +561,14 @@ class _Run:
             return f"max_cost: {most}"
         return None
 
-    def _give_up(self, call: Call, spent: str) -> None:
+    def _give_up(self, spent: str) -> None:
         """Ends everything that is left, cleanly: the next run asks for it."""
-        left = [call.index, *(other.index for other in self.due)]
-        left += [other.index for _, _, other in self.waiting]
-        left += range(self.fresh, len(self.requests))
-        for index in left:
+        left = [call.index for call in self.due] + [call.index for _, _, call in self.waiting]
+        for index in (*left, *range(self.fresh, len(self.requests))):
             self.emit((index, Answer.failed("BudgetExhausted", f"not asked: {spent} is reached")))
-
-    def _start(self, call: Call, now: float) -> None:
-        self.traffic.started(now, call.tokens)
-        self.reserved += call.cost
-        self.usage["requests"] += 1
-        self.usage["retries"] += call.tries > 0
-        call.tries += 1
-        task = self.loop.create_task(self._try(call))
-        self.tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self.tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            self.fatal = self.fatal or AdapterError(
-                f"model {self.provider.name!r}: {type(task.exception()).__name__} in the adapter: "
-                f"{self.provider.clean(task.exception(), self.key)}"
-            )
-        self.wake.set()
+        self.due.clear()
+        self.waiting.clear()
+        self.fresh = len(self.requests)
 
     async def _try(self, call: Call) -> None:
         """One call, and what follows from how it ends."""
@@ -616,13 +632,8 @@ class _Run:
             self.failing_since = None
             self._too_long(call, text)
         elif status in (401, 403):
-            variable = self.settings["api_key_env"]
-            key = f"the key in {variable}" if variable else "a call without a key"
             self.traffic.failed(call.tokens)
-            self.fatal = AdapterError(
-                f"model {provider.name!r}: {self.settings['base_url']} does not accept {key} for "
-                f"{self.settings['model_id']} ({text})"
-            )
+            self.fatal = provider.key_rejected(text)
         elif ending == "final" or not (status in RETRIED or status >= 500):
             self.traffic.failed(call.tokens)
             self.failing_since = None
@@ -665,6 +676,7 @@ class _Run:
             self._end(call, Answer.failed(name, text, call.attempt))
         else:
             heapq.heappush(self.waiting, (now + after, call.index, call))
+            self.wake.set()  # whoever sleeps may have to wake earlier
 
     def _until(self, call: Call) -> float:
         """The last moment to try a request again.

@@ -31,8 +31,8 @@ class Limit:
 class Traffic:
     """Decides when the next call may start. Times are seconds of one monotonic clock.
 
-    ``concurrency`` begins at :data:`FIRST_CONCURRENCY`, grows by one with each answer while it is
-    used in full, and falls by :data:`THROTTLE_STEP` with each throttled call.
+    ``concurrency`` begins at :data:`FIRST_CONCURRENCY`, grows by one with each answer, and falls by
+    :data:`THROTTLE_STEP` with each throttled call.
     """
 
     def __init__(
@@ -69,8 +69,7 @@ class Traffic:
 
     def answered(self, tokens: int, taken: int) -> None:
         """A call ended with an answer: ``taken`` of the ``tokens`` reserved for it were used."""
-        if self.in_flight + 1 >= self.concurrency:
-            self.concurrency = min(self.concurrency + 1, self.max_concurrency)
+        self.concurrency = min(self.concurrency + 1, self.max_concurrency)
         self.in_flight -= 1
         self._throttled_in_a_row = 0
         self._next_token -= (tokens - taken) * self._per_token

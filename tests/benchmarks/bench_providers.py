@@ -1,0 +1,130 @@
+"""Speed of the providers' adapters beside bare httpx, against one loopback server.
+
+    python tests/benchmarks/bench_providers.py [--repeats 3]
+
+The server has a process of its own. For each setting the clients take turns, and each one's best
+time counts: the machine's other work only ever adds. The first call, which imports the SDK and opens
+a client, is made beforehand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+import httpx  # noqa: E402
+import httpx2  # noqa: E402
+
+from stages.models import open_model  # noqa: E402
+from stages.models.answers import Request  # noqa: E402
+
+# Prompts, calls at a time, seconds of latency, every so manieth call a 429 with Retry-After 0.2.
+SETTINGS = {
+    "1,000 prompts, 40 ms, 32 connections": (1000, 32, 0.04, 0),
+    "the same, one call in five a 429": (1000, 32, 0.04, 5),
+    "2,000 prompts, 200 ms, 64 connections": (2000, 64, 0.2, 0),
+}
+
+
+@contextmanager
+def server(latency: float, throttle_every: int) -> Iterator[str]:
+    """The address of a server in a process of its own."""
+    command = [sys.executable, ROOT / "tests/fault_server.py", "--latency", str(latency)]
+    command += ["--retry-after", "0.2", "--throttle-every", str(throttle_every)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+    finally:
+        process.stdin.close()
+        process.stdout.close()
+        process.wait()
+
+
+def bare(library: object, url: str, prompts: list[str], concurrency: int) -> int:
+    """As many workers as connections, each sleeping through its own Retry-After."""
+
+    async def run() -> int:
+        left, answered = iter(prompts), 0
+        limits = library.Limits(max_connections=concurrency)
+        async with library.AsyncClient(limits=limits, timeout=60) as client:
+
+            async def work() -> None:
+                nonlocal answered
+                for prompt in left:
+                    messages = [{"role": "user", "content": prompt}]
+                    body = {"model": "m", "messages": messages, "max_tokens": 512}
+                    while True:
+                        response = await client.post(f"{url}/v1/chat/completions", json=body)
+                        if response.status_code != 429:
+                            break
+                        await asyncio.sleep(float(response.headers["retry-after"]))
+                    answered += bool(response.json()["choices"][0]["message"]["content"])
+
+            await asyncio.gather(*(work() for _ in range(concurrency)))
+        return answered
+
+    return asyncio.run(run())
+
+
+def adapter(name: str, url: str, prompts: list[str], concurrency: int) -> int:
+    """The adapter as model-inference uses it."""
+    definition = {
+        "adapter": name,
+        "model_id": "m",
+        "base_url": f"{url}/v1" if name == "openai" else url,
+        "api_key_env": None,
+        "max_concurrency": concurrency,
+    }
+    model = open_model("m", definition)
+    requests = [Request((({"role": "user", "content": prompt},),)) for prompt in prompts]
+    return sum(answer.error is None for _, answer in model.answer(requests))
+
+
+CLIENTS: dict[str, Callable[[str, list[str], int], int]] = {
+    "bare httpx": lambda *given: bare(httpx, *given),
+    "bare httpx2": lambda *given: bare(httpx2, *given),
+    "openai adapter": lambda *given: adapter("openai", *given),
+    "anthropic adapter": lambda *given: adapter("anthropic", *given),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=3)
+    repeats = parser.parse_args().repeats
+    for title, (count, concurrency, latency, every) in SETTINGS.items():
+        prompts = [f"What is {n} and one?" for n in range(count)]
+        best: dict[str, tuple[float, float]] = {}
+        with server(latency, every) as url:
+            for client in CLIENTS.values():
+                client(url, prompts[:1], 1)
+            for _ in range(repeats):
+                for name, client in CLIENTS.items():
+                    wall, cpu = time.perf_counter(), time.process_time()
+                    answered = client(url, prompts, concurrency)
+                    took = time.perf_counter() - wall, time.process_time() - cpu
+                    assert answered == count, f"{name} answered {answered} of {count}"
+                    best[name] = min(best.get(name, took), took)
+        calls = count * every // (every - 1) if every else count
+        ideal = calls * latency / concurrency
+        print(f"\n{title} (ideal {ideal:.2f} s)")
+        base = best["bare httpx"][0]
+        for name, (wall, cpu) in best.items():
+            print(
+                f"  {name:18} {wall:6.2f} s   {wall / base:5.2f} of bare httpx"
+                f"   {wall / ideal:5.2f} of ideal   {cpu:5.2f} s CPU",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
