@@ -12,7 +12,8 @@ from stages.rows.jsonl import Row
 
 
 def check_judge(name: str, definition: Mapping[str, Any]) -> None:
-    """Raises :class:`ParamsError` for an unknown kind of judge or a setting it does not have."""
+    """Raises :class:`ParamsError` for an unknown kind of judge, a setting that it does not have, or
+    one whose value it cannot use."""
     kind = definition.get("kind")
     if kind not in KINDS:
         raise ParamsError(f"judge {name!r}: kind must be one of {', '.join(KINDS)} (got {kind!r})")
@@ -20,6 +21,10 @@ def check_judge(name: str, definition: Mapping[str, Any]) -> None:
     if unknown:
         allowed = ", ".join(KINDS[kind].settings) or "no settings"
         raise ParamsError(f"judge {name!r}: unknown {', '.join(unknown)}; {kind} has {allowed}")
+    try:
+        KINDS[kind].check(definition)
+    except ParamsError as error:
+        raise ParamsError(f"judge {name!r}: {error}") from None
 
 
 def judge_suite(
@@ -38,8 +43,9 @@ def judge_suite(
     cases = [_case(prompt, prompt_of, response_of, sources) for prompt in prompts]
     rows: list[Row] = [{"prompt_id": case.prompt["prompt_id"], "judges": {}} for case in cases]
     judged = [index for index, case in enumerate(cases) if judgeable(case.response)]
-    for name, definition in judges.items():
+    for name, definition in judges.items():  # all, before the first one costs anything
         check_judge(name, definition)
+    for name, definition in judges.items():
         verdicts = KINDS[definition["kind"]].judge([cases[index] for index in judged], definition)
         for row in rows:
             row["judges"][name] = unjudged()

@@ -6,9 +6,11 @@ import sys
 from pathlib import Path
 
 from stages.judge import judge_suite, judge_version
+from stages.models.answers import AdapterError, DefinitionError
 from stages.params import ParamsError, definition, grid, load_params
 from stages.rows.jsonl import RowError, read_rows, write_json, write_rows
 from stages.rows.suites import SuiteError, load_suite
+from stages.store import StoreError
 
 
 def main(name: str) -> None:
@@ -39,5 +41,12 @@ if __name__ == "__main__":
         sys.exit("usage: python -m stages.judge MODEL")
     try:
         main(sys.argv[1])
-    except (ParamsError, RowError, SuiteError) as error:
+    except (
+        AdapterError,
+        DefinitionError,
+        ParamsError,
+        RowError,
+        StoreError,
+        SuiteError,
+    ) as error:
         sys.exit(f"judge: {error}")

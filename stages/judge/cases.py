@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from stages.rows.jsonl import Row
@@ -28,6 +29,15 @@ class Case:
         """The text the answer answers: the last message of the attempt that was used."""
         attempt = self.prompt["attempts"][self.response["attempt"]]
         return attempt if isinstance(attempt, str) else attempt[-1]["content"]
+
+    @property
+    def conversation(self) -> str:
+        """All that the answer answers: the text, or of several messages their JSON, in which no
+        message can pass for another."""
+        attempt = self.prompt["attempts"][self.response["attempt"]]
+        if isinstance(attempt, str) or len(attempt) == 1:
+            return self.asked
+        return json.dumps(attempt, ensure_ascii=False, indent=1)
 
 
 def unjudged(error: str | None = None) -> Row:

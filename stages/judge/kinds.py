@@ -19,11 +19,13 @@ Definition = Mapping[str, Any]
 
 
 class Kind(NamedTuple):
-    """A kind of judge: its function, its code's version, the settings a definition may hold."""
+    """A kind of judge: its function, its code's version, the settings a definition may hold, and
+    what raises :class:`ParamsError` for values of theirs that cannot be used."""
 
     judge: Callable[[Sequence[Case], Definition], list[Row]]
     version: Callable[[Definition], str]
     settings: tuple[str, ...] = ()
+    check: Callable[[Definition], None] = lambda definition: None
 
 
 def _rules(cases: Sequence[Case], definition: Definition) -> list[Row]:
@@ -100,21 +102,56 @@ def _similarity_version(definition: Definition) -> str:
     return VERSION
 
 
-def _by_model(kind: str) -> Kind:
-    """A judge that asks a model, by the function of its name in :mod:`stages.judge.llm`."""
+def _by_model(kind: str, *settings: str) -> Kind:
+    """A judge that asks a model, as :mod:`stages.judge.llm` does."""
 
     def judge(cases: Sequence[Case], definition: Definition) -> list[Row]:
         from stages.judge import llm
 
-        return getattr(llm, kind)(cases, definition)
+        return llm.judge(kind, cases, definition)
 
     def version(definition: Definition) -> str:
         from stages.judge import llm
 
-        return llm.template_version(definition, kind)
+        return llm.version(kind, definition)
 
-    settings = ("description", "model", "requirement", "requirements", "template", "votes")
-    return Kind(judge, version, settings)
+    def check(definition: Definition) -> None:
+        from stages.judge import llm
+
+        llm.check(kind, definition)
+
+    usual = ("description", "eval_prompt", "model", "template", "votes")
+    return Kind(judge, version, tuple(sorted((*usual, *settings))), check)
+
+
+def _classifier(cases: Sequence[Case], definition: Definition) -> list[Row]:
+    from stages.judge import classifier
+
+    return classifier.judge(cases, definition)
+
+
+def _classifier_version(definition: Definition) -> str:
+    from stages.judge import classifier
+
+    return classifier.VERSION
+
+
+def _classifier_check(definition: Definition) -> None:
+    from stages.judge import classifier
+
+    classifier.check(definition)
+
+
+def _recorded_labels(cases: Sequence[Case], definition: Definition) -> list[Row]:
+    from stages.judge.recorded import judge_recorded
+
+    return judge_recorded(cases, definition)
+
+
+def _recorded_labels_version(definition: Definition) -> str:
+    from stages.judge.recorded import recorded_version
+
+    return recorded_version(definition)
 
 
 KINDS = {
@@ -125,7 +162,25 @@ KINDS = {
         _similarity_version,
         ("baseline", "batch_size", "device", "encoder", "layer", "output_sensitivity"),
     ),
+    "classifier": Kind(
+        _classifier, _classifier_version, ("input", "labels", "model"), _classifier_check
+    ),
     "coherency": _by_model("coherency"),
+    "harmfulness": _by_model("harmfulness"),
     "refusal": _by_model("refusal"),
-    "requirement": _by_model("requirement"),
+    "recorded_labels": Kind(
+        _recorded_labels,
+        _recorded_labels_version,
+        (
+            "id_column",
+            "label_column",
+            "labels",
+            "path",
+            "prompt_column",
+            "response_column",
+            "where",
+        ),
+    ),
+    "requirement": _by_model("requirement", "requirement", "requirements"),
+    "strongreject": _by_model("strongreject"),
 }
