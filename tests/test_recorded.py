@@ -189,6 +189,8 @@ def test_columns_can_be_named(tmp_path):
         ("a.jsonl", b'{"response": "a"}\n', "needs a response and an id or a prompt"),
         ("a.jsonl", b"{\n", "a.jsonl:1: not JSON"),
         ("a.jsonl", b'{"id": "a", "response": NaN}\n', "NaN is not JSON"),
+        ("a.json", b"{", "cannot be read: Expecting property name"),
+        ("a.json", b'{"a": 1}', "expected a list of rows, or an object with 'jailbreaks'"),
         ("a.csv", b"id,response\na,\xff\n", "cannot be read: 'utf-8' codec"),
         ("a.csv", b"id,response\na,Sure, gladly\n", "row 1 has more cells than there are columns"),
     ],
@@ -197,6 +199,19 @@ def test_a_file_that_cannot_be_used_stops_the_run_with_the_reason(tmp_path, name
     (tmp_path / name).write_bytes(content)
     with pytest.raises(AdapterError, match=message):
         ask(model(tmp_path / name), ("a", "one"))
+
+
+def test_an_artifacts_failed_attacks_are_errors_and_its_own_totals_are_not_read(tmp_path):
+    path = tmp_path / "PAIR.json"
+    path.write_text(
+        '{"parameters": {"total_number_of_jailbreaks": 79}, "jailbreaks": ['
+        '{"index": 0, "goal": "g", "prompt": "p", "response": "Sure.", "jailbroken": true}, '
+        '{"index": 1, "goal": "h", "prompt": null, "response": null, "jailbroken": false}]}'
+    )
+    null = Answer.failed("RecordedError", "the recorded answer is null")
+    assert ask(model(path, prompt_column="goal"), ("a", "g"), ("b", "h")) == [Answer("Sure."), null]
+    assert ask(model(path), ("a", "p"))[0] == Answer("Sure.")
+    assert ask(model(path), ("b", "h"))[0].error["type"] == "NoRecordedAnswer"
 
 
 def test_a_file_that_is_not_there_stops_the_run_with_the_reason(tmp_path):
@@ -210,8 +225,8 @@ def test_a_file_that_is_not_there_stops_the_run_with_the_reason(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"path": None}, "path must name a .jsonl or .csv file of answers .got None"),
-        ({"path": "answers.xlsx"}, "path must name a .jsonl or .csv file"),
+        ({"path": None}, "path must name a .jsonl, .csv or .json file of answers .got None"),
+        ({"path": "answers.xlsx"}, "path must name a .jsonl, .csv or .json file"),
         ({"path": "a.csv", "where": "model"}, "where must be a mapping of column to value"),
         (
             {"path": "a.csv", "colour": 1},

@@ -285,4 +285,5 @@ def test_what_is_missing_ends_in_one_message(project, break_it, message):
 
 def test_tables_are_read_back_as_they_were_written(project):
     table = read_table(project / "metrics/tables/one.csv")
-    assert {row["value"] for row in table} == {"", HOSTILE}
+    fields = [row for row in table if row["field"] != "category"]
+    assert {row["value"] for row in fields} == {"", HOSTILE}

@@ -11,6 +11,7 @@ from stages.aggregate.rates import (
     outcome,
     pair_table,
     rate_table,
+    share_table,
 )
 from stages.aggregate.robustness import (
     DEFAULT_SENSITIVITY,
@@ -70,7 +71,8 @@ def aggregate_suite(
     }
     asked = [row for row in sources if row["id"] in outcomes]
     fields = definition.get("fields") or []
-    table = rate_table(sources, outcomes, fields) + pair_table(sources, outcomes, fields)
+    table = rate_table(sources, outcomes, fields) + share_table(sources, outcomes)
+    table += pair_table(sources, outcomes, fields)
     if "strings" in by_kind:
         found = {id_: verdict[by_kind["strings"]] for id_, verdict in verdict_of.items()}
         table += injection_table(asked, found, outcomes)

@@ -10,7 +10,7 @@ from typing import Any
 
 from stages.aggregate import aggregate_suite
 from stages.aggregate.__main__ import OUTCOME_COLUMNS, outcome_lines
-from stages.aggregate.rates import suite_metrics
+from stages.aggregate.rates import SHARES, suite_metrics
 from stages.cli import UsageError
 from stages.cli.project import find_judge, find_params, find_suite, project_root
 from stages.generate_perturbations import prompt_rows
@@ -171,7 +171,11 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 def print_results(results: Row) -> None:
     """The rates of a run."""
     rows = []
+    shares: dict[tuple[str, str], dict[str, str]] = {}
     for row in results["tables"]:
+        if row["field"] == "category":
+            shown = "—" if row["rate"] is None else f"{row['rate']:.3f}"
+            shares.setdefault((row["suite"], row["value"]), {})[row["measure"]] = shown
         if row["field"] or row["measure"] == "refusal_difference_to_pair":
             continue
         rate = "—" if row["rate"] is None else f"{row['rate']:.3f}"
@@ -180,6 +184,10 @@ def print_results(results: Row) -> None:
         counts = f"{row['successes']}/{row['n']}"
         rows.append([row["suite"], row["measure"], rate, interval, counts, str(left_out)])
     print_table(["suite", "measure", "rate", "95 % interval", "counts", "not judged"], rows)
+    print_table(
+        ["suite", "category", "compliance", "full refusal", "partial refusal"],
+        [[*key, *(found[measure] for measure, _ in SHARES)] for key, found in shares.items()],
+    )
 
 
 def show_report() -> None:

@@ -1,13 +1,16 @@
 """Answers that someone already has, as a model: a file of completions, re-judged without a model.
 
-The file is JSONL or CSV (by its suffix). Each prompt takes the answer whose id equals its id, or,
-where the file has no such id, whose prompt text equals its text. A prompt without an answer is an
-error row.
+The file is JSONL, CSV or JSON (by its suffix); JSON is a list of rows, or an artifact of
+JailbreakBench, whose rows are its ``jailbreaks``. Each prompt takes the answer whose id equals its
+id, or, where the file has no such id, whose prompt text equals its text. A prompt without an answer
+is an error row, as is one whose answer is null: in an artifact, an attack that failed. What such a
+file says about its own totals is not read.
 """
 
 from __future__ import annotations
 
 import csv
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,7 +21,7 @@ from stages.models.answers import AdapterError, Answer, DefinitionError, Request
 from stages.rows.jsonl import Row, RowError, read_rows, sha256_file
 
 DEFAULTS: dict[str, Any] = {
-    "path": None,  # the file with the answers: .jsonl or .csv
+    "path": None,  # the file with the answers: .jsonl, .csv or .json
     "where": None,  # column: value, to take one model's rows of a file with several
     "id_column": None,  # default: the first of ID_COLUMNS that the file has
     "prompt_column": None,  # default: the first of PROMPT_COLUMNS
@@ -27,6 +30,7 @@ DEFAULTS: dict[str, Any] = {
 ID_COLUMNS = ("prompt_id", "id")
 PROMPT_COLUMNS = ("prompt", "goal", "question")
 RESPONSE_COLUMNS = ("response", "completion", "output", "answer")
+SUFFIXES = (".jsonl", ".csv", ".json")
 
 
 class Recorded:
@@ -40,9 +44,10 @@ class Recorded:
         self.name = name
         self.settings = check_keys(name, definition, DEFAULTS)
         path = self.settings["path"]
-        if not isinstance(path, str) or Path(path).suffix not in (".jsonl", ".csv"):
+        if not isinstance(path, str) or Path(path).suffix not in SUFFIXES:
             raise DefinitionError(
-                f"model {name!r}: path must name a .jsonl or .csv file of answers (got {path!r})"
+                f"model {name!r}: path must name a .jsonl, .csv or .json file of answers "
+                f"(got {path!r})"
             )
         where = self.settings["where"]
         if where is not None and not isinstance(where, dict):
@@ -103,8 +108,8 @@ class Recorded:
 
     def _read(self) -> tuple[dict[str, Row], dict[str, Row]]:
         try:
-            rows = read_rows(self.path) if self.path.suffix == ".jsonl" else _read_csv(self.path)
-        except (OSError, RowError, csv.Error, UnicodeDecodeError) as error:
+            rows = read_answers(self.path)
+        except (OSError, RowError) as error:
             raise AdapterError(
                 f"model {self.name!r}: {self.path} cannot be read: {error}"
             ) from None
@@ -158,6 +163,26 @@ class Recorded:
         for value in ambiguous:
             del index[value]
         return index
+
+
+def read_answers(path: Path) -> list[Row]:
+    """The rows of a file of answers, by its suffix. Raises OSError and :class:`RowError`."""
+    try:
+        if path.suffix == ".csv":
+            return _read_csv(path)
+        if path.suffix == ".json":
+            return _read_json(path)
+    except (csv.Error, ValueError, RecursionError) as error:
+        raise RowError(str(error)) from None
+    return read_rows(path)
+
+
+def _read_json(path: Path) -> list[Row]:
+    value = json.loads(path.read_bytes())
+    rows = value.get("jailbreaks") if isinstance(value, dict) else value
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError("expected a list of rows, or an object with 'jailbreaks'")
+    return rows
 
 
 def _read_csv(path: Path) -> list[Row]:
