@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,8 @@ from stages.models.answers import Answer, Message, Request
 from stages.rows.jsonl import Row, canonical_json, parse_line
 from stages.rows.suites import row_seed
 from stages.store import (
-    ANSWER_FIELDS,
     ResponseStore,
+    answer_fields,
     answer_from,
     answer_sha256,
     request_sha256,
@@ -64,18 +64,23 @@ def identity_of(model: Any) -> dict[str, Any]:
     }
 
 
-def known_answers(folder: Path) -> Iterator[tuple[str, Answer]]:
+def known_answers(
+    folder: Path, besides: Container[str] = frozenset()
+) -> Iterator[tuple[str, Answer]]:
     """The answers of response rows on disk (from ``dvc pull``, say), by request hash.
 
     A row counts only when its checksum holds: an edited, torn or damaged row is no answer of the
-    model's, and takes no other row with it.
+    model's, and takes no other row with it. Those whose hash is in ``besides`` are passed over.
     """
     for path in sorted(folder.glob("*.jsonl")):
         with open(path, "rb") as file:
             for line in file:
                 try:
                     row = parse_line(line)
-                    key, answer = row["request_sha256"], answer_from(row)
+                    key = row["request_sha256"]
+                    if key in besides:
+                        continue
+                    answer = answer_from(row)
                     intact = row["answer_sha256"] == answer_sha256(key, answer)
                 except (KeyError, TypeError, ValueError, RecursionError):
                     continue
@@ -85,14 +90,13 @@ def known_answers(folder: Path) -> Iterator[tuple[str, Answer]]:
 
 def response_row(prompt_id: str, key: str, answer: Answer) -> Row:
     """One response row; its checksum ties the answer to its request."""
-    row = {field: getattr(answer, field) for field in ANSWER_FIELDS}
-    row |= {
+    return {
+        **answer_fields(answer),
         "prompt_id": prompt_id,
         "request_sha256": key,
         "error": answer.error,
         "answer_sha256": answer_sha256(key, answer),
     }
-    return row
 
 
 def answer_prompts(
@@ -102,13 +106,15 @@ def answer_prompts(
     seed: int,
     *,
     name: str = "",
+    folder: Path | None = None,
 ) -> tuple[dict[str, list[Row]], dict[str, Count]]:
     """Response rows for the prompt rows of each suite, in prompt order, and how they came about.
 
-    Answers that the store holds are reused; the rest are asked of the model together, each distinct
-    request once, and reach the store as they are made. Where nothing is missing the model is not
-    asked at all, so that it loads nothing. Raises :class:`stages.models.answers.AdapterError`; what
-    was answered by then is in the store.
+    Answers that the store holds are reused, and before that it takes up those of the response rows
+    in ``folder``; the rest are asked of the model together, each distinct request once, and reach
+    the store as they are made. Where nothing is missing the model is not asked at all, so that it
+    loads nothing. Raises :class:`stages.models.answers.AdapterError`; what was answered by then is
+    in the store.
     """
     identity = canonical_json(identity_of(model))
     keys: dict[str, list[tuple[str, str]]] = {}
@@ -120,7 +126,12 @@ def answer_prompts(
             key = request_sha256(identity, request, model.USES, model.samples)
             keys[suite].append((row["prompt_id"], key))
             requests.setdefault(key, request)
-    answers, generated = ask(model, requests, store, name)
+    answers = store.get(requests)
+    if folder is not None and store.put(known_answers(folder, besides=answers), name):
+        answers = store.get(requests)
+    missing = {key: request for key, request in requests.items() if key not in answers}
+    made, generated = ask(model, missing, store, name)
+    answers |= made
     counts = {suite: Count() for suite in suites}
     responses: dict[str, list[Row]] = {}
     for suite, pairs in keys.items():

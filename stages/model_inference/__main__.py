@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from stages.model_inference import answer_prompts, identity_of, known_answers
+from stages.model_inference import answer_prompts, identity_of
 from stages.models import open_model
 from stages.models.answers import AdapterError, DefinitionError
 from stages.params import ParamsError, definition, grid, load_params, run_seed
@@ -25,8 +25,7 @@ def main(name: str) -> None:
     folder = Path("data/responses") / name
     prompts = {suite: iter_rows(Path(f"data/prompts/{suite}.jsonl")) for suite in suites}
     with open_store() as store:
-        store.put(known_answers(folder), name)
-        responses, counts = answer_prompts(prompts, model, store, seed, name=name)
+        responses, counts = answer_prompts(prompts, model, store, seed, name=name, folder=folder)
     description = {
         "definition": wanted,
         "identity": identity_of(model),

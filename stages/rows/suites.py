@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ STRING_FLAGS = (
     "punctuation_sensitive",
     "word_matching",
 )
+SURROGATE = re.compile("[\ud800-\udfff]")
 # Fields that say what is asked; a row has exactly one of them.
 CONTENT = ("prompt", "messages", "features")
 
@@ -79,7 +81,7 @@ def _content_problems(row: Row) -> list[str]:
         problems.append(f"'{present[0]}' is empty")
     if any("\0" in text for text in texts):
         problems.append(f"'{present[0]}' holds a NUL character")
-    if any("\ud800" <= char <= "\udfff" for text in texts for char in text):
+    if any(SURROGATE.search(text) for text in texts):
         problems.append(f"'{present[0]}' holds a lone surrogate, which has no UTF-8 form")
     return problems
 

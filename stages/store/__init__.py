@@ -13,6 +13,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,8 @@ ANSWER_FIELDS = (
     "completion_tokens",
     "thinking",
 )
+_values = attrgetter(*ANSWER_FIELDS)
+_decode = json.JSONDecoder().decode
 # SQLite allows 999 variables in a statement of the oldest builds still in use.
 LOOKUP = 900
 # How long a process waits for another one's transaction.
@@ -71,7 +74,7 @@ def storable(answer: Answer) -> bool:
 
 def _record(key: str, answer: Answer) -> tuple[str, str]:
     """An answer tied to its request as text, and that text's SHA-256."""
-    text = canonical_json([key, *(getattr(answer, field) for field in ANSWER_FIELDS)])
+    text = canonical_json([key, *_values(answer)])
     return text, _sha256(text.encode())
 
 
@@ -82,6 +85,11 @@ def _sha256(data: bytes) -> str:
 def answer_sha256(key: str, answer: Answer) -> str:
     """Checksum that ties an answer to its request, in the store and in response rows."""
     return _record(key, answer)[1]
+
+
+def answer_fields(answer: Answer) -> dict[str, Any]:
+    """The fields of an answer as response rows and stored records hold them."""
+    return dict(zip(ANSWER_FIELDS, _values(answer), strict=True))
 
 
 def answer_from(fields: Mapping[str, Any]) -> Answer:
@@ -177,7 +185,7 @@ class ResponseStore:
                 # The record is the checksum's own text, so that checking costs one hash.
                 if not isinstance(text, bytes) or _sha256(text).encode() != checksum:
                     continue
-                key, *values = json.loads(text)
+                key, *values = _decode(text.decode("ascii"))
                 # Another release may have stored other fields.
                 if key in asked and len(values) == len(ANSWER_FIELDS):
                     found[key] = Answer(**dict(zip(ANSWER_FIELDS, values, strict=True)))
@@ -202,14 +210,14 @@ class ResponseStore:
         """
         if self._db is None:
             return 0
-        records = []
-        for key, answer in answers:
-            if storable(answer):
-                records.append((key, *_record(key, answer), model, int(time.time())))
-        if not records:
-            return 0
-        known = self.get(record[0] for record in records)
-        records = [record for record in records if record[0] not in known]
+        given = {key: answer for key, answer in answers if storable(answer)}
+        known = self.get(given)
+        now = int(time.time())
+        records = [
+            (key, *_record(key, answer), model, now)
+            for key, answer in given.items()
+            if key not in known
+        ]
         if records:
             try:
                 self._db.execute("BEGIN IMMEDIATE")
