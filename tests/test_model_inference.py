@@ -178,6 +178,18 @@ def test_a_prompt_row_becomes_a_request_with_every_attempt_as_a_conversation():
     assert request.seed == row_seed(3, "s", "a")
 
 
+def test_a_model_that_does_not_sample_is_given_no_seed_that_could_move_its_answers(store):
+    seeds = []
+
+    class Seeds(Model):
+        def answer(self, requests):
+            seeds.extend(request.seed for request in requests)
+            yield from super().answer(requests)
+
+    run(Seeds(), store, prompt_row("a"), prompt_row("b"), seed=5)
+    assert seeds == [0, 0]
+
+
 def test_what_was_answered_before_a_model_gave_up_is_kept(store):
     class GivesUp(Model):
         def answer(self, requests):

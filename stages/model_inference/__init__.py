@@ -40,11 +40,14 @@ def messages_of(attempt: str | Sequence[Message]) -> tuple[Message, ...]:
     return tuple(attempt)
 
 
-def request_of(row: Row, seed: int) -> Request:
-    """The request that a prompt row makes of a model; ``seed`` is the run's."""
+def request_of(row: Row, seed: int | None) -> Request:
+    """The request that a prompt row makes of a model.
+
+    ``seed`` is the run's, or None for a model that does not sample.
+    """
     return Request(
         tuple(messages_of(attempt) for attempt in row["attempts"]),
-        row_seed(seed, row["suite"], row["prompt_id"]),
+        0 if seed is None else row_seed(seed, row["suite"], row["prompt_id"]),
         {
             "category": row.get("category"),
             "perturbation": row["perturbation"],
@@ -122,7 +125,7 @@ def answer_prompts(
     for suite, rows in suites.items():
         keys[suite] = []
         for row in rows:
-            request = request_of(row, seed)
+            request = request_of(row, seed if model.samples else None)
             key = request_sha256(identity, request, model.USES, model.samples)
             keys[suite].append((row["prompt_id"], key))
             requests.setdefault(key, request)
