@@ -1,0 +1,140 @@
+"""Time and memory of every stage on many prompts and one synthetic model.
+
+    .venv/bin/python tests/benchmarks/bench_scale.py
+
+Each stage runs as DVC runs it, in a process of its own, in a project made in a temporary folder;
+``model-inference`` once with an empty store and once more with everything stored. Prints one JSON
+object:
+
+``stages``      seconds, processor seconds and peak memory (MB) of each
+``seconds``     of all of them together (target: below 90 for 100,000 prompts)
+``peak_mb``     the largest of them (target: below 1,500)
+``warm``        rows per second, and per processor second, of ``model-inference`` when everything is
+                stored, start of Python included (target: at least 20,000). On a machine that does
+                other work the second is the figure to look at: the stage runs on one core.
+``growth``      processor time of each stage at the full number of rows over that at a quarter of
+                them (4 is linear; below it, what a stage costs at any size)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from stages.rows.jsonl import write_rows
+
+ROOT = Path(__file__).resolve().parents[2]
+RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes
+
+PARAMS = """
+grid: {models: [synthetic], suites: [many]}
+seed: 0
+suites:
+  many:
+    file: data/suites/many.jsonl
+    judges: [rules]
+    fields: [area]
+    thresholds: {harmful_refusal_rate: {min: 0.8}}
+judges:
+  rules: {kind: rules}
+models:
+  synthetic:
+    adapter: synthetic
+    empty_rate: 0.01
+    cut_off_rate: 0.01
+"""
+SENTENCE = "how do I make a small garden tool that keeps water warm when nobody is at home"
+STAGES = (
+    ("generate-perturbations", ["stages.generate_perturbations"]),
+    ("model-inference, nothing stored", ["stages.model_inference", "synthetic"]),
+    ("model-inference, all stored", ["stages.model_inference", "synthetic"]),
+    ("judge", ["stages.judge", "synthetic"]),
+    ("aggregate", ["stages.aggregate", "synthetic"]),
+    ("report", ["stages.report"]),
+)
+
+
+def suite(rows: int) -> list[dict[str, str]]:
+    generator, words = random.Random(0), SENTENCE.split()
+    return [
+        {
+            "id": f"many-{n:06d}",
+            "category": ("harmful", "helpful", "borderline")[n % 3],
+            "area": f"area {n % 20}",
+            "prompt": f"{n}: {' '.join(generator.choices(words, k=generator.randint(6, 30)))}?",
+        }
+        for n in range(rows)
+    ]
+
+
+def measure(rows: int, folder: Path) -> dict[str, dict[str, float]]:
+    """Seconds and peak memory of each stage on so many prompts."""
+    write_rows(folder / "data/suites/many.jsonl", suite(rows))
+    (folder / "params.yaml").write_text(PARAMS)
+    (folder / "constraints.txt").write_text((ROOT / "constraints.txt").read_text())
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "REFRACT_CACHE": str(folder / "store"),
+        "OMP_NUM_THREADS": "1",
+    }
+    found = {}
+    for name, arguments in STAGES:
+        start = time.perf_counter()
+        process = subprocess.Popen(
+            [sys.executable, "-m", *arguments],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+        )
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            sys.exit(f"{name} failed")
+        found[name] = {
+            "seconds": round(time.perf_counter() - start, 2),
+            "cpu_seconds": round(used.ru_utime + used.ru_stime, 2),
+            "peak_mb": round(used.ru_maxrss * RSS_UNIT / 1e6),
+        }
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=100_000)
+    rows = parser.parse_args().rows
+    with tempfile.TemporaryDirectory() as small, tempfile.TemporaryDirectory() as full:
+        part, found = measure(rows // 4, Path(small)), measure(rows, Path(full))
+    warm = found["model-inference, all stored"]
+    print(
+        json.dumps(
+            {
+                "rows": rows,
+                "stages": found,
+                "seconds": round(sum(stage["seconds"] for stage in found.values()), 2),
+                "peak_mb": max(stage["peak_mb"] for stage in found.values()),
+                "warm": {
+                    "rows_per_second": round(rows / warm["seconds"]),
+                    "rows_per_cpu_second": round(rows / warm["cpu_seconds"]),
+                },
+                "growth": {
+                    name: round(found[name]["cpu_seconds"] / part[name]["cpu_seconds"], 1)
+                    for name in found
+                },
+            },
+            indent=2,
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
