@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stages.params import ParamsError, definition, grid, load_params, run_seed
+
+ROOT = Path(__file__).parent.parent
+
+
+def load(tmp_path: Path, text: str) -> dict:
+    (tmp_path / "params.yaml").write_text(text, "utf-8")
+    return load_params(tmp_path / "params.yaml")
+
+
+def test_values_mean_what_they_mean_to_dvc(tmp_path):
+    """YAML 1.2: ``no`` is a text, ``1e-4`` a number, ``010`` is ten."""
+    assert load(tmp_path, "a: no\nb: 1e-4\nc: 010\nd: {x: on}\n") == {
+        "a": "no",
+        "b": 0.0001,
+        "c": 10,
+        "d": {"x": "on"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [", "is not YAML"),
+        ("a: 1\na: 2\n", "is not YAML"),
+        ("- a\n", "must hold a mapping .got list"),
+        ("", "must hold a mapping .got NoneType"),
+        ("a: 2024-01-01\n", "holds a value that JSON cannot express .*; put it in quotes"),
+        ("a: .inf\n", "holds a value that JSON cannot express"),
+        ("a: {1: x, b: y}\n", "holds a value that JSON cannot express"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused(tmp_path, text, message):
+    with pytest.raises(ParamsError, match=message):
+        load(tmp_path, text)
+
+
+def test_a_file_that_is_not_there_says_where_to_run(tmp_path):
+    with pytest.raises(ParamsError, match=r"No such file or directory\); run from the project's r"):
+        load_params(tmp_path / "params.yaml")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (None, "must be a list of names .got None"),
+        ([], r"must be a list of names .got \[\]"),
+        ("a", "must be a list of names .got 'a'"),
+        (["a", "b", "a"], "repeats a"),
+        # Names that DVC would misread, two of the three without a word.
+        (["a.b"], "holds 'a.b'; a name is lower-case letters"),
+        (["a-b"], "holds 'a-b'"),
+        ([7], "holds 7"),
+        (["7b"], "holds '7b'"),
+        (["A"], "holds 'A'"),
+        (["a\n"], r"holds 'a\\n'"),
+    ],
+)
+def test_names_of_a_grid_that_dvc_would_misread_are_refused(names, message):
+    with pytest.raises(ParamsError, match=f"grid.models {message}"):
+        grid({"grid": {"models": names}}, "models")
+
+
+@pytest.mark.parametrize("params", [{}, {"grid": None}, {"grid": ["a"]}])
+def test_a_grid_that_is_missing_is_named(params):
+    with pytest.raises(ParamsError, match=r"grid.suites must be a list of names"):
+        grid(params, "suites")
+
+
+def test_a_seed_is_an_integer():
+    assert run_seed({"seed": 7}) == 7
+    for params in ({}, {"seed": "7"}, {"seed": 7.0}, {"seed": True}):
+        with pytest.raises(ParamsError, match="seed must be an integer"):
+            run_seed(params)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({}, "models must be a mapping of names .got None"),
+        ({"models": {"b": {}, "a": {}}}, "models has no 'm'; it defines: a, b"),
+        ({"models": {"m": "hf"}}, "models.m must be a mapping .got 'hf'"),
+    ],
+)
+def test_a_definition_that_is_not_there_is_named_with_those_that_are(params, message):
+    with pytest.raises(ParamsError, match=message):
+        definition(params, "models", "m")
+
+
+SUITE = {"file": "s.jsonl", "judges": ["rules"]}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"sample": None, "perturbations": None, "fields": None, "thresholds": None},
+        {"sample": 5, "perturbations": ["a"], "fields": [], "template": "{a}"},
+        {"thresholds": {"refusal_rate": {"min": 0.5}, "x": {"max": 1}}, "count_cut_off": True},
+    ],
+)
+def test_a_suites_definition_may_hold_what_is_documented(more):
+    suite = {**SUITE, **more}
+    assert definition({"suites": {"s": suite}}, "suites", "s") == suite
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"file": None}, "s.file must be the path of a JSONL file .got None"),
+        ({"judges": []}, "s.judges must be a list with at least one name"),
+        ({"judges": "rules"}, "s.judges must be a list with at least one name .got 'rules'"),
+        ({"sample": 0}, "s.sample must be null or a number of prompts above 0 .got 0"),
+        ({"sample": "all"}, "s.sample must be null or a number"),
+        ({"sample": True}, "s.sample must be null or a number"),
+        ({"perturbations": "noise"}, "s.perturbations must be a list of names"),
+        ({"fields": [1]}, "s.fields must be a list of columns"),
+        ({"thresholds": {"refusal_rate": 0.5}}, "s.thresholds must be a mapping of measure to"),
+        ({"thresholds": {"refusal_rate": {"min": "high"}}}, "s.thresholds must be a mapping"),
+        ({"thresholds": {"refusal_rate": {"min": 0, "max": 1}}}, "s.thresholds must be a mapping"),
+        ({"count_cut_off": "yes"}, "s.count_cut_off must be true or false .got 'yes'"),
+        ({"pertubations": []}, "s has an unknown key 'pertubations'; a suite has: file, sample, p"),
+    ],
+)
+def test_a_suites_definition_that_would_be_misread_is_refused(more, message):
+    with pytest.raises(ParamsError, match=message):
+        definition({"suites": {"s": {**SUITE, **more}}}, "suites", "s")
+
+
+def test_every_suite_of_the_projects_own_params_can_be_used():
+    params = load_params(ROOT / "params.yaml")
+    for name in params["suites"]:
+        definition(params, "suites", name)
