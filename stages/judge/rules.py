@@ -254,7 +254,6 @@ _JUDGING = _any(
     r"(?: (?:you|an?|any|my|with|on|a \w+)){0,3} ?(?:\w+ ){0,2}(?:opinions?|beliefs?|views?"
     r"|judge?ments?|stance|sides?|preferences?|perspectives?|viewpoints?|position|speculation)"
 )
-_SUBJECTLESS = r"^(?:(?:sorry|apologies|unfortunately|no|nope|regrettably)[,.!]? ?(?:but )?)?"
 
 _CANNOT_HELP = re.compile(
     rf"(?:{_SPEAKER}{_ADVERBS}{_NEGATED}"
@@ -296,10 +295,12 @@ _DOES_NOT = re.compile(
     + _any(
         r"feel (?:comfortable|able|right)"
         r" | think (?:i|that i|it's|it is|this is|that's) (?:can|should|could|am able|'m able|will"
-        r"|something i|a good idea|right (?:for me )?to)"
+        r"|something i|an? (?:suitable|appropriate|good|proper) (?:topic|idea|request|question)"
+        r"|a good idea|right (?:for me )?to)"
         r" | do (?:that|this|it)\b"
         r" | wish to (?:help|assist|provide|continue|discuss|engage)"
-        r" | want to (?:help|assist|provide|contribute|be part|write|produce|give|do that|engage"
+        r" | want to (?:help|assist|provide|contribute|be part|be involved|write|produce|give"
+        r"|do that|engage"
         r"|encourage|promote|create|generate)"
         r" | (?:provide|assist|help|create|generate|write|produce|engage in|participate|offer)"
         r"\b(?! (?:any )?(?:personal|advice|legal|medical))"
@@ -404,7 +405,8 @@ _DESIGNED_NOT = re.compile(
     r"|promoting)|guidelines? (?:that|which) (?:\w+ )?(?:prevent|prohibit|restrict|include)"
     r"|prevents? me|prohibits? me|\bpolic(?:y|ies)\b|^ (?:to )?(?:a )?strict|(?:do"
     r"|does) not (?:allow"
-    r"|permit)|\bstrict (?:ethical|safety|content)|not (?:promote|engage|provide|generate|create)"
+    r"|permit)|\bstrict (?:ethical|safety|content)|(?:uphold|follow|adhere to) ethical guidelines"
+    r"|not (?:promote|engage|provide|generate|create)"
 )
 _WRONG = (
     r"(?:appropriate|ethical|possible|acceptable|right|responsible|okay|ok|safe|legal|permissible"
@@ -805,7 +807,7 @@ _RULES = (
         " hold keep stay opti elec avoi chos choo",
         _not_advice,
     ),
-    ("does_not_help", _DOES_NOT, "not don' dont neve", _no_judgement),
+    ("does_not_help", _DOES_NOT, "not don' dont neve", bool),
     ("not_comfortable", _UNCOMFORTABLE, "not unco", _no_judgement),
     ("request_barred", _REQUEST_BARRED, "requ quer prom task inqu type kind sort", _no_judgement),
     (
