@@ -80,8 +80,7 @@ class FaultServer:
 
     ``latency``: seconds before each answer. ``retry_after``: text of the header that goes with a
     429, 503 or 529. ``most``: calls at a time, beyond which the answer is a 429. With
-    ``throttle_every``
-    every so manieth call is a 429. ``headers``: sent with every answer.
+    ``throttle_every`` each so manieth call is a 429. ``headers``: sent with every answer.
 
     ``calls`` counts arrivals by text, ``bodies`` holds the decoded requests, ``busiest`` is the
     most calls there were at a time, ``connections`` the open ones.
@@ -162,7 +161,7 @@ class FaultServer:
 
     def chat(self, request: dict[str, Any], head: str, anthropic: bool) -> tuple[int, bytes, str]:
         """The answer to one conversation."""
-        text = request["messages"][-1]["content"]
+        text = _text(request["messages"][-1]["content"])
         count = self.calls[text]
         self.calls[text] += 1
         self.arrived += 1
@@ -240,7 +239,7 @@ class FaultServer:
         self, key: str, params: dict[str, Any], anthropic: bool
     ) -> tuple[bool, dict[str, Any]]:
         """Whether it succeeded, and a line of a batch's results."""
-        text = params["messages"][-1]["content"]
+        text = _text(params["messages"][-1]["content"])
         if "[[expire" in text:
             self.calls[text] += 1
             self.arrived += 1
@@ -353,6 +352,10 @@ class _Connection(asyncio.Protocol):
 
 def _json(value: Any) -> bytes:
     return json.dumps(value).encode()
+
+
+def _text(content: str | list[dict[str, str]]) -> str:
+    return content if isinstance(content, str) else "".join(part["text"] for part in content)
 
 
 def _completion(text: str, name: str | None) -> dict[str, Any]:

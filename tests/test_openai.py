@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from stages.model_inference import answer_prompts
 from stages.models import open_model
 from stages.models.answers import AdapterError, Answer, DefinitionError, Request
+from stages.models.http import InvalidResponse, read_object
 from stages.models.traffic import Limit, Traffic, retry_after
 from stages.store import ResponseStore
 from tests.fault_server import FaultServer
@@ -196,6 +197,53 @@ def test_any_text_passes_even_nul_and_lone_surrogates():
 )
 def test_every_ending_is_kept_as_what_it_is(text, expected):
     assert one(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        # Azure's filter leaves the message out.
+        ({"finish_reason": "content_filter", "content_filter_results": {}}, ("content_filter", "")),
+        # A server that drops what is null.
+        ({"finish_reason": "stop", "message": {"role": "assistant"}}, ("stop", "")),
+        # A filter that failed has filtered nothing.
+        (
+            {
+                "finish_reason": "stop",
+                "message": {"content": "hi"},
+                "content_filter_results": {"error": {"code": "content_filter_error"}},
+            },
+            ("stop", "hi"),
+        ),
+    ],
+)
+def test_completions_of_other_servers_are_kept_as_what_they_are(choice, expected):
+    answer = model(None).read({"choices": [choice]}, 0)
+    assert (answer.finish_reason, answer.response) == expected
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [{}, [], "busy", None, {"choices": []}, {"choices": [{"finish_reason": "stop"}]},
+     {"error": {"message": "busy"}}, {"choices": [{"finish_reason": "error", "message": {}}]}],
+)  # fmt: skip
+def test_what_is_no_completion_is_no_answer(payload):
+    with pytest.raises(InvalidResponse, match="is"):
+        read_object(model(None), payload, 0)
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (500, "litellm.BadRequestError: OpenAIException - The response was filtered due to the "
+              "prompt triggering Azure OpenAI's content management policy."),
+        (500, "litellm.ContentPolicyViolationError: no"),
+        (400, "Output blocked by content filtering policy"),
+    ],
+)  # fmt: skip
+def test_a_filter_is_known_by_its_words_where_a_proxy_drops_its_code(status, message):
+    expected = Answer("", "content_filter", 1)
+    assert model(None).ending(status, {"message": message}, 1) == expected
 
 
 def test_an_answer_is_asked_for_once_whatever_its_ending():

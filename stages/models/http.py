@@ -109,7 +109,7 @@ FILTER_CODES = {
 }
 FILTER_TEXT = re.compile(
     r"blocked by (?:the |our )?content.?filter|content management policy"
-    r"|(?:input|prompt) was flagged|content_filter",
+    r"|(?:input|prompt) was flagged|content.?policy.?violation",
     re.IGNORECASE,
 )
 
@@ -329,7 +329,7 @@ class Provider:
         if isinstance(inner, dict):
             codes.add(str(inner.get("code")).lower())
         text = str(error.get("message") or "")
-        if codes & FILTER_CODES or (400 <= status < 500 and FILTER_TEXT.search(text)):
+        if codes & FILTER_CODES or (status <= 500 and FILTER_TEXT.search(text)):
             return Answer("", "content_filter", attempt)
         if status == 413 or (
             status in (400, 422, 500) and TOO_LONG.search(" ".join([text, *sorted(codes)]))

@@ -86,14 +86,13 @@ class OpenAI(Provider):
         reason = choice.get("finish_reason")
         if reason == "error" or choice.get("error"):
             raise InvalidResponse(f"the completion is an error: {choice.get('error')}")
-        message = choice.get("message") or {}
+        # Azure leaves the message out of a filtered completion.
+        message = choice.get("message", {}) if reason == "content_filter" else choice["message"]
         usage = payload.get("usage") or {}
-        text, refusal = _text(message.get("content")), message.get("refusal")
         finish = reason if reason in ("length", "content_filter", "refusal") else "stop"
+        text, refusal = _text(message.get("content")), message.get("refusal")
         if refusal:
             text, finish = refusal, "refusal"
-        elif finish != "content_filter" and "content" not in message:
-            raise InvalidResponse("the completion has no content")
         return Answer(
             text,
             finish,

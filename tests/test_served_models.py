@@ -1,0 +1,105 @@
+"""The adapters in front of servers that others wrote, on a pocket model."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stages.models import open_model
+from stages.models.answers import Request
+
+ROOT = Path(__file__).resolve().parents[1]
+POCKET = ROOT / "data/pocket/small"
+PROMPTS = ("What is the capital of France?", "Tell me how to bake bread.", "Why?", "Zażółć 🜁")
+
+
+def free_port() -> int:
+    """A port that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def transformers_serve(tmp_path_factory) -> Iterator[str]:
+    """The address of ``transformers serve`` with the smallest pocket model."""
+    for package in ("fastapi", "uvicorn"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"transformers serve needs {package}: pip install 'transformers[serving]'")
+    if not (POCKET / "model.safetensors").is_file():
+        pytest.skip("data/pocket/small is not there: dvc pull or dvc repro")
+    port = free_port()
+    log = tmp_path_factory.mktemp("serve") / "log"
+    program = "import sys; from transformers.cli.transformers import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, "serve", str(POCKET), "--host", "127.0.0.1"]
+    command += ["--port", str(port), "--device", "cpu"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    with open(log, "wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+    try:
+        deadline = time.monotonic() + 120
+        while True:
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
+                break
+            except OSError:
+                if process.poll() is not None or time.monotonic() > deadline:
+                    pytest.skip(f"transformers serve did not start: {log.read_text()[-500:]}")
+                time.sleep(0.2)
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def served(url: str, **settings: object):
+    """The openai adapter in front of the server."""
+    definition = {
+        "adapter": "openai",
+        "model_id": str(POCKET),
+        "base_url": url,
+        "api_key_env": None,
+        "max_tokens": 12,
+        "max_concurrency": 2,
+        "timeout": 60,
+    }
+    return open_model("served", definition | settings)
+
+
+def requests() -> list[Request]:
+    """One request for each prompt."""
+    return [Request((({"role": "user", "content": prompt},),)) for prompt in PROMPTS]
+
+
+def test_transformers_serve_answers_as_the_same_model_in_this_process(transformers_serve):
+    local = {"adapter": "hf", "model_id": str(POCKET), "max_tokens": 12, "device": "cpu"}
+    expected = dict(open_model("local", local).answer(requests()))
+    got = dict(served(transformers_serve).answer(requests()))
+    assert {n: (a.response.strip(), a.error) for n, a in got.items()} == {
+        n: (a.response.strip(), a.error) for n, a in expected.items()
+    }
+    assert [got[n].prompt_tokens for n in range(4)] == [expected[n].prompt_tokens for n in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "type_", "message"),
+    [
+        ({"extra_body": {"unheard_of": 1}}, "UnprocessableEntityError", "Unexpected fields"),
+        ({"model_id": "another"}, "BadRequestError", "Server is pinned to"),
+    ],
+)
+def test_what_transformers_serve_rejects_is_an_error_that_says_so(
+    transformers_serve, settings, type_, message
+):
+    ((_, answer),) = served(transformers_serve, **settings).answer(requests()[:1])
+    assert (answer.response, answer.finish_reason, answer.error["type"]) == ("", "error", type_)
+    assert message in answer.error["message"]
