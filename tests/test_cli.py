@@ -200,7 +200,7 @@ def test_some_errors_are_no_failure_and_are_counted(refract, suite):
         (
             ("run", "--adapter", "recorded", "--suite", "own.jsonl", "--out", "r.json"),
             2,
-            "path must name a .jsonl or .csv file of answers (got None)",
+            "path must name a .jsonl, .csv or .json file of answers (got None)",
         ),
         (
             ("run", "--adapter", "recorded", "--path", "no.csv", "--suite", "own.jsonl",

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from stages.aggregate import Aggregate, aggregate_suite
 from stages.aggregate.rates import EXCLUDED, suite_metrics
 from stages.aggregate.robustness import REASONS
 from stages.params import ParamsError, definition, grid, load_params
-from stages.rows.jsonl import Row, RowError, read_rows, sha256_file, write_json
+from stages.rows.jsonl import Row, RowError, read_rows, sha256_file, sha256_json, write_json
 from stages.rows.suites import SuiteError, load_suite
 from stages.rows.tables import write_table
 
-OUTCOME_COLUMNS = ("suite", "prompt_id", "outcome", "changed")
+OUTCOME_COLUMNS = (
+    "suite",
+    "prompt_id",
+    "source_id",
+    "category",
+    "perturbation",
+    "prompt_sha256",
+    "outcome",
+    "changed",
+)
 FAILURE_COLUMNS = (
     "suite",
     "prompt_id",
@@ -57,17 +67,27 @@ TABLE_COLUMNS = (
 )
 
 
-def outcome_lines(suite: str, found: Aggregate) -> list[Row]:
-    """One line for each prompt variant; ``changed`` is 1 or 0 where a perturbation was tested."""
+def outcome_lines(suite: str, prompts: Sequence[Row], found: Aggregate) -> list[Row]:
+    """One line for each prompt variant, without its text.
+
+    ``prompt_sha256`` is the start of the hash of what was asked, so that two results can be compared
+    prompt by prompt; ``changed`` is 1 or 0 where a perturbation was tested.
+    """
     changed = {row["prompt_id"]: row["changed"] for row in found.compared}
     return [
         {
             "suite": suite,
-            "prompt_id": prompt_id,
-            "outcome": outcome,
-            "changed": None if changed.get(prompt_id) is None else int(changed[prompt_id]),
+            "prompt_id": prompt["prompt_id"],
+            "source_id": prompt["source_id"],
+            "category": prompt["category"],
+            "perturbation": (prompt["perturbation"] or {}).get("name", ""),
+            "prompt_sha256": sha256_json(prompt["attempts"])[:16],
+            "outcome": found.outcomes[prompt["prompt_id"]],
+            "changed": None
+            if changed.get(prompt["prompt_id"]) is None
+            else int(changed[prompt["prompt_id"]]),
         }
-        for prompt_id, outcome in found.outcomes.items()
+        for prompt in prompts
     ]
 
 
@@ -84,9 +104,10 @@ def main(name: str) -> None:
     for suite in grid(params, "suites"):
         wanted = definition(params, "suites", suite)
         sources = load_suite(Path(wanted["file"]))
+        prompts = read_rows(Path(f"data/prompts/{suite}.jsonl"))
         found = aggregate_suite(
             sources,
-            read_rows(Path(f"data/prompts/{suite}.jsonl")),
+            prompts,
             read_rows(Path(f"data/responses/{name}/{suite}.jsonl")),
             read_rows(Path(f"data/verdicts/{name}/{suite}.jsonl")),
             wanted,
@@ -95,12 +116,13 @@ def main(name: str) -> None:
         label = labels[suite]
         metrics[label] = suite_metrics(found.table)
         table_rows += [{"suite": label, **row} for row in found.table]
-        outcome_rows += outcome_lines(suite, found)
+        outcome_rows += outcome_lines(suite, prompts, found)
         failures += [{"suite": suite, **row} for row in found.failures]
         suites[suite] = {
             "sha256": sha256_file(Path(wanted["file"])),
             "prompts_sha256": sha256_file(Path(f"data/prompts/{suite}.jsonl")),
             "judges": wanted["judges"],
+            "count_cut_off": bool(wanted.get("count_cut_off")),
             "label": label,
         }
     write_json(Path(f"metrics/{name}.json"), metrics)

@@ -259,6 +259,32 @@ def import_suite(
     )
 
 
+@app.command(epilog="Example: refract compare main --fail-on regression")
+def compare(
+    a: Annotated[
+        str | None,
+        typer.Argument(
+            help="A git revision, a model of the grid, REVISION:MODEL, a results file of "
+            "`refract run`, or a folder of outcomes. Default: HEAD."
+        ),
+    ] = None,
+    b: Annotated[str | None, typer.Argument(help="The same. Default: the working tree.")] = None,
+    flips: Annotated[bool, typer.Option("--flips", help="List every prompt that flipped.")] = False,
+    format_: Annotated[str, typer.Option("--format", help="table, json, md or csv.")] = "table",
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            help="regression: exit with 1 if harmful prompts are refused less, or others more, by "
+            "more than chance (Holm-adjusted p at most .05)."
+        ),
+    ] = None,
+) -> None:
+    """Compare two results prompt by prompt: B minus A, with paired intervals and McNemar's p."""
+    from stages.cli.compare import compare
+
+    raise typer.Exit(compare(a, b, flips, format_, fail_on))
+
+
 def main() -> None:
     """The console script: turns the project's own errors into one message and an exit code."""
     from stages.models.answers import AdapterError, DefinitionError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,12 +20,11 @@ from stages.model_inference import Count, answer_prompts, identity_of
 from stages.models import open_model
 from stages.params import definition, grid, load_params
 from stages.report import MAIN_HEADER, main_rows, read_results
-from stages.rows.jsonl import Row, sha256_file, write_json, write_rows
+from stages.results.environment import code_sha256, library_versions
+from stages.rows.jsonl import Row, dump_row, sha256_file, write_json, write_rows
 from stages.rows.suites import load_suite, sample_rows, suite_label
 from stages.rows.tables import write_table
 from stages.store import ResponseStore, open_store
-
-LIBRARIES = ("accelerate", "numpy", "tokenizers", "torch", "transformers")
 
 
 def _settings(pairs: Sequence[str]) -> dict[str, Any]:
@@ -55,16 +55,6 @@ def _model_definition(
         known = ", ".join(sorted(params["models"]))
         raise UsageError(f"--model: no model {name!r}; params.yaml defines: {known}")
     return definition(dict(params), "models", name) | given
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for library in LIBRARIES:
-        try:
-            found[library] = importlib.metadata.version(library)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 def measure_suites(
@@ -99,10 +89,17 @@ def measure_suites(
             },
             "label": suite_label(suite, sample, len(rows), seed),
             "rows": rows,
-            "sha256": sha256_file(Path(suite_definition["file"])),
         }
         template = suite_definition.get("template")
         prompts[suite] = list(prompt_rows(drawn, suite, seed, template=template))
+        found[suite]["provenance"] = {
+            "suite": suite,
+            "argument": wanted,
+            "sha256": sha256_file(Path(suite_definition["file"])),
+            "prompts_sha256": hashlib.sha256(b"".join(map(dump_row, prompts[suite]))).hexdigest(),
+            "judges": [judge],
+            "count_cut_off": bool(suite_definition.get("count_cut_off")),
+        }
     responses, counts = answer_prompts(prompts, model, store, seed, name=name)
     results: Row = {
         "schema_version": "1",
@@ -110,16 +107,22 @@ def measure_suites(
         "metrics": {},
         "tables": [],
         "provenance": {
-            "definition": model_definition,
-            "identity": identity_of(model),
-            **model.description(),
-            "judge": {judge: {**judge_definition, "version": judge_version(judge_definition)}},
-            "libraries": _versions(),
-            "python": ".".join(map(str, sys.version_info[:3])),
-            "refract": importlib.metadata.version("refract"),
-            "sample": sample,
-            "seed": seed,
-            "suites": {facts["label"]: facts["sha256"] for facts in found.values()},
+            "model": {
+                "definition": model_definition,
+                "identity": identity_of(model),
+                "seed": seed if model.samples else None,
+                **model.description(),
+            },
+            "judges": {judge: {**judge_definition, "version": judge_version(judge_definition)}},
+            "suites": {facts["label"]: facts["provenance"] for facts in found.values()},
+            "run": {
+                "code_sha256": code_sha256(),
+                "libraries": library_versions(),
+                "python": ".".join(map(str, sys.version_info[:3])),
+                "refract": importlib.metadata.version("refract"),
+                "sample": sample,
+                "seed": seed,
+            },
         },
     }
     outcome_rows: list[Row] = []
@@ -137,7 +140,7 @@ def measure_suites(
         )
         results["metrics"][facts["label"]] = suite_metrics(aggregated.table)
         results["tables"] += [{"suite": facts["label"], **row} for row in aggregated.table]
-        outcome_rows += outcome_lines(suite, aggregated)
+        outcome_rows += outcome_lines(suite, prompts[suite], aggregated)
         for prompt, response, verdict in zip(
             prompts[suite], responses[suite], verdicts, strict=True
         ):

@@ -1,0 +1,205 @@
+"""``refract compare``: does a difference between two results exceed chance?"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stages.cli import UsageError
+from stages.cli.project import project_root
+from stages.cli.run import print_table
+from stages.comparison import DIGITS, adjust, compare_outcomes, is_regression
+from stages.comparison.conditions import check_conditions
+from stages.report import markdown_table
+from stages.results.sources import ResultsError, Side, find_side
+from stages.rows.jsonl import Row
+
+FORMATS = ("table", "json", "md", "csv")
+LISTS = ("to_refusal", "to_compliance", "not_judged", "only_a", "only_b", "reworded")
+HEADER = (
+    "model",
+    "suite",
+    "category",
+    "perturbation",
+    "n",
+    "A",
+    "B",
+    "B − A [95 %]",
+    "p",
+    "p (Holm)",
+    "newly refused",
+    "newly answered",
+    "left out",
+)
+
+
+def compare(
+    first: str | None, second: str | None, flips: bool, format_: str, fail_on: str | None
+) -> int:
+    """Prints the comparison; returns 1 if ``fail_on`` is regression and there is one, else 0."""
+    if format_ not in FORMATS:
+        raise UsageError(f"--format must be one of {', '.join(FORMATS)} (got {format_!r})")
+    if fail_on not in (None, "regression"):
+        raise UsageError(f"--fail-on takes regression (got {fail_on!r})")
+    root = project_root()
+    try:
+        a, b = find_side(root, first or "HEAD"), find_side(root, second)
+        found = compare_sides(a, b)
+    except ResultsError as error:
+        raise UsageError(str(error)) from None
+    shown = {"json": _json, "csv": _csv, "md": _markdown, "table": _table}[format_]
+    shown(found, flips)
+    worse = [row for row in found["rows"] if row["regression"]]
+    for row in worse if fail_on else ():
+        print(
+            f"REGRESSION {row['model']} {row['suite']} {row['category']} {row['perturbation']}: "
+            f"refusal {row['rate_a']:.3f} → {row['rate_b']:.3f}, p (Holm) {row['p_holm']:.2g}",
+            file=sys.stderr,
+        )
+    return int(bool(fail_on and worse))
+
+
+def compare_sides(a: Side, b: Side) -> Row:
+    """All paired comparisons of two sides: ``a``, ``b``, ``notes`` and ``rows``.
+
+    Models are paired by name, or, with one on each side, as they are. Raises
+    :class:`ResultsError` where nothing can be compared.
+    """
+    if len(a.results) == len(b.results) == 1:
+        pairs = [(next(iter(a.results)), next(iter(b.results)))]
+    else:
+        pairs = [(model, model) for model in a.results if model in b.results]
+    notes = []
+    for index, (name, side) in enumerate((("A", a), ("B", b))):
+        paired = {pair[index] for pair in pairs}
+        alone = [model for model in side.results if model not in paired]
+        if alone:
+            notes.append(f"only in {name}: {', '.join(alone)}")
+    if not pairs:
+        raise ResultsError(
+            f"no model stands on both sides: A has {', '.join(a.results)}, B has "
+            f"{', '.join(b.results)}; name one with REVISION:MODEL"
+        )
+    rows: list[Row] = []
+    reasons = []
+    for one, two in pairs:
+        name = one if one == two else f"{one} → {two}"
+        left, right = a.results[one], b.results[two]
+        conditions = check_conditions(left.provenance, right.provenance)
+        notes += [f"{name}: {note}" for note in conditions.notes]
+        reasons += [f"{name}, {suite}: {why}" for suite, why in conditions.refused.items()]
+        kept = [
+            [row for row in result.outcomes if row["suite"] not in conditions.refused]
+            for result in (left, right)
+        ]
+        rows += [{"model": name, **row} for row in compare_outcomes(*kept)]
+    if not any(row["n"] or row["not_judged"] for row in rows):
+        raise ResultsError(
+            "nothing to compare: "
+            + ("; ".join(reasons) or "no prompt stands on both sides with the same text")
+        )
+    notes += [f"not compared: {reason}" for reason in reasons]
+    adjust(rows)
+    for row in rows:
+        row["regression"] = is_regression(row)
+    return {"a": a.name, "b": b.name, "notes": notes, "rows": rows}
+
+
+def _rounded(row: Row) -> Row:
+    return {
+        key: round(value, DIGITS) + 0.0 if isinstance(value, float) else value
+        for key, value in row.items()
+    }
+
+
+def _flips(found: Row) -> list[list[str]]:
+    return [
+        [row["model"], row["suite"], row["category"], row["perturbation"], prompt, kind]
+        for row in found["rows"]
+        for key, kind in (("to_refusal", "newly refused"), ("to_compliance", "newly answered"))
+        for prompt in row[key]
+    ]
+
+
+FLIP_HEADER = ("model", "suite", "category", "perturbation", "prompt", "flip")
+
+
+def _cells(row: Row) -> list[str]:
+    def number(key: str, form: str = ".3f") -> str:
+        return "—" if row[key] is None else format(row[key], form)
+
+    interval = "—"
+    if row["difference"] is not None:
+        interval = f"{row['difference']:+.3f}"
+        if row["low"] is not None:
+            interval += f" [{row['low']:+.3f}, {row['high']:+.3f}]"
+    left_out = ", ".join(
+        f"{len(row[key])} {key.replace('_', ' ')}" for key in LISTS[2:] if row[key]
+    )
+    return [
+        *(row[key] for key in ("model", "suite", "category")),
+        row["perturbation"] or "—",
+        str(row["n"]),
+        number("rate_a"),
+        number("rate_b"),
+        interval,
+        number("p", ".2g"),
+        number("p_holm", ".2g"),
+        str(len(row["to_refusal"])),
+        str(len(row["to_compliance"])),
+        left_out or "0",
+    ]
+
+
+def _notes(found: Row) -> list[str]:
+    """The remarks below a table, with the names of the prompts that could not be paired."""
+    lines = list(found["notes"])
+    for row in found["rows"]:
+        for key in LISTS[3:]:
+            if row[key]:
+                names = ", ".join(row[key][:5]) + (", …" if len(row[key]) > 5 else "")
+                where = f"{row['model']}, {row['suite']}, {row['category']}"
+                lines.append(f"{where}: {len(row[key])} {key.replace('_', ' ')}: {names}")
+    return lines
+
+
+def _table(found: Row, flips: bool) -> None:
+    print(f"A: {found['a']}\nB: {found['b']}")
+    print_table(HEADER, map(_cells, found["rows"]))
+    for note in _notes(found):
+        print(f"- {note}")
+    if flips:
+        print_table(FLIP_HEADER, _flips(found))
+
+
+def _markdown(found: Row, flips: bool) -> None:
+    print(f"A: {found['a']}, B: {found['b']}\n")
+    print(markdown_table(HEADER, map(_cells, found["rows"])))
+    notes = _notes(found)
+    if notes:
+        print("\n" + "\n".join(f"- {note}" for note in notes))
+    if flips:
+        print("\n" + markdown_table(FLIP_HEADER, _flips(found)))
+
+
+def _json(found: Mapping[str, Any], flips: bool) -> None:
+    rows = [_rounded(row) for row in found["rows"]]
+    print(json.dumps({**found, "rows": rows}, ensure_ascii=False, indent=2, sort_keys=True))
+
+
+def _csv(found: Row, flips: bool) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    if flips:
+        writer.writerows([FLIP_HEADER, *_flips(found)])
+        return
+    keys: Sequence[str] = list(found["rows"][0])
+    writer.writerow(keys)
+    for row in map(_rounded, found["rows"]):
+        cells = {key: len(row[key]) if key in LISTS else row[key] for key in keys}
+        cells["regression"] = int(row["regression"])
+        writer.writerow(cells.values())
+    for note in found["notes"]:
+        print(f"refract: {note}", file=sys.stderr)

@@ -1,0 +1,1 @@
+"""results: where numbers stand, and how to read them."""
