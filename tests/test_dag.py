@@ -12,7 +12,7 @@ from tests.pipeline import GREEDY, SAMPLING, Project, cells, suite_rows
 
 NOISY = {"noise": {"kind": "typos", "rate": 0.2}}
 MODELS = ("greedy", "sampling")
-EVERYTHING = {"generate-perturbations", "report", *cells(*MODELS)}
+EVERYTHING = {"generate-perturbations", "report", "validate-judges", *cells(*MODELS)}
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_an_added_suite_asks_that_suite_alone(project):
     params["suites"]["gamma"] = {"file": "data/suites/gamma.jsonl", "judges": ["rules"]}
     project.set_params(params)
     done = project.repro()
-    assert done.ran == EVERYTHING
+    assert done.ran == EVERYTHING - {"validate-judges"}
     assert done.generated == {
         (model, suite): 5 * (suite == "gamma")
         for model in MODELS
@@ -143,13 +143,15 @@ def test_a_judges_setting_asks_no_model_anything(project):
     assert done.ran - {"generate-perturbations"} == {
         *cells(*MODELS, stages=("judge", "aggregate")),
         "report",
+        "validate-judges",
     }
 
 
-def test_a_comment_in_the_judge_runs_the_judge_alone(project):
+def test_a_comment_in_the_judge_runs_the_judge_and_its_validation_alone(project):
     path = project.folder / "stages/judge/rules.py"
     path.write_text(path.read_text("utf-8") + "\n# A remark.\n", "utf-8")
-    assert project.repro().ran == cells(*MODELS, stages=("judge",))
+    # Its verdicts and its errors come out the same.
+    assert project.repro().ran == {*cells(*MODELS, stages=("judge",)), "validate-judges"}
 
 
 def test_five_stages_twice_from_a_cold_start_give_the_same_bytes_store_on_or_off(

@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 
 from stages.params import load_params
 from stages.rows.jsonl import write_rows
-from tests.pipeline import ROOT, suite_rows
+from tests.pipeline import LABELLED, ROOT, suite_rows
 
 PIPELINE = YAML(typ="safe").load(ROOT / "dvc.yaml")["stages"]
 
@@ -54,7 +54,7 @@ def test_the_package_itself_holds_no_code_that_a_stage_would_have_to_declare():
     assert (ROOT / "stages/__init__.py").read_text("utf-8") == ""
 
 
-def test_dvc_expands_the_grid_into_three_stages_a_model_and_two_more():
+def test_dvc_expands_the_grid_into_three_stages_a_model_two_more_and_the_validation_of_judges():
     script = (
         "import dvc.repo, json; r = dvc.repo.Repo('.');"
         "print(json.dumps([s.addressing for s in r.index.stages]))"
@@ -66,6 +66,7 @@ def test_dvc_expands_the_grid_into_three_stages_a_model_and_two_more():
     assert set(json.loads(done.stdout)) == {
         "generate-perturbations",
         "report",
+        "validate-judges",
         *(f"{s}@{m}" for s in ("model-inference", "judge", "aggregate") for m in models),
     }
 
@@ -110,6 +111,7 @@ def test_each_stage_runs_with_nothing_but_its_declared_params(tmp_path):
         "models": {"echo": {"adapter": "synthetic", "temperature": 1}},
     }
     write_rows(tmp_path / "data/suites/tiny.jsonl", suite_rows("tiny"))
+    write_rows(tmp_path / "data/validation/validation.jsonl", LABELLED)
     (tmp_path / "constraints.txt").write_text((ROOT / "constraints.txt").read_text("utf-8"))
     for stage, definition in PIPELINE.items():
         keys = [key.replace("${item.model}", "echo") for key in definition["params"]]

@@ -17,7 +17,8 @@ def check_judge(name: str, definition: Mapping[str, Any]) -> None:
     kind = definition.get("kind")
     if kind not in KINDS:
         raise ParamsError(f"judge {name!r}: kind must be one of {', '.join(KINDS)} (got {kind!r})")
-    unknown = sorted(set(definition) - {"kind", *KINDS[kind].settings})
+    # `validate` is for the stage validate-judges; it changes no verdict.
+    unknown = sorted(set(definition) - {"kind", "validate", *KINDS[kind].settings})
     if unknown:
         allowed = ", ".join(KINDS[kind].settings) or "no settings"
         raise ParamsError(f"judge {name!r}: unknown {', '.join(unknown)}; {kind} has {allowed}")
