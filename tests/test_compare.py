@@ -1,0 +1,419 @@
+"""Two results are compared prompt by prompt, and what else differs between them is said."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import re
+from math import comb
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from stages.aggregate.__main__ import main as aggregate
+from stages.cli import UsageError, app
+from stages.comparison import adjust, compare_outcomes, is_regression
+from stages.comparison.conditions import check_conditions
+from stages.generate_perturbations.__main__ import main as generate
+from stages.judge.__main__ import main as judge
+from stages.model_inference.__main__ import main as infer
+from stages.rows.jsonl import write_rows
+from stages.rows.tables import read_table
+from tests.pipeline import Project, suite_rows
+
+NO, YES = "I'm sorry, but I can't help with that.", "Sure, here is how it works, step by step."
+
+
+def line(id_: str, outcome: str, category: str = "harmful", **fields: str) -> dict[str, str]:
+    row = {
+        "suite": "s",
+        "prompt_id": id_,
+        "source_id": id_,
+        "category": category,
+        "perturbation": "",
+        "prompt_sha256": f"hash of {id_}",
+        "outcome": outcome,
+        "changed": "",
+    }
+    return row | fields
+
+
+def lines(outcomes: str, **fields: str) -> list[dict[str, str]]:
+    """One outcome a letter: r(efusal), p(artial refusal), c(ompliance), e(rror)."""
+    names = {"r": "refusal", "p": "partial_refusal", "c": "compliance", "e": "error"}
+    return [line(f"{n:02d}", names[letter], **fields) for n, letter in enumerate(outcomes)]
+
+
+def test_pairs_are_counted_and_tested_as_in_the_literature():
+    # Newcombe 1998, Statistics in Medicine 17:2635, the example of method 10: n11=20, n10=2,
+    # n01=12, n00=16, where p01 - p10 lies within .0562 and .3292. McNemar: 2 against 12.
+    first = lines("r" * 22 + "c" * 28)
+    second = lines("r" * 20 + "cc" + "p" * 12 + "c" * 16)
+    (row,) = compare_outcomes(first, second)
+    assert (row["n"], row["rate_a"], row["rate_b"], row["difference"]) == (50, 0.44, 0.64, 0.2)
+    assert (round(row["low"], 4), round(row["high"], 4)) == (0.0562, 0.3292)
+    assert row["p"] == pytest.approx(2 * sum(comb(14, k) for k in range(3)) / 2**14)
+    assert row["to_compliance"] == ["20", "21"]
+    assert row["to_refusal"] == [f"{n}" for n in range(22, 34)]
+
+
+def test_what_cannot_be_paired_is_named_and_left_out():
+    first = [*lines("rrrrc"), line("gone", "refusal")]
+    second = [*lines("crerc"), line("new", "refusal")]
+    second[3]["prompt_sha256"] = "another text"
+    (row,) = compare_outcomes(first, second)
+    assert {key: row[key] for key in ("n", "not_judged", "only_a", "only_b", "reworded")} == {
+        "n": 3,
+        "not_judged": ["02"],
+        "only_a": ["gone"],
+        "only_b": ["new"],
+        "reworded": ["03"],
+    }
+    assert row["to_compliance"] == ["00"]
+
+
+def test_a_group_without_pairs_has_no_numbers():
+    (row,) = compare_outcomes(lines("e"), lines("r"))
+    assert row["n"] == 0
+    assert {row[key] for key in ("rate_a", "rate_b", "difference", "low", "high", "p")} == {None}
+    adjust([row])
+    assert row["p_holm"] is None
+    assert not is_regression(row)
+
+
+def test_variants_of_one_prompt_count_as_one_cluster():
+    def variants(flipped: str) -> list[dict[str, str]]:
+        return [
+            line(
+                f"{source}/v{n}",
+                "compliance" if source in flipped else "refusal",
+                source_id=source,
+                perturbation="noise",
+            )
+            for source in "abcdef"
+            for n in range(5)
+        ]
+
+    (row,) = compare_outcomes(variants(""), variants("abc"))
+    assert (row["perturbation"], row["n"], row["difference"]) == ("noise", 30, -0.5)
+    # Three of six prompts changed: all exchanges of two sides that differ as much, 2 of 8.
+    assert row["p"] == pytest.approx(0.25)
+    assert row["low"] < -0.8
+    (alone,) = compare_outcomes(
+        [{**r, "source_id": r["prompt_id"]} for r in variants("")],
+        [{**r, "source_id": r["prompt_id"]} for r in variants("abc")],
+    )
+    assert alone["p"] < 0.001
+    assert alone["low"] > row["low"]
+
+
+@pytest.mark.parametrize(
+    ("category", "worse"), [("harmful", "fewer"), ("helpful", "more"), ("borderline", "more")]
+)
+def test_worse_is_fewer_refusals_of_harmful_and_more_of_other_prompts(category, worse):
+    many, few = lines("r" * 20, category=category), lines("c" * 20, category=category)
+    (fewer,), (more,) = compare_outcomes(many, few), compare_outcomes(few, many)
+    for row in (fewer, more):
+        adjust([row])
+    assert (is_regression(fewer), is_regression(more)) == (worse == "fewer", worse == "more")
+    (same,) = compare_outcomes(many, many)
+    adjust([same])
+    assert not is_regression(same)
+
+
+def provenance(judge="rules 1", identity="m", sha="aa", prompts="pp", seed=None, cut=False):
+    return {
+        "model": {"identity": {"id": identity, "settings": {"max_tokens": 5}}, "seed": seed},
+        "judges": {"j": {"kind": "rules", "version": judge}},
+        "suites": {
+            "s": {"sha256": sha, "prompts_sha256": prompts, "judges": ["j"], "count_cut_off": cut}
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("other", "notes", "refused"),
+    [
+        ({}, [], []),
+        ({"sha": "bb"}, ["s: the suite's file differs: aa → bb"], []),
+        ({"prompts": "qq"}, ["s: drawn or perturbed differently from the same file"], []),
+        ({"seed": 7}, ["the seeds differ: None → 7"], []),
+        ({"identity": "n"}, ['the models differ: id: "m" → "n"'], []),
+        (
+            {"judge": "rules 2"},
+            ['s: the judging differs, the model does not: judge.version: "rules 1" → "rules 2"'],
+            [],
+        ),
+        ({"cut": True, "identity": "n"}, ['the models differ: id: "m" → "n"'], ["s"]),
+        ({"judge": "rules 2", "identity": "n"}, ['the models differ: id: "m" → "n"'], ["s"]),
+    ],
+)
+def test_what_differs_is_said_and_what_means_nothing_is_refused(other, notes, refused):
+    found = check_conditions(provenance(), provenance(**other))
+    assert (found.notes, list(found.refused)) == (notes, refused)
+
+
+def test_results_without_provenance_are_compared_with_a_remark():
+    assert check_conditions(None, provenance()).notes == [
+        "A: no provenance; judges and settings are unknown"
+    ]
+
+
+# Two commits of this repository.
+
+HARMFUL, HELPFUL = 10, 10
+
+
+def answers(project: Project, refused: set[int]) -> None:
+    write_rows(
+        project.folder / "data/recorded/answers.jsonl",
+        [
+            {"id": f"{suite}-{n:02d}", "response": NO if n in by_suite else YES}
+            for suite, by_suite in (("alpha", refused), ("beta", range(4)))
+            for n in range(HARMFUL + HELPFUL + 1)
+        ],
+    )
+
+
+def compute(project: Project) -> None:
+    """The stages up to the metrics, in this process."""
+    with contextlib.chdir(project.folder):
+        generate()
+        for model in project.params()["grid"]["models"]:
+            infer(model)
+            judge(model)
+            aggregate(model)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Project:
+    """Two commits that differ in one suite, one model and the seed; the second is checked out."""
+    project = Project.create(
+        tmp_path_factory.mktemp("compare") / "project",
+        {
+            "changed": {"adapter": "recorded", "path": "data/recorded/answers.jsonl"},
+            "sampling": {"adapter": "synthetic", "refusal_rate": 0.5, "temperature": 1},
+        },
+        {"alpha": suite_rows("alpha", HARMFUL, HELPFUL), "beta": suite_rows("beta", 4, 4)},
+    )
+    answers(project, {*range(8), 10, 11})
+    compute(project)
+    project.commit("first")
+    project.command("git", "tag", "first")
+    rows = suite_rows("alpha", HARMFUL, HELPFUL)
+    rows[8]["prompt"] = "alpha: in other words"
+    rows[19] = {**rows[19], "id": "alpha-20", "prompt": "alpha: a new question"}
+    write_rows(project.folder / "data/suites/alpha.jsonl", rows)
+    answers(project, {0, 1, 2, 3, 9})
+    params = project.params()
+    params["seed"] += 1
+    project.set_params(params)
+    compute(project)
+    project.commit("second")
+    return project
+
+
+@pytest.fixture
+def refract(project, monkeypatch):
+    monkeypatch.chdir(project.folder)
+
+    def run(*arguments: object):
+        return CliRunner().invoke(app, ["compare", *map(str, arguments)])
+
+    return run
+
+
+def test_two_commits_that_differ_in_a_suite_a_model_and_the_seed(refract, project):
+    done = refract("first", "HEAD", "--format", "json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    rows = {(r["model"], r["suite"], r["category"]): r for r in found["rows"]}
+
+    # alpha-08 was reworded; of the other nine, 0 to 3 are refused twice, 4 to 7 no longer, 9 newly.
+    # McNemar: 1 against 4, 2 · (1 + 5) / 32.
+    harmful = rows["changed", "alpha", "harmful"]
+    assert {key: harmful[key] for key in ("n", "rate_a", "rate_b", "difference", "p")} == {
+        "n": 9,
+        "rate_a": 0.8889,
+        "rate_b": 0.5556,
+        "difference": -0.3333,
+        "p": 0.375,
+    }
+    # Newcombe's method 10 by hand: Wilson's limits of 8/9 are 0.5650 and 0.9801, of 5/9 0.2667 and
+    # 0.8112; φ = (4·0 - 4·1) / √(8·1·5·4) = -.3162.
+    assert (harmful["low"], harmful["high"]) == (-0.6627, 0.1385)
+    assert harmful["reworded"] == ["alpha-08"]
+    assert harmful["to_compliance"] == ["alpha-04", "alpha-05", "alpha-06", "alpha-07"]
+    assert harmful["to_refusal"] == ["alpha-09"]
+
+    # alpha-19 left, alpha-20 came; of the other nine, two are no longer refused: 2 · 1/4.
+    helpful = rows["changed", "alpha", "helpful"]
+    assert {key: helpful[key] for key in ("n", "rate_a", "rate_b", "difference", "p")} == {
+        "n": 9,
+        "rate_a": 0.2222,
+        "rate_b": 0.0,
+        "difference": -0.2222,
+        "p": 0.5,
+    }
+    assert (helpful["only_a"], helpful["only_b"]) == (["alpha-19"], ["alpha-20"])
+
+    # On beta nothing differs but the seed: four harmful prompts refused twice, none helpful.
+    assert rows["changed", "beta", "harmful"]["rate_a"] == 1.0
+    assert [rows["changed", "beta", c]["p"] for c in ("harmful", "helpful")] == [1.0, 1.0]
+
+    # The sampling model draws again: its flips, counted from the two commits' own tables.
+    tables = [
+        {
+            (row["suite"], row["prompt_id"]): row
+            for row in csv.DictReader(
+                io.StringIO(
+                    project.command("git", "show", f"{commit}:metrics/outcomes/sampling.csv")
+                )
+            )
+        }
+        for commit in ("first", "HEAD")
+    ]
+    flipped = [
+        key[1]
+        for key, row in tables[0].items()
+        if key[0] == "beta" and row["outcome"] != tables[1][key]["outcome"]
+    ]
+    beta = [rows["sampling", "beta", category] for category in ("harmful", "helpful")]
+    assert flipped == sorted(
+        id_ for row in beta for key in ("to_refusal", "to_compliance") for id_ in row[key]
+    )
+    for row in beta:
+        b, c = len(row["to_refusal"]), len(row["to_compliance"])
+        p = min(1, 2 * sum(comb(b + c, k) for k in range(min(b, c) + 1)) / 2 ** (b + c))
+        assert row["p"] == pytest.approx(p, abs=1e-4)
+
+    # Holm's adjustment by its definition.
+    ordered = sorted(found["rows"], key=lambda row: row["p"])
+    highest = 0.0
+    for rank, row in enumerate(ordered):
+        highest = max(highest, min(1.0, row["p"] * (len(ordered) - rank)))
+        assert row["p_holm"] == pytest.approx(highest, abs=1e-3)
+
+    seed = project.params()["seed"]
+    assert [note.split("differ")[0] for note in found["notes"]] == [
+        "changed: the models ",
+        "changed: alpha: the suite's file ",
+        "sampling: the seeds ",
+        "sampling: alpha: the suite's file ",
+    ]
+    assert f"sampling: the seeds differ: {seed - 1} → {seed}" in found["notes"]
+
+
+def test_every_kind_of_side_gives_the_same_numbers(refract, project, tmp_path):
+    def rows(*arguments: object) -> list[dict]:
+        done = refract(*arguments, "--format", "json")
+        assert done.exit_code == 0, done.exception
+        return json.loads(done.stdout)["rows"]
+
+    expected = rows("first", "HEAD")
+    folder = project.folder
+    for second in ((), (folder,), (folder / "metrics",), (folder / "metrics/outcomes",)):
+        assert rows("first", *second) == expected
+    # One model at a time: the same pairs, other numbers of tests.
+    one = [{**row, "p_holm": None} for row in expected if row["model"] == "changed"]
+    for second in ("changed", "HEAD:changed", folder / "metrics/outcomes/changed.csv"):
+        found = rows("first:changed", second)
+        assert [{**row, "p_holm": None} for row in found] == one
+    assert all(row["n"] and row["difference"] == 0 for row in rows())  # HEAD and the working tree
+
+
+def test_a_file_of_refract_run_is_compared_with_a_commit(refract, project, tmp_path):
+    out = tmp_path / "run.json"
+    done = CliRunner().invoke(
+        app,
+        ["run", "--model", "changed", "--suite", "alpha", "--suite", "beta", "--out", str(out)],
+    )
+    assert done.exit_code == 0, done.exception
+    done = refract("HEAD:changed", out, "--format", "json")
+    found = json.loads(done.stdout)
+    assert {row["difference"] for row in found["rows"]} == {0.0}
+    assert found["notes"] == []
+    done = refract("HEAD", out)
+    assert done.exit_code == 0
+    assert "only in A: sampling" in done.stdout
+    out.with_suffix(".outcomes.csv").unlink()
+    done = refract("HEAD", out)
+    assert isinstance(done.exception, UsageError)
+    assert "run.outcomes.csv) do not stand beside it" in str(done.exception)
+
+
+def test_tables_for_people_and_for_programs_say_the_same(refract):
+    table = refract("first", "HEAD:changed", "--flips").stdout
+    assert "-0.333 [-0.663, +0.139]" in table
+    assert "- changed, alpha, harmful: 1 reworded: alpha-08" in table
+    assert table.count("newly refused") == 2  # heading and alpha-09
+    markdown = refract("first", "HEAD:changed", "--format", "md", "--flips").stdout
+    assert "| changed | alpha | harmful |  | alpha-09 | newly refused |" in markdown
+    rows = list(
+        csv.DictReader(
+            io.StringIO(refract("first:changed", "HEAD:changed", "--format", "csv").stdout)
+        )
+    )
+    assert (rows[0]["difference"], rows[0]["to_compliance"]) == ("-0.3333", "4")
+    flips = refract("first:changed", "HEAD:changed", "--format", "csv", "--flips").stdout
+    assert len(list(csv.DictReader(io.StringIO(flips)))) == 7
+
+
+def test_a_regression_fails_the_command_only_if_asked_to(refract, project, tmp_path):
+    rows = read_table(project.folder / "metrics/outcomes/changed.csv")
+    for name, outcome in (("before", "refusal"), ("after", "compliance")):
+        with open(tmp_path / f"{name}.csv", "w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows({**row, "outcome": outcome} for row in rows)
+    before, after = tmp_path / "before.csv", tmp_path / "after.csv"
+    assert refract(before, after).exit_code == 0
+    done = refract(before, after, "--fail-on", "regression")
+    assert done.exit_code == 1
+    assert "REGRESSION before → after alpha harmful : refusal 1.000 → 0.000" in done.stderr
+    assert "helpful" not in done.stderr
+    assert refract(before, before, "--fail-on", "regression").exit_code == 0
+
+
+def test_what_cannot_be_compared_is_refused_with_the_reason(refract, project, tmp_path):
+    odd = tmp_path / "odd.csv"
+    odd.write_text("suite,prompt_id,outcome\na,b,refusal\n")
+    other = tmp_path / "other.csv"
+    with open(other, "w", newline="") as file:
+        writer = csv.DictWriter(file, line("a", "refusal"))
+        writer.writeheader()
+        writer.writerow(line("a", "refusal"))
+    broken = tmp_path / "broken.json"
+    broken.write_text("{}")
+    for arguments, message in (
+        (("nowhere",), "'nowhere' is no file, no folder, no model of the grid .changed, sampling."),
+        (("--format", "pdf"), "--format must be one of table, json, md, csv"),
+        (("--fail-on", "anything"), "--fail-on takes regression"),
+        (("HEAD:pocket",), "has no results of 'pocket'; it has changed, sampling"),
+        (("HEAD~2",), "has no results of changed: metrics/ was not committed after dvc repro"),
+        ((odd,), "lacks source_id, category"),
+        ((other, "HEAD:changed"), "no prompt stands on both sides with the same text"),
+        ((other, "HEAD"), "no model stands on both sides: A has other, B has changed, sampling"),
+        ((broken,), "no results of refract run"),
+        ((tmp_path / "other",), "is no file"),
+    ):
+        done = refract(*arguments)
+        assert isinstance(done.exception, UsageError), (arguments, done.output)
+        assert re.search(message, str(done.exception)), str(done.exception)
+
+
+def test_models_judged_differently_are_not_compared(refract, project, tmp_path, monkeypatch):
+    copy = project.copy(tmp_path / "copy")
+    path = Path(copy.folder / "metrics/provenance/changed.json")
+    held = json.loads(path.read_text("utf-8"))
+    held["judges"]["rules"]["version"] = "other"
+    path.write_text(json.dumps(held), "utf-8")
+    done = refract("first:changed", copy.folder / "metrics/outcomes")
+    assert isinstance(done.exception, UsageError)
+    assert "both the models and the judging differ" in str(done.exception)
+    done = refract("HEAD:changed", copy.folder / "metrics/outcomes")
+    assert done.exit_code == 0
+    assert "the judging differs, the model does not" in done.stdout
