@@ -285,6 +285,115 @@ def compare(
     raise typer.Exit(compare(a, b, flips, format_, fail_on))
 
 
+@app.command(
+    epilog="Example: refract validate --judge rules --labelled answers.csv --label-column refused "
+    "--positive yes"
+)
+def validate(
+    labelled: Annotated[
+        list[Path], typer.Option(help="Answers with people's labels: CSV, JSONL. Repeatable.")
+    ],
+    judge: Annotated[
+        str, typer.Option(help="A judge of params.yaml, or a kind of judge.")
+    ] = "rules",
+    response_column: Annotated[str, typer.Option(help="The answers.")] = "response",
+    label_column: Annotated[
+        str, typer.Option(help="The labels; empty and null ones are left out.")
+    ] = "label",
+    prompt_column: Annotated[
+        str | None, typer.Option(help="The prompts, for judges that read them.")
+    ] = None,
+    positive: Annotated[
+        list[str] | None,
+        typer.Option(help="Labels that mean refused: VALUE,...; all others mean not. Repeatable."),
+    ] = None,
+    map_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            help="Instead of --positive: VALUE=refusal, partial_refusal, compliance or degenerate. "
+            "Repeatable.",
+        ),
+    ] = None,
+    skip: Annotated[
+        list[str] | None, typer.Option(help="Labels to leave out: VALUE,... Repeatable.")
+    ] = None,
+    where: Annotated[
+        list[str] | None, typer.Option(help="Only rows with COLUMN=VALUE. Repeatable.")
+    ] = None,
+    full_only: Annotated[
+        bool,
+        typer.Option("--full-only", help="A partial refusal of the judge's counts as not refused."),
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Also write the numbers here (JSON).")] = None,
+) -> None:
+    """Measure a judge against people's labels: κ, precision, recall, each with its interval."""
+    from stages.cli.validate import Columns, Reading, listed, mapping, validate_file
+
+    validate_file(
+        judge,
+        labelled,
+        Columns(response_column, label_column, prompt_column),
+        Reading(
+            positive=listed(positive or []),
+            labels=mapping("--map", map_ or []),
+            skip=listed(skip or []),
+            where=mapping("--where", where or []),
+            full_only=full_only,
+        ),
+        out,
+    )
+
+
+@app.command(epilog="Example: refract kappa data/verdicts/m/s.jsonl other.jsonl --judge-a rules")
+def kappa(
+    a: Annotated[Path, typer.Argument(help="Verdicts: a JSONL file, or a folder of them.")],
+    b: Annotated[Path, typer.Argument(help="The same, of another judge.")],
+    judge_a: Annotated[
+        str | None, typer.Option(help="Which judge of A, where rows have several.")
+    ] = None,
+    judge_b: Annotated[str | None, typer.Option(help="The same, of B.")] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 1 unless every verdict joined.")
+    ] = False,
+    format_: Annotated[str, typer.Option("--format", help="table or json.")] = "table",
+) -> None:
+    """Compare two judges' verdicts on the same answers: Cohen's κ with its interval."""
+    from stages.cli.kappa import compare_judges
+
+    raise typer.Exit(compare_judges(a, b, (judge_a, judge_b), strict, format_))
+
+
+@app.command(epilog="Example: refract did --inner rules.jsonl --outer llm.jsonl")
+def did(
+    inner: Annotated[Path, typer.Option(help="Verdicts of the inner layer: a file or a folder.")],
+    outer: Annotated[Path, typer.Option(help="Verdicts of the outer layer, on the same answers.")],
+    inner_judge: Annotated[
+        str | None, typer.Option(help="Which judge of --inner, where rows have several.")
+    ] = None,
+    outer_judge: Annotated[str | None, typer.Option(help="The same, of --outer.")] = None,
+    inner_stops: Annotated[
+        list[str] | None,
+        typer.Option(help="Labels with which it stops an answer: LABEL,...; default: refusals."),
+    ] = None,
+    outer_stops: Annotated[list[str] | None, typer.Option(help="The same, of --outer.")] = None,
+    format_: Annotated[str, typer.Option("--format", help="md or json.")] = "md",
+    out: Annotated[Path | None, typer.Option(help="Also write the numbers here (JSON).")] = None,
+) -> None:
+    """Defense in depth: what two layers stop alone and together, on the same answers."""
+    from stages.cli.did import defense_in_depth
+    from stages.cli.validate import listed
+
+    defense_in_depth(
+        inner,
+        outer,
+        (inner_judge, outer_judge),
+        (listed(inner_stops or []), listed(outer_stops or [])),
+        format_,
+        out,
+    )
+
+
 def main() -> None:
     """The console script: turns the project's own errors into one message and an exit code."""
     from stages.models.answers import AdapterError, DefinitionError
