@@ -145,6 +145,23 @@ def test_a_second_run_loads_nothing(tiny, tmp_path, monkeypatch):
     assert first == second
 
 
+def test_weights_are_loaded_once_for_all_suites_and_anew_when_they_change(tmp_path, monkeypatch):
+    monkeypatch.setenv("REFRACT_CACHE", "off")
+    folder = save_classifier(tmp_path, {0: "NORMAL", 1: "REJECTION"})
+    loads = []
+    load = SequenceClassifier._load
+    monkeypatch.setattr(SequenceClassifier, "_load", lambda self: loads.append(self) or load(self))
+
+    first = judged(definition(folder), "No.")
+    assert judged(definition(folder), "No.") == first
+    assert len(loads) == 1
+    save_classifier(folder, {0: "REJECTION", 1: "NORMAL"})
+    (changed,) = judged(definition(folder), "No.")
+
+    assert len(loads) == 2
+    assert changed["score"] == pytest.approx(1 - first[0]["score"], abs=1e-3)
+
+
 def reply(**probabilities):
     return Answer(json.dumps({"probabilities": probabilities, "truncated": False}))
 

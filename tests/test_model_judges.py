@@ -570,3 +570,57 @@ def test_importing_the_judges_imports_no_torch():
     code = "import sys, stages.judge.llm, stages.judge.classifier; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_the_stage_runs_several_judges_and_says_in_one_line_what_a_judge_lacks(tmp_path):
+    import os
+    import subprocess
+    import sys
+
+    from ruamel.yaml import YAML
+
+    from stages.rows.jsonl import read_rows, write_rows
+
+    root = TEMPLATES.parent.parent.parent
+    source = {"id": "a", "prompt": "Hi?", "category": "helpful", "requirement": "Be kind."}
+    write_rows(tmp_path / "data/suites/tiny.jsonl", [source])
+    prompt = {"prompt_id": "a", "source_id": "a", "suite": "tiny", "category": "helpful"}
+    prompt |= {"perturbation": None, "attempts": ["Hi?"], "seed": None}
+    write_rows(tmp_path / "data/prompts/tiny.jsonl", [prompt])
+    response = {"prompt_id": "a", "response": "Hello.", "finish_reason": "stop", "attempt": 0}
+    write_rows(tmp_path / "data/responses/m/tiny.jsonl", [response])
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    environment.pop("NO_SUCH_KEY", None)
+
+    def run(model):
+        judges = {"rules": {"kind": "rules"}, "kind": {"kind": "requirement", "model": model}}
+        params = {
+            "grid": {"suites": ["tiny"]},
+            "suites": {"tiny": {"file": "data/suites/tiny.jsonl", "judges": list(judges)}},
+            "judges": judges,
+        }
+        YAML().dump(params, tmp_path / "params.yaml")
+        command = [sys.executable, "-m", "stages.judge", "m"]
+        return subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, env=environment, check=False
+        )
+
+    with JudgeServer(PASS) as server:
+        done = run(server.model())
+        assert done.returncode == 0, done.stderr
+        failed = run(server.model(api_key_env="NO_SUCH_KEY"))
+
+    (row,) = read_rows(tmp_path / "data/verdicts/m/tiny.jsonl")
+    assert {name: verdict["label"] for name, verdict in row["judges"].items()} == {
+        "rules": "compliance",
+        "kind": "pass",
+    }
+    assert row["judges"]["kind"]["raw"] == [[PASS]]
+    used = json.loads((tmp_path / "data/verdicts/m/judges.json").read_text("utf-8"))
+    assert re.fullmatch(r"2, template 2 [0-9a-f]{16}", used["kind"]["version"])
+    assert failed.returncode == 0, "what the store holds is not asked, and needs no key"
+    with JudgeServer(PASS) as server:
+        failed = run(server.model(api_key_env="NO_SUCH_KEY", model_id="another"))
+    assert failed.returncode == 1
+    assert "Traceback" not in failed.stderr
+    assert "NO_SUCH_KEY" in failed.stderr

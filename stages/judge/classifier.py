@@ -7,13 +7,14 @@ rows, and a width that is a function of each row's own length.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from stages.judge.cases import Case, unjudged
-from stages.judge.llm import LABELS, ask_model
+from stages.judge.llm import LABELS, ask_model, kept
 from stages.models import check_keys, checkpoint
 from stages.models.answers import AdapterError, Answer, Message, Request
 from stages.params import ParamsError
@@ -69,6 +70,7 @@ class SequenceClassifier:
                 f"{definition.get('adapter')!r})"
             )
         self.settings = check_keys(name, dict(definition), DEFAULTS)
+        self._loaded: tuple[Any, Any, int, str] | None = None
         model_id, size = self.settings["model_id"], self.settings["batch_size"]
         if not isinstance(model_id, str) or not model_id:
             raise ParamsError(f"{name}: model_id must be a folder or a hub id (got {model_id!r})")
@@ -94,7 +96,9 @@ class SequenceClassifier:
         loaded, or holds no trained classification head."""
         import torch
 
-        tokenizer, model, limit, device = self._load()
+        if self._loaded is None:
+            self._loaded = self._load()
+        tokenizer, model, limit, device = self._loaded
         names = [model.config.id2label[index] for index in range(model.config.num_labels)]
         rows: dict[int, list[int]] = {}
         for index, request in enumerate(requests):
@@ -219,18 +223,15 @@ def judge(
     :class:`ParamsError` and :class:`AdapterError`.
     """
     check(definition)
-    model = SequenceClassifier("judge (classifier)", definition["model"])
+    model = kept(definition["model"], SequenceClassifier("judge (classifier)", definition["model"]))
     pair = definition.get("input") == "prompt_and_response"
     asked: dict[int, tuple[tuple[Message, ...], int]] = {}
     for index, case in enumerate(cases):
         answer = {"role": "assistant", "content": case.response["response"]}
         prompt = {"role": "user", "content": case.conversation}
         asked[index] = ((prompt, answer) if pair else (answer,), 0)
-    if store is not None:
-        replies = ask_model(model, asked, store)
-    else:
-        with open_store() as opened:
-            replies = ask_model(model, asked, opened)
+    with open_store() if store is None else contextlib.nullcontext(store) as opened:
+        replies = ask_model(model, asked, opened)
     return [read_probabilities(replies[index], definition) for index in range(len(cases))]
 
 

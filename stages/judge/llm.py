@@ -16,7 +16,7 @@ from typing import Any
 from stages.judge.cases import Case, unjudged
 from stages.judge.prompts import Template, read_template
 from stages.judge.reading import FIXED, Reading, UnreadableVerdict, read_json
-from stages.models import open_model
+from stages.models import identity_of, open_model
 from stages.models.answers import Answer, Message, Request
 from stages.params import ParamsError
 from stages.rows.jsonl import Row, canonical_json
@@ -83,7 +83,7 @@ def judge(
     conversations = [template.fill(fields) if fields else None for fields in filled]
     model = definition["model"]
     if isinstance(model, Mapping):
-        model = open_model(f"judge ({kind})", dict(model))
+        model = kept(model, open_model(f"judge ({kind})", dict(model)))
     votes = definition.get("votes", 1)
     asked = {
         # The vote's number seeds a judge that samples; to a greedy one all votes are one request.
@@ -92,7 +92,7 @@ def judge(
         if conversation is not None
         for vote in range(votes)
     }
-    with contextlib.nullcontext(store) if store else open_store() as opened:
+    with open_store() if store is None else contextlib.nullcontext(store) as opened:
         replies = ask_model(model, asked, opened)
         found = {place: read(answer) for place, answer in replies.items()}
         again = {
@@ -220,6 +220,21 @@ def _asked_again(conversation: tuple[Message, ...], answer: Answer) -> tuple[Mes
     )
 
 
+_KEPT: dict[str, Any] = {}
+MOST_KEPT = 2
+
+
+def kept(definition: Mapping[str, Any], model: Any) -> Any:
+    """The model, or the one that an equal definition opened before, so that weights are loaded once
+    for all suites. At most two stay in memory."""
+    key = canonical_json([definition, identity_of(model)])
+    if key not in _KEPT:
+        while len(_KEPT) >= MOST_KEPT:
+            del _KEPT[next(iter(_KEPT))]
+        _KEPT[key] = model
+    return _KEPT[key]
+
+
 def ask_model(
     model: Any,
     asked: Mapping[Any, tuple[tuple[Message, ...], int]],
@@ -229,13 +244,7 @@ def ask_model(
     from the store."""
     if not asked:
         return {}
-    identity = canonical_json(
-        {
-            "adapter": type(model).__name__.lower(),
-            "adapter_version": model.VERSION,
-            **model.identity(),
-        }
-    )
+    identity = canonical_json(identity_of(model))
     keys, requests = {}, {}
     for place, (conversation, seed) in asked.items():
         request = Request((conversation,), seed, dict.fromkeys(model.USES))
