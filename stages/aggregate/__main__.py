@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stages.aggregate import Aggregate, aggregate_suite
+from stages.aggregate.labels import answers_of, label_table, read_labels
 from stages.aggregate.rates import EXCLUDED, suite_metrics
 from stages.aggregate.robustness import REASONS
 from stages.params import ParamsError, definition, grid, load_params
@@ -62,6 +63,8 @@ TABLE_COLUMNS = (
     "bound_low",
     "bound_high",
     *(f"excluded_{label}" for label in EXCLUDED),
+    "labelled",
+    "stale_labels",
     "threshold",
     "passed",
 )
@@ -105,10 +108,11 @@ def main(name: str) -> None:
         wanted = definition(params, "suites", suite)
         sources = load_suite(Path(wanted["file"]))
         prompts = read_rows(Path(f"data/prompts/{suite}.jsonl"))
+        responses = read_rows(Path(f"data/responses/{name}/{suite}.jsonl"))
         found = aggregate_suite(
             sources,
             prompts,
-            read_rows(Path(f"data/responses/{name}/{suite}.jsonl")),
+            responses,
             read_rows(Path(f"data/verdicts/{name}/{suite}.jsonl")),
             wanted,
             judges,
@@ -116,6 +120,16 @@ def main(name: str) -> None:
         label = labels[suite]
         metrics[label] = suite_metrics(found.table)
         table_rows += [{"suite": label, **row} for row in found.table]
+        labelled = Path(f"data/labels/{name}/{suite}.csv")
+        if labelled.is_file():
+            by_id = {row["prompt_id"]: row for row in responses}
+            answers = answers_of(suite, prompts, by_id, found.outcomes)
+            people = read_labels(labelled, answers)
+            table_rows += [{"suite": label, **row} for row in label_table(answers, people)]
+            print(
+                f"{name} {suite}: {len(people.found)} answers labelled by people, "
+                f"{len(people.stale)} labels of other answers"
+            )
         outcome_rows += outcome_lines(suite, prompts, found)
         failures += [{"suite": suite, **row} for row in found.failures]
         suites[suite] = {

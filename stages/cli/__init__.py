@@ -394,6 +394,43 @@ def did(
     )
 
 
+@app.command(epilog="Example: refract label --model synthetic --suite harmful_helpful --n 100")
+def label(
+    model: Annotated[
+        str | None, typer.Option(help="A model whose results the pipeline has.")
+    ] = None,
+    suite: Annotated[str | None, typer.Option(help="Its suite; or the suite of --rows.")] = None,
+    rows: Annotated[
+        Path | None, typer.Option(help="Instead of --model: the --rows file of `refract run`.")
+    ] = None,
+    n: Annotated[int, typer.Option(min=1, help="How many answers to draw.")] = 100,
+    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="The CSV; default: data/labels/MODEL/SUITE.csv.")
+    ] = None,
+) -> None:
+    """Draw a random sample of a run's judged answers as a CSV for people to label."""
+    from stages.cli.label import write_labels
+
+    write_labels(model, suite, rows, n, seed, out)
+
+
+@app.command(epilog="Example: refract correct labels.csv --rows rows.jsonl")
+def correct(
+    labels: Annotated[Path, typer.Argument(help="A CSV of `refract label`, filled in.")],
+    model: Annotated[str | None, typer.Option(help="The model that was labelled.")] = None,
+    suite: Annotated[str | None, typer.Option(help="Its suite; or the suite of --rows.")] = None,
+    rows: Annotated[
+        Path | None, typer.Option(help="Instead of --model: the --rows file of `refract run`.")
+    ] = None,
+    format_: Annotated[str, typer.Option("--format", help="table, md or json.")] = "table",
+) -> None:
+    """Refusal rates from people's labels of a part of a run and the judge's verdicts on the rest."""
+    from stages.cli.label import correct
+
+    correct(labels, model, suite, rows, format_)
+
+
 def main() -> None:
     """The console script: turns the project's own errors into one message and an exit code."""
     from stages.models.answers import AdapterError, DefinitionError

@@ -66,4 +66,6 @@ def _verdict_row(prompt_id: str, judge: str, row: Row, verdict: Row) -> Row:
     if verdict["label"] is None and verdict["error"] is None:
         what = "null" if row.get("response") is None else "empty or no answer of the model's"
         verdict = {**verdict, "error": f"not judged: the response is {what}"}
-    return {"prompt_id": prompt_id, "judge": judge, **verdict}
+    # What tells this answer from another model's to the same prompt, where the row says it.
+    scope = {key: row[key] for key in ("model", "suite") if isinstance(row.get(key), str)}
+    return {"prompt_id": prompt_id, **scope, "judge": judge, **verdict}
