@@ -108,6 +108,7 @@ def test_each_stage_runs_with_nothing_but_its_declared_params(tmp_path):
         "suites": {"tiny": {"file": "data/suites/tiny.jsonl", "judges": ["rules"]}},
         "judges": {"rules": {"kind": "rules"}},
         "perturbations": {},
+        "facts": {},
         "models": {"echo": {"adapter": "synthetic", "temperature": 1}},
     }
     write_rows(tmp_path / "data/suites/tiny.jsonl", suite_rows("tiny"))

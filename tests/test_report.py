@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stages.aggregate.__main__ import TABLE_COLUMNS
+from stages.aggregate.__main__ import OUTCOME_COLUMNS, TABLE_COLUMNS
 from stages.aggregate.rates import apply_thresholds, pair_table, rate_table
 from stages.report import (
     bounds_table,
@@ -20,10 +20,11 @@ from stages.report import (
     pair_tables,
     read_results,
     report_page,
-    scaling_table,
     shown_rate,
 )
 from stages.report.__main__ import main, pinned_versions
+from stages.report.comparisons import comparison_section
+from stages.report.scaling import model_sizes, scaling_section, scaling_series
 from stages.rows.jsonl import write_json
 from stages.rows.tables import read_table, write_table
 
@@ -91,11 +92,12 @@ def table_rows(suite: str, *, judged: bool = True) -> list[dict]:
 @pytest.fixture
 def project(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "params.yaml").write_text("grid: {models: [one, two], suites: [s]}\n")
+    (tmp_path / "params.yaml").write_text("grid: {models: [one, two], suites: [s]}\nfacts: {}\n")
     (tmp_path / "constraints.txt").write_text("numpy==2.4.1\ntorch==2.13.0\nzstd==1.0\n")
     for model, parameters in (("one", None), ("two", 1234567)):
         table = table_rows("s[sampled 8/9, seed=1]", judged=model == "one")
         write_table(tmp_path / f"metrics/tables/{model}.csv", TABLE_COLUMNS, table)
+        write_table(tmp_path / f"metrics/outcomes/{model}.csv", OUTCOME_COLUMNS, [])
         write_json(
             tmp_path / f"metrics/provenance/{model}.json",
             {
@@ -113,6 +115,19 @@ def project(tmp_path, monkeypatch) -> Path:
             },
         )
     return tmp_path
+
+
+def page_of(tables, provenance, pins) -> str:
+    line = dict.fromkeys(("suite", "prompt_id", "source_id"), HOSTILE)
+    line |= {"category": "harmful", "prompt_sha256": "0", "outcome": "refusal", "perturbation": ""}
+    outcomes = {"one": [line], HOSTILE: [line]}
+    return report_page(
+        tables,
+        provenance,
+        pins,
+        comparison=comparison_section(outcomes),
+        scaling=scaling(tables, provenance),
+    )
 
 
 def results(project: Path):
@@ -151,28 +166,35 @@ def test_what_was_not_judged_has_bounds(project):
     ]
 
 
+def scaling(tables, provenance, facts=None) -> str:
+    sizes = model_sizes(provenance, facts)
+    return scaling_section(tables, sizes, scaling_series(tables, sizes))
+
+
 def test_models_are_listed_by_the_size_of_their_weights(project):
     tables, provenance = results(project)
     provenance["one"]["model"]["parameters"] = 99
-    lines = scaling_table(tables, provenance).split("\n")[2:]
-    assert [cells_of(line)[:2] for line in lines] == [["one", "99"], ["two", "1,234,567"]]
+    lines = [line for line in scaling(tables, provenance).split("\n") if line.startswith("|")][2:]
+    listed = list(dict.fromkeys(tuple(cells_of(line)[:3]) for line in lines))
+    assert listed == [("one", "—", "99"), ("two", "—", "1,234,567")]
 
 
 def test_a_model_without_counted_weights_is_in_no_scaling_table(project):
     tables, provenance = results(project)
-    lines = scaling_table(tables, provenance).split("\n")[2:]
-    assert [cells_of(line)[0] for line in lines] == ["two"]
+    lines = [line for line in scaling(tables, provenance).split("\n") if line.startswith("|")][2:]
+    assert {cells_of(line)[0] for line in lines} == {"two"}
 
 
 def test_the_page_holds_every_section_and_what_re_derives_it(project):
     tables, provenance = results(project)
-    page = report_page(tables, provenance, {"torch": "2.13.0"})
+    page = page_of(tables, provenance, {"torch": "2.13.0"})
     assert re.findall(r"^## (.*)$", page, re.M) == [
         "Results",
         "Bounds for what was not judged",
         "By field",
         "Paired prompts",
         "Robustness",
+        "Models compared",
         "Scaling",
         "Provenance",
     ]
@@ -184,7 +206,7 @@ def test_the_page_holds_every_section_and_what_re_derives_it(project):
 
 def test_hostile_names_are_inert_everywhere_on_the_page(project):
     tables, provenance = results(project)
-    page = report_page(tables, provenance, {})
+    page = page_of(tables, provenance, {})
     assert "<" not in page
     assert all(line.isprintable() for line in page.split("\n"))
     # Links that are not escaped: only the figure's own.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from stages.aggregate.attacks import attack_table
 from stages.aggregate.rates import (
     DEFAULT_THRESHOLDS,
     apply_thresholds,
@@ -73,6 +74,7 @@ def aggregate_suite(
     fields = definition.get("fields") or []
     table = rate_table(sources, outcomes, fields) + share_table(sources, outcomes)
     table += pair_table(sources, outcomes, fields)
+    table += attack_table(sources, prompts, outcomes, fields)
     if "strings" in by_kind:
         found = {id_: verdict[by_kind["strings"]] for id_, verdict in verdict_of.items()}
         table += injection_table(asked, found, outcomes)

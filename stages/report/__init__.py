@@ -266,29 +266,6 @@ def robustness_tables(tables: Mapping[str, Table]) -> str:
     return "\n\n".join(parts) or "No suite of the grid has perturbations or injections."
 
 
-def scaling_table(tables: Mapping[str, Table], provenance: Mapping[str, Any]) -> str:
-    """Refusal by number of parameters, smallest first, for models whose weights were counted."""
-    sized = sorted(
-        (found["model"]["parameters"], model)
-        for model, found in provenance.items()
-        if found["model"].get("parameters")
-    )
-    rows = [
-        [
-            model,
-            f"{parameters:,}",
-            suite,
-            *(shown_rate(_find(tables[model], suite, measure)) for measure, _ in HEADLINES),
-        ]
-        for parameters, model in sized
-        for suite in _suites(tables[model])
-    ]
-    if not rows:
-        return "No model of the grid has weights to count."
-    header = ["Model", "Parameters", "Suite", *(label for _, label in HEADLINES)]
-    return markdown_table(header, rows)
-
-
 def provenance_tables(provenance: Mapping[str, Any], pins: Mapping[str, str]) -> str:
     """What a re-derivation needs beyond the commit: contents, judges, settings, versions."""
     models = []
@@ -331,9 +308,16 @@ def provenance_tables(provenance: Mapping[str, Any], pins: Mapping[str, str]) ->
 
 
 def report_page(
-    tables: Mapping[str, Table], provenance: Mapping[str, Any], pins: Mapping[str, str]
+    tables: Mapping[str, Table],
+    provenance: Mapping[str, Any],
+    pins: Mapping[str, str],
+    *,
+    comparison: str,
+    scaling: str,
+    corrected: str | None = None,
 ) -> str:
-    """The whole page."""
+    """The whole page; ``comparison``, ``scaling`` and ``corrected`` are sections made from more than
+    the tables."""
     notes = []
     definitions = {model: found["model"]["definition"] for model, found in provenance.items()}
     pocket = [
@@ -380,9 +364,11 @@ def report_page(
                 pair_tables(tables),
                 "## Robustness",
                 robustness_tables(tables),
+                "## Models compared",
+                comparison,
                 "## Scaling",
-                "Parameters are counted from the weights.",
-                scaling_table(tables, provenance),
+                scaling,
+                *(["## Corrected for the judge's errors", corrected] if corrected else []),
                 "## Provenance",
                 provenance_tables(provenance, pins),
             ]

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from stages.params import ParamsError, grid, load_params
 from stages.report import read_results, report_page
+from stages.report.comparisons import comparison_section, read_clean_outcomes
 from stages.report.figures import refusal_figure
+from stages.report.scaling import model_sizes, scaling_figure, scaling_section, scaling_series
 from stages.rows.jsonl import RowError, write_bytes
 
 # The libraries whose versions can move a number.
@@ -23,11 +25,21 @@ def pinned_versions(constraints: Path) -> dict[str, str]:
 
 def main() -> None:
     """Writes ``metrics/report.md`` and ``metrics/figures/``."""
-    models = grid(load_params(), "models")
+    params = load_params()
+    models = grid(params, "models")
     tables, provenance = read_results(Path(), models)
-    page = report_page(tables, provenance, pinned_versions(Path("constraints.txt")))
+    sizes = model_sizes(provenance, params["facts"])
+    series = scaling_series(tables, sizes)
+    page = report_page(
+        tables,
+        provenance,
+        pinned_versions(Path("constraints.txt")),
+        comparison=comparison_section(read_clean_outcomes(Path(), models)),
+        scaling=scaling_section(tables, sizes, series),
+    )
     write_bytes(Path("metrics/report.md"), [page.encode()])
     refusal_figure(tables, Path("metrics/figures/refusal.svg"))
+    scaling_figure(series, Path("metrics/figures/scaling.svg"))
     print("report: metrics/report.md")
 
 

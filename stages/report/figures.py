@@ -12,6 +12,13 @@ from stages.rows.jsonl import write_bytes
 # Okabe and Ito's colours, told apart by colour-blind readers too.
 COLOURS = ("#D55E00", "#0072B2", "#009E73")
 
+SETTINGS = {
+    "svg.hashsalt": "refract",  # element ids, otherwise random
+    "svg.fonttype": "none",  # text stays text
+    "font.family": "DejaVu Sans",  # ships with matplotlib
+    "font.size": 9,
+}
+
 
 def refusal_figure(tables: Mapping[str, Table], path: Path) -> None:
     """One panel for each suite: refusal by category for each model, with 95 % intervals."""
@@ -23,14 +30,8 @@ def refusal_figure(tables: Mapping[str, Table], path: Path) -> None:
     suites: Sequence[str] = list(
         dict.fromkeys(row["suite"] for table in tables.values() for row in table)
     )
-    settings = {
-        "svg.hashsalt": "refract",  # element ids, otherwise random
-        "svg.fonttype": "none",  # text stays text
-        "font.family": "DejaVu Sans",  # ships with matplotlib
-        "font.size": 9,
-    }
     # A matplotlibrc of the user's own must not change the drawing.
-    with plt.style.context(["default", settings]):
+    with plt.style.context(["default", SETTINGS]):
         figure, axes = plt.subplots(
             1,
             len(suites),
