@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from stages.params import ParamsError, grid, load_params
 from stages.report import read_results, report_page
 from stages.report.comparisons import comparison_section, read_clean_outcomes
+from stages.report.corrected import corrected_section
 from stages.report.figures import refusal_figure
 from stages.report.scaling import model_sizes, scaling_figure, scaling_section, scaling_series
 from stages.rows.jsonl import RowError, write_bytes
@@ -30,12 +32,15 @@ def main() -> None:
     tables, provenance = read_results(Path(), models)
     sizes = model_sizes(provenance, params["facts"])
     series = scaling_series(tables, sizes)
+    measured = Path("metrics/judges.json")
+    judges = json.loads(measured.read_text("utf-8")) if measured.is_file() else {}
     page = report_page(
         tables,
         provenance,
         pinned_versions(Path("constraints.txt")),
         comparison=comparison_section(read_clean_outcomes(Path(), models)),
         scaling=scaling_section(tables, sizes, series),
+        corrected=corrected_section(tables, provenance, judges),
     )
     write_bytes(Path("metrics/report.md"), [page.encode()])
     refusal_figure(tables, Path("metrics/figures/refusal.svg"))
