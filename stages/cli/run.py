@@ -148,6 +148,7 @@ def measure_suites(
                 {
                     **response,
                     "suite": suite,
+                    "category": prompt["category"],
                     "prompt": prompt["attempts"][response["attempt"]],
                     "outcome": aggregated.outcomes[prompt["prompt_id"]],
                     **verdict["judges"][judge],
