@@ -11,7 +11,7 @@ from stages.cli.run import print_table
 from stages.generate_perturbations import prompt_rows
 from stages.generate_perturbations.kinds import check_definition
 from stages.model_inference import request_of
-from stages.models import open_model
+from stages.models import identity_of, open_model
 from stages.models.answers import AdapterError, Request
 from stages.params import definition, grid
 from stages.rows.jsonl import canonical_json
@@ -43,7 +43,7 @@ def missing_requests(
 ) -> tuple[dict[str, Request], int]:
     """The distinct requests that the store cannot answer, and how many it can."""
     try:
-        identity = canonical_json(model.identity())
+        identity = canonical_json(identity_of(model))
     except AdapterError:
         # Its weights are not here yet, so nothing can be stored of exactly these.
         identity = canonical_json(["unresolved", id(model)])

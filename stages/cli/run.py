@@ -16,8 +16,8 @@ from stages.cli import UsageError
 from stages.cli.project import find_judge, find_params, find_suite, project_root
 from stages.generate_perturbations import prompt_rows
 from stages.judge import judge_suite, judge_version
-from stages.model_inference import Count, answer_prompts, identity_of
-from stages.models import open_model
+from stages.model_inference import Count, answer_prompts
+from stages.models import identity_of, open_model
 from stages.params import definition, grid, load_params
 from stages.report import MAIN_HEADER, main_rows, read_results
 from stages.results.environment import code_sha256, library_versions

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from stages.models import identity_of
 from stages.models.answers import Answer, Message, Request
 from stages.rows.jsonl import Row, canonical_json, parse_line
 from stages.rows.suites import row_seed
@@ -58,15 +60,6 @@ def request_of(row: Row, seed: int | None) -> Request:
     )
 
 
-def identity_of(model: Any) -> dict[str, Any]:
-    """All that determines a model's answers apart from the request, the adapter's code included."""
-    return {
-        "adapter": type(model).__name__.lower(),
-        "adapter_version": model.VERSION,
-        **model.identity(),
-    }
-
-
 def known_answers(
     folder: Path, besides: Container[str] = frozenset()
 ) -> Iterator[tuple[str, Answer]]:
@@ -110,13 +103,15 @@ def answer_prompts(
     *,
     name: str = "",
     folder: Path | None = None,
+    asking: Callable[..., tuple[dict[str, Answer], set[str]]] | None = None,
 ) -> tuple[dict[str, list[Row]], dict[str, Count]]:
     """Response rows for the prompt rows of each suite, in prompt order, and how they came about.
 
     Answers that the store holds are reused, and before that it takes up those of the response rows
     in ``folder``; the rest are asked of the model together, each distinct request once, and reach
     the store as they are made. Where nothing is missing the model is not asked at all, so that it
-    loads nothing. Raises :class:`stages.models.answers.AdapterError`; what was answered by then is
+    loads nothing. ``asking`` takes the place of :func:`stages.store.asking.ask`. Raises
+    :class:`stages.models.answers.AdapterError`; what was answered by then is
     in the store.
     """
     identity = canonical_json(identity_of(model))
@@ -133,7 +128,7 @@ def answer_prompts(
     if folder is not None and store.put(known_answers(folder, besides=answers), name):
         answers = store.get(requests)
     missing = {key: request for key, request in requests.items() if key not in answers}
-    made, generated = ask(model, missing, store, name)
+    made, generated = (asking or partial(ask, model))(missing, store, name)
     answers |= made
     counts = {suite: Count() for suite in suites}
     responses: dict[str, list[Row]] = {}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
-from stages.model_inference import answer_prompts, identity_of
-from stages.models import open_model
+from stages.model_inference import answer_prompts
+from stages.model_inference.processes import ask_in_processes
+from stages.models import identity_of, open_model
 from stages.models.answers import AdapterError, DefinitionError
 from stages.params import ParamsError, definition, grid, load_params, run_seed
 from stages.rows.jsonl import RowError, iter_rows, write_json, write_rows
@@ -24,8 +26,12 @@ def main(name: str) -> None:
     model = open_model(name, wanted)
     folder = Path("data/responses") / name
     prompts = {suite: iter_rows(Path(f"data/prompts/{suite}.jsonl")) for suite in suites}
+    processes = wanted.get("processes", 1)
+    asking = partial(ask_in_processes, processes, wanted) if processes > 1 else None
     with open_store() as store:
-        responses, counts = answer_prompts(prompts, model, store, seed, name=name, folder=folder)
+        responses, counts = answer_prompts(
+            prompts, model, store, seed, name=name, folder=folder, asking=asking
+        )
     description = {
         "definition": wanted,
         "identity": identity_of(model),

@@ -38,6 +38,15 @@ def open_model(name: str, definition: dict[str, Any]) -> Any:
     return getattr(importlib.import_module(module), class_name)(name, definition)
 
 
+def identity_of(model: Any) -> dict[str, Any]:
+    """All that determines a model's answers apart from the request, the adapter's code included."""
+    return {
+        "adapter": type(model).__name__.lower(),
+        "adapter_version": model.VERSION,
+        **model.identity(),
+    }
+
+
 def check_keys(name: str, definition: dict[str, Any], allowed: dict[str, Any]) -> dict[str, Any]:
     """The definition with its defaults filled in, without ``adapter``.
 
