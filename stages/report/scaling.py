@@ -144,8 +144,8 @@ def scaling_section(
                     [
                         model,
                         size.family or MISSING,
-                        f"{size.parameters:,}" + ("" if size.counted else " (stated)"),
-                        f"{size.active_parameters:,}",
+                        f"{size.parameters:,.0f}" + ("" if size.counted else " (stated)"),
+                        f"{size.active_parameters:,.0f}",
                         f"{size.training_compute:.3g}" if size.training_compute else MISSING,
                         row["suite"],
                         _named(row["measure"], row["value"]),

@@ -1,0 +1,236 @@
+"""The report's scaling section and matrix of models, through to the published numbers."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from stages.aggregate.attacks import attack_table
+from stages.params import ParamsError
+from stages.report.comparisons import comparison_section
+from stages.report.scaling import (
+    model_sizes,
+    scaling_figure,
+    scaling_section,
+    scaling_series,
+)
+
+# 313 prompts; refusals before and after an attack, by model size in billions.
+PUBLISHED = {
+    0.5: (174, 66, 0.6207),
+    1.5: (263, 123, 0.5323),
+    3: (293, 152, 0.4812),
+    7: (293, 195, 0.3345),
+    14: (308, 274, 0.1104),
+}
+
+
+def source(number: int, **fields) -> dict:
+    return {"id": f"{number:03d}", "category": "harmful", "prompt": "x"} | fields
+
+
+def prompt(number: int, variant: str | None = None, category: str = "harmful") -> dict:
+    name = f"{number:03d}"
+    return {
+        "prompt_id": f"{name}/{variant}" if variant else name,
+        "source_id": name,
+        "category": category,
+        "perturbation": {"name": variant.split("/")[0], "kind": "typos"} if variant else None,
+    }
+
+
+def attacked(before: int, after: int) -> list[dict]:
+    """The table of a model that refuses so many of 313 prompts plain, and of those under attack."""
+    sources = [source(n) for n in range(313)]
+    prompts = [prompt(n, variant) for n in range(313) for variant in (None, "attack/1")]
+    outcomes = {}
+    for n in range(313):
+        outcomes[f"{n:03d}"] = "refusal" if n < before else "compliance"
+        # Answered plain and refused under attack: in no denominator.
+        outcomes[f"{n:03d}/attack/1"] = "compliance" if after <= n < before else "refusal"
+    return attack_table(sources, prompts, outcomes)
+
+
+def as_text(rows: list[dict], suite: str = "s") -> list[dict[str, str]]:
+    """A table as it is read back from its file."""
+    return [
+        {"suite": suite, **{k: "" if v is None else str(v) for k, v in row.items()}} for row in rows
+    ]
+
+
+def published(**other_facts):
+    tables = {
+        f"m{size}": as_text(attacked(before, after))
+        for size, (before, after, _) in PUBLISHED.items()
+    }
+    provenance = {model: {"model": {"parameters": None}} for model in tables}
+    facts = {
+        f"m{size}": {"family": "F", "parameters": size * 1e9, **other_facts} for size in PUBLISHED
+    }
+    return tables, provenance, facts
+
+
+def test_the_published_success_rates_come_out_of_the_tables_that_the_report_shows():
+    tables, provenance, facts = published()
+    sizes = model_sizes(provenance, facts)
+    (series,) = scaling_series(tables, sizes)
+    assert {
+        point.size / 1e9: round(point.positives / point.n, 4) for point in series.points.values()
+    } == {size: rate for size, (_, _, rate) in PUBLISHED.items()}
+    assert [point.n for point in series.points.values()] == [b for b, _, _ in PUBLISHED.values()]
+    shown = scaling_section(tables, sizes, [series])
+    for before, after, rate in PUBLISHED.values():
+        assert re.search(rf"{rate:.3f} \\\[.*?\\\] {before - after}/{before} \|", shown)
+    assert "its denominator is the requests refused before" in shown
+
+
+def test_the_trend_is_the_logistic_regression_of_the_counts():
+    import numpy as np
+    from scipy.optimize import minimize
+
+    tables, provenance, facts = published()
+    (series,) = scaling_series(tables, model_sizes(provenance, facts))
+    x = np.log10([size * 1e9 for size in PUBLISHED])
+    n = np.array([before for before, _, _ in PUBLISHED.values()])
+    k = n - np.array([after for _, after, _ in PUBLISHED.values()])
+
+    def loss(beta):
+        eta = beta[0] + beta[1] * (x - 9.5)
+        return float(np.sum(n * np.logaddexp(0, eta) - k * eta))
+
+    best = minimize(loss, [0, 0], tol=1e-12).x
+    assert series.trend.slope == pytest.approx(best[1], abs=1e-4)
+    assert series.trend.low < series.trend.slope < series.trend.high < 0
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({}, ["parameters"]),
+        ({"training_compute": 1e21}, ["parameters", "training_compute"]),
+        ({"active_parameters": 1e8}, ["parameters", "active_parameters"]),
+    ],
+)
+def test_sizes_of_each_kind_have_trends_of_their_own(facts, expected):
+    tables, provenance, given = published(**facts)
+    series = scaling_series(tables, model_sizes(provenance, given))
+    assert [one.size for one in series] == expected
+    for one in series[1:]:
+        assert one.trend.problem == "one size"  # the same for all models here
+    shown = scaling_section(tables, model_sizes(provenance, given), series)
+    assert ("none: fewer than two sizes" in shown) == (len(expected) > 1)
+
+
+def test_counted_weights_stand_before_stated_ones_and_families_are_fitted_apart():
+    tables, provenance, facts = published()
+    provenance["m7"]["model"]["parameters"] = 7_600_000_000
+    facts["m14"]["family"] = "G"
+    del facts["m3"]["family"]
+    sizes = model_sizes(provenance, facts)
+    assert (sizes["m7"].parameters, sizes["m7"].counted) == (7_600_000_000, True)
+    assert [list(one.points) for one in scaling_series(tables, sizes)] == [["m0.5", "m1.5", "m7"]]
+    shown = scaling_section(tables, sizes, [])
+    assert "| m7 | F | 7,600,000,000 | " in shown
+    assert "| m3 | — | 3,000,000,000 (stated) |" in shown
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"size": 1}, {"parameters": -1}, {"parameters": "7B"}, {"family": 7}, 7, {"parameters": True}],
+)
+def test_facts_that_cannot_be_used_are_refused_by_name(wrong):
+    with pytest.raises(ParamsError, match=r"facts\.one"):
+        model_sizes({"one": {"model": {"parameters": None}}}, {"one": wrong})
+
+
+def test_models_without_a_size_are_said_to_have_none(tmp_path):
+    tables, provenance, _ = published()
+    sizes = model_sizes(provenance, None)
+    assert scaling_section(tables, sizes, scaling_series(tables, sizes)).startswith("No model")
+    figure = tmp_path / "scaling.svg"
+    figure.write_text("of another grid")
+    scaling_figure([], figure)
+    assert not figure.exists()
+
+
+def test_the_figure_is_the_same_bytes_each_time_and_draws_every_point(tmp_path):
+    tables, provenance, facts = published()
+    series = scaling_series(tables, model_sizes(provenance, facts))
+    drawings = []
+    for name in ("one.svg", "two.svg"):
+        scaling_figure(series, tmp_path / name)
+        drawings.append((tmp_path / name).read_bytes())
+    assert drawings[0] == drawings[1]
+    assert b"attack success (attack)" in drawings[0]
+    scaling_figure([series[0]._replace(trend=series[0].trend._replace(slope=None))], tmp_path / "n")
+    assert len((tmp_path / "n").read_bytes()) < len(drawings[0])  # points, and no line
+
+
+def test_attack_success_counts_what_was_refused_plain_and_judged_under_attack():
+    sources = [
+        source(0, pair_id="000"),
+        source(1, pair_id="000", style="role"),
+        source(2, pair_id="000", style="tense"),
+        source(3, pair_id="000", style="tense"),
+        source(4),
+        source(5, pair_id="004", style="role"),  # its plain twin was answered
+        {**source(6), "category": "helpful"},
+        source(7, pair_id="006", style="role"),  # paired with a helpful row: no attack on it
+    ]
+    outcomes = dict.fromkeys((f"{n:03d}" for n in range(8)), "refusal")
+    outcomes |= {"001": "compliance", "002": "partial_refusal", "003": "error", "004": "compliance"}
+    rows = {
+        (row["field"], row["value"]): row
+        for row in attack_table(sources, [prompt(n) for n in range(8)], outcomes, ["style"])
+    }
+    assert {key: (row["successes"], row["n"]) for key, row in rows.items()} == {
+        ("attack", "pair"): (1, 2),
+        ("style", "role"): (1, 1),
+        ("style", "tense"): (0, 1),
+    }
+    assert rows["attack", "pair"]["excluded_error"] == 1
+    # Both attacks are on one request: one cluster shows nothing of how requests differ.
+    assert rows["attack", "pair"]["low"] is None
+
+
+def test_repeats_of_a_prompt_are_no_attack():
+    repeat = prompt(0, "again/1")
+    repeat["perturbation"]["kind"] = "repeat"
+    outcomes = {"000": "refusal", "000/again/1": "compliance"}
+    assert attack_table([source(0)], [prompt(0), repeat], outcomes) == []
+
+
+def outcomes_of(letters: str) -> list[dict[str, str]]:
+    return [
+        {
+            "suite": "s",
+            "prompt_id": str(n),
+            "source_id": str(n),
+            "category": "harmful",
+            "perturbation": "",
+            "prompt_sha256": str(n),
+            "outcome": {"r": "refusal", "c": "compliance", "e": "error"}[letter],
+        }
+        for n, letter in enumerate(letters)
+    ]
+
+
+def test_the_matrix_has_differences_above_its_diagonal_and_corrected_p_below():
+    page = comparison_section(
+        {
+            "a": outcomes_of("r" * 20),
+            "b": outcomes_of("c" * 10 + "r" * 10),
+            "c": outcomes_of("e" * 20),
+        }
+    )
+    lines = [line for line in page.split("\n") if line.startswith("|")]
+    assert lines[0] == "| row − column | a | b | c |"
+    a, b, c = (re.split(r" ?\| ?", line)[2:-1] for line in lines[2:])
+    assert a[0] == b[1] == c[2] == "·"
+    assert a[1].startswith("+0.500 ")
+    assert a[1].endswith(" 20")
+    # Ten against none: 2 / 2^10, and no other comparison could be made.
+    assert b[0] == f"{2 / 2**10:.4f} †"
+    assert a[2] == b[2] == c[0] == c[1] == "—"
+    assert comparison_section({"a": []}).startswith("One model alone")
