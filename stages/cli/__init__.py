@@ -431,6 +431,21 @@ def correct(
     correct(labels, model, suite, rows, format_)
 
 
+@app.command("export", epilog="Example: refract export --format parquet --out results")
+def export_results(
+    out: Annotated[Path, typer.Option(help="Folder to write to.")],
+    format_: Annotated[str, typer.Option("--format", help="csv or parquet.")] = "csv",
+    source: Annotated[
+        Path | None,
+        typer.Argument(help="A project's folder or a results file; default: this project."),
+    ] = None,
+) -> None:
+    """Write metrics, tables, outcomes and rows as files: stages.results.load_results in pandas."""
+    from stages.cli.export import export
+
+    export(out, format_, source)
+
+
 def main() -> None:
     """The console script: turns the project's own errors into one message and an exit code."""
     from stages.models.answers import AdapterError, DefinitionError
