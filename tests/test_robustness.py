@@ -218,6 +218,22 @@ def test_an_empty_answer_to_a_perturbed_prompt_is_a_change():
     assert found["changed"] is True
 
 
+def test_without_a_judge_of_similarity_refusal_alone_is_compared():
+    prompts = [{"prompt_id": "a", "source_id": "a", "perturbation": None}]
+    prompts += [
+        {"prompt_id": id_, "source_id": "a", "perturbation": {"name": "u", "kind": "upper"}}
+        for id_ in ("a/1", "a/2", "a/3")
+    ]
+    responses = {row["prompt_id"]: {"attempt": 0, "prompt_tokens": None} for row in prompts}
+    outcomes = {"a": "refusal", "a/1": "compliance", "a/2": "refusal", "a/3": "degenerate"}
+    found = comparisons(prompts, responses, None, outcomes)
+    assert [(row["changed"], row["reason"], row["similarity"]) for row in found] == [
+        (True, None, None),
+        (False, None, None),
+        (None, "not_compared", None),
+    ]
+
+
 def test_every_character_of_a_shown_text_is_visible():
     assert visible("a\r\r\rb\u200b\u202e\x00é 漢") == "a<U+000D x3>b<U+200B><U+202E><U+0000>é 漢"
 

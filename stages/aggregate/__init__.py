@@ -21,6 +21,7 @@ from stages.aggregate.robustness import (
     injection_table,
     robustness_table,
 )
+from stages.aggregate.verdicts import judge_table
 from stages.params import ParamsError
 from stages.rows.jsonl import Row, RowError
 
@@ -78,12 +79,14 @@ def aggregate_suite(
     if "strings" in by_kind:
         found = {id_: verdict[by_kind["strings"]] for id_, verdict in verdict_of.items()}
         table += injection_table(asked, found, outcomes)
+    others = {name: judges[name] for name in definition["judges"][1:]}
+    table += judge_table(verdicts, outcomes, others)
     thresholds = dict(definition.get("thresholds") or {})
     similarity = by_kind.get("similarity")
     compared = comparisons(
         prompts,
         response_of,
-        {} if similarity is None else {i: v[similarity]["score"] for i, v in verdict_of.items()},
+        None if similarity is None else {i: v[similarity]["score"] for i, v in verdict_of.items()},
         outcomes,
         judges[similarity].get("output_sensitivity", DEFAULT_SENSITIVITY)
         if similarity

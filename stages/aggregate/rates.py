@@ -138,8 +138,7 @@ def share_table(sources: Sequence[Row], outcomes: Outcomes) -> list[Row]:
     for category in dict.fromkeys(row["category"] for row in asked):
         found = [outcomes[row["id"]] for row in asked if row["category"] == category]
         table += [
-            {"measure": measure, "field": "category", "value": category}
-            | rate_row(found, positive)
+            {"measure": measure, "field": "category", "value": category} | rate_row(found, positive)
             for measure, positive in SHARES
         ]
     return table

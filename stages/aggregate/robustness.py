@@ -77,11 +77,14 @@ def effective_dose(perturbation: Row, response: Row, clean: Row) -> int | None:
 def comparisons(
     prompts: Sequence[Row],
     responses: Mapping[str, Row],
-    similarities: Mapping[str, float | None],
+    similarities: Mapping[str, float | None] | None,
     outcomes: Outcomes,
     sensitivity: float = DEFAULT_SENSITIVITY,
 ) -> list[Row]:
-    """One comparison for each perturbed prompt; see :func:`compare_answers` for the fields."""
+    """One comparison for each perturbed prompt; see :func:`compare_answers` for the fields.
+
+    Without ``similarities`` (None: the suite has no judge of similarity) only refusal is compared.
+    """
     found = []
     for prompt in prompts:
         perturbation = prompt["perturbation"]
@@ -89,7 +92,10 @@ def comparisons(
             continue
         id_, clean_id = prompt["prompt_id"], prompt["source_id"]
         response, clean = responses[id_], responses[clean_id]
-        similarity = similarities.get(id_)
+        if similarities is None:
+            similarity = 1.0 if outcomes[id_] in JUDGED else None
+        else:
+            similarity = similarities.get(id_)
         if outcomes[id_] == "empty":
             similarity = 0.0  # nothing left of an answer that said something
         dose = effective_dose(perturbation, response, clean)
@@ -103,7 +109,7 @@ def comparisons(
                 "group": group_of(perturbation),
                 "repetitions": repetitions[response["attempt"]] if repetitions else None,
                 "dose": dose,
-                "similarity": similarity,
+                "similarity": None if similarities is None else similarity,
                 "clean_outcome": outcomes[clean_id],
                 "outcome": outcomes[id_],
                 **compare_answers(outcomes[clean_id], outcomes[id_], similarity, sensitivity, dose),
