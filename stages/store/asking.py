@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Self
 
 from stages.models.answers import Answer, Request
 from stages.progress import Progress
 from stages.store import ResponseStore
-
-# A killed run loses the answers of this many seconds at most, besides those being made.
-COMMIT_SECONDS = 0.1
 
 
 def ask(
@@ -45,13 +43,14 @@ def ask(
 
 
 class _Writer:
-    """Commits answers from a thread, so that none waits for the next one to arrive."""
+    """Commits answers from a thread as they arrive: a kill loses those of one commit at most.
+
+    Answers that arrive while a commit is under way go into the next one together.
+    """
 
     def __init__(self, store: ResponseStore, name: str) -> None:
         self._store, self._name = store, name
-        self._pending: list[tuple[str, Answer]] = []
-        self._lock = threading.Lock()
-        self._stop = threading.Event()
+        self._arrived: SimpleQueue[tuple[str, Answer] | None] = SimpleQueue()
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -66,7 +65,7 @@ class _Writer:
         tb: TracebackType | None,
     ) -> None:
         # Also when the model gives up or the user interrupts: what was paid for is kept.
-        self._stop.set()
+        self._arrived.put(None)
         self._thread.join()
         if self._failure is not None and value is None:
             raise self._failure
@@ -74,18 +73,17 @@ class _Writer:
     def add(self, key: str, answer: Answer) -> None:
         if self._failure is not None:
             raise self._failure
-        with self._lock:
-            self._pending.append((key, answer))
+        self._arrived.put((key, answer))
 
     def _run(self) -> None:
-        while True:
-            stopping = self._stop.wait(COMMIT_SECONDS)
-            with self._lock:
-                pending, self._pending = self._pending, []
+        going_on = True
+        while going_on:
+            batch = [self._arrived.get()]
+            while not self._arrived.empty():
+                batch.append(self._arrived.get())
+            going_on = None not in batch
             try:
-                self._store.put(pending, self._name)
+                self._store.put([answer for answer in batch if answer is not None], self._name)
             except Exception as failure:  # handed to the asking thread, which can report it
                 self._failure = failure
-                return
-            if stopping:
                 return
