@@ -446,6 +446,22 @@ def export_results(
     export(out, format_, source)
 
 
+@app.command(epilog="Example: refract reproduce HEAD --exec")
+def reproduce(
+    what: Annotated[
+        str, typer.Argument(help="A git revision, or a results file of `refract run`.")
+    ] = "HEAD",
+    model: Annotated[str | None, typer.Option(help="This model of the grid alone.")] = None,
+    exec_: Annotated[
+        bool, typer.Option("--exec", help="Run the commands and compare every byte.")
+    ] = False,
+) -> None:
+    """Print the commands that make results again; with --exec, make them and compare."""
+    from stages.cli.reproduce import reproduce
+
+    raise typer.Exit(reproduce(what, model, exec_))
+
+
 def main() -> None:
     """The console script: turns the project's own errors into one message and an exit code."""
     from stages.models.answers import AdapterError, DefinitionError
