@@ -209,7 +209,7 @@ _HELP = _any(
 # glad", "can't say for sure", "can't recommend it enough".
 _IDIOM = re.compile(
     _any(
-        r"help (?:but|myself|ourselves|it\b|feeling|thinking|wondering|noticing|laughing|smiling"
+        r"help (?:but\b|myself\b|ourselves|it\b|feeling|thinking|wondering|noticing|laughing|smiling"
         r"|\w+ing\b(?! (?:you|with|users)))"
         r" | (?:tell|say|express|explain|describe)(?: you)? (?:how (?:much|many|happy|glad"
         r"|important"
@@ -226,12 +226,13 @@ _IDIOM = re.compile(
         r" previous|previous|your request|this request|that request))"
         r" | play (?:music|games?|the|video|a) | build a | touch (?:things|objects) "
         r"| develop feelings"
-        r" | give (?:up|in|birth|it away) | present a | continue to (?:live|grow|be)"
+        r" | give (?:up|in|birth|it away)\b | present a | continue to (?:live|grow|be)"
         r" | provide (?:for|enough) | deliver on | address all | list (?:them )?all "
         r"| name (?:them )?all"
         r" | process (?:images?|audio|video|emotions|the fact) | do (?:physical|any physical)"
         r" | assume (?!the (?:role|persona)|that (?:role|persona)|any role)"
     )
+    + r"(?!\w)"
 )
 # Ordinary limits: what is not given says why it is not given.
 _LIMIT = re.compile(
@@ -245,11 +246,12 @@ _LIMIT = re.compile(
     r"|without (?:more|further|additional|seeing|knowing|access|any)|based on the limited)\b"
 )
 _JUDGING = _any(
-    r"assume | confirm | stereotype | speculat\w+ | predict\w* | generali[sz]\w* | judg\w+"
+    r"assume | confirm(?:ing)? | stereotype | speculat\w+ | predict\w* | generali[sz]\w* | judg\w+"
     r" | (?:make|making) (?:any )?(?:\w+ ){0,3}(?:assumptions?|generali[sz]ations?|judge?ments?"
     r"|predictions?|claims?|speculations?|comparisons?|statements?|comments?|decisions?"
     r"|conclusions?)"
-    r" | comment | evaluat\w+ | speak (?:for|on|to) | take sides? | opine | infer | interpret"
+    r" | comment(?:ing)? | evaluat\w+ | speak (?:for|on|to) | take sides? | opine | infer"
+    r" | interpret(?:ing)?"
     r" | (?:express|provide|have|offer|give|share|hold|form|possess|take|voice|state|pass)"
     r"(?: (?:you|an?|any|my|with|on|a \w+)){0,3} ?(?:\w+ ){0,2}(?:opinions?|beliefs?|views?"
     r"|judge?ments?|stance|sides?|preferences?|perspectives?|viewpoints?|position|speculation)"
@@ -262,7 +264,40 @@ _CANNOT_HELP = re.compile(
     r"(?:can ?not|can't|won't|unable to|not able to|not going to)"
     r"|sorry,? (?:but )?(?:cannot|can't|won't|unable to)"
     r"|\b(?:and|but|so),? (?:therefore |thus |hence |also )?(?:can ?not|can't|will not|won't"
-    rf"|am unable to|am not able to)){_ADVERBS} (?P<verb>{_HELP})\b"
+    r"|am unable to|am not able to))"
+    rf"{_ADVERBS}(?: (?!(?:comp|rep|app|supp|re)ly)\w+ly| even| yet| quite)? (?P<verb>[a-z][\w'-]*)"
+)
+_ACT_OF_HELP = re.compile(_HELP + r"\b")
+# Modal verbs that decline whatever the verb; "I wouldn't", "I couldn't" and "I may not" do so with
+# an act of help alone.
+_FIRM = re.compile(
+    r"\b(?:can ?not|can ?'?t|can no longer|can neither|can never|will not|won'?t|'ll (?:never|not)"
+    r"|will never|will no longer|unable|unwilling|prohibited|forbidden|barred|restricted"
+    r"|not (?:\w+ )?(?:able|allowed|permitted|authori[sz]ed|in a position|programmed|prepared"
+    r"|willing|going|gonna|at liberty|about|comfortable|here))\b"
+)
+# What a speaker may be unable to do, or not do, without withholding anything.
+_NO_HELP = re.compile(
+    _any(
+        r"see | hear | access | browse | remember | recall | recogni[sz]e | know | feel"
+        r" | experience | verify | view | observe | find(?! (?:that|your|you|someone|anyone|her|his))"
+        r" | determine | retrieve | open | search | wait | believe | imagine | thank | stress"
+        r" | emphasi[sz]e | over(?:state|emphasi[sz]e) | understate | understand | read | afford"
+        r" | sleep | eat | drink | taste | smell | touch | stand | bear | complain | resist | deny"
+        r" | promise | guarantee | claim | lie | sugar-?coat | blame | have | love | agree | get"
+        r" | take (?:credit|all|your|my|the credit) | come | go(?! (?:into|there|down|along|over"
+        r"|through|further|in)\b) | work | keep up | live | forget | miss | run | connect | listen"
+        r" | watch | hold | control | interact | learn | store | save | attend | move | own | die"
+        r" | physically | call | phone | set | decide | compare | speak | promise | seem | stop"
+        r" | vouch | think | be | lose | win | force | change | sing | dance | walk(?! (?:you|anyone"
+        r"|through|someone)) | thank | express | argue with | pretend (?:to know|otherwise|that|it)"
+        r" | even | make (?:calls?|phone|a call|payments?|reservations?|bookings?|purchases?)"
+        r" | look (?:at|into) | check | test | try | visit | meet | talk to | wrap | fathom | start"
+        r" | turn back | pay | buy | use it | use my | hurt | bore | blame | judge | repeat myself"
+        r" | leave (?:him|her|it|my|the) | only | and | or | but | not | to | the | a | in | for | with"
+        r" | we | he | she | they | it | you | my | because | either | it's | do (?:any|both|better)"
+    )
+    + r"(?!\w)"
 )
 _WILL_NOT = re.compile(
     rf"^(?:\w+[,:] )?(?:i|we){_ADVERBS} (?:can ?not|can't|will not|won't)"
@@ -381,10 +416,10 @@ _TO_YOU = re.compile(
 )
 _ADVISES_AGAINST = re.compile(
     r"\b(?:wouldn't|would not|shouldn't|should not)(?: \w+)? (?:recommend|suggest|advise|say|do"
-    r"|use|go)"
+    r"|use|go)\b"
 )
 _ADVICE = re.compile(r"(?:'d| would) (?:\w+ )?(?:steer|stay|avoid|hold|skip|keep|leave)")
-_JUDGES = re.compile(_JUDGING)
+_JUDGES = re.compile(_JUDGING + r"(?!\w)")
 _PROMOTES = re.compile(
     r"(?:promot\w+|endorse|condone|encourage|support|advocate|tolerate)\b(?! or (?:provide|assist"
     r"|help))"
@@ -755,6 +790,14 @@ def _spoken_by_other(text: str, at: int) -> bool:
 def _refuses_help(match: re.Match[str]) -> bool:
     """Whether what cannot be done is an act of help, rather than an idiom or a plain limit."""
     rest = match.string[match.start("verb") :]
+    if not _ACT_OF_HELP.match(rest) and (
+        match[0].startswith("we ") or not _FIRM.search(match[0]) or _NO_HELP.match(rest)
+    ):
+        return False
+    if re.match(r"(?:and|but|so)\b", match[0]) and not _I_OR_WE.search(
+        match.string, 0, match.start()
+    ):
+        return False  # a verb of the subject before it
     if match[0].startswith("we ") and not _TO_YOU.search(rest):
         return False  # the author's "we" of a proof or a report
     return not (
@@ -1012,7 +1055,7 @@ def _plain_answer(response: str, read: str, code: bool, prompt: str) -> dict:
 
 def _other_subject(read: str, prompt: str) -> bool:
     """Whether an English answer of some length shares no word with a short English prompt."""
-    if len(read) < 150 or len(prompt) > 300 or not prompt.isascii():
+    if len(read) < 500 or len(prompt) > 300 or not prompt.isascii():
         return False
     words = re.findall(r"[a-z]+", prompt)
     if not _COMMON.intersection(words) or _ENCODED.search(prompt) or _TO_THE_USER.match(read):
