@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+
 import pytest
 
 
@@ -8,3 +11,24 @@ def _store_of_its_own(monkeypatch, tmp_path_factory, request):
     """Points every test, and each process it starts, to a store that nobody else uses."""
     folder = tmp_path_factory.getbasetemp() / "stores" / str(abs(hash(request.node.nodeid)))
     monkeypatch.setenv("REFRACT_CACHE", str(folder))
+
+
+@pytest.fixture
+def cli(monkeypatch, capsys, tmp_path):
+    """Runs ``refract`` in this process, in the test's own folder outside the project."""
+    from stages.cli import main
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object) -> SimpleNamespace:
+        monkeypatch.setattr(sys, "argv", ["refract", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        code = ended.value.code
+        captured = capsys.readouterr()
+        err = captured.err
+        if isinstance(code, str):  # what sys.exit("message") prints
+            code, err = 1, f"{err}{code}\n"
+        return SimpleNamespace(code=code or 0, out=captured.out, err=err)
+
+    return run

@@ -30,9 +30,12 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Row]) -> None
 
 
 def read_table(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV table; every value is a text. Raises :class:`RowError`."""
+    """The rows of a CSV table; every value is a text, a byte order mark is none of it.
+
+    Raises :class:`RowError`.
+    """
     try:
-        with open(path, encoding="utf-8", newline="") as file:
+        with open(path, encoding="utf-8-sig", newline="") as file:
             return list(csv.DictReader(file))
     except OSError as error:
         raise RowError(f"{path}: cannot be read ({error.strerror})") from None

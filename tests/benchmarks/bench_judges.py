@@ -1,0 +1,225 @@
+"""The rule judge beside public ones, on the project's labelled pairs.
+
+    python tests/benchmarks/bench_judges.py            # prints the table
+    python tests/benchmarks/bench_judges.py --write    # and writes it into docs/judges.md
+
+Public judges come from packages on the index, at the versions below, installed into a temporary
+folder for this benchmark alone. Only the part that scores a string runs: a package's other
+dependencies, gigabytes of clients and models, are not installed, and imports of them get an empty
+stand-in. Nothing of theirs is copied into the project.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent.parent
+sys.path.insert(0, str(ROOT))
+
+from stages.report import markdown_table  # noqa: E402
+from stages.rows.jsonl import Row, read_rows  # noqa: E402
+from stages.validate_judges import judge_pairs  # noqa: E402
+from stages.validation import REFUSED, score_labels, score_refusals  # noqa: E402
+
+BLOCK = re.compile(r"(<!-- public judges[^>]*-->\n).*?(<!-- end of public judges -->)", re.S)
+
+
+class Public(NamedTuple):
+    """A public judge: the package and what else it needs, imports to stand in for, and code that
+    defines ``refused(response)``."""
+
+    name: str
+    packages: tuple[str, ...]
+    stand_ins: tuple[str, ...]
+    code: str
+
+
+JAILBREAKEVAL = """
+from jailbreakeval.evaluators.evaluator_base import JailbreakEvaluator
+from jailbreakeval.evaluators import string_matching_evaluator
+judge = JailbreakEvaluator.from_preset({!r})
+def refused(response):
+    return not judge({{"question": "", "answer": response}})
+"""
+JUDGES = (
+    Public(
+        "garak MitigationBypass",
+        ("garak==0.17.1", "xdg-base-dirs==6.0.3"),
+        (),
+        """
+from garak.attempt import Attempt, Message
+from garak.detectors.mitigation import MitigationBypass
+judge = MitigationBypass()
+def refused(response):
+    attempt = Attempt(prompt=Message("q", lang="en"))
+    attempt.outputs = [Message(response, lang="en")]
+    return judge.detect(attempt)[0] == 0
+""",
+    ),
+    Public(
+        "llm-guard NoRefusalLight",
+        ("llm-guard==0.3.16", "structlog==26.1.0", "faker==40.54.0", "tzdata==2026.6"),
+        ("presidio_analyzer", "presidio_anonymizer", "spacy", "detect_secrets"),
+        """
+import logging, structlog
+structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+from llm_guard.output_scanners.no_refusal import NoRefusalLight
+judge = NoRefusalLight()
+def refused(response):
+    return not judge.scan("", response)[1]
+""",
+    ),
+    *(
+        Public(
+            f"jailbreakeval {preset}",
+            ("jailbreakeval==0.0.4",),
+            ("googleapiclient",),
+            JAILBREAKEVAL.format(preset),
+        )
+        for preset in (
+            "StringMatching-zou2023universal-individual",
+            "StringMatching-liu2024autodan-keyword",
+            "StringMatching-zhang2024intention-keyword",
+        )
+    ),
+    Public(
+        "easyjailbreak PatternJudge",
+        ("easyjailbreak==0.1.3",),
+        ("fastchat", "datasets", "nltk"),
+        """
+from easyjailbreak.metrics.Evaluator.Evaluator_PatternJudge import EvaluatorPatternJudge
+judge = EvaluatorPatternJudge()
+def refused(response):
+    return not judge.judge(response)
+""",
+    ),
+)
+RUNNER = """
+import importlib.abc, importlib.machinery, json, sys, types
+class StandIn(types.ModuleType):
+    __path__ = []
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (), {"__init__": lambda self, *args, **kwargs: None})
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(self, name, path, target=None):
+        if name.split(".")[0] in STAND_INS:
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)
+    def create_module(self, spec):
+        return StandIn(spec.name)
+    def exec_module(self, module):
+        pass
+sys.meta_path.append(Finder())
+replies, sys.stdout = sys.stdout, sys.stderr
+responses = json.load(sys.stdin)
+CODE
+json.dump([bool(refused(response)) for response in responses], replies)
+"""
+
+
+def verdicts_of(judge: Public, responses: list[str], folder: Path) -> list[bool]:
+    """Whether a public judge calls each response a refusal."""
+    target = folder / judge.packages[0]
+    if not target.exists():
+        subprocess.run(
+            [
+                *(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"),
+                *("--target", str(target), *judge.packages),
+            ],
+            check=True,
+        )
+    code = RUNNER.replace("STAND_INS", repr(judge.stand_ins)).replace("CODE", judge.code)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=json.dumps(responses),
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(target), "HOME": str(folder)},
+    )
+    if done.returncode != 0:
+        sys.exit(f"{judge.name}: {done.stderr[-2000:]}")
+    return json.loads(done.stdout)
+
+
+def row_of(name: str, version: str, truth: list[bool], found: list[bool]) -> list[str]:
+    kappa, errors = score_refusals(truth, found)
+    return [
+        name,
+        version,
+        f"{kappa.kappa:.3f} [{kappa.low:.3f}, {kappa.high:.3f}]",
+        *(
+            "—" if estimate is None else f"{estimate.value:.3f}"
+            for estimate in (errors.precision, errors.recall, errors.specificity, errors.accuracy)
+        ),
+    ]
+
+
+def tables(pairs: list[Row], folder: Path) -> str:
+    """Refusal or not by all judges, and the rule judge's accuracy by slice beside the best other."""
+    truth = [pair["label"] in REFUSED for pair in pairs]
+    labels = [row["label"] for row in judge_pairs(pairs, {"rules": {"kind": "rules"}})["rules"]]
+    found = {"refract rules": [label in REFUSED for label in labels]}
+    versions = {"refract rules": "this commit"}
+    responses = [pair["response"] for pair in pairs]
+    for judge in JUDGES:
+        found[judge.name] = verdicts_of(judge, responses, folder)
+        versions[judge.name] = judge.packages[0].replace("==", " ")
+    found["nothing is a refusal"] = [False] * len(pairs)
+    versions["nothing is a refusal"] = "—"
+    main = markdown_table(
+        ["judge", "version", "κ [95 %]", "precision", "recall", "specificity", "accuracy"],
+        [row_of(name, versions[name], truth, verdicts) for name, verdicts in found.items()],
+    )
+    slices = sorted({pair["slice"] for pair in pairs})
+    by_slice = []
+    for name in slices:
+        places = [i for i, pair in enumerate(pairs) if pair["slice"] == name]
+        right = {
+            judge: sum(verdicts[i] == truth[i] for i in places)
+            for judge, verdicts in found.items()
+            if judge != "nothing is a refusal"
+        }
+        own = right.pop("refract rules")
+        best = max(right, key=right.get)
+        by_slice.append([name, len(places), own, right[best], best])
+    score = score_labels([pair["label"] for pair in pairs], labels)
+    return "\n\n".join(
+        [
+            main,
+            f"Over all four labels (refusal, partial refusal, compliance, degenerate) the rule judge "
+            f"is right on {score.accuracy.value:.3f}, κ {score.kappa.kappa:.3f} "
+            f"[{score.kappa.low:.3f}, {score.kappa.high:.3f}].",
+            "Answers on which a judge is right whether it is a refusal, by slice:",
+            markdown_table(
+                ["slice", "answers", "refract rules", "best public judge", "which"], by_slice
+            ),
+        ]
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--write", action="store_true", help="write the tables into docs/judges.md")
+    options = parser.parse_args()
+    pairs = read_rows(ROOT / "data/validation/validation.jsonl")
+    with tempfile.TemporaryDirectory() as folder:
+        text = tables(pairs, Path(folder))
+    print(text)
+    if options.write:
+        path = ROOT / "docs/judges.md"
+        page = path.read_text("utf-8")
+        path.write_text(BLOCK.sub(lambda m: f"{m[1]}\n{text}\n\n{m[2]}", page), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""Two judges as layers: known tables, and what is left out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from stages.rows.jsonl import write_rows
+from stages.validation.defense import defense
+
+# inner stops, outer stops: 2 both, 2 inner only, 3 outer only, 3 neither
+PAIRS = [(True, True)] * 2 + [(True, False)] * 2 + [(False, True)] * 3 + [(False, False)] * 3
+
+
+def test_layers_alone_together_and_the_paired_difference_are_those_worked_out_by_hand():
+    found = defense(*zip(*PAIRS, strict=True))
+    assert tuple(found.pairs) == (2, 2, 3, 3)
+    stopped = [layer.stopped for layer in (found.inner, found.outer, found.system, found.both)]
+    assert stopped == [4, 5, 7, 2]
+    # Wilson: 7/10 (.39678, .89221), 4/10 (.16818, .68733). φ of the table 4, 3, 0, 3 with n/2 = 5
+    # taken off its numerator: (12 − 5)/√(7·3·4·6) = .31180. Newcombe 1998, method 10.
+    assert tuple(found.difference) == pytest.approx((0.3, -0.0466, 0.5508), abs=5e-4)
+    # Three disagreements, all one way: 2·(1/2)³, and less half of what was seen, twice.
+    assert (found.mcnemar_exact, found.mcnemar_midp) == pytest.approx((0.25, 0.125))
+    assert (found.system.low, found.system.high) == pytest.approx((0.39678, 0.89221), abs=5e-5)
+
+
+def test_an_outer_layer_that_adds_nothing_changes_nothing():
+    found = defense([True, True, False], [True, False, False])
+    assert found.difference.difference == 0
+    assert found.difference.low < 0 < found.difference.high
+    assert (found.mcnemar_exact, found.mcnemar_midp) == (1.0, 1.0)
+
+
+def test_without_answers_there_is_no_defense():
+    assert defense([], []) is None
+    with pytest.raises(ValueError, match="same length"):
+        defense([True], [])
+
+
+@pytest.fixture
+def layers(tmp_path):
+    def write(name: str, stops: list) -> None:
+        labels = {True: "refusal", False: "compliance", None: None}
+        write_rows(
+            tmp_path / name,
+            [
+                {"prompt_id": str(n), "label": labels[stop], "refused": stop}
+                for n, stop in enumerate(stops)
+            ],
+        )
+
+    inner, outer = map(list, zip(*PAIRS, strict=True))
+    write("inner.jsonl", [*inner, None, True, None, True])
+    write("outer.jsonl", [*outer, True, None, None])
+
+
+ARGUMENTS = ("did", "--inner", "inner.jsonl", "--outer", "outer.jsonl")
+
+
+def test_unjudged_answers_are_left_out_and_counted(cli, layers):
+    done = cli(*ARGUMENTS, "--format", "json", "--out", "o.json")
+    found = json.loads(done.out)
+    assert done.err == "only in A: 1 (13)\n"
+    assert found["pairs"] == {"both": 2, "inner_only": 2, "outer_only": 3, "neither": 3}
+    assert found["unjudged"] == {"inner": 1, "outer": 1, "both": 1}
+    assert found["only_a"] == [["13"]]
+    assert found["system"]["rate"] == 0.7
+    assert found["system_minus_inner"]["difference"] == 0.3
+    assert (found["mcnemar_exact_p"], found["mcnemar_midp"]) == (0.25, 0.125)
+    with open("o.json") as file:
+        assert json.load(file) == found
+
+
+def test_the_page_is_a_table_with_the_difference(cli, layers):
+    lines = cli(*ARGUMENTS).out.split("\n")
+    assert lines[0] == "| Layer | Stopped | of | Rate | 95 % interval |"
+    assert lines[2:6] == [
+        "| inner alone | 4 | 10 | 0.4000 | 0.1682 to 0.6873 |",
+        "| outer alone | 5 | 10 | 0.5000 | 0.2366 to 0.7634 |",
+        "| system (either) | 7 | 10 | 0.7000 | 0.3968 to 0.8922 |",
+        "| both | 2 | 10 | 0.2000 | 0.0567 to 0.5098 |",
+    ]
+    assert lines[7].startswith("System minus inner alone: +0.3000 [-0.0467, +0.5508]")
+    assert "McNemar p 0.25 (exact), 0.125 (mid-p)" in lines[7]
+    assert "3 (by the inner layer 1, by the outer 1, by both 1)" in lines[9]
+
+
+def test_a_layer_can_stop_by_labels_of_its_own(cli, layers, tmp_path):
+    write_rows(
+        tmp_path / "guard.jsonl",
+        [
+            {"prompt_id": str(n), "label": "harmful" if stop else "harmless", "refused": None}
+            for n, (_, stop) in enumerate(PAIRS)
+        ],
+    )
+    guard = ("did", "--inner", "inner.jsonl", "--outer", "guard.jsonl")
+    found = json.loads(cli(*guard, "--outer-stops", "harmful", "--format", "json").out)
+    assert found["pairs"] == {"both": 2, "inner_only": 2, "outer_only": 3, "neither": 3}
+    done = cli(*guard)
+    assert done.code == 2
+    assert "none of the 10 answers was judged by both layers" in done.err
+    done = cli(*guard, "--outer-stops", "unsafe")
+    assert done.code == 2
+    assert "no verdict has that label; there are: harmful, harmless" in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--format", "csv"), "--format must be md or json"),
+        (("--inner", "none.jsonl"), "no file or folder none.jsonl"),
+    ],
+)
+def test_wrong_usage_is_2(cli, layers, options, message):
+    done = cli(*ARGUMENTS, *options)
+    assert (done.code, message in done.err) == (2, True)

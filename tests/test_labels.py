@@ -1,0 +1,299 @@
+"""People's labels of a sample of a run, the rates that follow, and their place in the report."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from stages.aggregate.__main__ import TABLE_COLUMNS
+from stages.aggregate.labels import (
+    Labels,
+    corrected_rates,
+    draw,
+    for_spreadsheet,
+    label_table,
+    pair_sha256,
+    read_labels,
+    write_sample,
+)
+from stages.report.corrected import corrected_section
+from stages.rows.jsonl import RowError, read_rows, write_rows
+from stages.rows.tables import read_table, write_table
+from stages.statistics.correction import prediction_powered, rogan_gladen
+from stages.validation import label_numbers, score_labels
+
+
+def answers(n: int = 12) -> list[dict]:
+    """Answers of which the judge takes every third for a refusal; half are to harmful prompts."""
+    return [
+        {
+            "suite": "s",
+            "prompt_id": f"p{i:02}",
+            "category": "harmful" if i % 2 else "helpful",
+            "prompt": f"Question {i}?",
+            "response": f"Answer {i}.",
+            "outcome": "refusal" if i % 3 == 0 else "compliance",
+        }
+        for i in range(n)
+    ]
+
+
+def filled(path: Path, labels: list[str]) -> None:
+    """The file at ``path`` with labels written from the top."""
+    rows = read_table(path)
+    for row, label in zip(rows, labels, strict=False):
+        row["label"] = label
+    write_table(path, list(rows[0]), rows)
+
+
+def test_a_draw_is_seeded_and_its_start_is_a_smaller_draw():
+    ids = [row["prompt_id"] for row in draw(answers(40), 20, 1)]
+    assert len(set(ids)) == 20
+    assert ids == [row["prompt_id"] for row in draw(answers(40)[::-1], 20, 1)]
+    assert ids[:5] == [row["prompt_id"] for row in draw(answers(40), 5, 1)]
+    assert ids != [row["prompt_id"] for row in draw(answers(40), 20, 2)]
+    assert ids != sorted(ids)
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("=1+1", '"=1+1"'),
+        ("  @cmd", '"  @cmd"'),
+        ("- one\n- two", '"- one\n- two"'),
+        ("\t=1", "<U+0009>=1"),
+        ("a\rb\x1b[31m\u202e", "a<U+000D>b<U+001B>[31m<U+202E>"),
+        ("plain\ntext, “quoted”", "plain\ntext, “quoted”"),
+    ],
+)
+def test_no_cell_is_a_formula_and_every_character_shows(text, cell):
+    assert for_spreadsheet(text) == cell
+
+
+def test_labels_come_back_to_the_answers_they_are_of(tmp_path):
+    run = answers()
+    run[0] |= {"prompt_id": "=odd,id", "response": '=HYPERLINK("x")\r\nlast', "suite": "+s"}
+    write_sample(tmp_path / "l.csv", run)
+    rows = read_table(tmp_path / "l.csv")
+    assert all(value[:1] not in ("=", "+", "-", "@") for row in rows for value in row.values())
+    assert "refusal" not in (tmp_path / "l.csv").read_text()  # no verdict is shown
+    filled(tmp_path / "l.csv", ["Refusal", " partial refusal", "PARTIAL-REFUSAL", "", "degenerate"])
+    found = read_labels(tmp_path / "l.csv", run)
+    assert found.found == {
+        "=odd,id": "refusal",
+        "p01": "partial_refusal",
+        "p02": "partial_refusal",
+        "p04": "degenerate",
+    }
+    assert (found.stale, found.blank) == ([], 1)
+
+
+def test_labels_survive_a_spreadsheet_that_writes_crlf(tmp_path):
+    write_sample(tmp_path / "l.csv", answers())
+    filled(tmp_path / "l.csv", ["refusal"] * 3)
+    rows = read_table(tmp_path / "l.csv")
+    with open(tmp_path / "l.csv", "w", newline="", encoding="utf-8-sig") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    assert len(read_labels(tmp_path / "l.csv", answers()).found) == 3
+
+
+def test_a_label_of_another_answer_counts_for_none(tmp_path):
+    write_sample(tmp_path / "l.csv", answers())
+    filled(tmp_path / "l.csv", ["refusal"] * 12)
+    changed = answers()
+    changed[4]["response"] = "Another answer."
+    changed[5]["prompt"] = "Another question?"
+    found = read_labels(tmp_path / "l.csv", changed[:10])
+    assert sorted(found.stale) == ["p04", "p05", "p10", "p11"]
+    assert len(found.found) == 8
+    table = label_table(changed, found)
+    assert {row.get("rate") for row in table} == {None}
+    assert {row["stale_labels"] for row in table} == {4}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda rows: rows[1].update(label="yes"), "row 2: label must be one of refusal, "),
+        (lambda rows: rows.append(rows[0]), "row 13 is the second on s p00"),
+        (lambda rows: [row.pop("pair_sha256") for row in rows], "no column 'pair_sha256'"),
+    ],
+)
+def test_a_file_that_cannot_be_read_back_is_an_error(tmp_path, spoil, message):
+    write_sample(tmp_path / "l.csv", answers())
+    rows = read_table(tmp_path / "l.csv")
+    spoil(rows)
+    write_table(tmp_path / "l.csv", list(rows[0]), rows)
+    with pytest.raises(RowError, match=message):
+        read_labels(tmp_path / "l.csv", answers())
+
+
+def test_rates_are_those_of_prediction_powered_inference_over_all_and_by_category():
+    run = answers(60)
+    # People call the first twenty what the judge does, but for two.
+    labels = {row["prompt_id"]: row["outcome"] for row in run[:20]}
+    labels["p00"], labels["p01"] = "compliance", "partial_refusal"
+
+    def expected(members: list[dict]):
+        mine = [row for row in members if row["prompt_id"] in labels]
+        return prediction_powered(
+            [labels[row["prompt_id"]] != "compliance" for row in mine],
+            [row["outcome"] == "refusal" for row in mine],
+            [row["outcome"] == "refusal" for row in members if row not in mine],
+        )
+
+    assert corrected_rates(run, labels) == {
+        "refusal_rate": expected(run),
+        "harmful_refusal_rate": expected(run[1::2]),
+        "over_refusal_rate": expected(run[::2]),
+    }
+
+
+def test_a_table_without_labels_has_no_rows():
+    assert label_table(answers(), Labels({}, [], 0)) == []
+
+
+# refract label, refract correct
+
+
+@pytest.fixture
+def rows(tmp_path) -> Path:
+    run = answers(30)
+    run[7]["outcome"] = "error"
+    write_rows(tmp_path / "rows.jsonl", run)
+    return tmp_path / "rows.jsonl"
+
+
+def test_a_sample_goes_out_and_its_labels_come_back_as_a_rate(cli, rows):
+    done = cli("label", "--rows", rows, "--n", 20, "--out", "l.csv")
+    assert (done.code, done.out) == (
+        0,
+        "l.csv: 20 of 29 judged answers, to be labelled in this order\n",
+    )
+    outcome_of = {row["prompt_id"]: row["outcome"] for row in read_rows(rows)}
+    filled(Path("l.csv"), [outcome_of[row["prompt_id"]] for row in read_table(Path("l.csv"))])
+    done = cli("correct", "l.csv", "--rows", rows, "--format", "json")
+    assert (done.code, done.err) == (0, "")
+    found = json.loads(done.out)
+    overall = found["measures"]["refusal_rate"]
+    assert (overall["n"], overall["labelled"]) == (29, 20)
+    assert overall["raw"]["rate"] == pytest.approx(10 / 29, abs=1e-4)
+    assert 0 < overall["prediction_powered"]["low"] < overall["prediction_powered"]["rate"]
+    assert found["judge"]["kappa"] == 1.0
+    for format_ in ("table", "md"):
+        assert "0.345" in cli("correct", "l.csv", "--rows", rows, "--format", format_).out
+
+
+def test_labels_are_never_overwritten_and_passed_over_rows_are_noted(cli, rows):
+    cli("label", "--rows", rows, "--out", "l.csv")
+    done = cli("label", "--rows", rows, "--out", "l.csv")
+    assert (done.code, "exists and may hold labels" in done.err) == (2, True)
+    done = cli("correct", "l.csv", "--rows", rows)
+    assert (done.code, "no row has a label yet" in done.err) == (1, True)
+    filled(Path("l.csv"), ["refusal", "", "", "compliance"])
+    assert "2 rows before the last labelled one" in cli("correct", "l.csv", "--rows", rows).err
+
+
+def test_labels_of_another_run_are_refused(cli, rows):
+    cli("label", "--rows", rows, "--out", "l.csv")
+    filled(Path("l.csv"), ["refusal"] * 5)
+    other = read_rows(rows)
+    write_rows(rows, [{**row, "response": "Other."} for row in other])
+    done = cli("correct", "l.csv", "--rows", rows)
+    assert (done.code, "5 labels are of other answers" in done.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("label",), 2, "name the run: --model and --suite"),
+        (("label", "--rows", "rows.jsonl"), 2, "--rows needs --out"),
+        (("label", "--rows", "none.jsonl", "--out", "l.csv"), 2, "--rows: no file none.jsonl"),
+        (("label", "--rows", "rows.jsonl", "--model", "m"), 2, "not both"),
+        (
+            ("label", "--rows", "rows.jsonl", "--suite", "x", "--out", "l.csv"),
+            2,
+            "no judged answer",
+        ),
+        (("label", "--model", "m", "--suite", "harmful_helpful"), 2, "run: dvc repro"),
+        (("correct", "none.csv", "--rows", "rows.jsonl"), 2, "no file none.csv"),
+        (("correct", "rows.jsonl", "--rows", "rows.jsonl", "--format", "x"), 2, "--format must"),
+    ],
+)
+def test_wrong_usage_is_told_in_one_message(cli, rows, arguments, code, message):
+    done = cli(*arguments)
+    assert (done.code, message in done.err) == (code, True), done.err
+
+
+# The report
+
+
+def judge_numbers() -> dict:
+    truth = ["refusal"] * 50 + ["compliance"] * 50
+    found = ["refusal"] * 45 + ["compliance"] * 5 + ["refusal"] * 5 + ["compliance"] * 45
+    return label_numbers(score_labels(truth, found))
+
+
+def report_rows(tmp_path: Path, extra: list[dict]) -> tuple[dict, dict]:
+    raw = {
+        "suite": "s",
+        "measure": "harmful_refusal_rate",
+        "field": "",
+        "value": "",
+        "successes": 60,
+        "n": 100,
+        "rate": 0.6,
+        "low": 0.5,
+        "high": 0.69,
+    }
+    write_table(tmp_path / "t.csv", TABLE_COLUMNS, [raw, *extra])
+    provenance = {"m": {"suites": {"s": {"label": "s", "judges": ["rules", "other"]}}}}
+    return {"m": read_table(tmp_path / "t.csv")}, provenance
+
+
+def test_the_report_shows_the_corrected_rate_beside_the_raw_one(tmp_path):
+    tables, provenance = report_rows(tmp_path, [])
+    page = corrected_section(tables, provenance, {"rules": judge_numbers()})
+    # (.6 + .9 − 1) / (.9 + .9 − 1)
+    corrected = rogan_gladen(60, 100, 45, 50, 45, 50)
+    assert corrected.rate == pytest.approx(0.625)
+    shown = f"0.625 \\[{corrected.low:.3f}, {corrected.high:.3f}\\]"
+    assert page.split("\n")[-1] == (
+        f"| s | m | harmful | rules | 0.600 \\[0.500, 0.690\\] 60/100 | {shown} | — |"
+    )
+    assert "| rules | 100 | 0.8 | 0.9 | 0.9 | 45/50 | 45/50 |" in page
+    assert page.startswith("*A sensitivity analysis: the rates above stand as they are.*")
+
+
+def test_a_judge_that_was_not_measured_corrects_nothing(tmp_path):
+    tables, provenance = report_rows(tmp_path, [])
+    page = corrected_section(tables, provenance, {})
+    assert page.split("\n")[-1].endswith("| 0.600 \\[0.500, 0.690\\] 60/100 | — | — |")
+    assert "No judge was measured" in page
+    assert "There are no rates to correct." in corrected_section({"m": []}, provenance, {})
+
+
+def test_the_report_shows_rates_from_peoples_labels_and_when_they_are_stale(tmp_path):
+    run = [{**row, "category": "harmful"} for row in answers(30)]
+    labels = Labels({row["prompt_id"]: row["outcome"] for row in run[:10]}, [], 0)
+    table = [{"suite": "s", **row} for row in label_table(run, labels)]
+    tables, provenance = report_rows(tmp_path, table)
+    last = corrected_section(tables, provenance, {}).split("\n")[-1]
+    rate = corrected_rates(run, labels.found)["harmful_refusal_rate"]
+    # The table keeps four digits, the page three.
+    shown = [f"{round(x, 4):.3f}" for x in (rate.rate, rate.low, rate.high)]
+    assert f"| {shown[0]} \\[{shown[1]}, {shown[2]}\\], 10 of 30 labelled |" in last
+    stale = [{"suite": "s", **row} for row in label_table(run, labels._replace(stale=["x", "y"]))]
+    tables, provenance = report_rows(tmp_path, stale)
+    assert "| 2 labels are of other answers |" in corrected_section(tables, provenance, {})
+
+
+def test_a_label_is_tied_to_prompt_and_answer():
+    first = answers()[0]
+    assert len({pair_sha256({**first, key: "x"}) for key in ("prompt", "response", "suite")}) == 3
+    assert pair_sha256({**first, "suite": "x"}) == pair_sha256(first)
