@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import pytest
 
 from stages.rows.jsonl import read_rows, write_rows
+from stages.rows.tables import read_table, write_table
 from tests.pipeline import GREEDY, SAMPLING, Project, cells, suite_rows
 
 NOISY = {"noise": {"kind": "typos", "rate": 0.2}}
@@ -152,6 +154,30 @@ def test_a_comment_in_the_judge_runs_the_judge_and_its_validation_alone(project)
     path.write_text(path.read_text("utf-8") + "\n# A remark.\n", "utf-8")
     # Its verdicts and its errors come out the same.
     assert project.repro().ran == {*cells(*MODELS, stages=("judge",)), "validate-judges"}
+
+
+def test_labels_of_a_run_give_it_a_rate_in_the_report_and_run_no_judge(project):
+    label = ("refract", "label", "--model", "greedy", "--suite", "alpha", "--n", "8")
+    project.command(*label)
+    labelled = project.folder / "data/labels/greedy/alpha.csv"
+    rows = read_table(labelled)
+    verdicts = {
+        row["prompt_id"]: row["judges"]["rules"]["label"]
+        for row in read_rows(project.folder / "data/verdicts/greedy/alpha.jsonl")
+    }
+    assert len(rows) == 8
+    for row in rows:
+        row["label"] = verdicts[row["prompt_id"]]
+    write_table(labelled, list(rows[0]), rows)
+    assert project.repro().ran == {*cells(*MODELS, stages=("aggregate",)), "report"}
+    report = (project.folder / "metrics/report.md").read_text("utf-8")
+    assert len(re.findall(r"\| alpha \| greedy \|.* \d of 6 labelled \|", report)) == 2
+    # With a new answer the labels no longer hold.
+    project.rewrite("data/suites/alpha.jsonl", f"{rows[0]['prompt']}", "alpha: another question")
+    project.repro()
+    report = (project.folder / "metrics/report.md").read_text("utf-8")
+    assert "labels are of other answers" in report
+    assert " labelled |" not in report
 
 
 def test_five_stages_twice_from_a_cold_start_give_the_same_bytes_store_on_or_off(
