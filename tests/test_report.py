@@ -25,13 +25,14 @@ from stages.report import (
 from stages.report.__main__ import main, pinned_versions
 from stages.report.comparisons import comparison_section
 from stages.report.scaling import model_sizes, scaling_section, scaling_series
-from stages.rows.jsonl import write_json
+from stages.rows.jsonl import write_json, write_rows
 from stages.rows.tables import read_table, write_table
 
 ROOT = Path(__file__).parent.parent
 HOSTILE = (
     "<script>alert(1)</script> | [x](javascript:y) `z` **b** \\| \\[ a\nb\u202e\x1b[31m &amp; $1$"
 )
+EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"  # SHA-256 of no bytes
 
 
 def cells_of(line: str) -> list[str]:
@@ -111,9 +112,20 @@ def project(tmp_path, monkeypatch) -> Path:
                     "parameters": parameters,
                 },
                 "judges": {"rules": {"kind": "rules", "version": "3"}},
-                "suites": {"s": {"label": "s", "sha256": "ef" * 32, "judges": ["rules"]}},
+                "suites": {
+                    "s": {
+                        "label": "s",
+                        "sha256": "ef" * 32,
+                        "judges": ["rules"],
+                        **{
+                            f"{kind}_sha256": EMPTY for kind in ("prompts", "responses", "verdicts")
+                        },
+                    }
+                },
             },
         )
+        for kind in ("prompts", f"responses/{model}", f"verdicts/{model}"):
+            write_rows(tmp_path / f"data/{kind}/s.jsonl", [])
     return tmp_path
 
 
@@ -236,8 +248,8 @@ def test_the_versions_that_can_move_a_number_are_named():
 
 def outputs(folder: Path) -> dict[str, bytes]:
     return {
-        name: (folder / "metrics" / name).read_bytes()
-        for name in ("report.md", "figures/refusal.svg")
+        name: (folder / name).read_bytes()
+        for name in ("metrics/report.md", "metrics/figures/refusal.svg", "data/report/report.html")
     }
 
 
@@ -267,11 +279,11 @@ def test_a_repeated_report_is_the_same_to_the_byte(project, monkeypatch):
 
 def test_the_figure_is_an_svg_with_a_panel_for_each_suite(project):
     main()
-    figure = ElementTree.fromstring(outputs(project)["figures/refusal.svg"])
+    figure = ElementTree.fromstring(outputs(project)["metrics/figures/refusal.svg"])
     texts = [element.text for element in figure.iter("{http://www.w3.org/2000/svg}text")]
     assert texts.count("s[sampled 8/9, seed=1]") == 1
     assert {"one", "two", "share refused", "Harmful refused"} <= set(texts)
-    assert b"date" not in outputs(project)["figures/refusal.svg"].lower()
+    assert b"date" not in outputs(project)["metrics/figures/refusal.svg"].lower()
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,9 @@ def main(name: str) -> None:
         suites[suite] = {
             "sha256": sha256_file(Path(wanted["file"])),
             "prompts_sha256": sha256_file(Path(f"data/prompts/{suite}.jsonl")),
+            # The report shows these texts; their hashes here are what it depends on.
+            "responses_sha256": sha256_file(Path(f"data/responses/{name}/{suite}.jsonl")),
+            "verdicts_sha256": sha256_file(Path(f"data/verdicts/{name}/{suite}.jsonl")),
             "judges": wanted["judges"],
             "count_cut_off": bool(wanted.get("count_cut_off")),
             "label": label,

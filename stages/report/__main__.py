@@ -9,9 +9,10 @@ from pathlib import Path
 
 from stages.params import ParamsError, grid, load_params
 from stages.report import read_results, report_page
+from stages.report.charts import draw_figures, write_figures
 from stages.report.comparisons import comparison_section, read_clean_outcomes
 from stages.report.corrected import corrected_section
-from stages.report.figures import refusal_figure
+from stages.report.page import html_page, read_answers
 from stages.report.scaling import model_sizes, scaling_figure, scaling_section, scaling_series
 from stages.rows.jsonl import RowError, write_bytes
 
@@ -26,7 +27,7 @@ def pinned_versions(constraints: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    """Writes ``metrics/report.md`` and ``metrics/figures/``."""
+    """Writes ``metrics/report.md``, ``metrics/figures/`` and ``data/report/report.html``."""
     params = load_params()
     models = grid(params, "models")
     tables, provenance = read_results(Path(), models)
@@ -43,9 +44,17 @@ def main() -> None:
         corrected=corrected_section(tables, provenance, judges),
     )
     write_bytes(Path("metrics/report.md"), [page.encode()])
-    refusal_figure(tables, Path("metrics/figures/refusal.svg"))
-    scaling_figure(series, Path("metrics/figures/scaling.svg"))
-    print("report: metrics/report.md")
+    figures = draw_figures(tables)
+    write_figures(figures, Path("metrics/figures"))
+    scaling = Path("metrics/figures/scaling.svg")
+    scaling_figure(series, scaling)
+    answers = [
+        answer for model in models for answer in read_answers(Path(), model, provenance[model])
+    ]
+    images = [("Rates over model size", scaling.read_bytes())] if scaling.is_file() else []
+    page_path = Path("data/report/report.html")
+    write_bytes(page_path, [html_page(tables, provenance, answers, figures, images=images)])
+    print(f"report: metrics/report.md, {page_path}")
 
 
 if __name__ == "__main__":

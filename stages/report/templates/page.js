@@ -1,0 +1,305 @@
+"use strict";
+// Every text of a prompt or an answer is put in with textContent or createTextNode: none is markup.
+(() => {
+  const ROW = 52;
+  const $ = (id) => document.getElementById(id);
+  const list = $("list"), space = $("space"), detail = $("detail");
+  const FILTERS = ["model", "suite", "category", "outcome", "perturbation"];
+  const FLAGS = ["flipped", "changed", "disagree"];
+  let data, columns, names, texts, lowered, shown = [], active = 0, open = -1, toUnfold = false;
+
+  const element = (tag, className, text) => {
+    const made = document.createElement(tag);
+    if (className) made.className = className;
+    if (text !== undefined) made.textContent = text;
+    return made;
+  };
+
+  // Characters that a reader would not see, or that would move what stands beside them.
+  const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffd]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]|\udb40[\udc00-\udfff]|[\u0300-\u036f]{3,}/g;
+  const symbol = (text) => {
+    const code = text.codePointAt(0);
+    if (code < 0x20) return String.fromCharCode(0x2400 + code);
+    if (code === 0x7f) return "\u2421";
+    return "U+" + code.toString(16).toUpperCase().padStart(4, "0");
+  };
+  // A text with its hidden characters drawn, runs of one counted.
+  const drawn = (text) => {
+    const parts = [];
+    let at = 0, last = null;
+    for (const found of text.matchAll(HIDDEN)) {
+      if (found.index > at) { parts.push(text.slice(at, found.index)); last = null; }
+      const sign = symbol(found[0]);
+      const count = /^[\u0300-\u036f]/.test(found[0]) ? found[0].length : 1;
+      if (last && last.sign === sign) last.count += count;
+      else parts.push((last = { sign, count }));
+      at = found.index + found[0].length;
+    }
+    if (at < text.length) parts.push(text.slice(at));
+    return parts;
+  };
+  const label = (part) => part.sign + (part.count > 1 ? "×" + part.count : "");
+  const put = (parent, text) => {
+    for (const part of drawn(text)) {
+      if (typeof part === "string") parent.append(document.createTextNode(part));
+      else parent.append(element("span", "ctl", label(part)));
+    }
+    return parent;
+  };
+  // A text with marked spans: [{start, end, tag, says}], cut where they overlap.
+  const putMarked = (parent, text, spans) => {
+    let at = 0;
+    for (const span of [...spans].sort((a, b) => a.start - b.start || b.end - a.end)) {
+      const start = Math.max(at, span.start);
+      if (span.end <= start) continue;
+      put(parent, text.slice(at, start));
+      const marked = element(span.tag);
+      if (span.says) marked.title = span.says;
+      put(marked, text.slice(start, span.end));
+      parent.append(marked);
+      at = span.end;
+    }
+    return put(parent, text.slice(at));
+  };
+  const box = (text, spans = []) => putMarked(element("div", "text-box"), text, spans);
+
+  // Words that only one of two texts has, as spans of each: a longest common subsequence, after the
+  // words that both begin and end with; where the rest is long, all of it counts as changed.
+  const words = (text) => [...text.matchAll(/\s+|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu)].map((m) => ({ text: m[0], start: m.index, end: m.index + m[0].length }));
+  const difference = (one, two) => {
+    const a = words(one), b = words(two);
+    let head = 0;
+    while (head < a.length && head < b.length && a[head].text === b[head].text) head++;
+    let tail = 0;
+    while (tail < a.length - head && tail < b.length - head && a[a.length - 1 - tail].text === b[b.length - 1 - tail].text) tail++;
+    const x = a.slice(head, a.length - tail), y = b.slice(head, b.length - tail);
+    const keptX = new Set(), keptY = new Set();
+    if (x.length * y.length <= 1e6) {
+      const width = y.length + 1, table = new Uint32Array((x.length + 1) * width);
+      for (let i = x.length - 1; i >= 0; i--) for (let j = y.length - 1; j >= 0; j--)
+        table[i * width + j] = x[i].text === y[j].text ? table[(i + 1) * width + j + 1] + 1 : Math.max(table[(i + 1) * width + j], table[i * width + j + 1]);
+      for (let i = 0, j = 0; i < x.length && j < y.length;) {
+        if (x[i].text === y[j].text) { keptX.add(i++); keptY.add(j++); }
+        else if (table[(i + 1) * width + j] >= table[i * width + j + 1]) i++;
+        else j++;
+      }
+    }
+    const spans = (all, kept, tag) => {
+      const found = [];
+      all.forEach((word, i) => {
+        if (kept.has(i)) return;
+        const last = found[found.length - 1];
+        if (last && last.end === word.start) last.end = word.end;
+        else found.push({ start: word.start, end: word.end, tag });
+      });
+      return found;
+    };
+    return [spans(x, keptX, "del"), spans(y, keptY, "ins")];
+  };
+
+  const name = (column, row) => names[column][columns[column][row]];
+  const hashOf = (row) => "#" + [name("model", row), name("suite", row), columns.id[row]].map(encodeURIComponent).join("/");
+  const folded = (row) => name("category", row) === "harmful" && !toUnfold;
+  const badgeOf = (outcome) => element("span", "badge", outcome.replaceAll("_", " "));
+
+  function filter() {
+    const wanted = FILTERS.map((key) => [columns[key], $("f-" + key).value]).filter(([, value]) => value !== "").map(([column, value]) => [column, Number(value)]);
+    const flags = FLAGS.filter((key) => $("f-" + key).checked).map((key) => columns[key]);
+    const query = $("search").value.toLowerCase();
+    let hits = null;
+    if (query) {
+      lowered ??= texts.map((text) => text.toLowerCase());
+      hits = lowered.map((text) => text.includes(query));
+    }
+    const total = columns.id.length;
+    const found = [];
+    next: for (let row = 0; row < total; row++) {
+      for (const [column, value] of wanted) if (column[row] !== value) continue next;
+      for (const column of flags) if (column[row] !== 1) continue next;
+      if (hits && !hits[columns.prompt[row]] && !hits[columns.answer[row]] && !columns.id[row].toLowerCase().includes(query)) continue;
+      found.push(row);
+    }
+    shown = found;
+    active = Math.max(0, shown.indexOf(open));
+    space.style.height = shown.length * ROW + "px";
+    $("count").textContent = shown.length.toLocaleString("en") + " of " + total.toLocaleString("en") + " answers";
+    list.scrollTop = active * ROW;
+    draw();
+  }
+
+  function draw() {
+    const first = Math.max(0, Math.floor(list.scrollTop / ROW) - 4);
+    const last = Math.min(shown.length, first + Math.ceil(list.clientHeight / ROW) + 9);
+    const made = [];
+    for (let place = first; place < last; place++) {
+      const row = shown[place];
+      const line = element("div", "row");
+      line.id = "row-" + place;
+      line.setAttribute("role", "option");
+      line.setAttribute("aria-selected", String(place === active));
+      line.setAttribute("aria-setsize", shown.length);
+      line.setAttribute("aria-posinset", place + 1);
+      line.style.top = place * ROW + "px";
+      const what = element("span", "what");
+      what.append(badgeOf(name("outcome", row)));
+      if (columns.flipped[row]) what.append(element("span", "badge fail", "flipped"));
+      else if (columns.changed[row]) what.append(element("span", "badge fail", "changed"));
+      what.append(name("model", row) + " · ");
+      put(what, columns.id[row]);
+      const text = element("span", "text");
+      if (folded(row)) text.append(element("i", "", "harmful prompt, folded"));
+      else put(text, texts[columns.prompt[row]].slice(0, 200).replaceAll("\n", " "));
+      line.append(what, text);
+      made.push(line);
+    }
+    space.replaceChildren(...made);
+    if (shown.length) list.setAttribute("aria-activedescendant", "row-" + active);
+    else list.removeAttribute("aria-activedescendant");
+  }
+
+  function moveTo(place) {
+    if (!shown.length) return;
+    active = Math.min(shown.length - 1, Math.max(0, place));
+    const top = active * ROW;
+    if (top < list.scrollTop) list.scrollTop = top;
+    else if (top + ROW > list.scrollTop + list.clientHeight) list.scrollTop = top + ROW - list.clientHeight;
+    draw();
+  }
+
+  const fold = (row, title, content) => {
+    const made = element("details");
+    made.open = !folded(row);
+    made.append(element("summary", "", title), content);
+    return made;
+  };
+
+  function show(row, focus) {
+    open = row;
+    const heading = element("h3");
+    heading.id = "detail-h";
+    put(heading, columns.id[row]);
+    const buttons = element("div", "buttons");
+    const back = element("button", "", "Back to the list");
+    back.type = "button";
+    back.addEventListener("click", () => list.focus());
+    const link = element("a", "", "Link to this answer");
+    link.href = hashOf(row);
+    buttons.append(back, link);
+    const parts = [heading, buttons];
+    const facts = element("dl");
+    const fact = (key, value) => { if (value !== null && value !== "") facts.append(element("dt", "", key), put(element("dd"), String(value))); };
+    fact("Model", name("model", row));
+    fact("Suite", name("suite", row));
+    fact("Category", name("category", row));
+    fact("Outcome", name("outcome", row).replaceAll("_", " "));
+    fact("Ended", columns.finish[row]);
+    const clean = columns.clean[row];
+    if (clean !== null) {
+      fact("Perturbation", name("perturbation", row));
+      fact("Repetitions used", columns.repetitions[row]);
+      fact("Similarity", columns.similarity[row]);
+      fact("Changed", columns.changed[row] === null ? "not tested" : columns.changed[row] ? "yes" : "no");
+    }
+    fact("Error", columns.error[row]);
+    const judged = JSON.parse(data.verdicts[columns.verdict[row]]);
+    for (const verdict of judged) {
+      const said = [verdict.label ?? "no label", verdict.score === null ? "" : "score " + verdict.score, verdict.reason, verdict.error && "error: " + verdict.error];
+      fact("Judge " + verdict.judge, said.filter(Boolean).join(", "));
+    }
+    parts.push(facts);
+    const answer = texts[columns.answer[row]];
+    const evidence = judged.flatMap((verdict) => verdict.evidence.map((hit) => ({ ...hit, tag: "mark", says: verdict.judge + ": " + hit.says })));
+    const content = element("div");
+    content.append(element("h4", "", "Prompt"), box(texts[columns.prompt[row]]), element("h4", "", "Answer"));
+    content.append(answer ? box(answer, evidence) : element("p", "small", "empty"));
+    if (evidence.length) content.append(element("p", "small", "Marked: " + [...new Set(evidence.map((hit) => hit.says))].join("; ")));
+    if (columns.thinking[row] !== null) {
+      const thinking = element("details");
+      thinking.append(element("summary", "", "Thinking"), box(texts[columns.thinking[row]]));
+      content.append(thinking);
+    }
+    if (clean !== null) {
+      const before = texts[columns.answer[clean]];
+      const [gone, added] = difference(before, answer);
+      const side = (title, badge, body) => {
+        const made = element("div");
+        made.append(element("h4", "", title), badgeOf(badge), body);
+        return made;
+      };
+      const sides = element("div", "sides");
+      sides.append(side("Clean answer", name("outcome", clean), box(before, gone)), side("Perturbed answer", name("outcome", row), box(answer, added)));
+      const other = element("a", "", "Open the clean answer");
+      other.href = hashOf(clean);
+      content.append(element("h4", "", "Before and after"), before === answer ? element("p", "small", "The two answers are equal.") : sides, element("h4", "", "Clean prompt"), box(texts[columns.prompt[clean]]), other);
+    }
+    parts.push(name("category", row) === "harmful" ? fold(row, "Texts of a harmful prompt", content) : content);
+    detail.replaceChildren(...parts);
+    detail.scrollTop = 0;
+    if (focus) detail.focus();
+  }
+
+  function choose(place, focus) {
+    if (!shown.length) return;
+    moveTo(place);
+    const row = shown[active];
+    history.replaceState(null, "", hashOf(row));
+    show(row, focus);
+  }
+
+  function followHash() {
+    const parts = location.hash.slice(1).split("/");
+    if (parts.length !== 3) return;
+    let wanted;
+    try { wanted = parts.map(decodeURIComponent); } catch { return; }
+    const model = names.model.indexOf(wanted[0]), suite = names.suite.indexOf(wanted[1]);
+    const row = columns.id.findIndex((id, i) => id === wanted[2] && columns.model[i] === model && columns.suite[i] === suite);
+    if (row < 0) return;
+    if (!shown.includes(row)) { $("filters").reset(); toUnfold = false; filter(); }
+    moveTo(shown.indexOf(row));
+    show(row, true);
+    detail.scrollIntoView();
+  }
+
+  function start() {
+    data = JSON.parse($("data").textContent);
+    ({ columns, names, texts } = data);
+    for (const key of FILTERS) {
+      const select = $("f-" + key), all = element("option", "", "all");
+      all.value = "";
+      select.append(all);
+      names[key].forEach((text, index) => {
+        const option = element("option", "", text.replaceAll("_", " "));
+        option.value = index;
+        select.append(option);
+      });
+      select.addEventListener("change", filter);
+    }
+    for (const key of FLAGS) $("f-" + key).addEventListener("change", filter);
+    $("unfold").addEventListener("change", (event) => { toUnfold = event.target.checked; draw(); if (open >= 0) show(open, false); });
+    $("filters").addEventListener("submit", (event) => event.preventDefault());
+    let waiting;
+    $("search").addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(filter, 80); });
+    let asked = false;
+    list.addEventListener("scroll", () => { if (!asked) { asked = true; requestAnimationFrame(() => { asked = false; draw(); }); } });
+    list.addEventListener("click", (event) => {
+      const line = event.target.closest(".row");
+      if (line) { choose(Number(line.id.slice(4)), false); if (innerWidth <= 800) detail.scrollIntoView(); }
+    });
+    list.addEventListener("keydown", (event) => {
+      const page = Math.max(1, Math.floor(list.clientHeight / ROW) - 1);
+      const to = { ArrowDown: active + 1, ArrowUp: active - 1, PageDown: active + page, PageUp: active - page, Home: 0, End: shown.length - 1 }[event.key];
+      if (event.key === "Enter" || event.key === " ") choose(active, true);
+      else if (to !== undefined) moveTo(to);
+      else return;
+      event.preventDefault();
+    });
+    detail.addEventListener("keydown", (event) => { if (event.key === "Escape") list.focus(); });
+    addEventListener("resize", draw);
+    addEventListener("hashchange", followHash);
+    filter();
+    followHash();
+    document.documentElement.dataset.ready = "true";
+  }
+  // After the first paint: the tables and figures stand before the answers are read.
+  requestAnimationFrame(() => setTimeout(start));
+})();
