@@ -109,10 +109,14 @@ def compare_sides(a: Side, b: Side) -> Row:
 
 
 def _rounded(row: Row) -> Row:
-    return {
-        key: round(value, DIGITS) + 0.0 if isinstance(value, float) else value
-        for key, value in row.items()
-    }
+    """The row with rates of four decimals, and p of four significant digits."""
+    shown = dict(row)
+    for key, value in row.items():
+        if isinstance(value, float):
+            shown[key] = (
+                float(f"{value:.4g}") if key.startswith("p") else round(value, DIGITS) + 0.0
+            )
+    return shown
 
 
 def _flips(found: Row) -> list[list[str]]:

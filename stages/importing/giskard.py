@@ -20,7 +20,7 @@ _META_COLUMNS = (
 )
 GISKARD = Kind(
     "Giskard's prompt injections (from garak and promptinject)",
-    "https://github.com/Giskard-AI/giskard-oss",
+    "https://github.com/Giskard-AI/prompt-injections",
     "Apache-2.0",
     ("prompt",),
     ("index",),

@@ -114,7 +114,7 @@ KINDS = {
     "simplesafetytests": Kind(
         "SimpleSafetyTests (Vidgen et al. 2023, arXiv 2311.08370)",
         "https://github.com/bertiev/SimpleSafetyTests",
-        "Creative Commons Attribution; its card names the version",
+        "CC BY-NC 4.0 in the publisher's repository, not for commercial use; copies elsewhere say CC BY",
         ("prompts_final", "prompt"),
         ("id",),
         {"harm_area": "area", "category": "form", "counter": "counter"},
