@@ -165,3 +165,13 @@ def test_a_rate_without_a_denominator_is_none():
 def test_what_cannot_be_counted_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("items", [(25, 25), (34, 16), (31, 19), (17, 33), (1, 99)])
+def test_a_rater_who_never_varies_leaves_kappa_as_uncertain_as_the_sample(items):
+    positive, negative = items
+    found = kappa_of_table([[0, positive], [0, negative]])
+    assert found.kappa == pytest.approx(0)
+    assert found.se == 0
+    assert found.low < -0.01
+    assert found.high > 0.01

@@ -121,6 +121,9 @@ def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> 
     with np.errstate(divide="ignore", invalid="ignore"):  # its test statistics, which are not used
         result = cohens_kappa(np.asarray(table, dtype=float))
     kappa, se = float(result.kappa), float(result.std_kappa)
+    # Where one rater gave one label throughout, the formula gives 0, which rounding turns into a
+    # billionth, or into the root of a negative number.
+    se = se if se > 1e-6 else 0.0
 
     variance = (se * (1 - chance)) ** 2
     # An error of 0 is so by its formula, not in truth: then all items count.
