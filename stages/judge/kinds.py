@@ -154,6 +154,12 @@ def _recorded_labels_version(definition: Definition) -> str:
     return recorded_version(definition)
 
 
+def _recorded_labels_check(definition: Definition) -> None:
+    from stages.judge.recorded import check_recorded
+
+    check_recorded(definition)
+
+
 KINDS = {
     "rules": Kind(_rules, _rules_version),
     "strings": Kind(_strings, _strings_version),
@@ -180,6 +186,7 @@ KINDS = {
             "response_column",
             "where",
         ),
+        _recorded_labels_check,
     ),
     "requirement": _by_model("requirement", "requirement", "requirements"),
     "strongreject": _by_model("strongreject"),
