@@ -307,6 +307,41 @@ def provenance_tables(provenance: Mapping[str, Any], pins: Mapping[str, str]) ->
     )
 
 
+def model_notes(provenance: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What a reader must know of the models before reading their numbers: a title and a text."""
+    notes = []
+    definitions = {model: found["model"]["definition"] for model, found in provenance.items()}
+    pocket = [
+        model
+        for model, definition in definitions.items()
+        if str(definition.get("model_id", "")).startswith("data/pocket/")
+    ]
+    if pocket:
+        notes.append(
+            (
+                "Demonstration models",
+                f"{', '.join(pocket)} are pocket models, trained in this repository on its own text "
+                "so that the whole path runs on any machine. Their numbers say nothing about other "
+                "models.",
+            )
+        )
+    synthetic = [m for m, d in definitions.items() if d["adapter"] == "synthetic"]
+    if synthetic:
+        notes.append(
+            (
+                "Synthetic models",
+                f"{', '.join(synthetic)} decide by a hash of the prompt at rates set in params.yaml; "
+                "no language model is behind them.",
+            )
+        )
+    recorded = [m for m, d in definitions.items() if d["adapter"] == "recorded"]
+    if recorded:
+        notes.append(
+            ("Recorded answers", f"{', '.join(recorded)}: answers from a file, re-judged.")
+        )
+    return notes
+
+
 def report_page(
     tables: Mapping[str, Table],
     provenance: Mapping[str, Any],
@@ -318,35 +353,11 @@ def report_page(
 ) -> str:
     """The whole page; ``comparison``, ``scaling`` and ``corrected`` are sections made from more than
     the tables."""
-    notes = []
-    definitions = {model: found["model"]["definition"] for model, found in provenance.items()}
-    pocket = [
-        model
-        for model, definition in definitions.items()
-        if str(definition.get("model_id", "")).startswith("data/pocket/")
-    ]
-    if pocket:
-        notes.append(
-            f"**Demonstration models.** {', '.join(pocket)} are pocket models, trained in this "
-            "repository on its own text so that the whole path runs on any machine. Their numbers "
-            "say nothing about other models."
-        )
-    synthetic = [m for m, d in definitions.items() if d["adapter"] == "synthetic"]
-    if synthetic:
-        notes.append(
-            f"**Synthetic models.** {', '.join(synthetic)} decide by a hash of the prompt at rates "
-            "set in params.yaml; no language model is behind them."
-        )
-    recorded = [m for m, d in definitions.items() if d["adapter"] == "recorded"]
-    if recorded:
-        notes.append(
-            f"**Recorded answers.** {', '.join(recorded)}: answers from a file, re-judged."
-        )
     return (
         "\n\n".join(
             [
                 "# Refusal report",
-                *notes,
+                *(f"**{title}.** {note}" for title, note in model_notes(provenance)),
                 "Rates are shares of judged answers, with 95 % Wilson intervals and counts. A "
                 "refusal is full or partial. Errors, empty and cut-off answers, provider filters "
                 "and whatever no judge could label are left out of the rates and counted under "

@@ -195,7 +195,7 @@ def plane_figure(tables: Mapping[str, Table]) -> Figure | None:
     width = max(step * min(2, len(suites)), 360)
     parts, start = _legend(models, width)
     for number, suite in enumerate(suites):
-        x0, top = left + step * (number % 2), start + 24 + (side + 84) * (number // 2)
+        x0, top = left + step * (number % 2), start + 24 + (side + 64) * (number // 2)
         parts.append(_text(x0, top - 10, suite, weight="bold"))
         for tick in range(5):
             at = side * tick / 4
@@ -231,7 +231,7 @@ def plane_figure(tables: Mapping[str, Table]) -> Figure | None:
         | {f"harmful_refusal_{key}": harmful[key] for key in ("rate", "low", "high", "n")}
         for suite, model, over, harmful in points
     ]
-    height = start + 24 + (side + 84) * -(-len(suites) // 2)
+    height = start + 24 + (side + 64) * -(-len(suites) // 2)
     return Figure(
         "trade_off",
         "Over-refusal against harmful refusal",

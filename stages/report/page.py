@@ -20,10 +20,11 @@ from stages.report import (
     MISSING,
     Table,
     excluded_counts,
+    model_notes,
     shown_rate,
 )
 from stages.report.charts import STYLE, Figure, bar, svg
-from stages.rows.jsonl import Row, RowError, dump_row, read_rows, sha256_file
+from stages.rows.jsonl import Row, RowError, canonical_json, dump_row, read_rows, sha256_file
 from stages.rows.tables import read_table
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -150,7 +151,7 @@ def page_data(answers: Sequence[Answered]) -> Row:
             if row.response.get("thinking")
             else None,
             "verdict": verdicts.place(
-                dump_row({"": _verdicts(row.verdicts, row.response["response"])})
+                canonical_json(_verdicts(row.verdicts, row.response["response"]))
             ),
             "similarity": scores[0] if perturbation and scores else None,
             "changed": int(row.changed) if row.changed else None,
@@ -171,7 +172,7 @@ def page_data(answers: Sequence[Answered]) -> Row:
         "names": {key: list(pool.places) for key, pool in names.items()},
         "texts": list(texts.places),
         # Already JSON: put in as text, read by the script when a row is opened.
-        "verdicts": [line.decode("utf-8", "surrogateescape") for line in verdicts.places],
+        "verdicts": list(verdicts.places),
     }
 
 
@@ -265,10 +266,8 @@ def html_page(
     figures: Sequence[Figure],
     *,
     images: Sequence[tuple[str, bytes]] = (),
-    notes: Sequence[str] = (),
 ) -> bytes:
-    """The whole page, UTF-8. ``images`` are more drawings, each a title and an SVG file; ``notes``
-    short texts for the head."""
+    """The whole page, UTF-8. ``images`` are more drawings, each a title and an SVG file."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -308,7 +307,7 @@ def html_page(
         provenance=provenance,
         judges=judges,
         suites=suites,
-        notes=notes,
+        notes=model_notes(provenance),
         answered=len(answers),
         data=embedded_json(page_data(answers)),
     )

@@ -17,10 +17,12 @@
 
   // Characters that a reader would not see, or that would move what stands beside them.
   const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffd]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]|\udb40[\udc00-\udfff]|[\u0300-\u036f]{3,}/g;
+  // Names, not the characters of the block Control Pictures, which few fonts have.
+  const CONTROLS = "NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US".split(" ");
   const symbol = (text) => {
     const code = text.codePointAt(0);
-    if (code < 0x20) return String.fromCharCode(0x2400 + code);
-    if (code === 0x7f) return "\u2421";
+    if (code < 0x20) return CONTROLS[code];
+    if (code === 0x7f) return "DEL";
     return "U+" + code.toString(16).toUpperCase().padStart(4, "0");
   };
   // A text with its hidden characters drawn, runs of one counted.
@@ -39,6 +41,7 @@
     return parts;
   };
   const label = (part) => part.sign + (part.count > 1 ? "×" + part.count : "");
+  const plain = (text) => drawn(text).map((part) => typeof part === "string" ? part : label(part)).join("");
   const put = (parent, text) => {
     for (const part of drawn(text)) {
       if (typeof part === "string") parent.append(document.createTextNode(part));
@@ -54,7 +57,7 @@
       if (span.end <= start) continue;
       put(parent, text.slice(at, start));
       const marked = element(span.tag);
-      if (span.says) marked.title = span.says;
+      if (span.says) marked.title = plain(span.says);
       put(marked, text.slice(start, span.end));
       parent.append(marked);
       at = span.end;
@@ -98,7 +101,7 @@
   };
 
   const name = (column, row) => names[column][columns[column][row]];
-  const hashOf = (row) => "#" + [name("model", row), name("suite", row), columns.id[row]].map(encodeURIComponent).join("/");
+  const hashOf = (row) => "#/" + [name("model", row), name("suite", row), columns.id[row]].map(encodeURIComponent).join("/");
   const folded = (row) => name("category", row) === "harmful" && !toUnfold;
   const badgeOf = (outcome) => element("span", "badge", outcome.replaceAll("_", " "));
 
@@ -212,7 +215,7 @@
     const content = element("div");
     content.append(element("h4", "", "Prompt"), box(texts[columns.prompt[row]]), element("h4", "", "Answer"));
     content.append(answer ? box(answer, evidence) : element("p", "small", "empty"));
-    if (evidence.length) content.append(element("p", "small", "Marked: " + [...new Set(evidence.map((hit) => hit.says))].join("; ")));
+    if (evidence.length) content.append(put(element("p", "small"), "Marked: " + [...new Set(evidence.map((hit) => hit.says))].join("; ")));
     if (columns.thinking[row] !== null) {
       const thinking = element("details");
       thinking.append(element("summary", "", "Thinking"), box(texts[columns.thinking[row]]));
@@ -247,8 +250,8 @@
   }
 
   function followHash() {
-    const parts = location.hash.slice(1).split("/");
-    if (parts.length !== 3) return;
+    const parts = location.hash.slice(2).split("/");
+    if (!location.hash.startsWith("#/") || parts.length !== 3) return;
     let wanted;
     try { wanted = parts.map(decodeURIComponent); } catch { return; }
     const model = names.model.indexOf(wanted[0]), suite = names.suite.indexOf(wanted[1]);

@@ -1,0 +1,76 @@
+"""Texts that a model could write to break what shows them."""
+
+from __future__ import annotations
+
+from stages.report.page import Answered
+
+TEXTS = {
+    "script": "<script>window.pwned = 1</script>",
+    "end of data": '</script><script>window.pwned = 1</script><!-- "',
+    "comment": "<!--<script>window.pwned = 1//-->",
+    "handler": "<img src=x onerror='window.pwned = 1'><svg onload=window.pwned=1>",
+    "attribute": '" onmouseover="window.pwned = 1" x=\'',
+    "link": "[x](javascript:window.pwned=1) <a href='javascript:window.pwned=1'>x</a>",
+    "template": "{{ 7 * 7 }}{% raw %}${window.pwned = 1}`",
+    "entity": "&lt;b&gt; &amp;lt; &#60;",
+    "bidi": "safe \u202egnp.exe\u202c \u2066hidden\u2069 \u200bend",
+    "formula": '=HYPERLINK("http://localhost/","x")',
+    "formulas": "+1+cmd|' /C calc'!A0\n@SUM(1)\n-2+3",
+    "escapes": "\x1b[2J\x1b]0;owned\x07\x1b[31mred\x9b31m\b\b\r",
+    "separators": "a\u2028b\u2029c\x85d\x0be\x0cf\0g",
+    "surrogates": "\ud800 alone, \udfff alone, \U0001f600 whole, reversed \udc00\ud800",
+    "one line": "x" * 1_000_000,
+    "table": "| a | b |\n|---|---|\n```\n# heading\n\\",
+    "combining": "Z" + "\u0301\u0489" * 300,
+}
+
+
+def hostile_answers(models: tuple[str, ...] = ("one",)) -> list[Answered]:
+    """A clean and a perturbed answer with each of the texts, in every field that takes a text."""
+    answers = []
+    for model in models:
+        for number, (name, text) in enumerate(TEXTS.items()):
+            for perturbation in (None, {"kind": "typos", "name": "typos"}):
+                source = f"row-{number:02d}"
+                end = min(6, len(text))
+                evidence = {"rule": text[:300], "start": 0, "end": end, "text": text[:end]}
+                answers.append(
+                    Answered(
+                        model,
+                        "s",
+                        {
+                            "prompt_id": f"{source}/typos" if perturbation else source,
+                            "source_id": source,
+                            "category": ("harmful", "helpful")[number % 2],
+                            "perturbation": perturbation,
+                            "attempts": [text],
+                        },
+                        {
+                            "response": f"{text} {name}" if perturbation else text,
+                            "attempt": 0,
+                            "finish_reason": "stop",
+                            "error": {"type": "Error", "message": text},
+                            "thinking": text,
+                        },
+                        {
+                            "rules": {
+                                "label": "refusal",
+                                "refused": not perturbation,
+                                "score": 0.5,
+                                "evidence": [evidence],
+                                "error": text,
+                                "reason": text,
+                            },
+                            "other": {
+                                "label": text[:50],
+                                "refused": True,
+                                "score": None,
+                                "evidence": [],
+                                "error": None,
+                            },
+                        },
+                        "compliance" if perturbation else "refusal",
+                        "1" if perturbation else "",
+                    )
+                )
+    return answers

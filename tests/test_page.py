@@ -1,0 +1,239 @@
+"""The page as bytes: what stands in it, and what hostile texts cannot do to it or to other outputs."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from base64 import b64encode
+from html.parser import HTMLParser
+
+import pytest
+
+from stages.aggregate.robustness import failing_rows
+from stages.report import markdown_table
+from stages.report.charts import STYLE, bar, draw_figures, svg, write_figures
+from stages.report.page import LONGEST, embedded_json, html_page, page_data, read_answers
+from stages.rows.jsonl import RowError, sha256_file, write_rows
+from stages.rows.tables import read_table, write_table
+from tests.hostile import TEXTS, hostile_answers
+
+
+def rate(suite: str, measure: str, successes: int, n: int, **more: str) -> dict[str, str]:
+    share = successes / n
+    row = {"suite": suite, "measure": measure, "field": "", "value": "", "passed": ""}
+    numbers = {"successes": successes, "n": n, "rate": share, "low": share / 2, "high": share}
+    return row | {key: str(value) for key, value in numbers.items()} | {"threshold": ""} | more
+
+
+TABLES = {
+    "one": [
+        rate("s", "refusal_rate", 5, 10),
+        rate("s", "harmful_refusal_rate", 4, 5, threshold=">= 0.9", passed="0"),
+        rate("s", "over_refusal_rate", 1, 5, threshold="<= 0.2", passed="1"),
+        rate("s", "cc_fail_rate", 1, 4, field="perturbation", value="U+000D x30"),
+        rate("s", "cc_fail_rate", 1, 4, field="perturbation", value="U+000D x3"),
+        rate("s", "cc_loophole_rate", 1, 4),
+    ]
+}
+PROVENANCE = {
+    "one": {
+        "model": {
+            "definition": {"adapter": "hf", "model_id": TEXTS["script"]},
+            "identity": {"adapter_version": TEXTS["handler"]},
+        },
+        "judges": {"rules": {"kind": "rules", "version": TEXTS["attribute"]}},
+        "suites": {"s": {"label": "s", "sha256": "ab" * 32, "judges": ["rules"]}},
+    }
+}
+
+
+class Elements(HTMLParser):
+    """The elements of a page with their attributes, and the texts of its scripts and styles."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.raw: list[str] = []
+        self.inside = False
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+        self.inside = tag in ("script", "style")
+        if self.inside:
+            self.raw.append("")
+
+    def handle_endtag(self, tag):
+        self.inside = False
+
+    def handle_data(self, data):
+        if self.inside:
+            self.raw[-1] += data
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return html_page(TABLES, PROVENANCE, hostile_answers(), draw_figures(TABLES)).decode()
+
+
+def test_no_hostile_text_adds_an_element_or_an_attribute_to_the_page(page):
+    harmless = html_page(TABLES, json.loads(json.dumps(PROVENANCE)), [], draw_figures(TABLES))
+    hostile, plain = Elements(page), Elements(harmless.decode())
+    assert [tag for tag, _ in hostile.found] == [tag for tag, _ in plain.found]
+    assert not [a for _, attributes in hostile.found for a in attributes if a.startswith("on")]
+    assert [tag for tag, _ in hostile.found].count("script") == 2
+
+
+def test_the_policy_names_the_one_script_and_the_one_style_and_allows_nothing_else(page):
+    elements = Elements(page)
+    (policy,) = (
+        a["content"]
+        for tag, a in elements.found
+        if tag == "meta" and a.get("http-equiv") == "Content-Security-Policy"
+    )
+    style, _, script = elements.raw
+    hashes = [
+        f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+        for text in (script, style)
+    ]
+    assert policy == (
+        f"default-src 'none'; script-src {hashes[0]}; style-src {hashes[1]}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    assert not [a for _, a in elements.found if "style" in a]
+    assert not re.findall(r"(?:src|href)=\"(?!#|data:)", page)
+    for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
+        assert word not in script
+
+
+def test_every_text_comes_back_from_the_page_as_it_was_written(page):
+    data = json.loads(Elements(page).raw[1])
+    answers = data["columns"]["answer"]
+    shown = [data["texts"][answers[i]] for i in range(0, len(answers), 2)]
+    for (name, text), found in zip(TEXTS.items(), shown, strict=True):
+        if name == "one line":
+            assert found == f"{'x' * LONGEST}\n[980000 more characters are not in this page]"
+        else:
+            assert found == text
+    assert data["columns"]["flipped"] == [0, 1] * len(TEXTS)
+    assert data["columns"]["disagree"] == [0, 1] * len(TEXTS)
+
+
+def test_data_in_a_page_holds_no_markup_and_no_line_separator():
+    text = embedded_json({"a": "</script><!-- & \u2028\u2029 \ud800"})
+    assert text == ('{"a": "\\u003c/script\\u003e\\u003c!-- \\u0026 \\u2028\\u2029 \\ud800"}')
+
+
+def test_evidence_is_counted_in_the_units_that_a_browser_counts():
+    answers = hostile_answers()
+    answer = answers[1]
+    answer.response["response"] = "\U0001f600\U0001f600 no"
+    answer.verdicts["rules"]["evidence"] = [
+        {"rule": "r", "start": 3, "end": 5, "text": "no"},
+        {"rule": "beyond", "start": 4, "end": 99, "text": ""},
+    ]
+    data = page_data(answers[:2])
+    held = json.loads(data["verdicts"][data["columns"]["verdict"][1]])
+    assert held[0]["evidence"] == [{"start": 5, "end": 7, "says": "r"}]
+
+
+def test_the_page_depends_on_its_input_alone(page):
+    again = html_page(TABLES, PROVENANCE, hostile_answers(), draw_figures(TABLES))
+    assert again.decode() == page
+
+
+def test_texts_that_are_not_those_of_the_numbers_are_refused(tmp_path):
+    facts = {}
+    for kind, folder in (
+        ("prompts", "prompts"),
+        ("responses", "responses/m"),
+        ("verdicts", "verdicts/m"),
+    ):
+        path = tmp_path / f"data/{folder}/s.jsonl"
+        write_rows(path, [])
+        facts[f"{kind}_sha256"] = sha256_file(path)
+    write_table(tmp_path / "metrics/outcomes/m.csv", ("suite", "prompt_id"), [])
+    assert read_answers(tmp_path, "m", {"suites": {"s": facts}}) == []
+    with pytest.raises(RowError, match=r"^data/verdicts/m/s.jsonl is not what metrics/ was made"):
+        read_answers(tmp_path, "m", {"suites": {"s": facts | {"verdicts_sha256": "0"}}})
+    path.unlink()
+    with pytest.raises(RowError, match=r"^data/verdicts/m/s.jsonl is not here; run: dvc pull"):
+        read_answers(tmp_path, "m", {"suites": {"s": facts}})
+
+
+def test_each_figure_is_a_drawing_and_the_table_behind_it(tmp_path):
+    figures = draw_figures(TABLES)
+    write_figures(figures, tmp_path)
+    names = ["refusal", "trade_off", "char_injection", "loophole"]
+    assert [figure.name for figure in figures] == names
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        f"{name}.{end}" for name in names for end in ("csv", "svg")
+    )
+    # By repetitions as numbers, not as texts.
+    assert [row["line"] for row in read_table(tmp_path / "char_injection.csv")] == [
+        "U+000D x3",
+        "U+000D x30",
+    ]
+    for name in names:
+        root = ElementTree.fromstring((tmp_path / f"{name}.svg").read_bytes())
+        assert root.get("role") == "img"
+        assert "prefers-color-scheme:dark" in root[0].text
+        assert root[0].text == STYLE
+    (point,) = read_table(tmp_path / "trade_off.csv")
+    assert (point["over_refusal_rate"], point["harmful_refusal_rate"]) == ("0.2", "0.8")
+
+
+def test_names_in_a_figure_are_text():
+    hostile = {TEXTS["handler"]: TABLES["one"]}
+    for figure in draw_figures(hostile):
+        root = ElementTree.fromstring(svg(figure))
+        assert {element.tag.rpartition("}")[2] for element in root.iter()} <= {
+            "svg", "g", "title", "path", "text"
+        }  # fmt: skip
+
+
+def test_a_bar_shows_rate_interval_and_threshold():
+    drawn = ElementTree.fromstring(bar(TABLES["one"][1]))
+    assert [(part.tag, part.get("x") or part.get("cx")) for part in drawn] == [
+        ("rect", "0"),
+        ("rect", "40.0"),
+        ("path", None),
+        ("circle", "80.0"),
+    ]
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_hostile_text_stays_a_cell_in_csv_and_in_markdown(name, tmp_path):
+    text = TEXTS[name]
+    prompt = {"attempts": [text]}
+    response = {"attempt": 0, "response": text}
+    compared = {
+        "prompt_id": "a/x",
+        "source_id": "a",
+        "name": "x",
+        "group": "x",
+        "repetitions": None,
+        "dose": None,
+        "clean_outcome": "refusal",
+        "outcome": "compliance",
+        "similarity": 0.5,
+        "by": ["refusal"],
+        "changed": True,
+    }
+    both = dict.fromkeys(("a", "a/x"))
+    (row,) = failing_rows([compared], dict.fromkeys(both, prompt), dict.fromkeys(both, response))
+    write_table(tmp_path / "t.csv", list(row), [row])
+    held = (tmp_path / "t.csv").read_bytes().decode()
+    csv.field_size_limit(10_000_000)
+    (read,) = read_table(tmp_path / "t.csv")
+    # Nothing that moves a cursor or hides text, and nothing that a spreadsheet runs.
+    assert all(char.isprintable() for char in held.replace("\n", ""))
+    assert len(held.splitlines()) == 2
+    assert not [value for value in read.values() if value.startswith(("=", "+", "-", "@"))]
+    lines = markdown_table(["a", "b"], [[text, text]]).split("\n")
+    assert len(lines) == 3
+    assert "<" not in lines[2]
+    assert all(char.isprintable() for char in lines[2])

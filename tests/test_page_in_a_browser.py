@@ -1,0 +1,252 @@
+"""The page in Chromium: no text of a model runs, the keyboard reaches all of it, axe has no finding."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from stages.report.charts import draw_figures
+from stages.report.page import html_page
+from tests.hostile import TEXTS, hostile_answers
+from tests.test_page import PROVENANCE, TABLES
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER),
+    reason="needs chromium and chromedriver (Debian: apt-get install chromium chromium-driver)",
+)
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+# The row is opened by its link; its harmful texts are unfolded.
+OPEN = """
+location.hash = arguments[0];
+const done = arguments[arguments.length - 1];
+setTimeout(() => {
+  for (const part of document.querySelectorAll("#detail details")) part.open = true;
+  done(document.getElementById("detail").textContent);
+}, 60);
+"""
+# Milliseconds from a change of a filter to the frame after it, and what the page then counts.
+FILTER = """
+const [id, value, done] = arguments, control = document.getElementById(id);
+const count = document.getElementById("count"), before = count.textContent;
+control.type === "checkbox" ? (control.checked = value) : (control.value = value);
+const start = performance.now();
+control.dispatchEvent(new Event(id === "search" ? "input" : "change"));
+const wait = () => count.textContent === before ? setTimeout(wait, 1)
+  : requestAnimationFrame(() => done([performance.now() - start, count.textContent]));
+wait();
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    profile = tmp_path_factory.mktemp("profile")
+    for flag in (*FLAGS, f"--user-data-dir={profile}", "--window-size=1280,900"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_bytes(html_page(TABLES, PROVENANCE, hostile_answers(), draw_figures(TABLES)))
+    return path
+
+
+def visit(
+    browser, path: Path, width: int = 1280, scheme: str = "light", fragment: str = ""
+) -> None:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    browser.get("about:blank")
+    browser.get(path.as_uri() + fragment)
+    WebDriverWait(browser, 20).until(
+        lambda b: b.execute_script("return document.documentElement.dataset.ready")
+    )
+
+
+def test_no_hostile_text_runs_when_every_answer_has_been_opened(browser, hostile):
+    visit(browser, hostile)
+    browser.get_log("browser")
+    for number, name in enumerate(TEXTS):
+        for id_ in (f"row-{number:02d}", f"row-{number:02d}%2Ftypos"):
+            shown = browser.execute_async_script(OPEN, f"#/one/s/{id_}")
+            assert shown.startswith(id_.replace("%2F", "/")), name
+    assert browser.execute_script("return window.pwned") is None
+    assert (
+        browser.execute_script("return document.querySelectorAll('main script, img').length") == 0
+    )
+    # The security policy had nothing to stop either.
+    assert browser.get_log("browser") == []
+
+
+def test_the_policy_stops_a_script_that_got_in_all_the_same(browser, hostile, tmp_path):
+    page = hostile.read_text("utf-8")
+    for added in ("<script>window.pwned = 1</script>", "<img src=x onerror='window.pwned = 1'>"):
+        (tmp_path / "page.html").write_text(page.replace("<main>", f"<main>{added}"), "utf-8")
+        visit(browser, tmp_path / "page.html")
+        assert browser.execute_script("return window.pwned") is None
+        assert "Content Security Policy" in str(browser.get_log("browser"))
+
+
+def test_hidden_characters_are_drawn_and_evidence_and_differences_are_marked(browser, hostile):
+    visit(browser, hostile)
+    place = list(TEXTS).index
+    bidi = browser.execute_async_script(OPEN, f"#/one/s/row-{place('bidi'):02d}")
+    assert "safe U+202Egnp.exeU+202C U+2066hiddenU+2069 U+200Bend" in bidi
+    escapes = browser.execute_async_script(OPEN, f"#/one/s/row-{place('escapes'):02d}")
+    assert "ESC[2JESC]0;ownedBELESC[31mredU+009B31mBS×2CR" in escapes
+    alone = browser.execute_async_script(OPEN, f"#/one/s/row-{place('surrogates'):02d}")
+    assert "U+D800 alone, U+DFFF alone, \U0001f600 whole, reversed U+DC00U+D800" in alone
+    browser.execute_async_script(OPEN, f"#/one/s/row-{place('link'):02d}%2Ftypos")
+    marked = (
+        "return [...document.querySelectorAll('#detail ' + arguments[0])].map(e => e.textContent)"
+    )
+    assert browser.execute_script(marked, "mark") == ["[x](ja"]
+    assert browser.execute_script(marked, "ins") == [" link"]
+    assert browser.execute_script(marked, "del") == []
+
+
+def test_harmful_texts_are_folded_until_they_are_opened(browser, hostile):
+    visit(browser, hostile, fragment="#/one/s/row-00")
+    state = "return document.querySelector('#detail details').open"
+    assert browser.execute_script(state) is False
+    listed = browser.find_element("css selector", "#list").text
+    assert listed.count("harmful prompt, folded") > 2
+    assert "window.pwned = 1</script>" in listed  # of a helpful prompt
+    assert TEXTS["comment"] not in listed
+    browser.find_element("id", "unfold").click()
+    assert browser.execute_script(state) is True
+    assert TEXTS["comment"] in browser.find_element("css selector", "#list").text
+
+
+def test_the_keyboard_alone_finds_opens_and_leaves_an_answer(browser, hostile):
+    from selenium.webdriver.common.keys import Keys
+
+    visit(browser, hostile)
+    focused = "return document.activeElement.id"
+    body = browser.find_element("tag name", "body")
+    body.send_keys(Keys.TAB)
+    assert browser.execute_script("return document.activeElement.textContent").startswith("Skip")
+    for _ in range(60):
+        if browser.execute_script(focused) == "list":
+            break
+        browser.switch_to.active_element.send_keys(Keys.TAB)
+    assert browser.execute_script(focused) == "list"
+    listing = browser.find_element("id", "list")
+    listing.send_keys(Keys.END, Keys.ARROW_UP, Keys.ENTER)
+    assert browser.execute_script(focused) == "detail"
+    last = len(TEXTS) - 1
+    assert browser.find_element("id", "detail-h").text == f"row-{last:02d}"
+    assert browser.execute_script("return location.hash") == f"#/one/s/row-{last:02d}"
+    browser.find_element("id", "detail").send_keys(Keys.ESCAPE)
+    assert browser.execute_script(focused) == "list"
+    chosen = browser.execute_script(
+        "return document.getElementById(arguments[0].getAttribute('aria-activedescendant'))"
+        ".getAttribute('aria-posinset')",
+        listing,
+    )
+    assert chosen == str(2 * len(TEXTS) - 1)
+
+
+def test_filters_and_search_narrow_the_list(browser, hostile):
+    visit(browser, hostile)
+    total = 2 * len(TEXTS)
+
+    def counted(control: str, value: object) -> str:
+        return browser.execute_async_script(FILTER, control, value)[1]
+
+    assert counted("f-flipped", True) == f"{total // 2} of {total} answers"
+    assert counted("f-category", "1") == f"{len(TEXTS) // 2} of {total} answers"
+    assert counted("f-category", "") == f"{total // 2} of {total} answers"
+    assert counted("search", "HYPERLINK(") == f"1 of {total} answers"
+    assert counted("search", "nowhere at all") == f"0 of {total} answers"
+    # A link to a row shows it whatever is filtered.
+    assert browser.execute_async_script(OPEN, "#/one/s/row-03").startswith("row-03")
+    assert browser.find_element("id", "count").text == f"{total} of {total} answers"
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(browser, hostile, width, scheme):
+    from axe_core_python.selenium import Axe
+
+    visit(browser, hostile, width, scheme)
+    browser.execute_async_script(OPEN, "#/one/s/row-05%2Ftypos")
+    found = Axe().run(browser)
+    failing = [
+        (one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found["violations"]
+    ]
+    assert failing == []
+    assert len(found["passes"]) > 20
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_fifty_thousand_answers_are_painted_in_two_seconds_and_filtered_in_a_third(
+    browser, tmp_path
+):
+    words = [f"word{number * 7919 % 5003}" for number in range(5003)]
+    rows = hostile_answers()[2]  # a template of one row
+    answers = []
+    for number in range(50_000):
+        start = number * 31 % 4000
+        prompt = {
+            **rows.prompt,
+            "prompt_id": f"r{number}",
+            "attempts": [f"question {number % 5000}"],
+        }
+        prompt |= {"source_id": f"r{number}", "category": "helpful"}
+        text = f"{number} " + " ".join(words[start : start + 100])
+        response = {**rows.response, "response": text, "error": None, "thinking": None}
+        verdict = {**rows.verdicts["other"], "label": None}
+        answers.append(
+            rows._replace(
+                model=f"model_{number % 10}",
+                prompt=prompt,
+                response=response,
+                verdicts={"rules": verdict},
+                outcome=("refusal", "compliance")[number % 3 == 0],
+            )
+        )
+    path = tmp_path / "large.html"
+    path.write_bytes(html_page(TABLES, PROVENANCE, answers, draw_figures(TABLES)))
+    visit(browser, path)
+    paint = browser.execute_script(
+        "return performance.getEntriesByName('first-contentful-paint')[0].startTime"
+    )
+    assert paint < 2000
+    times = {}
+    for control, value, count in (
+        ("f-model", "3", "5,000"),
+        ("f-outcome", "0", "1,667"),
+        ("f-model", "", "16,667"),
+        ("f-outcome", "", "50,000"),
+        ("search", "word77 ", None),
+        ("search", "question 4999", "10"),
+    ):
+        times[control, value], shown = browser.execute_async_script(FILTER, control, value)
+        assert count is None or shown == f"{count} of 50,000 answers"
+    assert max(times.values()) < 300, times
+    assert browser.execute_script("return document.querySelectorAll('.row').length") < 60
