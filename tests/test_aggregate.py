@@ -396,3 +396,22 @@ def test_prompts_without_a_response_or_a_verdict_stop_the_stage(lacking):
     rows[lacking] = rows[lacking][:1]
     with pytest.raises(RowError, match="1 prompts have no response or no verdict, such as 'b'"):
         aggregate_suite(*rows, {"judges": ["first"]}, JUDGES)
+
+
+def test_usage_sums_tokens_and_cost_of_answers_and_leaves_out_errors():
+    from stages.aggregate.__main__ import usage
+
+    def answered(prompt, completion, error=None):
+        return {"prompt_tokens": prompt, "completion_tokens": completion, "error": error}
+
+    rows = [answered(1000, 200), answered(500, 300), answered(None, None, {"type": "T"})]
+    assert usage(rows, {"input": 2.0, "output": 10.0}) == {
+        "prompt_tokens": 1500,
+        "completion_tokens": 500,
+        "cost_usd": 0.008,
+    }
+    assert usage([*rows, answered(None, 5)], {"input": 2.0, "output": 10.0}) == {
+        "prompt_tokens": None,
+        "completion_tokens": 505,
+        "cost_usd": None,
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stages.aggregate import Aggregate, aggregate_suite
@@ -94,6 +94,24 @@ def outcome_lines(suite: str, prompts: Sequence[Row], found: Aggregate) -> list[
     ]
 
 
+def usage(responses: Sequence[Row], price: Mapping[str, float] | None) -> Row:
+    """Tokens that the answers to some prompts took, reused ones included, and what they cost.
+
+    ``price`` is in USD per million tokens; the cost is None without one, a count where an answer
+    does not say its own.
+    """
+    counts = {}
+    for kind in ("prompt_tokens", "completion_tokens"):
+        known = [row[kind] for row in responses if row["error"] is None]
+        counts[kind] = None if None in known else sum(known)
+    cost = None
+    if price and None not in counts.values():
+        dollars = counts["prompt_tokens"] * price["input"]
+        dollars += counts["completion_tokens"] * price["output"]
+        cost = round(dollars / 1e6, 4)
+    return {**counts, "cost_usd": cost}
+
+
 def main(name: str) -> None:
     """Writes metrics, outcomes, table and provenance of one model into ``metrics/``."""
     params = load_params()
@@ -102,6 +120,7 @@ def main(name: str) -> None:
     table_rows: list[Row] = []
     failures: list[Row] = []
     suites: dict[str, Row] = {}
+    answered: dict[str, Row] = {}  # by request: prompts that share one took its tokens once
     judges = json.loads(Path(f"data/verdicts/{name}/judges.json").read_text("utf-8"))
     labels = json.loads(Path("data/prompts/labels.json").read_text("utf-8"))
     for suite in grid(params, "suites"):
@@ -109,6 +128,7 @@ def main(name: str) -> None:
         sources = load_suite(Path(wanted["file"]))
         prompts = read_rows(Path(f"data/prompts/{suite}.jsonl"))
         responses = read_rows(Path(f"data/responses/{name}/{suite}.jsonl"))
+        answered |= {row["request_sha256"]: row for row in responses}
         found = aggregate_suite(
             sources,
             prompts,
@@ -146,10 +166,12 @@ def main(name: str) -> None:
     write_table(Path(f"metrics/outcomes/{name}.csv"), OUTCOME_COLUMNS, outcome_rows)
     write_table(Path(f"metrics/tables/{name}.csv"), TABLE_COLUMNS, table_rows)
     write_table(Path(f"data/failures/{name}.csv"), FAILURE_COLUMNS, failures)
+    model = json.loads(Path(f"data/responses/{name}/model.json").read_text("utf-8"))
     write_json(
         Path(f"metrics/provenance/{name}.json"),
         {
-            "model": json.loads(Path(f"data/responses/{name}/model.json").read_text("utf-8")),
+            "model": model,
+            "usage": usage(list(answered.values()), model["definition"].get("price")),
             "judges": judges,
             "suites": suites,
         },

@@ -266,6 +266,11 @@ def robustness_tables(tables: Mapping[str, Table]) -> str:
     return "\n\n".join(parts) or "No suite of the grid has perturbations or injections."
 
 
+def _used(usage: Mapping[str, Any]) -> list[str]:
+    kinds = ("prompt_tokens", "completion_tokens", "cost_usd")
+    return [MISSING if usage.get(kind) is None else f"{usage[kind]:,}" for kind in kinds]
+
+
 def provenance_tables(provenance: Mapping[str, Any], pins: Mapping[str, str]) -> str:
     """What a re-derivation needs beyond the commit: contents, judges, settings, versions."""
     models = []
@@ -284,6 +289,7 @@ def provenance_tables(provenance: Mapping[str, Any], pins: Mapping[str, str]) ->
                 source,
                 content[:16],
                 "greedy" if seed is None else f"seed {seed}",
+                *_used(found.get("usage", {})),
             ]
         )
     suites = {}
@@ -296,7 +302,18 @@ def provenance_tables(provenance: Mapping[str, Any], pins: Mapping[str, str]) ->
     return "\n\n".join(
         [
             markdown_table(
-                ["Model", "Adapter", "Version", "Source", "Revision or content", "Decoding"], models
+                [
+                    "Model",
+                    "Adapter",
+                    "Version",
+                    "Source",
+                    "Revision or content",
+                    "Decoding",
+                    "Prompt tokens",
+                    "Answer tokens",
+                    "Cost (USD)",
+                ],
+                models,
             ),
             markdown_table(["Suite", "SHA-256", "Judges"], suites.values()),
             markdown_table(["Judge", "Kind", "Version"], judges.values()),
