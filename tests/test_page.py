@@ -14,10 +14,12 @@ import pytest
 
 from stages.aggregate.robustness import failing_rows
 from stages.report import markdown_table
-from stages.report.charts import STYLE, bar, draw_figures, svg, write_figures
+from stages.report.charts import STYLE, bar, draw_figures, scaling_points, svg, write_figures
 from stages.report.page import LONGEST, embedded_json, html_page, page_data, read_answers
+from stages.report.scaling import Series
 from stages.rows.jsonl import RowError, sha256_file, write_rows
 from stages.rows.tables import read_table, write_table
+from stages.statistics.scaling import Point, Trend
 from tests.hostile import TEXTS, hostile_answers
 
 
@@ -184,6 +186,24 @@ def test_each_figure_is_a_drawing_and_the_table_behind_it(tmp_path):
         assert root[0].text == STYLE
     (point,) = read_table(tmp_path / "trade_off.csv")
     assert (point["over_refusal_rate"], point["harmful_refusal_rate"]) == ("0.2", "0.8")
+
+
+def test_the_points_of_the_scaling_figure_stand_with_their_line():
+    line = Trend(1.5, 1.0, 2.0, -3.0, None, 2, None)
+    flat = Trend(None, None, None, None, None, 2, "constant")
+    series = [
+        Series("s", "over_refusal_rate", "", "f", "parameters", {"a": Point(1e9, 1, 5)}, line),
+        Series("s", "over_refusal_rate", "", "g", "parameters", {"b": Point(2e9, 0, 5)}, flat),
+    ]
+    shared = {"suite": "s", "measure": "over_refusal_rate", "value": "", "size": "parameters"}
+    assert scaling_points(series) == [
+        shared
+        | {"family": "f", "model": "a", "at": 1e9, "successes": 1, "n": 5}
+        | {"slope": 1.5, "intercept": -3.0},
+        shared
+        | {"family": "g", "model": "b", "at": 2e9, "successes": 0, "n": 5}
+        | {"slope": None, "intercept": None},
+    ]
 
 
 def test_names_in_a_figure_are_text():

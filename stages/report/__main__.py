@@ -9,12 +9,13 @@ from pathlib import Path
 
 from stages.params import ParamsError, grid, load_params
 from stages.report import read_results, report_page
-from stages.report.charts import draw_figures, write_figures
+from stages.report.charts import draw_figures, scaling_points, write_figures
 from stages.report.comparisons import comparison_section, read_clean_outcomes
 from stages.report.corrected import corrected_section
 from stages.report.page import html_page, read_answers
 from stages.report.scaling import model_sizes, scaling_figure, scaling_section, scaling_series
 from stages.rows.jsonl import RowError, write_bytes
+from stages.rows.tables import write_table
 
 # The libraries whose versions can move a number.
 PINNED = ("accelerate", "bert-score", "numpy", "tokenizers", "torch", "transformers")
@@ -48,6 +49,9 @@ def main() -> None:
     write_figures(figures, Path("metrics/figures"))
     scaling = Path("metrics/figures/scaling.svg")
     scaling_figure(series, scaling)
+    if scaling.is_file():
+        points = scaling_points(series)
+        write_table(scaling.with_suffix(".csv"), list(points[0]), points)
     answers = [
         answer for model in models for answer in read_answers(Path(), model, provenance[model])
     ]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stages.report import HEADLINES, Table
+from stages.report.scaling import Series
 from stages.rows.jsonl import Row, write_bytes
 from stages.rows.tables import write_table
 
@@ -117,6 +118,27 @@ def draw_figures(tables: Mapping[str, Table]) -> list[Figure]:
         ),
     ]
     return [figure for figure in drawn if figure is not None]
+
+
+def scaling_points(series: Sequence[Series]) -> list[Row]:
+    """The points of the scaling figure, each with the line fitted to its family."""
+    return [
+        {
+            "suite": one.suite,
+            "measure": one.measure,
+            "value": one.value,
+            "family": one.family,
+            "model": model,
+            "size": one.size,
+            "at": point.size,
+            "successes": point.positives,
+            "n": point.n,
+            "slope": None if one.trend.slope is None else round(one.trend.slope, 6),
+            "intercept": None if one.trend.intercept is None else round(one.trend.intercept, 6),
+        }
+        for one in series
+        for model, point in one.points.items()
+    ]
 
 
 def _dose(group: str) -> tuple[str, int]:

@@ -65,7 +65,9 @@ def read_answers(root: Path, model: str, provenance: Mapping[str, Any]) -> list[
             ("verdicts", f"data/verdicts/{model}/{suite}.jsonl"),
         ):
             if not (root / path).is_file():
-                raise RowError(f"{path} is not here; run: dvc pull, or dvc repro without it")
+                raise RowError(
+                    f"{path} is not here; run: dvc pull (or, to make it again, dvc repro)"
+                )
             if sha256_file(root / path) != facts[f"{kind}_sha256"]:
                 raise RowError(f"{path} is not what metrics/ was made of; run: dvc repro")
             rows.append(read_rows(root / path))
