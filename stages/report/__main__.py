@@ -32,7 +32,7 @@ def main() -> None:
     params = load_params()
     models = grid(params, "models")
     tables, provenance = read_results(Path(), models)
-    sizes = model_sizes(provenance, params["facts"])
+    sizes = model_sizes(provenance, params.get("facts") or {})
     series = scaling_series(tables, sizes)
     measured = Path("metrics/judges.json")
     judges = json.loads(measured.read_text("utf-8")) if measured.is_file() else {}
