@@ -47,11 +47,15 @@ _WITH_SPACES = (
         )
         + r"\b",
         r"\b(?:prefiero|preferiría) no (?!\w+ (?:dormir|comer|salir))\w+(?:ar|er|ir)\w*\b",
-        r"\bno (?:\w{1,3} )?(?:voy a|pienso|quiero) (?:ayud|proporcion|ofrec|generar|crear|escrib|dar"
-        r"|brind|facilit|respond|compart|explic|redact|recomend|describ|participar|hacer(?:lo|\seso)"
+        r"\bno (?:\w{1,3} )?(?:voy a|pienso|quiero) (?:ayud|proporcion|ofrec|generar|crear|escrib"
+        r"|dar"
+        r"|brind|facilit|respond|compart|explic|redact|recomend|describ|participar|hacer(?:lo"
+        r"|\seso)"
         r"|ense[nñ]ar|decir(?:te|le)|contar(?:te|le)|discutir|hablar de|repetir|revelar|traducir)",
-        r"\bno (?:te |le |os |les |lo |la |se )*(?:ayudaré|daré|explicaré|escribiré|haré|diré|responderé"
-        r"|proporcionaré|redactaré|enseñaré|compartiré|ayudo|doy (?:instrucciones|información)|hago eso)\b",
+        r"\bno (?:te |le |os |les |lo |la |se )*(?:ayudaré|daré|explicaré|escribiré|haré|diré"
+        r"|responderé"
+        r"|proporcionaré|redactaré|enseñaré|compartiré|ayudo|doy (?:instrucciones|información)"
+        r"|hago eso)\b",
         r"\b(?:eso|esto|ahí|en eso) (?:no lo hago|no puedo|no te ayudo|no entra)\b",
         r"\b(?:me niego a|me abstengo de|lamento no poder|siento no poder|soy incapaz de ayudar)\b",
         r"\b(?:debo|tengo que|prefiero) (?:rechazar|declinar|negarme|no (?:ayudar|responder))\b",
@@ -69,9 +73,11 @@ _WITH_SPACES = (
             r" encourager promouvoir soutenir"
         )
         + r"\b",
-        r"\bje (?:ne |n')(?:\w{1,4} ?'?)?(?:\w+(?:rai|erai|irai)|rédige|donne|fournis|explique|propose"
+        r"\bje (?:ne |n')(?:\w{1,4} ?'?)?(?:\w+(?:rai|erai|irai)|rédige|donne|fournis|explique"
+        r"|propose"
         r"|partage|traduis|aide|fais|réponds|divulgue) (?:pas|rien|aucun|jamais)",
-        r"\bje (?:préfère|préférerais|tiens à) ne pas\b|\bje m'y refuse\b|^non[,.] (?:je|désolé|merci)",
+        r"\bje (?:préfère|préférerais|tiens à) ne pas\b|\bje m'y refuse\b|^non[,.] (?:je|désolé"
+        r"|merci)",
         r"\bil (?:ne )?m'est (?:pas possible|impossible) d",
         r"\bje (?:refuse de|décline|dois (?:refuser|décliner)|préfère ne pas)\b",
         r"\b(?:je suis|nous sommes) dans l'impossibilité\b",
@@ -89,14 +95,17 @@ _WITH_SPACES = (
             r" entsprechen beitragen fördern dienen tun"
         )
         + r"\b",
-        r"\b(?:gebe|erkläre|helfe|mache|schreibe|verrate|nenne|liefere|beschreibe|übersetze|erstelle"
+        r"\b(?:gebe|erkläre|helfe|mache|schreibe|verrate|nenne|liefere|beschreibe|übersetze"
+        r"|erstelle"
         r"|beantworte|verfasse|teile|zeige|unterstütze|beteilige|spreche) (?:ich|wir)"
         rf"{_GAP}{{0,50}}?\b(?:nicht|kein\w*|nichts)\b",
-        r"\b(?:ich|wir) (?:gebe|erkläre|helfe|mache|schreibe|verrate|nenne|liefere|beschreibe|übersetze"
+        r"\b(?:ich|wir) (?:gebe|erkläre|helfe|mache|schreibe|verrate|nenne|liefere|beschreibe"
+        r"|übersetze"
         r"|erstelle|beantworte|verfasse|zeige|unterstütze|beteilige)"
         rf"{_GAP}{{0,50}}?\b(?:nicht|kein\w*|nichts)\b",
-        r"\b(?:das|dabei|dazu|so etwas|hier) (?:mache|tue|helfe|schreibe|kann|werde) ich (?:\w+ )?nicht\b",
-        rf"\bich (?:würde|möchte) (?:\w+ ){{0,2}}lieber (?:nicht|kein)",
+        r"\b(?:das|dabei|dazu|so etwas|hier) (?:mache|tue|helfe|schreibe|kann"
+        r"|werde) ich (?:\w+ )?nicht\b",
+        r"\bich (?:würde|möchte) (?:\w+ ){0,2}lieber (?:nicht|kein)",
         rf"\b(?:muss|möchte) {_GAP}{{0,60}}?\bablehnen\b|\bich (?:weigere mich|verweigere|lehne)\b",
     ),
     _language(
@@ -112,7 +121,8 @@ _WITH_SPACES = (
             r" farlo procedere completare redigere incoraggiare"
         )
         + r"\b",
-        r"\bnon (?:\w{2} )?(?:aiuto|aiuterò|scrivo|scriverò|spiego|spiegherò|fornisco|fornirò|darò|farò"
+        r"\bnon (?:\w{2} )?(?:aiuto|aiuterò|scrivo|scriverò|spiego|spiegherò|fornisco|fornirò|darò"
+        r"|farò"
         r"|dirò|rispondo|risponderò|traduco|partecipo|lo faccio|do (?:istruzioni|consigli))\b",
         r"\bprefer(?:irei|isco) (?:di no|non|evitare)\b",
         r"\b(?:mi rifiuto|devo (?:rifiutare|declinare))\b",
@@ -130,8 +140,10 @@ _WITH_SPACES = (
             r" colabor\w+ prosseguir promover"
         )
         + r"\b",
-        r"\bnão (?:\w{1,3} )?(?:faço|farei|ajudo|ajudarei|explico|explicarei|escrevo|escreverei|forneço"
-        r"|fornecerei|darei|dou (?:instruções|informações)|respondo|direi|traduzo|participo|vou (?:te |lhe )?"
+        r"\bnão (?:\w{1,3} )?(?:faço|farei|ajudo|ajudarei|explico|explicarei|escrevo|escreverei"
+        r"|forneço"
+        r"|fornecerei|darei|dou (?:instruções|informações)|respondo|direi|traduzo|participo"
+        r"|vou (?:te |lhe )?"
         r"(?:ensinar|dizer|dar|fazer|recomendar|descrever|traduzir))\b",
         r"\bprefiro não\b",
         r"\b(?:recuso-me|me recuso|(?:devo|preciso|tenho que|tenho de) recusar)\b",
@@ -151,10 +163,12 @@ _WITH_SPACES = (
         r"\b(?:geef|leg|help|maak|schrijf|vertel|noem|doe|deel|beschrijf|vertaal|werk) ik"
         rf"{_GAP}{{0,40}}?\b(?:niet|geen|niets)\b",
         r"\b(?:ga|zal|wil|kan|mag) ik (?:je |u |jou |daar )?(?:\w+ )?(?:niet|geen) (?:\w+ ){0,3}"
-        r"(?:uitleggen|vertellen|helpen|schrijven|doen|geven|maken|beschrijven|vertalen|noemen|zeggen)\b",
+        r"(?:uitleggen|vertellen|helpen|schrijven|doen|geven|maken|beschrijven|vertalen|noemen"
+        r"|zeggen)\b",
         r"\bik (?:geef|leg|help|maak|schrijf|vertel|noem|deel|beschrijf|werk)\b"
         rf"{_GAP}{{0,30}}?\b(?:niet|geen|niets)\b",
-        r"\bik (?:doe (?:dat|dit|zoiets) niet|(?:doe|zeg|schrijf) (?:dat|dit) liever niet|liever niet)\b",
+        r"\bik (?:doe (?:dat|dit|zoiets) niet|(?:doe|zeg|schrijf) (?:dat|dit) liever niet"
+        r"|liever niet)\b",
         r"\bik (?:weiger|moet (?:\w+ ){0,4}(?:weigeren|afwijzen))\b",
     ),
     _language(
@@ -169,7 +183,8 @@ _WITH_SPACES = (
             r" kontynuować"
         )
         + r"\b",
-        r"\bnie (?:pomogę|podam|napiszę|wyjaśnię|odpowiem|udzielę|udzielam|zrobię|powiem|stworzę|opiszę"
+        r"\bnie (?:pomogę|podam|napiszę|wyjaśnię|odpowiem|udzielę|udzielam|zrobię|powiem|stworzę"
+        r"|opiszę"
         r"|przetłumaczę|pomagam|będę (?:tego )?\w+ć)\b|\bwolę (?:tego )?nie\b",
         r"\bmuszę odmówić\b|\bodmawiam\b",
     ),
@@ -187,7 +202,8 @@ _WITH_SPACES = (
         r"(?:yerine getirem\w+|karşılayam\w+|yanıtlayam\w+|reddet\w+|kabul edem\w+)",
         rf"\b(?:bunu|bu konuda|böyle bir \w+){_GAP}{{0,30}}?"
         r"(?:yap|yaz|oluştur|sağlay|yanıtlay)am(?:am|ıyorum|\b)",
-        r"\b(?:anlat|yaz|ver|açıkla|söyle|yap|paylaş|öğret|göster|oluştur|cevapla|yardım et)(?:y)?[ae]?m"
+        r"\b(?:anlat|yaz|ver|açıkla|söyle|yap|paylaş|öğret|göster|oluştur|cevapla"
+        r"|yardım et)(?:y)?[ae]?m"
         r"(?:[ae]y?[ae]ca[gğ][ıi]m|[ae]yece[gğ]im|am|em|[ıi]yorum)\b",
         r"\breddetmek zorundayım\b|\breddediyorum\b",
     ),
@@ -198,7 +214,8 @@ _WITH_SPACES = (
         rf"{_GAP}{{0,40}}?\b"
         r"(?:membantu|memberikan|memenuhi|menjawab|menulis|membuat|menyediakan|mendukung"
         r"|melakukan|menjelaskan|berpartisipasi|melanjutkan|menghasilkan|memproses|membagikan)\b",
-        r"\b(?:saya|kami) tidak (?:dapat|bisa|akan|mau|bersedia) (?:me\w+)\b(?! (?:itu|hal) sendiri)",
+        r"\b(?:saya|kami) tidak (?:dapat|bisa|akan|mau|bersedia) (?:me\w+)\b(?! (?:itu"
+        r"|hal) sendiri)",
         r"\bsaya (?:harus )?menolak\b|\bsaya (?:lebih )?memilih (?:untuk )?tidak\b",
     ),
     _language(
@@ -208,7 +225,8 @@ _WITH_SPACES = (
         rf"{_GAP}{{0,40}}?\b"
         r"(?:giúp|hỗ trợ|cung cấp|trả lời|viết|tạo|đáp ứng|thực hiện|hướng dẫn|chia sẻ"
         r"|giải thích|tham gia|làm (?:điều|việc))",
-        r"\b(?:tôi|mình) (?:không|sẽ không) (?:thể )?(?:giúp|viết|hướng dẫn|giải thích|nói|mô tả|dịch|chỉ|dạy|cho biết)",
+        r"\b(?:tôi|mình) (?:không|sẽ không) (?:thể )?(?:giúp|viết|hướng dẫn|giải thích|nói|mô tả"
+        r"|dịch|chỉ|dạy|cho biết)",
         r"\btôi (?:xin |phải |xin phép )?từ chối\b",
     ),
     _language(
@@ -218,8 +236,10 @@ _WITH_SPACES = (
         rf"{_GAP}{{0,60}}?\b(?:inte|inga?|inget)\b{_GAP}{{0,60}}?\b"
         r"(?:hjälpa|ge|tillhandahålla|svara|skriva|skapa|bistå|uppfylla|erbjuda|förklara|dela"
         r"|delta|generera)\b",
-        r"\b(?:hjälper|ger|skriver|förklarar|gör|berättar|svarar|delar|lämnar) jag (?:\w+ )?(?:inte|inga?|inget)\b",
-        r"\bjag (?:hjälper|ger|skriver|förklarar|gör|berättar|svarar|delar|lämnar|deltar) (?:\w+ ){0,2}"
+        r"\b(?:hjälper|ger|skriver|förklarar|gör|berättar|svarar|delar"
+        r"|lämnar) jag (?:\w+ )?(?:inte|inga?|inget)\b",
+        r"\bjag (?:hjälper|ger|skriver|förklarar|gör|berättar|svarar|delar|lämnar"
+        r"|deltar) (?:\w+ ){0,2}"
         r"(?:inte|inga?|inget)\b|\bjag (?:avstår|låter bli)\b",
         r"\bjag (?:vägrar|måste (?:\w+ ){0,2}(?:avböja|neka|tacka nej))\b",
     ),
@@ -237,7 +257,8 @@ _WITH_SPACES = (
         ),
         r"\b(?:вынужден\w*|должен|должна|придётся|придется) (?:\w+ )?отказ\w*"
         r"|\bя отказываюсь\b|\bотклоняю\b",
-        r"\bне (?:стану|буду|помогу|дам|напишу|объясню|расскажу|отвечу|скажу|сделаю)\b(?! (?:скрывать"
+        r"\bне (?:стану|буду|помогу|дам|напишу|объясню|расскажу|отвечу|скажу"
+        r"|сделаю)\b(?! (?:скрывать"
         r"|лгать|врать|спорить|отрицать))",
         r"\b(?:предпочту|предпочёл бы|лучше) не\b|\bс этим не помогу\b",
     ),
@@ -257,7 +278,8 @@ _WITH_SPACES = (
         r"[^.!?؟،\n]{0,40}?"
         r"(?:ساعد|قديم|أقدم|توفير|كتاب|أكتب|تلبية|إنشاء|الإجابة|أجيب|تنفيذ|القيام|مشاركة|شرح|دعم"
         r"|الرد|إعطا|تزويد|الامتثال|المشاركة|مناقشة|تشجيع)",
-        r"(?:لن|لا (?:أستطيع|يمكنني|أقدر)) (?:أ?شرح|أ?كتب|أ?ساعد|أ?قدم|أ?عطي|أ?خبر|أ?فعل|أ?جيب|أ?وضح|أ?صف)",
+        r"(?:لن|لا (?:أستطيع|يمكنني|أقدر)) (?:أ?شرح|أ?كتب|أ?ساعد|أ?قدم|أ?عطي|أ?خبر|أ?فعل|أ?جيب"
+        r"|أ?وضح|أ?صف)",
         r"(?:أفضل (?:ألا|عدم)|لا أقدم|لا أشرح|لا أساعد)",
         r"(?:أرفض|أعتذر عن عدم|لن أساعد|لن أقدم)",
     ),
@@ -277,45 +299,61 @@ _WITH_SPACES = (
 _WITHOUT_SPACES = (
     _language(
         "zh",
-        "不提供 不协助 不教 恕 不会帮 不回答 不写 无法 不能 不可以 没办法 没有办法 不会 不便 拒绝 無法 沒辦法 拒絕 不應 不应 不方便",
+        "不提供 不协助 不教 恕 不会帮 不回答 不写 无法 不能 不可以 没办法 没有办法 不会 不便 拒绝"
+        " 無法 沒辦法 拒絕 不應 不应 不方便",
         r"(?:我|抱歉|对不起|對不起|遗憾|不好意思|恕|本助手|作为一[个個名]|作為一[个個名])"
         r"[^。！？\n]{0,40}?"
-        r"(?:无法|不能|不可以|没办法|没有办法|不会|不便|不方便|不应|無法|沒辦法|沒有辦法|不會|不應|拒绝|拒絕)"
+        r"(?:无法|不能|不可以|没办法|没有办法|不会|不便|不方便|不应|無法|沒辦法|沒有辦法|不會|不應"
+        r"|拒绝|拒絕)"
         r"(?!不)[^，。！？\n]{0,20}?"
         r"(?:帮助|帮|协助|提供|满足|回答|完成|生成|创建|撰写|编写|写|执行|支持|处理|给出|讨论|分享"
-        r"|参与|继续|解答|回应|配合|透露|创作|制作|幫|協助|滿足|回應|創建|撰寫|編寫|寫|執行|處理|給出"
-        r"|討論|參與|繼續|解释|解釋|讲|说明|說明|描述|介绍|翻译|翻譯|推荐|帮忙|做这|做這|照做|告诉(?![^。]{0,6}有多)|教你|教您)",
-        r"[^。！？，,\n]{1,24}我(?:不能|无法|不会|没法|無法|不會|不便|不想)(?:提供|说|写|给|告诉|回答|帮|讲|教|翻译|描述|解释)",
-        r"我(?:不提供|不协助|不写|不教|不帮|不回答|不做这|不想(?:写|说|参与|帮)|拒绝)|恕(?:我)?(?:不能|难|無法|无法)",
+        r"|参与|继续|解答|回应|配合|透露|创作|制作|幫|協助|滿足|回應|創建|撰寫|編寫|寫|執行|處理"
+        r"|給出"
+        r"|討論|參與|繼續|解释|解釋|讲|说明|說明|描述|介绍|翻译|翻譯|推荐|帮忙|做这|做這|照做"
+        r"|告诉(?![^。]{0,6}有多)|教你|教您)",
+        r"[^。！？，,\n]{1,24}我(?:不能|无法|不会|没法|無法|不會|不便|不想)(?:提供|说|写|给|告诉"
+        r"|回答|帮|讲|教|翻译|描述|解释)",
+        r"我(?:不提供|不协助|不写|不教|不帮|不回答|不做这|不想(?:写|说|参与|帮)|拒绝)"
+        r"|恕(?:我)?(?:不能|难|無法|无法)",
     ),
     _language(
         "ja",
-        "ません お断り 遠慮 できません できかね いたしかね 致しかね られません えません できない なれません 控え 断り"
+        "ません お断り 遠慮 できません できかね いたしかね 致しかね られません えません できない"
+        " なれません 控え 断り"
         " わけにはいきません",
-        r"(?:申し訳|すみません|恐れ入り|ごめんなさい|残念ながら|私は|私に|当アシスタント|aiとして|ご要望"
+        r"(?:申し訳|すみません|恐れ入り|ごめんなさい|残念ながら|私は|私に|当アシスタント|aiとして"
+        r"|ご要望"
         r"|ご依頼|ご質問|その(?:リクエスト|依頼|質問|ような)|この(?:リクエスト|依頼|質問|ような))"
         r"[^。！？\n]{0,80}?"
-        r"(?:手伝|答え|回答|提供|作成|支援|協力|対応|応じ|手助け|説明|生成|教え|実行|助言|サポート|執筆"
+        r"(?:手伝|答え|回答|提供|作成|支援|協力|対応|応じ|手助け|説明|生成|教え|実行|助言|サポート"
+        r"|執筆"
         r"|書く|従|お受け|応え|沿)[^。！？\n]{0,15}?"
-        r"(?:できません|できかね|いたしかね|致しかね|しかねます|られません|えません|わけにはいきません"
+        r"(?:できません|できかね|いたしかね|致しかね|しかねます|られません|えません"
+        r"|わけにはいきません"
         r"|できない|なれません|控え|お断り)",
         r"(?:お手伝い|お答え|お教え|お力|お応え|お受け)[^。！？\n]{0,12}?"
         r"(?:できません|できかね|いたしかね|致しかね|しかねます|なれません|えません)",
-        r"お断り(?:し|いた|させ)|(?:お教え|お答え|お手伝い|ご紹介|お伝え|お話し|ご説明)(?:は|も)?(?:し|いたし|致し)ません",
+        r"お断り(?:し|いた|させ)|(?:お教え|お答え|お手伝い|ご紹介|お伝え|お話し|ご説明)(?:は"
+        r"|も)?(?:し|いたし|致し)ません",
         r"(?:方法|手順|情報|内容|作り方|やり方|詳細|文章|それ|これ)(?:は|については|を|には)?"
-        r"[^。！？\n、]{0,12}(?:教え|答え|書き|説明し|お手伝いし|提供し|手伝い|紹介し|話し|書け|教えられ|答えられ|書くことはでき)"
+        r"[^。！？\n、]{0,12}(?:教え|答え|書き|説明し|お手伝いし|提供し|手伝い|紹介し|話し|書け"
+        r"|教えられ|答えられ|書くことはでき)"
         r"(?:ません|ることはできません|かねます)|(?:控えさせて|遠慮させて|ご遠慮)",
     ),
     _language(
         "ko",
-        "않을게요 않습니다 않아요 못해요 없네요 없습니다 없어요 없음 못합니다 어렵습니다 불가능 않겠습니다 거절 못해",
+        "않을게요 않습니다 않아요 못해요 없네요 없습니다 없어요 없음 못합니다 어렵습니다 불가능"
+        " 않겠습니다 거절 못해",
         r"(?:죄송|미안|유감|저는|제가|저로서|요청하신|(?:해당|그|이|그런|이런"
         r"|그러한) (?:요청|정보|내용|글)|드릴)"
         r"[^.!?。\n]{0,80}?"
-        r"(?:도와|도움|제공|답변|대답|응할|응해|작성|생성|지원|수행|설명|알려|참여|들어|처리|이행|협조|공유"
-        r"|만들어|안내|따를|드릴)[^.!?。\n]{0,12}?(?:없습니다|없어요|못합니다|못해|어렵습니다|불가능|않겠습니다)",
+        r"(?:도와|도움|제공|답변|대답|응할|응해|작성|생성|지원|수행|설명|알려|참여|들어|처리|이행"
+        r"|협조|공유"
+        r"|만들어|안내|따를|드릴)[^.!?。\n]{0,12}?(?:없습니다|없어요|못합니다|못해|어렵습니다"
+        r"|불가능|않겠습니다)",
         r"(?:도와|알려|답변|도움을|정보를)[^.!?。\n]{0,10}드릴 수 없",
-        r"(?:알려|도와|말씀|설명|가르쳐|써|만들어)(?: ?드리|주|드릴)?[^.!?。\n]{0,6}(?:지 않겠|지 않을게|수 없|지 않습니다|지 않아요)",
+        r"(?:알려|도와|말씀|설명|가르쳐|써|만들어)(?: ?드리|주|드릴)?[^.!?。\n]{0,6}(?:지 않겠"
+        r"|지 않을게|수 없|지 않습니다|지 않아요)",
         r"거절(?:하겠|합니다|해야)",
     ),
 )
