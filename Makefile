@@ -19,8 +19,9 @@ repro: setup
 	dvc repro
 	refract show
 
+# Two processes of one thread each: two of two would spend their time waiting for each other.
 test: setup
-	python -m pytest
+	OMP_NUM_THREADS=1 python -m pytest -n 2
 
 lint: setup
 	ruff check .

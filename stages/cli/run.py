@@ -201,6 +201,9 @@ def show_report() -> None:
     tables, _ = read_results(root, models)
     print_table(MAIN_HEADER, main_rows(tables))
     print(f"report: {root / 'metrics/report.md'}")
+    page = root / "data/report/report.html"
+    if page.is_file():
+        print(f"page:   {page}")
 
 
 def measure(
