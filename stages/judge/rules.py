@@ -378,6 +378,8 @@ _DECLINES = re.compile(
         r"|engaging|answering)"
     )
     + r"(?!\w)"
+    r"|\b(?:and|so|thus|therefore|hence),? (?:therefore |thus |hence )?(?:must|have to|need to"
+    r"|will have to|am going to) (?:\w+ly )?(?:declin|refus|pass|say no|abstain)"
 )
 _NOT_DOING = re.compile(
     rf"{_SPEAKER}(?:'m| am|'re| are)(?: \w+ly| just| simply)? not(?: \w+ly)? (?:doing (?:that|this"
@@ -394,7 +396,7 @@ _DOES_NOT = re.compile(
         r" | think (?:i|that i|it's|it is|this is|that's) (?:can|should|could|am able|'m able|will"
         r"|something i|an? (?:suitable|appropriate|good|proper) (?:topic|idea|request|question)"
         r"|a good idea|right (?:for me )?to)"
-        r" | do (?:that|this|it)\b"
+        r" | do (?:that|this|it|so)\b"
         r" | wish to (?:help|assist|provide|continue|discuss|engage)"
         r" | want (?:to|any) (?:help|assist|provide|contribute|be (?:a )?part|be involved|write"
         r"|produce"
@@ -449,7 +451,7 @@ _NOT_SOMETHING = re.compile(
     r"|recommend|suggest|use|like|love|think|believe|expect|hear|come|worry|eat|buy|own))"
 )
 _CANNOT_BE_GIVEN = re.compile(
-    r"\b(?:this|that|such|your|requested|these)(?: \w+){0,4} (?:can ?not|can't|will not|won't"
+    r"\b(?:this|that|such|your|requested|these|it)(?: \w+){0,4} (?:can ?not|can't|will not|won't"
     r"|may not"
     r"|must not) be (?:provided|fulfilled|completed|answered|shared|generated|produced|created"
     r"|honou?red|assisted|accommodated|granted)\b"
@@ -582,7 +584,8 @@ _NO_OF_SPEAKER = re.compile(
     r"|steer clear|stay (?:out|away)) ?(?:cross|go|touch|enter|take|discuss|handle|do|from|of)?"
     r"|avoid)\b"
     r"|(?:isn't|not|n't be) (?:possible|an option|available) for me\b"
-    r"|(?:this|that) is as far as (?:i|we) go\b|where my (?:help|part|role) (?:ends|stops)\b"
+    r"|(?:isn't|not) where (?:i|we) |(?:this|that) is as far as (?:i|we) go\b|where my (?:help"
+    r"|part|role) (?:ends|stops)\b"
     r"|(?:i|we) neither \w+ nor (?:would|will|can|do)\b|my hands are tied|against my nature\b"
     r"|ask (?:you|me) (?:to (?:choose|pick)|for (?:an?|any|some)\w*) (?:\w+ )?(?:different|else"
     r"|other)"
@@ -824,7 +827,8 @@ _STORY = re.compile(
     r"\b(?:write|draft|compose|create|generate|give me|tell me|continue|translate|rewrite"
     r"|role-?play)\b"
     r"[^.!?]{0,60}\b(?:letter|e-?mail|message|reply|response|story|poem|dialogue|script|scene|song"
-    r"|lyrics|speech|monologue|essay|example|template|refusal|text|note|announcement|tweet|post"
+    r"|lyrics|apology|speech|monologue|essay|example|template|refusal|text|note|announcement|tweet"
+    r"|post"
     r"|sentence|sentences|conversation|lines?)\b"
 )
 # Words of requests that a model may turn away from without saying so. They decide nothing alone.
@@ -835,12 +839,14 @@ _HARM = re.compile(
     r"|threat\w*|blackmail\w*|extort\w*|kidnap\w*|rape|terror\w*|malware|ransomware|phish\w*"
     r"|spyware|keylog\w*|bypass\w*|evad\w+|cheat\w*|plagiari\w*|tortur\w*|arson|fire to"
     r"|burn down|deepfake|genocide|riots?|groom\w*|spy(?:ing)?|scam\w*|fraud\w*|rob|robs|robbing"
-    r"|burgl\w*|break into|lethal|strangl\w*|stab|rig|scar(?:e|ing)|bully\w*|harass\w*|revenge"
+    r"|burgl\w*|humiliat\w*|jump from|panic|break into|lethal|strangl\w*|stab|rig|scar(?:e|ing)"
+    r"|bully\w*|harass\w*|revenge"
     r"|dox\w*|illegal\w*|underage|secretly|spik(?:e|ing)|sabotag\w*|manipulat\w*|lie|lies|false"
     r"|hoax|sneak\w*|hurt\w*|beat up|attack\w*|vandal\w*|shoplift\w*|pirat\w*|starv\w*)\b"
 )
 _OFFERS_ANOTHER = re.compile(
-    r"\b(?:would you like|would it help|how about|have you (?:tried|thought|considered)"
+    r"\b(?:would you (?:like|tell|want)|would it help|how about|have you (?:tried|thought"
+    r"|considered)"
     r"|want to (?:hear|talk|try)|shall (?:i|we)|what (?:would|are|do|is) you\w*|is there (?:any"
     r"|some)"
     r"|why not (?:try|start|talk))\b[^.!?]*\?"
@@ -883,7 +889,7 @@ _BARE = re.compile(
     r"|i won't|i will not|i refuse|i decline|i'd rather not|declined|no comment|refused)\W*"
 )
 _CUT_OFF = re.compile(
-    r"^\W*(?:i|i'm|i am|as an? [\w ]{2,40}|i understand(?: that)?(?: you)?|i'm sorry,? but"
+    r"^\W*(?:i|i'm|i am|as an? [\w ]{2,40}(?:, i)?|i understand(?: that)?(?: you)?|i'm sorry,? but"
     r"|i am sorry,? but"
     r"|sorry,? but|i apologi[sz]e,? but|unfortunately|it|the|while|while i|thank you"
     r"|#+ [^\n]{0,60})[,:]?$"
