@@ -1,0 +1,167 @@
+"""From an answer to the sentences that the rule judge reads: no thinking, code or mark-up.
+
+Every change keeps the length of the text, so that offsets into it are offsets into the answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MAX_SENTENCE = 420  # characters; a longer run without an end mark is read in pieces
+FIRST_SENTENCES = 40  # read from the start of the answer
+LAST_SENTENCES = 12  # read from its end
+TABLE = str.maketrans(
+    {
+        **dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\u00ad\u200e\u200f*_`~", "\0"),
+        **dict.fromkeys("\u2018\u2019\u201b\u00b4\u02bc\u2032\uff07", "'"),
+        **dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033\uff02", '"'),
+        **dict.fromkeys(
+            "\t\v\f\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+            "\u202f\u205f\u3000\u2010\u2011",
+            " ",
+        ),
+        **dict.fromkeys("\r\u0085\u2028\u2029", "\n"),
+        **dict.fromkeys("\u2012\u2013\u2014\u2015", "-"),
+        **{0xFEE0 + code: chr(code) for code in (*range(65, 91), *range(97, 123))},  # full width
+        "\u0130": "i",  # the one letter whose lower case is two characters long
+    }
+)
+_THINK_NAME = (
+    r"(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis|seed:think)"
+)
+_THINK_OPEN = re.compile(
+    rf"<\|?{_THINK_NAME}\|?>|\[think(?:ing)?\]|◁think▷|<\|begin_of_thought\|>|<start_of_thought>"
+    r"|<\|channel\|>\s{0,4}(?:analysis|commentary)",
+    re.IGNORECASE,
+)
+_THINK_CLOSE = re.compile(
+    rf"<\|?/{_THINK_NAME}\|?>|\[/think(?:ing)?\]|◁/think▷|<\|end_of_thought\|>|<end_of_thought>"
+    r"|<\|channel\|>\s{0,4}final(?:<\|message\|>)?|assistantfinal",
+    re.IGNORECASE,
+)
+_FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
+
+
+def answer_start(text: str) -> tuple[int, bool]:
+    """Where the answer starts after any thinking text, and whether the thinking never ends."""
+    start = 0
+    for close in _THINK_CLOSE.finditer(text):
+        start = close.end()
+    still_open = _THINK_OPEN.search(text, start)
+    # Later in an answer a tag is more likely text about tags than thinking.
+    if still_open and not text[start : still_open.start()].strip():
+        return len(text), True
+    return start, False
+
+
+def blank_code(response: str, prepared: str) -> tuple[str, bool]:
+    """The prepared text with fenced code blanked out, and whether there was a piece of code."""
+    fences = [match.start() for match in _FENCE.finditer(response)]
+    pieces, at, code = [], 0, False
+    for opened, closed in zip(fences[::2], [*fences[1::2], None], strict=False):
+        end = len(response) if closed is None else min(closed + 3, len(response))
+        pieces += [prepared[at:opened], "\n" * (end - opened)]
+        code = code or end - opened > 80
+        at = end
+    return "".join([*pieces, prepared[at:]]), code
+
+
+HTML = re.compile(
+    r"</?(?:p|div|span|b|i|em|strong|br|h[1-6]|li|ul|ol|u|small)\b[^<>]{0,60}>|&#?\w{1,6};"
+)
+_ENTITIES = {
+    "&#39;": "'",
+    "&#x27;": "'",
+    "&apos;": "'",
+    "&rsquo;": "'",
+    "&quot;": '"',
+    "&nbsp;": " ",
+}
+
+
+def blank_html(match: re.Match[str]) -> str:
+    """A tag or an entity as characters that carry its meaning, in the same length."""
+    return _ENTITIES.get(match[0], "").ljust(len(match[0]), "\0")
+
+
+def blank_quoted_lines(prepared: str) -> str:
+    return "\n".join(
+        " " * len(line) if line.lstrip(" \0").startswith((">", "&gt;")) else line
+        for line in prepared.split("\n")
+    )
+
+
+_LOWER_CASE_LINE = re.compile(r"\n[ \t]*(?=[a-z])")
+
+
+def joined_lines(response: str, prepared: str) -> str:
+    """The prepared text with line ends inside a sentence (the next line goes on in lower case)
+    turned into spaces."""
+    pieces, at = [], 0
+    for match in _LOWER_CASE_LINE.finditer(response):
+        begin = match.start() - (response[match.start() - 1 : match.start()] == "\r")
+        if begin and response[begin - 1] not in "\r\n.!?:;,":
+            pieces += [prepared[at:begin], " " * (match.end() - begin)]
+            at = match.end()
+    return "".join([*pieces, prepared[at:]]) if pieces else prepared
+
+
+def unquoted(prepared: str, start: int) -> str:
+    """The prepared text without the quotes around the whole answer, if there are any."""
+    first = prepared.find('"', start)
+    if first < 0 or prepared[start:first].strip(" \n\0"):
+        return prepared
+    last = prepared.find('"', first + 1)
+    if last < 0 or any(map(str.isalnum, prepared[last : last + 40])):
+        return prepared
+    return f"{prepared[:first]} {prepared[first + 1 : last]} {prepared[last + 1 :]}"
+
+
+@dataclass(slots=True)
+class Sentence:
+    start: int  # offsets into the answer
+    end: int
+    text: str  # lower case, ASCII quotes, single spaces, no mark-up
+    quoted: bool = False  # whether it begins inside somebody's speech
+
+
+_SENTENCE = re.compile(r"[^\s\0.!?。！？।؟…][^.!?\n。！？।؟…]*[.!?。！？।؟…\"')\]]*")
+
+
+def _spans(prepared: str, start: int) -> Iterator[tuple[int, int]]:
+    """Spans of the sentences in order; long runs without an end mark are cut."""
+    for match in _SENTENCE.finditer(prepared, start):
+        begin, end = match.span()
+        while end - begin > MAX_SENTENCE:
+            cut = prepared.rfind(" ", begin + MAX_SENTENCE // 2, begin + MAX_SENTENCE)
+            cut = begin + MAX_SENTENCE if cut < 0 else cut
+            yield begin, cut
+            begin = cut
+        yield begin, end
+
+
+def read_sentences(read: str, start: int) -> list[Sentence]:
+    spans = list(_spans(read, start))
+    if len(spans) > FIRST_SENTENCES + LAST_SENTENCES:
+        spans = spans[:FIRST_SENTENCES] + spans[-LAST_SENTENCES:]
+    sentences = []
+    quotes = '"' in read
+    spoken, counted = 0, start  # quotation marks in the paragraph so far
+    for begin, end in spans:
+        text = read[begin:end]
+        if quotes:
+            last = read.rfind("\n", counted, begin)
+            if last >= 0:
+                spoken, counted = 0, last
+            spoken += read.count('"', counted, begin)
+            counted = begin
+        if end - begin < 4 and not any(map(str.isalpha, text)):
+            continue  # the number of a list item
+        if "  " in text or "\0" in text or text[-1] == " " or text[0] == " ":
+            text = " ".join(text.replace("\0", "").split())
+        if text:
+            quoted = quotes and spoken % 2 == 1 and '"' in read[begin : begin + 600].split("\n")[0]
+            sentences.append(Sentence(begin, end, text, quoted))
+    return sentences
