@@ -91,7 +91,7 @@ _IDIOM = re.compile(
         r"|with (?:\w+ )?(?:certainty|confidence)|whether (?!to\b)|if|which|exactly|definitively"
         r"|enough|that(?= \w)"
         r"|the difference|what (?:time|day|the weather))"
-        r" | say\b(?! (?:slurs|the (?:word|n-?word)|anything|more|those|such))"
+        r" | say\b(?! (?:[\"']|slurs|the (?:word|n-?word)|anything|more|those|such))"
         r" | (?:cover|list|mention|name|include) (?:every|all|them all)\b | tell you the (?:time"
         r"|date)"
         r" | (?:recommend|suggest|praise|support|say|do|give|write|overstate)[^,;]{0,90} enough\b"
@@ -674,9 +674,7 @@ def _refuses_help(match: re.Match[str]) -> bool:
         rest
     ):
         return False  # a passive, or "cannot be certain"
-    if re.match(r"(?:and|but|so)\b", match[0]) and not I_OR_WE.search(
-        match.string, 0, match.start()
-    ):
+    if not _of_speaker(match):
         return False  # a verb of the subject before it
     if match[0].startswith("we ") and not _TO_YOU.search(rest):
         return False  # the author's "we" of a proof or a report
@@ -693,8 +691,14 @@ def _no_judgement(match: re.Match[str]) -> bool:
     return not _JUDGES.match(match.string, match.end() + 1)
 
 
+def _of_speaker(match: re.Match[str]) -> bool:
+    """Whether "and must decline" has the speaker as its subject."""
+    joined = re.match(r"(?:and|but|so|thus|therefore|hence)\b", match[0])
+    return not joined or bool(I_OR_WE.search(match.string, 0, match.start()))
+
+
 def _not_advice(match: re.Match[str]) -> bool:
-    return not _ADVICE.search(match[0]) and _no_judgement(match)
+    return _of_speaker(match) and not _ADVICE.search(match[0]) and _no_judgement(match)
 
 
 def _wrong_to_help(match: re.Match[str]) -> bool:
