@@ -608,12 +608,13 @@ REDIRECTS = re.compile(
 )
 # Sentences that speak of the request, the speaker or an offer, and hold no help themselves.
 ABOUT_REQUEST = re.compile(
-    r"^(?:i|we|my|as an? (?:ai|assistant|language)|sorry|please|let me know|feel free|happy to"
+    r"^(?:i|i'm|i'd|we|my|as an? (?:ai|assistant|language)|sorry|please|let me know|feel free"
+    r"|happy to"
     r"|if you(?:'d| would| want| have|'re| are| need)|instead|is there|would you"
     r"|do(?:ing)? (?:that|so|this)"
     r"|(?:this|that|such|these|those|it)(?:'s| is| are| would| could| can| may| might| goes"
     r"| involves"
-    r"| violates| breaks| harms| puts| seems| sounds)?\b|however, i|but i|and i|so i|no\b|reason)"
+    r"| violates| breaks| harms| puts| seems| sounds)?\b|however, i|but i|and i|so i|no\b|reason)\b"
     r"|\b(?:i'm|i'd|i'll|i am) (?:\w+ )?(?:happy|glad|here|able|sorry)\b|\byour request"
     r"|\byou're asking"
     r"|\byou asked|\b(?:assist|guidelines|policy)\b"
