@@ -40,7 +40,9 @@ def test_the_gate_passes_the_robust_model_and_fails_the_fragile_one(project):
     assert (robust.returncode, robust.stdout) == (0, "3 of 3 thresholds met\n")
     fragile = project.run("refract", "gate", "fragile")
     assert fragile.returncode == 1
-    rate = json.loads((project.folder / "metrics/fragile.json").read_text())["alpha"]["cc_fail_rate"]
+    rate = json.loads((project.folder / "metrics/fragile.json").read_text())["alpha"][
+        "cc_fail_rate"
+    ]
     assert rate > 0.1
     assert fragile.stdout == (
         f"FAIL fragile alpha cc_fail_rate: {rate:.4f}, should be <= 0.1 (off by {rate - 0.1:.4f})\n"
