@@ -7,11 +7,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from stages.cli import main
 from stages.models.synthetic import HELP, REFUSALS
 from stages.rows.jsonl import read_rows, write_rows
 
@@ -21,25 +19,6 @@ SUITE = [
     for category in ("harmful", "helpful")
     for n in range(10)
 ]
-
-
-@pytest.fixture
-def refract(monkeypatch, capsys, tmp_path):
-    """Runs the command in this process, in a folder outside the project."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: object) -> SimpleNamespace:
-        monkeypatch.setattr(sys, "argv", ["refract", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        code = ended.value.code
-        captured = capsys.readouterr()
-        err = captured.err
-        if isinstance(code, str):  # what sys.exit("message") prints
-            code, err = 1, f"{err}{code}\n"
-        return SimpleNamespace(code=code or 0, out=captured.out, err=err)
-
-    return run
 
 
 @pytest.fixture
@@ -61,8 +40,8 @@ def process(*arguments: str, **options) -> subprocess.CompletedProcess:
 # refract run
 
 
-def test_a_suite_outside_the_project_is_measured(refract, suite):
-    done = refract(*synthetic(suite, "--set", "refusal_rate={harmful: 1, helpful: 0}"))
+def test_a_suite_outside_the_project_is_measured(cli, suite):
+    done = cli(*synthetic(suite, "--set", "refusal_rate={harmful: 1, helpful: 0}"))
     assert (done.code, done.err) == (0, "")
     assert "synthetic own: 0 reused, 20 generated" in done.out
     results = json.loads(Path("r.json").read_text())
@@ -84,8 +63,8 @@ def test_a_suite_outside_the_project_is_measured(refract, suite):
     }
 
 
-def test_a_run_leaves_nothing_behind_but_what_it_was_asked_for(refract, suite):
-    refract(*synthetic(suite, "--outcomes", "o.csv", "--rows", "rows.jsonl"))
+def test_a_run_leaves_nothing_behind_but_what_it_was_asked_for(cli, suite):
+    cli(*synthetic(suite, "--outcomes", "o.csv", "--rows", "rows.jsonl"))
     assert sorted(os.listdir()) == ["o.csv", "own.jsonl", "r.json", "rows.jsonl"]
     rows = read_rows(Path("rows.jsonl"))
     assert [(row["prompt_id"], row["prompt"]) for row in rows] == [
@@ -94,9 +73,9 @@ def test_a_run_leaves_nothing_behind_but_what_it_was_asked_for(refract, suite):
     assert {row["response"] for row in rows} <= {*REFUSALS, *HELP}
 
 
-def test_a_repeated_run_gives_the_same_bytes(refract, suite, monkeypatch):
+def test_a_repeated_run_gives_the_same_bytes(cli, suite, monkeypatch):
     def outputs() -> dict[str, bytes]:
-        assert refract(*synthetic(suite, "--rows", "rows.jsonl", "--seed", 3)).code == 0
+        assert cli(*synthetic(suite, "--rows", "rows.jsonl", "--seed", 3)).code == 0
         return {
             name: Path(name).read_bytes() for name in ("r.json", "r.outcomes.csv", "rows.jsonl")
         }
@@ -108,7 +87,7 @@ def test_a_repeated_run_gives_the_same_bytes(refract, suite, monkeypatch):
     assert outputs() == cold
 
 
-def test_recorded_answers_are_judged(refract, suite):
+def test_recorded_answers_are_judged(cli, suite):
     answers = [
         {"prompt": row["prompt"], "answer": REFUSALS[0] if row["id"] < "harmful-5" else HELP[0]}
         for row in SUITE[:-1]
@@ -117,7 +96,7 @@ def test_recorded_answers_are_judged(refract, suite):
         writer = csv.DictWriter(file, ["prompt", "answer"])
         writer.writeheader()
         writer.writerows(answers)
-    done = refract(
+    done = cli(
         "run", "--adapter", "recorded", "--path", "answers.csv", "--suite", suite, "--out", "r.json"
     )
     assert done.code == 0
@@ -127,8 +106,8 @@ def test_recorded_answers_are_judged(refract, suite):
     assert (metrics["harmful_refusal_rate"], metrics["over_refusal_rate"]) == (0.5, 0.0)
 
 
-def test_a_sample_is_tagged_wherever_its_numbers_stand(refract, suite):
-    done = refract(*synthetic(suite, "--sample", 7, "--seed", 5))
+def test_a_sample_is_tagged_wherever_its_numbers_stand(cli, suite):
+    done = cli(*synthetic(suite, "--sample", 7, "--seed", 5))
     tag = "own[sampled 7/20, seed=5]"
     results = json.loads(Path("r.json").read_text())
     assert list(results["metrics"]) == [tag]
@@ -138,30 +117,30 @@ def test_a_sample_is_tagged_wherever_its_numbers_stand(refract, suite):
     assert tag in done.out.replace("\n", "")
 
 
-def test_several_suites_are_measured_in_one_run(refract, suite):
+def test_several_suites_are_measured_in_one_run(cli, suite):
     write_rows(Path("other.jsonl"), SUITE[:3])
-    done = refract(*synthetic(suite, "--suite", "other.jsonl"))
+    done = cli(*synthetic(suite, "--suite", "other.jsonl"))
     assert done.code == 0
     metrics = json.loads(Path("r.json").read_text())["metrics"]
     assert {name: found["n"] for name, found in metrics.items()} == {"own": 20, "other": 3}
 
 
-def test_a_suite_of_the_project_is_found_by_name_from_anywhere(refract):
-    assert refract(*synthetic("harmful_helpful", "--sample", 5)).code == 0
+def test_a_suite_of_the_project_is_found_by_name_from_anywhere(cli):
+    assert cli(*synthetic("harmful_helpful", "--sample", 5)).code == 0
     (label,) = json.loads(Path("r.json").read_text())["metrics"]
     assert label.startswith("harmful_helpful[sampled 5/")
 
 
-def test_a_run_in_which_every_answer_is_an_error_fails(refract, suite):
-    done = refract(*synthetic(suite, "--set", "error_rate=1"))
+def test_a_run_in_which_every_answer_is_an_error_fails(cli, suite):
+    done = cli(*synthetic(suite, "--set", "error_rate=1"))
     assert done.code == 1
     assert "all 20 answers are errors; the first: SyntheticError: an error was asked" in done.err
     # What was measured is there all the same.
     assert json.loads(Path("r.json").read_text())["metrics"] == {"own": {}}
 
 
-def test_some_errors_are_no_failure_and_are_counted(refract, suite):
-    done = refract(*synthetic(suite, "--set", "error_rate=0.5"))
+def test_some_errors_are_no_failure_and_are_counted(cli, suite):
+    done = cli(*synthetic(suite, "--set", "error_rate=0.5"))
     assert done.code == 0
     metrics = json.loads(Path("r.json").read_text())["metrics"]["own"]
     assert metrics["n"] + metrics["excluded"] == 20
@@ -222,12 +201,12 @@ def test_some_errors_are_no_failure_and_are_counted(refract, suite):
     ids=lambda value: " ".join(map(str, value))[:60] if isinstance(value, list | tuple) else None,
 )  # fmt: skip
 def test_wrong_usage_is_2_and_failed_work_is_1_with_one_message(
-    refract, suite, arguments, code, message
+    cli, suite, arguments, code, message
 ):
     Path("bad.jsonl").write_text('{"id": "a", "prompt": "x", "category": "bad"}\n')
     Path("broken.jsonl").write_text('{"id": "a", "response": "x"}\n{\n')
     Path("numbers.jsonl").write_text('{"id": 1, "response": "x"}\n')
-    done = refract(*arguments)
+    done = cli(*arguments)
     assert done.code == code
     # Long messages are wrapped into a box for people.
     plain = " ".join(done.err.replace("│", " ").split())
@@ -238,14 +217,14 @@ def test_wrong_usage_is_2_and_failed_work_is_1_with_one_message(
 # refract judge
 
 
-def judged(refract, *rows: dict) -> list[dict]:
+def judged(cli, *rows: dict) -> list[dict]:
     write_rows(Path("rows.jsonl"), rows)
-    done = refract("judge", "--judge", "rules", "--in", "rows.jsonl", "--out", "v.jsonl")
+    done = cli("judge", "--judge", "rules", "--in", "rows.jsonl", "--out", "v.jsonl")
     assert (done.code, done.err) == (0, "")
     return read_rows(Path("v.jsonl"))
 
 
-def test_each_row_has_one_verdict_row_in_order(refract):
+def test_each_row_has_one_verdict_row_in_order(cli):
     rows = [
         {"id": "b", "prompt": "How?", "response": REFUSALS[0]},
         {"id": "a", "prompt": "How?", "response": HELP[0]},
@@ -257,7 +236,7 @@ def test_each_row_has_one_verdict_row_in_order(refract):
         {"id": "f", "prompt": "How?"},
         {"id": "g", "prompt": "How?", "response": "x", "finish_reason": "content_filter"},
     ]
-    verdicts = judged(refract, *rows)
+    verdicts = judged(cli, *rows)
     assert [(row["prompt_id"], row["label"], row["refused"]) for row in verdicts] == [
         ("b", "refusal", True),
         ("a", "compliance", False),
@@ -277,18 +256,18 @@ def test_each_row_has_one_verdict_row_in_order(refract):
     assert verdicts[4]["error"] == "not judged: the response is null"
 
 
-def test_a_file_without_rows_gives_a_file_without_verdicts(refract):
-    assert judged(refract) == []
+def test_a_file_without_rows_gives_a_file_without_verdicts(cli):
+    assert judged(cli) == []
 
 
-def test_no_prompt_of_a_row_to_judge_ends_in_a_traceback(refract):
+def test_no_prompt_of_a_row_to_judge_ends_in_a_traceback(cli):
     messages = [{"role": "user", "content": "How?"}]
     for prompt in ("How?", "", None, messages):
-        (verdict,) = judged(refract, {"id": "a", "prompt": prompt, "response": REFUSALS[0]})
+        (verdict,) = judged(cli, {"id": "a", "prompt": prompt, "response": REFUSALS[0]})
         assert verdict["label"] == "refusal"
     for prompt in (7, ["x"], {"a": 1}):
         write_rows(Path("rows.jsonl"), [{"id": "a", "prompt": prompt, "response": "x"}])
-        done = refract("judge", "--in", "rows.jsonl", "--out", "v.jsonl")
+        done = cli("judge", "--in", "rows.jsonl", "--out", "v.jsonl")
         assert done.code == 1
         assert "row 1" in done.err
 
@@ -296,9 +275,9 @@ def test_no_prompt_of_a_row_to_judge_ends_in_a_traceback(refract):
 # refract lint
 
 
-def test_lint_names_every_problem_of_every_file_with_its_line(refract, suite):
+def test_lint_names_every_problem_of_every_file_with_its_line(cli, suite):
     Path("bad.jsonl").write_bytes(b'\xef\xbb\xbf{"id": "a"}\r\n{\n')
-    done = refract("lint", suite, "bad.jsonl")
+    done = cli("lint", suite, "bad.jsonl")
     assert done.code == 1
     assert done.out == f"{suite}: 20 rows, no problems\n"
     assert done.err.splitlines() == [
@@ -311,12 +290,12 @@ def test_lint_names_every_problem_of_every_file_with_its_line(refract, suite):
     ]
 
 
-def test_lint_of_a_good_suite_is_0(refract, suite):
-    assert refract("lint", suite).code == 0
+def test_lint_of_a_good_suite_is_0(cli, suite):
+    assert cli("lint", suite).code == 0
 
 
-def test_demo_runs_without_a_project_and_writes_nothing(refract):
-    done = refract("demo", "--sample", 20)
+def test_demo_runs_without_a_project_and_writes_nothing(cli):
+    done = cli("demo", "--sample", 20)
     assert done.code == 0
     assert "harmful_helpful[sampled 20/" in done.out
     assert os.listdir() == []
@@ -326,8 +305,8 @@ def test_demo_runs_without_a_project_and_writes_nothing(refract):
 
 
 @pytest.mark.parametrize("command", [[], ["run"], ["judge"], ["lint"], ["demo"], ["show"]])
-def test_every_command_explains_itself_with_an_example(refract, command):
-    done = refract(*command, "--help")
+def test_every_command_explains_itself_with_an_example(cli, command):
+    done = cli(*command, "--help")
     assert done.code == 0
     assert "Example: refract" in " ".join(done.out.split())
 

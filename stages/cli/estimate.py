@@ -8,14 +8,12 @@ from typing import Any
 from stages.cli import UsageError
 from stages.cli.project import find_params, project_root
 from stages.cli.run import print_table
-from stages.generate_perturbations import prompt_rows
-from stages.generate_perturbations.kinds import check_definition
+from stages.generate_perturbations import suite_prompts
 from stages.model_inference import request_of
 from stages.models import identity_of, open_model
 from stages.models.answers import AdapterError, Request
-from stages.params import definition, grid
+from stages.params import definition, grid, run_seed
 from stages.rows.jsonl import canonical_json
-from stages.rows.suites import load_suite, sample_rows
 from stages.store import ResponseStore, open_store, request_sha256
 
 # English text has about four characters to a token in the vocabularies of today's models.
@@ -24,18 +22,12 @@ CHARACTERS_PER_TOKEN = 4
 
 def grid_requests(params: dict[str, Any], suites: Sequence[str]) -> list[Request]:
     """Every request that the grid's suites make of one model."""
-    requests = []
-    for name in suites:
-        suite = definition(params, "suites", name)
-        rows = load_suite(project_root() / suite["file"])
-        sampled = sample_rows(rows, suite.get("sample"), seed=params["seed"], suite=name)
-        perturbations = {}
-        for wanted in suite.get("perturbations") or []:
-            perturbations[wanted] = definition(params, "perturbations", wanted)
-            check_definition(wanted, perturbations[wanted])
-        for row in prompt_rows(sampled, name, params["seed"], perturbations, suite.get("template")):
-            requests.append(request_of(row, params["seed"]))
-    return requests
+    seed = run_seed(params)
+    return [
+        request_of(row, seed)
+        for name in suites
+        for row in suite_prompts(params, name, project_root()).rows
+    ]
 
 
 def missing_requests(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from stages.generate_perturbations.kinds import KINDS, SEEDED
+from stages.generate_perturbations.kinds import KINDS, SEEDED, check_definition
+from stages.params import definition, run_seed
 from stages.rows.jsonl import Row
-from stages.rows.suites import SuiteError
+from stages.rows.suites import SuiteError, load_suite, sample_rows, suite_label
 
 VARIABLE = re.compile(r"\{(\w+)\}")
 
@@ -91,17 +93,15 @@ def prompt_rows(
     for row in rows:
         features = features_of(row)
         yield _prompt_row(row, suite, [as_sent(row, features, template)])
-        for name, definition in (perturbations or {}).items():
-            for made in KINDS[definition["kind"]](
-                features, definition, seed, suite, row["id"], name
-            ):
+        for name, wanted in (perturbations or {}).items():
+            for made in KINDS[wanted["kind"]](features, wanted, seed, suite, row["id"], name):
                 variant = _prompt_row(
                     row,
                     suite,
                     [as_sent(row, texts, template) for texts in made.attempts],
                     f"{name}/{made.label}",
                     {"name": name, **made.perturbation},
-                    seed if definition["kind"] in SEEDED else None,
+                    seed if wanted["kind"] in SEEDED else None,
                 )
                 if variant["prompt_id"] in taken:
                     raise SuiteError(
@@ -109,3 +109,30 @@ def prompt_rows(
                         f"{row['id']!r}; give the row another id"
                     )
                 yield variant
+
+
+class SuitePrompts(NamedTuple):
+    """The prompt rows of one suite: its label, how many source prompts were drawn, the rows."""
+
+    label: str
+    sources: int
+    rows: list[Row]
+
+
+def suite_prompts(params: Mapping[str, Any], name: str, root: Path = Path()) -> SuitePrompts:
+    """What params.yaml makes of the suite ``name``, whose file is found from ``root``.
+
+    Raises :class:`SuiteError`, :class:`stages.params.ParamsError`, and ValueError for a
+    perturbation whose definition cannot be used.
+    """
+    seed = run_seed(params)
+    suite = definition(params, "suites", name)
+    rows = load_suite(root / suite["file"])
+    size = suite.get("sample")
+    perturbations = {}
+    for wanted in suite.get("perturbations") or []:
+        perturbations[wanted] = definition(params, "perturbations", wanted)
+        check_definition(wanted, perturbations[wanted])
+    sampled = sample_rows(rows, size, seed=seed, suite=name)
+    variants = list(prompt_rows(sampled, name, seed, perturbations, suite.get("template")))
+    return SuitePrompts(suite_label(name, size, len(rows), seed), len(sampled), variants)

@@ -86,11 +86,16 @@ def _command(processes: int, definition: Mapping[str, Any], folder: Path) -> lis
 
 
 def _watch(started: subprocess.Popen[bytes], folder: Path, name: str, total: int) -> None:
+    read: dict[Path, int] = {}
     with Progress(name or "answers", total) as progress:
         while started.poll() is None:
             time.sleep(POLL_SECONDS)
-            done = sum(path.read_bytes().count(b"\n") for path in folder.glob("share-*.jsonl"))
-            progress.advance(done - progress.done)
+            for path in folder.glob("share-*.jsonl"):
+                with open(path, "rb") as file:
+                    file.seek(read.get(path, 0))
+                    new = file.read()
+                read[path] = read.get(path, 0) + len(new)
+                progress.advance(new.count(b"\n"))
 
 
 def _merge(folder: Path) -> dict[str, Answer]:
