@@ -318,7 +318,7 @@ def test_help_is_there_at_once():
         assert process("--help").returncode == 0
         seconds.append(time.perf_counter() - start)
     # Half a second on a machine at rest; tests share theirs.
-    assert min(seconds) < 1.0
+    assert min(seconds) < 1.5
 
 
 def test_a_run_of_a_light_adapter_imports_no_heavy_library(suite):
