@@ -49,6 +49,9 @@ wait();
 """
 
 
+VALUE = "return document.getElementById(arguments[0]).value"
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     from selenium import webdriver
@@ -256,10 +259,19 @@ def test_fifty_thousand_answers_are_painted_in_two_seconds_and_filtered_in_a_thi
         ("f-outcome", "0", "1,667"),
         ("f-model", "", "16,667"),
         ("f-outcome", "", "50,000"),
-        ("search", "word77 ", None),
+        ("search", "word77 ", "1,239"),
         ("search", "question 4999", "10"),
+        ("search", "e", "50,000"),
     ):
-        times[control, value], shown = browser.execute_async_script(FILTER, control, value)
-        assert count is None or shown == f"{count} of 50,000 answers"
+        # The best of three: a machine that does something else meanwhile is no slow page.
+        before = browser.execute_script(VALUE, control)
+        tries = []
+        for _ in range(3):
+            took, shown = browser.execute_async_script(FILTER, control, value)
+            assert shown == f"{count} of 50,000 answers"
+            tries.append(took)
+            browser.execute_async_script(FILTER, control, before)
+        browser.execute_async_script(FILTER, control, value)
+        times[control, value] = min(tries)
     assert max(times.values()) < 300, times
     assert browser.execute_script("return document.querySelectorAll('.row').length") < 60

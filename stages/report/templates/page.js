@@ -6,7 +6,7 @@
   const list = $("list"), space = $("space"), detail = $("detail");
   const FILTERS = ["model", "suite", "category", "outcome", "perturbation"];
   const FLAGS = ["flipped", "changed", "disagree"];
-  let data, columns, names, texts, lowered, shown = [], active = 0, open = -1, toUnfold = false;
+  let data, columns, names, texts, shown = [], active = 0, open = -1, toUnfold = false;
 
   const element = (tag, className, text) => {
     const made = document.createElement(tag);
@@ -105,21 +105,47 @@
   const folded = (row) => name("category", row) === "harmful" && !toUnfold;
   const badgeOf = (outcome) => element("span", "badge", outcome.replaceAll("_", " "));
 
+  // What is searched, in lower case: prompts and answers, then ids. Made in idle time, a part at a time;
+  // whoever searches before that waits for the rest.
+  let lowered = [], ids = [];
+  const BATCH = 1000;
+  const lower = (count) => {
+    const end = Math.min(texts.length, lowered.length + count);
+    while (lowered.length < end) lowered.push(texts[lowered.length].toLowerCase());
+    return end < texts.length;
+  };
+  const lowerIdly = (deadline) => {
+    let more = true;
+    do more = lower(BATCH); while (more && deadline && deadline.timeRemaining() > 4);
+    if (more) idly(lowerIdly);
+  };
+  const idly = window.requestIdleCallback ? (work) => requestIdleCallback(work, { timeout: 200 }) : (work) => setTimeout(work, 10);
+
+  // Which texts and ids hold the query; of a query that grew, only the ones that held it before.
+  let searched = null;
+  function search(query) {
+    if (!query) return (searched = null);
+    if (searched && searched.query === query) return searched;
+    lower(Infinity);
+    const last = searched && query.includes(searched.query) ? searched : null;
+    const held = (all, before) => {
+      const hits = new Uint8Array(all.length);
+      for (let i = 0; i < all.length; i++) if ((!before || before[i]) && all[i].includes(query)) hits[i] = 1;
+      return hits;
+    };
+    return (searched = { query, texts: held(lowered, last && last.texts), ids: held(ids, last && last.ids) });
+  }
+
   function filter() {
     const wanted = FILTERS.map((key) => [columns[key], $("f-" + key).value]).filter(([, value]) => value !== "").map(([column, value]) => [column, Number(value)]);
     const flags = FLAGS.filter((key) => $("f-" + key).checked).map((key) => columns[key]);
-    const query = $("search").value.toLowerCase();
-    let hits = null;
-    if (query) {
-      lowered ??= texts.map((text) => text.toLowerCase());
-      hits = lowered.map((text) => text.includes(query));
-    }
+    const hits = search($("search").value.toLowerCase());
     const total = columns.id.length;
     const found = [];
     next: for (let row = 0; row < total; row++) {
       for (const [column, value] of wanted) if (column[row] !== value) continue next;
       for (const column of flags) if (column[row] !== 1) continue next;
-      if (hits && !hits[columns.prompt[row]] && !hits[columns.answer[row]] && !columns.id[row].toLowerCase().includes(query)) continue;
+      if (hits && !hits.texts[columns.prompt[row]] && !hits.texts[columns.answer[row]] && !hits.ids[row]) continue;
       found.push(row);
     }
     shown = found;
@@ -266,6 +292,7 @@
   function start() {
     data = JSON.parse($("data").textContent);
     ({ columns, names, texts } = data);
+    ids = columns.id.map((id) => id.toLowerCase());
     for (const key of FILTERS) {
       const select = $("f-" + key), all = element("option", "", "all");
       all.value = "";
@@ -281,7 +308,7 @@
     $("unfold").addEventListener("change", (event) => { toUnfold = event.target.checked; draw(); if (open >= 0) show(open, false); });
     $("filters").addEventListener("submit", (event) => event.preventDefault());
     let waiting;
-    $("search").addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(filter, 80); });
+    $("search").addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(filter, 30); });
     let asked = false;
     list.addEventListener("scroll", () => { if (!asked) { asked = true; requestAnimationFrame(() => { asked = false; draw(); }); } });
     list.addEventListener("click", (event) => {
@@ -302,6 +329,7 @@
     filter();
     followHash();
     document.documentElement.dataset.ready = "true";
+    idly(lowerIdly);
   }
   // After the first paint: the tables and figures stand before the answers are read.
   requestAnimationFrame(() => setTimeout(start));
