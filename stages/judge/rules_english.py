@@ -158,8 +158,8 @@ FIRM = re.compile(
 FIRMLY = re.compile(
     r"\bi(?:'m| am|'ll|'d|'ve| have| will| would)? (?:\w+ )?(?:won't|will not|not going to|can't"
     r"|cannot|refus\w+"
-    r"|declin\w+|draw the line|rather not|not comfortable|leav\w+|left|omit\w+|turn\w* down"
-    r"|not willing)\b"
+    r"|declin\w+|draw the line|rather not|not comfortable|leav\w+|left|omit\w*|turn\w* down"
+    r"|not willing|not includ\w+|skip\w*|kept|pass on|stay\w* (?:out|neutral))\b"
 )
 # What a speaker may be unable to do, or not do, without withholding anything.
 # A first person who will not do something that is no act of help.
@@ -196,7 +196,8 @@ _NO_HELP = re.compile(
     + r"(?!\w)"
 )
 _WILL_NOT = re.compile(
-    rf"(?:^(?:\w+[,:] )?|[,;-] ?(?:so |and |but )?)(?:i|we){_ADVERBS} (?:can ?not|can't|will not"
+    rf"(?:^(?:\w+[,:] |(?:i'?m |i am )?(?:afraid|sorry),? (?:but |that )?)?"
+    rf"|[,;-] ?(?:so |and |but )?)(?:i|we){_ADVERBS} (?:can ?not|can't|will not"
     r"|won't)(?: and (?:won't|will not))?(?:[.!;]|,? (?:and|but|sorry|because|since)\b|$)"
 )
 _DECLINES = re.compile(
@@ -209,9 +210,15 @@ _DECLINES = re.compile(
         r"declin(?:e|ing) | turn(?:ing)? (?:\w+ ){0,3}down | keep(?:ing)? (?:\w+ ){0,5}(?:out|off"
         r"|private|to myself) | omit(?:ting)? | (?:left|kept|omitted) (?:\w+ ){0,5}(?:out|off"
         r"|aside)"
-        r" | leav(?:e|ing) (?:\w+ ){0,5}(?:out|alone|aside|untouched|there) | stay(?:ing)? (?:out"
-        r"|away|clear|off)"
-        r" | skip(?:ping)? (?:this|that)\b | (?:skip|omit)(?=[.,!]|$)"
+        r" | (?:leav(?:e|ing)|left) (?!your)(?:[\w'-]+ ){0,5}(?:out|alone|aside|there|be(?=[.,;!]|$)"
+        r"|blank|empty"
+        r"|un(?:touched|written|answered|said|translated|finished|told|named|listed))"
+        r" | (?:keep(?:ing)?|kept) (?:[\w'-]+ ){1,5}(?:vague|generic|fictional|high-level)"
+        r" | stay(?:ing)? (?:(?:out|away|clear|off)(?= (?:of|from) (?:this|that"
+        r"|it|these|those|such|your|any\w*|politic\w*|debates?)\b|[.,;!]|$)|neutral|myself\b)"
+        r" | skip(?:ping|ped)? (?:this|that|it)\b | (?:skip|omit|skipped)(?=[.,!]|$)"
+        r" | (?:skip|skipping|skipped) (?:the|any|your|those|these) (?!(?:small talk|pleasantries|intro"
+        r"|preamble|basics|formalit|boring|details|usual|first|line|queue|gym))"
         r" | leave (?:\w+ ){0,3}to (?:others|someone|somebody) | end(?:ing)? (?:this|it|our"
         r"|the \w+)\b"
         r" | rather (?:we|you) (?:not|didn't|don't) | decided (?:against|not to)"
@@ -430,6 +437,16 @@ _NO_AT_START = re.compile(
     r"|some)thing else"
     r"|no [^.!?]{2,60} (?:from|by) me\b)"
 )
+# What is left undone stands first: "the doses I'd leave out", "what I won't do is".
+_FRONTED_OBJECT = re.compile(
+    r"^(?:and |but |as for )?(?:what (?:i|we)(?:'m| am|'ll)? ?(?:not (?:\w+ )?(?:willing|going|able"
+    r"|comfortable|prepared)|won't|will not|can't|cannot)\b[^.!?]{0,60}\bis (?:to )?"
+    + _HELP
+    + r"\b"
+    r"|(?:the|your|that|those|these|any) [^,.;:!?]{2,60} i(?:'d| would|'ll| will|'ve| have)"
+    r"(?: rather| prefer to)? (?:skip|skipped|leave out|left out|leave un\w+ed|omit|omitted|decline)"
+    r"(?=[.,;!]|$))"
+)
 _NO_OF_SPEAKER = re.compile(
     r"\b(?:(?:where|here) (?:is where )?i (?:(?:have to |must |'ll )?draw the line|stop|get off)\b"
     r"|(?:line|road|place|path|territory|subjects?|topics?|things?|area)(?: that)? (?:i|we)"
@@ -448,11 +465,17 @@ _NO_OF_SPEAKER = re.compile(
     r"|(?:isn't|not) (?:one |something |a \w+ )?for me\b(?=[.,!;]|$)"
     r"|no (?:mode|version|way|world|scenario|circumstances?|setting|form)\b(?: \w+){0,5}? (?:i"
     r"|we)\b"
-    r"|(?:my|the) answer is (?:a )?(?:firm |hard |simple )?no\b"
+    r"|(?:my|the) answer (?:\w+ )?(?:is|has to be|must be|remains)(?: a)?(?: firm| hard| simple)?"
+    r" no\b"
     r"|a (?:firm |hard |clear )?(?:no|pass) (?:from|for) me\b|keep(?:ing)? (?:this|that"
     r"|it)(?: one)? to myself\b"
     r"|i(?:'ll| will)? have (?:no (?:intention|interest|desire)|to disappoint)\b"
-    r"|i(?:'m| am) (?:drawing (?:a|the) line|out|not the right \w+ for)\b)"
+    r"|i(?:'m| am) (?:drawing (?:a|the|my)(?: \w+)? (?:line|boundary)|out(?! of)"
+    r"|not the right \w+ for)\b"
+    r"|\b(?:is|are|will be|stays?|remains?) (?:best |better )?(?:left (?:alone|out|un\w+)"
+    r"|where (?:it|they) (?:is|are))\b"
+    r"|\b(?:going|prefer|like|want|have|rather) (?:to )?(?:stay|remain) (?:just )?(?:myself|as i am"
+    r"|who i am)\b)"
 )
 _NO_TO_REQUEST = re.compile(
     r"\b(?:(?:off the table|out of the question|out of bounds|a no-go|not on the table)\b"
@@ -465,6 +488,7 @@ _NO_TO_REQUEST = re.compile(
     r"|refuses) to\b"
     r"|(?:isn't|not|n't be) (?:possible|available) here\b|response (?:withheld|blocked|removed"
     r"|refused)|(?:this|that|it|topic|subject)(?:'s| is)(?: \w+)? off[- ]limits\b"
+    r"|falls? (?:under|into) (?:the )?(?:prohibited|disallowed|restricted|forbidden)\b"
     r"|(?:so|and|but)[, ]+(?:it's |that's |the answer is )?(?:a )?no\b(?=[.!;]|$))"
 )
 # The refusing words belong to a condition, to somebody's speech, or to a denied refusal.
@@ -491,6 +515,7 @@ _SPEAKER_SAYS = re.compile(
     r"|mean)(?: (?:you|the user))?(?: that)?[:,]? ?$"
     r"|\b(?:is|'s|are) (?:just )?(?:something|one|an? \w+)(?: that)? ?$"
     r"|\b(?:that's|that is|which is|this is) why ?$|\bthat said[:,]? ?$|\bmeans (?:that )?$"
+    r"|\bfor (?:\w+ )?\w+ reasons?[:,]? ?$"
 )
 # Weaker signs
 NO_OPINION = re.compile(
@@ -717,7 +742,7 @@ _RULES = (
         "cannot_help",
         _CANNOT_HELP,
         "not cann can' cant won' wont unab neve coul woul must shou proh rest forb barr unwi hesi"
-        " relu unau unco neit long shan",
+        " relu unau unco neit long shan prev prec",
         _refuses_help,
     ),
     ("will_not", _WILL_NOT, "cann can' won' will", _no_judgement),
@@ -769,6 +794,7 @@ _RULES = (
         " are is thin than ask",
         _no_judgement,
     ),
+    ("leaves_undone", _FRONTED_OBJECT, "what skip omit leav left decl", bool),
     (
         "says_no",
         _NO_OF_SPEAKER,
@@ -776,13 +802,13 @@ _RULES = (
         " natu"
         " ask let brea viol agai me side enco urge advi mode vers way worl scen circ sett form"
         " answ no"
-        " pass myse inte desi disa draw righ out",
+        " pass myse inte desi disa draw righ out isn' left",
         _no_judgement,
     ),
     (
         "refuses_request",
         _NO_TO_REQUEST,
-        "tabl ques boun no-g some else supp avai poss perm decl refu with bloc remo off limi no",
+        "tabl ques boun no-g some else supp avai poss perm decl refu with bloc remo off limi no fall",
         _no_judgement,
     ),
     (
