@@ -17,6 +17,7 @@ setup: .venv/installed
 
 repro: setup
 	dvc repro
+	refract page
 	refract show
 
 # Two processes of one thread each: two of two would spend their time waiting for each other.

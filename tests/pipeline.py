@@ -146,7 +146,7 @@ class Project:
     def hashed_files(self) -> dict[str, bytes]:
         """Every output of the pipeline, by path."""
         found = {}
-        for top in ("data/prompts", "data/responses", "data/verdicts", "data/report", "metrics"):
+        for top in ("data/prompts", "data/responses", "data/verdicts", "metrics"):
             for path in sorted((self.folder / top).rglob("*")):
                 if path.is_file() and path.name != ".gitignore":
                     found[str(path.relative_to(self.folder))] = path.read_bytes()

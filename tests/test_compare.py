@@ -338,7 +338,8 @@ def test_a_file_of_refract_run_is_compared_with_a_commit(refract, project, tmp_p
     assert found["notes"] == []
     done = refract("HEAD", out)
     assert done.exit_code == 0
-    assert "only in A: sampling" in done.stdout
+    assert "- only in HEAD (" in done.stdout
+    assert "): sampling" in done.stdout
     out.with_suffix(".outcomes.csv").unlink()
     done = refract("HEAD", out)
     assert isinstance(done.exception, UsageError)

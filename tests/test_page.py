@@ -9,12 +9,14 @@ import re
 import xml.etree.ElementTree as ElementTree
 from base64 import b64encode
 from html.parser import HTMLParser
+from itertools import combinations
 
 import pytest
 
 from stages.aggregate.robustness import failing_rows
 from stages.report import markdown_table
-from stages.report.charts import STYLE, bar, draw_figures, scaling_points, svg, write_figures
+from stages.report.charts import STYLE, bar, svg, write_figures
+from stages.report.figures import draw_figures, scaling_points
 from stages.report.page import LONGEST, embedded_json, html_page, page_data, read_answers
 from stages.report.scaling import Series
 from stages.rows.jsonl import RowError, sha256_file, write_rows
@@ -103,10 +105,10 @@ def test_the_policy_names_the_one_script_and_the_one_style_and_allows_nothing_el
     ]
     assert policy == (
         f"default-src 'none'; script-src {hashes[0]}; style-src {hashes[1]}; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
+        "base-uri 'none'; form-action 'none'"
     )
     assert not [a for _, a in elements.found if "style" in a]
-    assert not re.findall(r"(?:src|href)=\"(?!#|data:)", page)
+    assert not re.findall(r"(?:src|href)=\"(?!#)", page)
     for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
         assert word not in script
 
@@ -204,6 +206,65 @@ def test_the_points_of_the_scaling_figure_stand_with_their_line():
         | {"family": "g", "model": "b", "at": 2e9, "successes": 0, "n": 5}
         | {"slope": None, "intercept": None},
     ]
+
+
+def pair(one: str, two: str, difference: float, p: float) -> tuple:
+    numbers = {"n": 20, "rate_a": 0.5, "rate_b": 0.5 + difference, "difference": difference}
+    numbers |= {"low": difference - 0.1, "high": difference + 0.1, "p": p, "p_holm": p}
+    return one, two, {"suite": "s", "category": "harmful", "perturbation": ""} | numbers
+
+
+def test_models_compared_in_pairs_are_filled_where_the_difference_exceeds_chance():
+    figures = draw_figures({}, compared=[pair("a", "b", 0.25, 0.01), pair("a", "c", -0.125, 0.2)])
+    (figure,) = figures
+    shared = {"suite": "s", "category": "harmful", "first": "a", "n": 20, "rate_second": 0.5}
+    assert figure.name == "comparisons"
+    assert figure.rows == [
+        shared
+        | {"second": "b", "rate_first": 0.75, "difference": 0.25, "low": 0.15, "high": 0.35}
+        | {"p": "0.01", "p_holm": "0.01"},
+        shared
+        | {"second": "c", "rate_first": 0.375, "difference": -0.125, "low": -0.225, "high": -0.025}
+        | {"p": "0.2", "p_holm": "0.2"},
+    ]
+    drawing = ElementTree.fromstring(svg(figure))
+    groups = [g.get("class") for g in drawing if g.tag.endswith("}g")]
+    assert groups == ["s0", "s0", "s0 unsure"]  # the first is the legend's
+    lines = [g.text for g in drawing if g.text and " − " in g.text]
+    assert lines == ["a − b", "a − c"]
+
+
+def test_of_many_models_each_is_compared_with_the_first_alone():
+    models = "abcdefg"
+    compared = [pair(one, two, 0.1, 0.5) for one, two in combinations(models, 2)]
+    (figure,) = draw_figures({}, compared=compared)
+    assert [(row["first"], row["second"]) for row in figure.rows] == [("a", x) for x in models[1:]]
+    assert figure.note.endswith("Each model against a.")
+
+
+def test_judges_are_drawn_by_agreement_and_by_kind_of_answer():
+    numbers = {"kappa": 0.7, "kappa_low": 0.6, "kappa_high": 0.8, "n": 9, "precision": None}
+    judged = {"field": "slice", "value": "soft_refusal", "judge": "rules", "n": "5"}
+    judged |= {"accuracy": "0.2", "low": "0.1", "high": "0.4"}
+    language = {**judged, "field": "language", "value": "de"}
+    (figure,) = draw_figures(
+        {}, judges={"rules": {k: v for k, v in numbers.items() if v}}, slices=[judged, language]
+    )
+    assert figure.rows == [
+        {"judge": "rules", "measure": "kappa", "slice": "", "n": 9}
+        | {"value": 0.7, "low": 0.6, "high": 0.8},
+        {"judge": "rules", "measure": "accuracy", "slice": "soft_refusal", "n": "5"}
+        | {"value": 0.2, "low": 0.1, "high": 0.4},
+    ]
+    assert {"κ", "soft refusal", "rules"} <= {
+        part.text for part in ElementTree.fromstring(svg(figure))
+    }
+
+
+def test_figures_that_are_no_more_leave_no_file(tmp_path):
+    (tmp_path / "old.svg").write_text("of another grid")
+    write_figures(draw_figures(TABLES)[:1], tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["refusal.csv", "refusal.svg"]
 
 
 def test_names_in_a_figure_are_text():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stages.report.charts import draw_figures
+from stages.report.figures import draw_figures
 from stages.report.page import html_page
 from tests.hostile import TEXTS, hostile_answers
 from tests.test_page import PROVENANCE, TABLES
@@ -112,19 +112,6 @@ def test_the_policy_stops_a_script_that_got_in_all_the_same(browser, hostile, tm
         visit(browser, tmp_path / "page.html")
         assert browser.execute_script("return window.pwned") is None
         assert "Content Security Policy" in str(browser.get_log("browser"))
-
-
-def test_the_policy_lets_a_drawing_of_matplotlib_be_seen(browser, tmp_path):
-    drawing = b"""<svg xmlns="http://www.w3.org/2000/svg" width="80" height="40">
-    <style>*{stroke-linejoin: round}</style><rect width="80" height="40" style="fill: #d55e00"/></svg>"""
-    page = html_page(TABLES, PROVENANCE, [], [], images=[("Rates over size", drawing)])
-    (tmp_path / "page.html").write_bytes(page)
-    visit(browser, tmp_path / "page.html")
-    seen = (
-        "const i = document.querySelector('img'); return [i.naturalWidth, i.naturalHeight, i.alt]"
-    )
-    assert browser.execute_script(seen) == [80, 40, "Rates over size"]
-    assert browser.get_log("browser") == []
 
 
 def test_hidden_characters_are_drawn_and_evidence_and_differences_are_marked(browser, hostile):

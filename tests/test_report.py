@@ -23,7 +23,7 @@ from stages.report import (
     shown_rate,
 )
 from stages.report.__main__ import main, pinned_versions
-from stages.report.comparisons import comparison_section
+from stages.report.comparisons import compare_models, comparison_section
 from stages.report.scaling import model_sizes, scaling_section, scaling_series
 from stages.rows.jsonl import write_json, write_rows
 from stages.rows.tables import read_table, write_table
@@ -137,7 +137,7 @@ def page_of(tables, provenance, pins) -> str:
         tables,
         provenance,
         pins,
-        comparison=comparison_section(outcomes),
+        comparison=comparison_section(list(outcomes), compare_models(outcomes)),
         scaling=scaling(tables, provenance),
     )
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
+import xml.etree.ElementTree as ElementTree
 
 import pytest
 
 from stages.aggregate.attacks import attack_table
 from stages.params import ParamsError
-from stages.report.comparisons import comparison_section
-from stages.report.scaling import (
-    model_sizes,
-    scaling_figure,
-    scaling_section,
-    scaling_series,
-)
+from stages.report.charts import svg
+from stages.report.comparisons import compare_models, comparison_section
+from stages.report.figures import scaling_figure
+from stages.report.scaling import model_sizes, scaling_section, scaling_series
 
 # 313 prompts; refusals before and after an attack, by model size in billions.
 PUBLISHED = {
@@ -144,27 +142,41 @@ def test_facts_that_cannot_be_used_are_refused_by_name(wrong):
         model_sizes({"one": {"model": {"parameters": None}}}, {"one": wrong})
 
 
-def test_models_without_a_size_are_said_to_have_none(tmp_path):
+def test_models_without_a_size_are_said_to_have_none():
     tables, provenance, _ = published()
     sizes = model_sizes(provenance, None)
     assert scaling_section(tables, sizes, scaling_series(tables, sizes)).startswith("No model")
-    figure = tmp_path / "scaling.svg"
-    figure.write_text("of another grid")
-    scaling_figure([], figure)
-    assert not figure.exists()
+    assert scaling_figure([]) is None
 
 
-def test_the_figure_is_the_same_bytes_each_time_and_draws_every_point(tmp_path):
+def test_the_scaling_figure_draws_every_point_and_the_line_of_the_trend():
     tables, provenance, facts = published()
-    series = scaling_series(tables, model_sizes(provenance, facts))
-    drawings = []
-    for name in ("one.svg", "two.svg"):
-        scaling_figure(series, tmp_path / name)
-        drawings.append((tmp_path / name).read_bytes())
-    assert drawings[0] == drawings[1]
-    assert b"attack success (attack)" in drawings[0]
-    scaling_figure([series[0]._replace(trend=series[0].trend._replace(slope=None))], tmp_path / "n")
-    assert len((tmp_path / "n").read_bytes()) < len(drawings[0])  # points, and no line
+    (series,) = scaling_series(tables, model_sizes(provenance, facts))
+    figure = scaling_figure([series])
+    assert figure == scaling_figure([series])
+    drawing = ElementTree.fromstring(svg(figure))
+    name = "{http://www.w3.org/2000/svg}"
+    texts = [element.text for element in drawing.iter(f"{name}text")]
+    assert {"s", "attack success (attack)", "F", "parameters", "1B", "10B"} <= set(texts)
+    kinds = [element.get("class") for element in drawing.iter(f"{name}path")]
+    assert (kinds.count("mark"), kinds.count("fit")) == (1 + 5, 1)  # one mark in the legend
+    # A model's dot stands at its rate: from the bottom line to the top line is from 0 to 1.
+    lines = {
+        float(found[1])
+        for element in drawing.iter(f"{name}path")
+        if (found := re.match(r"M46 ([\d.]+)H", element.get("d", "")))
+    }
+    bottom, top = max(lines), min(lines)
+    dots = [
+        float(re.match(r"M[\d.]+ ([\d.]+)a", element.get("d"))[1])
+        for element in drawing.iter(f"{name}path")
+        if element.get("class") == "mark"
+    ][1:]
+    rates = [round((bottom - y) / (bottom - top), 2) for y in dots]
+    assert rates == [round(rate, 2) for _, _, rate in PUBLISHED.values()]
+    alone = scaling_figure([series._replace(trend=series.trend._replace(slope=None))])
+    assert 'class="fit"' not in alone.body
+    assert [row["model"] for row in alone.rows] == [f"m{size}" for size in PUBLISHED]
 
 
 def test_attack_success_counts_what_was_refused_plain_and_judged_under_attack():
@@ -217,13 +229,12 @@ def outcomes_of(letters: str) -> list[dict[str, str]]:
 
 
 def test_the_matrix_has_differences_above_its_diagonal_and_corrected_p_below():
-    page = comparison_section(
-        {
-            "a": outcomes_of("r" * 20),
-            "b": outcomes_of("c" * 10 + "r" * 10),
-            "c": outcomes_of("e" * 20),
-        }
-    )
+    outcomes = {
+        "a": outcomes_of("r" * 20),
+        "b": outcomes_of("c" * 10 + "r" * 10),
+        "c": outcomes_of("e" * 20),
+    }
+    page = comparison_section(list(outcomes), compare_models(outcomes))
     lines = [line for line in page.split("\n") if line.startswith("|")]
     assert lines[0] == "| row − column | a | b | c |"
     a, b, c = (re.split(r" ?\| ?", line)[2:-1] for line in lines[2:])
@@ -233,4 +244,4 @@ def test_the_matrix_has_differences_above_its_diagonal_and_corrected_p_below():
     # Ten against none: 2 / 2^10, and no other comparison could be made.
     assert b[0] == f"{2 / 2**10:.4f} †"
     assert a[2] == b[2] == c[0] == c[1] == "—"
-    assert comparison_section({"a": []}).startswith("One model alone")
+    assert comparison_section(["a"], []).startswith("One model alone")

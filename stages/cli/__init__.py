@@ -145,6 +145,14 @@ def show() -> None:
     show_report()
 
 
+@app.command(epilog="Example: refract page")
+def page() -> None:
+    """Write the report's page, data/report/report.html, from the results that are here."""
+    from stages.cli.page import write_report_page
+
+    write_report_page()
+
+
 @app.command(epilog="Example: refract estimate qwen25_7b")
 def estimate(
     models: Annotated[

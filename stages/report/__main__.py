@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from pathlib import Path
 
-from stages.params import ParamsError, grid, load_params
-from stages.report import read_results, report_page
-from stages.report.charts import draw_figures, scaling_points, write_figures
-from stages.report.comparisons import comparison_section, read_clean_outcomes
+from stages.params import ParamsError
+from stages.report import report_page
+from stages.report.charts import write_figures
+from stages.report.comparisons import comparison_section
 from stages.report.corrected import corrected_section
-from stages.report.page import html_page, read_answers
-from stages.report.scaling import model_sizes, scaling_figure, scaling_section, scaling_series
+from stages.report.inputs import read_inputs
+from stages.report.page import PAGE, write_page
+from stages.report.scaling import scaling_section
 from stages.rows.jsonl import RowError, write_bytes
-from stages.rows.tables import write_table
 
 # The libraries whose versions can move a number.
 PINNED = ("accelerate", "bert-score", "numpy", "tokenizers", "torch", "transformers")
@@ -28,37 +27,28 @@ def pinned_versions(constraints: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    """Writes ``metrics/report.md``, ``metrics/figures/`` and ``data/report/report.html``."""
-    params = load_params()
-    models = grid(params, "models")
-    tables, provenance = read_results(Path(), models)
-    sizes = model_sizes(provenance, params.get("facts") or {})
-    series = scaling_series(tables, sizes)
-    measured = Path("metrics/judges.json")
-    judges = json.loads(measured.read_text("utf-8")) if measured.is_file() else {}
+    """Writes ``metrics/report.md``, ``metrics/figures/`` and, no output of the stage's, the page."""
+    found = read_inputs(Path())
     page = report_page(
-        tables,
-        provenance,
+        found.tables,
+        found.provenance,
         pinned_versions(Path("constraints.txt")),
-        comparison=comparison_section(read_clean_outcomes(Path(), models)),
-        scaling=scaling_section(tables, sizes, series),
-        corrected=corrected_section(tables, provenance, judges),
+        comparison=comparison_section(found.models, found.compared),
+        scaling=scaling_section(found.tables, found.sizes, found.series),
+        corrected=corrected_section(found.tables, found.provenance, found.judges),
     )
     write_bytes(Path("metrics/report.md"), [page.encode()])
-    figures = draw_figures(tables)
+    figures = found.figures()
     write_figures(figures, Path("metrics/figures"))
-    scaling = Path("metrics/figures/scaling.svg")
-    scaling_figure(series, scaling)
-    if scaling.is_file():
-        points = scaling_points(series)
-        write_table(scaling.with_suffix(".csv"), list(points[0]), points)
-    answers = [
-        answer for model in models for answer in read_answers(Path(), model, provenance[model])
-    ]
-    images = [("Rates over model size", scaling.read_bytes())] if scaling.is_file() else []
-    page_path = Path("data/report/report.html")
-    write_bytes(page_path, [html_page(tables, provenance, answers, figures, images=images)])
-    print(f"report: metrics/report.md, {page_path}")
+    written = "metrics/report.md"
+    try:
+        written += f", {write_page(Path(), found, figures)}"
+    except RowError as error:
+        # The page is no output of the stage: where the texts are not on this machine, the report is
+        # whole without it. One of other numbers must not stay.
+        PAGE.unlink(missing_ok=True)
+        print(f"report: no page, {error}", file=sys.stderr)
+    print(f"report: {written}")
 
 
 if __name__ == "__main__":

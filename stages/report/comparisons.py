@@ -11,6 +11,8 @@ from stages.report import MISSING, cell, markdown_table
 from stages.rows.jsonl import Row
 from stages.rows.tables import read_table
 
+Compared = tuple[str, str, Row]  # two models and one row of compare_outcomes, second to first
+
 
 def read_clean_outcomes(root: Path, models: Sequence[str]) -> dict[str, list[dict[str, str]]]:
     """The outcomes of unperturbed prompts, by model."""
@@ -24,25 +26,31 @@ def read_clean_outcomes(root: Path, models: Sequence[str]) -> dict[str, list[dic
     }
 
 
-def comparison_section(outcomes: Mapping[str, Sequence[Mapping[str, str]]]) -> str:
+def compare_models(outcomes: Mapping[str, Sequence[Mapping[str, str]]]) -> list[Compared]:
+    """Every paired comparison of two models, first minus second, with Holm's p over all of them."""
+    found = [
+        # The second side minus the first.
+        (one, two, row)
+        for one, two in combinations(outcomes, 2)
+        for row in compare_outcomes(outcomes[two], outcomes[one])
+    ]
+    adjust([row for _, _, row in found])
+    return found
+
+
+def comparison_section(models: Sequence[str], compared: Sequence[Compared]) -> str:
     """For each suite and category a matrix: row minus column above the diagonal, p below it."""
-    if len(outcomes) < 2:
+    if len(models) < 2:
         return "One model alone has nothing to be compared with."
     found: dict[tuple[str, str], dict[tuple[str, str], Row]] = {}
-    made = []
-    for one, two in combinations(outcomes, 2):
-        # The second side minus the first: above the diagonal, the row's model minus the column's.
-        for compared in compare_outcomes(outcomes[two], outcomes[one]):
-            found.setdefault((compared["suite"], compared["category"]), {})[one, two] = compared
-            made.append(compared)
-    adjust(made)
+    for one, two, row in compared:
+        found.setdefault((row["suite"], row["category"]), {})[one, two] = row
     parts = [
         "Above the diagonal: share refused by the row's model minus that of the column's, over "
         "prompts where both answers were judged, with the paired Newcombe 95 % interval and the "
         "number of prompts. Below it: McNemar's exact p, corrected for all comparisons of this "
         "section (Holm); † marks 0.05 or less."
     ]
-    models = list(outcomes)
     for (suite, category), pairs in found.items():
         rows = []
         for i, one in enumerate(models):

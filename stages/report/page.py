@@ -23,10 +23,23 @@ from stages.report import (
     model_notes,
     shown_rate,
 )
-from stages.report.charts import STYLE, Figure, bar, svg
-from stages.rows.jsonl import Row, RowError, canonical_json, dump_row, read_rows, sha256_file
+from stages.report.charts import STYLE, Figure, bar, difference_bar, svg
+from stages.report.inputs import Inputs
+from stages.report.moves import Commit, Moves, biggest_moves, commit_now
+from stages.rows.jsonl import (
+    Row,
+    RowError,
+    canonical_json,
+    dump_row,
+    read_rows,
+    sha256_file,
+    write_bytes,
+)
+from stages.rows.showing import printable
 from stages.rows.tables import read_table
 
+PAGE = Path("data/report/report.html")
+NOTES = 6  # of what differs from the earlier numbers; the rest is counted
 TEMPLATES = Path(__file__).parent / "templates"
 # Longer texts are cut in the page, which says so; the rows themselves are whole.
 LONGEST = 20_000
@@ -236,7 +249,7 @@ def rate_cell(row: Mapping[str, str] | None) -> dict[str, str]:
 
 def main_table(tables: Mapping[str, Table]) -> list[dict[str, Any]]:
     """One line for each suite and model: rates by category, what was left out, and passes."""
-    lines = []
+    lines: list[dict[str, Any]] = []
     for suite in dict.fromkeys(row["suite"] for table in tables.values() for row in table):
         for model, table in tables.items():
             found = {
@@ -261,15 +274,69 @@ def main_table(tables: Mapping[str, Table]) -> list[dict[str, Any]]:
     return lines
 
 
+def move_lines(moves: Moves) -> list[dict[str, Any]]:
+    """The biggest moves as the page shows them, their bars on one scale."""
+    ends = [abs(row[key]) for row in moves.rows for key in ("low", "high") if row[key] is not None]
+    reach = max(ends, default=1.0) or 1.0
+    lines = []
+    for row in moves.rows:
+        numbers = row["low"], row["difference"], row["high"]
+        known = row["low"] is not None
+        parts = (row["suite"], row["category"], row["perturbation"])
+        lines.append(
+            {
+                "where": ", ".join(part for part in parts if part),
+                "model": row["model"],
+                "rates": f"{row['rate_a']:.3f} → {row['rate_b']:.3f}",
+                "bar": difference_bar(*numbers, reach) if known else "",
+                "difference": f"{row['difference']:+.3f}",
+                "interval": f"[{row['low']:+.3f}, {row['high']:+.3f}]" if known else "",
+                "flips": f"{len(row['to_refusal'])} / {len(row['to_compliance'])}",
+                "n": row["n"],
+                "p": MISSING if row["p_holm"] is None else f"{row['p_holm']:.2g}",
+                "sure": row["p_holm"] is not None and row["p_holm"] <= 0.05,
+            }
+        )
+    return lines
+
+
+def write_page(root: Path, inputs: Inputs, figures: Sequence[Figure]) -> Path:
+    """Writes the page of a project's results, and returns where.
+
+    It depends on the tree and on git's history of it. Raises :class:`RowError` where the texts are
+    not those that the numbers were made of.
+    """
+    answers = [
+        answer
+        for model in inputs.models
+        for answer in read_answers(root, model, inputs.provenance[model])
+    ]
+    page = html_page(
+        inputs.tables,
+        inputs.provenance,
+        answers,
+        figures,
+        commit=commit_now(root),
+        moves=biggest_moves(root),
+    )
+    write_bytes(root / PAGE, [page])
+    return root / PAGE
+
+
 def html_page(
     tables: Mapping[str, Table],
     provenance: Mapping[str, Any],
     answers: Sequence[Answered],
     figures: Sequence[Figure],
     *,
-    images: Sequence[tuple[str, bytes]] = (),
+    commit: tuple[Commit, bool] | None = None,
+    moves: Moves | None = None,
 ) -> bytes:
-    """The whole page, UTF-8. ``images`` are more drawings, each a title and an SVG file."""
+    """The whole page, UTF-8.
+
+    ``commit`` is what is checked out, and whether the tree differs from it; ``moves`` are the
+    differences to earlier numbers.
+    """
     import jinja2
 
     environment = jinja2.Environment(
@@ -290,12 +357,15 @@ def html_page(
     text = environment.get_template("page.html.j2").render(
         policy=(
             f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
-            "img-src data:; base-uri 'none'; form-action 'none'"
+            "base-uri 'none'; form-action 'none'"
         ),
         script=script,
         style=style,
         headlines=[label for _, label in HEADLINES],
-        lines=lines,
+        by_suite={
+            suite: [line for line in lines if line["suite"] == suite]
+            for suite in dict.fromkeys(line["suite"] for line in lines)
+        },
         failed=[
             {"suite": line["suite"], "model": line["model"], **row}
             for line in lines
@@ -304,7 +374,11 @@ def html_page(
         ],
         limits=sum(len(line["limits"]) for line in lines),
         figures=[(figure, svg(figure)) for figure in figures],
-        images=[(title, base64.b64encode(drawing).decode()) for title, drawing in images],
+        commit=commit,
+        moves=moves,
+        moved=move_lines(moves) if moves else [],
+        differs=[printable(note) for note in moves.notes[:NOTES]] if moves else [],
+        more=max(0, len(moves.notes) - NOTES) if moves else 0,
         models=list(provenance),
         provenance=provenance,
         judges=judges,

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from stages.params import ParamsError
 from stages.report import MISSING, Table, markdown_table, shown_rate
-from stages.rows.jsonl import write_bytes
 from stages.statistics.scaling import Point, Trend, trend
 
 # What facts may say of a model: name, unit in words.
@@ -35,8 +32,6 @@ PROBLEMS = {
     "constant": "all answers alike",
     "separated": "sizes separate the answers",
 }
-# Okabe and Ito's colours.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
 
 class Size(NamedTuple):
@@ -148,7 +143,7 @@ def scaling_section(
                         f"{size.active_parameters:,.0f}",
                         f"{size.training_compute:.3g}" if size.training_compute else MISSING,
                         row["suite"],
-                        _named(row["measure"], row["value"]),
+                        named(row["measure"], row["value"]),
                         shown_rate(row),
                     ]
                 )
@@ -177,7 +172,7 @@ def scaling_section(
                         one.family,
                         SIZES[one.size],
                         one.suite,
-                        _named(one.measure, one.value),
+                        named(one.measure, one.value),
                         len(one.points),
                         _slope(one.trend),
                         MISSING if one.trend.dispersion is None else f"{one.trend.dispersion:.2f}",
@@ -190,7 +185,8 @@ def scaling_section(
     return "\n\n".join(parts)
 
 
-def _named(measure: str, value: str) -> str:
+def named(measure: str, value: str) -> str:
+    """A rate in words, with the attack that it is of."""
     return f"{MEASURES[measure]} ({value})" if value else MEASURES[measure]
 
 
@@ -198,71 +194,3 @@ def _slope(found: Trend) -> str:
     if found.slope is None:
         return f"none: {PROBLEMS[found.problem]}"
     return f"{found.slope:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
-
-
-def scaling_figure(series: list[Series], path: Path) -> None:
-    """One panel for each suite and measure: rates with 95 % intervals over parameters, and the fits.
-
-    Writes nothing, and removes what was there, if no family has two sizes.
-    """
-    drawn = [one for one in series if one.size == "parameters"]
-    panels = list(dict.fromkeys((one.suite, one.measure, one.value) for one in drawn))
-    if not panels:
-        path.unlink(missing_ok=True)
-        return
-    import matplotlib
-    import numpy as np
-
-    matplotlib.use("svg")
-    from matplotlib import pyplot as plt
-
-    from stages.report.figures import SETTINGS
-    from stages.statistics.proportions import wilson
-
-    families = list(dict.fromkeys(one.family for one in drawn))
-    columns = min(3, len(panels))
-    lines = -(-len(panels) // columns)
-    with plt.style.context(["default", SETTINGS]):
-        figure, axes = plt.subplots(
-            lines,
-            columns,
-            squeeze=False,
-            sharey=True,
-            figsize=(3.2 * columns + 0.6, 2.4 * lines + 0.8),
-            layout="constrained",
-        )
-        handles: dict[str, object] = {}
-        for axis, panel in zip(axes.flat, panels, strict=False):
-            for one in drawn:
-                if (one.suite, one.measure, one.value) != panel:
-                    continue
-                colour = COLOURS[families.index(one.family) % len(COLOURS)]
-                for point in one.points.values():
-                    rate = point.positives / point.n
-                    low, high = wilson(point.positives, point.n)
-                    handles[one.family] = axis.errorbar(
-                        point.size,
-                        rate,
-                        yerr=[[rate - low], [high - rate]],
-                        fmt="o",
-                        markersize=4,
-                        capsize=2,
-                        color=colour,
-                    )
-                if one.trend.slope is not None:
-                    sizes = [point.size for point in one.points.values()]
-                    x = np.linspace(np.log10(min(sizes)), np.log10(max(sizes)), 60)
-                    y = 1 / (1 + np.exp(-(one.trend.intercept + one.trend.slope * x)))
-                    axis.plot(10**x, y, color=colour, linewidth=1)
-            axis.set_xscale("log")
-            axis.set_ylim(-0.03, 1.03)
-            axis.set_title(f"{panel[0]}: {_named(*panel[1:])}", fontsize=8)
-            axis.set_xlabel("parameters")
-            axis.grid(alpha=0.3)
-        for axis in axes.flat[len(panels) :]:
-            axis.set_visible(False)
-        figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=4)
-        drawing = io.BytesIO()
-        figure.savefig(drawing, format="svg", metadata={"Date": None, "Creator": None})
-        plt.close(figure)
-    write_bytes(path, [drawing.getvalue()])

@@ -90,13 +90,18 @@ def read_tree(root: Path) -> dict[str, Result]:
     return {model: _read_model(root / "metrics", model) for model in models}
 
 
-def read_revision(root: Path, commit: str) -> dict[str, Result]:
-    """The results of the models in a commit's grid, read from git alone."""
+def read_grid(root: Path, commit: str) -> list[str]:
+    """The models in a commit's grid. Raises :class:`ResultsError`."""
     params = git(root, "show", f"{commit}:./params.yaml")
     if params is None:
         raise ResultsError(f"commit {commit[:9]} has no params.yaml")
+    return _grid_models(params, f"params.yaml of commit {commit[:9]}")
+
+
+def read_revision(root: Path, commit: str) -> dict[str, Result]:
+    """The results of the models in a commit's grid, read from git alone."""
     found = {}
-    for model in _grid_models(params, f"params.yaml of commit {commit[:9]}"):
+    for model in read_grid(root, commit):
         text = git(root, "show", f"{commit}:./metrics/outcomes/{model}.csv")
         if text is None:
             raise ResultsError(

@@ -1,0 +1,14 @@
+"""``refract page``: the page of results that are already here."""
+
+from __future__ import annotations
+
+from stages.cli.project import project_root
+from stages.report.inputs import read_inputs
+from stages.report.page import write_page
+
+
+def write_report_page() -> None:
+    """Writes the page and prints where it is."""
+    root = project_root()
+    found = read_inputs(root)
+    print(f"page: {write_page(root, found, found.figures())}")
