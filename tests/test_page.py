@@ -144,6 +144,25 @@ def test_evidence_is_counted_in_the_units_that_a_browser_counts():
     assert held[0]["evidence"] == [{"start": 5, "end": 7, "says": "r"}]
 
 
+@pytest.mark.parametrize(
+    ("one", "two", "disagree"),
+    [
+        (("refusal", True), ("refusal", True), 0),
+        (("refusal", True), ("partial_refusal", True), 1),
+        (("refusal", True), ("compliance", False), 1),
+        (("compliance", False), ("degenerate", False), 1),
+        # Judges of something else, and judges that said nothing, contradict nobody.
+        (("refusal", True), ("changed", None), 0),
+        (("refusal", True), (None, None), 0),
+    ],
+)
+def test_judges_disagree_where_they_say_different_things_of_refusal(one, two, disagree):
+    answer = hostile_answers()[0]
+    for verdict, (label, refused) in zip(answer.verdicts.values(), (one, two), strict=True):
+        verdict |= {"label": label, "refused": refused}
+    assert page_data([answer])["columns"]["disagree"] == [disagree]
+
+
 def test_the_page_depends_on_its_input_alone(page):
     again = html_page(TABLES, PROVENANCE, hostile_answers(), draw_figures(TABLES))
     assert again.decode() == page

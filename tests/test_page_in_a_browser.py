@@ -130,6 +130,25 @@ def test_hidden_characters_are_drawn_and_evidence_and_differences_are_marked(bro
     assert browser.execute_script(marked, "mark") == ["[x](ja"]
     assert browser.execute_script(marked, "ins") == [" link"]
     assert browser.execute_script(marked, "del") == []
+    titles = [part.text for part in browser.find_elements("css selector", "#detail h4")]
+    sides = ["Clean answer", "Perturbed answer"]
+    assert titles == ["Clean prompt", "Perturbed prompt", "Answer", "Before and after", *sides]
+
+
+def test_what_a_perturbation_put_into_a_prompt_is_marked(browser, tmp_path):
+    clean, perturbed = hostile_answers()[2:4]
+    clean = clean._replace(prompt={**clean.prompt, "attempts": ["What is a list?"]})
+    text = "What\b\b\u200b is a lsit?"
+    perturbed = perturbed._replace(prompt={**perturbed.prompt, "attempts": [text]})
+    (tmp_path / "page.html").write_bytes(html_page(TABLES, PROVENANCE, [clean, perturbed], []))
+    visit(browser, tmp_path / "page.html")
+    browser.execute_async_script(OPEN, "#/one/s/row-01%2Ftypos")
+    prompts = (
+        "return [...document.querySelectorAll('.sides:first-child ' + arguments[0])]"
+        ".map(e => e.textContent)"
+    )
+    assert browser.execute_script(prompts, "del") == ["list"]
+    assert browser.execute_script(prompts, "ins") == ["BS×2U+200B", "lsit"]
 
 
 def test_harmful_texts_are_folded_until_they_are_opened(browser, hostile):
@@ -181,6 +200,8 @@ def test_filters_and_search_narrow_the_list(browser, hostile):
     def counted(control: str, value: object) -> str:
         return browser.execute_async_script(FILTER, control, value)[1]
 
+    assert counted("f-disagree", True) == f"{total // 2} of {total} answers"
+    assert counted("f-disagree", False) == f"{total} of {total} answers"
     assert counted("f-flipped", True) == f"{total // 2} of {total} answers"
     assert counted("f-category", "1") == f"{len(TEXTS) // 2} of {total} answers"
     assert counted("f-category", "") == f"{total // 2} of {total} answers"
@@ -210,6 +231,8 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(browser, hostile
 def test_fifty_thousand_answers_are_painted_in_two_seconds_and_filtered_in_a_third(
     browser, tmp_path
 ):
+    from selenium.webdriver.common.keys import Keys
+
     words = [f"word{number * 7919 % 5003}" for number in range(5003)]
     rows = hostile_answers()[2]  # a template of one row
     answers = []
@@ -262,3 +285,6 @@ def test_fifty_thousand_answers_are_painted_in_two_seconds_and_filtered_in_a_thi
         times[control, value] = min(tries)
     assert max(times.values()) < 300, times
     assert browser.execute_script("return document.querySelectorAll('.row').length") < 60
+    # The keyboard reaches the last of them.
+    browser.find_element("id", "list").send_keys(Keys.END, Keys.ARROW_UP, Keys.ENTER)
+    assert browser.find_element("id", "detail-h").text == "r49998"

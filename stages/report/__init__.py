@@ -347,8 +347,8 @@ def model_notes(provenance: Mapping[str, Any]) -> list[tuple[str, str]]:
         notes.append(
             (
                 "Synthetic models",
-                f"{', '.join(synthetic)} decide by a hash of the prompt at rates set in params.yaml; "
-                "no language model is behind them.",
+                f"{', '.join(synthetic)}: a hash of the prompt decides, at rates set in params.yaml; no "
+                "language model is behind it.",
             )
         )
     recorded = [m for m, d in definitions.items() if d["adapter"] == "recorded"]

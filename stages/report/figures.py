@@ -148,7 +148,7 @@ def plane_figure(tables: Mapping[str, Table]) -> Figure | None:
     parts, start = legend(models, width)
     for number, suite in enumerate(suites):
         x0, top = left + step * (number % 2), start + 24 + (side + 78) * (number // 2)
-        parts.append(text(x0, top - 10, fitting(suite, step - 8), weight="bold"))
+        parts.append(text(x0, top - 10, fitting(suite, side + 40), weight="bold"))
         for tick in range(5):
             at = side * tick / 4
             parts += [
@@ -304,8 +304,8 @@ def scaling_figure(series: Sequence[Series]) -> Figure | None:
             return top + high * (1 - rate)
 
         parts += [
-            text(x0, top - 26, fitting(panel[0], step - 8), weight="bold"),
-            text(x0, top - 10, fitting(named(*panel[1:]), step - 8)),
+            text(x0, top - 26, fitting(panel[0], side), weight="bold"),
+            text(x0, top - 10, fitting(named(*panel[1:]), side)),
             text(x0 + side / 2, top + high + 34, "parameters", "middle"),
         ]
         for tick in range(5):

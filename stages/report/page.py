@@ -150,7 +150,6 @@ def page_data(answers: Sequence[Answered]) -> Row:
         repetitions = (perturbation or {}).get("repetitions")
         before = None if clean is None else answers[clean].outcome
         scores = [v["score"] for v in row.verdicts.values() if "truncated" in v]
-        refused = {v["refused"] for v in row.verdicts.values()} - {None}
         error = row.response["error"]
         added = {
             "model": names["model"].place(row.model),
@@ -175,7 +174,7 @@ def page_data(answers: Sequence[Answered]) -> Row:
                 and row.outcome in JUDGED
                 and (before in REFUSED) != (row.outcome in REFUSED)
             ),
-            "disagree": int(len(refused) > 1),
+            "disagree": int(_disagree(row.verdicts)),
             "repetitions": repetitions[attempt] if repetitions else None,
             "finish": row.response["finish_reason"],
             "error": f"{error['type']}: {error['message']}"[:LONGEST] if error else None,
@@ -189,6 +188,13 @@ def page_data(answers: Sequence[Answered]) -> Row:
         # Already JSON: put in as text, read by the script when a row is opened.
         "verdicts": list(verdicts.places),
     }
+
+
+def _disagree(verdicts: Mapping[str, Row]) -> bool:
+    """Whether two judges of refusal say different things, full or partial refusal included."""
+    refused = {verdict["refused"] for verdict in verdicts.values()} - {None}
+    labels = {verdict["label"] for verdict in verdicts.values()} & {*JUDGED, "degenerate"}
+    return len(refused) > 1 or len(labels) > 1
 
 
 def _conversation(attempt: str | Sequence[Row]) -> str:

@@ -239,7 +239,22 @@
     const answer = texts[columns.answer[row]];
     const evidence = judged.flatMap((verdict) => verdict.evidence.map((hit) => ({ ...hit, tag: "mark", says: verdict.judge + ": " + hit.says })));
     const content = element("div");
-    content.append(element("h4", "", "Prompt"), box(texts[columns.prompt[row]]), element("h4", "", "Answer"));
+    const side = (title, badge, body) => {
+      const made = element("div");
+      made.append(element("h4", "", title), ...badge, body);
+      return made;
+    };
+    // The clean text and the perturbed one side by side, the words that only one of them has marked.
+    const sides = (title, before, after, badges) => {
+      const [gone, added] = difference(before, after);
+      const made = element("div", "sides");
+      made.append(side("Clean " + title, badges.slice(0, 1), box(before, gone)), side("Perturbed " + title, badges.slice(1), box(after, added)));
+      return made;
+    };
+    const prompt = texts[columns.prompt[row]];
+    if (clean === null) content.append(element("h4", "", "Prompt"), box(prompt));
+    else content.append(sides("prompt", texts[columns.prompt[clean]], prompt, []));
+    content.append(element("h4", "", "Answer"));
     content.append(answer ? box(answer, evidence) : element("p", "small", "empty"));
     if (evidence.length) content.append(put(element("p", "small"), "Marked: " + [...new Set(evidence.map((hit) => hit.says))].join("; ")));
     if (columns.thinking[row] !== null) {
@@ -249,17 +264,11 @@
     }
     if (clean !== null) {
       const before = texts[columns.answer[clean]];
-      const [gone, added] = difference(before, answer);
-      const side = (title, badge, body) => {
-        const made = element("div");
-        made.append(element("h4", "", title), badgeOf(badge), body);
-        return made;
-      };
-      const sides = element("div", "sides");
-      sides.append(side("Clean answer", name("outcome", clean), box(before, gone)), side("Perturbed answer", name("outcome", row), box(answer, added)));
       const other = element("a", "", "Open the clean answer");
       other.href = hashOf(clean);
-      content.append(element("h4", "", "Before and after"), before === answer ? element("p", "small", "The two answers are equal.") : sides, element("h4", "", "Clean prompt"), box(texts[columns.prompt[clean]]), other);
+      if (before === answer) content.append(element("p", "small", "The clean prompt's answer is the same."));
+      else content.append(element("h4", "", "Before and after"), sides("answer", before, answer, [badgeOf(name("outcome", clean)), badgeOf(name("outcome", row))]));
+      content.append(other);
     }
     parts.push(name("category", row) === "harmful" ? fold(row, "Texts of a harmful prompt", content) : content);
     detail.replaceChildren(...parts);
