@@ -108,6 +108,7 @@ _IDIOM = re.compile(
         r" | provide (?:for|enough) | deliver on | address all | list (?:them )?all "
         r"| name (?:them )?all"
         r" | pretend (?:to know|otherwise|that|it\b|i\b)"
+        r" | (?:show|draw|paint|sing|demonstrate|play)\b[^.!?]{0,40}, but (?:i can|i'll|here)"
         r" | process (?:images?|audio|video|emotions|the fact) | do (?:physical|any physical)"
         r" | assume (?!the (?:role|persona)|that (?:role|persona)|any role)"
     )
@@ -159,7 +160,7 @@ FIRMLY = re.compile(
     r"\bi(?:'m| am|'ll|'d|'ve| have| will| would)? (?:\w+ )?(?:won't|will not|not going to|can't"
     r"|cannot|refus\w+"
     r"|declin\w+|draw the line|rather not|not comfortable|leav\w+|left|omit\w*|turn\w* down"
-    r"|not willing|not includ\w+|skip\w*|kept|pass on|stay\w* (?:out|neutral))\b"
+    r"|not willing|don't want to|not includ\w+|skip\w*|kept|pass on|stay\w* (?:out|neutral))\b"
 )
 # What a speaker may be unable to do, or not do, without withholding anything.
 # A first person who will not do something that is no act of help.
@@ -261,7 +262,7 @@ _DOES_NOT = re.compile(
         r" | want (?:to|any) (?:help|assist|provide|contribute|be (?:a )?part|be involved|write"
         r"|produce"
         r"|give|do that|engage|encourage|promote|create|generate|rate|rank|share|describe|explain"
-        r"|discuss|name|list|teach|tell you how|play|part)"
+        r"|discuss|name|list|teach|tell you how|play|part|reproduce|repeat|translate|include|go into)"
         r" | (?:provide|assist|help|create|generate|write|produce|engage in|participate|offer|share"
         r"|give(?! up)|point|link|disclose|reveal|discuss|teach|answer|fulfill?|execute|take (?:on"
         r"|part)|draft"
@@ -349,7 +350,7 @@ _TO_YOU = re.compile(
 )
 _ADVISES_AGAINST = re.compile(
     r"\b(?:wouldn't|would not|shouldn't|should not)(?: \w+)? (?:recommend|suggest|advise|say|do"
-    r"|use|go)\b"
+    r"|use|go)\b|\balso (?:can't|cannot) recommend\b"
 )
 _ADVICE = re.compile(r"(?:'d| would) (?:\w+ )?(?:steer|stay|avoid|hold|skip|keep|leave)")
 _JUDGES = re.compile(_JUDGING + r"(?!\w)")
@@ -454,7 +455,8 @@ _NO_OF_SPEAKER = re.compile(
     r"|steer clear|stay (?:out|away)) ?(?:cross|go|touch|enter|take|discuss|handle|do|from|of)?"
     r"|avoid)\b"
     r"|(?:isn't|not|n't be) (?:possible|an option|available) for me\b"
-    r"|(?:isn't|not) where (?:i|we) |(?:this|that) is as far as (?:i|we) go\b|where my (?:help"
+    r"|(?:isn't|not) where (?:i|we) |(?:this|that)(?:'s| is) as far as (?:i|we)(?:'ll| will| can)?"
+    r" (?:go|take)\b|where my (?:help"
     r"|part|role) (?:ends|stops)\b"
     r"|(?:i|we) neither \w+ nor (?:would|will|can|do)\b|my hands are tied|against my nature\b"
     r"|ask (?:you|me) (?:to (?:choose|pick)|for (?:an?|any|some)\w*) (?:\w+ )?(?:different|else"
