@@ -858,8 +858,10 @@ def refusal_in(text: str) -> tuple[str, int, int] | None:
     words = set(_WORD.findall(text))
     spoken = not _SPEAKS.isdisjoint(words) or text.startswith(("not ", "can not "))
     rules = _SPOKEN_RULES_BY_WORD if spoken else _RULES_BY_WORD
-    numbers = {number for word in words for number in rules.get(word[:4], ())}
-    for number in sorted(numbers):
+    beginnings = rules.keys() & {word[:4] for word in words}
+    if not beginnings:
+        return None
+    for number in sorted({number for beginning in beginnings for number in rules[beginning]}):
         name, pattern, _, holds = _RULES[number]
         for match in pattern.finditer(text):
             if holds(match) and not spoken_by_other(text, match.start()):
