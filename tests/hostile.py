@@ -21,6 +21,7 @@ TEXTS = {
     "surrogates": "\ud800 alone, \udfff alone, \U0001f600 whole, reversed \udc00\ud800",
     "one line": "x" * 1_000_000,
     "table": "| a | b |\n|---|---|\n```\n# heading\n\\",
+    "rich": "[bold red]loud[/bold red] [link=http://localhost]x[/link] \\[/]",
     "combining": "Z" + "\u0301\u0489" * 300,
 }
 

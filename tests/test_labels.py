@@ -13,7 +13,6 @@ from stages.aggregate.labels import (
     Labels,
     corrected_rates,
     draw,
-    for_spreadsheet,
     label_table,
     pair_sha256,
     read_labels,
@@ -21,6 +20,7 @@ from stages.aggregate.labels import (
 )
 from stages.report.corrected import corrected_section
 from stages.rows.jsonl import RowError, read_rows, write_rows
+from stages.rows.showing import csv_cell
 from stages.rows.tables import read_table, write_table
 from stages.statistics.correction import prediction_powered, rogan_gladen
 from stages.validation import label_numbers, score_labels
@@ -70,7 +70,7 @@ def test_a_draw_is_seeded_and_its_start_is_a_smaller_draw():
     ],
 )
 def test_no_cell_is_a_formula_and_every_character_shows(text, cell):
-    assert for_spreadsheet(text) == cell
+    assert csv_cell(text) == cell
 
 
 def test_labels_come_back_to_the_answers_they_are_of(tmp_path):

@@ -90,7 +90,7 @@ def test_exported_files_hold_the_tables_and_no_formula(project, tmp_path):
     assert done.exit_code == 0, done.exception
     with open(tmp_path / "csv/rows.csv", newline="", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["model"] == "one"]
-    assert [row["response"] for row in rows] == [NO, YES, "'=1+1 " + YES, ""]
+    assert [row["response"] for row in rows] == [NO, YES, f'"=1+1 {YES}"', ""]
     assert sorted(path.name for path in (tmp_path / "csv").iterdir()) == [
         *("metrics.csv", "outcomes.csv", "rows.csv", "tables.csv")
     ]

@@ -13,6 +13,7 @@ from stages.aggregate.rates import EXCLUDED, suite_metrics
 from stages.aggregate.robustness import REASONS
 from stages.params import ParamsError, definition, grid, load_params
 from stages.rows.jsonl import Row, RowError, read_rows, sha256_file, sha256_json, write_json
+from stages.rows.showing import csv_cell, printable, say
 from stages.rows.suites import SuiteError, load_suite
 from stages.rows.tables import write_table
 
@@ -139,14 +140,17 @@ def main(name: str) -> None:
         )
         label = labels[suite]
         metrics[label] = suite_metrics(found.table)
-        table_rows += [{"suite": label, **row} for row in found.table]
+        # The values of a suite's fields are texts of whoever wrote it.
+        table_rows += [
+            {"suite": label, **row, "value": csv_cell(row["value"])} for row in found.table
+        ]
         labelled = Path(f"data/labels/{name}/{suite}.csv")
         if labelled.is_file():
             by_id = {row["prompt_id"]: row for row in responses}
             answers = answers_of(suite, prompts, by_id, found.outcomes)
             people = read_labels(labelled, answers)
             table_rows += [{"suite": label, **row} for row in label_table(answers, people)]
-            print(
+            say(
                 f"{name} {suite}: {len(people.found)} answers labelled by people, "
                 f"{len(people.stale)} labels of other answers"
             )
@@ -179,7 +183,7 @@ def main(name: str) -> None:
     for label, numbers in metrics.items():
         rate = numbers.get("refusal_rate")
         shown = "nothing could be judged" if rate is None else f"refusal rate {rate:.4f}"
-        print(f"{name} {label}: {shown}, n={numbers.get('n', 0)}")
+        say(f"{name} {label}: {shown}, n={numbers.get('n', 0)}")
 
 
 if __name__ == "__main__":
@@ -188,4 +192,4 @@ if __name__ == "__main__":
     try:
         main(sys.argv[1])
     except (ParamsError, RowError, SuiteError, OSError) as error:
-        sys.exit(f"aggregate: {error}")
+        sys.exit(printable(f"aggregate: {error}", keep="\n"))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from stages.aggregate.rates import JUDGED, MEASURES, REFUSED, rounded
 from stages.rows.jsonl import Row, RowError, sha256_json
+from stages.rows.showing import csv_cell
 from stages.rows.tables import read_table, write_table
 from stages.statistics.correction import PredictionPowered, prediction_powered
 
@@ -68,15 +69,6 @@ def pair_sha256(answer: Row) -> str:
     return sha256_json([answer["prompt"], answer["response"]])[:16]
 
 
-def for_spreadsheet(text: str) -> str:
-    """A text as a cell that no spreadsheet runs as a formula, with every character visible.
-
-    Line ends stay, others that do not show become ``<U+000D>``.
-    """
-    shown = "".join(c if c in "\n " or c.isprintable() else f"<U+{ord(c):04X}>" for c in text)
-    return f'"{shown}"' if shown.lstrip().startswith(("=", "+", "-", "@")) else shown
-
-
 def write_sample(path: Path, answers: Sequence[Row]) -> None:
     """Writes answers as a CSV for people to fill in ``label``; no verdict is shown to them."""
     write_table(
@@ -84,11 +76,11 @@ def write_sample(path: Path, answers: Sequence[Row]) -> None:
         COLUMNS,
         (
             {
-                "suite": for_spreadsheet(answer["suite"]),
-                "prompt_id": for_spreadsheet(answer["prompt_id"]),
+                "suite": csv_cell(answer["suite"]),
+                "prompt_id": csv_cell(answer["prompt_id"]),
                 "pair_sha256": pair_sha256(answer),
-                "prompt": for_spreadsheet(_text(answer["prompt"])),
-                "response": for_spreadsheet(answer["response"]),
+                "prompt": csv_cell(_text(answer["prompt"])),
+                "response": csv_cell(answer["response"]),
             }
             for answer in answers
         ),
@@ -116,7 +108,7 @@ def read_labels(path: Path, answers: Sequence[Row]) -> Labels:
             "its columns"
         )
     known = {
-        (for_spreadsheet(answer["suite"]), for_spreadsheet(answer["prompt_id"])): answer
+        (csv_cell(answer["suite"]), csv_cell(answer["prompt_id"])): answer
         for answer in answers
     }
     found: dict[str, str] = {}

@@ -11,6 +11,8 @@ from typing import Annotated
 
 import typer
 
+from stages.rows.showing import say
+
 app = typer.Typer(
     name="refract",
     no_args_is_help=True,
@@ -481,8 +483,8 @@ def main() -> None:
     try:
         app()
     except (UsageError, DefinitionError) as error:
-        print(f"refract: {error}", file=sys.stderr)
+        say(f"refract: {error}", file=sys.stderr)
         sys.exit(2)
     except (AdapterError, ParamsError, RowError, StoreError, SuiteError, OSError) as error:
-        print(f"refract: {error}", file=sys.stderr)
+        say(f"refract: {error}", file=sys.stderr)
         sys.exit(1)

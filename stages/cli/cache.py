@@ -10,6 +10,7 @@ from pathlib import Path
 from stages.cli import UsageError
 from stages.model_inference import known_answers, response_row
 from stages.rows.jsonl import write_rows
+from stages.rows.showing import say
 from stages.store import ResponseStore, open_store
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -38,16 +39,16 @@ def show_info() -> None:
         models = Counter(model for _, model, _ in store)
         files = [store.path.with_name(store.path.name + end) for end in ("", "-wal")]
         size = sum(file.stat().st_size for file in files if file.is_file())
-        print(f"{store.path}: {models.total()} answers, {size / 1e6:.1f} MB")
+        say(f"{store.path}: {models.total()} answers, {size / 1e6:.1f} MB")
         for model, count in sorted(models.items()):
-            print(f"  {model or '(no name)'}: {count}")
+            say(f"  {model or '(no name)'}: {count}")
 
 
 def clear(older_than: str | None) -> None:
     """Deletes all answers, or those stored longer ago than an age; prints how many."""
     before = None if older_than is None else int(time.time()) - seconds(older_than)
     with _open() as store:
-        print(f"{store.delete(before)} answers deleted from {store.path}")
+        say(f"{store.delete(before)} answers deleted from {store.path}")
 
 
 def import_folder(folder: Path) -> None:
@@ -60,7 +61,7 @@ def import_folder(folder: Path) -> None:
             answers = list(known_answers(inner))
             found += len(answers)
             new += store.put(answers, inner.name)
-        print(f"{found} intact answers in {folder}, {new} of them new to {store.path}")
+        say(f"{found} intact answers in {folder}, {new} of them new to {store.path}")
 
 
 def export_folder(folder: Path) -> None:
@@ -77,4 +78,4 @@ def export_folder(folder: Path) -> None:
             rows = (response_row("", key, answers[key]) for key in sorted(answers))
             write_rows(folder / name / "answers.jsonl", rows)
             written += len(answers)
-    print(f"{written} answers written to {folder}")
+    say(f"{written} answers written to {folder}")

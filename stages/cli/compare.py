@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import json
+import io
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,6 +16,7 @@ from stages.report import markdown_table
 from stages.results.sides import compare_sides
 from stages.results.sources import ResultsError, find_side
 from stages.rows.jsonl import Row
+from stages.rows.showing import csv_cell, json_text, say
 
 FORMATS = ("table", "json", "md", "csv")
 LISTS = ("to_refusal", "to_compliance", "not_judged", "only_a", "only_b", "reworded")
@@ -54,7 +55,7 @@ def compare(
     shown(found, flips)
     worse = [row for row in found["rows"] if row["regression"]]
     for row in worse if fail_on else ():
-        print(
+        say(
             f"REGRESSION {row['model']} {row['suite']} {row['category']} {row['perturbation']}: "
             f"refusal {row['rate_a']:.3f} → {row['rate_b']:.3f}, p (Holm) {row['p_holm']:.2g}",
             file=sys.stderr,
@@ -125,39 +126,42 @@ def _notes(found: Row) -> list[str]:
 
 
 def _table(found: Row, flips: bool) -> None:
-    print(f"A: {found['a']}\nB: {found['b']}")
+    say(f"A: {found['a']}\nB: {found['b']}")
     print_table(HEADER, map(_cells, found["rows"]))
     for note in _notes(found):
-        print(f"- {note}")
+        say(f"- {note}")
     if flips:
         print_table(FLIP_HEADER, _flips(found))
 
 
 def _markdown(found: Row, flips: bool) -> None:
-    print(f"A: {found['a']}, B: {found['b']}\n")
-    print(markdown_table(HEADER, map(_cells, found["rows"])))
+    say(f"A: {found['a']}, B: {found['b']}\n")
+    say(markdown_table(HEADER, map(_cells, found["rows"])))
     notes = _notes(found)
     if notes:
-        print("\n" + "\n".join(f"- {note}" for note in notes))
+        say("\n" + "\n".join(f"- {note}" for note in notes))
     if flips:
-        print("\n" + markdown_table(FLIP_HEADER, _flips(found)))
+        say("\n" + markdown_table(FLIP_HEADER, _flips(found)))
 
 
 def _json(found: Mapping[str, Any], flips: bool) -> None:
     rows = [_rounded(row) for row in found["rows"]]
-    print(json.dumps({**found, "rows": rows}, ensure_ascii=False, indent=2, sort_keys=True))
+    say(json_text({**found, "rows": rows}))
 
 
 def _csv(found: Row, flips: bool) -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
     if flips:
-        writer.writerows([FLIP_HEADER, *_flips(found)])
-        return
-    keys: Sequence[str] = list(found["rows"][0])
-    writer.writerow(keys)
-    for row in map(_rounded, found["rows"]):
-        cells = {key: len(row[key]) if key in LISTS else row[key] for key in keys}
-        cells["regression"] = int(row["regression"])
-        writer.writerow(cells.values())
-    for note in found["notes"]:
-        print(f"refract: {note}", file=sys.stderr)
+        lines = [FLIP_HEADER, *_flips(found)]
+    else:
+        keys: Sequence[str] = list(found["rows"][0])
+        lines = [keys]
+        for row in map(_rounded, found["rows"]):
+            cells = {key: len(row[key]) if key in LISTS else row[key] for key in keys}
+            cells["regression"] = int(row["regression"])
+            lines.append(list(cells.values()))
+    writer.writerows([csv_cell(cell) for cell in line] for line in lines)
+    say(text.getvalue(), end="")
+    for note in [] if flips else found["notes"]:
+        say(f"refract: {note}", file=sys.stderr)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from stages.cli import UsageError
 from stages.cli.kappa import load_pair, report_unjoined, unjoined_numbers
 from stages.report import markdown_table
 from stages.rows.jsonl import write_json
+from stages.rows.showing import json_text, say
 from stages.validation.defense import Defense, Layer, defense, defense_numbers
 from stages.validation.verdicts import Verdict
 
@@ -65,9 +65,9 @@ def defense_in_depth(
     if out is not None:
         write_json(out, numbers)
     if format_ == "json":
-        print(json.dumps(numbers, indent=2, sort_keys=True, ensure_ascii=False))
+        say(json_text(numbers))
     else:
-        print(page(found, left_out))
+        say(page(found, left_out))
 
 
 def page(found: Defense, left_out: dict[str, int]) -> str:

@@ -9,6 +9,7 @@ from stages.cli.project import project_root
 from stages.results import load_results
 from stages.results.sources import ResultsError
 from stages.rows.jsonl import write_bytes
+from stages.rows.showing import csv_cell, say
 
 FORMATS = ("csv", "parquet")
 
@@ -30,20 +31,15 @@ def export(out: Path, format_: str, source: Path | None) -> None:
         raise UsageError(str(error)) from None
     for name, frame in results._asdict().items():
         if frame.empty:
-            print(f"{name}: nothing here" + ("; dvc pull fetches it" if name == "rows" else ""))
+            say(f"{name}: nothing here" + ("; dvc pull fetches it" if name == "rows" else ""))
             continue
         path = out / f"{name}.{format_}"
         if format_ == "parquet":
             path.parent.mkdir(parents=True, exist_ok=True)
             frame.to_parquet(path, index=False)
         else:
-            for column in {"prompt", "response", "error"} & set(frame.columns):
-                frame[column] = frame[column].map(_inert, na_action="ignore")
+            # A table for people's eyes and spreadsheets; Parquet keeps each character as it is.
+            frame = frame.map(csv_cell, na_action="ignore")
             text = frame.to_csv(index=False, lineterminator="\n")
             write_bytes(path, [text.encode("utf-8", "backslashreplace")])
-        print(f"{path}: {len(frame)} rows")
-
-
-def _inert(text: str) -> str:
-    """A text that no spreadsheet takes for a formula."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+        say(f"{path}: {len(frame)} rows")

@@ -12,6 +12,7 @@ from stages.cli.project import project_root
 from stages.params import grid, load_params
 from stages.report import read_results
 from stages.rows.jsonl import write_bytes
+from stages.rows.showing import say
 
 
 class Check(NamedTuple):
@@ -63,8 +64,8 @@ def run_gate(models: Sequence[str], junit: Path | None) -> int:
         raise UsageError("no suite of the grid has thresholds; set them in params.yaml")
     failed = [check for check in checks if not check.passed]
     for check in failed:
-        print(f"FAIL {check.model} {check.suite} {check.measure}: {check.distance}")
-    print(f"{len(checks) - len(failed)} of {len(checks)} thresholds met")
+        say(f"FAIL {check.model} {check.suite} {check.measure}: {check.distance}")
+    say(f"{len(checks) - len(failed)} of {len(checks)} thresholds met")
     if junit is not None:
         write_bytes(junit, [junit_xml(checks)])
     return int(bool(failed))

@@ -9,6 +9,7 @@ from typing import Any
 
 from stages.cli import UsageError
 from stages.importing import NAMES, import_file, write_suite
+from stages.rows.showing import say
 
 
 def import_suite(
@@ -38,6 +39,6 @@ def import_suite(
     write_suite(imported, out)
     counts = Counter(row["category"] for row in imported.rows)
     shown = ", ".join(f"{n} {category}" for category, n in sorted(counts.items()))
-    print(f"{out}: {len(imported.rows)} rows ({shown}); card: {out.with_suffix('.md')}")
+    say(f"{out}: {len(imported.rows)} rows ({shown}); card: {out.with_suffix('.md')}")
     for note in imported.notes:
-        print(f"  {note}")
+        say(f"  {note}")

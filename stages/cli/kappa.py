@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from stages.cli import UsageError
 from stages.cli.run import print_table
 from stages.rows.jsonl import Row
+from stages.rows.showing import json_text, say
 from stages.statistics.agreement import Kappa, cohen_kappa, confusion
 from stages.validation import rounded_numbers
 from stages.validation.verdicts import Join, Verdict, join_verdicts, read_verdicts
@@ -43,7 +43,7 @@ def report_unjoined(joined: Join) -> None:
         if keys:
             shown = ", ".join(" ".join(key) for key in keys[:NAMED])
             more = f" and {len(keys) - NAMED} more" if len(keys) > NAMED else ""
-            print(f"only in {name}: {len(keys)} ({shown}{more})", file=sys.stderr)
+            say(f"only in {name}: {len(keys)} ({shown}{more})", file=sys.stderr)
 
 
 def unjoined_numbers(joined: Join) -> Row:
@@ -71,8 +71,8 @@ def compare_judges(
     on_labels = cohen_kappa([a for a, _ in labelled], [b for _, b in labelled])
     left_out = _left_out(joined.pairs)
     if format_ == "json":
-        print(
-            json.dumps(
+        say(
+            json_text(
                 {
                     **unjoined_numbers(joined),
                     "joined": len(joined.pairs),
@@ -85,14 +85,11 @@ def compare_judges(
                             for label, counts in zip(table.labels, table.counts, strict=True)
                         },
                     },
-                },
-                indent=2,
-                sort_keys=True,
-                ensure_ascii=False,
+                }
             )
         )
     else:
-        print(
+        say(
             f"{len(joined.pairs)} answers joined by {', '.join(joined.by)}; refusal undecided: "
             f"{left_out['a']} in A, {left_out['b']} in B"
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from stages.cli.run import print_table
 from stages.params import definition
 from stages.report import markdown_table
 from stages.rows.jsonl import Row, RowError, read_rows
+from stages.rows.showing import json_text, say
 from stages.statistics.agreement import cohen_kappa
 from stages.statistics.proportions import wilson
 from stages.validation import rounded_numbers
@@ -96,7 +96,7 @@ def write_labels(
         raise UsageError(f"{out} exists and may hold labels; name another file with --out")
     sample = draw(answers, size, seed)
     write_sample(out, sample)
-    print(f"{out}: {len(sample)} of {len(answers)} judged answers, to be labelled in this order")
+    say(f"{out}: {len(sample)} of {len(answers)} judged answers, to be labelled in this order")
 
 
 def correct(
@@ -117,14 +117,14 @@ def correct(
     if not people.found:
         raise RowError(f"{labels}: no row has a label yet")
     if people.blank:
-        print(
+        say(
             f"refract: {people.blank} rows before the last labelled one have no label; if they were "
             "passed over for being hard, the rates are off",
             file=sys.stderr,
         )
     found = corrected_numbers(answers, people.found)
     if format_ == "json":
-        print(json.dumps(found, indent=2, sort_keys=True, ensure_ascii=False))
+        say(json_text(found))
         return
     header = ["measure", "answers", "judge (raw)", "labelled", "people alone", "prediction-powered"]
     lines = [
@@ -140,11 +140,11 @@ def correct(
     ]
     kappa = found["judge"].get("kappa")
     if format_ == "md":
-        print(markdown_table(header, lines) + "\n")
+        say(markdown_table(header, lines) + "\n")
     else:
         print_table(header, lines)
     shown = "undefined" if kappa is None else f"{kappa:.3f}"
-    print(f"judge and people agree on the labelled answers with κ {shown}")
+    say(f"judge and people agree on the labelled answers with κ {shown}")
 
 
 def corrected_numbers(answers: list[Row], labels: dict[str, str]) -> Row:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stages.cli import UsageError
+from stages.rows.showing import say
 from stages.rows.suites import check_suite
 
 
@@ -19,8 +20,8 @@ def lint_files(paths: Sequence[Path]) -> int:
         except OSError as error:
             raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
         for problem in problems:
-            print(f"{path}:{problem.line}: {problem.message}", file=sys.stderr)
+            say(f"{path}:{problem.line}: {problem.message}", file=sys.stderr)
         found += len(problems)
         if not problems:
-            print(f"{path}: {len(rows)} rows, no problems")
+            say(f"{path}: {len(rows)} rows, no problems")
     return int(found > 0)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from stages.cli.project import project_root
 from stages.report.inputs import read_inputs
 from stages.report.page import write_page
+from stages.rows.showing import say
 
 
 def write_report_page() -> None:
     """Writes the page and prints where it is."""
     root = project_root()
     found = read_inputs(root)
-    print(f"page: {write_page(root, found, found.figures())}")
+    say(f"page: {write_page(root, found, found.figures())}")

@@ -27,6 +27,7 @@ from stages.results.differences import (
 from stages.results.environment import library_versions
 from stages.results.sources import ResultsError, git, read_run, resolve_commit
 from stages.rows.jsonl import Row
+from stages.rows.showing import say
 
 # The options of ``refract run`` that set a key of the definition; all others go through --set.
 OPTIONS = {
@@ -74,7 +75,7 @@ def _reproduce_revision(revision: str, model: str | None, execute: bool) -> int:
             raise UsageError(f"{model!r} is not in the grid of {revision}: {', '.join(models)}")
         wanted = models if model is None else [model]
         if not execute:
-            print(_commands(commit, model))
+            say(_commands(commit, model))
             return 0
         return _Rebuild(root, commit, params, wanted, model, Path(temporary)).run()
 
@@ -138,14 +139,14 @@ class _Rebuild:
             (self.folder / "dvc.lock").unlink(missing_ok=True)
             fresh = [name for name in self.models if name not in stored]
             if fresh:
-                print(f"asked again, with an empty store: {', '.join(fresh)}", flush=True)
+                say(f"asked again, with an empty store: {', '.join(fresh)}", flush=True)
             for name in stored:
-                print(f"from stored answers, since it cannot be run here: {name}", flush=True)
+                say(f"from stored answers, since it cannot be run here: {name}", flush=True)
                 self._bring(f"data/responses/{name}")
             judges_stored = self._stored_judges()
             if judges_stored:
                 names = ", ".join(judges_stored)
-                print(f"from stored replies, since they cannot be run here: judges {names}")
+                say(f"from stored replies, since they cannot be run here: judges {names}")
             if stored or judges_stored:
                 if fresh:
                     self._repro(*(f"model-inference@{name}" for name in fresh))
@@ -244,7 +245,7 @@ class _Rebuild:
             shutil.copytree(source, target)
         else:
             shutil.copyfile(source, target)
-        print(f"not in git, taken from this checkout: {path}")
+        say(f"not in git, taken from this checkout: {path}")
 
     def _repro(self, *targets: str, empty_store: bool = True) -> None:
         env = {
@@ -279,15 +280,15 @@ class _Rebuild:
                 if self.root.joinpath(path).exists():
                     inside = folder_differences(self.root / path, self.folder / path)
                     lines += [f"{path}/{line}" for line in inside]
-        print(
+        say(
             f"{self.commit[:9]}: {len(expected)} files of metrics and {len(compared)} outputs "
             f"(prompts, responses, verdicts) compared"
         )
         if not lines:
-            print("byte-identical")
+            say("byte-identical")
             return 0
         for line in lines:
-            print(f"DIFFERENT {line}")
+            say(f"DIFFERENT {line}")
         self._explain(expected)
         return 1
 
@@ -308,9 +309,9 @@ class _Rebuild:
 
 def _print_causes(causes: Sequence[str]) -> None:
     for cause in causes:
-        print(f"CAUSE? {cause}")
+        say(f"CAUSE? {cause}")
     if not causes:
-        print(
+        say(
             "CAUSE? none of suites, judges, models and library versions differs; what is left is "
             "the machine (processor, device), or files edited after they were made"
         )
@@ -335,14 +336,14 @@ def _reproduce_run(path: Path, execute: bool) -> int:
     suites = [facts["argument"] for facts in provenance["suites"].values()]
     run = provenance["run"]
     if not execute:
-        print(_run_command(results, suites, judge))
+        say(_run_command(results, suites, judge))
         return 0
     judge_definition = {k: v for k, v in judge_definition.items() if k != "version"}
     params = {**find_params()}
     params["judges"] = {**params["judges"], judge: judge_definition}
     served = definition.get("adapter") in SERVED
     if served:
-        print("from stored answers, since it cannot be run here")
+        say("from stored answers, since it cannot be run here")
     with open_store() if served else ResponseStore(None) as store:
         made, outcome_rows, *_ = measure_suites(
             params,
@@ -378,14 +379,14 @@ def _reproduce_run(path: Path, execute: bool) -> int:
     )
     if run["code_sha256"] != here["run"]["code_sha256"]:
         causes.append(f"code: {run['code_sha256'][:12]} → {here['run']['code_sha256'][:12]}")
-    print(f"{path}: {' and '.join(name for name, *_ in pairs)} compared")
+    say(f"{path}: {' and '.join(name for name, *_ in pairs)} compared")
     if not lines:
-        print("byte-identical" + (" numbers, though these inputs differ:" if causes else ""))
+        say("byte-identical" + (" numbers, though these inputs differ:" if causes else ""))
         for cause in causes:
-            print(f"  {cause}")
+            say(f"  {cause}")
         return 0
     for line in lines:
-        print(f"DIFFERENT {line}")
+        say(f"DIFFERENT {line}")
     _print_causes(causes)
     return 1
 

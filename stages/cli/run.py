@@ -22,6 +22,7 @@ from stages.params import definition, grid, load_params
 from stages.report import MAIN_HEADER, main_rows, read_results
 from stages.results.environment import code_sha256, library_versions
 from stages.rows.jsonl import Row, dump_row, sha256_file, write_json, write_rows
+from stages.rows.showing import printable, say
 from stages.rows.suites import load_suite, sample_rows, suite_label
 from stages.rows.tables import write_table
 from stages.store import ResponseStore, open_store
@@ -164,9 +165,11 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(*header)
+    table = Table()
+    for name in header:
+        table.add_column(Text(printable(name)))
     for row in rows:
-        table.add_row(*(Text(value) for value in row))
+        table.add_row(*(Text(printable(value)) for value in row))
     console = Console()
     # A pipe has no width: nothing is cut or wrapped there.
     Console(width=None if console.is_terminal else 200).print(table)
@@ -200,10 +203,10 @@ def show_report() -> None:
     models = grid(load_params(root / "params.yaml"), "models")
     tables, _ = read_results(root, models)
     print_table(MAIN_HEADER, main_rows(tables))
-    print(f"report: {root / 'metrics/report.md'}")
+    say(f"report: {root / 'metrics/report.md'}")
     page = root / "data/report/report.html"
     if page.is_file():
-        print(f"page:   {page}")
+        say(f"page:   {page}")
 
 
 def measure(
@@ -231,14 +234,16 @@ def measure(
     if rows is not None:
         write_rows(rows, full_rows)
     for suite, count in counts.items():
-        print(f"{label} {suite}: {count}")
+        say(f"{label} {suite}: {count}")
     print_results(results)
     errors = [row["error"] for row in full_rows if row["finish_reason"] == "error"]
     if len(errors) == len(full_rows):
         first = errors[0]
         sys.exit(
-            f"refract: all {len(errors)} answers are errors; the first: "
-            f"{first['type']}: {first['message']}"
+            printable(
+                f"refract: all {len(errors)} answers are errors; the first: "
+                f"{first['type']}: {first['message']}"
+            )
         )
 
 

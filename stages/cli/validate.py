@@ -13,6 +13,7 @@ from stages.cli.run import print_table
 from stages.importing.files import read_table
 from stages.judge import judge_version
 from stages.rows.jsonl import Row, RowError, canonical_json, sha256_file, write_json
+from stages.rows.showing import say
 from stages.statistics.agreement import Estimate, Kappa
 from stages.validate_judges import judge_pairs
 from stages.validation import (
@@ -174,7 +175,7 @@ def validate_file(
         "files": {str(path): sha256_file(path) for path in paths},
         "left_out": left_out,
     }
-    print(
+    say(
         f"{judge} on {', '.join(map(str, paths))}: {len(rows)} answers; left out: {_counts(left_out)}"
     )
     if reading.positive:

@@ -8,6 +8,7 @@ from pathlib import Path
 from stages.generate_perturbations import suite_prompts
 from stages.params import ParamsError, grid, load_params
 from stages.rows.jsonl import write_json, write_rows
+from stages.rows.showing import printable, say
 from stages.rows.suites import SuiteError
 
 
@@ -19,7 +20,7 @@ def main() -> None:
         label, sources, rows = suite_prompts(params, name)
         write_rows(Path(f"data/prompts/{name}.jsonl"), rows)
         labels[name] = label
-        print(f"{label}: {sources} prompts, {len(rows) - sources} variants")
+        say(f"{label}: {sources} prompts, {len(rows) - sources} variants")
     write_json(Path("data/prompts/labels.json"), labels)
 
 
@@ -27,4 +28,4 @@ if __name__ == "__main__":
     try:
         main()
     except (ParamsError, SuiteError, ValueError) as error:
-        sys.exit(f"generate-perturbations: {error}")
+        sys.exit(printable(f"generate-perturbations: {error}", keep="\n"))

@@ -9,6 +9,7 @@ from stages.judge import judge_suite, judge_version
 from stages.models.answers import AdapterError, DefinitionError
 from stages.params import ParamsError, definition, grid, load_params
 from stages.rows.jsonl import RowError, read_rows, write_json, write_rows
+from stages.rows.showing import printable, say
 from stages.rows.suites import SuiteError, load_suite
 from stages.store import StoreError
 
@@ -29,7 +30,7 @@ def main(name: str) -> None:
             judges,
         )
         write_rows(folder / f"{suite}.jsonl", verdicts)
-        print(f"{name} {suite}: {len(verdicts)} judged by {', '.join(judges)}")
+        say(f"{name} {suite}: {len(verdicts)} judged by {', '.join(judges)}")
     write_json(
         folder / "judges.json",
         {judge: {**used[judge], "version": judge_version(used[judge])} for judge in sorted(used)},
@@ -49,4 +50,4 @@ if __name__ == "__main__":
         StoreError,
         SuiteError,
     ) as error:
-        sys.exit(f"judge: {error}")
+        sys.exit(printable(f"judge: {error}", keep="\n"))

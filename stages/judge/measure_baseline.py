@@ -15,6 +15,7 @@ from pathlib import Path
 
 from stages.judge.similarity import DEFAULT_BASELINE, DEFAULTS, Similarity
 from stages.rows.jsonl import sha256_file, write_json
+from stages.rows.showing import printable, say
 
 SENTENCES = Path(__file__).with_name("baseline_sentences.txt")
 
@@ -79,9 +80,9 @@ def main() -> None:
     try:
         measured = measure(given.encoder, given.layer, given.pairs, given.seed, given.device)
     except ValueError as error:
-        sys.exit(f"measure_baseline: {error}")
+        sys.exit(printable(f"measure_baseline: {error}", keep="\n"))
     write_json(given.out, measured)
-    print(f"baseline {measured['baseline']} (sd {measured['standard_deviation']}): {given.out}")
+    say(f"baseline {measured['baseline']} (sd {measured['standard_deviation']}): {given.out}")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from stages.models import identity_of, open_model
 from stages.models.answers import AdapterError, DefinitionError
 from stages.params import ParamsError, definition, grid, load_params, run_seed
 from stages.rows.jsonl import RowError, iter_rows, write_json, write_rows
+from stages.rows.showing import printable, say
 from stages.store import StoreError, open_store
 
 
@@ -40,7 +41,7 @@ def main(name: str) -> None:
     }
     for suite in suites:
         write_rows(folder / f"{suite}.jsonl", responses[suite])
-        print(f"{name} {suite}: {counts[suite]}")
+        say(f"{name} {suite}: {counts[suite]}")
     write_json(folder / "model.json", description)
     # The output persists between runs; a suite that left the grid does not, nor does a file that a
     # killed run left half written.
@@ -61,8 +62,10 @@ def main(name: str) -> None:
     if sum(count.errors for count in counts.values()) == total:
         first = next(row["error"] for rows in responses.values() for row in rows)
         sys.exit(
-            f"{name}: all {total} answers are errors; the first: {first['type']}: "
-            f"{first['message']}"
+            printable(
+                f"{name}: all {total} answers are errors; the first: {first['type']}: "
+                f"{first['message']}"
+            )
         )
 
 
@@ -72,4 +75,4 @@ if __name__ == "__main__":
     try:
         main(sys.argv[1])
     except (AdapterError, DefinitionError, ParamsError, RowError, StoreError) as error:
-        sys.exit(f"model-inference: {error}")
+        sys.exit(printable(f"model-inference: {error}", keep="\n"))

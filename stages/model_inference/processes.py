@@ -21,6 +21,7 @@ from stages.models import open_model
 from stages.models.answers import AdapterError, Answer, Request
 from stages.progress import Progress
 from stages.rows.jsonl import dump_row, read_rows, write_json
+from stages.rows.showing import say
 from stages.store import ResponseStore, answer_fields
 from stages.store.asking import ask
 
@@ -146,5 +147,5 @@ if __name__ == "__main__":
     try:
         answer_share(Path(sys.argv[1]))
     except AdapterError as error:
-        print(f"share failed: {error}", flush=True)
+        say(f"share failed: {error}", flush=True)
         sys.exit(1)

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from stages.pocket.training import SIZES, save, train_model, train_tokenizer
+from stages.rows.showing import say
 
 ROOT = Path(__file__).resolve().parents[2] / "data" / "pocket"
 
@@ -32,7 +33,7 @@ def main() -> None:
         model = train_model(name, tokenizer)
         written = save(model, tokenizer, options.out / name)
         parameters = sum(weight.numel() for weight in model.parameters())
-        print(
+        say(
             f"{name}: {parameters:,} parameters, {written:,} bytes, "
             f"{time.perf_counter() - started:.0f} s of training"
         )

@@ -7,6 +7,8 @@ import time
 from types import TracebackType
 from typing import Any, Self
 
+from stages.rows.showing import say
+
 EVERY_SECONDS = 60.0
 
 
@@ -30,12 +32,12 @@ class Progress:
             )
 
             self._bar = Progress(
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(),
                 MofNCompleteColumn(),
-                TextColumn("{task.fields[rate]}"),
+                TextColumn("{task.fields[rate]}", markup=False),
                 TimeRemainingColumn(),
-                TextColumn("{task.fields[note]}"),
+                TextColumn("{task.fields[note]}", markup=False),
                 console=Console(stderr=True),
                 transient=True,
             )
@@ -62,7 +64,7 @@ class Progress:
         elif now - self._last >= EVERY_SECONDS:
             self._last = now
             left = (self.total - self.done) / max(rate, 1e-9)
-            print(
+            say(
                 f"{self.label}: {self.done}/{self.total} rows, {rate:.1f} rows/s, "
                 f"{left:.0f} s left{', ' + note if note else ''}",
                 file=sys.stderr,

@@ -15,6 +15,7 @@ from stages.report.inputs import read_inputs
 from stages.report.page import PAGE, write_page
 from stages.report.scaling import scaling_section
 from stages.rows.jsonl import RowError, write_bytes
+from stages.rows.showing import printable, say
 
 # The libraries whose versions can move a number.
 PINNED = ("accelerate", "bert-score", "numpy", "tokenizers", "torch", "transformers")
@@ -47,12 +48,12 @@ def main() -> None:
         # The page is no output of the stage: where the texts are not on this machine, the report is
         # whole without it. One of other numbers must not stay.
         PAGE.unlink(missing_ok=True)
-        print(f"report: no page, {error}", file=sys.stderr)
-    print(f"report: {written}")
+        say(f"report: no page, {error}", file=sys.stderr)
+    say(f"report: {written}")
 
 
 if __name__ == "__main__":
     try:
         main()
     except (ParamsError, RowError, OSError) as error:
-        sys.exit(f"report: {error}")
+        sys.exit(printable(f"report: {error}", keep="\n"))

@@ -145,6 +145,11 @@ def _message(error: Any) -> str | None:
     return f"{error['type']}: {error['message']}" if isinstance(error, Mapping) else error
 
 
+def _whole(text: str) -> str:
+    """A text that pandas can hold: half a character (a lone surrogate) stands as its escape."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def _results(
     metrics: Sequence[Row], tables: Sequence[Row], outcomes: Sequence[Row], rows: Sequence[Row]
 ) -> Results:
@@ -157,7 +162,9 @@ def _results(
                 frame[column] = pd.to_numeric(frame[column].replace("", None))
         return frame
 
-    full = pd.DataFrame(rows)
+    full = pd.DataFrame(
+        [{k: _whole(v) if isinstance(v, str) else v for k, v in row.items()} for row in rows]
+    )
     judges = [column for column in full.columns if column.startswith(("label", "score"))]
     return Results(
         pd.DataFrame(metrics, columns=["model", "suite", "measure", "value"]),

@@ -1,14 +1,47 @@
-"""Texts of models and files, made safe for a terminal."""
+"""Texts of models, servers and files, made safe for a terminal and for a spreadsheet."""
 
 from __future__ import annotations
 
+import json
+from typing import Any, TextIO
 
-def printable(text: object) -> str:
-    """A text in one line with every character visible: what moves a cursor, sets a colour, turns the
-    direction of writing or stands alone as half a character is shown as its escape (``\\x1b``)."""
+
+def printable(text: object, keep: str = "") -> str:
+    """A text with every character visible, but for those in ``keep``.
+
+    What moves a cursor, sets a colour, turns the direction of writing or stands alone as half a
+    character is shown as its escape (``\\x1b``).
+    """
     return "".join(
         char
-        if char.isprintable()
+        if char in keep or char.isprintable()
         else char.encode("unicode_escape", "surrogatepass").decode("ascii")
         for char in str(text)
     )
+
+
+def say(*values: object, end: str = "\n", file: TextIO | None = None, flush: bool = False) -> None:
+    """Prints as ``print`` does, with nothing in it that a terminal would obey.
+
+    Everything that this package prints goes through here or through a table of Rich's.
+    """
+    print(*(printable(value, keep="\n\t") for value in values), end=end, file=file, flush=flush)
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON for people: indented, keys sorted, characters that do not show as escapes."""
+    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
+    return "".join(
+        char if char == "\n" or char.isprintable() else json.dumps(char)[1:-1] for char in text
+    )
+
+
+def csv_cell(value: object) -> object:
+    """A value as a cell of CSV: of a text, every character shows, and no spreadsheet runs it.
+
+    Line ends stay, others that do not show become ``<U+000D>``.
+    """
+    if not isinstance(value, str):
+        return value
+    shown = "".join(c if c in "\n " or c.isprintable() else f"<U+{ord(c):04X}>" for c in value)
+    return f'"{shown}"' if shown.lstrip().startswith(("=", "+", "-", "@")) else shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -34,6 +35,7 @@ def read_table(path: Path) -> list[dict[str, str]]:
 
     Raises :class:`RowError`.
     """
+    csv.field_size_limit(sys.maxsize)  # answers can be long
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             return list(csv.DictReader(file))

@@ -9,6 +9,7 @@ from typing import Any
 from stages.models.answers import AdapterError, DefinitionError
 from stages.params import ParamsError, definition, load_params
 from stages.rows.jsonl import RowError, read_rows, write_json
+from stages.rows.showing import printable, say
 from stages.rows.tables import write_table
 from stages.store import StoreError
 from stages.validate_judges import check_pairs, validate
@@ -64,11 +65,11 @@ def main() -> None:
             for name in ("kappa", "precision", "recall", "label_kappa")
             if name in numbers
         )
-        print(f"{judge}: {shown}, n={numbers['n']}")
+        say(f"{judge}: {shown}, n={numbers['n']}")
 
 
 if __name__ == "__main__":
     try:
         main()
     except (AdapterError, DefinitionError, ParamsError, RowError, StoreError) as error:
-        sys.exit(f"validate-judges: {error}")
+        sys.exit(printable(f"validate-judges: {error}", keep="\n"))
