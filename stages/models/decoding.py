@@ -25,6 +25,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 import torch
 from transformers import DynamicCache
@@ -69,9 +70,9 @@ def prompt_width(length: int, context: int | None) -> int:
 
 
 def cache_length(needed: int) -> int:
-    """Smallest power of two of at least ``needed`` positions, and at least 64. Finer steps mask less
-    but make more groups, each of which runs partly empty at its end: measured slower."""
-    return max(64, 1 << (needed - 1).bit_length())
+    """Smallest power of two of at least ``needed`` positions, and at least 256. Finer steps mask
+    less but make more groups, each of which runs partly empty at its end: measured slower."""
+    return max(256, 1 << (needed - 1).bit_length())
 
 
 @dataclass(slots=True)
@@ -98,13 +99,10 @@ class _SlotLayer(CacheLayerMixin):
     """Keys and values of one layer: ``[slots, heads, length, dim]``, one write position per
     slot."""
 
-    def __init__(self, group: _Group, like: torch.Tensor, like_values: torch.Tensor) -> None:
+    def __init__(self, group: _Group, keys: torch.Tensor, values: torch.Tensor) -> None:
         super().__init__()
-        self.group = group
-        shape = (group.size, like.shape[0], group.length)
-        self.keys = like.new_zeros((*shape, like.shape[2]))
-        self.values = like_values.new_zeros((*shape, like_values.shape[2]))
-        self.slots = torch.arange(group.size, device=like.device)
+        self.group, self.keys, self.values = group, keys, values
+        self.slots = torch.arange(group.size, device=keys.device)
         self.is_initialized = True
 
     def lazy_initialization(self, key_states, value_states) -> None: ...
@@ -126,14 +124,19 @@ class _SlotLayer(CacheLayerMixin):
 
 
 class _Group:
-    """Slots that decode together, and the rows that wait for one of them with their state."""
+    """Slots that decode together, and the rows that wait for one of them with their state.
 
-    def __init__(self, length: int, size: int) -> None:
-        self.length, self.size = length, size
+    ``storage``: flat tensors that ended groups left, taken over instead of asking for new memory,
+    whose first touch costs more than many steps.
+    """
+
+    def __init__(self, length: int, size: int, storage: list[list[torch.Tensor]]) -> None:
+        self.length, self.size, self.storage = length, size, storage
         self.rows: list[Row | None] = [None] * size
         self.parked: deque[Row] = deque()
         self.cache: Cache | None = None
         self.positions: torch.Tensor
+        self._flat: list[torch.Tensor] = []
 
     @property
     def free(self) -> list[int]:
@@ -143,16 +146,35 @@ class _Group:
     def active(self) -> int:
         return sum(row is not None for row in self.rows)
 
+    def _allocate(self, state: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        """A cache like ``state``, whose tensors are ``[heads, tokens, dim]``, for each slot."""
+        like = [tensor for layer in state for tensor in layer]
+        shapes = [(self.size, t.shape[0], self.length, t.shape[2]) for t in like]
+        self._flat = self.storage.pop() if self.storage else [t.new_empty(0) for t in like]
+        for i, shape in enumerate(shapes):
+            if self._flat[i].numel() < prod(shape):
+                self._flat[i] = like[i].new_empty(prod(shape))
+        # all zeros: what no row has written yet is masked, but a mask does not stop a NaN
+        views = [
+            flat[: prod(shape)].view(shape).zero_()
+            for flat, shape in zip(self._flat, shapes, strict=True)
+        ]
+        pairs = zip(views[::2], views[1::2], strict=True)
+        self.cache = Cache(layers=[_SlotLayer(self, keys, values) for keys, values in pairs])
+
+    def end(self) -> None:
+        if self._flat:
+            self.storage.append(self._flat)
+
     @torch.inference_mode()
     def seat(self) -> None:
-        """Gives free slots to parked rows. All that a former row left in a slot is wiped: it is
-        masked, but a mask does not stop a NaN."""
+        """Gives free slots to parked rows. All that a former row left in a slot is wiped."""
         for slot in self.free:
             if not self.parked:
                 return
             row = self.parked.popleft()
             if self.cache is None:
-                self.cache = Cache(layers=[_SlotLayer(self, k, v) for k, v in row.state])
+                self._allocate(row.state)
             for layer, (keys, values) in zip(self.cache.layers, row.state, strict=True):
                 known = keys.shape[1]
                 layer.keys[slot, :, :known] = keys
@@ -206,6 +228,7 @@ class Decoder:
         if foreign:
             raise ValueError(f"layers of type {', '.join(sorted(foreign))}")
         self.device = model.get_input_embeddings().weight.device
+        self._storage: list[list[torch.Tensor]] = []
 
     def run(self, rows: Sequence[Row]) -> Iterator[Row]:
         """Yields every row once, as soon as it is done. Where memory runs out, goes on with half as
@@ -223,6 +246,7 @@ class Decoder:
             else:
                 return
             # outside of the except clause, whose traceback would keep every tensor alive
+            self._storage.clear()
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
             if self.shape.smallest:
@@ -257,7 +281,7 @@ class Decoder:
 
         def group(length: int) -> _Group:
             if length not in groups:
-                groups[length] = _Group(length, self.shape.group_rows(length))
+                groups[length] = _Group(length, self.shape.group_rows(length), self._storage)
             return groups[length]
 
         while waiting or groups:
@@ -290,7 +314,7 @@ class Decoder:
                     onward = cache_length(current.length + self._room(row))
                     group(onward).parked.append(row)
             if not current.active and not current.parked:
-                del groups[length]
+                groups.pop(length).end()
 
     @torch.inference_mode()
     def _read(self, batch: list[Row], width: int) -> None:
@@ -398,8 +422,8 @@ def shape_for(model, batch_tokens: int | None = None) -> BatchShape:
     parameters = sum(p.numel() for p in model.parameters())
     device = model.get_input_embeddings().weight.device
     if device.type == "cpu":
-        small = parameters <= 10_000_000  # the rest of a step costs as much as its arithmetic
-        shape = BatchShape(512, 32, 8192) if small else BatchShape(256, 16, 4096)
+        tiny = parameters <= 1_000_000  # whose steps cost less arithmetic than everything else
+        shape = BatchShape(512, 64, 16_384) if tiny else BatchShape(256, 32, 8192)
     else:
         shape = BatchShape(8192, 128, 131_072)
         config = model.config.get_text_config()
@@ -413,5 +437,5 @@ def shape_for(model, batch_tokens: int | None = None) -> BatchShape:
             spare = max(0, total - parameters * model.dtype.itemsize)
             shape = replace(shape, cache_tokens=min(131_072, max(1024, spare // 5 // per_token)))
     if batch_tokens is not None:
-        shape = replace(shape, prefill_tokens=batch_tokens, cache_tokens=16 * batch_tokens)
+        shape = replace(shape, prefill_tokens=batch_tokens, cache_tokens=32 * batch_tokens)
     return shape

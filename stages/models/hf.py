@@ -141,7 +141,7 @@ class HF:
     version, for the provenance beside the numbers.
     """
 
-    VERSION = "1"
+    VERSION = "2"
     USES: tuple[str, ...] = ()
 
     def __init__(self, name: str, definition: dict[str, Any]) -> None:
