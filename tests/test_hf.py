@@ -694,17 +694,69 @@ def test_an_unknown_key_names_the_allowed_ones():
         HF("m", {})
 
 
-def test_what_is_not_installed_or_not_there_is_said(tiny):
-    import importlib.util
-
-    if importlib.util.find_spec("bitsandbytes") is None:
-        with pytest.raises(AdapterError, match="pip install bitsandbytes"):
-            answers(model(tiny, quantization="4bit"), [ask("Hi")])
-    if importlib.util.find_spec("peft") is None:
-        with pytest.raises(AdapterError, match="pip install peft"):
-            answers(model(tiny, peft=str(tiny)), [ask("Hi")])
+def test_a_missing_package_or_adapter_folder_is_said(tiny, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(AdapterError, match="pip install bitsandbytes"):
+        answers(model(tiny, quantization="4bit"), [ask("Hi")])
     with pytest.raises(AdapterError, match=r"no folder with an adapter_config.json"):
         model(tiny, peft=str(tiny)).identity()
+
+
+@pytest.fixture(scope="session")
+def lora(tiny, tmp_path_factory) -> Path:
+    import peft
+    import torch
+    import transformers
+
+    torch.manual_seed(1)
+    config = peft.LoraConfig(
+        r=4,
+        lora_alpha=16,
+        target_modules=["q_proj", "v_proj"],
+        init_lora_weights=False,  # else it would begin as no change at all
+        task_type="CAUSAL_LM",
+    )
+    adapted = peft.get_peft_model(transformers.AutoModelForCausalLM.from_pretrained(tiny), config)
+    folder = tmp_path_factory.mktemp("lora")
+    adapted.save_pretrained(folder)
+    return folder
+
+
+def test_a_peft_adapter_answers_as_its_merged_weights_do(tiny, lora, tmp_path):
+    import peft
+    import transformers
+
+    base = transformers.AutoModelForCausalLM.from_pretrained(tiny)
+    merged = peft.PeftModel.from_pretrained(base, lora).merge_and_unload()
+    shutil.copytree(tiny, tmp_path / "merged")
+    merged.save_pretrained(tmp_path / "merged")
+    adapted = model(tiny, peft=str(lora), max_tokens=24)
+    asked = prompts(8)
+    made = answers(adapted, asked)
+    assert made == answers(model(tmp_path / "merged", max_tokens=24), asked)
+    assert made != answers(model(tiny, max_tokens=24), asked)
+    assert adapted.identity() != model(tiny, max_tokens=24).identity()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"device_map": "auto", "device": "auto"},
+        {"quantization": "4bit"},
+        {"quantization": "8bit"},
+        {"quantization": "4bit", "peft": True},
+    ],
+)
+def test_weights_loaded_in_other_ways_answer_alone_as_in_company(tiny, lora, settings):
+    if "peft" in settings:
+        settings = settings | {"peft": str(lora)}
+    adapter = model(tiny, max_tokens=24, **settings)
+    plain = answers(model(tiny, max_tokens=24), prompts(10))
+    made = answers(adapter, prompts(10))
+    assert all(answer.error is None and answer.completion_tokens for answer in made)
+    assert (made == plain) is ("quantization" not in settings)
+    assert [answers(adapter, [request])[0] for request in prompts(10)[:5]] == made[:5]
+    assert answers(adapter, prompts(10)[::-1]) == made[::-1]
 
 
 @needs_stories

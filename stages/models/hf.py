@@ -18,7 +18,7 @@ Definition keys, all optional but ``model_id``:
 ``device``            auto (default: cuda, mps, cpu, the first there is), or one of those, or
                       cuda:0, …
 ``device_map``        auto: spread over all devices (accelerate)
-``quantization``      4bit or 8bit (needs bitsandbytes)
+``quantization``      4bit or 8bit (needs bitsandbytes); 8bit reads one row at a time
 ``peft``              folder of a PEFT adapter (needs peft)
 ``trust_remote_code`` true: run Python code that comes with the checkpoint (default false)
 ``batch_tokens``      tokens read at a time (default: by the size of model and device)
@@ -34,6 +34,7 @@ import importlib.util
 import logging
 import math
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -364,7 +365,7 @@ class HF:
         import torch
         import transformers
 
-        from stages.models.decoding import Decoder, shape_for
+        from stages.models.decoding import BatchShape, Decoder, shape_for
 
         s = self.settings
         device = self._device()
@@ -377,6 +378,8 @@ class HF:
             arguments["device_map"] = "auto"
         if s["quantization"]:
             self._need("bitsandbytes", f"quantization: {s['quantization']}")
+            # on a CPU it says at each layer of each step that float32 is rounded
+            warnings.filterwarnings("ignore", message="MatMul8bitLt", module="bitsandbytes")
             bits = {"4bit": "load_in_4bit", "8bit": "load_in_8bit"}[s["quantization"]]
             arguments["quantization_config"] = transformers.BitsAndBytesConfig(**{bits: True})
             arguments.setdefault("device_map", {"": device})
@@ -398,11 +401,12 @@ class HF:
             if "device_map" not in arguments:
                 model = model.to(device)
             model = model.eval()
-            eos = self._eos(model)
+            # LLM.int8() picks its outlier columns from all rows of a batch (Dettmers et al., 2022)
+            alone = s["quantization"] == "8bit" and s["batch_tokens"] is None
             self._decoder = Decoder(
                 model,
-                eos=eos,
-                shape=shape_for(model, s["batch_tokens"]),
+                eos=self._eos(model),
+                shape=BatchShape(1, 1, 1) if alone else shape_for(model, s["batch_tokens"]),
                 context=self._context,
                 temperature=float(s["temperature"]),
                 top_p=float(s["top_p"]),
