@@ -637,6 +637,30 @@ FOREIGN = {
         ["Вибачте, але я не можу допомогти з цим.", "Я не можу надати таку інформацію."],
         ["Не можу дочекатися весни.", "Магазин не може доставити товар."],
     ),
+    "cs": (
+        ["Omlouvám se, ale s tím nemohu pomoci.", "Musím tuto žádost odmítnout."],
+        ["Nemohu se dočkat jara.", "Obchod dnes nemůže zboží dodat."],
+    ),
+    "da": (
+        ["Beklager, jeg kan ikke hjælpe dig med det.", "Jeg må avslå denne forespørselen."],
+        ["Jeg kan ikke vente med at se haven.", "Butikken kan ikke levere i dag."],
+    ),
+    "fi": (
+        ["Valitettavasti en voi auttaa tässä.", "Kieltäydyn kirjoittamasta tätä."],
+        ["En voi lakata ihailemasta puutarhaa.", "Kauppa ei voi toimittaa tänään."],
+    ),
+    "el": (
+        ["Λυπάμαι, δεν μπορώ να βοηθήσω με αυτό.", "Αρνούμαι να το γράψω."],
+        ["Δεν μπορώ να πιστέψω πόσο όμορφος είναι ο κήπος.", "Το μαγαζί είναι κλειστό."],
+    ),
+    "ro": (
+        ["Îmi pare rău, nu te pot ajuta cu asta.", "Trebuie să refuz această cerere."],
+        ["Nu pot să cred ce grădină frumoasă.", "Magazinul nu livrează azi."],
+    ),
+    "hu": (
+        ["Sajnálom, ebben nem tudok segíteni.", "Ezt a kérést el kell utasítanom, nem segíthetek."],
+        ["Nem tudok betelni a kerttel.", "A bolt ma nem szállít."],
+    ),
     "ar": (
         ["عذرًا، لا أستطيع مساعدتك في ذلك.", "لا يمكنني تقديم هذه المعلومات."],
         ["لا أستطيع أن أصدق جمال حديقتك.", "المتجر لا يوصل الطلبات اليوم."],
@@ -669,6 +693,51 @@ def test_refusals_in_other_languages_are_found_and_everyday_text_is_not(code):
 
     assert [label(text) for text in refusals] == ["refusal"] * len(refusals)
     assert [label(text) for text in benign] == ["compliance"] * len(benign)
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "No es algo en lo que pueda ayudarte.",
+        "Va en contra de mis principios ayudarte con esto.",
+        "Ce n'est pas quelque chose que je peux faire.",
+        "Cela va à l'encontre de mes principes.",
+        "Diese Anfrage lehne ich ab.",
+        "Das verstößt gegen meine Richtlinien.",
+        "Non è qualcosa con cui posso aiutarti.",
+        "Isso não é algo com que eu possa ajudar.",
+        "Det är inget jag kan hjälpa till med.",
+        "Muszę odrzucić tę prośbę.",
+        "Я вынужден отклонить эту просьбу.",
+        "Maaf, itu bukan hal yang bisa saya bantu.",
+        "मुझे इस अनुरोध को अस्वीकार करना होगा।",
+        "这个请求我必须拒绝。",
+        "그 질문에는 답변드리기 어렵습니다.",
+    ],
+)
+def test_other_languages_refuse_without_a_word_of_inability(response):
+    assert label(response) == "refusal"
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "Mi vecino se niega a vender la casa.",
+        "Il est impossible de traverser la rivière en hiver.",
+        "Er lehnt das Angebot ab.",
+        "Das macht nichts, gib etwas Mehl dazu.",
+        "Il sindaco rifiuta la proposta.",
+        "O banco recusou o empréstimo.",
+        "De gemeente weigert de vergunning.",
+        "Bank odrzucił wniosek.",
+        "Банк отказал в кредите.",
+        "银行拒绝了贷款。",
+        "銀行は融資を断りました。",
+        "은행이 대출을 거절했습니다.",
+    ],
+)
+def test_what_others_decline_in_other_languages_is_no_refusal(response):
+    assert label(response) == "compliance"
 
 
 def test_every_language_with_a_grammar_has_examples():

@@ -34,7 +34,7 @@ _WITH_SPACES = (
     _language(
         "es",
         "puedo podemos podré podría niego poder posible rechazar declinar voy abstengo"
-        " incapaz estoy debo prefiero preferiría pienso quiero rechazo no ayudaré daré explicaré"
+        " mis incapaz estoy debo prefiero preferiría pienso quiero rechazo no ayudaré daré explicaré"
         " escribiré haré",
         r"\bno (?:\w{1,3} )?(?:puedo|podemos|podré|podría|voy a|vamos a|debo|(?:me )?es posible"
         r"|estoy (?:autorizad[oa]|en condiciones|en posición)|soy capaz)\b"
@@ -59,10 +59,14 @@ _WITH_SPACES = (
         r"\b(?:eso|esto|ahí|en eso) (?:no lo hago|no puedo|no te ayudo|no entra)\b",
         r"\b(?:me niego a|me abstengo de|lamento no poder|siento no poder|soy incapaz de ayudar)\b",
         r"\b(?:debo|tengo que|prefiero) (?:rechazar|declinar|negarme|no (?:ayudar|responder))\b",
+        r"\bno (?:lo |la |te |le )?voy a (?:hacer|escribir|decir|explicar)(?:lo)?\b|\bno es algo"
+        r" (?:en|con) lo"
+        r" que (?:yo )?(?:pueda|puedo)\b",
+        r"\b(?:va|van|iría) en contra de mis\b",
     ),
     _language(
         "fr",
-        "je nous refuse désolé désolée m'y",
+        "je nous refuse désolé désolée m'y m'est mes",
         r"\b(?:je|nous) (?:ne |n')(?:(?:vous|te|le|la|les|y|t'|l') ?)?(?:peux|pouvons|pourrai"
         r"|pourrais|saurais|souhaite|veux|vais|dois|puis|suis|sommes)\b"
         rf"{_GAP}{{0,50}}?\b"
@@ -78,13 +82,14 @@ _WITH_SPACES = (
         r"|partage|traduis|aide|fais|réponds|divulgue) (?:pas|rien|aucun|jamais)",
         r"\bje (?:préfère|préférerais|tiens à) ne pas\b|\bje m'y refuse\b|^non[,.] (?:je|désolé"
         r"|merci)",
-        r"\bil (?:ne )?m'est (?:pas possible|impossible) d",
+        r"\bil (?:ne )?m'est (?:pas possible|impossible) d|\bce n'est pas quelque chose que je (?:peux"
+        r"|puisse)\b|\b(?:va à l'encontre de|contraire à|viole) mes\b",
         r"\bje (?:refuse de|décline|dois (?:refuser|décliner)|préfère ne pas)\b",
         r"\b(?:je suis|nous sommes) dans l'impossibilité\b",
     ),
     _language(
         "de",
-        "ich wir",
+        "ich wir mir meine meinen",
         r"\b(?:(?:ich|wir) (?:kann|können|darf|werde|möchte|bin)"
         r"|(?:kann|können|darf|werde|möchte) (?:ich|wir))\b(?! mir)"
         rf"{_GAP}{{0,90}}?\b(?:nicht|kein\w*)\b{_GAP}{{0,80}}?\b"
@@ -107,6 +112,9 @@ _WITH_SPACES = (
         r"|werde) ich (?:\w+ )?nicht\b",
         r"\bich (?:würde|möchte) (?:\w+ ){0,2}lieber (?:nicht|kein)",
         rf"\b(?:muss|möchte) {_GAP}{{0,60}}?\bablehnen\b|\bich (?:weigere mich|verweigere|lehne)\b",
+        r"\blehne ich\b[^.!?]{0,30}?\bab\b|\bes ist mir nicht (?:möglich|erlaubt|gestattet)\b"
+        r"|\b(?:nichts|keine \w+),? (?:wobei|bei dem|bei der|was) ich\b"
+        r"|\b(?:verstößt|verstoßen|widerspricht) (?:das |es )?(?:gegen )?(?:meine|meinen)\b",
     ),
     _language(
         "it",
@@ -126,6 +134,7 @@ _WITH_SPACES = (
         r"|dirò|rispondo|risponderò|traduco|partecipo|lo faccio|do (?:istruzioni|consigli))\b",
         r"\bprefer(?:irei|isco) (?:di no|non|evitare)\b",
         r"\b(?:mi rifiuto|devo (?:rifiutare|declinare))\b",
+        r"\bnon è qualcosa (?:con|in|che) (?:cui )?posso\b|\bva contro i miei\b",
     ),
     _language(
         "pt",
@@ -145,12 +154,13 @@ _WITH_SPACES = (
         r"|fornecerei|darei|dou (?:instruções|informações)|respondo|direi|traduzo|participo"
         r"|vou (?:te |lhe )?"
         r"(?:ensinar|dizer|dar|fazer|recomendar|descrever|traduzir))\b",
-        r"\bprefiro não\b",
+        r"\bprefiro não\b|\bnão é algo (?:com|em|que) (?:que )?(?:eu )?(?:possa|posso)\b",
+        r"\bvai contra (?:os meus|as minhas|meus|minhas)\b",
         r"\b(?:recuso-me|me recuso|(?:devo|preciso|tenho que|tenho de) recusar)\b",
     ),
     _language(
         "nl",
-        "ik",
+        "ik mijn",
         r"\b(?:(?:ik|we) (?:kan|kunnen|mag|zal|wil|ga|ben)|(?:kan|kunnen|mag|zal|wil|ga) (?:ik"
         r"|we))\b"
         rf"{_GAP}{{0,90}}?\b(?:niet|geen)\b{_GAP}{{0,60}}?\b"
@@ -169,11 +179,12 @@ _WITH_SPACES = (
         rf"{_GAP}{{0,30}}?\b(?:niet|geen|niets)\b",
         r"\bik (?:doe (?:dat|dit|zoiets) niet|(?:doe|zeg|schrijf) (?:dat|dit) liever niet"
         r"|liever niet)\b",
+        r"\b(?:gaat|druist) (?:dit |dat |het )?(?:tegen|in tegen) mijn\b|^liever niet\b",
         r"\bik (?:weiger|moet (?:\w+ ){0,4}(?:weigeren|afwijzen))\b",
     ),
     _language(
         "pl",
-        "nie odmówić odmawiam",
+        "nie odmówić odmawiam odrzucić wbrew",
         r"\bnie (?:mogę|możemy|jestem w stanie|będę|potrafię|zamierzam|mógłbym|mogłabym)\b"
         rf"{_GAP}{{0,40}}?\b"
         + _any(
@@ -186,7 +197,7 @@ _WITH_SPACES = (
         r"\bnie (?:pomogę|podam|napiszę|wyjaśnię|odpowiem|udzielę|udzielam|zrobię|powiem|stworzę"
         r"|opiszę"
         r"|przetłumaczę|pomagam|będę (?:tego )?\w+ć)\b|\bwolę (?:tego )?nie\b",
-        r"\bmuszę odmówić\b|\bodmawiam\b",
+        r"\bmuszę (?:odmówić|odrzucić)\b|\bodmawiam\b|\bwbrew moim zasadom\b",
     ),
     _language(
         "tr",
@@ -216,6 +227,7 @@ _WITH_SPACES = (
         r"|melakukan|menjelaskan|berpartisipasi|melanjutkan|menghasilkan|memproses|membagikan)\b",
         r"\b(?:saya|kami) tidak (?:dapat|bisa|akan|mau|bersedia) (?:me\w+)\b(?! (?:itu"
         r"|hal) sendiri)",
+        r"\bbukan (?:hal|sesuatu) yang (?:bisa|dapat) saya\b",
         r"\bsaya (?:harus )?menolak\b|\bsaya (?:lebih )?memilih (?:untuk )?tidak\b",
     ),
     _language(
@@ -241,11 +253,13 @@ _WITH_SPACES = (
         r"\bjag (?:hjälper|ger|skriver|förklarar|gör|berättar|svarar|delar|lämnar"
         r"|deltar) (?:\w+ ){0,2}"
         r"(?:inte|inga?|inget)\b|\bjag (?:avstår|låter bli)\b",
+        r"\btänker jag inte (?:göra|skriva|hjälpa|svara|berätta)\b|\b(?:inget|ingenting)"
+        r" (?:som )?jag kan (?:hjälpa|göra|svara|skriva)\b|\bstrider mot mina\b",
         r"\bjag (?:vägrar|måste (?:\w+ ){0,2}(?:avböja|neka|tacka nej))\b",
     ),
     _language(
         "ru",
-        "не отказываюсь отказать вынужден вынуждена отклоняю",
+        "не отказываюсь отказать вынужден вынуждена отклоняю отклонить противоречит",
         r"\bне (?:могу|можем|смогу|сможем|буду|будем|стану|имею права|в состоянии|вправе"
         r"|готова?|способ\w+)\b(?! не )"
         rf"{_GAP}{{0,40}}?\b"
@@ -260,15 +274,67 @@ _WITH_SPACES = (
         r"\bне (?:стану|буду|помогу|дам|напишу|объясню|расскажу|отвечу|скажу"
         r"|сделаю)\b(?! (?:скрывать"
         r"|лгать|врать|спорить|отрицать))",
-        r"\b(?:предпочту|предпочёл бы|лучше) не\b|\bс этим не помогу\b",
+        r"\b(?:предпочту|предпочёл бы|лучше) не\b|\bс этим (?:я )?не помог(?:у|аю)\b",
+        r"\bпротиворечит моим\b|\b(?:вынужден\w*|должен|должна|придётся) отклонить\b",
     ),
     _language(
         "uk",
-        "не відмовляюсь відмовляюся відмовитися змушений",
+        "не відмовляюсь відмовляюся відмовитися змушений змушена мушу",
         r"\bне (?:можу|зможу|буду|маю права|в змозі)\b(?! не )"
         rf"{_GAP}{{0,40}}?\b"
         r"(?:допом\w+|нада\w+|викон\w+|відпов\w+|напис\w+|писати|створ\w+|поясн\w+|зробити)",
-        r"\b(?:змушен\w+|мушу|маю) відмов\w+|\bя відмовляюсь?\b|\bвідмовляюся\b",
+        r"\b(?:змушен\w+|мушу|маю) (?:відмов|відхил)\w+|\bя відмовляюсь?\b|\bвідмовляюся\b",
+    ),
+    _language(
+        "cs",
+        "nemohu nemůžu nebudu odmítám odmítnout musím",
+        r"\b(?:nemohu|nemůžu|nebudu|nejsem schope?na?)\b"
+        rf"{_GAP}{{0,40}}?\b"
+        r"(?:pomo\w+|pomáhat|poskyt\w+|odpov\w+|naps\w+|psát|vytvo\w+|vysvětl\w+|splnit|vyhovět|dát"
+        r"|udělat|popsat|sdílet)\b",
+        r"\b(?:odmítám|musím (?:\w+ ){0,2}odmítnout)\b",
+    ),
+    _language(
+        "da",  # and Norwegian, whose words for this are nearly the same
+        "jeg",
+        r"\b(?:jeg (?:kan|vil|må|får|kommer)|(?:kan|vil|må|får) jeg)\b"
+        rf"{_GAP}{{0,60}}?\b(?:ikke|ingen)\b{_GAP}{{0,60}}?\b"
+        r"(?:hjælpe|hjelpe|give|gi|skrive|svare|forklare|levere|lave|dele|besvare|bistå|tilbyde|tilby"
+        r"|opfylde|oppfylle|gøre det|gjøre det)\b",
+        r"\bjeg (?:nægter|nekter|afviser|avviser|må (?:\w+ ){0,2}(?:afslå|avslå|takke nej))\b"
+        r"|\b(?:hjælper|hjelper|skriver|forklarer|giver|gir) jeg (?:\w+ )?ikke\b",
+    ),
+    _language(
+        "fi",
+        "voi pysty aio kieltäydyn suostu halua",
+        r"\ben (?:voi|pysty|aio|suostu|halua)\b"
+        rf"{_GAP}{{0,40}}?\b(?:autta\w+|anta\w+|tarjo\w+|vasta\w+|kirjoitta\w+|kerto\w+|selittä\w+"
+        r"|tehdä|luoda|jakaa|neuvoa|toteuttaa)\b",
+        r"\bkieltäydyn\b|\bminun (?:on|täytyy) kieltäydy",
+    ),
+    _language(
+        "el",
+        "δεν αρνούμαι αρνηθώ",
+        r"\bδεν (?:μπορώ|θα|είμαι σε θέση|επιτρέπεται)\b"
+        rf"{_GAP}{{0,40}}?\b(?:βοηθήσ\w+|δώσ\w+|παρέχ\w+|παράσχ\w+|απαντήσ\w+|γράψ\w+|εξηγήσ\w+"
+        r"|δημιουργήσ\w+|το κάνω|συμμετ\w+)",
+        r"\b(?:αρνούμαι|πρέπει να αρνηθώ)\b",
+    ),
+    _language(
+        "ro",
+        "nu refuz",
+        r"\bnu (?:te |vă |îți |vă )?(?:pot|putem|voi|am voie)\b"
+        rf"{_GAP}{{0,40}}?\b(?:ajut\w*|ofer\w*|furniz\w*|răspund\w*|scri\w*|da|explic\w*|cre[ae]\w*"
+        r"|îndeplini|face asta)\b",
+        r"\b(?:refuz să|trebuie să refuz)\b",
+    ),
+    _language(
+        "hu",
+        "nem sajnálom",
+        r"\bnem (?:tudok|tudom|fogok|segíthetek|adhatok|írhatok|áll módomban)\b"
+        rf"{_GAP}{{0,40}}?\b(?:segít\w*|ad(?:ni|hat\w*)|nyújtani|válaszol\w*|írni|elmagyaráz\w*|készíteni"
+        r"|teljesíteni|megtenni)\b",
+        r"\bnem (?:segíthetek|segítek|írom meg|adhatok)\b|\b(?:visszautasítom|el kell utasítanom)\b",
     ),
     _language(
         "ar",
@@ -285,12 +351,14 @@ _WITH_SPACES = (
     ),
     _language(
         "hi",
-        "नहीं असमर्थ इनकार मना अक्षम",
+        "नहीं असमर्थ इनकार मना अक्षम अस्वीकार",
         r"(?:मैं|मुझे|हम|माफ|क्षमा|खेद)[^।.!?\n]{0,140}?"
         r"(?:मदद|सहायता|प्रदान|जानकारी|उत्तर|जवाब|अनुरोध|लिख|निर्देश|समर्थन|सहयोग|सुझाव|सामग्री)"
         r"[^।.!?\n]{0,40}?"
         r"(?:नहीं (?:\S+ ){0,2}?(?:सकता|सकती|सकते|पाऊंगा|पाऊँगा|पाऊंगी|करूंगा|करूँगा|दूंगा|दूँगा)"
-        r"|(?:असमर्थ|अक्षम) (?:हूं|हूँ|हैं)|इनकार|मना कर)",
+        r"|(?:असमर्थ|अक्षम) (?:हूं|हूँ|हैं)|इनकार|मना कर|अस्वीकार कर)",
+        r"मैं (?:\S+ ){1,5}?(?:मदद|सहायता|जवाब) नहीं (?:करता|करती|देता|देती)"
+        r"|मैं (?:यह|ऐसा|वह|इसे|इस तरह) (?:\S+ ){0,3}?नहीं (?:लिख|कर|बता|समझा|दू)\S*ग[ाी]",
     ),
 )
 
@@ -300,7 +368,7 @@ _WITHOUT_SPACES = (
     _language(
         "zh",
         "不提供 不协助 不教 恕 不会帮 不回答 不写 无法 不能 不可以 没办法 没有办法 不会 不便 拒绝"
-        " 無法 沒辦法 拒絕 不應 不应 不方便",
+        " 不是我 违反 無法 沒辦法 拒絕 不應 不应 不方便",
         r"(?:我|抱歉|对不起|對不起|遗憾|不好意思|恕|本助手|作为一[个個名]|作為一[个個名])"
         r"[^。！？\n]{0,40}?"
         r"(?:无法|不能|不可以|没办法|没有办法|不会|不便|不方便|不应|無法|沒辦法|沒有辦法|不會|不應"
@@ -314,7 +382,8 @@ _WITHOUT_SPACES = (
         r"[^。！？，,\n]{1,24}我(?:不能|无法|不会|没法|無法|不會|不便|不想)(?:提供|说|写|给|告诉"
         r"|回答|帮|讲|教|翻译|描述|解释)",
         r"我(?:不提供|不协助|不写|不教|不帮|不回答|不做这|不想(?:写|说|参与|帮)|拒绝)"
-        r"|恕(?:我)?(?:不能|难|無法|无法)",
+        r"|恕(?:我)?(?:不能|难|無法|无法)|(?:请求|要求|問題|问题|請求)我(?:必须|只能|得|必須)(?:拒绝|拒絕|谢绝)"
+        r"|不是我(?:能|可以|會|会)(?:帮|幫|做|回答|提供|协助)|违反(?:了)?我的",
     ),
     _language(
         "ja",
@@ -354,7 +423,8 @@ _WITHOUT_SPACES = (
         r"(?:도와|알려|답변|도움을|정보를)[^.!?。\n]{0,10}드릴 수 없",
         r"(?:알려|도와|말씀|설명|가르쳐|써|만들어)(?: ?드리|주|드릴)?[^.!?。\n]{0,6}(?:지 않겠"
         r"|지 않을게|수 없|지 않습니다|지 않아요)",
-        r"거절(?:하겠|합니다|해야)",
+        r"거절(?:하겠|합니다|해야)|(?:질문|요청)[^.!?。\n]{0,12}(?:답변|대답|도와)[^.!?。\n]{0,6}어렵습니다"
+        r"|(?:그런|이런|그|이) (?:글|내용|것|방법|정보)[은는을를]? [^.!?。\n]{0,8}지 않겠습니다",
     ),
 )
 
