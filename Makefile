@@ -28,5 +28,7 @@ lint: setup
 	ruff check .
 	ruff format --check .
 
+# What the docs show of results and commands.
 readme: setup
 	python -m tests.test_readme
+	python -m tests.test_docs_reference

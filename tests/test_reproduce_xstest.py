@@ -48,7 +48,7 @@ def run_the_page(folder: Path) -> None:
     before = Path.cwd()
     os.chdir(folder)
     try:
-        for line in re.findall(r"^refract (.*)$", page, re.M):
+        for line in re.findall(r"^\$ refract (.*)$", page, re.M):
             done = CliRunner().invoke(app, line.split())
             assert done.exit_code == 0, f"{line}: {done.output} {done.exception}"
     finally:
