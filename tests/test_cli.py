@@ -147,6 +147,11 @@ def test_some_errors_are_no_failure_and_are_counted(cli, suite):
     assert 0 < metrics["excluded"] < 20
 
 
+def test_what_was_not_judged_is_shown_with_its_reason(cli, suite):
+    done = cli(*synthetic(suite, "--set", "cut_off_rate=1"))
+    assert "│ 20 cut off" in done.out
+
+
 # Wrong usage is 2, work that fails is 1, and neither is a traceback.
 
 

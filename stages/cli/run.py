@@ -19,7 +19,7 @@ from stages.judge import judge_suite, judge_version
 from stages.model_inference import Count, answer_prompts
 from stages.models import identity_of, open_model
 from stages.params import definition, grid, load_params
-from stages.report import MAIN_HEADER, main_rows, read_results
+from stages.report import MAIN_HEADER, excluded_counts, main_rows, read_results
 from stages.results.environment import code_sha256, library_versions
 from stages.rows.jsonl import Row, dump_row, sha256_file, write_json, write_rows
 from stages.rows.showing import printable, say
@@ -187,9 +187,9 @@ def print_results(results: Row) -> None:
             continue
         rate = "—" if row["rate"] is None else f"{row['rate']:.3f}"
         interval = "—" if row["low"] is None else f"{row['low']:.3f} to {row['high']:.3f}"
-        left_out = sum(value for key, value in row.items() if key.startswith("excluded_"))
+        left_out = ", ".join(f"{n} {kind}" for kind, n in excluded_counts(row).items())
         counts = f"{row['successes']}/{row['n']}"
-        rows.append([row["suite"], row["measure"], rate, interval, counts, str(left_out)])
+        rows.append([row["suite"], row["measure"], rate, interval, counts, left_out or "0"])
     print_table(["suite", "measure", "rate", "95 % interval", "counts", "not judged"], rows)
     print_table(
         ["suite", "category", "compliance", "full refusal", "partial refusal"],
