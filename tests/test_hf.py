@@ -12,8 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from stages.models.answers import AdapterError, Answer, DefinitionError, Request
-from stages.models.hf import HF, split_reasoning
+from stages.models.answers import (
+    AdapterError,
+    Answer,
+    DefinitionError,
+    Request,
+    split_reasoning,
+)
+from stages.models.hf import HF
 
 ROOT = Path(__file__).resolve().parent.parent
 STORIES = ROOT.parent / "shared" / "models" / "stories260K"

@@ -70,6 +70,7 @@ def one(text: str, **settings: object) -> Answer:
         ("extra_headers", {"Authorization": "x"}, "no secrets"),
         ("extra_body", {"x": float("nan")}, "JSON"),
         ("seed", "yes", "true or false"),
+        ("reasoning", "<think>", "two markers"),
     ],
 )
 def test_a_definition_that_cannot_be_used_says_why(key, value, says):
@@ -101,6 +102,7 @@ def test_the_identity_holds_what_is_asked_and_nothing_else():
         "max_tokens": 512,
         "max_tokens_field": "max_tokens",
         "seed": False,
+        "reasoning": None,
         "extra_body": {},
         "extra_headers": {},
     }
@@ -197,6 +199,18 @@ def test_any_text_passes_even_nul_and_lone_surrogates():
 )
 def test_every_ending_is_kept_as_what_it_is(text, expected):
     assert one(text) == expected
+
+
+def test_thinking_that_a_server_leaves_in_the_answer_is_split_from_it():
+    markers = ["echo: ", " so."]  # what this server says stands for <think> and </think>
+    with FaultServer() as server:
+        asked = [request("hmm so. Hello"), request("[[thinking]]"), request("no end")]
+        assert answers(server, *asked, reasoning=markers) == [
+            Answer("Hello", "stop", 0, 7, 3, thinking="hmm"),
+            # a server that splits it itself is left alone
+            Answer("echo: [[thinking]]", "stop", 0, 7, 3, thinking="let me think"),
+            Answer("", "stop", 0, 7, 3, thinking="no end"),
+        ]
 
 
 @pytest.mark.parametrize(

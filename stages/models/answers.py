@@ -23,6 +23,10 @@ An *adapter* is a class with the members below; there is no base class to inheri
     Yields ``(index into requests, answer)`` as answers are made, in any order, each index once.
     A request that cannot be answered yields an answer with an error; only what makes every further
     request pointless (a missing key, weights that do not load) raises :class:`AdapterError`.
+
+What asks a provider also has ``usage: dict`` (running totals of requests, tokens and USD, for the
+progress bar and the report) and ``estimate(self, request: Request) -> tuple[int, int]`` (about how
+many tokens the request sends, and the most it can get back).
 """
 
 from __future__ import annotations
@@ -81,3 +85,25 @@ class Answer:
     def failed(cls, type_: str, message: str, attempt: int = 0) -> Answer:
         """The answer row of a request that was not answered."""
         return cls("", "error", attempt, error={"type": type_, "message": message})
+
+
+def split_reasoning(
+    text: str, markers: tuple[str, str], opened: bool = False
+) -> tuple[str, str | None, bool]:
+    """Splits thinking from the answer: ``(response, thinking or None, whether thinking was
+    ended)``.
+
+    ``opened``: the prompt itself ended with the opening marker. A closing marker without an opening
+    one closes what the text began with, since some templates open it out of sight.
+    """
+    start, end = markers
+    head, found, inside = ("", start, text) if opened else text.partition(start)
+    if opened and inside.lstrip().startswith(start):
+        inside = inside.lstrip()[len(start) :]
+    if not found:
+        thinking, closed, answer = text.partition(end)
+        return (answer.lstrip(), thinking.strip(), True) if closed else (text, None, True)
+    thinking, closed, answer = inside.partition(end)
+    if not closed:
+        return "", thinking.strip(), False
+    return (head.rstrip() + answer).lstrip(), thinking.strip(), True

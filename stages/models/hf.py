@@ -40,7 +40,14 @@ from pathlib import Path
 from typing import Any
 
 from stages.models import checkpoint
-from stages.models.answers import AdapterError, Answer, DefinitionError, Message, Request
+from stages.models.answers import (
+    AdapterError,
+    Answer,
+    DefinitionError,
+    Message,
+    Request,
+    split_reasoning,
+)
 
 log = logging.getLogger(__name__)
 
@@ -111,28 +118,6 @@ _CHECKS = {
     "batch_tokens": (lambda v: v is None or _count(v), "a whole number of at least 1, or null"),
     "processes": (_count, "a whole number of at least 1"),
 }
-
-
-def split_reasoning(
-    text: str, markers: tuple[str, str], opened: bool = False
-) -> tuple[str, str | None, bool]:
-    """Splits thinking from the answer: ``(response, thinking or None, whether thinking was
-    ended)``.
-
-    ``opened``: the prompt itself ended with the opening marker. A closing marker without an opening
-    one closes what the text began with, since some templates open it out of sight.
-    """
-    start, end = markers
-    head, found, inside = ("", start, text) if opened else text.partition(start)
-    if opened and inside.lstrip().startswith(start):
-        inside = inside.lstrip()[len(start) :]
-    if not found:
-        thinking, closed, answer = text.partition(end)
-        return (answer.lstrip(), thinking.strip(), True) if closed else (text, None, True)
-    thinking, closed, answer = inside.partition(end)
-    if not closed:
-        return "", thinking.strip(), False
-    return (head.rstrip() + answer).lstrip(), thinking.strip(), True
 
 
 class HF:

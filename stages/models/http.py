@@ -170,6 +170,10 @@ CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "max_tokens or max_completion_tokens",
     ),
     "seed": (lambda v: isinstance(v, bool), "true or false"),
+    "reasoning": (
+        _or_null(lambda v: isinstance(v, list | tuple) and len(v) == 2 and all(map(_text, v))),
+        'two markers such as ["<think>", "</think>"], or null',
+    ),
     "timeout": (_positive, "a number of seconds above 0"),
     "retry_for": (lambda v: _number(v) and v >= 0, "a number of seconds of at least 0"),
     "max_concurrency": (_count, "a whole number of at least 1"),

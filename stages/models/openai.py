@@ -7,6 +7,8 @@ and, where they ask for no key, ``api_key_env: null``. Definition keys beside th
 ``organization``     the organization that is billed
 ``max_tokens_field`` max_tokens (default) or max_completion_tokens, for models that know only one
 ``seed``             true: send the row's seed where the temperature is above 0 (default false)
+``reasoning``        [open, close] markers of thinking text, for servers that leave it in the answer,
+                     for example ["<think>", "</think>"] (default null)
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from stages.models.answers import Answer, Message
+from stages.models.answers import Answer, Message, split_reasoning
 from stages.models.http import CONNECT_SECONDS, InvalidResponse, Provider
 from stages.models.traffic import Limit
 
@@ -36,6 +38,7 @@ class OpenAI(Provider):
         "organization": None,
         "max_tokens_field": "max_tokens",
         "seed": False,
+        "reasoning": None,
     }
 
     @property
@@ -93,13 +96,16 @@ class OpenAI(Provider):
         text, refusal = _text(message.get("content")), message.get("refusal")
         if refusal:
             text, finish = refusal, "refusal"
+        thinking = message.get("reasoning_content") or message.get("reasoning") or None
+        if self.settings["reasoning"] and thinking is None:
+            text, thinking, _ = split_reasoning(text, tuple(self.settings["reasoning"]))
         return Answer(
             text,
             finish,
             attempt,
             usage.get("prompt_tokens"),
             usage.get("completion_tokens"),
-            thinking=message.get("reasoning_content") or message.get("reasoning") or None,
+            thinking=thinking,
         )
 
     def rate_limits(self, headers: Mapping[str, str]) -> list[Limit]:
