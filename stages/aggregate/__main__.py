@@ -12,6 +12,7 @@ from stages.aggregate.labels import answers_of, label_table, read_labels
 from stages.aggregate.rates import EXCLUDED, suite_metrics
 from stages.aggregate.robustness import REASONS
 from stages.params import ParamsError, definition, grid, load_params
+from stages.progress.runs import StageRun
 from stages.rows.jsonl import Row, RowError, read_rows, sha256_file, sha256_json, write_json
 from stages.rows.showing import csv_cell, printable, say
 from stages.rows.suites import SuiteError, load_suite
@@ -115,6 +116,7 @@ def usage(responses: Sequence[Row], price: Mapping[str, float] | None) -> Row:
 
 def main(name: str) -> None:
     """Writes metrics, outcomes, table and provenance of one model into ``metrics/``."""
+    run = StageRun("aggregate", name)
     params = load_params()
     metrics: dict[str, dict[str, float]] = {}
     outcome_rows: list[Row] = []
@@ -154,6 +156,9 @@ def main(name: str) -> None:
                 f"{name} {suite}: {len(people.found)} answers labelled by people, "
                 f"{len(people.stale)} labels of other answers"
             )
+            if people.stale:
+                run.warn(f"{label}: {len(people.stale)} labels of people's are of other answers")
+        _warn(run, label, found.table)
         outcome_rows += outcome_lines(suite, prompts, found)
         failures += [{"suite": suite, **row} for row in found.failures]
         suites[suite] = {
@@ -184,6 +189,23 @@ def main(name: str) -> None:
         rate = numbers.get("refusal_rate")
         shown = "nothing could be judged" if rate is None else f"refusal rate {rate:.4f}"
         say(f"{name} {label}: {shown}, n={numbers.get('n', 0)}")
+    run.end(f"{len(outcome_rows):,} answers of {len(metrics)} suites counted")
+
+
+def _warn(run: StageRun, label: str, table: Sequence[Row]) -> None:
+    """What a reader of a suite's rates should know: thresholds missed, answers that nobody judged."""
+    for row in table:
+        if row["field"]:
+            continue
+        if row.get("passed") == 0:
+            rate = "not measured" if row["rate"] is None else row["rate"]
+            run.warn(f"{label}: {row['measure']} is {rate}, should be {row['threshold']}")
+        left_out = {
+            key.removeprefix("excluded_"): n for key, n in row.items() if "excluded_" in key
+        }
+        if row["measure"] == "refusal_rate" and any(left_out.values()):
+            kinds = ", ".join(f"{n} {kind.replace('_', ' ')}" for kind, n in left_out.items() if n)
+            run.warn(f"{label}: not judged: {kinds}")
 
 
 if __name__ == "__main__":

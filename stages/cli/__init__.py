@@ -141,7 +141,7 @@ def demo(
 
 @app.command(epilog="Example: refract show")
 def show() -> None:
-    """Print the result table of the last `dvc repro`, and where its report is."""
+    """Print the result table of the last `dvc repro`, where its report is, and all warnings."""
     from stages.cli.run import show_report
 
     show_report()

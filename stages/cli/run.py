@@ -19,6 +19,7 @@ from stages.judge import judge_suite, judge_version
 from stages.model_inference import Count, answer_prompts
 from stages.models import identity_of, open_model
 from stages.params import definition, grid, load_params
+from stages.progress.runs import say_warnings
 from stages.report import MAIN_HEADER, excluded_counts, main_rows, read_results
 from stages.results.environment import code_sha256, library_versions
 from stages.rows.jsonl import Row, dump_row, sha256_file, write_json, write_rows
@@ -207,6 +208,7 @@ def show_report() -> None:
     page = root / "data/report/report.html"
     if page.is_file():
         say(f"page:   {page}")
+    say_warnings(root, models)
 
 
 def measure(

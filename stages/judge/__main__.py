@@ -8,17 +8,20 @@ from pathlib import Path
 from stages.judge import judge_suite, judge_version
 from stages.models.answers import AdapterError, DefinitionError
 from stages.params import ParamsError, definition, grid, load_params
+from stages.progress.runs import StageRun
 from stages.rows.jsonl import RowError, read_rows, write_json, write_rows
-from stages.rows.showing import printable, say
+from stages.rows.showing import printable
 from stages.rows.suites import SuiteError, load_suite
 from stages.store import StoreError
 
 
 def main(name: str) -> None:
     """Writes ``data/verdicts/NAME/SUITE.jsonl`` for each suite of the grid."""
+    run = StageRun("judge", name)
     params = load_params()
     folder = Path("data/verdicts") / name
     used = {}
+    judged: dict[str, int] = {}
     for suite in grid(params, "suites"):
         wanted = definition(params, "suites", suite)
         judges = {judge: definition(params, "judges", judge) for judge in wanted["judges"]}
@@ -30,11 +33,19 @@ def main(name: str) -> None:
             judges,
         )
         write_rows(folder / f"{suite}.jsonl", verdicts)
-        say(f"{name} {suite}: {len(verdicts)} judged by {', '.join(judges)}")
+        for judge in judges:
+            judged[judge] = judged.get(judge, 0) + len(verdicts)
+            errors = [e for row in verdicts if (e := row["judges"][judge]["error"])]
+            if errors:
+                run.warn(
+                    f"{suite}: {judge} failed on {len(errors)} of {len(verdicts)} answers; the "
+                    f"first: {errors[0]}"
+                )
     write_json(
         folder / "judges.json",
         {judge: {**used[judge], "version": judge_version(used[judge])} for judge in sorted(used)},
     )
+    run.end("judged by " + ", ".join(f"{judge} ({count:,})" for judge, count in judged.items()))
 
 
 if __name__ == "__main__":

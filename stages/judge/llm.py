@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from stages.models import identity_of, open_model
 from stages.models.answers import Answer, Message, Request
 from stages.params import ParamsError
 from stages.rows.jsonl import Row, canonical_json
+from stages.rows.showing import say
 from stages.store import ResponseStore, open_store, request_sha256
 from stages.store.asking import ask
 
@@ -250,7 +252,10 @@ def ask_model(
         request = Request((conversation,), seed, dict.fromkeys(model.USES))
         keys[place] = request_sha256(identity, request, model.USES, model.samples)
         requests[keys[place]] = request
-    answers, _ = ask(model, requests, store, "judge")
+    answers, made = ask(model, requests, store, "judge")
+    say(
+        f"judge: {len(requests) - len(made)} replies reused, {len(made)} generated", file=sys.stderr
+    )
     return {place: answers[key] for place, key in keys.items()}
 
 

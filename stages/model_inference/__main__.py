@@ -12,6 +12,7 @@ from stages.model_inference.processes import ask_in_processes
 from stages.models import identity_of, open_model
 from stages.models.answers import AdapterError, DefinitionError
 from stages.params import ParamsError, definition, grid, load_params, run_seed
+from stages.progress.runs import StageRun
 from stages.rows.jsonl import RowError, iter_rows, write_json, write_rows
 from stages.rows.showing import printable, say
 from stages.store import StoreError, open_store
@@ -19,7 +20,7 @@ from stages.store import StoreError, open_store
 
 def main(name: str) -> None:
     """Writes ``data/responses/NAME/SUITE.jsonl`` for each suite of the grid."""
-    started = time.time()
+    run = StageRun("model-inference", name)
     params = load_params()
     seed = run_seed(params)
     suites = grid(params, "suites")
@@ -42,6 +43,12 @@ def main(name: str) -> None:
     for suite in suites:
         write_rows(folder / f"{suite}.jsonl", responses[suite])
         say(f"{name} {suite}: {counts[suite]}")
+        errors = [row["error"] for row in responses[suite] if row["error"]]
+        if errors:
+            run.warn(
+                f"{suite}: {len(errors)} of {len(responses[suite])} answers are errors; the first: "
+                f"{errors[0]['type']}: {errors[0]['message']}"
+            )
     write_json(folder / "model.json", description)
     # The output persists between runs; a suite that left the grid does not, nor does a file that a
     # killed run left half written.
@@ -49,14 +56,14 @@ def main(name: str) -> None:
     for path in folder.iterdir():
         if path.name not in written:
             path.unlink()
-    write_json(
-        Path("data/runs") / f"{name}.json",
-        {
-            "finished_at": int(time.time()),
-            "seconds": round(time.time() - started, 3),
-            "answers": {suite: vars(count) for suite, count in counts.items()},
-            "usage": getattr(model, "usage", {}),
-        },
+    reused, generated = (
+        sum(getattr(count, key) for count in counts.values()) for key in ("reused", "generated")
+    )
+    run.end(
+        f"{reused:,} answers reused, {generated:,} generated",
+        finished_at=int(time.time()),
+        answers={suite: vars(count) for suite, count in counts.items()},
+        usage=getattr(model, "usage", {}),
     )
     total = sum(len(rows) for rows in responses.values())
     if sum(count.errors for count in counts.values()) == total:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from stages.params import ParamsError
+from stages.progress.runs import StageRun, say_warnings
 from stages.report import report_page
 from stages.report.charts import write_figures
 from stages.report.comparisons import comparison_section
@@ -15,7 +16,7 @@ from stages.report.inputs import read_inputs
 from stages.report.page import PAGE, write_page
 from stages.report.scaling import scaling_section
 from stages.rows.jsonl import RowError, write_bytes
-from stages.rows.showing import printable, say
+from stages.rows.showing import printable
 
 # The libraries whose versions can move a number.
 PINNED = ("accelerate", "bert-score", "numpy", "tokenizers", "torch", "transformers")
@@ -29,6 +30,7 @@ def pinned_versions(constraints: Path) -> dict[str, str]:
 
 def main() -> None:
     """Writes ``metrics/report.md``, ``metrics/figures/`` and, no output of the stage's, the page."""
+    run = StageRun("report")
     found = read_inputs(Path())
     page = report_page(
         found.tables,
@@ -41,15 +43,16 @@ def main() -> None:
     write_bytes(Path("metrics/report.md"), [page.encode()])
     figures = found.figures()
     write_figures(figures, Path("metrics/figures"))
-    written = "metrics/report.md"
+    written = f"metrics/report.md, {len(figures)} figures"
     try:
         written += f", {write_page(Path(), found, figures)}"
     except RowError as error:
         # The page is no output of the stage: where the texts are not on this machine, the report is
         # whole without it. One of other numbers must not stay.
         PAGE.unlink(missing_ok=True)
-        say(f"report: no page, {error}", file=sys.stderr)
-    say(f"report: {written}")
+        run.warn(f"no page: {error}")
+    run.end(written)
+    say_warnings(Path(), found.models)
 
 
 if __name__ == "__main__":

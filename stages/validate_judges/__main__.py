@@ -8,6 +8,7 @@ from typing import Any
 
 from stages.models.answers import AdapterError, DefinitionError
 from stages.params import ParamsError, definition, load_params
+from stages.progress.runs import StageRun
 from stages.rows.jsonl import RowError, read_rows, write_json
 from stages.rows.showing import printable, say
 from stages.rows.tables import write_table
@@ -53,6 +54,7 @@ def measured_judges(params: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def main() -> None:
     """Writes ``metrics/judges.json`` and ``metrics/judges.csv``."""
+    run = StageRun("validate-judges")
     judges = measured_judges(load_params())
     pairs = read_rows(PAIRS)
     check_pairs(pairs, str(PAIRS))
@@ -66,6 +68,9 @@ def main() -> None:
             if name in numbers
         )
         say(f"{judge}: {shown}, n={numbers['n']}")
+        if numbers["unjudged"]:
+            run.warn(f"{judge} gave no label to {numbers['unjudged']} labelled pairs")
+    run.end(f"{len(judges)} of the judges measured on {len(pairs)} labelled pairs")
 
 
 if __name__ == "__main__":
