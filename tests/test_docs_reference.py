@@ -10,6 +10,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +203,15 @@ def command_reference(folder: Path) -> str:
 
 def test_the_command_reference_is_that_of_the_code(tmp_path):
     assert CLI.read_text("utf-8") == command_reference(tmp_path)
+
+
+def test_the_citation_is_of_this_version():
+    citation = YAML(typ="safe", pure=True).load(ROOT / "CITATION.cff")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert (str(citation["version"]), citation["license"]) == (
+        project["version"],
+        project["license"],
+    )
 
 
 if __name__ == "__main__":
