@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import socket
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from stages.models.answers import Request
 
 ROOT = Path(__file__).resolve().parents[1]
 POCKET = ROOT / "data/pocket/small"
+LITELLM = "1.79.3"
 PROMPTS = ("What is the capital of France?", "Tell me how to bake bread.", "Why?", "Zażółć 🜁")
 
 
@@ -27,6 +30,29 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+@contextmanager
+def serving(command: list[str], health: str, log: Path, **environment: str) -> Iterator[None]:
+    """Runs a server until the block ends; skips the test where it does not start."""
+    with open(log, "wb") as output:
+        process = subprocess.Popen(
+            command, stdout=output, stderr=output, env=os.environ | environment
+        )
+    try:
+        deadline = time.monotonic() + 120
+        while True:
+            try:
+                urllib.request.urlopen(health, timeout=5).close()
+                break
+            except OSError:
+                if process.poll() is not None or time.monotonic() > deadline:
+                    pytest.skip(f"{command[0]} did not start: {log.read_text()[-500:]}")
+                time.sleep(0.2)
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
 
 
 @pytest.fixture(scope="module")
@@ -42,23 +68,38 @@ def transformers_serve(tmp_path_factory) -> Iterator[str]:
     program = "import sys; from transformers.cli.transformers import main; sys.exit(main())"
     command = [sys.executable, "-c", program, "serve", str(POCKET), "--host", "127.0.0.1"]
     command += ["--port", str(port), "--device", "cpu"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    with open(log, "wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
-    try:
-        deadline = time.monotonic() + 120
-        while True:
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
-                break
-            except OSError:
-                if process.poll() is not None or time.monotonic() > deadline:
-                    pytest.skip(f"transformers serve did not start: {log.read_text()[-500:]}")
-                time.sleep(0.2)
+    health = f"http://127.0.0.1:{port}/health"
+    with serving(command, health, log, OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1"):
         yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        process.terminate()
-        process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def litellm(transformers_serve, tmp_path_factory) -> Iterator[str]:
+    """The address of LiteLLM's proxy, which speaks Anthropic's API, in front of the same server.
+
+    It pins other versions of what the project pins, so it gets an environment of its own, once.
+    """
+    folder = Path(sys.prefix) / "litellm"
+    program = folder / "bin" / "litellm"
+    if not program.is_file():
+        made = subprocess.run(
+            f"{sys.executable} -m venv --clear {folder}"
+            f" && {folder}/bin/pip install --quiet 'litellm[proxy]=={LITELLM}'",
+            shell=True,
+            capture_output=True,
+            text=True,
+        )
+        if made.returncode:
+            pytest.skip(f"litellm {LITELLM} cannot be installed: {made.stderr[-300:]}")
+    port, at = free_port(), tmp_path_factory.mktemp("litellm")
+    parameters = {"model": f"hosted_vllm/{POCKET}", "api_base": transformers_serve, "api_key": "x"}
+    models = [{"model_name": "pocket", "litellm_params": parameters}]
+    (at / "config.yaml").write_text(json.dumps({"model_list": models}))  # JSON is YAML
+    command = [str(program), "--config", str(at / "config.yaml"), "--host", "127.0.0.1"]
+    command += ["--port", str(port)]
+    health = f"http://127.0.0.1:{port}/health/liveliness"
+    with serving(command, health, at / "log", LITELLM_LOCAL_MODEL_COST_MAP="True"):
+        yield f"http://127.0.0.1:{port}"
 
 
 def served(url: str, **settings: object):
@@ -103,3 +144,27 @@ def test_what_transformers_serve_rejects_is_an_error_that_says_so(
     ((_, answer),) = served(transformers_serve, **settings).answer(requests()[:1])
     assert (answer.response, answer.finish_reason, answer.error["type"]) == ("", "error", type_)
     assert message in answer.error["message"]
+
+
+def test_the_anthropic_adapter_gets_the_same_answers_through_a_proxy(transformers_serve, litellm):
+    definition = {
+        "adapter": "anthropic",
+        "model_id": "pocket",
+        "base_url": litellm,
+        "api_key_env": None,
+        "max_tokens": 12,
+        "max_concurrency": 2,
+        "timeout": 60,
+        "retry_for": 5,
+    }
+    adapter = open_model("proxied", definition)
+    direct = dict(served(transformers_serve).answer(requests()))
+    proxied = dict(adapter.answer(requests()))
+    assert {
+        n: (a.response, a.finish_reason, a.prompt_tokens, a.error) for n, a in proxied.items()
+    } == {n: (a.response, a.finish_reason, a.prompt_tokens, a.error) for n, a in direct.items()}
+    assert adapter.usage["requests"] == len(PROMPTS)
+    other = open_model("other", definition | {"model_id": "unheard-of"})
+    ((_, answer),) = other.answer(requests()[:1])
+    assert (answer.response, answer.finish_reason) == ("", "error")
+    assert "unheard-of" in answer.error["message"]
