@@ -300,9 +300,8 @@ def test_two_commits_that_differ_in_a_suite_a_model_and_the_seed(refract, projec
     seed = project.params()["seed"]
     assert [note.split("differ")[0] for note in found["notes"]] == [
         "changed: the models ",
-        "changed: alpha: the suite's file ",
+        "changed, sampling on alpha: the suite's file ",
         "sampling: the seeds ",
-        "sampling: alpha: the suite's file ",
     ]
     assert f"sampling: the seeds differ: {seed - 1} → {seed}" in found["notes"]
 

@@ -126,7 +126,7 @@ def test_another_model_judged_otherwise_is_not_compared(project):
     compute(project)
     moves = biggest_moves(project.folder)
     assert moves.rows == []
-    assert moves.reason.startswith("No comparison: nothing to compare: one, alpha: both the models")
+    assert moves.reason.startswith("No comparison: nothing to compare: one on alpha: both the models")
 
 
 def test_at_most_a_handful_is_shown_the_largest_first(project):
@@ -199,7 +199,7 @@ def test_where_the_texts_are_not_here_the_report_is_whole_and_no_old_page_stays(
     monkeypatch.chdir(project.folder)
     report()
     assert not PAGE.exists()
-    assert "data/prompts/alpha.jsonl is not here; run: dvc pull" in capsys.readouterr().err
+    assert "data/prompts/alpha.jsonl is not here; run: dvc pull" in capsys.readouterr().out
     done = CliRunner().invoke(app, ["page"])
     assert done.exit_code == 1
     assert "dvc pull" in str(done.exception)

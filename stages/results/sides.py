@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stages.comparison import adjust, compare_outcomes, is_regression
 from stages.comparison.conditions import check_conditions
 from stages.results.sources import ResultsError, Side
@@ -30,13 +32,17 @@ def compare_sides(a: Side, b: Side) -> Row:
             f"{', '.join(b.results)}; name one with REVISION:MODEL"
         )
     rows: list[Row] = []
-    reasons = []
+    differs: list[tuple[str, str, str]] = []  # model, suite (or none), what
+    reasons: list[tuple[str, str, str]] = []
     for one, two in pairs:
         name = one if one == two else f"{one} → {two}"
         left, right = a.results[one], b.results[two]
         conditions = check_conditions(left.provenance, right.provenance)
-        notes += [f"{name}: {note}" for note in conditions.notes]
-        reasons += [f"{name}, {suite}: {why}" for suite, why in conditions.refused.items()]
+        for note in conditions.notes:
+            suite, _, what = note.partition(": ")
+            known = left.provenance is not None and suite in left.provenance["suites"]
+            differs.append((name, suite, what) if known else (name, "", note))
+        reasons += [(name, suite, why) for suite, why in conditions.refused.items()]
         kept = [
             [row for row in result.outcomes if row["suite"] not in conditions.refused]
             for result in (left, right)
@@ -45,10 +51,29 @@ def compare_sides(a: Side, b: Side) -> Row:
     if not any(row["n"] or row["not_judged"] for row in rows):
         raise ResultsError(
             "nothing to compare: "
-            + ("; ".join(reasons) or "no prompt stands on both sides with the same text")
+            + ("; ".join(_grouped(reasons)) or "no prompt stands on both sides with the same text")
         )
-    notes += [f"not compared: {reason}" for reason in reasons]
+    # What bears on the most comes first.
+    notes = [
+        *(f"not compared: {reason}" for reason in _grouped(reasons)),
+        *notes,
+        *_grouped(differs),
+    ]
     adjust(rows)
     for row in rows:
         row["regression"] = is_regression(row)
     return {"a": a.name, "b": b.name, "notes": notes, "rows": rows}
+
+
+def _grouped(found: Sequence[tuple[str, str, str]]) -> list[str]:
+    """What is said of models and suites, each thing once with all that it is said of."""
+    suites_of: dict[tuple[str, str], list[str]] = {}
+    for model, suite, what in found:
+        suites_of.setdefault((what, model), []).extend([suite] if suite else [])
+    models_of: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (what, model), suites in suites_of.items():
+        models_of.setdefault((what, tuple(suites)), []).append(model)
+    return [
+        f"{', '.join(models)}{' on ' if suites else ''}{', '.join(suites)}: {what}"
+        for (what, suites), models in models_of.items()
+    ]

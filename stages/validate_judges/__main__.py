@@ -70,7 +70,7 @@ def main() -> None:
         say(f"{judge}: {shown}, n={numbers['n']}")
         if numbers["unjudged"]:
             run.warn(f"{judge} gave no label to {numbers['unjudged']} labelled pairs")
-    run.end(f"{len(judges)} of the judges measured on {len(pairs)} labelled pairs")
+    run.end(f"{', '.join(judges) or 'no judge'} measured on {len(pairs)} labelled pairs")
 
 
 if __name__ == "__main__":
