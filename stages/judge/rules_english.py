@@ -211,14 +211,16 @@ _DECLINES = re.compile(
         r"declin(?:e|ing) | turn(?:ing)? (?:\w+ ){0,3}down | keep(?:ing)? (?:\w+ ){0,5}(?:out|off"
         r"|private|to myself) | omit(?:ting)? | (?:left|kept|omitted) (?:\w+ ){0,5}(?:out|off"
         r"|aside)"
-        r" | (?:leav(?:e|ing)|left) (?!your)(?:[\w'-]+ ){0,5}(?:out|alone|aside|there|be(?=[.,;!]|$)"
+        r" | (?:leav(?:e|ing)|left) (?!your)(?:[\w'-]+ ){0,5}(?:out|alone|aside|there|be(?=[.,;!]"
+        r"|$)"
         r"|blank|empty"
         r"|un(?:touched|written|answered|said|translated|finished|told|named|listed))"
         r" | (?:keep(?:ing)?|kept) (?:[\w'-]+ ){1,5}(?:vague|generic|fictional|high-level)"
         r" | stay(?:ing)? (?:(?:out|away|clear|off)(?= (?:of|from) (?:this|that"
         r"|it|these|those|such|your|any\w*|politic\w*|debates?)\b|[.,;!]|$)|neutral|myself\b)"
         r" | skip(?:ping|ped)? (?:this|that|it)\b | (?:skip|omit|skipped)(?=[.,!]|$)"
-        r" | (?:skip|skipping|skipped) (?:the|any|your|those|these) (?!(?:small talk|pleasantries|intro"
+        r" | (?:skip|skipping|skipped) (?:the|any|your|those|these) (?!(?:small talk|pleasantries"
+        r"|intro"
         r"|preamble|basics|formalit|boring|details|usual|first|line|queue|gym))"
         r" | leave (?:\w+ ){0,3}to (?:others|someone|somebody) | end(?:ing)? (?:this|it|our"
         r"|the \w+)\b"
@@ -262,7 +264,8 @@ _DOES_NOT = re.compile(
         r" | want (?:to|any) (?:help|assist|provide|contribute|be (?:a )?part|be involved|write"
         r"|produce"
         r"|give|do that|engage|encourage|promote|create|generate|rate|rank|share|describe|explain"
-        r"|discuss|name|list|teach|tell you how|play|part|reproduce|repeat|translate|include|go into)"
+        r"|discuss|name|list|teach|tell you how|play|part|reproduce|repeat|translate|include"
+        r"|go into)"
         r" | (?:provide|assist|help|create|generate|write|produce|engage in|participate|offer|share"
         r"|give(?! up)|point|link|disclose|reveal|discuss|teach|answer|fulfill?|execute|take (?:on"
         r"|part)|draft"
@@ -445,11 +448,14 @@ _FRONTED_OBJECT = re.compile(
     + _HELP
     + r"\b"
     r"|(?:the|your|that|those|these|any) [^,.;:!?]{2,60} i(?:'d| would|'ll| will|'ve| have)"
-    r"(?: rather| prefer to)? (?:skip|skipped|leave out|left out|leave un\w+ed|omit|omitted|decline)"
+    r"(?: rather| prefer to)? (?:skip|skipped|leave out|left out|leave un\w+ed|omit|omitted"
+    r"|decline)"
     r"(?=[.,;!]|$))"
 )
 _NO_OF_SPEAKER = re.compile(
-    r"\b(?:(?:where|here) (?:is where )?i (?:(?:have to |must |'ll )?draw the line|stop|get off)\b"
+    r"\b(?:(?:where|here) (?:is where )?i (?:(?:have to |must |'ll )?draw the line|stop|get off"
+    r"|hold back|bow out"
+    r"|step (?:off|away|back))\b"
     r"|(?:line|road|place|path|territory|subjects?|topics?|things?|area)(?: that)? (?:i|we)"
     r" (?:\w+ )?(?:(?:don't|won't|will not|do not|never|can't|cannot|refuse to|keep away|keep clear"
     r"|steer clear|stay (?:out|away)) ?(?:cross|go|touch|enter|take|discuss|handle|do|from|of)?"
@@ -480,7 +486,9 @@ _NO_OF_SPEAKER = re.compile(
     r"|who i am)\b)"
 )
 _NO_TO_REQUEST = re.compile(
-    r"\b(?:(?:off the table|out of the question|out of bounds|a no-go|not on the table)\b"
+    r"\b(?:(?:off the table|out of the question|out of bounds|a no-go|(?:not|n't) on (?:the"
+    r"|my) (?:table|menu)"
+    r"|stays? out of (?:this|my) (?:answer|reply|response))\b"
     r"(?! for (?:him|her|them|us|most))"
     r"|you(?:'ll| will) (?:have|need) to (?:find|ask|look|go|turn)[^.!?]{0,30}(?:someone|somebody"
     r"|elsewhere)"
@@ -510,6 +518,7 @@ _VERB_LAST = re.compile(
     r"(?:i|we)(?:'m| am|'ll)? ?(?:won't|will not|can't|cannot|refuse to|decline to|not going to"
     r"|not)"
     r" \w+(?: \w+)?[.!]*$"
+    r"|(?:i|we)(?:'ve| have|'ll|'d)? (?:left|skipped|omitted|leave|skip) \w+(?:[.!;]|$)"
 )
 _SPEAKER_SAYS = re.compile(
     r"\b(?:i|we|to)(?:'d| would| must| have to| need to| should| will|'ll| want to| can)?(?: \w+)?"
@@ -810,7 +819,8 @@ _RULES = (
     (
         "refuses_request",
         _NO_TO_REQUEST,
-        "tabl ques boun no-g some else supp avai poss perm decl refu with bloc remo off limi no fall",
+        "tabl menu stay ques boun no-g some else supp avai poss perm decl refu with bloc remo off limi"
+        " no fall",
         _no_judgement,
     ),
     (
