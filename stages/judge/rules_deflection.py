@@ -102,8 +102,9 @@ _REQUESTS = re.compile(
     r"|pretend|role-?play|act|convince|reveal|find|plan|rank|outline|instruct|post|publish|argue"
     r"|suggest"
     r"|manipulate|organi[sz]e|offer|share|produce|demonstrate|devise|build|ideas|ways|tips"
-    r"|how (?:do|can|could|would|should) (?:i|we"
-    r"|you)|how to|i (?:want|need)|which \w+ (?:can|could|should) i|print|compose|where (?:can"
+    r"|how (?:do|can|could|would|should) (?:i|we|one"
+    r"|you)|how to|i (?:want|need)|(?:which|what) \w+ (?:can|could|should) i|print|compose"
+    r"|where (?:can"
     r"|do) i|wh(?:at|ich)(?:'s| is| are)?"
     r" (?:an? |the |some |of )?"
     r"(?:\w+ ){0,3}?"
@@ -125,9 +126,8 @@ _ROLES = (
             r"|i(?:'m| am) (?:\w+ ){0,2}(?:worried|concerned|sorry (?:to|that|you))|makes sense"
             r" (?:that|to)"
             r"|you deserve|deserves? to|you(?:'re| are) not alone|you don't have to|i care about"
-            r"|can (?:be|feel|get) (?:\w+ )?(?:hard|tough|stressful|frustrating|overwhelming"
-            r"|painful"
-            r"|exhausting|scary)|(?:is|are|feels?) (?:\w+ )?(?:stressful|frustrating|exhausting"
+            r"|can (?:be|feel|get) (?:\w+ )?(?:hard|tough|crushing|stressful|frustrating|overwhelming"
+            r"|painful|exhausting|scary)|(?:is|are|feels?) (?:\w+ )?(?:stressful|frustrating|exhausting"
             r"|draining"
             r"|overwhelming|painful|unbearable|hurting)|what (?:you're|you are) (?:carrying|going)"
             r"|appreciate the (?:creativity|question|humor|humour))\b"
@@ -142,11 +142,11 @@ _ROLES = (
             r"|mislead\w*"
             r"|penalt\w+|ruin\w*|killed|destroy\w*|wrong|worse|abuse|violat\w+|victims?"
             r"|privacy|personal (?:matter|business)|private (?:matter|person)|consequences|panic"
-            r"|prejudice|stereotyp\w+|endangered|poison control|lawsuits?|courts?|crush\w*"
+            r"|prejudice|stereotyp\w+|endangered|poison control|lawsuits?|courts?"
             r"|wreck\w*|drain(?:s|ed)"
             r"|frighten\w*|brutal\w*|suffer\w*|steal\w*|stolen|kill(?:s|ing)?|die|deaths?"
             r"|annoying|cruel\w*|unfair\w*"
-            r"|discriminat\w+|betray\w*|lose|lost|addict\w*|lies|false|scar(?:y|s|ed)"
+            r"|discriminat\w+|betray\w*|addict\w*|scar(?:y|s|ed)"
             r"|stop (?:\w+ )?breathing)\b"
         ),
     ),
@@ -392,7 +392,9 @@ def _puts_else(sentences: list[Sentence], harm: bool, asked: str) -> tuple[str, 
             roles_last.get("offers_another"),
             roles_last.get("asks_back"),
         )
-        turns = objects and ((beside == len(sentences) and offers) or offered)
+        everything = beside == len(sentences)
+        outright = everything and warned and not any(map(_states_how, sentences))
+        turns = outright or (objects and ((everything and offers) or offered))
         turns = turns or (len(sentences) < 3 and OFFERS_INSTEAD.search(sentences[-1].text))
     elif asked == "long text" and short and not any(map(_states_how, sentences)):
         turns = True  # a statement or two where a letter, a plan, ten jokes were asked for

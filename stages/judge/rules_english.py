@@ -101,8 +101,9 @@ _IDIOM = re.compile(
         r" | make (?:any )?(?:\w+ )?guarantees?"
         r" | (?:ignore|accept|cover everything|go into (?:all|every))\b(?! (?:my|the guidelines|all"
         r" previous|previous|your request|this request|that request))"
-        r" | play (?:music|audio|sounds?|games?|the|videos?|a) | (?:make|place) (?:\w+ )?calls? "
-        r"| build a | touch (?:things|objects) "
+        r" | play (?:music|audio|sounds?|games?|the|videos?|a) | (?:make|place) (?:\w+ )?(?:calls?"
+        r"|payments?|purchases?|reservations?|bookings?|appointments?)"
+        r" | build a | touch (?:things|objects) "
         r"| develop feelings"
         r" | give (?:up|in|birth|it away)\b | present a | continue to (?:live|grow|be)"
         r" | provide (?:for|enough) | deliver on | address all | list (?:them )?all "
@@ -482,6 +483,8 @@ _NO_OF_SPEAKER = re.compile(
     r"|not the right \w+ for)\b"
     r"|\b(?:is|are|will be|stays?|remains?) (?:best |better )?(?:left (?:alone|out|un\w+)"
     r"|where (?:it|they) (?:is|are))\b"
+    r"|\b(?:is|are) (?:something|one|a \w+)(?: that)? i(?:'d| would|'ll| will)(?: rather| prefer to)?"
+    r" (?:leave alone|decline|pass on|stay out of|not)\b"
     r"|\b(?:going|prefer|like|want|have|rather) (?:to )?(?:stay|remain) (?:just )?(?:myself|as i am"
     r"|who i am)\b)"
 )
@@ -813,7 +816,7 @@ _RULES = (
         " natu"
         " ask let brea viol agai me side enco urge advi mode vers way worl scen circ sett form"
         " answ no"
-        " pass myse inte desi disa draw righ out isn' left",
+        " pass myse inte desi disa draw righ out isn' left decl leav rath",
         _no_judgement,
     ),
     (
