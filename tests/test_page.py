@@ -8,6 +8,7 @@ import json
 import re
 import xml.etree.ElementTree as ElementTree
 from base64 import b64encode
+from html import unescape
 from html.parser import HTMLParser
 from itertools import combinations
 
@@ -17,12 +18,22 @@ from stages.aggregate.robustness import failing_rows
 from stages.report import markdown_table
 from stages.report.charts import STYLE, bar, svg, write_figures
 from stages.report.figures import draw_figures, scaling_points
-from stages.report.page import LONGEST, embedded_json, html_page, page_data, read_answers
+from stages.report.moves import Commit, Moves
+from stages.report.page import (
+    LONGEST,
+    embedded_json,
+    html_page,
+    move_lines,
+    page_data,
+    read_answers,
+)
 from stages.report.scaling import Series
 from stages.rows.jsonl import RowError, sha256_file, write_rows
+from stages.rows.showing import printable
 from stages.rows.tables import read_table, write_table
 from stages.statistics.scaling import Point, Trend
 from tests.hostile import TEXTS, hostile_answers
+from tests.pipeline import ROOT
 
 
 def rate(suite: str, measure: str, successes: int, n: int, **more: str) -> dict[str, str]:
@@ -54,6 +65,29 @@ PROVENANCE = {
 }
 
 
+COMMIT = Commit("0123456789"[:9], "2026-01-31", TEXTS["script"])
+MOVED = {
+    "model": TEXTS["handler"],
+    "suite": TEXTS["end of data"],
+    "category": "harmful",
+    "perturbation": TEXTS["attribute"],
+    "rate_a": 0.5,
+    "rate_b": 0.75,
+    "difference": 0.25,
+    "low": 0.125,
+    "high": 0.375,
+    "n": 40,
+    "p_holm": 0.01,
+    "to_refusal": list("abcdefghijk"),
+    "to_compliance": ["l"],
+}
+CERTAIN_OF_NOTHING = {**MOVED, "low": None, "high": None, "p_holm": None, "difference": -0.05}
+HISTORY = {
+    "commit": (COMMIT, True),
+    "moves": Moves(COMMIT, [MOVED, CERTAIN_OF_NOTHING], 7, list(TEXTS.values()), ""),
+}
+
+
 class Elements(HTMLParser):
     """The elements of a page with their attributes, and the texts of its scripts and styles."""
 
@@ -80,11 +114,20 @@ class Elements(HTMLParser):
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    return html_page(TABLES, PROVENANCE, hostile_answers(), draw_figures(TABLES)).decode()
+    figures = draw_figures(TABLES)
+    return html_page(TABLES, PROVENANCE, hostile_answers(), figures, **HISTORY).decode()
 
 
 def test_no_hostile_text_adds_an_element_or_an_attribute_to_the_page(page):
-    harmless = html_page(TABLES, json.loads(json.dumps(PROVENANCE)), [], draw_figures(TABLES))
+    rows = [{**row, "suite": "s", "model": "m"} for row in (MOVED, CERTAIN_OF_NOTHING)]
+    harmless = html_page(
+        TABLES,
+        json.loads(json.dumps(PROVENANCE)),
+        [],
+        draw_figures(TABLES),
+        commit=(COMMIT._replace(subject="x"), False),
+        moves=Moves(COMMIT, rows, 7, ["x"] * len(TEXTS), ""),
+    )
     hostile, plain = Elements(page), Elements(harmless.decode())
     assert [tag for tag, _ in hostile.found] == [tag for tag, _ in plain.found]
     assert not [a for _, attributes in hostile.found for a in attributes if a.startswith("on")]
@@ -164,8 +207,42 @@ def test_judges_disagree_where_they_say_different_things_of_refusal(one, two, di
 
 
 def test_the_page_depends_on_its_input_alone(page):
-    again = html_page(TABLES, PROVENANCE, hostile_answers(), draw_figures(TABLES))
+    again = html_page(TABLES, PROVENANCE, hostile_answers(), draw_figures(TABLES), **HISTORY)
     assert again.decode() == page
+
+
+def test_the_biggest_moves_are_shown_with_what_chance_could_do():
+    moves = Moves(COMMIT, [MOVED, CERTAIN_OF_NOTHING], 7, [], "")
+    shared = {
+        "where": f"{TEXTS['end of data']}, harmful, {TEXTS['attribute']}",
+        "model": TEXTS["handler"],
+        "rates": "0.500 → 0.750",
+        "flips": "11 / 1",
+        "n": 40,
+    }
+    first, second = move_lines(moves)
+    drawing = ElementTree.fromstring(first.pop("bar"))
+    # Zero is in the middle, the furthest end of all shown at the edge.
+    assert [(part.tag, part.get("x") or part.get("cx")) for part in drawing] == [
+        ("rect", "0"),
+        ("rect", "66.7"),
+        ("path", None),
+        ("circle", "83.3"),
+    ]
+    assert first == shared | {
+        "difference": "+0.250", "interval": "[+0.125, +0.375]", "p": "0.01", "sure": True
+    }  # fmt: skip
+    assert second == shared | {
+        "difference": "-0.050", "interval": "", "p": "—", "sure": False, "bar": ""
+    }  # fmt: skip
+
+
+def test_notes_on_what_differs_are_shown_up_to_a_number_and_then_counted(page):
+    text = unescape(page)
+    for note in list(TEXTS.values())[:6]:
+        assert f"<li>{printable(note)}</li>" in text
+    assert f"<li>and {len(TEXTS) - 6} more differences:" in text
+    assert "2026-01-31, with changes that are not committed" in text
 
 
 def test_texts_that_are_not_those_of_the_numbers_are_refused(tmp_path):
@@ -337,3 +414,12 @@ def test_a_hostile_text_stays_a_cell_in_csv_and_in_markdown(name, tmp_path):
     assert len(lines) == 3
     assert "<" not in lines[2]
     assert all(char.isprintable() for char in lines[2])
+
+
+def test_the_docs_picture_of_the_page_is_of_its_first_screen_and_small():
+    # Made by `python -m tests.test_page_in_a_browser`.
+    picture = (ROOT / "docs/report-page.png").read_bytes()
+    width, height = (int.from_bytes(picture[at : at + 4], "big") for at in (16, 20))
+    assert picture.startswith(b"\x89PNG")
+    assert (width, height) == (1280, 900)
+    assert len(picture) < 250_000

@@ -1,16 +1,25 @@
-"""The page in Chromium: no text of a model runs, the keyboard reaches all of it, axe has no finding."""
+"""The page in Chromium: no text of a model runs, the keyboard reaches all of it, axe has no finding.
+
+``python -m tests.test_page_in_a_browser`` takes the picture of the first screen that the docs show.
+"""
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stages.report.figures import draw_figures
-from stages.report.page import html_page
+from stages.report.page import PAGE, html_page
 from tests.hostile import TEXTS, hostile_answers
-from tests.test_page import PROVENANCE, TABLES
+from tests.pipeline import ROOT
+from tests.test_page import HISTORY, PROVENANCE, TABLES
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
@@ -52,25 +61,34 @@ wait();
 VALUE = "return document.getElementById(arguments[0]).value"
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
+@contextlib.contextmanager
+def chromium(profile: Path) -> Iterator[Any]:
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
-    profile = tmp_path_factory.mktemp("profile")
     for flag in (*FLAGS, f"--user-data-dir={profile}", "--window-size=1280,900"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    yield driver
-    driver.quit()
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with chromium(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
 
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_bytes(html_page(TABLES, PROVENANCE, hostile_answers(), draw_figures(TABLES)))
+    path.write_bytes(
+        html_page(TABLES, PROVENANCE, hostile_answers(), draw_figures(TABLES), **HISTORY)
+    )
     return path
 
 
@@ -288,3 +306,16 @@ def test_fifty_thousand_answers_are_painted_in_two_seconds_and_filtered_in_a_thi
     # The keyboard reaches the last of them.
     browser.find_element("id", "list").send_keys(Keys.END, Keys.ARROW_UP, Keys.ENTER)
     assert browser.find_element("id", "detail-h").text == "r49998"
+
+
+def take_picture(page: Path, picture: Path) -> None:
+    """The first screen of a page, 1280 by 900 pixels, as PNG."""
+    with tempfile.TemporaryDirectory() as profile, chromium(Path(profile)) as driver:
+        driver.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
+        visit(driver, page)
+        taken = driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})
+        picture.write_bytes(base64.b64decode(taken["data"]))
+
+
+if __name__ == "__main__":
+    take_picture(ROOT / PAGE, ROOT / "docs/report-page.png")
