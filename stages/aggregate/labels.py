@@ -108,8 +108,7 @@ def read_labels(path: Path, answers: Sequence[Row]) -> Labels:
             "its columns"
         )
     known = {
-        (csv_cell(answer["suite"]), csv_cell(answer["prompt_id"])): answer
-        for answer in answers
+        (csv_cell(answer["suite"]), csv_cell(answer["prompt_id"])): answer for answer in answers
     }
     found: dict[str, str] = {}
     stale: list[str] = []
