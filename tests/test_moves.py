@@ -126,7 +126,9 @@ def test_another_model_judged_otherwise_is_not_compared(project):
     compute(project)
     moves = biggest_moves(project.folder)
     assert moves.rows == []
-    assert moves.reason.startswith("No comparison: nothing to compare: one on alpha: both the models")
+    assert moves.reason.startswith(
+        "No comparison: nothing to compare: one on alpha: both the models"
+    )
 
 
 def test_at_most_a_handful_is_shown_the_largest_first(project):
