@@ -28,6 +28,7 @@ from tests.pipeline import ROOT, ROUND_TRIP
 # Commands that cannot be run here, and why; their options are checked all the same.
 NOT_RUN = {
     "make ": "sets up .venv from the package index; continuous integration runs it",
+    "accelerate launch ": "needs several machines; the tests of processes play two",
     "sbatch ": "needs a cluster",
     "vllm serve ": "needs a GPU and vLLM",
     "dvc import-url https://": "needs the publisher's site",
@@ -350,6 +351,10 @@ def check_options(line: str, whole: bool = True) -> None:
         assert set(words[1:]) <= set(targets), line
     elif words[0] == "python":
         assert (ROOT / words[1]).is_file() or words[1] == "-m", line
+    elif words[0] == "accelerate":
+        from accelerate.commands.launch import launch_command_parser
+
+        assert launch_command_parser().parse_args(words[2:]).module
     elif words[0] == "refract":
         check_refract(words[1:], whole)
     elif words[0] == "dvc":

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import socket
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +17,7 @@ from stages.model_inference.processes import ask_in_processes
 from stages.models import open_model
 from stages.models.answers import AdapterError
 from stages.store import ResponseStore
-from tests.pipeline import ROOT
+from tests.pipeline import ROOT, Project
 
 DEFINITION = {
     "adapter": "hf",
@@ -75,3 +80,71 @@ def test_a_process_that_fails_says_why(tmp_path, monkeypatch):
         answer_prompts(
             {"s": prompts(TEXTS)}, model, ResponseStore(None), 7, name="m", asking=asking
         )
+
+
+def on_two_machines(first: Path, second: Path, stores: Path) -> list[subprocess.CompletedProcess]:
+    """The stage for model m, started by torchrun on each of two "machines": folders of one clone
+    each, with a store each."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    started = []
+    for rank, folder in enumerate((first, second)):
+        command = [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--nnodes=2",
+            "--nproc_per_node=1",
+        ]
+        command += [f"--node_rank={rank}", "--master_addr=127.0.0.1", f"--master_port={port}"]
+        command += ["-m", "stages.model_inference", "m"]
+        environment = os.environ | {
+            "REFRACT_CACHE": str(stores / f"{rank}"),
+            "OMP_NUM_THREADS": "1",
+        }
+        started.append(
+            subprocess.Popen(
+                command, cwd=folder, env=environment, text=True, stdout=-1, stderr=subprocess.STDOUT
+            )
+        )
+    return [
+        subprocess.CompletedProcess(p.args, p.wait(), out)
+        for p, out in [(p, p.communicate(timeout=120)[0]) for p in started]
+    ]
+
+
+def test_two_machines_give_the_bytes_of_one_and_the_second_needs_no_inputs(tmp_path):
+    rows = [{"id": f"s-{n}", "category": "helpful", "prompt": t} for n, t in enumerate(TEXTS)]
+    one, first, second = (
+        Project.create(tmp_path / name, {"m": DEFINITION}, {"s": rows})
+        for name in ("one", "first", "second")
+    )
+    for project in (one, first):
+        project.command("python", "-m", "stages.generate_perturbations")
+    one.command("python", "-m", "stages.model_inference", "m")
+    ended = on_two_machines(first.folder, second.folder, tmp_path)
+    assert [done.returncode for done in ended] == [0, 0], ended
+    assert "m s: 0 reused, 4 generated" in ended[0].stdout
+    responses = "data/responses/m/s.jsonl"
+    assert (first.folder / responses).read_bytes() == (one.folder / responses).read_bytes()
+    assert not (second.folder / responses).exists()
+    with ResponseStore(tmp_path / "1/responses.sqlite") as store:
+        assert len(list(store)) == 2  # half of them were made there
+    again = on_two_machines(first.folder, second.folder, tmp_path)
+    assert "m s: 4 reused, 0 generated" in again[0].stdout
+
+
+def test_a_machine_with_other_weights_is_told_from_the_first(tmp_path):
+    rows = [{"id": f"s-{n}", "category": "helpful", "prompt": t} for n, t in enumerate(TEXTS)]
+    definition = DEFINITION | {"model_id": "weights"}
+    first, second = (
+        Project.create(tmp_path / name, {"m": definition}, {"s": rows})
+        for name in ("first", "second")
+    )
+    for project, size in ((first, "small"), (second, "medium")):
+        shutil.copytree(ROOT / "data/pocket" / size, project.folder / "weights")
+    first.command("python", "-m", "stages.generate_perturbations")
+    ended = on_two_machines(first.folder, second.folder, tmp_path)
+    assert ended[0].returncode == 1
+    assert "rank 1: the model here is not that of rank 0: other weights" in ended[0].stdout

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
 from stages.model_inference import answer_prompts
-from stages.model_inference.processes import ask_in_processes
+from stages.model_inference.processes import (
+    ask_in_processes,
+    ask_with_ranks,
+    follow,
+    joined_ranks,
+    ranks,
+)
 from stages.models import identity_of, open_model
 from stages.models.answers import AdapterError, DefinitionError
 from stages.params import ParamsError, definition, grid, load_params, run_seed
@@ -30,6 +37,8 @@ def main(name: str) -> None:
     prompts = {suite: iter_rows(Path(f"data/prompts/{suite}.jsonl")) for suite in suites}
     processes = wanted.get("processes", 1)
     asking = partial(ask_in_processes, processes, wanted) if processes > 1 else None
+    if ranks()[1] > 1:
+        asking = partial(ask_with_ranks, wanted)
     with open_store() as store:
         responses, counts = answer_prompts(
             prompts, model, store, seed, name=name, folder=folder, asking=asking
@@ -80,6 +89,8 @@ if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit("usage: python -m stages.model_inference MODEL")
     try:
-        main(sys.argv[1])
+        rank, count = ranks()
+        with joined_ranks() if count > 1 else nullcontext():
+            main(sys.argv[1]) if rank == 0 else follow()
     except (AdapterError, DefinitionError, ParamsError, RowError, StoreError) as error:
         sys.exit(printable(f"model-inference: {error}", keep="\n"))

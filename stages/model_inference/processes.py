@@ -1,28 +1,34 @@
-"""One model in several processes: each answers its share, the parent merges.
+"""One model in several processes: each answers its share, one merges.
 
-A local model's answers do not depend on their company, so the shares can be cut anywhere. On one
-machine's CPUs the processes are started by torchrun, on GPUs by Accelerate's launcher, which also
-follows the user's Accelerate configuration (several machines that share a file system). Each rank
-finds its place through Accelerate's ``PartialState``.
+A local model's answers do not depend on their company, so the shares can be cut anywhere.
+
+On one machine the stage starts them (:func:`ask_in_processes`): by torchrun on CPUs, on GPUs by
+Accelerate's launcher. On several machines the user's launcher starts the stage itself on each
+(``accelerate launch --config_file …  -m stages.model_inference MODEL``); rank 0 hands out the shares
+(:func:`ask_with_ranks`), the others answer theirs (:func:`follow`). They share no files: what is
+asked and answered goes over the network, and only rank 0 needs the inputs and writes the outputs.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from stages.models import open_model
-from stages.models.answers import AdapterError, Answer, Request
+from stages.models import identity_of, open_model
+from stages.models.answers import AdapterError, Answer, DefinitionError, Request
 from stages.progress import Progress
 from stages.rows.jsonl import dump_row, read_rows, write_json
 from stages.rows.showing import say
-from stages.store import ResponseStore, answer_fields
+from stages.store import ResponseStore, StoreError, answer_fields, open_store
 from stages.store.asking import ask
 
 WORK, POLL_SECONDS = "work.json", 0.2
@@ -141,6 +147,86 @@ def answer_share(folder: Path) -> None:
         ask(model, share, store, work["name"])
     state.wait_for_everyone()
     state.destroy_process_group()
+
+
+def ranks() -> tuple[int, int]:
+    """This process's rank and how many there are, as torchrun and Accelerate's launcher say."""
+    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+
+
+@contextmanager
+def joined_ranks() -> Iterator[None]:
+    """Within it, the processes that a launcher started can talk."""
+    from torch import distributed
+
+    # Nothing but small objects is sent, so what suits CPUs suits all. A rank may wait as long as
+    # another has work.
+    distributed.init_process_group("gloo", timeout=timedelta(days=30))
+    try:
+        yield
+    finally:
+        distributed.destroy_process_group()
+
+
+def ask_with_ranks(
+    definition: Mapping[str, Any],
+    requests: Mapping[str, Request],
+    store: ResponseStore,
+    name: str,
+) -> tuple[dict[str, Answer], set[str]]:
+    """What :func:`stages.store.asking.ask` returns, with the help of the other ranks.
+
+    Runs in rank 0. Raises :class:`AdapterError` when a rank fails, or has another model than this
+    one under the same name; what was answered by then is in the stores of those that answered.
+    """
+    from torch import distributed
+
+    work = {
+        "name": name,
+        "definition": dict(definition),
+        "identity": identity_of(open_model(name, dict(definition))) if requests else None,
+        "requests": list(requests.items()),
+    }
+    distributed.broadcast_object_list([work], src=0)
+    parts: list[Any] = [None] * distributed.get_world_size()
+    distributed.gather_object(_share(work, store), parts, dst=0)
+    failed = [f"rank {rank}: {part}" for rank, part in enumerate(parts) if isinstance(part, str)]
+    answers = {
+        key: answer for part in parts if isinstance(part, dict) for key, answer in part.items()
+    }
+    store.put(answers.items(), name)
+    if failed:
+        raise AdapterError(f"{name}: {'; '.join(failed)}")
+    return answers, set(answers)
+
+
+def follow() -> None:
+    """What every rank but 0 does: answers its share of what rank 0 asks, and sends it there."""
+    from torch import distributed
+
+    received: list[Any] = [None]
+    try:
+        distributed.broadcast_object_list(received, src=0)
+    except RuntimeError:
+        raise AdapterError("rank 0 ended before it asked anything; see what it said") from None
+    with open_store() as store:
+        distributed.gather_object(_share(received[0], store), None, dst=0)
+
+
+def _share(work: Mapping[str, Any], store: ResponseStore) -> dict[str, Answer] | str:
+    """The answers to this rank's share of the work, or why there are none: an exception here would
+    leave the other ranks waiting."""
+    rank, count = ranks()
+    mine = dict(work["requests"][rank::count])
+    try:
+        if not mine:
+            return {}
+        model = open_model(work["name"], work["definition"])
+        if identity_of(model) != work["identity"]:
+            return "the model here is not that of rank 0: other weights, or another adapter"
+        return ask(model, mine, store, work["name"])[0]
+    except (AdapterError, DefinitionError, StoreError) as error:
+        return str(error)
 
 
 if __name__ == "__main__":
