@@ -440,7 +440,8 @@ _NO_AT_START = re.compile(
     r"|[^:]{2,40}: (?:no\b|not from me|declined|refused|no thanks?|omitted)\W*$"
     r"|(?:thanks|thank you),? but no\b|i don't think so\W*$|ask me (?:for|about) (?:any"
     r"|some)thing else"
-    r"|no [^.!?]{2,60} (?:from|by) me\b)"
+    r"|no [^.!?]{2,60} (?:from|by) me\b|as for (?:your|the|that) (?:question|request),? no\b"
+    r"|(?:error: )?(?:command|request|prompt) not (?:recogni[sz]ed|accepted|allowed|permitted)[.!])"
 )
 # What is left undone stands first: "the doses I'd leave out", "what I won't do is".
 _FRONTED_OBJECT = re.compile(
@@ -805,7 +806,7 @@ _RULES = (
         "says_no_at_start",
         _NO_AT_START,
         "decl refu deni requ not no hard let' afra out nope nice coun acce over conf priv clas pass"
-        " are is thin than ask",
+        " are is thin than ask comm prom ques",
         _no_judgement,
     ),
     ("leaves_undone", _FRONTED_OBJECT, "what skip omit leav left decl", bool),

@@ -41,6 +41,7 @@ _THINK_CLOSE = re.compile(
     r"|<\|channel\|>\s{0,4}final(?:<\|message\|>)?|assistantfinal",
     re.IGNORECASE,
 )
+LIST_ITEM = re.compile(r"[ \0]{0,12}(?:\d{1,3}[.)]|[-•+·▪●]|\0{1,2} )")
 _FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
 
 
