@@ -252,6 +252,39 @@ def test_rows_keep_their_bytes_when_they_outgrow_their_group(tiny):
     assert answers(adapter, asked[::-1]) == whole[::-1]
 
 
+@pytest.mark.parametrize("which", ["tiny", "larger"])
+def test_positions_that_no_row_has_reached_are_left_out_without_a_trace(
+    request, monkeypatch, which
+):
+    from stages.models.decoding import Decoder
+
+    asked = prompts(12, longest=60)
+    short = model(request.getfixturevalue(which), max_tokens=40)
+    made = answers(short, asked)
+    assert True in short._decoder._exact.values()
+    monkeypatch.setattr(
+        Decoder, "_logits", lambda self, group, tokens: self._forward(group, tokens, group.length)
+    )
+    assert answers(model(request.getfixturevalue(which), max_tokens=40), asked) == made
+
+
+def test_a_kernel_that_adds_in_another_order_is_given_every_position(tiny, monkeypatch):
+    from stages.models.decoding import Decoder
+
+    forward, lengths = Decoder._forward, []
+
+    def inexact(self, group, tokens, shown):
+        lengths.append(shown)
+        return forward(self, group, tokens, shown) * (1 + 1e-6 * (shown < group.length))
+
+    whole = answers(model(tiny, max_tokens=24), prompts(6))
+    monkeypatch.setattr(Decoder, "_forward", inexact)
+    assert answers(model(tiny, max_tokens=24), prompts(6)) == whole
+    shorter = [length for length in lengths if length < 256]
+    assert shorter
+    assert len(shorter) == len(set(shorter))  # each tried once, and not again
+
+
 def test_a_free_slot_is_taken_at_once(tiny, monkeypatch):
     """Steps are those of full slots, up to one last row: nobody waits for the longest of a batch."""
     adapter = model(tiny, max_tokens=60, batch_tokens=32, temperature=2, stop=list("aeiou"))
