@@ -115,7 +115,7 @@ class Elements(HTMLParser):
 @pytest.fixture(scope="module")
 def page() -> str:
     figures = draw_figures(TABLES)
-    return html_page(TABLES, PROVENANCE, hostile_answers(), figures, **HISTORY).decode()
+    return html_page(TABLES, PROVENANCE, page_data(hostile_answers()), figures, **HISTORY).decode()
 
 
 def test_no_hostile_text_adds_an_element_or_an_attribute_to_the_page(page):
@@ -123,7 +123,7 @@ def test_no_hostile_text_adds_an_element_or_an_attribute_to_the_page(page):
     harmless = html_page(
         TABLES,
         json.loads(json.dumps(PROVENANCE)),
-        [],
+        page_data([]),
         draw_figures(TABLES),
         commit=(COMMIT._replace(subject="x"), False),
         moves=Moves(COMMIT, rows, 7, ["x"] * len(TEXTS), ""),
@@ -207,7 +207,9 @@ def test_judges_disagree_where_they_say_different_things_of_refusal(one, two, di
 
 
 def test_the_page_depends_on_its_input_alone(page):
-    again = html_page(TABLES, PROVENANCE, hostile_answers(), draw_figures(TABLES), **HISTORY)
+    again = html_page(
+        TABLES, PROVENANCE, page_data(hostile_answers()), draw_figures(TABLES), **HISTORY
+    )
     assert again.decode() == page
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from stages.report.figures import draw_figures
-from stages.report.page import PAGE, html_page
+from stages.report.page import PAGE, html_page, page_data
 from tests.hostile import TEXTS, hostile_answers
 from tests.pipeline import ROOT
 from tests.test_page import HISTORY, PROVENANCE, TABLES
@@ -87,7 +87,7 @@ def browser(tmp_path_factory):
 def hostile(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_bytes(
-        html_page(TABLES, PROVENANCE, hostile_answers(), draw_figures(TABLES), **HISTORY)
+        html_page(TABLES, PROVENANCE, page_data(hostile_answers()), draw_figures(TABLES), **HISTORY)
     )
     return path
 
@@ -158,7 +158,9 @@ def test_what_a_perturbation_put_into_a_prompt_is_marked(browser, tmp_path):
     clean = clean._replace(prompt={**clean.prompt, "attempts": ["What is a list?"]})
     text = "What\b\b\u200b is a lsit?"
     perturbed = perturbed._replace(prompt={**perturbed.prompt, "attempts": [text]})
-    (tmp_path / "page.html").write_bytes(html_page(TABLES, PROVENANCE, [clean, perturbed], []))
+    (tmp_path / "page.html").write_bytes(
+        html_page(TABLES, PROVENANCE, page_data([clean, perturbed]), [])
+    )
     visit(browser, tmp_path / "page.html")
     browser.execute_async_script(OPEN, "#/one/s/row-01%2Ftypos")
     prompts = (
@@ -275,7 +277,7 @@ def test_fifty_thousand_answers_are_painted_in_two_seconds_and_filtered_in_a_thi
             )
         )
     path = tmp_path / "large.html"
-    path.write_bytes(html_page(TABLES, PROVENANCE, answers, draw_figures(TABLES)))
+    path.write_bytes(html_page(TABLES, PROVENANCE, page_data(answers), draw_figures(TABLES)))
     visit(browser, path)
     paint = browser.execute_script(
         "return performance.getEntriesByName('first-contentful-paint')[0].startTime"

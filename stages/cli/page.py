@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stages.cli.project import project_root
 from stages.report.inputs import read_inputs
-from stages.report.page import write_page
+from stages.report.page import read_page_data, write_page
 from stages.rows.showing import say
 
 
@@ -12,4 +12,5 @@ def write_report_page() -> None:
     """Writes the page and prints where it is."""
     root = project_root()
     found = read_inputs(root)
-    say(f"page: {write_page(root, found, found.figures())}")
+    path = write_page(root, found, found.figures(), read_page_data(root, found))
+    say(f"page: {path}")

@@ -13,9 +13,9 @@ from stages.report.charts import write_figures
 from stages.report.comparisons import comparison_section
 from stages.report.corrected import corrected_section
 from stages.report.inputs import read_inputs
-from stages.report.page import PAGE, write_page
+from stages.report.page import ANSWERS, PAGE, read_page_data, write_page
 from stages.report.scaling import scaling_section
-from stages.rows.jsonl import RowError, write_bytes
+from stages.rows.jsonl import RowError, dump_row, write_bytes
 from stages.rows.showing import printable
 
 # The libraries whose versions can move a number.
@@ -29,9 +29,11 @@ def pinned_versions(constraints: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    """Writes ``metrics/report.md``, ``metrics/figures/`` and, no output of the stage's, the page."""
+    """Writes ``metrics/report.md``, ``metrics/figures/``, the page's rows and the page."""
     run = StageRun("report")
+    PAGE.unlink(missing_ok=True)  # being no output, one of other numbers would stay
     found = read_inputs(Path())
+    data = read_page_data(Path(), found)
     page = report_page(
         found.tables,
         found.provenance,
@@ -43,15 +45,9 @@ def main() -> None:
     write_bytes(Path("metrics/report.md"), [page.encode()])
     figures = found.figures()
     write_figures(figures, Path("metrics/figures"))
-    written = f"metrics/report.md, {len(figures)} figures"
-    try:
-        written += f", {write_page(Path(), found, figures)}"
-    except RowError as error:
-        # The page is no output of the stage: where the texts are not on this machine, the report is
-        # whole without it. One of other numbers must not stay.
-        PAGE.unlink(missing_ok=True)
-        run.warn(f"no page: {error}")
-    run.end(written)
+    write_bytes(ANSWERS, [dump_row(data)])
+    path = write_page(Path(), found, figures, data)
+    run.end(f"metrics/report.md, {len(figures)} figures, {path}")
     say_warnings(Path(), found.models)
 
 

@@ -39,6 +39,7 @@ from stages.rows.showing import printable
 from stages.rows.tables import read_table
 
 PAGE = Path("data/report/report.html")
+ANSWERS = Path("data/report/answers.json")
 NOTES = 6  # of what differs from the earlier numbers; the rest is counted
 TEMPLATES = Path(__file__).parent / "templates"
 # Longer texts are cut in the page, which says so; the rows themselves are whole.
@@ -306,21 +307,29 @@ def move_lines(moves: Moves) -> list[dict[str, Any]]:
     return lines
 
 
-def write_page(root: Path, inputs: Inputs, figures: Sequence[Figure]) -> Path:
+def read_page_data(root: Path, inputs: Inputs) -> Row:
+    """The rows of all models, as :func:`page_data` gives them.
+
+    Raises :class:`RowError` where the texts are not those that the numbers were made of.
+    """
+    return page_data(
+        [
+            answer
+            for model in inputs.models
+            for answer in read_answers(root, model, inputs.provenance[model])
+        ]
+    )
+
+
+def write_page(root: Path, inputs: Inputs, figures: Sequence[Figure], data: Row) -> Path:
     """Writes the page of a project's results, and returns where.
 
-    It depends on the tree and on git's history of it. Raises :class:`RowError` where the texts are
-    not those that the numbers were made of.
+    It depends on ``data``, the tree and git's history of it.
     """
-    answers = [
-        answer
-        for model in inputs.models
-        for answer in read_answers(root, model, inputs.provenance[model])
-    ]
     page = html_page(
         inputs.tables,
         inputs.provenance,
-        answers,
+        data,
         figures,
         commit=commit_now(root),
         moves=biggest_moves(root),
@@ -332,7 +341,7 @@ def write_page(root: Path, inputs: Inputs, figures: Sequence[Figure]) -> Path:
 def html_page(
     tables: Mapping[str, Table],
     provenance: Mapping[str, Any],
-    answers: Sequence[Answered],
+    data: Row,
     figures: Sequence[Figure],
     *,
     commit: tuple[Commit, bool] | None = None,
@@ -340,8 +349,8 @@ def html_page(
 ) -> bytes:
     """The whole page, UTF-8.
 
-    ``commit`` is what is checked out, and whether the tree differs from it; ``moves`` are the
-    differences to earlier numbers.
+    ``data`` is what :func:`page_data` gives; ``commit`` is what is checked out, and whether the tree
+    differs from it; ``moves`` are the differences to earlier numbers.
     """
     import jinja2
 
@@ -390,8 +399,8 @@ def html_page(
         judges=judges,
         suites=suites,
         notes=model_notes(provenance),
-        answered=len(answers),
-        data=embedded_json(page_data(answers)),
+        answered=len(data["columns"]["id"]),
+        data=embedded_json(data),
     )
     return text.encode("utf-8")
 
