@@ -82,15 +82,13 @@ def litellm(transformers_serve, tmp_path_factory) -> Iterator[str]:
     folder = Path(sys.prefix) / "litellm"
     program = folder / "bin" / "litellm"
     if not program.is_file():
-        made = subprocess.run(
-            f"{sys.executable} -m venv --clear {folder}"
-            f" && {folder}/bin/pip install --quiet 'litellm[proxy]=={LITELLM}'",
-            shell=True,
-            capture_output=True,
-            text=True,
-        )
-        if made.returncode:
-            pytest.skip(f"litellm {LITELLM} cannot be installed: {made.stderr[-300:]}")
+        pip = [folder / "bin/pip", "install", "--quiet", f"litellm[proxy]=={LITELLM}"]
+        try:
+            subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+            subprocess.run(pip, check=True, capture_output=True, timeout=300)
+        except (OSError, subprocess.SubprocessError) as error:
+            reason = getattr(error, "stderr", None) or str(error).encode()
+            pytest.skip(f"litellm {LITELLM} cannot be installed: {reason[-300:].decode()}")
     port, at = free_port(), tmp_path_factory.mktemp("litellm")
     parameters = {"model": f"hosted_vllm/{POCKET}", "api_base": transformers_serve, "api_key": "x"}
     models = [{"model_name": "pocket", "litellm_params": parameters}]
