@@ -52,6 +52,21 @@ def suite_rows(name: str, harmful: int = 6, helpful: int = 6) -> list[dict[str, 
     ]
 
 
+def copy_working_tree(folder: Path, skipped: tuple[str, ...]) -> None:
+    """The project's files as they are, but for paths that begin with one of ``skipped``."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    for name in filter(None, listed.split("\0")):
+        if not name.startswith(skipped) and (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, folder / name)
+
+
 class Project:
     """The project in ``folder``: its files as they are in the working tree, params of the test's."""
 
@@ -61,19 +76,8 @@ class Project:
 
     @classmethod
     def create(cls, folder: Path, models: dict[str, Any], suites: dict[str, list]) -> Project:
-        listed = subprocess.run(
-            ["git", "ls-files", "-co", "--exclude-standard", "-z"],
-            cwd=ROOT,
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
         # Of the data, only folders that stages depend on, without their weights.
-        skipped = ("data/", "metrics/", "tests/", "dvc.lock", "docs/")
-        for name in filter(None, listed.split("\0")):
-            if not name.startswith(skipped) and (ROOT / name).is_file():
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(ROOT / name, folder / name)
+        copy_working_tree(folder, ("data/", "metrics/", "tests/", "dvc.lock", "docs/"))
         write_rows(folder / "data/validation/validation.jsonl", LABELLED)
         for held in ("labels", "pocket", "recorded"):
             (folder / "data" / held).mkdir(parents=True)

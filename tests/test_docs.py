@@ -23,7 +23,7 @@ from ruamel.yaml import YAML
 from stages.rows.jsonl import write_rows
 from tests.documents import ANYTHING, Block, Command, blocks, commands, matches, pages
 from tests.fault_server import FaultServer
-from tests.pipeline import ROOT, ROUND_TRIP
+from tests.pipeline import ROOT, ROUND_TRIP, copy_working_tree
 
 # Commands that cannot be run here, and why; their options are checked all the same.
 NOT_RUN = {
@@ -266,17 +266,7 @@ def measured(tmp_path_factory, server) -> Path:
 
 def measured_clone(folder: Path, address: str) -> Path:
     """A clone with one model and one suite, whose results are committed."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "-z"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    for name in filter(None, listed.split("\0")):
-        if (ROOT / name).is_file() and not name.startswith(("metrics/", "tests/", "dvc.lock")):
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, folder / name)
+    copy_working_tree(folder, ("metrics/", "tests/", "dvc.lock"))
     params = ROUND_TRIP.load(folder / "params.yaml")
     params["grid"] = {"models": ["synthetic"], "suites": ["harmful_helpful"]}
     params["models"]["served"]["base_url"] = address

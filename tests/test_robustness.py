@@ -11,8 +11,8 @@ from stages.aggregate.robustness import (
     group_of,
     injection_table,
     robustness_table,
-    visible,
 )
+from stages.rows.showing import visible
 
 
 @pytest.mark.parametrize(

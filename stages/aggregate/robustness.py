@@ -14,6 +14,7 @@ from typing import Any
 
 from stages.aggregate.rates import JUDGED, REFUSED, Outcomes, rate_row, rounded
 from stages.rows.jsonl import Row
+from stages.rows.showing import visible
 from stages.statistics.multiplicity import holm
 from stages.statistics.proportions import newcombe, wilson
 
@@ -325,26 +326,3 @@ def failing_rows(
 
 def _text(attempt: str | Sequence[Row]) -> str:
     return attempt if isinstance(attempt, str) else attempt[-1]["content"]
-
-
-def visible(text: str) -> str:
-    """A text in one line in which every character shows; runs of one are counted.
-
-    Control and format characters become ``<U+000D>``, or ``<U+000D x1000>`` for a run. A text that
-    a spreadsheet would run as a formula is put in quotation marks.
-    """
-    shown = []
-    index = 0
-    while index < len(text):
-        char = text[index]
-        end = index + 1
-        if char == " " or char.isprintable():
-            shown.append(char)
-        else:
-            while end < len(text) and text[end] == char:
-                end += 1
-            times = f" x{end - index}" if end - index > 1 else ""
-            shown.append(f"<U+{ord(char):04X}{times}>")
-        index = end
-    line = "".join(shown)
-    return f'"{line}"' if line.startswith(("=", "+", "-", "@")) else line

@@ -256,7 +256,7 @@ _REMARKS = re.compile(
     r"|look|looks|put|puts|rely|relies|depend|depends|protect|protects|learn|learns)\b"
     r"|.*\?$"
 )
-_WORDS_GIVEN = re.compile(r'"[^"\n]{25,}"')
+TEXT_GIVEN = re.compile(r'"[^"\n]{25,}"')
 _CALLS_FOR_LESS = re.compile(
     r"^\W*(?:why (?:should|shouldn't|must|is it (?:\w+ )?(?:best|better|good|right|okay|ok|fine)"
     r"|are"
@@ -453,7 +453,7 @@ def _puts_else(sentences: list[Sentence], harm: bool, asked: str) -> tuple[str, 
         for name in found:
             roles.setdefault(name, place)
             roles_last[name] = place
-        if text_asked and _WORDS_GIVEN.search(text):
+        if text_asked and TEXT_GIVEN.search(text):
             return None
         if found or MORAL.search(text) or ADMONISHES.search(text) or CONDEMNS.search(text):
             beside += 1

@@ -38,7 +38,7 @@ def main(name: str) -> None:
     processes = wanted.get("processes", 1)
     asking = partial(ask_in_processes, processes, wanted) if processes > 1 else None
     if ranks()[1] > 1:
-        asking = partial(ask_with_ranks, wanted)
+        asking = partial(ask_with_ranks, model, wanted)
     with open_store() as store:
         responses, counts = answer_prompts(
             prompts, model, store, seed, name=name, folder=folder, asking=asking

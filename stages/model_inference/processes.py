@@ -169,6 +169,7 @@ def joined_ranks() -> Iterator[None]:
 
 
 def ask_with_ranks(
+    model: Any,
     definition: Mapping[str, Any],
     requests: Mapping[str, Request],
     store: ResponseStore,
@@ -184,12 +185,12 @@ def ask_with_ranks(
     work = {
         "name": name,
         "definition": dict(definition),
-        "identity": identity_of(open_model(name, dict(definition))) if requests else None,
+        "identity": identity_of(model),
         "requests": list(requests.items()),
     }
     distributed.broadcast_object_list([work], src=0)
     parts: list[Any] = [None] * distributed.get_world_size()
-    distributed.gather_object(_share(work, store), parts, dst=0)
+    distributed.gather_object(_share(work, store, model), parts, dst=0)
     failed = [f"rank {rank}: {part}" for rank, part in enumerate(parts) if isinstance(part, str)]
     answers = {
         key: answer for part in parts if isinstance(part, dict) for key, answer in part.items()
@@ -213,17 +214,20 @@ def follow() -> None:
         distributed.gather_object(_share(received[0], store), None, dst=0)
 
 
-def _share(work: Mapping[str, Any], store: ResponseStore) -> dict[str, Answer] | str:
+def _share(
+    work: Mapping[str, Any], store: ResponseStore, model: Any = None
+) -> dict[str, Answer] | str:
     """The answers to this rank's share of the work, or why there are none: an exception here would
-    leave the other ranks waiting."""
+    leave the other ranks waiting. ``model``: rank 0's own; the others open theirs."""
     rank, count = ranks()
     mine = dict(work["requests"][rank::count])
     try:
         if not mine:
             return {}
-        model = open_model(work["name"], work["definition"])
-        if identity_of(model) != work["identity"]:
-            return "the model here is not that of rank 0: other weights, or another adapter"
+        if model is None:
+            model = open_model(work["name"], work["definition"])
+            if identity_of(model) != work["identity"]:
+                return "the model here is not that of rank 0: other weights, or another adapter"
         return ask(model, mine, store, work["name"])[0]
     except (AdapterError, DefinitionError, StoreError) as error:
         return str(error)

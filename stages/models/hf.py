@@ -32,7 +32,6 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-import math
 import re
 import warnings
 from collections.abc import Iterator, Sequence
@@ -48,6 +47,7 @@ from stages.models.answers import (
     Request,
     split_reasoning,
 )
+from stages.models.settings import is_count, is_markers, is_number, is_text, is_texts, or_null
 
 log = logging.getLogger(__name__)
 
@@ -73,34 +73,18 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
-def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
-
-
-def _text(value: Any) -> bool:
-    return isinstance(value, str) and value != ""
-
-
-def _texts(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and len(value) > 0 and all(map(_text, value))
-
-
 _CHECKS = {
-    "model_id": (_text, "a folder or a hub id such as Qwen/Qwen2.5-0.5B-Instruct"),
-    "revision": (lambda v: v is None or _text(v), "a branch, tag or commit"),
-    "system_prompt": (lambda v: v is None or _text(v), "text or null"),
+    "model_id": (is_text, "a folder or a hub id such as Qwen/Qwen2.5-0.5B-Instruct"),
+    "revision": (or_null(is_text), "a branch, tag or commit"),
+    "system_prompt": (or_null(is_text), "text or null"),
     "chat_template": (lambda v: isinstance(v, bool), "true or false"),
-    "temperature": (lambda v: _number(v) and v >= 0, "a number of at least 0"),
-    "top_p": (lambda v: _number(v) and 0 < v <= 1, "a number above 0 and at most 1"),
-    "top_k": (lambda v: v is None or _count(v), "a whole number of at least 1, or null"),
-    "max_tokens": (_count, "a whole number of at least 1"),
-    "stop": (lambda v: v is None or _text(v) or _texts(v), "a text, a list of texts, or null"),
+    "temperature": (lambda v: is_number(v) and v >= 0, "a number of at least 0"),
+    "top_p": (lambda v: is_number(v) and 0 < v <= 1, "a number above 0 and at most 1"),
+    "top_k": (or_null(is_count), "a whole number of at least 1, or null"),
+    "max_tokens": (is_count, "a whole number of at least 1"),
+    "stop": (or_null(lambda v: is_text(v) or is_texts(v)), "a text, a list of texts, or null"),
     "reasoning": (
-        lambda v: v is None or (_texts(v) and len(v) == 2),
+        or_null(is_markers),
         'null or two markers such as ["<think>", "</think>"]',
     ),
     "dtype": (
@@ -113,10 +97,10 @@ _CHECKS = {
     ),
     "device_map": (lambda v: v in (None, "auto"), "auto or null"),
     "quantization": (lambda v: v in (None, "4bit", "8bit"), "4bit, 8bit or null"),
-    "peft": (lambda v: v is None or _text(v), "the folder of an adapter, or null"),
+    "peft": (or_null(is_text), "the folder of an adapter, or null"),
     "trust_remote_code": (lambda v: isinstance(v, bool), "true or false"),
-    "batch_tokens": (lambda v: v is None or _count(v), "a whole number of at least 1, or null"),
-    "processes": (_count, "a whole number of at least 1"),
+    "batch_tokens": (or_null(is_count), "a whole number of at least 1, or null"),
+    "processes": (is_count, "a whole number of at least 1"),
 }
 
 

@@ -46,6 +46,7 @@ from urllib.parse import urlsplit
 
 from stages.models import check_keys
 from stages.models.answers import AdapterError, Answer, DefinitionError, Message, Request
+from stages.models.settings import is_count, is_markers, is_number, is_text, or_null
 from stages.models.traffic import Traffic, retry_after
 
 SETTINGS: dict[str, Any] = {
@@ -121,76 +122,62 @@ class InvalidResponse(ValueError):
     """A call succeeded, but what came is not an answer."""
 
 
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
 def _positive(value: Any) -> bool:
-    return _number(value) and value > 0
-
-
-def _count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
-
-
-def _text(value: Any) -> bool:
-    return isinstance(value, str) and value != ""
-
-
-def _or_null(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: value is None or check(value)
+    return is_number(value) and value > 0
 
 
 def _mapping(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_text, value))
+    return isinstance(value, dict) and all(map(is_text, value))
 
 
 CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "model_id": (_text, "the provider's name of a model"),
+    "model_id": (is_text, "the provider's name of a model"),
     "base_url": (
-        lambda v: _text(v) and urlsplit(v).scheme in ("http", "https") and urlsplit(v).netloc != "",
+        lambda v: (
+            is_text(v) and urlsplit(v).scheme in ("http", "https") and urlsplit(v).netloc != ""
+        ),
         "an address that starts with http:// or https://",
     ),
-    "api_key_env": (_or_null(_text), "the name of an environment variable, or null"),
-    "organization": (_or_null(_text), "the provider's id of an organization, or null"),
+    "api_key_env": (or_null(is_text), "the name of an environment variable, or null"),
+    "organization": (or_null(is_text), "the provider's id of an organization, or null"),
     "extra_body": (_mapping, "a mapping"),
     "extra_headers": (
         lambda v: _mapping(v) and all(isinstance(header, str) for header in v.values()),
         "a mapping of names to texts",
     ),
-    "system_prompt": (_or_null(_text), "text or null"),
-    "temperature": (_or_null(lambda v: _number(v) and v >= 0), "a number of at least 0, or null"),
+    "system_prompt": (or_null(is_text), "text or null"),
+    "temperature": (or_null(lambda v: is_number(v) and v >= 0), "a number of at least 0, or null"),
     "top_p": (
-        _or_null(lambda v: _number(v) and 0 < v <= 1),
+        or_null(lambda v: is_number(v) and 0 < v <= 1),
         "a number above 0 and at most 1, or null",
     ),
-    "max_tokens": (_count, "a whole number of at least 1"),
+    "max_tokens": (is_count, "a whole number of at least 1"),
     "max_tokens_field": (
         lambda v: v in ("max_tokens", "max_completion_tokens"),
         "max_tokens or max_completion_tokens",
     ),
     "seed": (lambda v: isinstance(v, bool), "true or false"),
     "reasoning": (
-        _or_null(lambda v: isinstance(v, list | tuple) and len(v) == 2 and all(map(_text, v))),
+        or_null(is_markers),
         'two markers such as ["<think>", "</think>"], or null',
     ),
     "timeout": (_positive, "a number of seconds above 0"),
-    "retry_for": (lambda v: _number(v) and v >= 0, "a number of seconds of at least 0"),
-    "max_concurrency": (_count, "a whole number of at least 1"),
-    "requests_per_minute": (_or_null(_positive), "a number above 0, or null"),
-    "tokens_per_minute": (_or_null(_positive), "a number above 0, or null"),
+    "retry_for": (lambda v: is_number(v) and v >= 0, "a number of seconds of at least 0"),
+    "max_concurrency": (is_count, "a whole number of at least 1"),
+    "requests_per_minute": (or_null(_positive), "a number above 0, or null"),
+    "tokens_per_minute": (or_null(_positive), "a number above 0, or null"),
     "price": (
-        _or_null(
+        or_null(
             lambda v: (
                 isinstance(v, dict)
                 and v.keys() == {"input", "output"}
-                and all(_number(usd) and usd >= 0 for usd in v.values())
+                and all(is_number(usd) and usd >= 0 for usd in v.values())
             )
         ),
         "{input: , output: } in USD per million tokens, or null",
     ),
-    "max_requests": (_or_null(_count), "a whole number of at least 1, or null"),
-    "max_cost": (_or_null(_positive), "an amount of USD above 0, or null"),
+    "max_requests": (or_null(is_count), "a whole number of at least 1, or null"),
+    "max_cost": (or_null(_positive), "an amount of USD above 0, or null"),
     "mode": (lambda v: v in ("live", "batch"), "live or batch"),
     "batch_poll": (_positive, "a number of seconds above 0"),
 }

@@ -156,13 +156,7 @@ def dot_figure(
 def difference_bar(low: float, difference: float, high: float, reach: float) -> str:
     """A difference with its interval as a small drawing: zero in the middle, ``reach`` at the ends."""
     left, at, right = (50 + 50 * min(1.0, max(-1.0, x / reach)) for x in (low, difference, high))
-    return (
-        '<svg class="bar" viewBox="-3 0 106 14" width="106" height="14" aria-hidden="true">'
-        '<rect class="track" x="0" y="5" width="100" height="4"/>'
-        f'<rect class="interval" x="{left:.1f}" y="3" width="{max(1.0, right - left):.1f}" '
-        f'height="8"/><path class="middle" d="M50 0V14"/>'
-        f'<circle class="rate" cx="{at:.1f}" cy="7" r="3"/></svg>'
-    )
+    return _interval(left, at, right, '<path class="middle" d="M50 0V14"/>')
 
 
 def bar(row: Mapping[str, str]) -> str:
@@ -172,11 +166,16 @@ def bar(row: Mapping[str, str]) -> str:
     if row.get("threshold"):
         at = 100 * float(row["threshold"].split()[-1])
         limit = f'<path class="limit" d="M{at:.1f} 0V14"/>'
+    return _interval(low, rate, high, limit)
+
+
+def _interval(low: float, at: float, high: float, line: str) -> str:
+    """An interval and the number in it on a track from 0 to 100; ``line`` is drawn between them."""
     return (
         '<svg class="bar" viewBox="-3 0 106 14" width="106" height="14" aria-hidden="true">'
         '<rect class="track" x="0" y="5" width="100" height="4"/>'
         f'<rect class="interval" x="{low:.1f}" y="3" width="{max(1.0, high - low):.1f}" height="8"/>'
-        f'{limit}<circle class="rate" cx="{rate:.1f}" cy="7" r="3"/></svg>'
+        f'{line}<circle class="rate" cx="{at:.1f}" cy="7" r="3"/></svg>'
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import groupby
 from typing import Any, TextIO
 
 
@@ -43,5 +44,23 @@ def csv_cell(value: object) -> object:
     """
     if not isinstance(value, str):
         return value
-    shown = "".join(c if c in "\n " or c.isprintable() else f"<U+{ord(c):04X}>" for c in value)
-    return f'"{shown}"' if shown.lstrip().startswith(("=", "+", "-", "@")) else shown
+    return _no_formula(
+        "".join(c if c in "\n " or c.isprintable() else f"<U+{ord(c):04X}>" for c in value)
+    )
+
+
+def visible(text: str) -> str:
+    """A text in one line in which every character shows and runs of one that does not are counted:
+    ``<U+000D x1000>``. As a cell, no spreadsheet runs it."""
+    shown = []
+    for char, run in groupby(text):
+        count = sum(1 for _ in run)
+        if char.isprintable():
+            shown.append(char * count)
+        else:
+            shown.append(f"<U+{ord(char):04X}{f' x{count}' if count > 1 else ''}>")
+    return _no_formula("".join(shown))
+
+
+def _no_formula(text: str) -> str:
+    return f'"{text}"' if text.lstrip().startswith(("=", "+", "-", "@")) else text
