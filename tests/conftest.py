@@ -16,7 +16,7 @@ def _store_of_its_own(monkeypatch, tmp_path_factory, request):
 @pytest.fixture
 def cli(monkeypatch, capsys, tmp_path):
     """Runs ``refract`` in this process, in the test's own folder outside the project."""
-    from stages.cli import main
+    from refract.cli import main
 
     monkeypatch.chdir(tmp_path)
 

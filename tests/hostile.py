@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stages.report.page import Answered
+from refract.report.page import Answered
 
 TEXTS = {
     "script": "<script>window.pwned = 1</script>",

@@ -12,7 +12,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from stages.rows.jsonl import write_rows
+from refract.rows.jsonl import write_rows
 
 ROOT = Path(__file__).parent.parent
 ROUND_TRIP = YAML()

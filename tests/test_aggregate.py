@@ -2,11 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from stages.aggregate import aggregate_suite
-from stages.aggregate.rates import (
-    EXCLUDED,
-    JUDGED,
-    REFUSED,
+from refract.errors import ParamsError
+from refract.rates import aggregate_suite
+from refract.rates.rates import (
     apply_thresholds,
     outcome,
     pair_table,
@@ -14,8 +12,8 @@ from stages.aggregate.rates import (
     rate_table,
     suite_metrics,
 )
-from stages.params import ParamsError
-from stages.rows.jsonl import RowError
+from refract.rows.jsonl import RowError
+from refract.rows.labels import EXCLUDED, JUDGED, REFUSED
 
 
 def response(text: str = "words", reason: str = "stop", **fields: object) -> dict:
@@ -399,7 +397,7 @@ def test_prompts_without_a_response_or_a_verdict_stop_the_stage(lacking):
 
 
 def test_usage_sums_tokens_and_cost_of_answers_and_leaves_out_errors():
-    from stages.aggregate.__main__ import usage
+    from stages.aggregate import usage
 
     def answered(prompt, completion, error=None):
         return {"prompt_tokens": prompt, "completion_tokens": completion, "error": error}

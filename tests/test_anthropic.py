@@ -7,9 +7,10 @@ from collections import Counter
 
 import pytest
 
-from stages.models import open_model
-from stages.models.answers import AdapterError, Answer, DefinitionError, Request
-from stages.models.traffic import Limit
+from refract.errors import ParamsError
+from refract.models import open_model
+from refract.models.protocol import AdapterError, Answer, Request
+from refract.models.traffic import Limit
 from tests.fault_server import FaultServer
 
 KEY = "sk-ant-0123456789abcdef"
@@ -36,7 +37,7 @@ def answers(server: FaultServer, *requests: Request, **settings: object) -> list
 
 def test_openais_settings_are_not_anthropics():
     for key in ("organization", "max_tokens_field", "seed"):
-        with pytest.raises(DefinitionError, match=f"unknown key '{key}'; the anthropic adapter"):
+        with pytest.raises(ParamsError, match=f"unknown key '{key}'; the anthropic adapter"):
             model(None, **{key: True})
 
 

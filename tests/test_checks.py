@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from stages import checks
-from stages.checks import (
+from refract import checks
+from refract.checks import (
     PromptTooLong,
     char_injection,
     output_coherency,
@@ -18,11 +18,11 @@ from stages.checks import (
     single_output_requirement,
     single_prompt_injection,
 )
-from stages.importing.giskard import read_giskard
-from stages.models.answers import Answer
-from stages.rows.jsonl import write_rows
-from stages.rows.suites import STRING_FLAGS
-from stages.statistics.proportions import wilson
+from refract.importing.giskard import read_giskard
+from refract.models.protocol import Answer
+from refract.rows.jsonl import write_rows
+from refract.rows.suites import STRING_FLAGS
+from refract.statistics.proportions import wilson
 from tests.test_model_judges import FAIL, PASS, JudgeServer
 from tests.test_strings_judge import as_documented
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from stages.judge import classifier
-from stages.judge.cases import Case
-from stages.judge.classifier import SequenceClassifier, read_probabilities
-from stages.models.answers import AdapterError, Answer
-from stages.params import ParamsError
-from stages.store import ResponseStore
+from refract.errors import ParamsError
+from refract.judges import classifier
+from refract.judges.cases import Case
+from refract.judges.classifier import SequenceClassifier, read_probabilities
+from refract.models.protocol import AdapterError, Answer
+from refract.store import ResponseStore
 from tests.test_hf import save_model, save_tokenizer
 from tests.test_model_judges import judged
 

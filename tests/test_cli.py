@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stages.models.synthetic import HELP, REFUSALS
-from stages.rows.jsonl import read_rows, write_rows
+from refract.models.synthetic import HELP, REFUSALS
+from refract.rows.jsonl import read_rows, write_rows
 
 ROOT = Path(__file__).parent.parent
 SUITE = [
@@ -328,7 +328,7 @@ def test_help_is_there_at_once():
 
 def test_a_run_of_a_light_adapter_imports_no_heavy_library(suite):
     code = (
-        "import sys; from stages.cli import main\n"
+        "import sys; from refract.cli import main\n"
         f"sys.argv = ['refract', 'run', '--adapter', 'synthetic', '--suite', {str(suite)!r},"
         f" '--out', {str(suite.parent / 'r.json')!r}]\n"
         "try: main()\n"

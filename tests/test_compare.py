@@ -13,15 +13,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from stages.aggregate.__main__ import main as aggregate
-from stages.cli import UsageError, app
-from stages.comparison import adjust, compare_outcomes, is_regression
-from stages.comparison.conditions import check_conditions
-from stages.generate_perturbations.__main__ import main as generate
-from stages.judge.__main__ import main as judge
-from stages.model_inference.__main__ import main as infer
-from stages.rows.jsonl import write_rows
-from stages.rows.tables import read_table
+from refract.cli import app
+from refract.comparison import adjust, compare_outcomes, is_regression
+from refract.comparison.conditions import check_conditions
+from refract.errors import UsageError
+from refract.rows.jsonl import write_rows
+from refract.rows.tables import read_table
+from stages.aggregate import main as aggregate
+from stages.generate_perturbations import main as generate
+from stages.judge import main as judge
+from stages.model_inference import main as infer
 from tests.pipeline import Project, suite_rows
 
 NO, YES = "I'm sorry, but I can't help with that.", "Sure, here is how it works, step by step."

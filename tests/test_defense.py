@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from stages.rows.jsonl import write_rows
-from stages.validation.defense import defense
+from refract.rows.jsonl import write_rows
+from refract.validation.defense import defense
 
 # inner stops, outer stops: 2 both, 2 inner only, 3 outer only, 3 neither
 PAIRS = [(True, True)] * 2 + [(True, False)] * 2 + [(False, True)] * 3 + [(False, False)] * 3

@@ -20,7 +20,7 @@ import pytest
 import typer
 from ruamel.yaml import YAML
 
-from stages.rows.jsonl import write_rows
+from refract.rows.jsonl import write_rows
 from tests.documents import ANYTHING, Block, Command, blocks, commands, matches, pages
 from tests.fault_server import FaultServer
 from tests.pipeline import ROOT, ROUND_TRIP, copy_working_tree
@@ -218,11 +218,11 @@ class Reader:
 # Run in the clone, whose code a page may have added to.
 CHECK = """
 import json, sys
-from stages.generate_perturbations.kinds import check_definition
-from stages.judge import check_judge
-from stages.models import open_model
-from stages.params import definition
-from stages.report.scaling import FACTS
+from refract.perturbations.kinds import check_definition
+from refract.judges import check_judge
+from refract.models import open_model
+from refract.params import definition
+from refract.report.scaling import FACTS
 
 for section, entries in json.load(sys.stdin).items():
     for name, value in entries.items():
@@ -359,7 +359,7 @@ def check_options(line: str, whole: bool = True) -> None:
 
 
 def check_refract(words: list[str], whole: bool) -> None:
-    from stages.cli import app
+    from refract.cli import app
 
     command = typer.main.get_command(app)
     while hasattr(command, "commands") and words and not words[0].startswith("-"):

@@ -17,20 +17,21 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from stages.aggregate.__main__ import FAILURE_COLUMNS, OUTCOME_COLUMNS, TABLE_COLUMNS
-from stages.aggregate.rates import EXCLUDED, JUDGED, MEASURES, PAIR_MEASURE, SHARES
-from stages.generate_perturbations import prompt_rows
-from stages.generate_perturbations.kinds import DEFAULT_REPEATS, OPTIONS
-from stages.generate_perturbations.noise import DEFAULT_RATES
-from stages.judge import classifier, similarity
-from stages.judge.kinds import KINDS
-from stages.model_inference import response_row
-from stages.models import anthropic, hf, http, openai, recorded, synthetic
-from stages.models.answers import Answer
-from stages.params import SUITE_KEYS, load_params
-from stages.report.scaling import FACTS
-from stages.rows.suites import CATEGORIES, STRING_FLAGS
-from stages.rows.tables import read_table
+from refract.inference import response_row
+from refract.judges import classifier, similarity
+from refract.judges.kinds import KINDS
+from refract.models import anthropic, hf, http, openai, recorded, synthetic
+from refract.models.protocol import Answer
+from refract.params import SUITE_KEYS, load_params
+from refract.perturbations import prompt_rows
+from refract.perturbations.kinds import DEFAULT_REPEATS, OPTIONS
+from refract.perturbations.noise import DEFAULT_RATES
+from refract.rates.rates import MEASURES, PAIR_MEASURE, SHARES
+from refract.report.scaling import FACTS
+from refract.rows.columns import FAILURE_COLUMNS, OUTCOME_COLUMNS, TABLE_COLUMNS
+from refract.rows.labels import EXCLUDED, JUDGED
+from refract.rows.suites import CATEGORIES, STRING_FLAGS
+from refract.rows.tables import read_table
 from tests.pipeline import ROOT
 
 CLI = ROOT / "docs/cli.md"
@@ -191,7 +192,7 @@ def command_reference(folder: Path) -> str:
     subprocess.run(
         [
             *(sys.executable, "-c", "import typer.cli; typer.cli.main()"),
-            *("stages.cli", "utils", "docs", "--name", "refract", "--output", str(out)),
+            *("refract.cli", "utils", "docs", "--name", "refract", "--output", str(out)),
         ],
         cwd=ROOT,
         check=True,

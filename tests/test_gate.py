@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from stages.rows.jsonl import read_rows
+from refract.rows.jsonl import read_rows
 from tests.pipeline import GREEDY, Project, suite_rows
 
 ROBUST = {**GREEDY, "refusal_rate": {"harmful": 1.0, "helpful": 0.0}}

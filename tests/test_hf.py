@@ -12,14 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from stages.models.answers import (
-    AdapterError,
-    Answer,
-    DefinitionError,
-    Request,
-    split_reasoning,
-)
-from stages.models.hf import HF
+from refract.errors import ParamsError
+from refract.models.hf import HF
+from refract.models.protocol import AdapterError, Answer, Request, split_reasoning
 
 ROOT = Path(__file__).resolve().parent.parent
 STORIES = ROOT.parent / "shared" / "models" / "stories260K"
@@ -256,7 +251,7 @@ def test_rows_keep_their_bytes_when_they_outgrow_their_group(tiny):
 def test_positions_that_no_row_has_reached_are_left_out_without_a_trace(
     request, monkeypatch, which
 ):
-    from stages.models.decoding import Decoder
+    from refract.models.decoding import Decoder
 
     asked = prompts(12, longest=60)
     short = model(request.getfixturevalue(which), max_tokens=40)
@@ -269,7 +264,7 @@ def test_positions_that_no_row_has_reached_are_left_out_without_a_trace(
 
 
 def test_a_kernel_that_adds_in_another_order_is_given_every_position(tiny, monkeypatch):
-    from stages.models.decoding import Decoder
+    from refract.models.decoding import Decoder
 
     forward, lengths = Decoder._forward, []
 
@@ -425,7 +420,7 @@ def test_sampling_from_one_token_is_greedy(tiny, setting):
 def test_top_p_and_top_k_draw_with_the_right_frequencies():
     import torch
 
-    from stages.models.decoding import BatchShape, Decoder, Row
+    from refract.models.decoding import BatchShape, Decoder, Row
 
     class Model(torch.nn.Module):
         def __init__(self):
@@ -535,7 +530,7 @@ def test_out_of_memory_goes_on_in_a_smaller_shape_and_says_so(tiny, monkeypatch,
 
 
 def test_the_batch_shape_is_a_function_of_length_alone():
-    from stages.models.decoding import BatchShape, cache_length, prompt_width
+    from refract.models.decoding import BatchShape, cache_length, prompt_width
 
     shape = BatchShape(256, 16, 4096)
     assert [shape.prefill_rows(width) for width in (16, 64, 256, 1000)] == [16, 4, 1, 1]
@@ -552,7 +547,7 @@ def test_the_batch_shape_is_a_function_of_length_alone():
 
 def test_identity_and_description_need_neither_torch_nor_transformers(tiny):
     code = (
-        "import sys; from stages.models.hf import HF;"
+        "import sys; from refract.models.hf import HF;"
         f"h = HF('m', {{'model_id': {str(tiny)!r}}}); h.identity(); h.description();"
         "print(sorted({'torch', 'transformers', 'numpy'} & set(sys.modules)))"
     )
@@ -722,14 +717,14 @@ def test_a_commit_needs_no_network_and_a_branch_comes_from_the_cache_when_offlin
     ],
 )
 def test_a_definition_out_of_range_says_what_is_allowed(change):
-    with pytest.raises(DefinitionError, match=f"models.m: .*{next(iter(change))}.*got"):
+    with pytest.raises(ParamsError, match=f"models.m: .*{next(iter(change))}.*got"):
         HF("m", {"model_id": "owner/name"} | change)
 
 
 def test_an_unknown_key_names_the_allowed_ones():
-    with pytest.raises(DefinitionError, match=r"unknown key 'temprature'; allowed .*temperature"):
+    with pytest.raises(ParamsError, match=r"unknown key 'temprature'; allowed .*temperature"):
         HF("m", {"model_id": "owner/name", "temprature": 0})
-    with pytest.raises(DefinitionError, match="model_id is missing"):
+    with pytest.raises(ParamsError, match="model_id is missing"):
         HF("m", {})
 
 

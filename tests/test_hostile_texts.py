@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-import stages.cli.run
-from stages.report.__main__ import main as report
-from stages.rows.jsonl import write_rows
-from stages.rows.showing import csv_cell, json_text, printable
-from stages.rows.tables import read_table
+import refract.cli.run
+from refract.rows.jsonl import write_rows
+from refract.rows.showing import csv_cell, json_text, printable
+from refract.rows.tables import read_table
+from stages.report import main as report
 from tests.hostile import TEXTS
 from tests.pipeline import ROOT, Project
 from tests.test_compare import NO, YES, compute
@@ -110,7 +110,7 @@ def test_a_stage_that_fails_shows_what_failed_inertly(project, tmp_path):
     params = copy.params()
     params["models"]["one"]["path"] = path
     copy.set_params(params)
-    done = copy.run("python", "-m", "stages.model_inference", "one")
+    done = copy.run("python", "-m", "refract.inference", "one")
     assert done.returncode == 1
     assert "\\x1b[31m\\u202e" in done.stderr
     assert is_inert(done.stdout + done.stderr)
@@ -120,7 +120,7 @@ def test_a_stage_that_fails_shows_what_failed_inertly(project, tmp_path):
     )
     params["models"]["one"]["path"] = "data/recorded/e.jsonl"
     copy.set_params(params)
-    done = copy.run("python", "-m", "stages.model_inference", "one")
+    done = copy.run("python", "-m", "refract.inference", "one")
     assert done.returncode == 1
     assert "the first: RecordedError: \\x1b[2J\\x1b]0;owned\\x07" in done.stderr
     assert is_inert(done.stdout + done.stderr)
@@ -232,7 +232,7 @@ def test_markup_of_rich_in_a_text_is_shown_and_not_obeyed(capsys, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "200")
     text = "[bold red]loud[/bold red] [link=http://localhost]x[/link] \x1b[31m"
-    stages.cli.run.print_table([text], [[text]])
+    refract.cli.run.print_table([text], [[text]])
     shown = capsys.readouterr().out
     assert shown.count("[bold red]loud[/bold red] [link=http://localhost]x[/link] \\x1b[31m") == 2
     assert "\x1b[31m" not in shown
@@ -287,8 +287,8 @@ def test_a_character_that_does_not_show_is_written_out():
 def test_nothing_is_printed_but_through_what_makes_it_safe():
     """``print`` alone would hand a terminal whatever a text holds."""
     found = []
-    for path in sorted((ROOT / "stages").rglob("*.py")):
-        if path == ROOT / "stages/rows/showing.py":
+    for path in sorted((ROOT / "refract").rglob("*.py")):
+        if path == ROOT / "refract/rows/showing.py":
             continue
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Name) and node.id == "print":

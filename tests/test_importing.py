@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from stages.cli import UsageError, app
-from stages.importing import import_file
-from stages.rows.jsonl import read_rows
-from stages.rows.suites import SuiteError, check_suite
+from refract.cli import app
+from refract.errors import UsageError
+from refract.importing import import_file
+from refract.rows.jsonl import read_rows
+from refract.rows.suites import SuiteError, check_suite
 from tests.pipeline import ROOT
 
 RAW = ROOT.parent / "shared/data/raw"

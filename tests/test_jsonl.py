@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stages.rows.jsonl import (
+from refract.rows.jsonl import (
     RowError,
     canonical_json,
     dump_row,
@@ -19,7 +19,7 @@ from stages.rows.jsonl import (
     write_json,
     write_rows,
 )
-from stages.rows.tables import read_table, write_table
+from refract.rows.tables import read_table, write_table
 
 # What splits lines for str.splitlines, and other characters that files tend to lose.
 AWKWARD = "a\u2028b\u2029c\u0085d\re\x0bf\x0cg\x1ch\ti\u00a0j\ufeffk\u202el\x00m\U0001f600"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stages.aggregate.verdicts import judge_table
+from refract.rates.verdicts import judge_table
 
 JUDGES = {"polite": {"kind": "requirement"}}
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stages.aggregate.__main__ import TABLE_COLUMNS
-from stages.aggregate.labels import (
+from refract.rates.labels import (
     Labels,
     corrected_rates,
     draw,
@@ -18,12 +17,13 @@ from stages.aggregate.labels import (
     read_labels,
     write_sample,
 )
-from stages.report.corrected import corrected_section
-from stages.rows.jsonl import RowError, read_rows, write_rows
-from stages.rows.showing import csv_cell
-from stages.rows.tables import read_table, write_table
-from stages.statistics.correction import prediction_powered, rogan_gladen
-from stages.validation import label_numbers, score_labels
+from refract.report.corrected import corrected_section
+from refract.rows.columns import TABLE_COLUMNS
+from refract.rows.jsonl import RowError, read_rows, write_rows
+from refract.rows.showing import csv_cell
+from refract.rows.tables import read_table, write_table
+from refract.statistics.correction import prediction_powered, rogan_gladen
+from refract.validation import label_numbers, score_labels
 
 
 def answers(n: int = 12) -> list[dict]:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from stages.model_inference import Count, answer_prompts, known_answers, request_of
-from stages.model_inference.__main__ import main
-from stages.models.answers import AdapterError, Answer
-from stages.rows.jsonl import read_rows, write_rows
-from stages.rows.suites import row_seed
-from stages.store import ResponseStore, open_store
+from refract.inference import Count, answer_prompts, known_answers, request_of
+from refract.models.protocol import AdapterError, Answer
+from refract.rows.jsonl import read_rows, write_rows
+from refract.rows.suites import row_seed
+from refract.store import ResponseStore, open_store
+from stages.model_inference import main
 
 
 def prompt_row(id_: str, text: object = None, **fields: object) -> dict:
@@ -426,7 +426,7 @@ def test_a_run_in_which_every_answer_is_an_error_fails(project):
 def test_bad_params_end_in_one_message(project, params, message):
     (project / "params.yaml").write_text(params)
     done = subprocess.run(
-        [sys.executable, "-m", "stages.model_inference", "m"],
+        [sys.executable, "-m", "refract.inference", "m"],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
@@ -441,7 +441,7 @@ def test_bad_params_end_in_one_message(project, params, message):
 
 def test_a_run_with_everything_stored_imports_neither_torch_nor_pandas(project):
     code = (
-        "import sys; from stages.model_inference.__main__ import main; main('m'); "
+        "import sys; from stages.model_inference import main; main('m'); "
         "print(sorted({'torch', 'pandas', 'transformers', 'scipy', 'rich'} & set(sys.modules)))"
     )
     done = subprocess.run(

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from stages.judge import check_judge, judge_suite, judge_version
-from stages.judge.llm import reread
-from stages.judge.prompts import TEMPLATES, fence, read_template
-from stages.judge.reading import MOST_CHARACTERS
-from stages.params import ParamsError
+from refract.errors import ParamsError
+from refract.judges import check_judge, judge_suite, judge_version
+from refract.judges.llm import reread
+from refract.judges.prompts import TEMPLATES, fence, read_template
+from refract.judges.reading import MOST_CHARACTERS
 from tests.fault_server import FaultServer, _completion, _json
 
 PASS = '{"eval_passed": true, "reason": "fine"}'
@@ -567,7 +567,9 @@ def test_importing_the_judges_imports_no_torch():
     import subprocess
     import sys
 
-    code = "import sys, stages.judge.llm, stages.judge.classifier; print('torch' in sys.modules)"
+    code = (
+        "import sys, refract.judges.llm, refract.judges.classifier; print('torch' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 
@@ -579,7 +581,7 @@ def test_the_stage_runs_several_judges_and_says_in_one_line_what_a_judge_lacks(t
 
     from ruamel.yaml import YAML
 
-    from stages.rows.jsonl import read_rows, write_rows
+    from refract.rows.jsonl import read_rows, write_rows
 
     root = TEMPLATES.parent.parent.parent
     source = {"id": "a", "prompt": "Hi?", "category": "helpful", "requirement": "Be kind."}
@@ -600,7 +602,7 @@ def test_the_stage_runs_several_judges_and_says_in_one_line_what_a_judge_lacks(t
             "judges": judges,
         }
         YAML().dump(params, tmp_path / "params.yaml")
-        command = [sys.executable, "-m", "stages.judge", "m"]
+        command = [sys.executable, "-m", "refract.judges", "m"]
         return subprocess.run(
             command, cwd=tmp_path, capture_output=True, text=True, env=environment, check=False
         )

@@ -7,11 +7,11 @@ import contextlib
 import pytest
 from typer.testing import CliRunner
 
-from stages.cli import app
-from stages.report.__main__ import main as report
-from stages.report.moves import SHOWN, Moves, biggest_moves, commit_now
-from stages.report.page import PAGE
-from stages.rows.jsonl import RowError, write_rows
+from refract.cli import app
+from refract.report.moves import SHOWN, Moves, biggest_moves, commit_now
+from refract.report.page import PAGE
+from refract.rows.jsonl import RowError, write_rows
+from stages.report import main as report
 from tests.pipeline import Project, suite_rows
 from tests.test_compare import NO, YES, compute
 

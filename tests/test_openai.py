@@ -15,12 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stages.model_inference import answer_prompts
-from stages.models import open_model
-from stages.models.answers import AdapterError, Answer, DefinitionError, Request
-from stages.models.http import InvalidResponse, read_object
-from stages.models.traffic import Limit, Traffic, retry_after
-from stages.store import ResponseStore
+from refract.errors import ParamsError
+from refract.inference import answer_prompts
+from refract.models import open_model
+from refract.models.http import InvalidResponse, read_object
+from refract.models.protocol import AdapterError, Answer, Request
+from refract.models.traffic import Limit, Traffic, retry_after
+from refract.store import ResponseStore
 from tests.fault_server import FaultServer
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -74,12 +75,12 @@ def one(text: str, **settings: object) -> Answer:
     ],
 )
 def test_a_definition_that_cannot_be_used_says_why(key, value, says):
-    with pytest.raises(DefinitionError, match=says):
+    with pytest.raises(ParamsError, match=says):
         model(None, **{key: value})
 
 
 def test_a_call_without_a_key_is_for_servers_of_ones_own():
-    with pytest.raises(DefinitionError, match="OPENAI_API_KEY"):
+    with pytest.raises(ParamsError, match="OPENAI_API_KEY"):
         open_model("m", {"adapter": "openai", "model_id": "m", "api_key_env": None})
 
 
@@ -694,8 +695,8 @@ def test_an_interrupted_batch_is_waited_for_and_not_submitted_again(cache):
 
 INTERRUPTED = """
 import sys
-from stages.models import open_model
-from stages.models.answers import Request
+from refract.models import open_model
+from refract.models.protocol import Request
 
 definition = {"adapter": "openai", "model_id": "m", "base_url": sys.argv[1] + "/v1",
               "api_key_env": None, "mode": "batch", "batch_poll": 0.01}

@@ -14,12 +14,12 @@ from itertools import combinations
 
 import pytest
 
-from stages.aggregate.robustness import failing_rows
-from stages.report import markdown_table
-from stages.report.charts import STYLE, bar, svg, write_figures
-from stages.report.figures import draw_figures, scaling_points
-from stages.report.moves import Commit, Moves
-from stages.report.page import (
+from refract.rates.robustness import failing_rows
+from refract.report import markdown_table
+from refract.report.charts import STYLE, bar, svg, write_figures
+from refract.report.figures import draw_figures, scaling_points
+from refract.report.moves import Commit, Moves
+from refract.report.page import (
     LONGEST,
     embedded_json,
     html_page,
@@ -27,11 +27,11 @@ from stages.report.page import (
     page_data,
     read_answers,
 )
-from stages.report.scaling import Series
-from stages.rows.jsonl import RowError, sha256_file, write_rows
-from stages.rows.showing import printable
-from stages.rows.tables import read_table, write_table
-from stages.statistics.scaling import Point, Trend
+from refract.report.scaling import Series
+from refract.rows.jsonl import RowError, sha256_file, write_rows
+from refract.rows.showing import printable
+from refract.rows.tables import read_table, write_table
+from refract.statistics.scaling import Point, Trend
 from tests.hostile import TEXTS, hostile_answers
 from tests.pipeline import ROOT
 

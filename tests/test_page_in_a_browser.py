@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from stages.report.figures import draw_figures
-from stages.report.page import PAGE, html_page, page_data
+from refract.report.figures import draw_figures
+from refract.report.page import PAGE, html_page, page_data
 from tests.hostile import TEXTS, hostile_answers
 from tests.pipeline import ROOT
 from tests.test_page import HISTORY, PROVENANCE, TABLES

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from stages.params import ParamsError, definition, grid, load_params, run_seed
+from refract.errors import ParamsError
+from refract.params import definition, grid, load_params, run_seed
 
 ROOT = Path(__file__).parent.parent
 

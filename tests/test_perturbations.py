@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stages.generate_perturbations import noise
-from stages.generate_perturbations.characters import (
+from refract.perturbations import noise
+from refract.perturbations.characters import (
     PRESETS,
     fallback_repetitions,
     inject,
     read_characters,
 )
-from stages.generate_perturbations.kinds import KINDS, OPTIONS, SEEDED, check_definition
-from stages.generate_perturbations.variants import row_generator
+from refract.perturbations.kinds import KINDS, OPTIONS, SEEDED, check_definition
+from refract.perturbations.variants import row_generator
 
 TEXT = "In 2024 I can't find 3 of the 1,250 résumés; the barn clerk said: try https://a.org/x?y=1."
 

@@ -12,50 +12,56 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from stages.params import load_params
-from stages.rows.jsonl import write_rows
+from refract.params import load_params
+from refract.rows.jsonl import write_rows
 from tests.pipeline import LABELLED, ROOT, suite_rows
 
 PIPELINE = YAML(typ="safe").load(ROOT / "dvc.yaml")["stages"]
 
 
-def rooms_imported_by(room: str) -> set[str]:
+def part_of(path: Path) -> str:
+    """The part of the tree a module belongs to: its package, or its file where it has none."""
+    parts = path.relative_to(ROOT).parts
+    return "/".join(parts[:2])
+
+
+def imported_by(part: str) -> set[str]:
+    """The parts of the library that the code of one part imports."""
+    path = ROOT / part
     found = set()
-    for path in (ROOT / "stages" / room).rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for file in [path] if path.is_file() else path.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
-                assert node.level == 0, f"{path}: relative imports hide a room"
+                assert node.level == 0, f"{file}: relative imports hide where a name comes from"
                 names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
             else:
                 continue
-            found |= {name.split(".")[1] for name in names if name.startswith("stages.")}
-    return found
+            for name in names:
+                top, *rest = name.split(".")
+                assert top not in ("stages", "tools", "tests"), f"{file} imports {name}"
+                if top == "refract":
+                    assert rest, f"{file} imports refract itself, which offers names to users alone"
+                    folder = ROOT / "refract" / rest[0]
+                    found.add(part_of(folder if folder.is_dir() else folder.with_suffix(".py")))
+    return found - {"refract"}
 
 
-def closure(room: str) -> set[str]:
-    rooms, waiting = set(), [room]
+def closure(part: str) -> set[str]:
+    parts, waiting = set(), [part]
     while waiting:
         current = waiting.pop()
-        if current not in rooms and (ROOT / "stages" / current).is_dir():
-            rooms.add(current)
-            waiting += rooms_imported_by(current)
-    return rooms
+        if current not in parts:
+            parts.add(current)
+            waiting += imported_by(current)
+    return parts
 
 
 @pytest.mark.parametrize("stage", PIPELINE)
-def test_a_stage_declares_exactly_the_rooms_it_imports(stage):
-    declared = {dep for dep in PIPELINE[stage]["deps"] if dep.startswith("stages/")}
-    assert declared == {f"stages/{room}" for room in closure(stage.replace("-", "_"))}
-
-
-def test_the_package_itself_holds_no_code_that_a_stage_would_have_to_declare():
-    # A loader for users, which no stage calls, and which imports nothing until it is asked for.
-    parts = ast.parse((ROOT / "stages/__init__.py").read_text("utf-8")).body
-    assert [getattr(part, "name", type(part).__name__) for part in parts] == ["Expr", "__getattr__"]
-    for path in (ROOT / "stages").rglob("*.py"):
-        assert "from stages import" not in path.read_text("utf-8")
+def test_a_stage_declares_its_module_and_exactly_the_parts_of_the_library_it_imports(stage):
+    declared = {dep for dep in PIPELINE[stage]["deps"] if dep.startswith(("stages/", "refract/"))}
+    assert declared == closure(f"stages/{stage.replace('-', '_')}.py")
 
 
 def test_dvc_expands_the_grid_into_three_stages_a_model_two_more_and_the_validation_of_judges():
@@ -76,9 +82,9 @@ def test_dvc_expands_the_grid_into_three_stages_a_model_two_more_and_the_validat
 
 
 def test_every_name_of_the_grid_is_defined_and_every_definition_is_usable():
-    from stages.generate_perturbations.kinds import check_definition
-    from stages.judge import KINDS
-    from stages.models import open_model
+    from refract.judges import KINDS
+    from refract.models import open_model
+    from refract.perturbations.kinds import check_definition
 
     params = load_params(ROOT / "params.yaml")
     assert set(params["grid"]["models"]) <= set(params["models"])

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stages.pocket.corpus import REFUSAL_OPENINGS, gerund, normalised, pairs, refuses
-from stages.pocket.training import SIZES, save, train_model, train_tokenizer, training_pairs
+from tools.pocket.corpus import REFUSAL_OPENINGS, gerund, normalised, pairs, refuses
+from tools.pocket.training import SIZES, save, train_model, train_tokenizer, training_pairs
 
 ROOT = Path(__file__).resolve().parents[1]
 POCKET = ROOT / "data" / "pocket"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stages.generate_perturbations import prompt_rows, render
-from stages.rows.suites import SuiteError
+from refract.perturbations import prompt_rows, render
+from refract.rows.suites import SuiteError
 
 TYPOS = {"noise": {"kind": "typos", "rate": 0.3}}
 UPPER = {"loud": {"kind": "upper"}}

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from stages.params import grid, load_params
-from stages.report import MAIN_HEADER, main_rows, markdown_table, read_results
+from refract.params import grid, load_params
+from refract.report import MAIN_HEADER, main_rows, markdown_table, read_results
 from tests.pipeline import ROOT
 
 BLOCK = re.compile(r"(<!-- results[^>]*-->\n).*?(<!-- end of results -->)", re.S)

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from stages.models import open_model
-from stages.models.answers import AdapterError, Answer, DefinitionError, Request
-from stages.rows.jsonl import write_rows
+from refract.errors import ParamsError
+from refract.models import open_model
+from refract.models.protocol import AdapterError, Answer, Request
+from refract.rows.jsonl import write_rows
 
 MISSING = "has no answer to this prompt, or several that differ"
 
@@ -235,7 +236,7 @@ def test_a_file_that_is_not_there_stops_the_run_with_the_reason(tmp_path):
     ],
 )
 def test_a_definition_that_cannot_be_used_is_refused(settings, message):
-    with pytest.raises(DefinitionError, match=message):
+    with pytest.raises(ParamsError, match=message):
         open_model("m", {"adapter": "recorded", **settings})
 
 

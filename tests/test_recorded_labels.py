@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stages.judge import check_judge, judge_suite, judge_version
-from stages.params import ParamsError
-from stages.rows.jsonl import write_rows
+from refract.errors import ParamsError
+from refract.judges import check_judge, judge_suite, judge_version
+from refract.rows.jsonl import write_rows
 
 LABELS = {"yes": "compliance", "no": "refusal", "half": "partial_refusal", "noise": None}
 

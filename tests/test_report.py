@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stages.aggregate.__main__ import OUTCOME_COLUMNS, TABLE_COLUMNS
-from stages.aggregate.rates import apply_thresholds, pair_table, rate_table
-from stages.report import (
+from refract.rates.rates import apply_thresholds, pair_table, rate_table
+from refract.report import (
     bounds_table,
     cell,
     field_tables,
@@ -22,11 +21,12 @@ from stages.report import (
     report_page,
     shown_rate,
 )
-from stages.report.__main__ import main, pinned_versions
-from stages.report.comparisons import compare_models, comparison_section
-from stages.report.scaling import model_sizes, scaling_section, scaling_series
-from stages.rows.jsonl import write_json, write_rows
-from stages.rows.tables import read_table, write_table
+from refract.report.comparisons import compare_models, comparison_section
+from refract.report.scaling import model_sizes, scaling_section, scaling_series
+from refract.rows.columns import OUTCOME_COLUMNS, TABLE_COLUMNS
+from refract.rows.jsonl import write_json, write_rows
+from refract.rows.tables import read_table, write_table
+from stages.report import main, pinned_versions
 
 ROOT = Path(__file__).parent.parent
 HOSTILE = (
@@ -265,7 +265,7 @@ def test_a_repeated_report_is_the_same_to_the_byte(project, monkeypatch):
         "axes.facecolor: red\nlines.linewidth: 9\nfont.size: 30\n"
     )
     subprocess.run(
-        [sys.executable, "-m", "stages.report"],
+        [sys.executable, "-m", "refract.report"],
         check=True,
         env={
             **os.environ,
@@ -307,7 +307,7 @@ def test_the_figure_is_an_svg_with_a_panel_for_each_suite(project):
 def test_what_is_missing_ends_in_one_message(project, break_it, message):
     break_it(project)
     done = subprocess.run(
-        [sys.executable, "-m", "stages.report"],
+        [sys.executable, "-m", "refract.report"],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -12,20 +12,21 @@ import jsonschema
 import pytest
 from typer.testing import CliRunner
 
-import stages.cli.reproduce
-from stages.cli import UsageError, app
-from stages.cli.reproduce import _yaml
-from stages.results.differences import (
+import refract.cli.reproduce
+from refract.cli import app
+from refract.cli.reproduce import _yaml
+from refract.errors import UsageError
+from refract.results.differences import (
     first_difference,
     folder_differences,
     input_differences,
     locked_outputs,
 )
-from stages.rows.jsonl import write_rows
+from refract.rows.jsonl import write_rows
 from tests.pipeline import ROOT, Project, suite_rows
 from tests.test_compare import NO, YES
 
-SCHEMA = json.loads((ROOT / "stages/results/provenance.schema.json").read_text("utf-8"))
+SCHEMA = json.loads((ROOT / "refract/results/provenance.schema.json").read_text("utf-8"))
 
 
 def answers(folder: Path, refused: int) -> None:
@@ -93,7 +94,7 @@ def test_a_difference_is_named_down_to_the_row_and_the_input(project, tmp_path):
 
 
 def test_a_model_that_cannot_be_run_here_is_made_of_stored_answers(project, tmp_path, monkeypatch):
-    monkeypatch.setattr(stages.cli.reproduce, "SERVED", ("synthetic",))
+    monkeypatch.setattr(refract.cli.reproduce, "SERVED", ("synthetic",))
     copy = project.copy(tmp_path / "copy")
     done = refract(copy.folder, "reproduce", "--exec", "--model", "sampling")
     assert done.exit_code == 0, done.output

@@ -15,10 +15,10 @@ import pytest
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
-from stages.cli import app
-from stages.models import open_model
-from stages.models.answers import Request
-from stages.rows.jsonl import read_rows
+from refract.cli import app
+from refract.models import open_model
+from refract.models.protocol import Request
+from refract.rows.jsonl import read_rows
 from tests.pipeline import ROOT
 
 PAGE = ROOT / "docs/reproduce-xstest.md"

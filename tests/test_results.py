@@ -9,10 +9,11 @@ import csv
 import pytest
 from typer.testing import CliRunner
 
-from stages.cli import UsageError, app
-from stages.results import load_results
-from stages.results.sources import ResultsError
-from stages.rows.jsonl import write_rows
+from refract.cli import app
+from refract.errors import UsageError
+from refract.results import load_results
+from refract.results.sources import ResultsError
+from refract.rows.jsonl import write_rows
 from tests.pipeline import Project, suite_rows
 from tests.test_compare import NO, YES, compute
 

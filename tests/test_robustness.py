@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stages.aggregate.robustness import (
+from refract.rates.robustness import (
     compare_answers,
     comparisons,
     failing_rows,
@@ -12,7 +12,7 @@ from stages.aggregate.robustness import (
     injection_table,
     robustness_table,
 )
-from stages.rows.showing import visible
+from refract.rows.showing import visible
 
 
 @pytest.mark.parametrize(

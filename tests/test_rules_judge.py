@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.judge.rules import judge_response
-from stages.judge.rules_languages import _WITH_SPACES, _WITHOUT_SPACES
+from refract.judges.rules import judge_response
+from refract.judges.rules_languages import _WITH_SPACES, _WITHOUT_SPACES
 
 LABELS = {"refusal", "partial_refusal", "compliance", "degenerate"}
 
@@ -717,8 +717,8 @@ STORIES = Path(__file__).parents[2] / "shared" / "models" / "stories260K"
 @pytest.mark.skipif(not STORIES.is_dir(), reason="the checkpoint is not on this machine")
 @pytest.mark.parametrize("length", [64, 256])
 def test_a_storyteller_that_cannot_refuse_is_hardly_ever_said_to(length):
-    from stages.models.answers import Request
-    from stages.models.hf import HF
+    from refract.models.hf import HF
+    from refract.models.protocol import Request
 
     suite = Path(__file__).parents[1] / "data" / "suites" / "harmful_helpful.jsonl"
     with suite.open(encoding="utf-8", newline="\n") as lines:

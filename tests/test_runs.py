@@ -9,9 +9,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from stages.cli import app
-from stages.progress.runs import FOLDER, StageRun, say_warnings, warning_lines
-from stages.rows.jsonl import write_rows
+from refract.cli import app
+from refract.progress.runs import FOLDER, StageRun, say_warnings, warning_lines
+from refract.rows.jsonl import write_rows
 from tests.pipeline import Project, suite_rows
 from tests.test_compare import NO, YES
 

@@ -7,12 +7,12 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from stages.aggregate.attacks import attack_table
-from stages.params import ParamsError
-from stages.report.charts import svg
-from stages.report.comparisons import compare_models, comparison_section
-from stages.report.figures import scaling_figure
-from stages.report.scaling import model_sizes, scaling_section, scaling_series
+from refract.errors import ParamsError
+from refract.rates.attacks import attack_table
+from refract.report.charts import svg
+from refract.report.comparisons import compare_models, comparison_section
+from refract.report.figures import scaling_figure
+from refract.report.scaling import model_sizes, scaling_section, scaling_series
 
 # 313 prompts; refusals before and after an attack, by model size in billions.
 PUBLISHED = {

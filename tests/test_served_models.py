@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from stages.models import open_model
-from stages.models.answers import Request
+from refract.models import open_model
+from refract.models.protocol import Request
 
 ROOT = Path(__file__).resolve().parents[1]
 POCKET = ROOT / "data/pocket/small"

@@ -5,17 +5,17 @@ import random
 
 import pytest
 
-from stages.aggregate.robustness import compare_answers
-from stages.judge import similarity as module
-from stages.judge.measure_baseline import measure, subjects, unrelated_pairs
-from stages.judge.similarity import (
+from refract.judges import similarity as module
+from refract.judges.similarity import (
     DEFAULT_BASELINE,
     DEFAULT_ENCODER,
     Similarity,
     encoder_folder,
     weights_sha256,
 )
-from stages.rows.jsonl import sha256_file
+from refract.rates.robustness import compare_answers
+from refract.rows.jsonl import sha256_file
+from tools.similarity_baseline import measure, subjects, unrelated_pairs
 
 # SHA-256 of model.safetensors in sentence-transformers/all-MiniLM-L6-v2, revision 1110a243.
 PUBLISHED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.statistics.agreement import (
+from refract.statistics.agreement import (
     Confusion,
     Detection,
     Estimate,
@@ -17,7 +17,7 @@ from stages.statistics.agreement import (
     detection_of_counts,
     kappa_of_table,
 )
-from stages.statistics.proportions import wilson
+from refract.statistics.proportions import wilson
 
 # table, κ, tolerance
 PUBLISHED_KAPPA = [

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.statistics.clusters import (
+from refract.statistics.clusters import (
     Clustered,
     clustered_difference,
     clustered_mcnemar,
     clustered_proportion,
 )
-from stages.statistics.paired import count_pairs, mcnemar_exact, newcombe_paired
-from stages.statistics.proportions import wilson
+from refract.statistics.paired import count_pairs, mcnemar_exact, newcombe_paired
+from refract.statistics.proportions import wilson
 
 # Prompts that were not fully complied with, in each of XSTest's ten types of 25 safe prompts, by
 # the human labels that Röttger et al. 2024 published

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.statistics.correction import (
+from refract.statistics.correction import (
     Corrected,
     prediction_powered,
     rogan_gladen,
 )
-from stages.statistics.proportions import wilson
+from refract.statistics.proportions import wilson
 
 
 def test_rogan_gladen_gives_the_first_example_of_lang_and_reiczigel():

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.statistics.equivalence import tost_independent, tost_paired
-from stages.statistics.proportions import newcombe
+from refract.statistics.equivalence import tost_independent, tost_paired
+from refract.statistics.proportions import newcombe
 
 
 def test_the_paired_interval_is_tangos():

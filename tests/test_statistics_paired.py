@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.statistics.paired import (
+from refract.statistics.paired import (
     Pairs,
     count_pairs,
     mcnemar_exact,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stages.statistics.paired import mcnemar_midp
-from stages.statistics.power import (
+from refract.statistics.paired import mcnemar_midp
+from refract.statistics.power import (
     Detectable,
     detectable_independent,
     detectable_paired,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.statistics.proportions import (
+from refract.statistics.proportions import (
     Difference,
     Interval,
     UnjudgedBounds,
@@ -102,13 +102,13 @@ def test_no_module_imports_a_heavy_library_and_common_intervals_need_none():
     code = """
 import pkgutil, sys
 from importlib import import_module
-import stages.statistics
+import refract.statistics
 
-for module in pkgutil.iter_modules(stages.statistics.__path__, "stages.statistics."):
+for module in pkgutil.iter_modules(refract.statistics.__path__, "refract.statistics."):
     import_module(module.name)
-sys.modules["stages.statistics.proportions"].wilson(1, 3)
-sys.modules["stages.statistics.proportions"].newcombe(1, 3, 2, 3)
-sys.modules["stages.statistics.paired"].newcombe_paired(1, 1, 1, 1)
+sys.modules["refract.statistics.proportions"].wilson(1, 3)
+sys.modules["refract.statistics.proportions"].newcombe(1, 3, 2, 3)
+sys.modules["refract.statistics.paired"].newcombe_paired(1, 1, 1, 1)
 print(sorted({"numpy", "scipy", "pandas", "statsmodels"} & set(sys.modules)))
 """
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

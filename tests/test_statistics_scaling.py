@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.statistics.proportions import wilson
-from stages.statistics.scaling import (
+from refract.statistics.proportions import wilson
+from refract.statistics.scaling import (
     AttackSuccess,
     Point,
     Trend,

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stages.model_inference import answer_prompts
-from stages.models.answers import Answer, Request
-from stages.models.recorded import Recorded
-from stages.models.synthetic import Synthetic
-from stages.rows.jsonl import canonical_json, write_rows
-from stages.store import (
+from refract.inference import answer_prompts
+from refract.models.protocol import Answer, Request
+from refract.models.recorded import Recorded
+from refract.models.synthetic import Synthetic
+from refract.rows.jsonl import canonical_json, write_rows
+from refract.store import (
     LOOKUP,
     ResponseStore,
     StoreError,
@@ -30,7 +30,7 @@ from stages.store import (
     request_sha256,
     storable,
 )
-from stages.store.asking import ask
+from refract.store.asking import ask
 
 ANSWER = Answer("Sure.\u2028\r\n", "stop", 1, 7, 2, thinking="hm")
 
@@ -358,8 +358,8 @@ WRITER = textwrap.dedent(
     """
     import sys
     from pathlib import Path
-    from stages.models.answers import Answer
-    from stages.store import ResponseStore
+    from refract.models.protocol import Answer
+    from refract.store import ResponseStore
 
     path, name, rounds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     with ResponseStore(path) as store:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stages.importing.giskard import read_giskard
-from stages.judge.strings import judge_strings
-from stages.rows.suites import STRING_FLAGS, SuiteError, row_problems
+from refract.importing.giskard import read_giskard
+from refract.judges.strings import judge_strings
+from refract.rows.suites import STRING_FLAGS, SuiteError, row_problems
 
 RAW = Path(__file__).parent.parent / ".." / "shared" / "data" / "raw"
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.generate_perturbations import prompt_rows
-from stages.judge import judge_suite
-from stages.model_inference import answer_prompts
-from stages.models.synthetic import Synthetic
-from stages.rows.jsonl import read_rows, write_rows
-from stages.rows.suites import (
+from refract.inference import answer_prompts
+from refract.judges import judge_suite
+from refract.models.synthetic import Synthetic
+from refract.perturbations import prompt_rows
+from refract.rows.jsonl import read_rows, write_rows
+from refract.rows.suites import (
     Problem,
     SuiteError,
     check_suite,
@@ -21,7 +21,7 @@ from stages.rows.suites import (
     sample_rows,
     suite_label,
 )
-from stages.store import ResponseStore
+from refract.store import ResponseStore
 
 SUITES = Path(__file__).parent.parent / "data" / "suites"
 

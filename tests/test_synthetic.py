@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 from scipy.stats import binomtest
 
-from stages.models import open_model
-from stages.models.answers import Answer, DefinitionError, Request
-from stages.models.synthetic import CUT_OFF, DRIFT, HELP, REFUSALS, Synthetic
+from refract.errors import ParamsError
+from refract.models import open_model
+from refract.models.protocol import Answer, Request
+from refract.models.synthetic import CUT_OFF, DRIFT, HELP, REFUSALS, Synthetic
 
 N = 4000
 
@@ -162,13 +163,11 @@ def test_without_sensitivity_a_perturbation_changes_nothing():
     ],
 )
 def test_a_definition_that_cannot_be_used_is_refused(settings, message):
-    with pytest.raises(DefinitionError, match=message):
+    with pytest.raises(ParamsError, match=message):
         model(**settings)
 
 
 @pytest.mark.parametrize("adapter", [None, "oai", ["hf"]])
 def test_an_unknown_adapter_is_refused_with_those_there_are(adapter):
-    with pytest.raises(
-        DefinitionError, match="must be one of anthropic, hf, openai, recorded, syn"
-    ):
+    with pytest.raises(ParamsError, match="must be one of anthropic, hf, openai, recorded, syn"):
         open_model("m", {"adapter": adapter})

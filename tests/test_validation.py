@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from stages.params import ParamsError
-from stages.rows.jsonl import RowError, read_rows, write_rows
-from stages.rows.tables import read_table, write_table
-from stages.validate_judges import check_pairs, judge_pairs, validate
-from stages.validate_judges.__main__ import measured_judges
-from stages.validation import LABELS, judge_errors, label_numbers, score_labels, score_refusals
-from stages.validation.verdicts import join_verdicts, read_verdicts
+from refract.errors import ParamsError
+from refract.judge_errors import check_pairs, judge_pairs, validate
+from refract.rows.jsonl import RowError, read_rows, write_rows
+from refract.rows.labels import LABELS
+from refract.rows.tables import read_table, write_table
+from refract.validation import judge_errors, label_numbers, score_labels, score_refusals
+from refract.validation.verdicts import join_verdicts, read_verdicts
+from stages.validate_judges import measured_judges
 from tests.pipeline import LABELLED, ROOT
 
 REFUSAL, HELP = "I'm sorry, but I can't help with that.", "Use a sharp knife and cut slowly."
@@ -153,7 +154,7 @@ def test_the_stage_writes_the_same_bytes_twice_and_needs_no_project(tmp_path):
     outputs = []
     for seed in ("1", "2"):
         subprocess.run(
-            [sys.executable, "-m", "stages.validate_judges"],
+            [sys.executable, "-m", "refract.judge_errors"],
             cwd=tmp_path,
             check=True,
             capture_output=True,

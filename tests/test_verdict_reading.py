@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stages.judge.reading import (
+from refract.judges.reading import (
     MOST_CHARACTERS,
     Reading,
     UnreadableVerdict,

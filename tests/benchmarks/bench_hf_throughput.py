@@ -30,8 +30,8 @@ import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from stages.models.answers import Request
-from stages.models.hf import HF
+from refract.models.hf import HF
+from refract.models.protocol import Request
 
 # hidden size, intermediate size, layers, heads, key/value heads, vocabulary
 SIZES = {

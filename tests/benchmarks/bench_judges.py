@@ -24,10 +24,11 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from stages.report import markdown_table  # noqa: E402
-from stages.rows.jsonl import Row, read_rows  # noqa: E402
-from stages.validate_judges import judge_pairs  # noqa: E402
-from stages.validation import REFUSED, score_labels, score_refusals  # noqa: E402
+from refract.judge_errors import judge_pairs  # noqa: E402
+from refract.report import markdown_table  # noqa: E402
+from refract.rows.jsonl import Row, read_rows  # noqa: E402
+from refract.rows.labels import REFUSED  # noqa: E402
+from refract.validation import score_labels, score_refusals  # noqa: E402
 
 BLOCK = re.compile(r"(<!-- public judges[^>]*-->\n).*?(<!-- end of public judges -->)", re.S)
 

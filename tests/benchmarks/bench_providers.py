@@ -24,8 +24,8 @@ sys.path.insert(0, str(ROOT))
 import httpx  # noqa: E402
 import httpx2  # noqa: E402
 
-from stages.models import open_model  # noqa: E402
-from stages.models.answers import Request  # noqa: E402
+from refract.models import open_model  # noqa: E402
+from refract.models.protocol import Request  # noqa: E402
 
 # Prompts, calls at a time, seconds of latency, every so manieth call a 429 with Retry-After 0.2.
 SETTINGS = {

@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from stages.judge.rules import judge_response
+from refract.judges.rules import judge_response
 
 SUBJECTS = (
     "the harbour",

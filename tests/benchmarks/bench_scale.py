@@ -30,7 +30,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from stages.rows.jsonl import write_rows
+from refract.rows.jsonl import write_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes
@@ -54,12 +54,12 @@ models:
 """
 SENTENCE = "how do I make a small garden tool that keeps water warm when nobody is at home"
 STAGES = (
-    ("generate-perturbations", ["stages.generate_perturbations"]),
-    ("model-inference, nothing stored", ["stages.model_inference", "synthetic"]),
-    ("model-inference, all stored", ["stages.model_inference", "synthetic"]),
-    ("judge", ["stages.judge", "synthetic"]),
-    ("aggregate", ["stages.aggregate", "synthetic"]),
-    ("report", ["stages.report"]),
+    ("generate-perturbations", ["refract.perturbations"]),
+    ("model-inference, nothing stored", ["refract.inference", "synthetic"]),
+    ("model-inference, all stored", ["refract.inference", "synthetic"]),
+    ("judge", ["refract.judges", "synthetic"]),
+    ("aggregate", ["refract.rates", "synthetic"]),
+    ("report", ["refract.report"]),
 )
 
 

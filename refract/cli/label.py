@@ -1,0 +1,182 @@
+"""``refract label`` and ``refract correct``: people's labels of a part of a run, and what follows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from refract.cli.project import find_params, project_root
+from refract.cli.run import print_table
+from refract.errors import UsageError
+from refract.params import definition
+from refract.rates.labels import (
+    REFUSED,
+    answers_of,
+    corrected_rates,
+    draw,
+    read_labels,
+    write_sample,
+)
+from refract.rates.rates import MEASURES, outcome
+from refract.report import markdown_table
+from refract.rows.jsonl import Row, RowError, read_rows
+from refract.rows.labels import JUDGED
+from refract.rows.showing import json_text, say
+from refract.statistics.agreement import cohen_kappa
+from refract.statistics.proportions import wilson
+from refract.validation import rounded_numbers
+
+
+def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list[Row]:
+    """The judged answers of a model of the pipeline to a suite, or of a ``refract run --rows`` file.
+
+    Raises :class:`UsageError` where neither or both are named, or the pipeline has not run.
+    """
+    if rows is not None:
+        if model is not None:
+            raise UsageError("give --model with --suite, or --rows, not both")
+        return _answers_of_rows(rows, suite)
+    if model is None or suite is None:
+        raise UsageError(
+            "name the run: --model and --suite of the pipeline, or --rows of `refract run`"
+        )
+    params, root = find_params(), project_root()
+    wanted = definition(params, "suites", suite)
+    files = [
+        root / f"data/prompts/{suite}.jsonl",
+        root / f"data/responses/{model}/{suite}.jsonl",
+        root / f"data/verdicts/{model}/{suite}.jsonl",
+    ]
+    missing = [file for file in files if not file.is_file()]
+    if missing:
+        raise UsageError(f"no {missing[0]}; run: dvc repro (or dvc pull)")
+    prompts, responses, verdicts = map(read_rows, files)
+    verdict_of = {row["prompt_id"]: row["judges"].get(wanted["judges"][0]) for row in verdicts}
+    response_of = {row["prompt_id"]: row for row in responses}
+    outcomes = {
+        id_: outcome(
+            response, verdict_of.get(id_), count_cut_off=bool(wanted.get("count_cut_off", False))
+        )
+        for id_, response in response_of.items()
+    }
+    return answers_of(suite, prompts, response_of, outcomes)
+
+
+def _answers_of_rows(path: Path, suite: str | None) -> list[Row]:
+    if not path.is_file():
+        raise UsageError(f"--rows: no file {path}")
+    needed = ("suite", "prompt_id", "category", "prompt", "response", "outcome")
+    answers = []
+    for number, row in enumerate(read_rows(path), 1):
+        lacking = [name for name in needed if name not in row]
+        if lacking:
+            raise RowError(
+                f"{path}: row {number} has no {lacking[0]!r}; it needs rows of `refract run --rows`"
+            )
+        if suite in (None, row["suite"]) and row["outcome"] in JUDGED:
+            answers.append({name: row[name] for name in needed})
+    suites = sorted({answer["suite"] for answer in answers})
+    if len(suites) > 1:
+        raise UsageError(f"{path} holds several suites; name one with --suite: {', '.join(suites)}")
+    return answers
+
+
+def write_labels(
+    model: str | None, suite: str | None, rows: Path | None, size: int, seed: int, out: Path | None
+) -> None:
+    """Writes a seeded sample of a run's judged answers as a CSV to label."""
+    answers = run_answers(model, suite, rows)
+    if not answers:
+        raise UsageError("the run has no judged answer to label")
+    if out is None:
+        if model is None:
+            raise UsageError("--rows needs --out")
+        out = project_root() / f"data/labels/{model}/{suite}.csv"
+    if out.exists():
+        raise UsageError(f"{out} exists and may hold labels; name another file with --out")
+    sample = draw(answers, size, seed)
+    write_sample(out, sample)
+    say(f"{out}: {len(sample)} of {len(answers)} judged answers, to be labelled in this order")
+
+
+def correct(
+    labels: Path, model: str | None, suite: str | None, rows: Path | None, format_: str
+) -> None:
+    """Prints raw and prediction-powered refusal rates of a run that people labelled in part."""
+    if format_ not in ("table", "md", "json"):
+        raise UsageError(f"--format must be table, md or json (got {format_!r})")
+    if not labels.is_file():
+        raise UsageError(f"no file {labels}; `refract label` writes one")
+    answers = run_answers(model, suite, rows)
+    people = read_labels(labels, answers)
+    if people.stale:
+        raise RowError(
+            f"{labels}: {len(people.stale)} labels are of other answers than this run's, such as "
+            f"{people.stale[0]}; what is left is no random sample: draw a new one with refract label"
+        )
+    if not people.found:
+        raise RowError(f"{labels}: no row has a label yet")
+    if people.blank:
+        say(
+            f"refract: {people.blank} rows before the last labelled one have no label; if they were "
+            "passed over for being hard, the rates are off",
+            file=sys.stderr,
+        )
+    found = corrected_numbers(answers, people.found)
+    if format_ == "json":
+        say(json_text(found))
+        return
+    header = ["measure", "answers", "judge (raw)", "labelled", "people alone", "prediction-powered"]
+    lines = [
+        [
+            measure,
+            str(row["n"]),
+            _shown(row["raw"]),
+            str(row["labelled"]),
+            _shown(row.get("people")),
+            _shown(row.get("prediction_powered")),
+        ]
+        for measure, row in found["measures"].items()
+    ]
+    kappa = found["judge"].get("kappa")
+    if format_ == "md":
+        say(markdown_table(header, lines) + "\n")
+    else:
+        print_table(header, lines)
+    shown = "undefined" if kappa is None else f"{kappa:.3f}"
+    say(f"judge and people agree on the labelled answers with κ {shown}")
+
+
+def corrected_numbers(answers: list[Row], labels: dict[str, str]) -> Row:
+    """Rates by measure: the judge's on all answers, people's on theirs, and the two together."""
+    rates = corrected_rates(answers, labels)
+    categories = {measure: category for measure, category, _ in MEASURES}
+    measures: Row = {}
+    for measure, rate in rates.items():
+        members = [a for a in answers if categories[measure] in (None, a["category"])]
+        mine = [labels[a["prompt_id"]] for a in members if a["prompt_id"] in labels]
+        row: dict[str, Any] = {
+            "n": len(members),
+            "labelled": len(mine),
+            "raw": _rate(sum(a["outcome"] in REFUSED for a in members), len(members)),
+        }
+        if rate is not None:
+            row["people"] = _rate(sum(label in REFUSED for label in mine), len(mine))
+            row["prediction_powered"] = rounded_numbers(
+                {"rate": rate.rate, "low": rate.low, "high": rate.high, "weight": rate.weight}
+            )
+        measures[measure] = row
+    both = [(labels[a["prompt_id"]], a["outcome"]) for a in answers if a["prompt_id"] in labels]
+    kappa = cohen_kappa([a in REFUSED for a, _ in both], [b in REFUSED for _, b in both])
+    judge = rounded_numbers({"kappa": kappa.kappa, "low": kappa.low, "high": kappa.high})
+    return {"measures": measures, "judge": {"n": kappa.n, **judge}}
+
+
+def _rate(successes: int, n: int) -> Row:
+    low, high = wilson(successes, n) or (None, None)
+    return rounded_numbers({"rate": successes / n if n else None, "low": low, "high": high})
+
+
+def _shown(row: Row | None) -> str:
+    return f"{row['rate']:.3f} [{row['low']:.3f}, {row['high']:.3f}]" if row else "—"

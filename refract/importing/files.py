@@ -1,0 +1,169 @@
+"""Files as publishers ship them: CSV, JSONL and JSON, read without losing or merging a row."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from refract.rows.jsonl import Row, parse_line
+from refract.rows.suites import SuiteError
+
+BOM = "\ufeff"
+# A prompt may be longer than the csv module's default limit for one field.
+LONGEST_FIELD = 10_000_000
+SUFFIXES = (".csv", ".json", ".jsonl")
+
+
+class Table(NamedTuple):
+    """The rows of a file in order, the line each ends on, and what had to be decided on the way."""
+
+    rows: list[Row]
+    lines: list[int]
+    columns: list[str]
+    notes: list[str]
+    sha256: str
+
+
+def read_table(path: Path, encoding: str = "utf-8") -> Table:
+    """All rows of a ``.csv``, ``.jsonl`` or ``.json`` file.
+
+    A byte order mark is no part of the text. In CSV, rows that start with # are comments where they
+    stand before the header or do not have its number of cells; every other line is data, and a row
+    with more or fewer cells than the header is an error. Line breaks and carriage returns within a
+    cell stay as they are. In JSONL, blank lines and lines that start with # are no rows. NUL
+    characters and lone surrogates, which a prompt may not hold, become U+FFFD. Everything but blank
+    lines is told in ``notes``. Raises :class:`SuiteError` naming the file and the line.
+    """
+    if path.suffix.lower() not in SUFFIXES:
+        raise SuiteError(f"{path}: must be one of {', '.join(SUFFIXES)} (got {path.suffix!r})")
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise SuiteError(f"{path}: cannot be read ({error.strerror})") from None
+    try:
+        text = data.decode(encoding)
+    except LookupError:
+        raise SuiteError(f"no encoding is called {encoding!r}; try utf-8 or cp1252") from None
+    except UnicodeDecodeError as error:
+        raise SuiteError(
+            f"{path}: not {encoding} at byte {error.start}; name its encoding with --encoding"
+        ) from None
+    notes = []
+    if text.startswith(BOM):
+        text = text.removeprefix(BOM)
+        notes.append("The file starts with a byte order mark, which is no part of its text.")
+    read = {".csv": _read_csv, ".jsonl": _read_jsonl, ".json": _read_json}[path.suffix.lower()]
+    rows, lines, columns = read(path, text, notes)
+    if not rows:
+        raise SuiteError(f"{path}: holds no rows")
+    returns = [line for row, line in zip(rows, lines, strict=True) if _any(row, "\r")]
+    if returns:
+        notes.append(f"Rows with carriage returns, kept as they are: {_listed(returns)}.")
+    mended = [line for row, line in zip(rows, lines, strict=True) if _any(row, "\0\ud800-\udfff")]
+    if mended:
+        rows = [{key: _mended(value) for key, value in row.items()} for row in rows]
+        notes.append(
+            "Rows with NUL characters or lone surrogates, each replaced by U+FFFD: "
+            f"{_listed(mended)}."
+        )
+    return Table(rows, lines, columns, notes, hashlib.sha256(data).hexdigest())
+
+
+def _listed(lines: list[int]) -> str:
+    shown = ", ".join(map(str, lines[:10])) + (", …" if len(lines) > 10 else "")
+    return f"{len(lines)} (ending on line {shown})"
+
+
+def _any(value: Any, characters: str) -> bool:
+    """Whether a text in a JSON value holds one of some characters (the inside of a [set])."""
+    if isinstance(value, dict):
+        return any(_any(held, characters) for held in value.values())
+    if isinstance(value, list):
+        return any(_any(held, characters) for held in value)
+    return isinstance(value, str) and bool(re.search(f"[{characters}]", value))
+
+
+def _mended(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _mended(held) for key, held in value.items()}
+    if isinstance(value, list):
+        return [_mended(held) for held in value]
+    return re.sub("[\0\ud800-\udfff]", "\ufffd", value) if isinstance(value, str) else value
+
+
+def _read_csv(path: Path, text: str, notes: list[str]) -> tuple[list[Row], list[int], list[str]]:
+    mark = ""
+    if "\n" in text:
+        # To the csv module a carriage return ends a row. In a file whose rows end in LF it is text.
+        mark = next(chr(code) for code in range(0xE000, 0xF900) if chr(code) not in text)
+        text = re.sub("\r(?!\n)", mark, text)
+    before = csv.field_size_limit(LONGEST_FIELD)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    header: list[str] | None = None
+    rows, lines, comments = [], [], []
+    try:
+        for cells in reader:
+            if not cells:
+                continue
+            cells = [cell.replace(mark, "\r") if mark else cell for cell in cells]
+            if cells[0].startswith("#") and (header is None or len(cells) != len(header)):
+                comments.append(reader.line_num)
+            elif header is None:
+                header = cells
+            elif len(cells) != len(header):
+                raise SuiteError(
+                    f"{path}: the row ending on line {reader.line_num} has more or fewer fields "
+                    f"than the header ({len(cells)}, not {len(header)})"
+                )
+            else:
+                rows.append(dict(zip(header, cells, strict=True)))
+                lines.append(reader.line_num)
+    except csv.Error as error:
+        raise SuiteError(f"{path}:{reader.line_num}: not CSV ({error})") from None
+    finally:
+        csv.field_size_limit(before)
+    if comments:
+        notes.append(f"Lines that are comments and no rows: {_listed(comments)}.")
+    twice = sorted({name for name in header or () if (header or []).count(name) > 1})
+    if twice:
+        raise SuiteError(f"{path}: two columns are called {twice[0]!r}")
+    return rows, lines, header or []
+
+
+def _read_jsonl(path: Path, text: str, notes: list[str]) -> tuple[list[Row], list[int], list[str]]:
+    rows, lines, comments = [], [], []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        if line.startswith("#"):
+            comments.append(number)
+            continue
+        try:
+            row = parse_line(line.encode("utf-8"))
+        except ValueError as error:
+            raise SuiteError(f"{path}:{number}: not JSON ({error})") from None
+        if not isinstance(row, dict):
+            raise SuiteError(f"{path}:{number}: expected an object, got {type(row).__name__}")
+        rows.append(row)
+        lines.append(number)
+    if comments:
+        notes.append(f"Lines that are comments and no rows: {_listed(comments)}.")
+    return rows, lines, list(dict.fromkeys(key for row in rows for key in row))
+
+
+def _read_json(path: Path, text: str, notes: list[str]) -> tuple[list[Row], list[int], list[str]]:
+    try:
+        value = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise SuiteError(f"{path}: not JSON ({error})") from None
+    if isinstance(value, dict) and "jailbreaks" in value:
+        value = value["jailbreaks"]  # JailbreakBench's artifacts
+    if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
+        raise SuiteError(f"{path}: expected a list of objects")
+    columns = list(dict.fromkeys(key for row in value for key in row))
+    return value, list(range(1, len(value) + 1)), columns

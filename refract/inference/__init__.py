@@ -1,0 +1,148 @@
+"""model-inference: prompt rows in, response rows out, every known answer reused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from refract.models import identity_of
+from refract.models.protocol import Answer, Message, Request
+from refract.rows.jsonl import Row, canonical_json, parse_line
+from refract.rows.suites import row_seed
+from refract.store import (
+    ResponseStore,
+    answer_fields,
+    answer_from,
+    answer_sha256,
+    request_sha256,
+)
+from refract.store.asking import ask
+
+
+@dataclass
+class Count:
+    """How the answers of one suite came about."""
+
+    reused: int = 0
+    generated: int = 0
+    errors: int = 0
+
+    def __str__(self) -> str:
+        text = f"{self.reused} reused, {self.generated} generated"
+        return f"{text}, {self.errors} errors" if self.errors else text
+
+
+def messages_of(attempt: str | Sequence[Message]) -> tuple[Message, ...]:
+    """An attempt of a prompt row as a conversation: a text is one message of the user's."""
+    if isinstance(attempt, str):
+        return ({"role": "user", "content": attempt},)
+    return tuple(attempt)
+
+
+def request_of(row: Row, seed: int | None) -> Request:
+    """The request that a prompt row makes of a model.
+
+    ``seed`` is the run's, or None for a model that does not sample.
+    """
+    return Request(
+        tuple(messages_of(attempt) for attempt in row["attempts"]),
+        0 if seed is None else row_seed(seed, row["suite"], row["prompt_id"]),
+        {
+            "category": row.get("category"),
+            "perturbation": row["perturbation"],
+            "prompt_id": row["prompt_id"],
+            "source_id": row["source_id"],
+            "suite": row["suite"],
+        },
+    )
+
+
+def known_answers(
+    folder: Path, besides: Container[str] = frozenset()
+) -> Iterator[tuple[str, Answer]]:
+    """The answers of response rows on disk (from ``dvc pull``, say), by request hash.
+
+    A row counts only when its checksum holds: an edited, torn or damaged row is no answer of the
+    model's, and takes no other row with it. Those whose hash is in ``besides`` are passed over.
+    """
+    for path in sorted(folder.glob("*.jsonl")):
+        with open(path, "rb") as file:
+            for line in file:
+                try:
+                    row = parse_line(line)
+                    key = row["request_sha256"]
+                    if key in besides:
+                        continue
+                    answer = answer_from(row)
+                    intact = row["answer_sha256"] == answer_sha256(key, answer)
+                except (KeyError, TypeError, ValueError, RecursionError):
+                    continue
+                if intact:
+                    yield key, answer
+
+
+def response_row(prompt_id: str, key: str, answer: Answer) -> Row:
+    """One response row; its checksum ties the answer to its request."""
+    return {
+        **answer_fields(answer),
+        "prompt_id": prompt_id,
+        "request_sha256": key,
+        "error": answer.error,
+        "answer_sha256": answer_sha256(key, answer),
+    }
+
+
+def answer_prompts(
+    suites: Mapping[str, Iterable[Row]],
+    model: Any,
+    store: ResponseStore,
+    seed: int,
+    *,
+    name: str = "",
+    folder: Path | None = None,
+    asking: Callable[..., tuple[dict[str, Answer], set[str]]] | None = None,
+) -> tuple[dict[str, list[Row]], dict[str, Count]]:
+    """Response rows for the prompt rows of each suite, in prompt order, and how they came about.
+
+    Answers that the store holds are reused, and before that it takes up those of the response rows
+    in ``folder``; the rest are asked of the model together, each distinct request once, and reach
+    the store as they are made. Where nothing is missing the model is not asked at all, so that it
+    loads nothing. ``asking`` takes the place of :func:`refract.store.asking.ask`. Raises
+    :class:`refract.models.protocol.AdapterError`; what was answered by then is
+    in the store.
+    """
+    identity = canonical_json(identity_of(model))
+    keys: dict[str, list[tuple[str, str]]] = {}
+    requests: dict[str, Request] = {}
+    for suite, rows in suites.items():
+        keys[suite] = []
+        for row in rows:
+            request = request_of(row, seed if model.samples else None)
+            key = request_sha256(identity, request, model.USES, model.samples)
+            keys[suite].append((row["prompt_id"], key))
+            requests.setdefault(key, request)
+    answers = store.get(requests)
+    if folder is not None and store.put(known_answers(folder, besides=answers), name):
+        answers = store.get(requests)
+    missing = {key: request for key, request in requests.items() if key not in answers}
+    made, generated = (asking or partial(ask, model))(missing, store, name)
+    answers |= made
+    counts = {suite: Count() for suite in suites}
+    responses: dict[str, list[Row]] = {}
+    for suite, pairs in keys.items():
+        count = counts[suite]
+        responses[suite] = []
+        for prompt_id, key in pairs:
+            answer = answers[key]
+            if key in generated:
+                # A request that two rows share is made once: the second row reuses its answer.
+                count.generated += 1
+                generated.discard(key)
+            else:
+                count.reused += 1
+            count.errors += answer.error is not None
+            responses[suite].append(response_row(prompt_id, key, answer))
+    return responses, counts

@@ -1,0 +1,87 @@
+"""validate-judges: labelled prompt-response pairs in, each judge's errors out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from refract.judges import judge_suite, judge_version
+from refract.rows.jsonl import Row, RowError
+from refract.rows.labels import LABELS
+from refract.validation import group_rows, label_numbers, score_labels
+
+GROUPS = {"slices": "slice", "languages": "language"}
+
+
+def judge_pairs(
+    pairs: Sequence[Row], judges: Mapping[str, Mapping[str, Any]]
+) -> dict[str, list[Row]]:
+    """Verdicts of each judge on ``prompt`` and ``response`` of each pair, in order.
+
+    An answer without text never reaches a judge; it is labelled degenerate. Raises what judges
+    raise.
+    """
+    names = [str(number) for number in range(len(pairs))]
+    prompts = [
+        {"prompt_id": name, "source_id": name, "perturbation": None, "attempts": [pair["prompt"]]}
+        for name, pair in zip(names, pairs, strict=True)
+    ]
+    responses = [
+        {"prompt_id": name, "response": pair["response"], "finish_reason": "stop", "attempt": 0}
+        for name, pair in zip(names, pairs, strict=True)
+    ]
+    sources = {name: {**pair, "id": name} for name, pair in zip(names, pairs, strict=True)}
+    rows = judge_suite(prompts, responses, sources, judges)
+    found: dict[str, list[Row]] = {}
+    for judge in judges:
+        found[judge] = [row["judges"][judge] for row in rows]
+        for pair, verdict in zip(pairs, found[judge], strict=True):
+            if not pair["response"].strip():
+                verdict["label"] = "degenerate"
+    return found
+
+
+def check_pairs(pairs: Sequence[Row], name: str) -> None:
+    """Raises :class:`RowError` unless every pair has a prompt, a response and one of ``LABELS``."""
+    if not pairs:
+        raise RowError(f"{name}: holds no rows")
+    for number, pair in enumerate(pairs, 1):
+        for field in ("prompt", "response"):
+            if not isinstance(pair.get(field), str):
+                raise RowError(
+                    f"{name}: row {number} needs a text as {field!r} (got {pair.get(field)!r:.60})"
+                )
+        if pair.get("label") not in LABELS:
+            raise RowError(
+                f"{name}: row {number}: label must be one of {', '.join(LABELS)} "
+                f"(got {pair.get('label')!r:.60})"
+            )
+
+
+def validate(
+    pairs: Sequence[Row], judges: Mapping[str, Mapping[str, Any]]
+) -> tuple[dict[str, Row], list[Row]]:
+    """The numbers of each judge, and a table of its accuracy by slice and language.
+
+    Raises :class:`RowError` for a judge whose labels are of another kind.
+    """
+    metrics: dict[str, Row] = {}
+    table: list[Row] = []
+    truth = [pair["label"] for pair in pairs]
+    for judge, verdicts in judge_pairs(pairs, judges).items():
+        found = [verdict["label"] for verdict in verdicts]
+        strange = sorted({label for label in found if label not in (*LABELS, None)})
+        if strange:
+            raise RowError(
+                f"judge {judge!r} does not label refusal: it says {', '.join(strange)}, and what is "
+                f"measured is {', '.join(LABELS)}"
+            )
+        metrics[judge] = label_numbers(score_labels(truth, found))
+        for name, field in GROUPS.items():
+            rows = group_rows(pairs, field, truth, found)
+            version = judge_version(judges[judge])
+            table += [{"judge": judge, "version": version, **row} for row in rows]
+            metrics[judge][name] = {
+                row["value"]: row["accuracy"] for row in rows if "accuracy" in row
+            }
+    return metrics, table

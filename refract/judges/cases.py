@@ -1,0 +1,50 @@
+"""What a judge is given, and the verdict of one that gives none."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from refract.rows.jsonl import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One answer with what it answers.
+
+    ``prompt`` and ``response`` are rows of those types, ``source`` the suite row, ``clean`` the
+    response row to the unperturbed prompt (None where the prompt is unperturbed itself). ``pair`` is
+    the case that this one is to agree with: of the row that ``pair_id`` names, or of the clean
+    prompt.
+    """
+
+    prompt: Row
+    response: Row
+    source: Row
+    clean: Row | None = None
+    pair: Case | None = None
+
+    @property
+    def asked(self) -> str:
+        """The text the answer answers: the last message of the attempt that was used."""
+        attempt = self.prompt["attempts"][self.response["attempt"]]
+        return attempt if isinstance(attempt, str) else attempt[-1]["content"]
+
+    @property
+    def conversation(self) -> str:
+        """All that the answer answers: the text, or of several messages their JSON, in which no
+        message can pass for another."""
+        attempt = self.prompt["attempts"][self.response["attempt"]]
+        if isinstance(attempt, str) or len(attempt) == 1:
+            return self.asked
+        return json.dumps(attempt, ensure_ascii=False, indent=1)
+
+
+def unjudged(error: str | None = None) -> Row:
+    """The verdict of a judge that did not give one; ``error`` says why it could not."""
+    return {"label": None, "refused": None, "score": None, "evidence": [], "error": error}
+
+
+def judgeable(response: Row) -> bool:
+    """Whether there is a text of the model's own to judge."""
+    return response["finish_reason"] in ("stop", "length") and bool(response["response"].strip())

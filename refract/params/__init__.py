@@ -1,0 +1,158 @@
+"""params.yaml: reading it as DVC reads it, and finding definitions in it.
+
+The file is read with YAML 1.2 rules (ruamel), where ``no`` is a text and ``1e-4`` a number.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from refract.errors import ParamsError
+from refract.settings import Number, Settings, nearest, read_settings
+
+NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
+
+
+class Limit(Settings):
+    """A threshold: one bound."""
+
+    min: Annotated[Number, Field(ge=-1, le=1)] | None = None
+    max: Annotated[Number, Field(ge=-1, le=1)] | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Limit:
+        if len(self.model_fields_set) != 1 or (self.min is None and self.max is None):
+            raise ValueError("must be {min: x} or {max: x}")
+        return self
+
+
+class SuiteSettings(Settings):
+    """A suite: its rows, what is done to them, who judges, and what must hold."""
+
+    file: str = Field(
+        description="the rows, under `data/suites/`",
+        json_schema_extra={"allowed": "the path of a JSONL file"},
+    )
+    sample: int | None = Field(
+        None,
+        ge=1,
+        description="number of prompts to draw (seeded); null takes all",
+        json_schema_extra={"allowed": "null or a number of prompts above 0"},
+    )
+    perturbations: list[str] | None = Field(
+        None,
+        description="names from `perturbations`",
+        json_schema_extra={"allowed": "a list of names"},
+    )
+    judges: list[str] = Field(
+        min_length=1,
+        description="names from `judges`; the first decides refusal",
+        json_schema_extra={"allowed": "a list with at least one name"},
+    )
+    fields: list[str] | None = Field(
+        None,
+        description="columns of the suite to break rates down by",
+        json_schema_extra={"allowed": "a list of columns of the suite"},
+    )
+    thresholds: dict[str, Limit] | None = Field(
+        None,
+        description="what must hold; a rate equal to x passes",
+        json_schema_extra={
+            "allowed": "a mapping of measure to {min: x} or {max: x}, x from -1 to 1"
+        },
+    )
+    count_cut_off: bool | None = Field(
+        None,
+        description="true: an answer cut off at the token limit is judged by what was said before; "
+        "false or null: left out and counted",
+    )
+    template: str | None = Field(
+        None,
+        description="for rows that have `features`",
+        json_schema_extra={"allowed": "a text with {feature} in it"},
+    )
+
+
+def load_params(path: Path = Path("params.yaml")) -> dict[str, Any]:
+    """All of params.yaml as plain dicts and lists. Raises :class:`ParamsError`."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            params = YAML(typ="safe", pure=True).load(file)
+    except OSError as error:
+        raise ParamsError(
+            f"{path} cannot be read ({error.strerror}); run from the project's root"
+        ) from None
+    except (YAMLError, UnicodeDecodeError) as error:
+        raise ParamsError(f"{path} is not YAML: {error}") from None
+    if not isinstance(params, dict):
+        raise ParamsError(f"{path} must hold a mapping (got {type(params).__name__})")
+    try:
+        # What hashes and results are made of: dates, infinities and mixed keys have no place there.
+        json.dumps(params, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ParamsError(
+            f"{path} holds a value that JSON cannot express ({error}); put it in quotes"
+        ) from None
+    return params
+
+
+def run_seed(params: Mapping[str, Any]) -> int:
+    """The seed of every draw. Raises :class:`ParamsError` unless it is an integer."""
+    seed = params.get("seed")
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise ParamsError(f"params.yaml: seed must be an integer (got {seed!r})")
+    return seed
+
+
+def definition(params: dict[str, Any], catalogue: str, name: str) -> dict[str, Any]:
+    """The definition of a model, suite, judge or perturbation by name.
+
+    Raises :class:`ParamsError` when the catalogue has no such name, or a suite's definition cannot
+    be used.
+    """
+    entries = params.get(catalogue)
+    if not isinstance(entries, dict):
+        raise ParamsError(f"params.yaml: {catalogue} must be a mapping of names (got {entries!r})")
+    if name not in entries:
+        known = ", ".join(sorted(entries))
+        raise ParamsError(
+            f"params.yaml: {catalogue} has no {name!r}{nearest(name, entries)}; it defines: {known}"
+        )
+    if not isinstance(entries[name], dict):
+        raise ParamsError(
+            f"params.yaml: {catalogue}.{name} must be a mapping (got {entries[name]!r})"
+        )
+    if catalogue == "suites":
+        read_settings(SuiteSettings, f"params.yaml: suites.{name}", entries[name])
+    return entries[name]
+
+
+def grid(params: dict[str, Any], axis: str) -> list[str]:
+    """The names of ``grid.models`` or ``grid.suites``.
+
+    Raises :class:`ParamsError` for a list with repeated names or with names that DVC would misread:
+    dots, hyphens and bare numbers break stage names, two of the three silently.
+    """
+    axes = params.get("grid")
+    names = axes.get(axis) if isinstance(axes, dict) else None
+    if not isinstance(names, list) or not names:
+        raise ParamsError(f"params.yaml: grid.{axis} must be a list of names (got {names!r})")
+    for name in names:
+        if not isinstance(name, str) or not NAME.match(name):
+            raise ParamsError(
+                f"params.yaml: grid.{axis} holds {name!r}; a name is lower-case letters, digits "
+                "and underscores, starting with a letter"
+            )
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ParamsError(f"params.yaml: grid.{axis} repeats {', '.join(repeated)}")
+    return names

@@ -1,0 +1,311 @@
+"""Ordinary text noise: what people, keyboards, scanners and editors do to a text.
+
+Each function takes a text, the generator of the row's feature and the definition, and returns the
+noisy text with the number of places it changed. A text it finds nothing to change in comes back as
+it is.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import unicodedata
+from typing import Any
+
+from refract.perturbations.variants import Definition, pick
+
+Noisy = tuple[str, int]
+
+TYPO_OPERATIONS = ("keyboard", "swap", "drop", "double")
+ACCENT_OPERATIONS = ("remove", "add")
+WHITESPACE_OPERATIONS = ("double", "tab", "newline", "join")
+DEFAULT_WHITESPACE_OPERATIONS = ("double", "tab", "newline")
+DEFAULT_RATES = {"typos": 0.05, "ocr": 0.05, "accents": 0.1, "homoglyphs": 0.1, "whitespace": 0.3}
+
+_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
+
+
+def _keyboard() -> dict[str, str]:
+    """Each letter's neighbours on a QWERTY keyboard, whose rows are shifted by about half a key."""
+    neighbours: dict[str, str] = {}
+    for number, row in enumerate(_ROWS):
+        for column, key in enumerate(row):
+            around = [(number, column - 1), (number, column + 1)]
+            around += [(number - 1, column), (number - 1, column + 1)]
+            around += [(number + 1, column - 1), (number + 1, column)]
+            neighbours[key] = "".join(
+                _ROWS[r][c] for r, c in around if 0 <= r < 3 and 0 <= c < len(_ROWS[r])
+            )
+    return neighbours
+
+
+KEYBOARD = _keyboard()
+
+OCR_CONFUSIONS: dict[str, tuple[str, ...]] = {
+    "rn": ("m",), "m": ("rn",), "cl": ("d",), "d": ("cl",), "vv": ("w",), "w": ("vv",),
+    "O": ("0",), "0": ("O",), "o": ("0",), "l": ("1", "I"), "1": ("l", "I"), "I": ("l", "1"),
+    "S": ("5",), "5": ("S",), "B": ("8",), "8": ("B",), "Z": ("2",), "2": ("Z",), "G": ("6",),
+    "6": ("G",), "e": ("c",), "c": ("e",), "h": ("b",), "i": ("j",), "t": ("f",), "u": ("ii",),
+    "n": ("ri",), "g": ("q",), "q": ("g",),
+}  # fmt: skip
+_OCR = re.compile("|".join(sorted(OCR_CONFUSIONS, key=lambda key: (-len(key), key))))
+
+HOMOGLYPHS = str.maketrans(
+    "aceijopsxyABCEHIJKMNOPSTXY",
+    "асеіјорѕхуАВСЕНІЈКМΝОРЅТХУ",
+)
+_ADDED_ACCENTS = ("\u0301", "\u0300", "\u0302", "\u0308")  # acute, grave, circumflex, diaeresis
+_NUMBERS_AND_URLS = re.compile(
+    r"(?:https?://|www\.)\S*[^\s.,;:!?'\")\]}>»”’]"  # the sentence's own punctuation is no part
+    r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
+    r"|(?<!\w)[-−]?\d+(?:[.,:/]\d+)*%?"
+)
+
+
+def _count(rate: float, places: int) -> int:
+    """How many places are changed: the rate's share, at least one, so that no text escapes."""
+    return max(1, round(rate * places))
+
+
+def _shuffled(generator: random.Random, places: list[Any]) -> list[Any]:
+    """The places in a drawn order (``random.shuffle`` may differ between versions of Python)."""
+    draws = [generator.random() for _ in places]
+    return [place for _, place in sorted(zip(draws, places, strict=True), key=lambda pair: pair[0])]
+
+
+def _letters(text: str) -> list[int]:
+    """Indices of letters that no combining mark follows, which would be left behind by an edit."""
+    return [
+        index
+        for index, char in enumerate(text)
+        if char.isalpha() and not unicodedata.combining(text[index + 1 : index + 2] or " ")
+    ]
+
+
+def upper(text: str, generator: random.Random, definition: Definition) -> Noisy:
+    """All letters in upper case."""
+    return text.upper(), sum(char != char.upper() for char in text)
+
+
+def lower(text: str, generator: random.Random, definition: Definition) -> Noisy:
+    """All letters in lower case."""
+    return text.lower(), sum(char != char.lower() for char in text)
+
+
+def title(text: str, generator: random.Random, definition: Definition) -> Noisy:
+    """Every word with a capital first and small letters after (``Can't``, not ``Can'T``)."""
+    word = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+    changed = sum(match[0] != match[0].capitalize() for match in word.finditer(text))
+    return word.sub(lambda match: match[0].capitalize(), text), changed
+
+
+def typos(text: str, generator: random.Random, definition: Definition) -> Noisy:
+    """Slips of the finger in a share ``rate`` of the letters.
+
+    ``keyboard``: a neighbouring key; ``swap``: two letters change places; ``drop``: a letter is
+    missing; ``double``: it is there twice. No two edits touch each other.
+    """
+    operations = definition.get("operations", TYPO_OPERATIONS)
+    letters = _letters(text)
+    is_letter = set(letters)
+    out = list(text)
+    taken: set[int] = set()
+    done = 0
+    for index in _shuffled(generator, letters):
+        if done == _count(definition.get("rate", DEFAULT_RATES["typos"]), len(letters)):
+            break
+        after = index + 1
+        possible = {
+            "keyboard": text[index].lower() in KEYBOARD,
+            "swap": after in is_letter and text[index] != text[after] and after + 1 not in taken,
+            "drop": index - 1 in is_letter or after in is_letter,
+            "double": True,
+        }
+        choice = [operation for operation in operations if possible[operation]]
+        if not choice or taken & {index - 1, index, after}:
+            continue
+        operation = choice[pick(generator, len(choice))]
+        taken |= {index, after} if operation == "swap" else {index}
+        done += 1
+        if operation == "keyboard":
+            keys = KEYBOARD[text[index].lower()]
+            key = keys[pick(generator, len(keys))]
+            out[index] = key.upper() if text[index].isupper() else key
+        elif operation == "swap":
+            out[index], out[after] = text[after], text[index]
+        else:
+            out[index] = "" if operation == "drop" else text[index] * 2
+    return "".join(out), done
+
+
+def _without_punctuation(text: str) -> Noisy:
+    changed = 0
+    out = []
+    for index, char in enumerate(text):
+        if not (unicodedata.category(char).startswith("P") or char in "`^~|"):
+            out.append(char)
+            continue
+        changed += 1
+        before, after = text[index - 1 : index], text[index + 1 : index + 2]
+        # don't becomes dont, but either/or stays two words.
+        if before.isalnum() and after.isalnum() and char not in "'’":
+            out.append(" ")
+    return "".join(out), changed
+
+
+def punctuation(text: str, generator: random.Random, definition: Definition) -> Noisy:
+    """All punctuation removed, except within URLs, e-mail addresses and numbers."""
+    pieces: list[Noisy] = []
+    done = 0
+    for kept in _NUMBERS_AND_URLS.finditer(text):
+        pieces += [_without_punctuation(text[done : kept.start()]), (kept[0], 0)]
+        done = kept.end()
+    pieces.append(_without_punctuation(text[done:]))
+    changed = sum(count for _, count in pieces)
+    if not changed:
+        return text, 0
+    joined = "".join(piece for piece, _ in pieces)
+    return re.sub(r"(?<=\S) {2,}(?=\S)", " ", joined).rstrip(" "), changed
+
+
+def _base_letter(char: str) -> str | None:
+    """The Latin or Greek letter under an accented one. Other scripts' marks are no accents."""
+    base, *marks = unicodedata.normalize("NFD", char)
+    latin_or_greek = unicodedata.name(base, "").startswith(("LATIN", "GREEK"))
+    return base if marks and latin_or_greek else None
+
+
+def remove_accents(text: str, generator: random.Random, definition: Definition) -> Noisy:
+    """Latin and Greek letters without their accents, precomposed or combining."""
+    out: list[str] = []
+    changed = 0
+    on_letter = False  # whether a mark here would stand on a Latin or Greek letter
+    for char in text:
+        if on_letter and "\u0300" <= char <= "\u036f":
+            changed += 1
+            continue
+        base = _base_letter(char)
+        on_letter = unicodedata.name(base or char, "").startswith(("LATIN", "GREEK"))
+        changed += base is not None
+        out.append(base or char)
+    return "".join(out), changed
+
+
+def add_accents(text: str, generator: random.Random, definition: Definition) -> Noisy:
+    """Accents that do not belong there, on a share ``rate`` of the letters, vowels only."""
+    vowels = [index for index in _letters(text) if text[index] in "aeiouAEIOU"]
+    if not vowels:
+        return text, 0
+    out = list(text)
+    letters = sum(char.isalpha() for char in text)
+    count = _count(definition.get("rate", DEFAULT_RATES["accents"]), letters)
+    chosen = _shuffled(generator, vowels)[:count]
+    for index in chosen:
+        accent = _ADDED_ACCENTS[pick(generator, len(_ADDED_ACCENTS))]
+        out[index] = unicodedata.normalize("NFC", text[index] + accent)
+    return "".join(out), len(chosen)
+
+
+def ocr(text: str, generator: random.Random, definition: Definition) -> Noisy:
+    """What a scanner misreads (``rn`` for ``m``, ``0`` for ``O``), a share ``rate`` of letters."""
+    places = list(_OCR.finditer(text))
+    if not places:
+        return text, 0
+    letters = sum(char.isalnum() for char in text)
+    count = _count(definition.get("rate", DEFAULT_RATES["ocr"]), letters)
+    chosen = sorted(_shuffled(generator, places)[:count], key=re.Match.start)
+    pieces = []
+    done = 0
+    for match in chosen:
+        readings = OCR_CONFUSIONS[match[0]]
+        pieces += [text[done : match.start()], readings[pick(generator, len(readings))]]
+        done = match.end()
+    return "".join([*pieces, text[done:]]), len(chosen)
+
+
+def homoglyphs(text: str, generator: random.Random, definition: Definition) -> Noisy:
+    """Latin letters replaced by Cyrillic or Greek look-alikes, a share ``rate`` of all letters."""
+    places = [index for index in _letters(text) if ord(text[index]) in HOMOGLYPHS]
+    if not places:
+        return text, 0
+    letters = sum(char.isalpha() for char in text)
+    count = _count(definition.get("rate", DEFAULT_RATES["homoglyphs"]), letters)
+    chosen = set(_shuffled(generator, places)[:count])
+    out = [char.translate(HOMOGLYPHS) if i in chosen else char for i, char in enumerate(text)]
+    return "".join(out), len(chosen)
+
+
+def whitespace(text: str, generator: random.Random, definition: Definition) -> Noisy:
+    """Spaces between words doubled, or replaced by a tab, a line break or (``join``) nothing.
+
+    A share ``rate`` of the single spaces between words is changed.
+    """
+    gaps = [match.start() for match in re.finditer(r"(?<=\S) (?=\S)", text)]
+    if not gaps:
+        return text, 0
+    operations = definition.get("operations", DEFAULT_WHITESPACE_OPERATIONS)
+    replacements = {"double": "  ", "tab": "\t", "newline": "\n", "join": ""}
+    count = _count(definition.get("rate", DEFAULT_RATES["whitespace"]), len(gaps))
+    out = list(text)
+    chosen = _shuffled(generator, gaps)[:count]
+    for index in chosen:
+        out[index] = replacements[operations[pick(generator, len(operations))]]
+    return "".join(out), len(chosen)
+
+
+_ONES = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
+    "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+)  # fmt: skip
+_TENS = ("", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_THOUSANDS = ("", "thousand", "million", "billion")
+_ORDINALS = {
+    "one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth",
+    "nine": "ninth", "twelve": "twelfth",
+}  # fmt: skip
+# Digits that are part of something else stay: v2, 10:30, 2024-05-01, 1.2.3, 007, $5, #1.
+_NUMBER = re.compile(
+    r"(?<![\w.,:/$€£¥#@&=+\-−])"
+    r"(?P<whole>[1-9][0-9]{0,2}(?:,[0-9]{3}){1,3}|[1-9][0-9]{0,11}|0)(?P<part>\.[0-9]+)?"
+    r"(?P<suffix>st|nd|rd|th|%)?(?![\w%]|[.,:/\-−][0-9])"
+)
+
+
+def number_words(number: int) -> str:
+    """A whole number from 0 up to twelve digits in English words, American style (no ``and``)."""
+    if number < 20:
+        return _ONES[number]
+    if number < 100:
+        tens, ones = divmod(number, 10)
+        return _TENS[tens] + (f"-{_ONES[ones]}" if ones else "")
+    if number < 1000:
+        hundreds, rest = divmod(number, 100)
+        return f"{_ONES[hundreds]} hundred" + (f" {number_words(rest)}" if rest else "")
+    words = []
+    for unit in _THOUSANDS:
+        number, rest = divmod(number, 1000)
+        if rest:
+            words.append(f"{number_words(rest)} {unit}".rstrip())
+    return " ".join(reversed(words))
+
+
+def _ordinal(words: str) -> str:
+    head, last = re.fullmatch(r"(.*?)([a-z]+)", words).groups()
+    if last in _ORDINALS:
+        return head + _ORDINALS[last]
+    return head + (last[:-1] + "ieth" if last.endswith("y") else last + "th")
+
+
+def spelled_numbers(text: str, generator: random.Random, definition: Definition) -> Noisy:
+    """Numbers in English words: 3 as ``three``, 2.5 as ``two point five``, 21st, 40%."""
+
+    def spell(match: re.Match[str]) -> str:
+        words = number_words(int(match["whole"].replace(",", "")))
+        suffix = match["suffix"]
+        if suffix not in (None, "%"):
+            return match[0] if match["part"] else _ordinal(words)
+        if match["part"]:
+            words += " point " + " ".join(_ONES[int(digit)] for digit in match["part"][1:])
+        return words + (" percent" if suffix else "")
+
+    return _NUMBER.sub(spell, text), len(_NUMBER.findall(text))

@@ -1,0 +1,78 @@
+"""What each stage did when it last ran, and what a reader should know of it: printed, never hashed."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from refract.errors import RefractError
+from refract.rows.jsonl import write_json
+from refract.rows.showing import printable, say
+
+FOLDER = Path("data/runs")
+
+
+def run_stage(stage: str, work: Callable[..., object], *arguments: str) -> None:
+    """What ``python -m stages.STAGE`` does: the work with the command line's arguments.
+
+    ``arguments`` are their names. An error that a user can mend ends the stage in one message.
+    """
+    if len(sys.argv) != 1 + len(arguments):
+        module = stage.replace("-", "_")
+        sys.exit(f"usage: {' '.join(['python -m', f'stages.{module}', *arguments])}")
+    try:
+        work(*sys.argv[1:])
+    except (RefractError, OSError) as error:
+        sys.exit(printable(f"{stage}: {error}", keep="\n"))
+
+
+class StageRun:
+    """One run of a stage, for one model where the stage has one for each: begins when it is made."""
+
+    def __init__(self, stage: str, model: str = "") -> None:
+        self.name = f"{stage}@{model}" if model else stage
+        self.warnings: list[str] = []
+        self._started = time.monotonic()
+
+    def warn(self, text: str) -> None:
+        """Keeps a warning for the end of the pipeline, where all of them are listed."""
+        self.warnings.append(text)
+
+    def end(self, said: str, **facts: Any) -> None:
+        """Prints the run in one line and writes it to ``data/runs/``, with ``facts``."""
+        seconds = time.monotonic() - self._started
+        count = len(self.warnings)
+        warned = f", {count} warning{'' if count == 1 else 's'}" if count else ""
+        say(f"{self.name}: {said} in {seconds:.1f} s{warned}")
+        write_json(
+            FOLDER / f"{self.name}.json",
+            {"said": said, "seconds": round(seconds, 3), "warnings": self.warnings, **facts},
+        )
+
+
+def warning_lines(root: Path, models: Sequence[str]) -> list[str]:
+    """The warnings of the last run of each stage and of these models, in the pipeline's order."""
+    names = ["generate-perturbations"]
+    for stage in ("model-inference", "judge", "aggregate"):
+        names += [f"{stage}@{model}" for model in models]
+    found = []
+    for name in [*names, "validate-judges", "report"]:
+        try:
+            run = json.loads((root / FOLDER / f"{name}.json").read_text("utf-8"))
+            found += [f"{name}: {warning}" for warning in run["warnings"]]
+        except (OSError, ValueError, KeyError):
+            continue  # it ran elsewhere, or before there were such files
+    return found
+
+
+def say_warnings(root: Path, models: Sequence[str]) -> None:
+    """Prints all warnings in one place, if there are any."""
+    lines = warning_lines(root, models)
+    if lines:
+        say(f"warnings ({len(lines)}):")
+    for line in lines:
+        say(f"  {line}")

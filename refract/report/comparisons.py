@@ -1,0 +1,80 @@
+"""The matrix of paired comparisons between the models of the grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+
+from refract.comparison import adjust, compare_outcomes
+from refract.report import MISSING, cell, markdown_table
+from refract.rows.jsonl import Row
+from refract.rows.tables import read_table
+
+Compared = tuple[str, str, Row]  # two models and one row of compare_outcomes, second to first
+
+
+def read_clean_outcomes(root: Path, models: Sequence[str]) -> dict[str, list[dict[str, str]]]:
+    """The outcomes of unperturbed prompts, by model."""
+    return {
+        model: [
+            row
+            for row in read_table(root / f"metrics/outcomes/{model}.csv")
+            if not row["perturbation"]
+        ]
+        for model in models
+    }
+
+
+def compare_models(outcomes: Mapping[str, Sequence[Mapping[str, str]]]) -> list[Compared]:
+    """Every paired comparison of two models, first minus second, with Holm's p over all of them."""
+    found = [
+        # The second side minus the first.
+        (one, two, row)
+        for one, two in combinations(outcomes, 2)
+        for row in compare_outcomes(outcomes[two], outcomes[one])
+    ]
+    adjust([row for _, _, row in found])
+    return found
+
+
+def comparison_section(models: Sequence[str], compared: Sequence[Compared]) -> str:
+    """For each suite and category a matrix: row minus column above the diagonal, p below it."""
+    if len(models) < 2:
+        return "One model alone has nothing to be compared with."
+    found: dict[tuple[str, str], dict[tuple[str, str], Row]] = {}
+    for one, two, row in compared:
+        found.setdefault((row["suite"], row["category"]), {})[one, two] = row
+    parts = [
+        "Above the diagonal: share refused by the row's model minus that of the column's, over "
+        "prompts where both answers were judged, with the paired Newcombe 95 % interval and the "
+        "number of prompts. Below it: McNemar's exact p, corrected for all comparisons of this "
+        "section (Holm); † marks 0.05 or less."
+    ]
+    for (suite, category), pairs in found.items():
+        rows = []
+        for i, one in enumerate(models):
+            shown = []
+            for j in range(len(models)):
+                pair = pairs.get((models[min(i, j)], models[max(i, j)]))
+                shown.append("·" if i == j else _difference(pair) if i < j else _p(pair))
+            rows.append([one, *shown])
+        parts += [
+            f"### {cell(suite)}, {cell(category)} prompts",
+            markdown_table(["row − column", *models], rows),
+        ]
+    return "\n\n".join(parts)
+
+
+def _difference(pair: Row | None) -> str:
+    if pair is None or not pair["n"]:
+        return MISSING
+    interval = "" if pair["low"] is None else f" [{pair['low']:+.3f}, {pair['high']:+.3f}]"
+    return f"{pair['difference']:+.3f}{interval} {pair['n']}"
+
+
+def _p(pair: Row | None) -> str:
+    if pair is None or pair["p_holm"] is None:
+        return MISSING
+    shown = "< 0.0001" if pair["p_holm"] < 0.0001 else f"{pair['p_holm']:.4f}"
+    return f"{shown} †" if pair["p_holm"] <= 0.05 else shown

@@ -1,0 +1,394 @@
+"""The figures of the report: which numbers each shows, and the table behind it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from refract.report import HEADLINES, Table
+from refract.report.charts import (
+    Dot,
+    Figure,
+    dot_figure,
+    fitting,
+    group,
+    legend,
+    mark,
+    rate_dot,
+    text,
+)
+from refract.report.comparisons import Compared
+from refract.report.scaling import Series, named
+from refract.rows.jsonl import Row
+from refract.statistics.proportions import wilson
+
+# Of more models, the pairs of all would fill a wall: each is compared with the first alone.
+ALL_PAIRS = 6
+AGREEMENT = (
+    ("kappa", "κ"),
+    ("precision", "precision"),
+    ("recall", "recall"),
+    ("specificity", "specificity"),
+)
+HALVES = (-1, -0.5, 0, 0.5, 1)
+
+
+def draw_figures(
+    tables: Mapping[str, Table],
+    *,
+    compared: Sequence[Compared] = (),
+    series: Sequence[Series] = (),
+    judges: Mapping[str, Any] | None = None,
+    slices: Table = (),
+) -> list[Figure]:
+    """The figures for which there are numbers.
+
+    ``compared`` are the paired comparisons of the models, ``series`` the rates over size;
+    ``judges`` and ``slices`` are ``metrics/judges.json`` and ``metrics/judges.csv``.
+    """
+    drawn = [
+        refusal_figure(tables),
+        plane_figure(tables),
+        injection_figure(tables),
+        loophole_figure(tables),
+        comparison_figure(compared),
+        judges_figure(judges or {}, slices),
+        scaling_figure(series),
+    ]
+    return [figure for figure in drawn if figure is not None]
+
+
+def _overall(tables: Mapping[str, Table]) -> list[tuple[str, Mapping[str, str]]]:
+    return [(model, row) for model, table in tables.items() for row in table if not row["field"]]
+
+
+def _rate_figure(
+    name: str, title: str, note: str, unit: str, found: Sequence[tuple[Dot, Mapping[str, str]]]
+) -> Figure | None:
+    keys = ("measure", "successes", "n", "rate", "low", "high")
+    rows = [
+        {"panel": dot.panel, "line": dot.line, "series": dot.series}
+        | {key: row[key] for key in keys}
+        for dot, row in found
+    ]
+    return dot_figure(name, title, note, unit, [dot for dot, _ in found], rows)
+
+
+def refusal_figure(tables: Mapping[str, Table]) -> Figure | None:
+    """The share refused of each category, by suite and model."""
+    found = [
+        (rate_dot(row["suite"], model, label, row), row)
+        for measure, label in HEADLINES
+        for model, row in _overall(tables)
+        if row["measure"] == measure
+    ]
+    note = "95 % Wilson intervals."
+    return _rate_figure("refusal", "Refusal by category", note, "share refused", found)
+
+
+def injection_figure(tables: Mapping[str, Table]) -> Figure | None:
+    """The share of answers that an injected character changed, by character and repetitions."""
+    found = []
+    for model, table in tables.items():
+        for row in table:
+            if row["rate"] and row["field"] == "perturbation" and row["value"].startswith("U+"):
+                panel = f"{row['suite']}: {row['measure'].removesuffix('_fail_rate')}"
+                found.append((rate_dot(panel, row["value"], model, row), row))
+    found.sort(key=lambda pair: (pair[0].panel, _dose(pair[0].line)))
+    return _rate_figure(
+        "char_injection",
+        "Changed answers by injected character and repetitions",
+        "95 % Wilson intervals.",
+        "share of answers that changed",
+        found,
+    )
+
+
+def loophole_figure(tables: Mapping[str, Table]) -> Figure | None:
+    """The share of refused prompts that are answered once perturbed."""
+    found = [
+        (rate_dot(row["suite"], row["measure"].removesuffix("_loophole_rate"), model, row), row)
+        for model, row in _overall(tables)
+        if row["rate"] and row["measure"].endswith("_loophole_rate")
+    ]
+    return _rate_figure(
+        "loophole",
+        "Loophole rate",
+        "Refused prompts that are answered once perturbed. 95 % Wilson intervals.",
+        "share of refused prompts",
+        found,
+    )
+
+
+def _dose(group: str) -> tuple[str, int]:
+    character, _, times = group.partition(" x")
+    return character, int(times) if times.isdigit() else 0
+
+
+def plane_figure(tables: Mapping[str, Table]) -> Figure | None:
+    """Over-refusal against harmful refusal: the upper left corner is where a model should be."""
+    points: list[tuple[str, str, Mapping[str, str], Mapping[str, str]]] = []
+    for model, table in tables.items():
+        found = {
+            (row["suite"], row["measure"]): row for row in table if row["rate"] and not row["field"]
+        }
+        for suite in dict.fromkeys(suite for suite, _ in found):
+            over = found.get((suite, "over_refusal_rate"))
+            harmful = found.get((suite, "harmful_refusal_rate"))
+            if over and harmful:
+                points.append((suite, model, over, harmful))
+    if not points:
+        return None
+    models = list(dict.fromkeys(model for _, model, _, _ in points))
+    suites = list(dict.fromkeys(suite for suite, _, _, _ in points))
+    side, left = 250, 52
+    step = side + left + 24
+    width = max(step * min(2, len(suites)), 360)
+    parts, start = legend(models, width)
+    for number, suite in enumerate(suites):
+        x0, top = left + step * (number % 2), start + 24 + (side + 78) * (number // 2)
+        parts.append(text(x0, top - 10, fitting(suite, side + 40), weight="bold"))
+        for tick in range(5):
+            at = side * tick / 4
+            parts += [
+                f'<path class="grid" d="M{x0 + at:.1f} {top}V{top + side}"/>',
+                f'<path class="grid" d="M{x0} {top + side - at:.1f}H{x0 + side}"/>',
+                text(x0 + at, top + side + 16, f"{tick / 4:g}", "middle"),
+                text(x0 - 6, top + side - at + 4, f"{tick / 4:g}", "end"),
+            ]
+        parts.append(text(x0 + side / 2, top + side + 34, "helpful refused", "middle"))
+        parts.append(
+            f'<text text-anchor="middle" transform="translate({x0 - 36} {top + side / 2:.1f}) '
+            'rotate(-90)">harmful refused</text>'
+        )
+        for _, model, over, harmful in (point for point in points if point[0] == suite):
+            x, x_low, x_high = (x0 + side * float(over[key]) for key in ("rate", "low", "high"))
+            y, y_low, y_high = (
+                top + side * (1 - float(harmful[key])) for key in ("rate", "low", "high")
+            )
+            index = models.index(model)
+            hover = f"{model}: helpful refused {over['rate']}, harmful refused {harmful['rate']}"
+            parts.append(
+                group(
+                    index,
+                    hover,
+                    f'<path class="whisker" fill="none" d="M{x_low:.1f} {y:.1f}H{x_high:.1f}'
+                    f'M{x:.1f} {y_low:.1f}V{y_high:.1f}"/>' + mark(index, x, y),
+                )
+            )
+    rows = [
+        {"suite": suite, "model": model}
+        | {f"over_refusal_{key}": over[key] for key in ("rate", "low", "high", "n")}
+        | {f"harmful_refusal_{key}": harmful[key] for key in ("rate", "low", "high", "n")}
+        for suite, model, over, harmful in points
+    ]
+    height = start + 24 + (side + 78) * -(-len(suites) // 2)
+    return Figure(
+        "trade_off",
+        "Over-refusal against harmful refusal",
+        "Up and to the left is better: harmful requests refused, helpful ones answered. "
+        "95 % Wilson intervals.",
+        width,
+        height,
+        "".join(parts),
+        rows,
+    )
+
+
+def comparison_figure(compared: Sequence[Compared]) -> Figure | None:
+    """Paired differences between models, with the Newcombe intervals, by suite and category."""
+    models = list(dict.fromkeys(name for pair in compared for name in pair[:2]))
+    shown = [
+        (one, two, row)
+        for one, two, row in compared
+        if row["n"] and (len(models) <= ALL_PAIRS or one == models[0])
+    ]
+    dots, rows = [], []
+    for one, two, row in shown:
+        interval = "" if row["low"] is None else f" [{row['low']:+.3f}, {row['high']:+.3f}]"
+        p = "" if row["p_holm"] is None else f", p (Holm) {row['p_holm']:.2g}"
+        hover = (
+            f"{one} − {two}, {row['category']}: {row['difference']:+.3f}{interval}{p}, n={row['n']}"
+        )
+        sure = row["p_holm"] is not None and row["p_holm"] <= 0.05
+        dots.append(
+            Dot(
+                *(row["suite"], f"{one} − {two}", row["category"]),
+                *(row["difference"], row["low"], row["high"], hover, sure),
+            )
+        )
+        rows.append(
+            {"suite": row["suite"], "category": row["category"], "first": one, "second": two}
+            | {"n": row["n"], "rate_first": _digits(row["rate_b"])}
+            | {"rate_second": _digits(row["rate_a"])}
+            | {key: _digits(row[key]) for key in ("difference", "low", "high")}
+            | {key: None if row[key] is None else f"{row[key]:.4g}" for key in ("p", "p_holm")}
+        )
+    against = "" if len(models) <= ALL_PAIRS else f" Each model against {models[0]}."
+    return dot_figure(
+        "comparisons",
+        "Models compared in pairs",
+        "Share refused by the first minus that by the second, on the same prompts; 95 % Newcombe "
+        f"intervals. Filled: p ≤ 0.05 after Holm.{against}",
+        "difference in the share refused",
+        dots,
+        rows,
+        axis=HALVES,
+    )
+
+
+def _digits(value: float | None) -> float | None:
+    return None if value is None else round(value, 4) + 0.0
+
+
+def judges_figure(judges: Mapping[str, Any], slices: Table) -> Figure | None:
+    """Each judge against the labelled pairs: agreement on refusal, and accuracy by kind of answer."""
+    dots: list[Dot] = []
+    rows: list[Row] = []
+
+    def add(judge: str, measure: str, slice_: str, n: object, numbers: Sequence[float]) -> None:
+        value, low, high = numbers
+        panel = "right label, by kind of answer" if slice_ else "refused or not"
+        line = slice_.replace("_", " ") or dict(AGREEMENT)[measure]
+        hover = f"{judge}, {line}: {value:.3f} [{low:.3f}, {high:.3f}], n={n}"
+        dots.append(Dot(panel, line, judge, value, low, high, hover))
+        rows.append(
+            {"judge": judge, "measure": measure, "slice": slice_, "n": n}
+            | {"value": value, "low": low, "high": high}
+        )
+
+    for judge, numbers in judges.items():
+        for measure, _ in AGREEMENT:
+            if measure in numbers:
+                ends = [numbers[f"{measure}{end}"] for end in ("", "_low", "_high")]
+                add(judge, measure, "", numbers["n"], ends)
+    for row in slices:
+        if row["field"] == "slice" and row["accuracy"]:
+            ends = [float(row[key]) for key in ("accuracy", "low", "high")]
+            add(row["judge"], "accuracy", row["value"], row["n"], ends)
+    return dot_figure(
+        "judges",
+        "Judges against people's labels",
+        "On the labelled pairs of data/validation, most of which were written to mislead a judge. "
+        "95 % intervals.",
+        "agreement",
+        dots,
+        rows,
+    )
+
+
+def scaling_figure(series: Sequence[Series]) -> Figure | None:
+    """Rates over parameters with the trend of each family: a panel for each suite and measure."""
+    drawn = [one for one in series if one.size == "parameters"]
+    panels = list(dict.fromkeys((one.suite, one.measure, one.value) for one in drawn))
+    if not panels:
+        return None
+    families = list(dict.fromkeys(one.family for one in drawn))
+    side, high, left, columns = 240, 150, 46, min(3, len(panels))
+    step = side + left + 20
+    width = step * columns
+    parts, start = legend(families, width)
+    for number, panel in enumerate(panels):
+        here = [one for one in drawn if (one.suite, one.measure, one.value) == panel]
+        x0, top = left + step * (number % columns), start + 40 + (high + 96) * (number // columns)
+        sizes = [math.log10(point.size) for one in here for point in one.points.values()]
+        first, last = min(sizes), max(sizes)
+        margin = max(0.05, (last - first) * 0.08)
+        first, last = first - margin, last + margin
+
+        def across(size: float, x0: float = x0, first: float = first, last: float = last) -> float:
+            return x0 + side * (size - first) / (last - first)
+
+        def up(rate: float, top: float = top) -> float:
+            return top + high * (1 - rate)
+
+        parts += [
+            text(x0, top - 26, fitting(panel[0], side), weight="bold"),
+            text(x0, top - 10, fitting(named(*panel[1:]), side)),
+            text(x0 + side / 2, top + high + 34, "parameters", "middle"),
+        ]
+        for tick in range(5):
+            y = up(tick / 4)
+            parts.append(f'<path class="grid" d="M{x0} {y:.1f}H{x0 + side}"/>')
+            parts.append(text(x0 - 6, y + 4, f"{tick / 4:g}", "end"))
+        for size in _ticks(first, last):
+            x = across(math.log10(size))
+            parts.append(f'<path class="grid" d="M{x:.1f} {top}V{top + high}"/>')
+            parts.append(text(x, top + high + 16, _short(size), "middle"))
+        for one in here:
+            index = families.index(one.family)
+            if one.trend.slope is not None:
+                ends = [math.log10(point.size) for point in one.points.values()]
+                steps = [min(ends) + (max(ends) - min(ends)) * n / 40 for n in range(41)]
+                # The logistic function by tanh, which overflows nowhere.
+                rates = [
+                    (1 + math.tanh((one.trend.intercept + one.trend.slope * x) / 2)) / 2
+                    for x in steps
+                ]
+                line = "L".join(
+                    f"{across(x):.1f} {up(rate):.1f}" for x, rate in zip(steps, rates, strict=True)
+                )
+                fit = f"{one.family}: slope {one.trend.slope:+.3f}"
+                parts.append(group(index, fit, f'<path class="fit" d="M{line}"/>'))
+            for model, point in one.points.items():
+                rate, bounds = point.positives / point.n, wilson(point.positives, point.n)
+                x = across(math.log10(point.size))
+                hover = f"{model}: {rate:.3f}, n={point.n}, {point.size:,.0f} parameters"
+                whisker = (
+                    f'<path class="whisker" d="M{x:.1f} {up(bounds[0]):.1f}V{up(bounds[1]):.1f}"/>'
+                )
+                parts.append(group(index, hover, whisker + mark(index, x, up(rate))))
+    height = start + (high + 96) * -(-len(panels) // columns)
+    return Figure(
+        "scaling",
+        "Rates over model size",
+        "Dots: models with 95 % Wilson intervals. Lines: logistic regression on log10(parameters), "
+        "within a family.",
+        width,
+        round(height),
+        "".join(parts),
+        scaling_points(series),
+    )
+
+
+def _ticks(first: float, last: float) -> list[float]:
+    """Round sizes between two powers of ten, at most about six."""
+    for leads in ((1, 2, 5), (1, 3), (1,)):
+        found = [
+            lead * 10.0**power
+            for power in range(math.floor(first), math.ceil(last) + 1)
+            for lead in leads
+            if first <= math.log10(lead * 10.0**power) <= last
+        ]
+        if len(found) <= 5:
+            return found
+    return found[:: -(-len(found) // 5)]
+
+
+def _short(size: float) -> str:
+    for unit, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if size >= unit:
+            return f"{size / unit:g}{letter}"
+    return f"{size:g}"
+
+
+def scaling_points(series: Sequence[Series]) -> list[Row]:
+    """The points of the scaling figure, each with the line fitted to its family."""
+    return [
+        {
+            "suite": one.suite,
+            "measure": one.measure,
+            "value": one.value,
+            "family": one.family,
+            "model": model,
+            "size": one.size,
+            "at": point.size,
+            "successes": point.positives,
+            "n": point.n,
+            "slope": None if one.trend.slope is None else round(one.trend.slope, 6),
+            "intercept": None if one.trend.intercept is None else round(one.trend.intercept, 6),
+        }
+        for one in series
+        for model, point in one.points.items()
+    ]

@@ -1,0 +1,62 @@
+"""What the report and the page are made of, read once for both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from refract.params import grid, load_params
+from refract.report import Table, read_results
+from refract.report.charts import Figure
+from refract.report.comparisons import Compared, compare_models, read_clean_outcomes
+from refract.report.figures import draw_figures
+from refract.report.scaling import Series, Size, model_sizes, scaling_series
+from refract.rows.tables import read_table
+
+
+class Inputs(NamedTuple):
+    """The numbers of the grid's models, and what is computed of them for people alone."""
+
+    models: list[str]
+    tables: dict[str, Table]
+    provenance: dict[str, Any]
+    compared: list[Compared]
+    sizes: dict[str, Size]
+    series: list[Series]
+    judges: Mapping[str, Any]
+    slices: Table
+
+    def figures(self) -> list[Figure]:
+        """The figures, each drawn once."""
+        return draw_figures(
+            self.tables,
+            compared=self.compared,
+            series=self.series,
+            judges=self.judges,
+            slices=self.slices,
+        )
+
+
+def read_inputs(root: Path) -> Inputs:
+    """Reads ``params.yaml`` and ``metrics/`` of a project.
+
+    Raises FileNotFoundError with what to run when a model has no results yet, ParamsError and
+    RowError for files that cannot be used.
+    """
+    params = load_params(root / "params.yaml")
+    models = grid(params, "models")
+    tables, provenance = read_results(root, models)
+    sizes = model_sizes(provenance, params.get("facts") or {})
+    judges, slices = root / "metrics/judges.json", root / "metrics/judges.csv"
+    return Inputs(
+        models,
+        tables,
+        provenance,
+        compare_models(read_clean_outcomes(root, models)),
+        sizes,
+        scaling_series(tables, sizes),
+        json.loads(judges.read_text("utf-8")) if judges.is_file() else {},
+        read_table(slices) if slices.is_file() else [],
+    )

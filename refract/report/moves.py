@@ -1,0 +1,145 @@
+"""What moved since the last numbers that git holds, and at which commit the numbers stand now.
+
+Nothing here may enter a declared output of the pipeline: two clones of one commit can hold different
+parts of its history, and their outputs are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from refract.results.sides import compare_sides
+from refract.results.sources import ResultsError, Side, git, read_grid, read_revision, read_tree
+from refract.rows.jsonl import Row
+from refract.rows.showing import printable
+
+SHOWN = 8
+# How far back the numbers are looked for; each step is three calls of git.
+STEPS = 50
+# What decides the numbers, and the numbers.
+WATCHED = ("constraints.txt", "data", "dvc.yaml", "metrics", "params.yaml", "stages")
+
+
+class Commit(NamedTuple):
+    """A commit: nine digits of its hash, its day (by its own clock), the first line of its message."""
+
+    sha: str
+    day: str
+    subject: str
+
+
+class Moves(NamedTuple):
+    """The largest differences to ``against``, and how many comparisons they are the largest of.
+
+    ``rows`` are those of :func:`refract.results.sides.compare_sides`, largest first, at most
+    ``SHOWN``. ``notes`` say what else differs. ``reason`` says why there are no rows.
+    """
+
+    against: Commit | None
+    rows: list[Row]
+    compared: int
+    notes: list[str]
+    reason: str
+
+
+def commit_now(root: Path) -> tuple[Commit, bool] | None:
+    """The commit that is checked out, and whether inputs or numbers differ from it.
+
+    None where there is no git, no repository, or no commit.
+    """
+    commit = _commit(root, "HEAD")
+    if commit is None:
+        return None
+    changed = git(root, "--no-optional-locks", "status", "--porcelain", "--", *WATCHED)
+    return commit, bool(changed)
+
+
+def biggest_moves(root: Path) -> Moves:
+    """The working tree's numbers against those of the last commit that held others."""
+    listed = git(root, "rev-list", "--first-parent", "HEAD", "--", "metrics")
+    if listed is None:
+        return _nothing("There is no git history here to compare with.")
+    try:
+        tree = read_tree(root)
+    except ResultsError as error:
+        return _nothing(f"Nothing to compare: {error}.")
+    now = _numbers_of_tree(root, list(tree))
+    for sha in listed.split()[:STEPS]:
+        if _numbers_of_commit(root, sha) != now:
+            return _moves(root, sha, tree)
+    if git(root, "rev-parse", "--is-shallow-repository") == "true\n":
+        return _nothing(
+            "This clone is shallow and holds no earlier numbers; git fetch --unshallow."
+        )
+    return _nothing("No earlier commit has other numbers.")
+
+
+def _moves(root: Path, sha: str, tree: Mapping) -> Moves:
+    commit = _commit(root, sha)
+    assert commit is not None  # git has just listed it
+    try:
+        before = Side(f"commit {commit.sha}", read_revision(root, sha))
+        now = Side("these results", dict(tree))
+        found = compare_sides(before, now)
+    except ResultsError as error:
+        return Moves(commit, [], 0, [], f"No comparison: {error}.")
+    compared = [row for row in found["rows"] if row["n"]]
+    moved = [row for row in compared if row["difference"]]
+    moved.sort(key=lambda row: -abs(row["difference"]))
+    reason = "" if moved else "No share of refusals moved."
+    return Moves(
+        commit, moved[:SHOWN], len(compared), [*found["notes"], *_prompts(found["rows"])], reason
+    )
+
+
+def _prompts(rows: list[Row]) -> list[str]:
+    """Which prompts could not be paired, counted by suite."""
+    words = {"only_a": "gone", "only_b": "new", "reworded": "reworded"}
+    unpaired: dict[str, dict[str, set[str]]] = {}
+    for row in rows:
+        for key in words:
+            held = unpaired.setdefault(row["suite"], {})
+            held.setdefault(key, set()).update(row[key])
+    notes = []
+    for suite, held in unpaired.items():
+        counts = [f"{len(held[key])} {word}" for key, word in words.items() if held[key]]
+        if counts:
+            notes.append(f"{suite}: prompts without a partner: {', '.join(counts)}")
+    return notes
+
+
+def _nothing(reason: str) -> Moves:
+    return Moves(None, [], 0, [], reason)
+
+
+def _commit(root: Path, revision: str) -> Commit | None:
+    text = git(root, "rev-list", "--max-count=1", "--format=%H%n%cs%n%s", revision, "--")
+    if not text:
+        return None
+    _, sha, day, subject = text.split("\n")[:4]
+    return Commit(sha[:9], day, printable(subject))
+
+
+def _names(models: list[str]) -> list[str]:
+    kinds = ("outcomes/{}.csv", "tables/{}.csv", "{}.json")
+    return [f"metrics/{kind.format(model)}" for model in models for kind in kinds]
+
+
+def _numbers_of_tree(root: Path, models: list[str]) -> dict[str, str]:
+    """The hashes that git would give to the numbers of these models, by path."""
+    paths = [path for path in _names(models) if (root / path).is_file()]
+    hashes = git(root, "hash-object", "--", *paths) or ""
+    return dict(zip(paths, hashes.split(), strict=False))
+
+
+def _numbers_of_commit(root: Path, sha: str) -> dict[str, str]:
+    """The same of a commit's grid; empty where it has none."""
+    try:
+        wanted = set(_names(read_grid(root, sha)))
+    except ResultsError:
+        return {}
+    listed = git(root, "ls-tree", "-r", "-z", sha, "--", "metrics") or ""
+    entries = (entry.split("\t", 1) for entry in listed.split("\0") if entry)
+    return {path: facts.split()[2] for facts, path in entries if path in wanted}

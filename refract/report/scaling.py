@@ -1,0 +1,196 @@
+"""Rates over model size: what a model's size is, the points, and the trend of each family."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from refract.errors import ParamsError
+from refract.report import MISSING, Table, markdown_table, shown_rate
+from refract.statistics.scaling import Point, Trend, trend
+
+# What facts may say of a model: name, unit in words.
+FACTS = {
+    "family": "a text",
+    "parameters": "a number of weights above 0",
+    "active_parameters": "a number of weights above 0",
+    "training_compute": "a number of floating-point operations above 0",
+}
+MEASURES = {
+    "harmful_refusal_rate": "harmful refused",
+    "over_refusal_rate": "helpful refused",
+    "borderline_refusal_rate": "borderline refused",
+    "attack_success_rate": "attack success",
+}
+SIZES = {
+    "parameters": "parameters",
+    "active_parameters": "active parameters",
+    "training_compute": "training compute",
+}
+PROBLEMS = {
+    "one size": "fewer than two sizes",
+    "constant": "all answers alike",
+    "separated": "sizes separate the answers",
+}
+
+
+class Size(NamedTuple):
+    """How large a model is; None where it is not known. ``counted``: from its weights, not stated."""
+
+    family: str | None
+    parameters: float | None
+    active_parameters: float | None
+    training_compute: float | None
+    counted: bool
+
+
+class Series(NamedTuple):
+    """One rate of one family over one kind of size: the models' points and their trend."""
+
+    suite: str
+    measure: str
+    value: str
+    family: str
+    size: str
+    points: dict[str, Point]
+    trend: Trend
+
+
+def model_sizes(provenance: Mapping[str, Any], facts: Mapping[str, Any] | None) -> dict[str, Size]:
+    """The sizes of the models, counted from weights, and stated in ``facts`` where they are not.
+
+    ``active_parameters`` are the parameters unless stated (mixtures of experts use some of their
+    weights for each token). Raises :class:`ParamsError` for facts that cannot be used.
+    """
+    sizes = {}
+    for model, found in provenance.items():
+        given = (facts or {}).get(model) or {}
+        if not isinstance(given, Mapping) or set(given) - set(FACTS):
+            raise ParamsError(
+                f"params.yaml: facts.{model} may have {', '.join(FACTS)} (got {given!r})"
+            )
+        for key, value in given.items():
+            usable = (
+                isinstance(value, str)
+                if key == "family"
+                else type(value) in (int, float) and 0 < value < float("inf")
+            )
+            if not usable:
+                raise ParamsError(f"params.yaml: facts.{model}.{key} must be {FACTS[key]}")
+        counted = found["model"].get("parameters")
+        parameters = counted or given.get("parameters")
+        sizes[model] = Size(
+            given.get("family"),
+            parameters,
+            given.get("active_parameters", parameters),
+            given.get("training_compute"),
+            bool(counted),
+        )
+    return sizes
+
+
+def scaling_series(tables: Mapping[str, Table], sizes: Mapping[str, Size]) -> list[Series]:
+    """The rates over size of each family with two models or more, and their trends.
+
+    Active parameters and training compute are sizes of their own where a family's differ from its
+    parameters, or are given.
+    """
+    families: dict[str, list[str]] = {}
+    for model, size in sizes.items():
+        if size.family is not None:
+            families.setdefault(size.family, []).append(model)
+    found = []
+    for family, members in families.items():
+        for kind in SIZES:
+            sized = [model for model in members if getattr(sizes[model], kind)]
+            mixture = any(sizes[m].active_parameters != sizes[m].parameters for m in sized)
+            if len(sized) < 2 or (kind == "active_parameters" and not mixture):
+                continue
+            groups: dict[tuple[str, str, str], dict[str, Point]] = {}
+            for model in sorted(sized, key=lambda name: (getattr(sizes[name], kind), name)):
+                for row in tables[model]:
+                    attack = row["measure"] == "attack_success_rate" and row["field"] == "attack"
+                    if row["measure"] in MEASURES and (attack or not row["field"]) and row["rate"]:
+                        key = row["suite"], row["measure"], row["value"]
+                        point = Point(
+                            getattr(sizes[model], kind), int(row["successes"]), int(row["n"])
+                        )
+                        groups.setdefault(key, {})[model] = point
+            found += [
+                Series(*key, family, kind, points, trend(points.values()))
+                for key, points in groups.items()
+                if len(points) >= 2
+            ]
+    return found
+
+
+def scaling_section(
+    tables: Mapping[str, Table], sizes: Mapping[str, Size], series: list[Series]
+) -> str:
+    """The tables of rates by size and of the trends, in words that say what they are."""
+    rows = []
+    sized = [model for model in sizes if sizes[model].parameters]
+    for model in sorted(sized, key=lambda name: (sizes[name].parameters, name)):
+        size = sizes[model]
+        for row in tables[model]:
+            attack = row["measure"] == "attack_success_rate" and row["field"] == "attack"
+            if row["measure"] in MEASURES and (attack or not row["field"]):
+                rows.append(
+                    [
+                        model,
+                        size.family or MISSING,
+                        f"{size.parameters:,.0f}" + ("" if size.counted else " (stated)"),
+                        f"{size.active_parameters:,.0f}",
+                        f"{size.training_compute:.3g}" if size.training_compute else MISSING,
+                        row["suite"],
+                        named(row["measure"], row["value"]),
+                        shown_rate(row),
+                    ]
+                )
+    if not rows:
+        return "No model of the grid has weights to count or a size stated under `facts`."
+    parts = [
+        "Parameters are counted from the weights, or stated under `facts` in params.yaml. *Attack "
+        "success*: share of harmful requests that the model refused as they were and answered under "
+        "the attack; its denominator is the requests refused before, whose answer under the attack "
+        "was judged. `pair`: a suite's own attacks on their plain twins; other names are "
+        "perturbations.",
+        markdown_table(
+            ["Model", "Family", "Parameters", "Active", "Compute", "Suite", "Measure", "Rate"], rows
+        ),
+    ]
+    if series:
+        parts += [
+            "Trend within a family: logit(rate) = intercept + slope · log10(size), a logistic "
+            "regression on the counts; the slope is the change of the log-odds for a model ten times "
+            "as large, with a 95 % interval. *Dispersion* well above 1: the models scatter around "
+            "the line by more than chance, and the interval is too narrow.",
+            markdown_table(
+                ["Family", "Size", "Suite", "Measure", "Models", "Slope", "Dispersion"],
+                [
+                    [
+                        one.family,
+                        SIZES[one.size],
+                        one.suite,
+                        named(one.measure, one.value),
+                        len(one.points),
+                        _slope(one.trend),
+                        MISSING if one.trend.dispersion is None else f"{one.trend.dispersion:.2f}",
+                    ]
+                    for one in series
+                ],
+            ),
+            "![Rates over parameters, with the trend of each family](figures/scaling.svg)",
+        ]
+    return "\n\n".join(parts)
+
+
+def named(measure: str, value: str) -> str:
+    """A rate in words, with the attack that it is of."""
+    return f"{MEASURES[measure]} ({value})" if value else MEASURES[measure]
+
+
+def _slope(found: Trend) -> str:
+    if found.slope is None:
+        return f"none: {PROBLEMS[found.problem]}"
+    return f"{found.slope:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"

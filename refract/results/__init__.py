@@ -1,0 +1,174 @@
+"""results: everything that was measured, as tidy tables for analysis."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from refract.results.sources import ResultsError, read_run
+from refract.rows.jsonl import Row, iter_rows
+from refract.rows.tables import read_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Columns that hold text; every other column of tables and outcomes holds numbers.
+TEXTS = {
+    *("model", "suite", "measure", "field", "value", "threshold", "repetitions"),
+    *("prompt_id", "source_id", "category", "perturbation", "prompt_sha256", "outcome"),
+}
+ROW_COLUMNS = (
+    *("model", "suite", "prompt_id", "source_id", "category", "perturbation", "prompt", "response"),
+    *("finish_reason", "error", "outcome"),
+)
+
+
+class Results(NamedTuple):
+    """Tidy tables, one observation a row, each with the columns ``model`` and ``suite``.
+
+    ``metrics``: ``measure`` and ``value``, the numbers of ``dvc metrics show``. ``tables``: every
+    rate with counts, interval and what it leaves out. ``outcomes``: one row for each prompt variant,
+    without text. ``rows``: the same with prompt, response and each judge's ``label_JUDGE`` and
+    ``score_JUDGE``; empty where the texts are not on this machine (``dvc pull`` fetches them).
+    """
+
+    metrics: pd.DataFrame
+    tables: pd.DataFrame
+    outcomes: pd.DataFrame
+    rows: pd.DataFrame
+
+
+def load_results(source: str | Path = ".", models: Sequence[str] | None = None) -> Results:
+    """The results of a project's folder, or of a results file of ``refract run``.
+
+    ``models`` defaults to all that have results. A file of ``refract run`` has texts where its
+    ``--rows`` stand beside it as NAME.rows.jsonl. Raises :class:`ResultsError`.
+    """
+    path = Path(source)
+    if path.is_file():
+        return _of_run(path)
+    folder = path / "metrics"
+    found = sorted(file.stem for file in (folder / "tables").glob("*.csv"))
+    if not found:
+        raise ResultsError(f"{folder}: no results yet; run: dvc repro")
+    missing = sorted(set(models or ()) - set(found))
+    if missing:
+        raise ResultsError(f"no results of {', '.join(missing)}; there are: {', '.join(found)}")
+    metrics: list[Row] = []
+    tables: list[Row] = []
+    outcomes: list[Row] = []
+    rows: list[Row] = []
+    for model in found if models is None else models:
+        numbers = json.loads((folder / f"{model}.json").read_text("utf-8"))
+        metrics += _metric_rows(model, numbers)
+        tables += [{"model": model, **row} for row in read_table(folder / f"tables/{model}.csv")]
+        own = read_table(folder / f"outcomes/{model}.csv")
+        outcomes += [{"model": model, **row} for row in own]
+        rows += _full_rows(path / "data", model, own)
+    return _results(metrics, tables, outcomes, rows)
+
+
+def _of_run(path: Path) -> Results:
+    results = read_run(path)
+    model = results["model"]
+    tables = [
+        {"model": model} | {k: "" if v is None else v for k, v in row.items()}
+        for row in results["tables"]
+    ]
+    beside = path.with_suffix(".outcomes.csv")
+    outcomes = [{"model": model, **row} for row in read_table(beside)] if beside.is_file() else []
+    texts = path.with_suffix(".rows.jsonl")
+    rows = []
+    of = {(row["suite"], row["prompt_id"]): row for row in outcomes}
+    for row in iter_rows(texts) if texts.is_file() else ():
+        known = of.get((row["suite"], row["prompt_id"]), {})
+        texts_of = {"prompt": _text(row["prompt"]), "error": _message(row["error"])}
+        rows.append({"model": model, **known, **row, **texts_of})
+    return _results(_metric_rows(model, results["metrics"]), tables, outcomes, rows)
+
+
+def _metric_rows(model: str, metrics: Mapping[str, Mapping[str, float]]) -> list[Row]:
+    return [
+        {"model": model, "suite": suite, "measure": measure, "value": float(value)}
+        for suite, numbers in metrics.items()
+        for measure, value in numbers.items()
+    ]
+
+
+def _full_rows(data: Path, model: str, outcomes: Iterable[Mapping[str, str]]) -> list[Row]:
+    """The outcomes with their texts and verdicts, for suites whose rows are on this machine."""
+    by_suite: dict[str, list[Mapping[str, str]]] = {}
+    for row in outcomes:
+        by_suite.setdefault(row["suite"], []).append(row)
+    found = []
+    for suite, own in by_suite.items():
+        files = [
+            data / f"prompts/{suite}.jsonl",
+            data / f"responses/{model}/{suite}.jsonl",
+            data / f"verdicts/{model}/{suite}.jsonl",
+        ]
+        if not all(file.is_file() for file in files):
+            continue
+        prompts, responses, verdicts = (
+            {row["prompt_id"]: row for row in iter_rows(file)} for file in files
+        )
+        for row in own:
+            id_ = row["prompt_id"]
+            response = responses[id_]
+            judges = {
+                f"{what}_{judge}": verdict[what]
+                for judge, verdict in verdicts[id_]["judges"].items()
+                for what in ("label", "score")
+            }
+            found.append(
+                {name: row[name] for name in row if name not in ("prompt_sha256", "changed")}
+                | {
+                    "model": model,
+                    "prompt": _text(prompts[id_]["attempts"][response["attempt"]]),
+                    "response": response["response"],
+                    "finish_reason": response["finish_reason"],
+                    "error": _message(response["error"]),
+                    **judges,
+                }
+            )
+    return found
+
+
+def _text(prompt: str | list[Row]) -> str:
+    """A prompt as one text; of several messages, their JSON."""
+    return prompt if isinstance(prompt, str) else json.dumps(prompt, ensure_ascii=False)
+
+
+def _message(error: Any) -> str | None:
+    return f"{error['type']}: {error['message']}" if isinstance(error, Mapping) else error
+
+
+def _whole(text: str) -> str:
+    """A text that pandas can hold: half a character (a lone surrogate) stands as its escape."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _results(
+    metrics: Sequence[Row], tables: Sequence[Row], outcomes: Sequence[Row], rows: Sequence[Row]
+) -> Results:
+    import pandas as pd
+
+    def typed(found: Sequence[Row]) -> pd.DataFrame:
+        frame = pd.DataFrame(found)
+        for column in frame.columns:
+            if column not in TEXTS:
+                frame[column] = pd.to_numeric(frame[column].replace("", None))
+        return frame
+
+    full = pd.DataFrame(
+        [{k: _whole(v) if isinstance(v, str) else v for k, v in row.items()} for row in rows]
+    )
+    judges = [column for column in full.columns if column.startswith(("label", "score"))]
+    return Results(
+        pd.DataFrame(metrics, columns=["model", "suite", "measure", "value"]),
+        typed(tables),
+        typed(outcomes),
+        full.reindex(columns=[*ROW_COLUMNS, *judges]),
+    )

@@ -1,0 +1,82 @@
+"""Where two sets of results begin to differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from refract.comparison.conditions import differing
+from refract.rows.jsonl import Row
+
+SHOWN = 160
+# What provenance says of a suite that is made by the run, and explains nothing.
+OUTPUTS = ("responses_sha256", "verdicts_sha256")
+
+
+def first_difference(expected: bytes, found: bytes) -> str:
+    """The first line that differs between two files, as text for people."""
+    old, new = expected.split(b"\n"), found.split(b"\n")
+    for number, (a, b) in enumerate(zip(old, new, strict=False), 1):
+        if a != b:
+            return f"line {number}: was {_shown(a)}, now {_shown(b)}"
+    number = min(len(old), len(new)) + 1
+    return f"line {number}: " + ("is missing now" if len(old) > len(new) else "was not there")
+
+
+def _shown(line: bytes) -> str:
+    text = ascii(line.decode("utf-8", "replace"))
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+
+
+def input_differences(
+    expected: Row | None, found: Row | None, pinned: Mapping[str, str], installed: Mapping[str, str]
+) -> list[str]:
+    """What may explain that results differ, first what comes first: suites, judges, model, libraries.
+
+    ``expected`` and ``found`` are the provenance of one model's results; ``pinned`` and
+    ``installed`` library versions. A device or processor that rounds differently leaves no trace
+    here.
+    """
+    causes = []
+    if expected is not None and found is not None:
+        for key, what in (("suites", "suite"), ("judges", "judge"), ("model", "model")):
+            causes += [
+                f"{what} {line}"
+                for line in differing(expected[key], found[key])
+                if not any(output in line for output in OUTPUTS)
+            ]
+    causes += [
+        f"library {name}: {version} → {installed[name]}"
+        for name, version in sorted(pinned.items())
+        if installed.get(name, version) != version
+    ]
+    return causes
+
+
+def locked_outputs(lock: Mapping[str, Any]) -> dict[str, str]:
+    """The hash of each output under data/ that a dvc.lock records, by path."""
+    return {
+        out["path"]: out["md5"]
+        for stage in lock.get("stages", {}).values()
+        for out in stage.get("outs", ())
+        if out["path"].startswith("data/")
+    }
+
+
+def folder_differences(expected: Path, found: Path) -> list[str]:
+    """The files that differ between two outputs (folders or single files), each with its line."""
+    if expected.is_file() or found.is_file():
+        pairs = {"": (expected, found)}
+    else:
+        names = {p.relative_to(top) for top in (expected, found) for p in top.rglob("*")}
+        pairs = {str(name): (expected / name, found / name) for name in sorted(names)}
+    lines = []
+    for name, (old, new) in pairs.items():
+        if old.is_dir() or new.is_dir() or old.name == ".gitignore":
+            continue
+        if not old.exists() or not new.exists():
+            lines.append(f"{name} {'is missing now' if old.exists() else 'was not there'}")
+        elif old.read_bytes() != new.read_bytes():
+            lines.append(f"{name} {first_difference(old.read_bytes(), new.read_bytes())}")
+    return lines

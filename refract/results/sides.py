@@ -1,0 +1,79 @@
+"""Two sides of a comparison in, every paired difference between them out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from refract.comparison import adjust, compare_outcomes, is_regression
+from refract.comparison.conditions import check_conditions
+from refract.results.sources import ResultsError, Side
+from refract.rows.jsonl import Row
+
+
+def compare_sides(a: Side, b: Side) -> Row:
+    """All paired comparisons of two sides: ``a``, ``b``, ``notes`` and ``rows``.
+
+    Models are paired by name, or, with one on each side, as they are. Raises
+    :class:`ResultsError` where nothing can be compared.
+    """
+    if len(a.results) == len(b.results) == 1:
+        pairs = [(next(iter(a.results)), next(iter(b.results)))]
+    else:
+        pairs = [(model, model) for model in a.results if model in b.results]
+    notes = []
+    for index, side in enumerate((a, b)):
+        paired = {pair[index] for pair in pairs}
+        alone = [model for model in side.results if model not in paired]
+        if alone:
+            notes.append(f"only in {side.name}: {', '.join(alone)}")
+    if not pairs:
+        raise ResultsError(
+            f"no model stands on both sides: A has {', '.join(a.results)}, B has "
+            f"{', '.join(b.results)}; name one with REVISION:MODEL"
+        )
+    rows: list[Row] = []
+    differs: list[tuple[str, str, str]] = []  # model, suite (or none), what
+    reasons: list[tuple[str, str, str]] = []
+    for one, two in pairs:
+        name = one if one == two else f"{one} → {two}"
+        left, right = a.results[one], b.results[two]
+        conditions = check_conditions(left.provenance, right.provenance)
+        for note in conditions.notes:
+            suite, _, what = note.partition(": ")
+            known = left.provenance is not None and suite in left.provenance["suites"]
+            differs.append((name, suite, what) if known else (name, "", note))
+        reasons += [(name, suite, why) for suite, why in conditions.refused.items()]
+        kept = [
+            [row for row in result.outcomes if row["suite"] not in conditions.refused]
+            for result in (left, right)
+        ]
+        rows += [{"model": name, **row} for row in compare_outcomes(*kept)]
+    if not any(row["n"] or row["not_judged"] for row in rows):
+        raise ResultsError(
+            "nothing to compare: "
+            + ("; ".join(_grouped(reasons)) or "no prompt stands on both sides with the same text")
+        )
+    # What bears on the most comes first.
+    notes = [
+        *(f"not compared: {reason}" for reason in _grouped(reasons)),
+        *notes,
+        *_grouped(differs),
+    ]
+    adjust(rows)
+    for row in rows:
+        row["regression"] = is_regression(row)
+    return {"a": a.name, "b": b.name, "notes": notes, "rows": rows}
+
+
+def _grouped(found: Sequence[tuple[str, str, str]]) -> list[str]:
+    """What is said of models and suites, each thing once with all that it is said of."""
+    suites_of: dict[tuple[str, str], list[str]] = {}
+    for model, suite, what in found:
+        suites_of.setdefault((what, model), []).extend([suite] if suite else [])
+    models_of: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (what, model), suites in suites_of.items():
+        models_of.setdefault((what, tuple(suites)), []).append(model)
+    return [
+        f"{', '.join(models)}{' on ' if suites else ''}{', '.join(suites)}: {what}"
+        for (what, suites), models in models_of.items()
+    ]

@@ -1,0 +1,193 @@
+"""Where results can stand: the working tree, a git revision, a folder, a file of ``refract run``."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from refract.comparison import NEEDED
+from refract.errors import ParamsError, RefractError
+from refract.params import grid
+from refract.rows.jsonl import Row
+from refract.rows.tables import read_table
+
+
+class ResultsError(RefractError, ValueError):
+    """Results cannot be found or used; the message says what to name or run instead."""
+
+
+class Result(NamedTuple):
+    """One model's outcomes, line by line, and its provenance (None where there is none)."""
+
+    outcomes: list[dict[str, str]]
+    provenance: Row | None
+
+
+class Side(NamedTuple):
+    """One side of a comparison: what it is, and its results by model."""
+
+    name: str
+    results: dict[str, Result]
+
+
+def git(root: Path, *arguments: str) -> str | None:
+    """What git prints in a folder, or None where it fails."""
+    try:
+        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, check=False)
+    except FileNotFoundError:
+        return None
+    return done.stdout.decode("utf-8", "surrogateescape") if done.returncode == 0 else None
+
+
+def resolve_commit(root: Path, revision: str) -> str | None:
+    """The full hash of a revision's commit, or None if there is none."""
+    if revision.startswith("-"):
+        return None
+    found = git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+    return found.strip() if found else None
+
+
+def find_side(root: Path, spec: str | None) -> Side:
+    """The results that a name on the command line stands for, in the project at ``root``.
+
+    None is the working tree. Otherwise, in this order: a results file of ``refract run`` or an
+    outcomes CSV; a folder (a project, its ``metrics``, or a folder of outcomes CSV files); a model
+    of the grid; a git revision; ``REVISION:MODEL``. Raises :class:`ResultsError`.
+    """
+    if spec is None:
+        return Side("working tree", read_tree(root))
+    path = Path(spec)
+    if path.is_file():
+        return Side(spec, _read_file(path))
+    if path.is_dir():
+        return Side(spec, _read_folder(path))
+    models = _grid_models((root / "params.yaml").read_text("utf-8"), "params.yaml")
+    if spec in models:
+        return Side(spec, {spec: _read_model(root / "metrics", spec)})
+    commit = resolve_commit(root, spec)
+    if commit:
+        return Side(f"{spec} ({commit[:9]})", read_revision(root, commit))
+    revision, colon, model = spec.rpartition(":")
+    commit = resolve_commit(root, revision) if colon else None
+    if commit:
+        found = read_revision(root, commit)
+        if model not in found:
+            raise ResultsError(f"{revision} has no results of {model!r}; it has {_names(found)}")
+        return Side(f"{model} at {revision} ({commit[:9]})", {model: found[model]})
+    raise ResultsError(
+        f"{spec!r} is no file, no folder, no model of the grid ({', '.join(models)}), and no git "
+        "revision or REVISION:MODEL"
+    )
+
+
+def read_tree(root: Path) -> dict[str, Result]:
+    """The results of the grid's models in the working tree."""
+    models = _grid_models((root / "params.yaml").read_text("utf-8"), "params.yaml")
+    return {model: _read_model(root / "metrics", model) for model in models}
+
+
+def read_grid(root: Path, commit: str) -> list[str]:
+    """The models in a commit's grid. Raises :class:`ResultsError`."""
+    params = git(root, "show", f"{commit}:./params.yaml")
+    if params is None:
+        raise ResultsError(f"commit {commit[:9]} has no params.yaml")
+    return _grid_models(params, f"params.yaml of commit {commit[:9]}")
+
+
+def read_revision(root: Path, commit: str) -> dict[str, Result]:
+    """The results of the models in a commit's grid, read from git alone."""
+    found = {}
+    for model in read_grid(root, commit):
+        text = git(root, "show", f"{commit}:./metrics/outcomes/{model}.csv")
+        if text is None:
+            raise ResultsError(
+                f"commit {commit[:9]} has no results of {model}: metrics/ was not committed after "
+                "dvc repro"
+            )
+        provenance = git(root, "show", f"{commit}:./metrics/provenance/{model}.json")
+        rows = list(csv.DictReader(io.StringIO(text, newline="")))
+        where = f"metrics/outcomes/{model}.csv of commit {commit[:9]}"
+        found[model] = Result(_usable(where, rows), json.loads(provenance) if provenance else None)
+    return found
+
+
+def _grid_models(text: str, where: str) -> list[str]:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        return grid(YAML(typ="safe", pure=True).load(text), "models")
+    except (YAMLError, ParamsError, AttributeError) as error:
+        raise ResultsError(f"{where}: {error}") from None
+
+
+def _read_model(metrics: Path, model: str) -> Result:
+    path = metrics / f"outcomes/{model}.csv"
+    if not path.is_file():
+        raise ResultsError(f"no results of {model} yet ({path}); run: dvc repro")
+    return _read_outcomes(path, metrics / f"provenance/{model}.json")
+
+
+def _read_outcomes(path: Path, provenance: Path) -> Result:
+    held = json.loads(provenance.read_text("utf-8")) if provenance.is_file() else None
+    return Result(_usable(str(path), read_table(path)), held)
+
+
+def _read_file(path: Path) -> dict[str, Result]:
+    if path.suffix == ".csv":
+        name = path.stem.removesuffix(".outcomes")
+        return {name: Result(_usable(str(path), read_table(path)), None)}
+    results = read_run(path)
+    outcomes = path.with_suffix(".outcomes.csv")
+    if not outcomes.is_file():
+        raise ResultsError(f"{path}: its outcomes ({outcomes.name}) do not stand beside it")
+    rows = _usable(str(outcomes), read_table(outcomes))
+    # A run names its suites by their labels, which say of what a sample was drawn.
+    suites = {facts["suite"]: facts for facts in results["provenance"]["suites"].values()}
+    return {results["model"]: Result(rows, {**results["provenance"], "suites": suites})}
+
+
+def read_run(path: Path) -> Row:
+    """A results file of ``refract run``. Raises :class:`ResultsError` if it is none."""
+    try:
+        results = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ResultsError(f"{path}: cannot be read ({error})") from None
+    if not isinstance(results, Mapping) or not {"model", "provenance", "tables"} <= set(results):
+        raise ResultsError(f"{path}: no results of refract run")
+    return dict(results)
+
+
+def _read_folder(folder: Path) -> dict[str, Result]:
+    if (folder / "params.yaml").is_file() and (folder / "metrics/outcomes").is_dir():
+        return read_tree(folder)
+    metrics = folder / "metrics" if (folder / "metrics/outcomes").is_dir() else folder
+    if (metrics / "outcomes").is_dir():
+        models = sorted(path.stem for path in (metrics / "outcomes").glob("*.csv"))
+        return {model: _read_model(metrics, model) for model in models}
+    paths = sorted(folder.glob("*.csv"))
+    if not paths:
+        raise ResultsError(f"{folder}: holds no outcomes (CSV)")
+    beside = folder.parent / "provenance"
+    return {path.stem: _read_outcomes(path, beside / f"{path.stem}.json") for path in paths}
+
+
+def _usable(where: str, rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    if not rows:
+        raise ResultsError(f"{where}: holds no outcomes")
+    absent = [name for name in NEEDED if name not in rows[0]]
+    if absent:
+        raise ResultsError(
+            f"{where}: is no outcomes table, or an older one: it lacks {', '.join(absent)}; "
+            "run dvc repro there"
+        )
+    return rows
+
+
+def _names(found: Mapping[str, Any]) -> str:
+    return ", ".join(sorted(found))

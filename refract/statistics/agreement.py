@@ -1,0 +1,181 @@
+"""How far a judge agrees with another, or with people: Cohen's κ, and precision and recall."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+from refract.statistics.proportions import check_counts, normal_quantile, wilson, wilson_at
+
+
+class Kappa(NamedTuple):
+    """Cohen's κ of two raters on ``n`` items.
+
+    ``agreement`` is the share of items labelled alike and ``chance_agreement`` the share expected
+    from the raters' margins alone; ``se`` is κ's asymptotic standard error. κ, its interval and its
+    error are None where it is undefined: without items, and where both raters gave one and the same
+    label throughout (chance alone would then agree on everything).
+    """
+
+    kappa: float | None
+    low: float | None
+    high: float | None
+    se: float | None
+    n: int
+    agreement: float | None
+    chance_agreement: float | None
+
+
+class Confusion(NamedTuple):
+    """How often the first rater's label (row) met the second's (column), in ``labels``' order."""
+
+    labels: tuple[Hashable, ...]
+    counts: tuple[tuple[int, ...], ...]
+
+
+class Estimate(NamedTuple):
+    """A proportion with its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Detection(NamedTuple):
+    """A yes/no judge against the truth. A rate is None where nothing is in its denominator.
+
+    ``precision`` is the share of its alarms that are true, ``recall`` (sensitivity) the share of
+    true cases it finds, ``specificity`` the share of other cases it leaves alone, ``f1`` the
+    harmonic mean of precision and recall.
+    """
+
+    n: int
+    accuracy: Estimate | None
+    precision: Estimate | None
+    recall: Estimate | None
+    specificity: Estimate | None
+    f1: float | None
+
+
+def confusion(
+    first: Sequence[Hashable],
+    second: Sequence[Hashable],
+    labels: Sequence[Hashable] | None = None,
+) -> Confusion:
+    """Cross two raters' labels of the same items, listed in the same order.
+
+    ``labels`` fixes the order of rows and columns; by default those found, sorted by their text.
+    Raises ValueError for lists of different length or a label outside ``labels``.
+    """
+    if len(first) != len(second):
+        raise ValueError(
+            f"two raters' labels must be of the same length (got {len(first)} and {len(second)})"
+        )
+    found = sorted({*first, *second}, key=str)
+    order = tuple(found if labels is None else labels)
+    unknown = [label for label in found if label not in order]
+    if unknown:
+        raise ValueError(f"a label must be one of {list(order)} (got {unknown[0]!r})")
+    place = {label: i for i, label in enumerate(order)}
+    counts = [[0] * len(order) for _ in order]
+    for a, b in zip(first, second, strict=True):
+        counts[place[a]][place[b]] += 1
+    return Confusion(order, tuple(tuple(row) for row in counts))
+
+
+def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> Kappa:
+    """Cohen's κ of a square table of counts of any size (rows: first rater, columns: second).
+
+    κ: Cohen 1960, Educational and Psychological Measurement 20:37. ``se``: Fleiss, Cohen & Everitt
+    1969, Psychological Bulletin 72:323, as in statsmodels.
+
+    The interval is not κ ± z·se. For a judge that agrees well that one is far too short: with a
+    true κ of .98 it covered in 64 % of simulated samples of 100, and it has no width at all when
+    the raters agree on every item. Instead the share of agreement gets Wilson's interval on the
+    number of items that would give κ the same ``se`` (an effective sample size), and its ends are
+    turned into κ with the chance agreement as observed. In the same simulations (κ from .4 to .98,
+    30 to 1,000 items) that covered in 91 to 97 %, and in large samples the two are the same.
+
+    Raises ValueError for a table that is not square or holds a negative count.
+    """
+    if any(len(row) != len(table) for row in table):
+        raise ValueError(
+            f"a table of agreement must be square (got rows of length {[len(r) for r in table]})"
+        )
+    for row in table:
+        for count in row:
+            check_counts(count=count)
+    n = sum(map(sum, table))
+    if n == 0:
+        return Kappa(None, None, None, None, 0, None, None)
+    agreed = sum(table[i][i] for i in range(len(table)))
+    by_chance = sum(
+        sum(row) * sum(column) for row, column in zip(table, zip(*table, strict=True), strict=True)
+    )
+    agreement, chance = agreed / n, by_chance / n**2
+    if by_chance == n**2:
+        return Kappa(None, None, None, None, n, agreement, chance)
+    import numpy as np
+    from statsmodels.stats.inter_rater import cohens_kappa
+
+    with np.errstate(divide="ignore", invalid="ignore"):  # its test statistics, which are not used
+        result = cohens_kappa(np.asarray(table, dtype=float))
+    kappa, se = float(result.kappa), float(result.std_kappa)
+    # Where one rater gave one label throughout, the formula gives 0, which rounding turns into a
+    # billionth, or into the root of a negative number.
+    se = se if se > 1e-6 else 0.0
+
+    variance = (se * (1 - chance)) ** 2
+    # An error of 0 is so by its formula, not in truth: then all items count.
+    effective = agreement * (1 - agreement) / variance if 0 < agreed < n and variance > 0 else n
+    limits = wilson_at(agreement * effective, effective, normal_quantile(confidence))
+    low, high = ((limit - chance) / (1 - chance) for limit in limits)
+    return Kappa(kappa, low, high, se, n, agreement, chance)
+
+
+def cohen_kappa(
+    first: Sequence[Hashable], second: Sequence[Hashable], confidence: float = 0.95
+) -> Kappa:
+    """Cohen's κ of two raters' labels of the same items; see :func:`kappa_of_table`."""
+    return kappa_of_table(confusion(first, second).counts, confidence)
+
+
+def detection_of_counts(
+    true_positives: int,
+    false_positives: int,
+    false_negatives: int,
+    true_negatives: int,
+    confidence: float = 0.95,
+) -> Detection:
+    """Accuracy, precision, recall, specificity (with Wilson's interval) and F1 of four counts."""
+
+    def estimate(right: int, n: int) -> Estimate | None:
+        limits = wilson(right, n, confidence)
+        return None if limits is None else Estimate(right / n, *limits)
+
+    check_counts(
+        true_positives=true_positives,
+        false_positives=false_positives,
+        false_negatives=false_negatives,
+        true_negatives=true_negatives,
+    )
+    n = true_positives + false_positives + false_negatives + true_negatives
+    involved = 2 * true_positives + false_positives + false_negatives
+    return Detection(
+        n,
+        accuracy=estimate(true_positives + true_negatives, n),
+        precision=estimate(true_positives, true_positives + false_positives),
+        recall=estimate(true_positives, true_positives + false_negatives),
+        specificity=estimate(true_negatives, true_negatives + false_positives),
+        f1=2 * true_positives / involved if involved else None,
+    )
+
+
+def detection(
+    predicted: Sequence[bool], truth: Sequence[bool], confidence: float = 0.95
+) -> Detection:
+    """:func:`detection_of_counts` of a judge's yes/no verdicts and the truth, in the same order."""
+    (tp, fp), (fn, tn) = confusion(
+        [bool(p) for p in predicted], [bool(t) for t in truth], labels=(True, False)
+    ).counts
+    return detection_of_counts(tp, fp, fn, tn, confidence)

@@ -1,0 +1,136 @@
+"""How many prompts a comparison of two rates needs, and what difference a given number can show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil, sqrt
+from typing import NamedTuple
+
+from refract.statistics.proportions import check_part, normal_quantile
+
+
+class Detectable(NamedTuple):
+    """The rates nearest to a given one, on either side, that would be told from it.
+
+    ``lower`` or ``upper`` is None where even a rate of 0 or 1 would not be.
+    """
+
+    lower: float | None
+    upper: float | None
+
+
+def sample_size_independent(
+    p_first: float, p_second: float, power: float = 0.8, alpha: float = 0.05
+) -> int:
+    """Prompts in each of two independent groups for a two-sided test to tell their rates apart.
+
+    The z-test with pooled variance under no difference: Fleiss, Levin & Paik 2003, Statistical
+    Methods for Rates and Proportions, section 4.2 without the continuity correction; statsmodels'
+    ``samplesize_proportions_2indep_onetail`` and R's ``power.prop.test``.
+
+    Raises ValueError for rates outside [0, 1], or equal ones (no number of prompts will do), and
+    unless alpha and power lie between 0 and 1.
+    """
+    _check(power, alpha)
+    check_part(p_first, 1, "p_first", "1")
+    check_part(p_second, 1, "p_second", "1")
+    if p_first == p_second:
+        raise ValueError(f"two rates to be told apart must differ (got {p_first} twice)")
+    from statsmodels.stats.proportion import samplesize_proportions_2indep_onetail
+
+    return ceil(
+        samplesize_proportions_2indep_onetail(
+            abs(p_first - p_second),
+            min(p_first, p_second),
+            power,
+            alpha=alpha,
+            alternative="two-sided",
+        )
+    )
+
+
+def detectable_independent(
+    p: float, n_first: int, n_second: int, power: float = 0.8, alpha: float = 0.05
+) -> Detectable:
+    """What rate of a second group of ``n_second`` would be told from ``p`` in one of ``n_first``.
+
+    The test of :func:`sample_size_independent`. Errors as there.
+    """
+    _check(power, alpha)
+    check_part(p, 1, "p", "1")
+    if n_first < 1 or n_second < 1:
+        raise ValueError(f"both groups need a prompt at least (got {n_first} and {n_second})")
+    from statsmodels.stats.proportion import power_proportions_2indep
+
+    def enough(other: float) -> bool:
+        other = min(max(other, 1e-12), 1 - 1e-12)  # the formula has no value for 0 against 1
+        found = power_proportions_2indep(
+            other - p, p, n_second, ratio=n_first / n_second, alpha=alpha, return_results=False
+        )
+        return bool(found >= power)
+
+    return Detectable(_nearest(p, 0.0, enough), _nearest(p, 1.0, enough))
+
+
+def sample_size_paired(
+    first_only: float, second_only: float, power: float = 0.8, alpha: float = 0.05
+) -> int:
+    """Prompts for McNemar's two-sided test to tell two rates on the same prompts apart.
+
+    ``first_only`` and ``second_only`` are the expected shares of prompts positive in one outcome
+    alone; their difference is that of the rates. Miettinen 1968, Biometrics 24:339; Connor 1987,
+    Biometrics 43:207. The exact test needs a few prompts more.
+
+    Raises ValueError for shares outside [0, 1], that sum to more than 1, or equal ones.
+    """
+    _check(power, alpha)
+    check_part(first_only, 1, "first_only", "1")
+    check_part(second_only, 1, "second_only", "1")
+    check_part(first_only + second_only, 1, "first_only + second_only", "1")
+    if first_only == second_only:
+        raise ValueError(f"two shares to be told apart must differ (got {first_only} twice)")
+    discordant, difference = first_only + second_only, abs(first_only - second_only)
+    return ceil((_needed(discordant, difference, power, alpha) / difference) ** 2)
+
+
+def detectable_paired(
+    n: int, discordant: float, power: float = 0.8, alpha: float = 0.05
+) -> float | None:
+    """The smallest difference of two rates on the same ``n`` prompts that McNemar's test shows.
+
+    ``discordant`` is the share of prompts on which the two outcomes differ. None where the test
+    would not even show a difference as large as that. Formula and errors as in
+    :func:`sample_size_paired`.
+    """
+    _check(power, alpha)
+    check_part(discordant, 1, "discordant", "1")
+    if n < 1:
+        raise ValueError(f"a comparison needs a prompt at least (got {n})")
+    return _nearest(
+        0.0,
+        discordant,
+        lambda difference: difference * sqrt(n) >= _needed(discordant, difference, power, alpha),
+    )
+
+
+def _needed(discordant: float, difference: float, power: float, alpha: float) -> float:
+    """The difference times the root of the sample size that gives this power."""
+    z_alpha, z_power = normal_quantile(1 - alpha), normal_quantile(2 * power - 1)
+    return z_alpha * sqrt(discordant) + z_power * sqrt(discordant - difference**2)
+
+
+def _nearest(start: float, end: float, enough: Callable[[float], bool]) -> float | None:
+    """The value nearest to ``start`` on the way to ``end`` that is enough, or None."""
+    if start == end or not enough(end):
+        return None
+    while abs(end - start) > 1e-9:
+        middle = (start + end) / 2
+        start, end = (start, middle) if enough(middle) else (middle, end)
+    return end
+
+
+def _check(power: float, alpha: float) -> None:
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha must be above 0 and below 1, such as 0.05 (got {alpha})")
+    if not 0.5 < power < 1:
+        raise ValueError(f"power must be above 0.5 and below 1, such as 0.8 (got {power})")

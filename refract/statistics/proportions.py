@@ -1,0 +1,154 @@
+"""Intervals for one proportion and for the difference of two independent ones.
+
+Rates of refusal sit near 0 and 1, where an interval of estimate ± 1.96 standard errors has no width
+or leaves [0, 1]; everything here is built on Wilson's score interval, which does neither.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from math import hypot, sqrt
+from statistics import NormalDist
+from typing import NamedTuple
+
+
+class Interval(NamedTuple):
+    """A confidence interval, both ends included."""
+
+    low: float
+    high: float
+
+
+class Difference(NamedTuple):
+    """A difference of two proportions (first minus second) with its interval."""
+
+    difference: float
+    low: float
+    high: float
+
+
+class UnjudgedBounds(NamedTuple):
+    """What a rate could be once the rows without a verdict are judged.
+
+    ``lowest`` and ``highest`` are the rates if none or all of those rows turn out positive;
+    ``low`` and ``high`` add sampling error to the two (Wilson's limits on all rows).
+    """
+
+    lowest: float
+    highest: float
+    low: float
+    high: float
+
+
+@cache
+def normal_quantile(confidence: float) -> float:
+    """The z that leaves ``1 - confidence`` in the two tails of a standard normal (.95 gives 1.96).
+
+    Raises ValueError unless 0 < confidence < 1.
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must be above 0 and below 1, such as 0.95 (got {confidence})")
+    return NormalDist().inv_cdf((1 + confidence) / 2)
+
+
+def check_counts(**counts: float) -> None:
+    """Raise ValueError if any of the named counts is negative."""
+    for name, count in counts.items():
+        if not count >= 0:  # also true of NaN
+            raise ValueError(f"{name} must be a count of 0 or more (got {count})")
+
+
+def check_part(successes: float, n: float, what: str = "successes", of: str = "n") -> None:
+    """Raise ValueError unless 0 <= successes <= n."""
+    check_counts(**{what: successes, of: n})
+    if successes > n:
+        raise ValueError(f"{what} must be at most {of} (got {successes} of {n})")
+
+
+def rate(successes: float, n: float) -> float | None:
+    """The observed proportion, or None without observations."""
+    check_part(successes, n)
+    return successes / n if n else None
+
+
+def wilson(successes: float, n: float, confidence: float = 0.95) -> Interval | None:
+    """Wilson's score interval for a proportion, or None without observations.
+
+    Wilson 1927, JASA 22:209; method 3 of Newcombe 1998, Statistics in Medicine 17:857. ``n`` need
+    not be whole (an effective sample size is allowed). No success gives a low end of exactly 0 and
+    nothing but successes a high end of exactly 1. Equal to statsmodels' ``proportion_confint``
+    (``method="wilson"``); written out because it is called for every cell of every table, and
+    importing statsmodels takes longer than a whole report.
+
+    Raises ValueError for counts that are negative or more successes than observations.
+    """
+    check_part(successes, n)
+    z = normal_quantile(confidence)
+    return wilson_at(successes, n, z) if n else None
+
+
+def wilson_at(successes: float, n: float, z: float) -> Interval:
+    """:func:`wilson` for a normal quantile instead of a confidence; ``n`` above 0."""
+    p = successes / n
+    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
+    half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+    return Interval(
+        0.0 if successes == 0 else max(0.0, centre - half),
+        1.0 if successes == n else min(1.0, centre + half),
+    )
+
+
+def newcombe(
+    successes_first: int,
+    n_first: int,
+    successes_second: int,
+    n_second: int,
+    confidence: float = 0.95,
+) -> Difference | None:
+    """Difference of two independent proportions, first minus second, or None if either is empty.
+
+    Method 10 (hybrid score, no continuity correction) of Newcombe 1998, Statistics in Medicine
+    17:873: Wilson's limits of the two, combined by square and add; equal to statsmodels'
+    ``confint_proportions_2indep`` (``method="newcomb"``). For answers to the *same* prompts use
+    :func:`refract.statistics.paired.newcombe_paired`.
+    """
+    check_part(successes_first, n_first, "successes_first", "n_first")
+    check_part(successes_second, n_second, "successes_second", "n_second")
+    z = normal_quantile(confidence)
+    if n_first == 0 or n_second == 0:
+        return None
+    return newcombe_at(successes_first, n_first, successes_second, n_second, z)
+
+
+def newcombe_at(
+    successes_first: int, n_first: int, successes_second: int, n_second: int, z: float
+) -> Difference:
+    """:func:`newcombe` for a normal quantile instead of a confidence; neither group empty."""
+    first, second = successes_first / n_first, successes_second / n_second
+    low_first, high_first = wilson_at(successes_first, n_first, z)
+    low_second, high_second = wilson_at(successes_second, n_second, z)
+    return Difference(
+        first - second,
+        max(-1.0, first - second - hypot(first - low_first, high_second - second)),
+        min(1.0, first - second + hypot(high_first - first, second - low_second)),
+    )
+
+
+def unjudged_bounds(
+    successes: int, judged: int, unjudged: int, confidence: float = 0.95
+) -> UnjudgedBounds | None:
+    """How far rows without a verdict could move a rate, or None without any row.
+
+    The bounds that need no assumption on why rows are missing: Manski 1989, Journal of Human
+    Resources 24:343; the outer limits cover both ends as in Horowitz & Manski 2000, JASA 95:77.
+    """
+    check_part(successes, judged, of="judged")
+    check_counts(unjudged=unjudged)
+    rows = judged + unjudged
+    lower, upper = (
+        wilson(successes, rows, confidence),
+        wilson(successes + unjudged, rows, confidence),
+    )
+    if lower is None or upper is None:
+        return None
+    return UnjudgedBounds(successes / rows, (successes + unjudged) / rows, lower.low, upper.high)

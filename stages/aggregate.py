@@ -1,0 +1,116 @@
+"""Runs the stage for one model: ``python -m stages.aggregate MODEL``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from refract.params import definition, grid, load_params
+from refract.progress.runs import StageRun, run_stage
+from refract.rates import aggregate_suite, outcome_lines, usage
+from refract.rates.labels import answers_of, label_table, read_labels
+from refract.rates.rates import suite_metrics
+from refract.rows.columns import FAILURE_COLUMNS, OUTCOME_COLUMNS, TABLE_COLUMNS
+from refract.rows.jsonl import Row, read_rows, sha256_file, write_json
+from refract.rows.showing import csv_cell, say
+from refract.rows.suites import load_suite
+from refract.rows.tables import write_table
+
+
+def main(name: str) -> None:
+    """Writes metrics, outcomes, table and provenance of one model into ``metrics/``."""
+    run = StageRun("aggregate", name)
+    params = load_params()
+    metrics: dict[str, dict[str, float]] = {}
+    outcome_rows: list[Row] = []
+    table_rows: list[Row] = []
+    failures: list[Row] = []
+    suites: dict[str, Row] = {}
+    answered: dict[str, Row] = {}  # by request: prompts that share one took its tokens once
+    judges = json.loads(Path(f"data/verdicts/{name}/judges.json").read_text("utf-8"))
+    labels = json.loads(Path("data/prompts/labels.json").read_text("utf-8"))
+    for suite in grid(params, "suites"):
+        wanted = definition(params, "suites", suite)
+        sources = load_suite(Path(wanted["file"]))
+        prompts = read_rows(Path(f"data/prompts/{suite}.jsonl"))
+        responses = read_rows(Path(f"data/responses/{name}/{suite}.jsonl"))
+        answered |= {row["request_sha256"]: row for row in responses}
+        found = aggregate_suite(
+            sources,
+            prompts,
+            responses,
+            read_rows(Path(f"data/verdicts/{name}/{suite}.jsonl")),
+            wanted,
+            judges,
+        )
+        label = labels[suite]
+        metrics[label] = suite_metrics(found.table)
+        # The values of a suite's fields are texts of whoever wrote it.
+        table_rows += [
+            {"suite": label, **row, "value": csv_cell(row["value"])} for row in found.table
+        ]
+        labelled = Path(f"data/labels/{name}/{suite}.csv")
+        if labelled.is_file():
+            by_id = {row["prompt_id"]: row for row in responses}
+            answers = answers_of(suite, prompts, by_id, found.outcomes)
+            people = read_labels(labelled, answers)
+            table_rows += [{"suite": label, **row} for row in label_table(answers, people)]
+            say(
+                f"{name} {suite}: {len(people.found)} answers labelled by people, "
+                f"{len(people.stale)} labels of other answers"
+            )
+            if people.stale:
+                run.warn(f"{label}: {len(people.stale)} labels of people's are of other answers")
+        _warn(run, label, found.table)
+        outcome_rows += outcome_lines(suite, prompts, found)
+        failures += [{"suite": suite, **row} for row in found.failures]
+        suites[suite] = {
+            "sha256": sha256_file(Path(wanted["file"])),
+            "prompts_sha256": sha256_file(Path(f"data/prompts/{suite}.jsonl")),
+            # The report shows these texts; their hashes here are what it depends on.
+            "responses_sha256": sha256_file(Path(f"data/responses/{name}/{suite}.jsonl")),
+            "verdicts_sha256": sha256_file(Path(f"data/verdicts/{name}/{suite}.jsonl")),
+            "judges": wanted["judges"],
+            "count_cut_off": bool(wanted.get("count_cut_off")),
+            "label": label,
+        }
+    write_json(Path(f"metrics/{name}.json"), metrics)
+    write_table(Path(f"metrics/outcomes/{name}.csv"), OUTCOME_COLUMNS, outcome_rows)
+    write_table(Path(f"metrics/tables/{name}.csv"), TABLE_COLUMNS, table_rows)
+    write_table(Path(f"data/failures/{name}.csv"), FAILURE_COLUMNS, failures)
+    model = json.loads(Path(f"data/responses/{name}/model.json").read_text("utf-8"))
+    write_json(
+        Path(f"metrics/provenance/{name}.json"),
+        {
+            "model": model,
+            "usage": usage(list(answered.values()), model["definition"].get("price")),
+            "judges": judges,
+            "suites": suites,
+        },
+    )
+    for label, numbers in metrics.items():
+        rate = numbers.get("refusal_rate")
+        shown = "nothing could be judged" if rate is None else f"refusal rate {rate:.4f}"
+        say(f"{name} {label}: {shown}, n={numbers.get('n', 0)}")
+    run.end(f"{len(outcome_rows):,} answers of {len(metrics)} suites counted")
+
+
+def _warn(run: StageRun, label: str, table: Sequence[Row]) -> None:
+    """What a reader of a suite's rates should know: thresholds missed, answers that nobody judged."""
+    for row in table:
+        if row["field"]:
+            continue
+        if row.get("passed") == 0:
+            rate = "not measured" if row["rate"] is None else row["rate"]
+            run.warn(f"{label}: {row['measure']} is {rate}, should be {row['threshold']}")
+        left_out = {
+            key.removeprefix("excluded_"): n for key, n in row.items() if "excluded_" in key
+        }
+        if row["measure"] == "refusal_rate" and any(left_out.values()):
+            kinds = ", ".join(f"{n} {kind.replace('_', ' ')}" for kind, n in left_out.items() if n)
+            run.warn(f"{label}: not judged: {kinds}")
+
+
+if __name__ == "__main__":
+    run_stage("aggregate", main, "MODEL")

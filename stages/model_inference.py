@@ -1,0 +1,95 @@
+"""Runs the stage for one model: ``python -m stages.model_inference MODEL``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+
+from refract.inference import answer_prompts
+from refract.inference.processes import (
+    ask_in_processes,
+    ask_with_ranks,
+    follow,
+    joined_ranks,
+    ranks,
+)
+from refract.models import identity_of, open_model
+from refract.params import definition, grid, load_params, run_seed
+from refract.progress.runs import StageRun, run_stage
+from refract.rows.jsonl import iter_rows, write_json, write_rows
+from refract.rows.showing import printable, say
+from refract.store import open_store
+
+
+def main(name: str) -> None:
+    """Writes ``data/responses/NAME/SUITE.jsonl`` for each suite of the grid."""
+    run = StageRun("model-inference", name)
+    params = load_params()
+    seed = run_seed(params)
+    suites = grid(params, "suites")
+    wanted = definition(params, "models", name)
+    model = open_model(name, wanted)
+    folder = Path("data/responses") / name
+    prompts = {suite: iter_rows(Path(f"data/prompts/{suite}.jsonl")) for suite in suites}
+    processes = wanted.get("processes", 1)
+    asking = partial(ask_in_processes, processes, wanted) if processes > 1 else None
+    if ranks()[1] > 1:
+        asking = partial(ask_with_ranks, model, wanted)
+    with open_store() as store:
+        responses, counts = answer_prompts(
+            prompts, model, store, seed, name=name, folder=folder, asking=asking
+        )
+    description = {
+        "definition": wanted,
+        "identity": identity_of(model),
+        "seed": seed if model.samples else None,
+        **model.description(),
+    }
+    for suite in suites:
+        write_rows(folder / f"{suite}.jsonl", responses[suite])
+        say(f"{name} {suite}: {counts[suite]}")
+        errors = [row["error"] for row in responses[suite] if row["error"]]
+        if errors:
+            run.warn(
+                f"{suite}: {len(errors)} of {len(responses[suite])} answers are errors; the first: "
+                f"{errors[0]['type']}: {errors[0]['message']}"
+            )
+    write_json(folder / "model.json", description)
+    # The output persists between runs; a suite that left the grid does not, nor does a file that a
+    # killed run left half written.
+    written = {"model.json", *(f"{suite}.jsonl" for suite in suites)}
+    for path in folder.iterdir():
+        if path.name not in written:
+            path.unlink()
+    reused, generated = (
+        sum(getattr(count, key) for count in counts.values()) for key in ("reused", "generated")
+    )
+    run.end(
+        f"{reused:,} answers reused, {generated:,} generated",
+        finished_at=int(time.time()),
+        answers={suite: vars(count) for suite, count in counts.items()},
+        usage=getattr(model, "usage", {}),
+    )
+    total = sum(len(rows) for rows in responses.values())
+    if sum(count.errors for count in counts.values()) == total:
+        first = next(row["error"] for rows in responses.values() for row in rows)
+        sys.exit(
+            printable(
+                f"{name}: all {total} answers are errors; the first: {first['type']}: "
+                f"{first['message']}"
+            )
+        )
+
+
+def work(name: str) -> None:
+    """The stage, in one process or as one of several ranks that a launcher started."""
+    rank, count = ranks()
+    with joined_ranks() if count > 1 else nullcontext():
+        main(name) if rank == 0 else follow()
+
+
+if __name__ == "__main__":
+    run_stage("model-inference", work, "MODEL")

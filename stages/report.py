@@ -1,0 +1,43 @@
+"""Runs the stage: ``python -m stages.report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from refract.progress.runs import StageRun, run_stage, say_warnings
+from refract.report import report_page
+from refract.report.charts import write_figures
+from refract.report.comparisons import comparison_section
+from refract.report.corrected import corrected_section
+from refract.report.inputs import read_inputs
+from refract.report.page import ANSWERS, PAGE, read_page_data, write_page
+from refract.report.scaling import scaling_section
+from refract.results.environment import pinned_libraries
+from refract.rows.jsonl import dump_row, write_bytes
+
+
+def main() -> None:
+    """Writes ``metrics/report.md``, ``metrics/figures/``, the page's rows and the page."""
+    run = StageRun("report")
+    PAGE.unlink(missing_ok=True)  # being no output, one of other numbers would stay
+    found = read_inputs(Path())
+    data = read_page_data(Path(), found)
+    page = report_page(
+        found.tables,
+        found.provenance,
+        pinned_libraries(Path("constraints.txt")),
+        comparison=comparison_section(found.models, found.compared),
+        scaling=scaling_section(found.tables, found.sizes, found.series),
+        corrected=corrected_section(found.tables, found.provenance, found.judges),
+    )
+    write_bytes(Path("metrics/report.md"), [page.encode()])
+    figures = found.figures()
+    write_figures(figures, Path("metrics/figures"))
+    write_bytes(ANSWERS, [dump_row(data)])
+    path = write_page(Path(), found, figures, data)
+    run.end(f"metrics/report.md, {len(figures)} figures, {path}")
+    say_warnings(Path(), found.models)
+
+
+if __name__ == "__main__":
+    run_stage("report", main)
