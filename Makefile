@@ -27,6 +27,7 @@ test: setup
 lint: setup
 	ruff check .
 	ruff format --check .
+	mypy
 
 # What the docs show of results and commands.
 readme: setup

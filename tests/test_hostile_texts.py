@@ -110,7 +110,7 @@ def test_a_stage_that_fails_shows_what_failed_inertly(project, tmp_path):
     params = copy.params()
     params["models"]["one"]["path"] = path
     copy.set_params(params)
-    done = copy.run("python", "-m", "refract.inference", "one")
+    done = copy.run("python", "-m", "stages.model_inference", "one")
     assert done.returncode == 1
     assert "\\x1b[31m\\u202e" in done.stderr
     assert is_inert(done.stdout + done.stderr)
@@ -120,7 +120,7 @@ def test_a_stage_that_fails_shows_what_failed_inertly(project, tmp_path):
     )
     params["models"]["one"]["path"] = "data/recorded/e.jsonl"
     copy.set_params(params)
-    done = copy.run("python", "-m", "refract.inference", "one")
+    done = copy.run("python", "-m", "stages.model_inference", "one")
     assert done.returncode == 1
     assert "the first: RecordedError: \\x1b[2J\\x1b]0;owned\\x07" in done.stderr
     assert is_inert(done.stdout + done.stderr)

@@ -51,7 +51,7 @@ def test_twenty_kills_change_no_byte_and_ask_nothing_twice_but_what_was_in_fligh
                 "PYTHONPATH": str(ROOT),
                 "REFRACT_CACHE": str(tmp_path / f"{name}-store"),
             }
-            command = [sys.executable, "-m", "refract.inference", "m"]
+            command = [sys.executable, "-m", "stages.model_inference", "m"]
             before = server.calls.total()
             killed = 0
             while True:

@@ -426,7 +426,7 @@ def test_a_run_in_which_every_answer_is_an_error_fails(project):
 def test_bad_params_end_in_one_message(project, params, message):
     (project / "params.yaml").write_text(params)
     done = subprocess.run(
-        [sys.executable, "-m", "refract.inference", "m"],
+        [sys.executable, "-m", "stages.model_inference", "m"],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},

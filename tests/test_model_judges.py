@@ -602,7 +602,7 @@ def test_the_stage_runs_several_judges_and_says_in_one_line_what_a_judge_lacks(t
             "judges": judges,
         }
         YAML().dump(params, tmp_path / "params.yaml")
-        command = [sys.executable, "-m", "refract.judges", "m"]
+        command = [sys.executable, "-m", "stages.judge", "m"]
         return subprocess.run(
             command, cwd=tmp_path, capture_output=True, text=True, env=environment, check=False
         )

@@ -98,7 +98,7 @@ def on_two_machines(first: Path, second: Path, stores: Path) -> list[subprocess.
             "--nproc_per_node=1",
         ]
         command += [f"--node_rank={rank}", "--master_addr=127.0.0.1", f"--master_port={port}"]
-        command += ["-m", "refract.inference", "m"]
+        command += ["-m", "stages.model_inference", "m"]
         environment = os.environ | {
             "REFRACT_CACHE": str(stores / f"{rank}"),
             "OMP_NUM_THREADS": "1",
@@ -121,8 +121,8 @@ def test_two_machines_give_the_bytes_of_one_and_the_second_needs_no_inputs(tmp_p
         for name in ("one", "first", "second")
     )
     for project in (one, first):
-        project.command("python", "-m", "refract.perturbations")
-    one.command("python", "-m", "refract.inference", "m")
+        project.command("python", "-m", "stages.generate_perturbations")
+    one.command("python", "-m", "stages.model_inference", "m")
     ended = on_two_machines(first.folder, second.folder, tmp_path)
     assert [done.returncode for done in ended] == [0, 0], ended
     assert "m s: 0 reused, 4 generated" in ended[0].stdout
@@ -144,7 +144,7 @@ def test_a_machine_with_other_weights_is_told_from_the_first(tmp_path):
     )
     for project, size in ((first, "small"), (second, "medium")):
         shutil.copytree(ROOT / "data/pocket" / size, project.folder / "weights")
-    first.command("python", "-m", "refract.perturbations")
+    first.command("python", "-m", "stages.generate_perturbations")
     ended = on_two_machines(first.folder, second.folder, tmp_path)
     assert ended[0].returncode == 1
     assert "rank 1: the model here is not that of rank 0: other weights" in ended[0].stdout

@@ -265,7 +265,7 @@ def test_a_repeated_report_is_the_same_to_the_byte(project, monkeypatch):
         "axes.facecolor: red\nlines.linewidth: 9\nfont.size: 30\n"
     )
     subprocess.run(
-        [sys.executable, "-m", "refract.report"],
+        [sys.executable, "-m", "stages.report"],
         check=True,
         env={
             **os.environ,
@@ -307,7 +307,7 @@ def test_the_figure_is_an_svg_with_a_panel_for_each_suite(project):
 def test_what_is_missing_ends_in_one_message(project, break_it, message):
     break_it(project)
     done = subprocess.run(
-        [sys.executable, "-m", "refract.report"],
+        [sys.executable, "-m", "stages.report"],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -154,7 +154,7 @@ def test_the_stage_writes_the_same_bytes_twice_and_needs_no_project(tmp_path):
     outputs = []
     for seed in ("1", "2"):
         subprocess.run(
-            [sys.executable, "-m", "refract.judge_errors"],
+            [sys.executable, "-m", "stages.validate_judges"],
             cwd=tmp_path,
             check=True,
             capture_output=True,

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from refract.models import identity_of
-from refract.models.protocol import Answer, Message, Request
+from refract.models.protocol import Answer, Request
 from refract.rows.jsonl import Row, canonical_json, parse_line
 from refract.rows.suites import row_seed
+from refract.rows.types import Message
 from refract.store import (
     ResponseStore,
     answer_fields,

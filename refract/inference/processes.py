@@ -57,7 +57,7 @@ def ask_in_processes(
                 "definition": dict(definition),
                 "store": None if store.path is None else str(store.path),
                 "requests": [
-                    [key, request.attempts, request.seed, request.facts]
+                    [key, request.attempts, request.seed, request.metadata]
                     for key, request in requests.items()
                 ],
             },

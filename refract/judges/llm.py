@@ -19,9 +19,10 @@ from refract.judges.cases import Case, unjudged
 from refract.judges.prompts import Template, read_template
 from refract.judges.reading import FIXED, Reading, UnreadableVerdict, read_json
 from refract.models import identity_of, open_model
-from refract.models.protocol import Answer, Message, Request
+from refract.models.protocol import Answer, Request
 from refract.rows.jsonl import Row, canonical_json
 from refract.rows.showing import say
+from refract.rows.types import Message
 from refract.store import ResponseStore, open_store, request_sha256
 from refract.store.asking import ask
 

@@ -12,8 +12,9 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from refract.models.http import CONNECT_SECONDS, Provider
-from refract.models.protocol import Answer, Message
+from refract.models.protocol import Answer
 from refract.models.traffic import Limit, now_at
+from refract.rows.types import Message
 
 _REASONS = {
     "max_tokens": "length",

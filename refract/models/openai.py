@@ -18,8 +18,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from refract.models.http import CONNECT_SECONDS, InvalidResponse, Provider
-from refract.models.protocol import Answer, Message, split_reasoning
+from refract.models.protocol import Answer, split_reasoning
 from refract.models.traffic import Limit
+from refract.rows.types import Message
 
 # Reset times of the rate-limit headers: 1s, 6m0s, 1h2m3.5s, 120ms, and bare seconds.
 _DURATION = re.compile(r"([\d.]+)(ms|s|m|h|d)?")

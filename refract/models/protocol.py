@@ -1,44 +1,15 @@
-"""What passes between the pipeline and a model: a request, an answer, and how either can end.
-
-An *adapter* is a class with the members below; there is no base class to inherit from.
-
-``VERSION: str``
-    Raised when the adapter's code would answer the same request differently.
-``USES: tuple[str, ...]``
-    Names of :attr:`Request.facts` that its answers depend on besides the messages
-    (empty for every model that only reads its prompt).
-``__init__(self, name: str, definition: dict)``
-    Checks the definition from ``params.yaml`` and raises :class:`ParamsError`. Cheap: loads no
-    weights, imports neither torch nor transformers, opens no connection.
-``samples: bool``
-    Whether the row's seed matters (temperature above 0).
-``identity(self) -> dict``
-    All that determines an answer apart from the request itself, as JSON: model id, resolved
-    revision or content hash, system prompt, every generation setting. With ``VERSION`` and the name
-    of the class it is part of each request's hash.
-``description(self) -> dict``
-    Facts for the report that determine no answer, as JSON (``parameters``: number of weights or
-    None).
-``answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]``
-    Yields ``(index into requests, answer)`` as answers are made, in any order, each index once.
-    A request that cannot be answered yields an answer with an error; only what makes every further
-    request pointless (a missing key, weights that do not load) raises :class:`AdapterError`.
-
-What asks a provider also has ``usage: dict`` (running totals of requests, tokens and USD, for the
-progress bar and the report) and ``estimate(self, request: Request) -> tuple[int, int]`` (about how
-many tokens the request sends, and the most it can get back).
-"""
+"""What passes between the pipeline and a model: a request, an answer, and how either can end."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Protocol
+
+from pydantic import BaseModel
 
 from refract.errors import RefractError
-
-Message = dict[str, str]  # {"role": "system" | "user" | "assistant", "content": text}
-
-FinishReason = Literal["stop", "length", "content_filter", "refusal", "error"]
+from refract.rows.types import ErrorInfo, FinishReason, Message
 
 
 class AdapterError(RefractError, RuntimeError):
@@ -51,13 +22,13 @@ class Request:
 
     ``attempts`` holds one or more conversations, tried in order: the next one is used when, and
     only when, the model rejects the one before as too long. ``seed`` drives the row's own generator
-    where the model samples. ``facts`` are columns of the row (``prompt_id``, ``category``, …) for
+    where the model samples. ``metadata`` holds columns of the row (``prompt_id``, ``category``, …) for
     the adapters that name them in ``USES``.
     """
 
     attempts: tuple[tuple[Message, ...], ...]
     seed: int = 0
-    facts: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +47,68 @@ class Answer:
     attempt: int = 0
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
-    error: dict[str, str] | None = None
+    error: ErrorInfo | None = None
     thinking: str | None = None
 
     @classmethod
     def failed(cls, type_: str, message: str, attempt: int = 0) -> Answer:
         """The answer row of a request that was not answered."""
         return cls("", "error", attempt, error={"type": type_, "message": message})
+
+
+class Model(Protocol):
+    """A model adapter: what :data:`refract.models.ADAPTERS` names. Any class with these members is
+    one; there is nothing to inherit from.
+
+    ``Settings`` is the pydantic model of its definition in params.yaml, without ``adapter``; an
+    instance is made with the model's name and its checked settings. That is cheap: it loads no
+    weights, imports neither torch nor transformers, opens no connection.
+    """
+
+    VERSION: ClassVar[str]
+    """Bump when the adapter's code would answer the same request differently."""
+    USES: ClassVar[tuple[str, ...]]
+    """Names of :attr:`Request.metadata` that its answers depend on besides the messages (empty for
+    every model that only reads its prompt)."""
+    Settings: ClassVar[type[BaseModel]]
+    """What a definition may hold."""
+
+    @property
+    def samples(self) -> bool:
+        """Whether the row's seed matters (temperature above 0)."""
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether this machine computes the answers, so that they can be made again to the byte;
+        False where a server does."""
+
+    def identity(self) -> dict[str, Any]:
+        """All that determines an answer apart from the request itself, as JSON: model id, resolved
+        revision or content hash, system prompt, every generation setting. With ``VERSION`` and the
+        adapter's name it is part of each request's hash. Raises :class:`AdapterError`."""
+
+    def description(self) -> dict[str, Any]:
+        """Metadata for the report that determines no answer, as JSON (``parameters``: number of
+        weights or None)."""
+
+    def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
+        """Yields ``(index into requests, answer)`` as answers are made, in any order, each index
+        once.
+
+        A request that cannot be answered yields an answer with an error; only what makes every
+        further request pointless (a missing key, weights that do not load) raises
+        :class:`AdapterError`.
+        """
+
+
+class ServedModel(Model, Protocol):
+    """A model behind a provider, whose answers cost money."""
+
+    usage: dict[str, Any]
+    """Running totals of requests, tokens and USD, for the progress bar and the report."""
+
+    def estimate(self, request: Request) -> tuple[int, int]:
+        """About how many tokens the request sends, and the most it can get back."""
 
 
 def split_reasoning(

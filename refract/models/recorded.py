@@ -82,7 +82,7 @@ class Recorded:
         by_id, by_prompt = self._read()
         for index, request in enumerate(requests):
             prompt = request.attempts[0][-1]["content"]
-            row = by_id.get(request.facts["prompt_id"])
+            row = by_id.get(request.metadata["prompt_id"])
             if row is None or row.get(self.columns["prompt"]) not in (None, prompt):
                 # An id that stands for another text is somebody else's numbering.
                 row = by_prompt.get(prompt)

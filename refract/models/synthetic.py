@@ -98,10 +98,10 @@ class Synthetic:
             yield index, self._answer(request)
 
     def _answer(self, request: Request) -> Answer:
-        facts, settings = request.facts, self.settings
+        metadata, settings = request.metadata, self.settings
         seed = request.seed if self.samples else None
         # What the model thinks of a source prompt does not depend on how a variant spells it.
-        source = [settings["seed"], seed, facts["suite"], facts["source_id"]]
+        source = [settings["seed"], seed, metadata["suite"], metadata["source_id"]]
         for attempt, messages in enumerate(request.attempts):
             text = messages[-1]["content"]
             draw = _Draws([settings["seed"], seed, messages])
@@ -114,9 +114,10 @@ class Synthetic:
                 return Answer("", "stop", attempt, tokens, 0)
             if draw("cut_off") < settings["cut_off_rate"]:
                 return Answer(CUT_OFF, "length", attempt, tokens, len(CUT_OFF.split()))
-            refuses = _Draws(source)("refuse") < self.refusal_rate.get(facts["category"], 0)
+            refuses = _Draws(source)("refuse") < self.refusal_rate.get(metadata["category"], 0)
             perturbed = (
-                facts["perturbation"] is not None and facts["perturbation"]["kind"] != "repeat"
+                metadata["perturbation"] is not None
+                and metadata["perturbation"]["kind"] != "repeat"
             )
             if perturbed and draw("flip") < settings["sensitivity"]:
                 refuses = not refuses

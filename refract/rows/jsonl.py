@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from refract.errors import RefractError
-
-Row = dict[str, Any]
+from refract.rows.types import Row
 
 BOM = b"\xef\xbb\xbf"
 

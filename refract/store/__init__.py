@@ -62,7 +62,7 @@ def request_sha256(identity: str, request: Request, uses: Sequence[str], samples
         [
             request.attempts,
             request.seed if samples else None,
-            {name: request.facts[name] for name in uses},
+            {name: request.metadata[name] for name in uses},
         ]
     )
     return _sha256(f"{identity}\n{asked}".encode())
