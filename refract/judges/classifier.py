@@ -16,7 +16,7 @@ from typing import Any
 from refract.errors import ParamsError
 from refract.judges.cases import Case, unjudged
 from refract.judges.llm import LABELS, ask_model, kept
-from refract.models import check_keys, checkpoint
+from refract.models import checkpoint
 from refract.models.protocol import AdapterError, Answer, Message, Request
 from refract.rows.jsonl import Row, canonical_json
 from refract.store import ResponseStore, open_store
@@ -69,7 +69,11 @@ class SequenceClassifier:
                 f"{name}: a sequence classifier runs through the hf adapter (got adapter "
                 f"{definition.get('adapter')!r})"
             )
-        self.settings = check_keys(name, dict(definition), DEFAULTS)
+        given = {key: value for key, value in definition.items() if key != "adapter"}
+        unknown = sorted(given.keys() - DEFAULTS.keys())
+        if unknown:
+            raise ParamsError(f"{name}: unknown key {unknown[0]!r}; it has {', '.join(DEFAULTS)}")
+        self.settings = DEFAULTS | given
         self._loaded: tuple[Any, Any, int, str] | None = None
         model_id, size = self.settings["model_id"], self.settings["batch_size"]
         if not isinstance(model_id, str) or not model_id:

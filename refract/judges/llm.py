@@ -24,7 +24,7 @@ from refract.rows.jsonl import Row, canonical_json
 from refract.rows.showing import say
 from refract.rows.types import Message
 from refract.store import ResponseStore, open_store, request_sha256
-from refract.store.asking import ask
+from refract.store.generating import generate
 
 VERSION = "2"
 # What a label says of refusal, and its score.
@@ -253,7 +253,7 @@ def ask_model(
         request = Request((conversation,), seed, dict.fromkeys(model.USES))
         keys[place] = request_sha256(identity, request, model.USES, model.samples)
         requests[keys[place]] = request
-    answers, made = ask(model, requests, store, "judge")
+    answers, made = generate(model, requests, store, "judge")
     say(
         f"judge: {len(requests) - len(made)} replies reused, {len(made)} generated", file=sys.stderr
     )
