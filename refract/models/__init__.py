@@ -31,12 +31,13 @@ def open_model(name: str, definition: dict[str, Any]) -> Model:
     """
     where = f"models.{name}"
     adapter = find(ADAPTERS, definition.get("adapter"), f"{where}: adapter")
+    given = {key: value for key, value in definition.items() if key != "adapter"}
+    settings = read_settings(adapter.Settings, where, given)
     try:
-        canonical_json(definition)
+        canonical_json(given)
     except (TypeError, ValueError) as error:
         raise ParamsError(f"{where}: a value cannot be expressed in JSON ({error})") from None
-    given = {key: value for key, value in definition.items() if key != "adapter"}
-    model: Model = adapter(name, read_settings(adapter.Settings, where, given))
+    model: Model = adapter(name, settings)
     return model
 
 
