@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 
 from refract.params import grid, load_params
-from refract.report import MAIN_HEADER, main_rows, markdown_table, read_results
+from refract.report.markdown import markdown_table
+from refract.report.summary import MAIN_HEADER, main_rows
+from refract.results.tables import read_results
 from tests.pipeline import ROOT
 
 BLOCK = re.compile(r"(<!-- results[^>]*-->\n).*?(<!-- end of results -->)", re.S)

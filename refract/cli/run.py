@@ -19,8 +19,10 @@ from refract.perturbations import prompt_rows
 from refract.progress.runs import say_warnings
 from refract.rates import aggregate_suite
 from refract.rates.rates import SHARES, suite_metrics
-from refract.report import MAIN_HEADER, excluded_counts, main_rows, read_results
+from refract.report.markdown import excluded_counts
+from refract.report.summary import MAIN_HEADER, main_rows
 from refract.results.environment import code_sha256, library_versions
+from refract.results.tables import read_results
 from refract.rows.columns import OUTCOME_COLUMNS
 from refract.rows.jsonl import Row, dump_row, sha256_file, write_json, write_rows
 from refract.rows.showing import printable, say

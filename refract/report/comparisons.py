@@ -7,7 +7,7 @@ from itertools import combinations
 from pathlib import Path
 
 from refract.comparison import adjust, compare_outcomes
-from refract.report import MISSING, cell, markdown_table
+from refract.report.markdown import MISSING, cell, markdown_table
 from refract.rows.jsonl import Row
 from refract.rows.tables import read_table
 

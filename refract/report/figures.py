@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from refract.report import HEADLINES, Table
 from refract.report.charts import (
     Dot,
     Figure,
@@ -20,6 +19,8 @@ from refract.report.charts import (
 )
 from refract.report.comparisons import Compared
 from refract.report.scaling import Series, named
+from refract.report.summary import HEADLINES
+from refract.results.tables import Table
 from refract.rows.jsonl import Row
 from refract.statistics.proportions import wilson
 

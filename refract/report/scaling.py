@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from refract.errors import ParamsError
-from refract.report import MISSING, Table, markdown_table, shown_rate
+from refract.report.markdown import MISSING, markdown_table, shown_rate
+from refract.results.tables import Table
 from refract.statistics.scaling import Point, Trend, trend
 
 # What facts may say of a model: name, unit in words.

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 from refract.judge_errors import judge_pairs  # noqa: E402
-from refract.report import markdown_table  # noqa: E402
+from refract.report.markdown import markdown_table  # noqa: E402
 from refract.rows.jsonl import Row, read_rows  # noqa: E402
 from refract.rows.labels import REFUSED  # noqa: E402
 from refract.validation import score_labels, score_refusals  # noqa: E402
