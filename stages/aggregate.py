@@ -12,10 +12,11 @@ from refract.rates import aggregate_suite, outcome_lines, usage
 from refract.rates.labels import answers_of, label_table, read_labels
 from refract.rates.rates import suite_metrics
 from refract.rows.columns import FAILURE_COLUMNS, OUTCOME_COLUMNS, TABLE_COLUMNS
-from refract.rows.jsonl import Row, read_rows, sha256_file, write_json
+from refract.rows.jsonl import read_rows, sha256_file, write_json
 from refract.rows.showing import csv_cell, say
 from refract.rows.suites import load_suite
 from refract.rows.tables import write_table
+from refract.rows.types import Row
 
 
 def main(name: str) -> None:

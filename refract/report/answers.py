@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.report.inputs import Inputs
-from refract.rows.jsonl import Row, RowError, canonical_json, read_rows, sha256_file
+from refract.rows.jsonl import RowError, canonical_json, read_rows, sha256_file
 from refract.rows.labels import JUDGED, REFUSED
 from refract.rows.tables import read_table
+from refract.rows.types import Row
 
 ANSWERS = Path("data/report/answers.json")
 # Longer texts are cut in the page, which says so; the rows themselves are whole.

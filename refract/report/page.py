@@ -19,8 +19,9 @@ from refract.report.markdown import MISSING, shown_rate
 from refract.report.moves import Commit, Moves, biggest_moves, commit_now
 from refract.report.summary import HEADLINES, model_notes, summaries
 from refract.results.tables import Table
-from refract.rows.jsonl import Row, dump_row, write_bytes
+from refract.rows.jsonl import dump_row, write_bytes
 from refract.rows.showing import printable
+from refract.rows.types import Row
 
 PAGE = Path("data/report/report.html")
 NOTES = 6  # of what differs from the earlier numbers; the rest is counted

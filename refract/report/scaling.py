@@ -192,6 +192,6 @@ def named(measure: str, value: str) -> str:
 
 
 def _slope(found: Trend) -> str:
-    if found.slope is None:
+    if found.problem is not None:
         return f"none: {PROBLEMS[found.problem]}"
     return f"{found.slope:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"

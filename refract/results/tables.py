@@ -20,7 +20,9 @@ def read_results(root: Path, models: Sequence[str]) -> tuple[dict[str, Table], d
     missing = [model for model in models if not (root / f"metrics/tables/{model}.csv").is_file()]
     if missing:
         raise FileNotFoundError(f"no results yet for {', '.join(missing)}; run: dvc repro")
-    tables = {model: read_table(root / f"metrics/tables/{model}.csv") for model in models}
+    tables: dict[str, Table] = {
+        model: read_table(root / f"metrics/tables/{model}.csv") for model in models
+    }
     provenance = {
         model: json.loads((root / f"metrics/provenance/{model}.json").read_text("utf-8"))
         for model in models
