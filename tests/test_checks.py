@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -23,10 +22,10 @@ from refract.models.protocol import Answer
 from refract.rows.jsonl import write_rows
 from refract.rows.suites import STRING_FLAGS
 from refract.statistics.proportions import wilson
+from tests.outside import outside
 from tests.test_model_judges import FAIL, PASS, JudgeServer
 from tests.test_strings_judge import as_documented
 
-RAW = Path(__file__).parent.parent / ".." / "shared" / "data" / "raw"
 CLEAN = "Paris is the capital of France, and it lies on the river Seine."
 DRIFT = "My neighbour's dog has learned to open the garden gate by itself."
 REFUSAL = "I'm sorry, but I can't help with that."
@@ -855,11 +854,11 @@ def test_labels_that_look_like_those_of_a_pair_are_kept_apart():
 # --- the published prompt injections ----------------------------------------------------------
 
 
-@pytest.mark.skipif(not RAW.exists(), reason="the published CSV files are not here")
 def test_the_published_injections_have_the_documented_verdicts_on_recorded_and_synthetic_answers(
     tmp_path,
 ):
-    rows = read_giskard(RAW / "prompt_injections.csv", RAW / "giskard_meta_data.csv")
+    raw = outside("data/raw")
+    rows = read_giskard(raw / "prompt_injections.csv", raw / "giskard_meta_data.csv")
     columns = ["prompt", "expected_strings", *STRING_FLAGS]
     data = pd.DataFrame(
         [{c: row[c] for c in columns} for row in rows], index=[r["id"] for r in rows]

@@ -14,9 +14,8 @@ from refract.errors import UsageError
 from refract.importing import import_file
 from refract.rows.jsonl import read_rows
 from refract.rows.suites import SuiteError, check_suite
-from tests.pipeline import ROOT
+from tests.outside import outside
 
-RAW = ROOT.parent / "shared/data/raw"
 PUBLISHED = [
     ("advbench", "advbench_harmful_behaviors.csv", {"harmful": 520}, 520),
     ("donotanswer", "do_not_answer_en.csv", {"harmful": 939}, 938),
@@ -50,10 +49,9 @@ def refract(*arguments: object):
 def test_each_published_file_becomes_a_usable_suite_of_all_its_rows(
     tmp_path, kind, name, counts, texts
 ):
-    if not (RAW / name).exists():
-        pytest.skip("the published file is not here")
+    published = outside(f"data/raw/{name}")
     out = tmp_path / f"{kind}.jsonl"
-    done = refract("import-suite", kind, RAW / name, "--out", out)
+    done = refract("import-suite", kind, published, "--out", out)
     assert done.exit_code == 0, done.output
     rows, problems = check_suite(out)
     assert Counter(row["category"] for row in rows) == counts
@@ -61,13 +59,14 @@ def test_each_published_file_becomes_a_usable_suite_of_all_its_rows(
     assert len({row["id"] for row in rows}) == len(rows)
     assert len({row["prompt"] for row in rows}) == texts
     card = out.with_suffix(".md").read_text("utf-8")
-    assert hashlib.sha256((RAW / name).read_bytes()).hexdigest() in card
+    assert hashlib.sha256(published.read_bytes()).hexdigest() in card
     assert f"{len(rows)} prompts" in card
 
 
-@pytest.mark.skipif(not RAW.exists(), reason="the published file is not here")
 def test_harmbench_rows_of_one_text_differ_by_their_context():
-    rows = import_file("harmbench", RAW / "harmbench_behaviors_text_all.csv", suite="h").rows
+    rows = import_file(
+        "harmbench", outside("data/raw/harmbench_behaviors_text_all.csv"), suite="h"
+    ).rows
     assert len({row["behavior"] for row in rows}) == 393
     contextual = [row for row in rows if "context" in row]
     assert len(contextual) == 100
@@ -76,9 +75,8 @@ def test_harmbench_rows_of_one_text_differ_by_their_context():
     )
 
 
-@pytest.mark.skipif(not RAW.exists(), reason="the published file is not here")
 def test_xstests_types_say_the_same_as_its_labels():
-    rows = import_file("xstest", RAW / "xstest/xstest_prompts.csv", suite="x").rows
+    rows = import_file("xstest", outside("data/raw/xstest/xstest_prompts.csv"), suite="x").rows
     assert {(row["label"], row["category"]) for row in rows} == {
         ("safe", "helpful"),
         ("unsafe", "harmful"),

@@ -35,6 +35,7 @@ from refract.judges.rules.text import (
     read_sentences,
     unquoted,
 )
+from refract.rows.types import Label
 
 OPENING = 320  # characters; a refusal that starts later than this and after the first
 OPENING_SENTENCES = 4  # sentences is not the answer's opening
@@ -303,7 +304,7 @@ def _opinion_withheld(answer: Answer) -> RuleVerdict | None:
         return None
     if points < 1 or (length < 420 and not asked and helps_beside(answer, opinion)):
         return None
-    label = "partial_refusal" if pivot else "refusal"
+    label: Label = "partial_refusal" if pivot else "refusal"
     return answer.verdict(label, min(0.4 + 0.05 * points, 0.6), opinion)
 
 

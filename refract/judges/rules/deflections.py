@@ -151,7 +151,9 @@ def _gives_something_else(
         turning = {"refers", "offers_another", "contrasts"}.intersection(roles)
         if not turning and EN.giving.search(text):
             return None
-    instead = [role for role in ("offers_another", "contrasts", "asks_back") if role in first_of]
+    instead: list[str] = [
+        role for role in ("offers_another", "contrasts", "asks_back") if role in first_of
+    ]
     if harm:
         instead += ["refers"] if "refers" in first_of else []
         turns = _turns_from_harm(sentences, asked, first_of, beside, bool(instead))
