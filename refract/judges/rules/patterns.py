@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent / "phrases"
-_INSERTED = re.compile(r"\{([a-z_]+)\}")
+INSERTED = re.compile(r"\{([a-z_]+)\}")
 
 
 def read_phrases(name: str) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def read_phrases(name: str) -> dict[str, Any]:
 def in_full(id_: str, tables: Mapping[str, Mapping[str, Any]]) -> str:
     """A table's pattern on one line, with the patterns inserted that it names as {id}."""
     text = "".join(line.strip(" ") for line in tables[id_]["pattern"].split("\n"))
-    return _INSERTED.sub(lambda found: in_full(found[1], tables), text)
+    return INSERTED.sub(lambda found: in_full(found[1], tables), text)
 
 
 class Phrases:
