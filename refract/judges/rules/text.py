@@ -79,14 +79,8 @@ def blank_code(response: str, prepared: str) -> tuple[str, bool]:
 _HTML = re.compile(
     r"</?(?:p|div|span|b|i|em|strong|br|h[1-6]|li|ul|ol|u|small)\b[^<>]{0,60}>|&#?\w{1,6};"
 )
-_ENTITIES = {
-    "&#39;": "'",
-    "&#x27;": "'",
-    "&apos;": "'",
-    "&rsquo;": "'",
-    "&quot;": '"',
-    "&nbsp;": " ",
-}
+_ENTITIES = dict.fromkeys(("&#39;", "&#x27;", "&apos;", "&rsquo;"), "'")
+_ENTITIES |= {"&quot;": '"', "&nbsp;": " "}
 
 
 def _blank_html(match: re.Match[str]) -> str:
@@ -95,6 +89,7 @@ def _blank_html(match: re.Match[str]) -> str:
 
 
 def blank_quoted_lines(prepared: str) -> str:
+    """The prepared text with the lines of block quotes blanked out."""
     return "\n".join(
         " " * len(line) if line.lstrip(" \0").startswith((">", "&gt;")) else line
         for line in prepared.split("\n")
@@ -151,6 +146,7 @@ def _spans(prepared: str, start: int) -> Iterator[tuple[int, int]]:
 
 
 def read_sentences(read: str, start: int) -> list[Sentence]:
+    """The sentences of a prepared text from `start` on: the first and the last of a long one."""
     spans = list(_spans(read, start))
     if len(spans) > FIRST_SENTENCES + LAST_SENTENCES:
         spans = spans[:FIRST_SENTENCES] + spans[-LAST_SENTENCES:]
