@@ -11,12 +11,18 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ValidationError,
+)
+from pydantic_core import CoreSchema
 
 from refract.errors import ParamsError
 
-# An integer stays one: 0 and 0.0 have different hashes.
-Number = Annotated[int | float, WithJsonSchema({"type": "number"})]
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 _IN_WORDS = {
     "exclusiveMinimum": "above {}",
@@ -24,6 +30,37 @@ _IN_WORDS = {
     "exclusiveMaximum": "below {}",
     "maximum": "at most {}",
 }
+_PLURALS = {"a text": "texts", "a whole number": "whole numbers", "a number": "numbers"}
+
+
+class _OneNumber:
+    """The JSON Schema of int | float as one type, with the bounds that stand on it."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        bounds = {key: value for key, value in handler(schema).items() if key in _BOUNDS}
+        return {"type": "number", **bounds}
+
+
+# An integer stays one: 0 and 0.0 have different hashes.
+Number = Annotated[int | float, _OneNumber()]
+T = TypeVar("T")
+
+
+def _none_twice(values: list[T]) -> list[T]:
+    for index, value in enumerate(values):
+        if value in values[:index]:
+            raise ValueError(f"holds {value!r} twice")
+    return values
+
+
+# A list with at least one entry, none of them twice.
+Distinct = Annotated[
+    list[T],
+    Field(min_length=1, json_schema_extra={"uniqueItems": True}),
+    AfterValidator(_none_twice),
+]
 
 
 class Settings(BaseModel):
@@ -92,15 +129,23 @@ def in_words(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = 
         bounds = [words.format(schema[key]) for key, words in _IN_WORDS.items() if key in schema]
         return " ".join([noun, " and ".join(bounds)]).strip()
     if kind == "array":
-        some = " with at least one entry" if schema.get("minItems") else ""
-        items = schema.get("items", {})
-        return f"a list of texts{some}" if items.get("type") == "string" else f"a list{some}"
+        return _list_in_words(schema, definitions)
     names = {"boolean": "true or false", "object": "a mapping", "null": "null", "string": "a text"}
     if kind == "string" and "pattern" in schema:
         return f"a text like {schema['pattern']}"
     if kind == "string" and schema.get("minLength"):
         return "a text that is not empty"
     return names.get(str(kind), "a value")
+
+
+def _list_in_words(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None) -> str:
+    entries = in_words(schema["items"], definitions) if schema.get("items") else ""
+    for one, several in _PLURALS.items():
+        if entries.startswith(one):
+            entries = several + entries.removeprefix(one).replace("that is", "that are")
+    words = f"a list of {entries}" if entries else "a list"
+    words += " with at least one entry" if schema.get("minItems") else ""
+    return words + (", none twice" if schema.get("uniqueItems") else "")
 
 
 def _tidy(schema: Any) -> Any:
@@ -136,7 +181,10 @@ def _sentence(
         return f"{where}: {key} is missing; it must be {allowed}"
     if problem["type"] == "value_error":
         return f"{where}: {shown} {problem['ctx']['error']} (got {problem['input']!r:.80})"
-    return f"{where}: {key} must be {allowed} (got {given[key]!r:.80})"
+    got = f"{given[key]!r:.80}"
+    if len(path) == 2 and path[1].isdigit():  # one entry of a list, which may be long
+        got = f"{problem['input']!r:.80} in it"
+    return f"{where}: {key} must be {allowed} (got {got})"
 
 
 def _is_key(part: str | int, given: Mapping[str, Any]) -> bool:

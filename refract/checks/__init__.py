@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 from refract.checks.measuring import Measured, PromptTooLong, measure, source_rows, why_untested
 from refract.judges.cases import judgeable
-from refract.perturbations.kinds import check_definition
 from refract.rates.robustness import DEFAULT_SENSITIVITY
 from refract.rows.jsonl import Row
 from refract.statistics.proportions import Interval, wilson
@@ -124,8 +123,6 @@ def char_injection(
     perturbations = {"char_injection": definition}
     if repeats:
         perturbations["repeat"] = {"kind": "repeat", "repeats": repeats}
-    for name, settings in perturbations.items():
-        check_definition(name, settings)
     judges = {
         "rules": {"kind": "rules"},
         "similarity": {
