@@ -7,11 +7,13 @@ import hashlib
 import io
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from refract.rows.jsonl import Row, parse_line
+from refract.rows.jsonl import parse_line
 from refract.rows.suites import SuiteError
+from refract.rows.types import Row
 
 BOM = "\ufeff"
 # A prompt may be longer than the csv module's default limit for one field.
@@ -32,10 +34,10 @@ class Table(NamedTuple):
 def read_table(path: Path, encoding: str = "utf-8") -> Table:
     """All rows of a ``.csv``, ``.jsonl`` or ``.json`` file.
 
-    A byte order mark is no part of the text. In CSV, rows that start with # are comments where they
+    A byte order mark is not part of the text. In CSV, rows that start with # are comments where they
     stand before the header or do not have its number of cells; every other line is data, and a row
     with more or fewer cells than the header is an error. Line breaks and carriage returns within a
-    cell stay as they are. In JSONL, blank lines and lines that start with # are no rows. NUL
+    cell stay as they are. In JSONL, blank lines and lines that start with # are skipped. NUL
     characters and lone surrogates, which a prompt may not hold, become U+FFFD. Everything but blank
     lines is told in ``notes``. Raises :class:`SuiteError` naming the file and the line.
     """
@@ -72,6 +74,17 @@ def read_table(path: Path, encoding: str = "utf-8") -> Table:
             f"{_listed(mended)}."
         )
     return Table(rows, lines, columns, notes, hashlib.sha256(data).hexdigest())
+
+
+def column_of(path: Path, table: Table, names: Sequence[str], what: str) -> str:
+    """The first of some columns that a file has. Raises :class:`SuiteError` where it has none."""
+    for name in names:
+        if name in table.columns:
+            return name
+    raise SuiteError(
+        f"{path}: has no {what} column ({' or '.join(names)}); "
+        f"it has {', '.join(map(repr, table.columns))}"
+    )
 
 
 def _listed(lines: list[int]) -> str:
