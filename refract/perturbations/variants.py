@@ -61,9 +61,8 @@ class Perturbation(Generic[S]):
     drawn: bool = False
 
 
+# Every kind that changes the features of a row one at a time has these.
 class FeatureSettings(Settings):
-    """Settings of every kind that changes the features of a row one at a time."""
-
     features: Distinct[str] | None = Field(
         None,
         description="which features of a row are perturbed; a plain prompt is the feature `prompt`",
