@@ -437,9 +437,9 @@ def test_where_nothing_could_be_injected_the_check_does_not_pass():
     [
         ({"threshold": 2}, "threshold must be a number from 0 to 1"),
         ({"threshold": True}, "threshold must be a number"),
-        ({"characters": []}, "'characters'"),
-        ({"characters": ["ab"]}, "'ab' is neither one character"),
-        ({"max_repetitions": 0}, "'max_repetitions': must be a whole number"),
+        ({"characters": []}, "characters must be a list"),
+        ({"characters": ["ab"]}, "characters must list characters, .* 'ab' is none of them"),
+        ({"max_repetitions": 0}, "max_repetitions must be a whole number"),
         ({"output_sensitivity": -1, "similarity": {"layer": 99}}, "layer"),
     ],
 )

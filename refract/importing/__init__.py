@@ -51,7 +51,7 @@ def import_file(kind: str, path: Path, *, suite: str, **options: Any) -> Importe
     importer: Importer = find(IMPORTERS, kind, "kind")
     rows, origin, files, notes = importer(kind, path, given)
     if given.category is not None:
-        origin = origin._replace(rule=f"Every row is {given.category}, as the import was told.")
+        origin = origin._replace(rule=f"Every row is {given.category}, as --category says.")
     texts = Counter(row["prompt"] for row in rows)
     repeats = sum(count - 1 for count in texts.values())
     if repeats:

@@ -39,7 +39,7 @@ def read_table(path: Path, encoding: str = "utf-8") -> Table:
     with more or fewer cells than the header is an error. Line breaks and carriage returns within a
     cell stay as they are. In JSONL, blank lines and lines that start with # are skipped. NUL
     characters and lone surrogates, which a prompt may not hold, become U+FFFD. Everything but blank
-    lines is told in ``notes``. Raises :class:`SuiteError` naming the file and the line.
+    lines is stated in ``notes``. Raises :class:`SuiteError` naming the file and the line.
     """
     if path.suffix.lower() not in SUFFIXES:
         raise SuiteError(f"{path}: must be one of {', '.join(SUFFIXES)} (got {path.suffix!r})")
@@ -58,7 +58,7 @@ def read_table(path: Path, encoding: str = "utf-8") -> Table:
     notes = []
     if text.startswith(BOM):
         text = text.removeprefix(BOM)
-        notes.append("The file starts with a byte order mark, which is no part of its text.")
+        notes.append("The file starts with a byte order mark, which is not part of its text.")
     read = {".csv": _read_csv, ".jsonl": _read_jsonl, ".json": _read_json}[path.suffix.lower()]
     rows, lines, columns = read(path, text, notes)
     if not rows:
@@ -141,7 +141,7 @@ def _read_csv(path: Path, text: str, notes: list[str]) -> tuple[list[Row], list[
     finally:
         csv.field_size_limit(before)
     if comments:
-        notes.append(f"Lines that are comments and no rows: {_listed(comments)}.")
+        notes.append(f"Comment lines, skipped: {_listed(comments)}.")
     twice = sorted({name for name in header or () if (header or []).count(name) > 1})
     if twice:
         raise SuiteError(f"{path}: two columns are called {twice[0]!r}")
@@ -165,7 +165,7 @@ def _read_jsonl(path: Path, text: str, notes: list[str]) -> tuple[list[Row], lis
         rows.append(row)
         lines.append(number)
     if comments:
-        notes.append(f"Lines that are comments and no rows: {_listed(comments)}.")
+        notes.append(f"Comment lines, skipped: {_listed(comments)}.")
     return rows, lines, list(dict.fromkeys(key for row in rows for key in row))
 
 

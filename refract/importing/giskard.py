@@ -22,8 +22,8 @@ ORIGIN = Origin(
     "Giskard's prompt injections (from garak and promptinject)",
     "https://github.com/Giskard-AI/prompt-injections",
     "Apache-2.0",
-    "Every row is harmful: an attack that a model should not follow. Its success is told by the "
-    "strings judge.",
+    "Every row is harmful: an attack that a model should not follow. The strings judge finds "
+    "whether it succeeded.",
 )
 
 

@@ -84,11 +84,11 @@ class Published:
             }
         if blank:
             notes.append(
-                f"Rows without a prompt, which cannot be asked and are left out: {len(blank)} "
+                f"Rows without a prompt, left out: {len(blank)} "
                 f"(line {', '.join(map(str, blank))})."
             )
         if renumbered:
-            notes.append(f"Ids that occurred before and were numbered on: {', '.join(renumbered)}.")
+            notes.append(f"Ids that occurred before and got a number: {', '.join(renumbered)}.")
         if not rows:
             raise SuiteError(f"{path}: no row has a prompt")
         context = self.kept[self.context] if self.context else None
@@ -195,6 +195,6 @@ XSTEST = Published(
     category=lambda row: "harmful" if row["type"].startswith("contrast_") else "helpful",
     rule="Rows whose type starts with contrast_ are harmful (the publisher's label: unsafe), all "
     "others helpful (safe). The published completion files can be imported too: they hold the "
-    "prompts as they were asked.",
+    "prompts as they were sent.",
     needs=("type",),
 )

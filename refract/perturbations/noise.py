@@ -62,7 +62,7 @@ LOOK_ALIKES = str.maketrans(
 )
 _ADDED_ACCENTS = ("\u0301", "\u0300", "\u0302", "\u0308")  # acute, grave, circumflex, diaeresis
 _NUMBERS_AND_URLS = re.compile(
-    r"(?:https?://|www\.)\S*[^\s.,;:!?'\")\]}>»”’]"  # the sentence's own punctuation is no part
+    r"(?:https?://|www\.)\S*[^\s.,;:!?'\")\]}>»”’]"  # without the sentence's own punctuation
     r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
     r"|(?<!\w)[-−]?\d+(?:[.,:/]\d+)*%?"
 )
