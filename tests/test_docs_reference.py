@@ -66,14 +66,14 @@ def test_the_tables_of_params_follow_the_settings(monkeypatch):
     class Slow(Settings):
         """How slow."""
 
-        pause: int = Field(3, ge=1, description="seconds | minutes")
+        pause: int = Field(3, ge=1, description="seconds | minutes, <1 h")
 
     kind = Perturbation(Slow, lambda features, settings, row: [])
     monkeypatch.setattr(reference, "find", lambda registry, name, where: kind)
     assert reference.sections({"slow": "", "slower": ""}) == (
         "### slow, slower\n\nHow slow.\n\n"
         "| key | default | meaning | allowed values |\n|---|---|---|---|\n"
-        r"| `pause` | `3` | seconds \| minutes | a whole number of at least 1 |"
+        r"| `pause` | `3` | seconds \| minutes, \<1 h | a whole number of at least 1 |"
     )
 
 

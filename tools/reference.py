@@ -49,7 +49,8 @@ def table(kind: type[Settings]) -> str:
     for key, field in schema["properties"].items():
         default = "—" if key in schema.get("required", ()) else f"`{_yaml(field.get('default'))}`"
         cells = [f"`{key}`", default, field.get("description", ""), field["allowed"]]
-        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+        row = " | ".join(re.sub("[|<]", r"\\\g<0>", cell) for cell in cells)
+        lines.append(f"| {row} |")
     return "\n".join(lines)
 
 
@@ -63,6 +64,10 @@ def _yaml(value: Any) -> str:
     return value if plain else json.dumps(value, ensure_ascii=False)
 
 
+def _markdown(docstring: str) -> str:
+    return docstring.replace("``", "`")
+
+
 def kinds(registry: Registry) -> Iterator[tuple[str, type[Settings]]]:
     """The kinds of a registry with their settings."""
     for name in registry:
@@ -73,8 +78,10 @@ def sections(registry: Registry) -> str:
     """The table of each kind under a heading; kinds with the same table share it."""
     names: dict[str, list[str]] = {}
     for name, kind in kinds(registry):
-        about = inspect.cleandoc(vars(kind).get("__doc__") or "")
-        names.setdefault(f"{about}\n\n{table(kind)}".strip(), []).append(name)
+        text = table(kind)
+        if kind.model_fields and vars(kind).get("__doc__"):
+            text = f"{_markdown(inspect.cleandoc(kind.__doc__ or ''))}\n\n{text}"
+        names.setdefault(text, []).append(name)
     return "\n\n".join(f"### {', '.join(named)}\n\n{text}" for text, named in names.items())
 
 
@@ -83,7 +90,7 @@ def perturbation_kinds() -> str:
     lines = ["| kind | what it does |", "|---|---|"]
     for name in PERTURBATIONS:
         text = inspect.getdoc(find(PERTURBATIONS, name, "").variants) or ""
-        lines.append(f"| `{name}` | {text.splitlines()[0].replace('``', '`')} |")
+        lines.append(f"| `{name}` | {_markdown(text.splitlines()[0])} |")
     return "\n".join(lines)
 
 
@@ -153,6 +160,8 @@ def _catalogue(name: str, shared: Schema) -> Schema:
 def _for_editors(kind: type[Settings], shared: Schema) -> Schema:
     """A kind's JSON Schema; what a field may be stands in its description, which editors show."""
     schema = schema_of(kind)
+    if "description" in schema:
+        schema["description"] = _markdown(schema["description"])
     for name, definition in schema.pop("$defs", {}).items():
         if shared.setdefault(name, definition) != definition:
             raise ValueError(f"two kinds of settings are called {name}")
