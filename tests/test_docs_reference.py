@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refract.judges.kinds import KINDS
 from ruamel.yaml import YAML
 
 from refract.inference import response_row
 from refract.judges import classifier, similarity
-from refract.judges.kinds import KINDS
 from refract.models import anthropic, hf, http, openai, recorded, synthetic
 from refract.models.protocol import Answer
 from refract.params import SUITE_KEYS, load_params

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from refract.rows.jsonl import Row, canonical_json
+from refract.rows.jsonl import canonical_json
+from refract.rows.types import Row
 
 
 class Conditions(NamedTuple):

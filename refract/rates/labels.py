@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from refract.rates.rates import MEASURES, rounded
-from refract.rows.jsonl import Row, RowError, sha256_json
+from refract.rows.jsonl import RowError, sha256_json
 from refract.rows.labels import JUDGED, LABELS, REFUSED
 from refract.rows.showing import csv_cell
 from refract.rows.tables import read_table, write_table
+from refract.rows.types import Row
 from refract.statistics.correction import PredictionPowered, prediction_powered
 
 COLUMNS = ("suite", "prompt_id", "pair_sha256", "prompt", "response", "label", "notes")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from refract.rows.jsonl import Row
 from refract.rows.labels import DIGITS, JUDGED, LABELS, REFUSED
+from refract.rows.types import Row
 from refract.statistics.agreement import (
     Confusion,
     Detection,

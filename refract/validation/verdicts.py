@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from refract.rows.jsonl import Row, RowError, iter_rows
+from refract.rows.jsonl import RowError, iter_rows
+from refract.rows.types import Row
 
 # Beside the prompt's id, what tells answers apart where both files say it.
 SCOPE = ("model", "suite")
