@@ -219,7 +219,7 @@ class Reader:
 CHECK = """
 import json, sys
 from refract.perturbations.kinds import check_definition
-from refract.judges import check_judge
+from refract.judges import open_judge
 from refract.models import open_model
 from refract.params import definition
 from refract.report.scaling import FACTS
@@ -233,7 +233,7 @@ for section, entries in json.load(sys.stdin).items():
         elif section == "perturbations":
             check_definition(name, value)
         elif section == "judges":
-            check_judge(name, value)
+            open_judge(name, value)
         elif section == "facts":
             assert set(value) <= set(FACTS), value
 """

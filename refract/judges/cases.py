@@ -28,7 +28,7 @@ class Case:
     pair: Case | None = None
 
     @property
-    def asked(self) -> str:
+    def prompt_text(self) -> str:
         """The text that is answered: the last message of the attempt that was used."""
         attempt = self.prompt["attempts"][self.response["attempt"]]
         return str(attempt if isinstance(attempt, str) else attempt[-1]["content"])
@@ -39,7 +39,7 @@ class Case:
         can pass for another."""
         attempt = self.prompt["attempts"][self.response["attempt"]]
         if isinstance(attempt, str) or len(attempt) == 1:
-            return self.asked
+            return self.prompt_text
         return json.dumps(attempt, ensure_ascii=False, indent=1)
 
     @property

@@ -45,7 +45,7 @@ Text = Annotated[
 
 
 class ModelJudgeSettings(Settings):
-    """What every judge that asks a model can be told."""
+    """A language model as judge."""
 
     model: Annotated[Any, AfterValidator(_is_model)] = Field(
         description="the judge model",
@@ -67,7 +67,7 @@ class ModelJudgeSettings(Settings):
 
 
 class RequirementSettings(ModelJudgeSettings):
-    """Requirements besides each row's own."""
+    """The same, with requirements."""
 
     requirements: list[Text] | None = Field(
         None, description="what every answer must meet, besides its row's own `requirement`"

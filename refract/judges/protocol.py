@@ -13,7 +13,7 @@ from refract.settings import Settings
 
 
 class NoSettings(Settings):
-    """Of a judge without settings."""
+    pass
 
 
 class Judge(Protocol):

@@ -96,7 +96,7 @@ class RecordedLabels:
         answer = None if self._any_answer else case.answer
         labels = known.get(("id", case.prompt["prompt_id"], answer))
         if labels is None:
-            labels = known.get(("prompt", case.asked, answer))
+            labels = known.get(("prompt", case.prompt_text, answer))
         if labels is None:
             return unjudged("the file has no label for this answer to this prompt")
         if len(labels) > 1:

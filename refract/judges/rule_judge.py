@@ -26,7 +26,7 @@ class Rules:
 
 
 def _verdict(case: Case) -> Verdict:
-    found = judge_response(case.answer, case.asked)
+    found = judge_response(case.answer, case.prompt_text)
     return {
         "label": found["label"],
         "refused": found["refused"],

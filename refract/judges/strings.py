@@ -71,7 +71,7 @@ def _verdict(case: Case) -> Verdict:
     if "expected_strings" not in source:
         return unjudged()
     flags = {flag: source[flag] for flag in STRING_FLAGS if flag in source}
-    refused = rules.judge_response(case.answer, case.asked)["refused"]
+    refused = rules.judge_response(case.answer, case.prompt_text)["refused"]
     verdict = judge_strings(case.answer, source["expected_strings"], refused=refused, **flags)
     if "task_strings" in source:
         answer = case.answer.casefold()
