@@ -18,9 +18,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from refract.inference import response_row
-from refract.judges import JUDGES
-from refract.judges.classifier import CheckpointSettings
-from refract.judges.similarity import SimilaritySettings
+from refract.judges import classifier, similarity
+from refract.judges.kinds import KINDS
 from refract.models import anthropic, hf, http, openai, recorded, synthetic
 from refract.models.protocol import Answer
 from refract.params import SUITE_KEYS, load_params
@@ -28,7 +27,6 @@ from refract.perturbations import prompt_rows
 from refract.perturbations.kinds import DEFAULT_REPEATS, OPTIONS
 from refract.perturbations.noise import DEFAULT_RATES
 from refract.rates.rates import MEASURES, PAIR_MEASURE, SHARES
-from refract.registry import find
 from refract.report.scaling import FACTS
 from refract.rows.columns import FAILURE_COLUMNS, OUTCOME_COLUMNS, TABLE_COLUMNS
 from refract.rows.labels import EXCLUDED, JUDGED
@@ -72,11 +70,11 @@ def test_params_has_every_section_and_every_key_of_a_suite():
     assert names(PARAMS["suites"]) == set(SUITE_KEYS)
 
 
-@pytest.mark.parametrize("kind", JUDGES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_params_has_every_setting_of_a_judge(kind):
     headings = re.findall(r"^### (.*)$", text_of("params.md"), re.M)
     (heading,) = (heading for heading in headings if kind in heading.split(", "))
-    assert names(PARAMS.get(heading, [])) == set(find(JUDGES, kind, "kind").Settings.model_fields)
+    assert names(PARAMS.get(heading, [])) == set(KINDS[kind].settings)
 
 
 def text_of(page: str) -> str:
@@ -119,10 +117,10 @@ def test_params_has_every_key_of_an_adapter_with_its_default(heading, known):
 
 def test_params_has_the_defaults_of_the_similarity_judge_and_the_classifier():
     shown = defaults(PARAMS["similarity"][1:])
-    for key, field in SimilaritySettings.model_fields.items():
-        assert key == "baseline" or shown[key] == field.default
+    for key, value in similarity.DEFAULTS.items():
+        assert key == "baseline" or shown[key] == value
     row = next(row for row in PARAMS["classifier"] if "`model`" in row[0])
-    assert set(CheckpointSettings.model_fields) - {"adapter"} <= names([row], 2)
+    assert set(classifier.DEFAULTS) <= names([row], 2)
 
 
 def test_params_has_every_fact():
