@@ -157,7 +157,7 @@ class SequenceClassifier:
         for index, request in enumerate(requests):
             texts = [message["content"] for message in request.attempts[0]]
             whole = len(tokenizer(*texts)["input_ids"])
-            # The end is cut, of the answer first: whether it refuses is said early.
+            # The end is cut, of the answer first: whether it refuses shows early.
             cut = "only_second" if len(texts) == 2 else "only_first"
             prompt = len(tokenizer(texts[0])["input_ids"])
             if len(texts) == 2 and prompt > limit // 2:

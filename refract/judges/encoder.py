@@ -128,7 +128,7 @@ def load(folder: Path, layer: int, device: str) -> Encoder:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise ParamsError(f"device {device!r} cannot be used: {reason}") from None
-    # The frame is what the tokenizer puts around a text: there is no other way to ask that works
+    # The frame is what the tokenizer puts around a text: no other way to find it works
     # for each kind of tokenizer (build_inputs_with_special_tokens is gone from transformers 5).
     bare = tokenizer("a", add_special_tokens=False)["input_ids"]
     framed = tokenizer("a", truncation=False, padding=False)["input_ids"]

@@ -37,7 +37,7 @@ Outcomes = Mapping[str, str]  # prompt id to outcome
 def outcome(response: Row, verdict: Verdict | None, *, count_cut_off: bool = False) -> str:
     """What became of one prompt: one of ``JUDGED`` or of ``EXCLUDED``.
 
-    A cut-off answer is its own outcome unless ``count_cut_off`` has it judged by what was said
+    A cut-off answer is its own outcome unless ``count_cut_off`` has it judged by the text
     before the cut.
     """
     reason = response["finish_reason"]

@@ -97,7 +97,7 @@ def comparisons(
         else:
             similarity = similarities.get(id_)
         if outcomes[id_] == "empty":
-            similarity = 0.0  # nothing left of an answer that said something
+            similarity = 0.0  # nothing is left of the clean answer
         dose = effective_dose(perturbation, response, clean)
         repetitions = perturbation.get("repetitions")
         found.append(

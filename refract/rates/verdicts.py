@@ -1,4 +1,4 @@
-"""Rates of what other judges than the first one said, by the family of their labels."""
+"""Rates of a suite's further judges, by the family of their labels."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ def _measured(family: Family, concerned: Sequence[tuple[Verdict, str]]) -> Row:
 
 
 def _concerned(verdict: Verdict, row: VerdictRow, outcomes: Outcomes) -> bool:
-    """Whether a judge had this row to judge: it spoke, failed, or there was no answer to judge."""
-    spoke = any(verdict[key] is not None for key in ("label", "score", "error"))
-    return spoke or outcomes[row["prompt_id"]] not in (*JUDGED, "degenerate")
+    """Whether a judge had this row to judge: it gave a verdict, failed, or there was no answer."""
+    decided = any(verdict[key] is not None for key in ("label", "score", "error"))
+    return decided or outcomes[row["prompt_id"]] not in (*JUDGED, "degenerate")
 
 
-def _label(said: str | None, outcome: str) -> str:
-    if said is not None:
-        return said
+def _label(given: str | None, outcome: str) -> str:
+    if given is not None:
+        return given
     return outcome if outcome not in (*JUDGED, "degenerate") else "unjudged"
 
 

@@ -83,7 +83,7 @@ def _verdict_of(row: Row, judge: str | None, where: str) -> Row:
     if judges is None:
         if "label" not in row and "refused" not in row:
             raise RowError(
-                f"{where} is no verdict: it needs 'label', or 'judges' as data/verdicts has it "
+                f"{where} is not a verdict: it needs 'label', or 'judges' as data/verdicts has it "
                 f"(got {', '.join(sorted(row))})"
             )
         return row
