@@ -440,7 +440,8 @@ def test_where_nothing_could_be_injected_the_check_does_not_pass():
         ({"characters": []}, "characters must be a list"),
         ({"characters": ["ab"]}, "characters must list characters, .* 'ab' is none of them"),
         ({"max_repetitions": 0}, "max_repetitions must be a whole number"),
-        ({"output_sensitivity": -1, "similarity": {"layer": 99}}, "layer"),
+        ({"output_sensitivity": -1}, "output_sensitivity must be a number"),
+        ({"similarity": {"layer": 99}}, "layer 99"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_an_error_that_names_it(settings, message):
@@ -706,7 +707,7 @@ def test_the_judge_must_be_named_and_can_have_settings():
     arguments = (model(lambda _: "Hello."), questions(1), "Be polite.")
     with pytest.raises(ValueError, match="say which model judges"):
         output_requirement(*arguments)
-    with pytest.raises(ValueError, match="needs a model"):
+    with pytest.raises(ValueError, match=r"a definition like those under `models` .got 'gpt-4o'"):
         output_requirement(*arguments, judge="gpt-4o")
     with JudgeServer(PASS, FAIL, PASS) as server:
         judge = {"model": server.model(temperature=1, max_concurrency=1), "votes": 3}
@@ -740,9 +741,7 @@ def test_a_wrong_judge_costs_the_model_nothing():
     def answer(frame):
         raise AssertionError("asked")
 
-    with pytest.raises(
-        ValueError, match="judge 'requirement': a judge of kind requirement needs a model"
-    ):
+    with pytest.raises(ValueError, match=r"judges.requirement: model must be a definition"):
         output_requirement(answer, questions(1), "x", judge={"model": "no mapping"})
 
 

@@ -219,7 +219,7 @@ class Reader:
 CHECK = """
 import json, sys
 from refract.perturbations import read_perturbation
-from refract.judges import check_judge
+from refract.judges import open_judge
 from refract.models import open_model
 from refract.params import ModelSize, definition
 from refract.settings import read_settings
@@ -233,7 +233,7 @@ for section, entries in json.load(sys.stdin).items():
         elif section == "perturbations":
             read_perturbation(name, value)
         elif section == "judges":
-            check_judge(name, value)
+            open_judge(name, value)
         elif section == "facts":
             read_settings(ModelSize, f"facts.{name}", value)
 """
