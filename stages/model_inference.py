@@ -5,23 +5,17 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 
 from refract.inference import answer_prompts
-from refract.inference.processes import (
-    ask_in_processes,
-    ask_with_ranks,
-    follow,
-    joined_ranks,
-    ranks,
-)
+from refract.inference.processes import follow, generator, joined_ranks, ranks
 from refract.models import identity_of, open_model
 from refract.params import definition, grid, load_params, run_seed
 from refract.progress.runs import StageRun, run_stage
 from refract.rows.jsonl import iter_rows, write_json, write_rows
 from refract.rows.showing import printable, say
 from refract.store import open_store
+from refract.store.generating import usage_of
 
 
 def main(name: str) -> None:
@@ -34,13 +28,15 @@ def main(name: str) -> None:
     model = open_model(name, wanted)
     folder = Path("data/responses") / name
     prompts = {suite: iter_rows(Path(f"data/prompts/{suite}.jsonl")) for suite in suites}
-    processes = wanted.get("processes", 1)
-    asking = partial(ask_in_processes, processes, wanted) if processes > 1 else None
-    if ranks()[1] > 1:
-        asking = partial(ask_with_ranks, model, wanted)
     with open_store() as store:
         responses, counts = answer_prompts(
-            prompts, model, store, seed, name=name, folder=folder, asking=asking
+            prompts,
+            model,
+            store,
+            seed,
+            name=name,
+            folder=folder,
+            generator=generator(model, wanted),
         )
     description = {
         "definition": wanted,
@@ -58,8 +54,8 @@ def main(name: str) -> None:
                 f"{errors[0]['type']}: {errors[0]['message']}"
             )
     write_json(folder / "model.json", description)
-    # The output persists between runs; a suite that left the grid does not, nor does a file that a
-    # killed run left half written.
+    # DVC keeps the output between runs; files of suites that left the grid go, and so do files that
+    # a killed run left half written.
     written = {"model.json", *(f"{suite}.jsonl" for suite in suites)}
     for path in folder.iterdir():
         if path.name not in written:
@@ -71,7 +67,7 @@ def main(name: str) -> None:
         f"{reused:,} answers reused, {generated:,} generated",
         finished_at=int(time.time()),
         answers={suite: vars(count) for suite, count in counts.items()},
-        usage=getattr(model, "usage", {}),
+        usage=usage_of(model),
     )
     total = sum(len(rows) for rows in responses.values())
     if sum(count.errors for count in counts.values()) == total:
@@ -88,7 +84,11 @@ def work(name: str) -> None:
     """The stage, in one process or as one of several ranks that a launcher started."""
     rank, count = ranks()
     with joined_ranks() if count > 1 else nullcontext():
-        main(name) if rank == 0 else follow()
+        if rank == 0:
+            main(name)
+        else:
+            with open_store() as store:
+                follow(store)
 
 
 if __name__ == "__main__":

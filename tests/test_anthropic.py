@@ -37,7 +37,7 @@ def answers(server: FaultServer, *requests: Request, **settings: object) -> list
 
 def test_openais_settings_are_not_anthropics():
     for key in ("organization", "max_tokens_field", "seed"):
-        with pytest.raises(ParamsError, match=f"unknown key '{key}'; the anthropic adapter"):
+        with pytest.raises(ParamsError, match=f"unknown key '{key}'"):
             model(None, **{key: True})
 
 
@@ -123,7 +123,7 @@ def test_every_ending_is_kept_as_what_it_is(text, expected):
     ],
 )
 def test_rarer_stop_reasons_are_known(payload, expected):
-    assert model(None).read(payload, 0) == expected
+    assert model(None).dialect.read(payload, 0) == expected
 
 
 def test_a_prompt_too_long_falls_back_to_the_next_attempt():
@@ -207,7 +207,7 @@ def test_the_ratelimit_headers_are_read_by_the_servers_clock():
         "anthropic-ratelimit-output-tokens-remaining": "100",
         "anthropic-ratelimit-output-tokens-reset": "later",
     }
-    assert model(None).rate_limits(headers) == [
+    assert model(None).dialect.rate_limits(headers) == [
         Limit(0, 50, 12, False),
         Limit(100, None, 1, True),
     ]

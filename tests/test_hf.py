@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from refract.errors import ParamsError
+from refract.models import open_model
 from refract.models.hf import HF
-from refract.models.protocol import AdapterError, Answer, Request, split_reasoning
+from refract.models.protocol import AdapterError, Answer, Request
+from refract.models.reasoning import split_reasoning
 from tests.outside import outside
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -120,8 +122,12 @@ def prompts(count: int, seed: int = 1, longest: int = 400) -> list[Request]:
     return [ask(text, seed=i) for i, text in enumerate(texts)]
 
 
+def opened(settings: dict) -> HF:
+    return open_model("m", {"adapter": "hf", **settings})
+
+
 def model(folder: Path, **definition) -> HF:
-    return HF("m", {"adapter": "hf", "model_id": str(folder), "device": "cpu", **definition})
+    return opened({"model_id": str(folder), "device": "cpu", **definition})
 
 
 def answers(adapter: HF, requests: list[Request]) -> list[Answer]:
@@ -172,7 +178,7 @@ def generated(adapter: HF, texts: list[str], batch: int) -> list[list[int]]:
         )
         with torch.inference_mode():
             output = decoder.model.generate(
-                **encoded, do_sample=False, max_new_tokens=adapter.settings["max_tokens"]
+                **encoded, do_sample=False, max_new_tokens=adapter.settings.max_tokens
             )
         for row, i in enumerate(part):
             made[i] = output[row, encoded["input_ids"].shape[1] :].tolist()
@@ -419,7 +425,8 @@ def test_sampling_from_one_token_is_greedy(tiny, setting):
 def test_top_p_and_top_k_draw_with_the_right_frequencies():
     import torch
 
-    from refract.models.decoding import BatchShape, Decoder, Row
+    from refract.models.decoding import Decoder, Generation
+    from refract.models.shapes import BatchShape
 
     class Model(torch.nn.Module):
         def __init__(self):
@@ -444,7 +451,7 @@ def test_top_p_and_top_k_draw_with_the_right_frequencies():
         n = 1000
         logits = (torch.tensor([0.1, 0.5, 0.15, 0.25]).log() * 2).expand(n, 4)
         group = type("Group", (), {})()
-        group.rows = [Row(i, [1], 1, uniforms=[(i + 0.5) / n]) for i in range(n)]
+        group.rows = [Generation(i, [1], 1, uniforms=[(i + 0.5) / n]) for i in range(n)]
         drawn = decoder._sample(logits, group).tolist()
         return [drawn.count(token) / n for token in range(4)]
 
@@ -467,19 +474,19 @@ def test_a_stop_text_ends_the_answer_and_is_cut_off(tiny):
 @pytest.mark.parametrize(
     ("text", "opened", "expected"),
     [
-        ("<t>hm</t>\n\nYes", False, ("Yes", "hm", True)),
-        ("hm</t>Yes", True, ("Yes", "hm", True)),
-        ("<t>\nhm</t>Yes", True, ("Yes", "hm", True)),
-        ("hm</t>Yes", False, ("Yes", "hm", True)),
-        ("<t>hm, still", False, ("", "hm, still", False)),
-        ("hm, still", True, ("", "hm, still", False)),
-        ("Yes", False, ("Yes", None, True)),
-        ("<t></t>Yes", False, ("Yes", "", True)),
-        ("Sure. <t>hm</t> Yes", False, ("Sure. Yes", "hm", True)),
+        ("<t>hm</t>\n\nYes", False, ("Yes", "hm")),
+        ("hm</t>Yes", True, ("Yes", "hm")),
+        ("<t>\nhm</t>Yes", True, ("Yes", "hm")),
+        ("hm</t>Yes", False, ("Yes", "hm")),
+        ("<t>hm, still", False, ("", "hm, still")),
+        ("hm, still", True, ("", "hm, still")),
+        ("Yes", False, ("Yes", None)),
+        ("<t></t>Yes", False, ("Yes", "")),
+        ("Sure. <t>hm</t> Yes", False, ("Sure. Yes", "hm")),
     ],
 )
 def test_thinking_is_split_from_the_answer(text, opened, expected):
-    assert split_reasoning(text, ("<t>", "</t>"), opened) == expected
+    assert split_reasoning(text, ["<t>", "</t>"], opened) == expected
 
 
 def test_an_answer_cut_off_inside_its_thinking_is_empty_and_length(copy):
@@ -524,12 +531,12 @@ def test_out_of_memory_goes_on_in_a_smaller_shape_and_says_so(tiny, monkeypatch,
     )
     assert any(a.error and a.error["type"] == "OutOfMemory" for a in made)
     assert "smaller batch shape" in caplog.text
-    assert adapter.runtime["batch_shape"] == repr(adapter.batch_shape)
+    assert adapter.runtime["batch_shape"] == repr(adapter._decoder.shape)
     assert adapter.batch_shape.prefill_tokens < 512
 
 
 def test_the_batch_shape_is_a_function_of_length_alone():
-    from refract.models.decoding import BatchShape, cache_length, prompt_width
+    from refract.models.shapes import BatchShape, cache_length, prompt_width
 
     shape = BatchShape(256, 16, 4096)
     assert [shape.prefill_rows(width) for width in (16, 64, 256, 1000)] == [16, 4, 1, 1]
@@ -546,8 +553,9 @@ def test_the_batch_shape_is_a_function_of_length_alone():
 
 def test_identity_and_description_need_neither_torch_nor_transformers(tiny):
     code = (
-        "import sys; from refract.models.hf import HF;"
-        f"h = HF('m', {{'model_id': {str(tiny)!r}}}); h.identity(); h.description();"
+        "import sys; from refract.models import open_model;"
+        f"h = open_model('m', {{'adapter': 'hf', 'model_id': {str(tiny)!r}}});"
+        "h.identity(); h.description();"
         "print(sorted({'torch', 'transformers', 'numpy'} & set(sys.modules)))"
     )
     done = subprocess.run(
@@ -677,19 +685,19 @@ def test_a_commit_needs_no_network_and_a_branch_comes_from_the_cache_when_offlin
     commit = "0123456789abcdef0123456789abcdef01234567"
     definition = {"model_id": "owner/name"}
     expected = {"model_id": "owner/name", "commit": commit}
-    assert HF("m", definition | {"revision": commit}).identity()["model"] == expected
+    assert opened(definition | {"revision": commit}).identity()["model"] == expected
     with pytest.raises(AdapterError, match=r"cannot be resolved: the hub cannot be reached"):
-        HF("m", definition).identity()
+        opened(definition).identity()
     reference = tmp_path / "models--owner--name" / "refs" / "main"
     reference.parent.mkdir(parents=True)
     reference.write_text(commit)
-    assert HF("m", definition).identity()["model"] == expected
+    assert opened(definition).identity()["model"] == expected
     monkeypatch.setattr(
         huggingface_hub.HfApi,
         "model_info",
         lambda self, model_id, revision, timeout: huggingface_hub.ModelInfo(id=model_id, sha="ab"),
     )
-    assert HF("m", definition).identity()["model"]["commit"] == "ab"
+    assert opened(definition).identity()["model"]["commit"] == "ab"
 
 
 @pytest.mark.parametrize(
@@ -717,21 +725,21 @@ def test_a_commit_needs_no_network_and_a_branch_comes_from_the_cache_when_offlin
 )
 def test_a_definition_out_of_range_says_what_is_allowed(change):
     with pytest.raises(ParamsError, match=f"models.m: .*{next(iter(change))}.*got"):
-        HF("m", {"model_id": "owner/name"} | change)
+        opened({"model_id": "owner/name"} | change)
 
 
 def test_an_unknown_key_names_the_allowed_ones():
-    with pytest.raises(ParamsError, match=r"unknown key 'temprature'; allowed .*temperature"):
-        HF("m", {"model_id": "owner/name", "temprature": 0})
+    with pytest.raises(ParamsError, match=r"unknown key 'temprature'.*'temperature'.*max_tokens"):
+        opened({"model_id": "owner/name", "temprature": 0})
     with pytest.raises(ParamsError, match="model_id is missing"):
-        HF("m", {})
+        opened({})
 
 
 def test_a_missing_package_or_adapter_folder_is_said(tiny, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(AdapterError, match="pip install bitsandbytes"):
         answers(model(tiny, quantization="4bit"), [ask("Hi")])
-    with pytest.raises(AdapterError, match=r"no folder with an adapter_config.json"):
+    with pytest.raises(AdapterError, match=r"not a folder with an adapter_config.json"):
         model(tiny, peft=str(tiny)).identity()
 
 

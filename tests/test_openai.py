@@ -18,8 +18,10 @@ from hypothesis import strategies as st
 from refract.errors import ParamsError
 from refract.inference import answer_prompts
 from refract.models import open_model
-from refract.models.http import InvalidResponse, read_object
+from refract.models.openai import OpenAIDialect, OpenAISettings
 from refract.models.protocol import AdapterError, Answer, Request
+from refract.models.provider import InvalidResponse, Session, ending
+from refract.models.served import Served
 from refract.models.traffic import Limit, Traffic, retry_after
 from refract.store import ResponseStore
 from tests.fault_server import FaultServer
@@ -60,7 +62,7 @@ def one(text: str, **settings: object) -> Answer:
     ("key", "value", "says"),
     [
         ("model_id", None, "model_id must be"),
-        ("modle_id", "m", "unknown key 'modle_id'; the openai adapter knows: .*model_id"),
+        ("modle_id", "m", "unknown key 'modle_id'; did you mean 'model_id'.*max_tokens"),
         ("temperature", -1, "temperature must be a number of at least 0, or null \\(got -1\\)"),
         ("max_tokens", 0, "max_tokens must be a whole number"),
         ("max_tokens_field", "tokens", "max_tokens or max_completion_tokens"),
@@ -77,6 +79,23 @@ def one(text: str, **settings: object) -> Answer:
 def test_a_definition_that_cannot_be_used_says_why(key, value, says):
     with pytest.raises(ParamsError, match=says):
         model(None, **{key: value})
+
+
+def test_batches_of_a_provider_without_them_are_refused_when_the_model_is_opened():
+    class LiveOnly(OpenAIDialect):
+        NAME = "live_only"
+        BATCHES = None
+
+    settings = OpenAISettings(model_id="m", mode="batch")
+    with pytest.raises(ParamsError, match=r"models\.x: mode must be live.*live_only.*got 'batch'"):
+        Served("x", settings, LiveOnly(settings))
+
+
+def test_an_error_never_shows_the_value_of_a_secret_header():
+    with pytest.raises(ParamsError) as raised:
+        model(None, extra_headers={"Authorization": "Bearer s3cret"})
+    assert "authorization" in str(raised.value)
+    assert "s3cret" not in str(raised.value)
 
 
 def test_a_call_without_a_key_is_for_servers_of_ones_own():
@@ -233,7 +252,7 @@ def test_thinking_that_a_server_leaves_in_the_answer_is_split_from_it():
     ],
 )
 def test_completions_of_other_servers_are_kept_as_what_they_are(choice, expected):
-    answer = model(None).read({"choices": [choice]}, 0)
+    answer = model(None).dialect.read({"choices": [choice]}, 0)
     assert (answer.finish_reason, answer.response) == expected
 
 
@@ -243,8 +262,10 @@ def test_completions_of_other_servers_are_kept_as_what_they_are(choice, expected
      {"error": {"message": "busy"}}, {"choices": [{"finish_reason": "error", "message": {}}]}],
 )  # fmt: skip
 def test_what_is_no_completion_is_no_answer(payload):
+    adapter = model(None)
+    session = Session("gpt", adapter.settings, adapter.dialect, {}, adapter.usage, "")
     with pytest.raises(InvalidResponse, match="is"):
-        read_object(model(None), payload, 0)
+        session.read(payload, 0)
 
 
 @pytest.mark.parametrize(
@@ -258,7 +279,7 @@ def test_what_is_no_completion_is_no_answer(payload):
 )  # fmt: skip
 def test_a_filter_is_known_by_its_words_where_a_proxy_drops_its_code(status, message):
     expected = Answer("", "content_filter", 1)
-    assert model(None).ending(status, {"message": message}, 1) == expected
+    assert ending(status, {"message": message}, 1) == expected
 
 
 def test_an_answer_is_asked_for_once_whatever_its_ending():
@@ -280,7 +301,7 @@ def test_an_answer_is_asked_for_once_whatever_its_ending():
     ],
 )
 def test_servers_words_for_a_prompt_too_long_are_known(message):
-    assert model(None).ending(400, {"message": message}, 0) == "too_long"
+    assert ending(400, {"message": message}, 0) == "too_long"
 
 
 @pytest.mark.parametrize(
@@ -292,7 +313,7 @@ def test_servers_words_for_a_prompt_too_long_are_known(message):
     ],
 )
 def test_other_complaints_are_not_taken_for_a_prompt_too_long_or_a_filter(message):
-    assert model(None).ending(400, {"message": message}, 0) is None
+    assert ending(400, {"message": message}, 0) is None
 
 
 def test_a_prompt_too_long_falls_back_to_the_next_attempt():
@@ -494,7 +515,7 @@ def test_max_requests_ends_the_run_cleanly():
         adapter = model(server, max_requests=10, max_concurrency=4)
         got = dict(adapter.answer([request(str(n)) for n in range(25)]))
         assert server.arrived == 10
-    exhausted = Answer.failed("BudgetExhausted", "not asked: max_requests: 10 is reached")
+    exhausted = Answer.failed("BudgetExhausted", "not requested: max_requests: 10 is reached")
     assert [got[n] for n in range(10, 25)] == [exhausted] * 15
     assert all(got[n].error is None for n in range(10))
     assert list(adapter.answer([request("later")])) == [(0, exhausted)]
@@ -610,11 +631,11 @@ def test_tokens_per_minute_are_reserved_at_their_most_and_given_back():
 
 def test_a_limit_that_is_used_up_holds_calls_until_a_tenth_is_back():
     traffic = Traffic(8)
-    traffic.told(0.0, [Limit(remaining=3, limit=100, reset=60, tokens=False)])
+    traffic.update_limits(0.0, [Limit(remaining=3, limit=100, reset=60, tokens=False)])
     assert traffic.delay(0.0) <= 0
-    traffic.told(0.0, [Limit(remaining=0, limit=100, reset=60, tokens=False)])
+    traffic.update_limits(0.0, [Limit(remaining=0, limit=100, reset=60, tokens=False)])
     assert traffic.delay(0.0) == 6.0
-    traffic.told(0.0, [Limit(remaining=0, limit=None, reset=60, tokens=False)])
+    traffic.update_limits(0.0, [Limit(remaining=0, limit=None, reset=60, tokens=False)])
     assert traffic.delay(0.0) == 60.0
 
 
@@ -626,11 +647,11 @@ def test_the_ratelimit_headers_are_read():
         "x-ratelimit-remaining-tokens": "149984",
         "x-ratelimit-reset-tokens": "120ms",
     }
-    assert model(None).rate_limits(headers) == [
+    assert model(None).dialect.rate_limits(headers) == [
         Limit(59, 60, 60.5, False),
         Limit(149984, None, 0.12, True),
     ]
-    assert model(None).rate_limits({"x-ratelimit-remaining-requests": "many"}) == []
+    assert model(None).dialect.rate_limits({"x-ratelimit-remaining-requests": "many"}) == []
 
 
 def test_retry_after_is_read_in_all_its_forms():

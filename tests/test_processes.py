@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from refract.inference import answer_prompts
-from refract.inference.processes import ask_in_processes
+from refract.inference.processes import generate_in_processes, generator
 from refract.models import open_model
 from refract.models.protocol import AdapterError
 from refract.store import ResponseStore
@@ -42,6 +42,15 @@ def prompts(texts: list[str]) -> list[dict]:
     ]
 
 
+def answered(definition: dict, rows: list[dict], store: ResponseStore):
+    """Responses and counts with two processes."""
+    definition = definition | {"processes": 2}
+    model = open_model("m", definition)
+    return answer_prompts(
+        {"s": rows}, model, store, 7, name="m", generator=generator(model, definition)
+    )
+
+
 TEXTS = [f"How do I bake {thing}?" for thing in ("bread", "a cake", "ten " * 40 + "pies", "fish")]
 
 
@@ -56,30 +65,76 @@ def test_two_processes_give_the_bytes_of_one(tmp_path, monkeypatch, settings):
     )
     assert (counts["s"].generated, counts["s"].errors) == (5, 1)
     with ResponseStore(tmp_path / "store.sqlite") as store:
-        asking = partial(ask_in_processes, 2, definition)
-        together, again = (
-            answer_prompts(
-                {"s": rows}, open_model("m", definition), store, 7, name="m", asking=asking
-            )
-            for _ in range(2)
-        )
+        together, again = (answered(definition, rows, store) for _ in range(2))
+        assert len(list(store)) == 4
     assert together[0] == alone
     assert again[0] == alone
-    # The second time only what failed is asked.
+    # The second time only the request that failed is sent.
     assert (together[1]["s"].generated, again[1]["s"].generated) == (5, 1)
 
 
 def test_a_process_that_fails_says_why(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     folder = shutil.copytree(ROOT / "data/pocket/small", tmp_path / "broken")
-    definition = DEFINITION | {"model_id": str(folder)}
+    definition = DEFINITION | {"model_id": str(folder), "processes": 2}
     model = open_model("m", definition)
     (folder / "model.safetensors").write_bytes(b"\x08" + bytes(7) + b'{"a":1}}')
-    asking = partial(ask_in_processes, 2, definition)
-    with pytest.raises(AdapterError, match="one of 2 processes failed"):
+    with pytest.raises(AdapterError, match=r"rank 1: .* cannot be loaded"):
         answer_prompts(
-            {"s": prompts(TEXTS)}, model, ResponseStore(None), 7, name="m", asking=asking
+            {"s": prompts(TEXTS)},
+            model,
+            ResponseStore(None),
+            7,
+            name="m",
+            generator=generator(model, definition),
         )
+
+
+@pytest.mark.parametrize("moment", ["before it starts", "while it answers"])
+def test_a_process_that_is_killed_ends_the_run_with_its_output(tmp_path, monkeypatch, moment):
+    """The rank's interpreter is replaced by one that ends at a chosen moment."""
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{ROOT}")
+    ending = "import os; print('out of luck', flush=True); os._exit(9)"
+    hook = {
+        "before it starts": f"if 'refract.inference.rank' in ' '.join(sys.orig_argv): {ending}",
+        "while it answers": (
+            "import threading\n"
+            "def watch():\n"
+            "    while 'refract.models.decoding' not in sys.modules: pass\n"
+            f"    {ending}\n"
+            "if 'refract.inference.rank' in ' '.join(sys.orig_argv):\n"
+            "    threading.Thread(target=watch, daemon=True).start()"
+        ),
+    }[moment]
+    (tmp_path / "sitecustomize.py").write_text(f"import sys\n{hook}\n")
+    model = open_model("m", DEFINITION)
+    generating = partial(generate_in_processes, 2, model, DEFINITION)
+    with pytest.raises(AdapterError, match=r"(?s)ended.*out of luck"):
+        answer_prompts(
+            {"s": prompts(TEXTS)}, model, ResponseStore(None), 7, name="m", generator=generating
+        )
+
+
+def test_where_nothing_is_missing_no_process_is_started(tmp_path, monkeypatch):
+    rows = prompts(TEXTS)
+    with ResponseStore(tmp_path / "store.sqlite") as store:
+        answer_prompts({"s": rows}, open_model("m", DEFINITION), store, 7, name="m")
+        monkeypatch.setattr(subprocess, "Popen", None)
+        _, counts = answered(DEFINITION, rows, store)
+    assert (counts["s"].reused, counts["s"].generated) == (4, 0)
+
+
+def test_the_stage_starts_the_processes_of_a_definition(tmp_path):
+    rows = [{"id": f"s-{n}", "category": "helpful", "prompt": t} for n, t in enumerate(TEXTS)]
+    one, two = (
+        Project.create(tmp_path / name, {"m": DEFINITION | more}, {"s": rows})
+        for name, more in (("one", {}), ("two", {"processes": 2}))
+    )
+    for project in (one, two):
+        project.command("python", "-m", "stages.generate_perturbations")
+        project.command("python", "-m", "stages.model_inference", "m")
+    responses = "data/responses/m/s.jsonl"
+    assert (two.folder / responses).read_bytes() == (one.folder / responses).read_bytes()
 
 
 def on_two_machines(first: Path, second: Path, stores: Path) -> list[subprocess.CompletedProcess]:

@@ -122,11 +122,14 @@ def test_two_rows_with_one_id_and_different_answers_are_no_answer(tmp_path):
             {"response": "x", "finish_reason": "eos"},
             Answer.failed("RecordedError", "unknown finish_reason 'eos'"),
         ),
-        ({"response": 7}, Answer.failed("RecordedError", "the answer is no text (got 7)")),
-        ({"response": ["x"]}, Answer.failed("RecordedError", "the answer is no text (got ['x'])")),
+        ({"response": 7}, Answer.failed("RecordedError", "the answer is not a text (got 7)")),
+        (
+            {"response": ["x"]},
+            Answer.failed("RecordedError", "the answer is not a text (got ['x'])"),
+        ),
         (
             {"response": {"a": 1}},
-            Answer.failed("RecordedError", "the answer is no text (got {'a': 1})"),
+            Answer.failed("RecordedError", "the answer is not a text (got {'a': 1})"),
         ),
         ({}, Answer.failed("RecordedError", "the recorded answer is null")),
     ],
@@ -226,12 +229,12 @@ def test_a_file_that_is_not_there_stops_the_run_with_the_reason(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"path": None}, "path must name a .jsonl, .csv or .json file of answers .got None"),
-        ({"path": "answers.xlsx"}, "path must name a .jsonl, .csv or .json file"),
+        ({"path": None}, r"path must be .*\.jsonl, \.csv or \.json.*got None"),
+        ({"path": "answers.xlsx"}, r"path must be .*\.jsonl, \.csv or \.json.*got 'answers.xlsx'"),
         ({"path": "a.csv", "where": "model"}, "where must be a mapping of column to value"),
         (
             {"path": "a.csv", "colour": 1},
-            "unknown key 'colour'; the recorded adapter knows: id_col",
+            "unknown key 'colour'.*id_column",
         ),
     ],
 )

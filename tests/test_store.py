@@ -15,7 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refract.folders import cache_folder
 from refract.inference import answer_prompts
+from refract.models import open_model
 from refract.models.protocol import Answer, Request
 from refract.models.recorded import Recorded
 from refract.models.synthetic import Synthetic
@@ -25,12 +27,11 @@ from refract.store import (
     ResponseStore,
     StoreError,
     answer_sha256,
-    cache_folder,
     open_store,
     request_sha256,
     storable,
 )
-from refract.store.asking import ask
+from refract.store.generating import generate
 
 ANSWER = Answer("Sure.\u2028\r\n", "stop", 1, 7, 2, thinking="hm")
 
@@ -263,7 +264,7 @@ def answer_of(model, store) -> str:
 def recorded(path: Path, response: str, **settings: object) -> Recorded:
     path.parent.mkdir(exist_ok=True)
     write_rows(path, [{"id": "a", "response": response, "other": "from another column"}])
-    return Recorded("m", {"path": str(path), **settings})
+    return open_model("m", {"adapter": "recorded", "path": str(path), **settings})
 
 
 def test_answers_of_one_model_are_never_served_as_anothers(path, tmp_path):
@@ -276,8 +277,8 @@ def test_answers_of_one_model_are_never_served_as_anothers(path, tmp_path):
         column = recorded(tmp_path / "one" / "a.jsonl", "changed", response_column="other")
         assert answer_of(column, store) == "from another column"
 
-        always = Synthetic("m", {"adapter": "synthetic", "refusal_rate": 1})
-        never = Synthetic("m", {"adapter": "synthetic", "refusal_rate": 0})
+        always = open_model("m", {"adapter": "synthetic", "refusal_rate": 1})
+        never = open_model("m", {"adapter": "synthetic", "refusal_rate": 0})
         assert answer_of(always, store) != answer_of(never, store)
 
         class Newer(Synthetic):
@@ -286,7 +287,7 @@ def test_answers_of_one_model_are_never_served_as_anothers(path, tmp_path):
             def answer(self, requests):
                 yield 0, Answer("from newer code")
 
-        newer = Newer("m", {"adapter": "synthetic", "refusal_rate": 1})
+        newer = Newer("m", Newer.Settings(refusal_rate=1))
         assert answer_of(newer, store) == "from newer code"
 
 
@@ -295,7 +296,7 @@ def test_the_same_content_at_another_path_is_the_same_model(path, tmp_path):
         first = recorded(tmp_path / "one" / "a.jsonl", "one")
         answer_of(first, store)
         moved = recorded(tmp_path / "two" / "b.jsonl", "one")
-        moved.answer = None  # not asked
+        moved.answer = None  # gets no request
         assert answer_of(moved, store) == "one"
 
 
@@ -326,7 +327,7 @@ def test_an_answer_is_in_the_store_before_the_next_one_arrives(path):
         yield Answer("second")
 
     with ResponseStore(path) as store:
-        answers, made = ask(Slow(answers()), {"0": request("a"), "1": request("b")}, store)
+        answers, made = generate(Slow(answers()), {"0": request("a"), "1": request("b")}, store)
     assert answers == {"0": Answer("first"), "1": Answer("second")}
     assert made == {"0", "1"}
 
@@ -337,7 +338,7 @@ def test_a_request_without_an_answer_is_an_error(path):
             yield 1, Answer("only the second")
 
     with ResponseStore(path) as store:
-        answers, _ = ask(Silent(None), {"0": request("a"), "1": request("b")}, store)
+        answers, _ = generate(Silent(None), {"0": request("a"), "1": request("b")}, store)
         assert answers["0"].error["type"] == "NoAnswer"
         assert store.get(["0", "1"]) == {"1": Answer("only the second")}
 
@@ -351,7 +352,7 @@ def test_a_store_that_fails_while_a_model_answers_stops_the_run(path):
 
     requests = {str(n): request(str(n)) for n in range(100)}
     with ResponseStore(path) as store, pytest.raises(StoreError, match="no such table"):
-        ask(Slow(answers()), requests, store)
+        generate(Slow(answers()), requests, store)
 
 
 WRITER = textwrap.dedent(

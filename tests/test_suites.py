@@ -239,7 +239,7 @@ def test_line_separators_inside_a_prompt_survive_every_stage(tmp_path):
 
     with ResponseStore(tmp_path / "store.sqlite") as store:
         for _ in ("cold", "warm"):
-            responses, _ = answer_prompts({"s": prompts}, Echo("m", {"adapter": "x"}), store, 0)
+            responses, _ = answer_prompts({"s": prompts}, Echo("m", Echo.Settings()), store, 0)
             write_rows(tmp_path / "responses.jsonl", responses["s"])
             assert [r["response"] for r in read_rows(tmp_path / "responses.jsonl")] == [prompt] * 2
     judges = open_judges({"rules": {"kind": "rules"}})

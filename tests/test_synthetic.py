@@ -150,16 +150,19 @@ def test_without_sensitivity_a_perturbation_changes_nothing():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"refusal_rate": 1.1}, "harmful must be a number from 0 to 1 .got 1.1"),
-        ({"refusal_rate": {"harmful": "a lot"}}, "harmful must be a number from 0 to 1"),
-        ({"refusal_rate": {"harmfull": 1}}, "refusal_rate is for harmful, helpful, borderline"),
-        ({"error_rate": True}, "error_rate must be a number from 0 to 1 .got True"),
-        ({"drift": -0.1}, "drift must be a number from 0 to 1"),
-        ({"drift": float("nan")}, "a value that JSON cannot express"),
-        ({"temperature": -1}, "temperature must be a number of 0 or more .got -1"),
-        ({"temperature": "hot"}, "temperature must be a number of 0 or more .got 'hot'"),
-        ({"seed": 0.5}, "seed must be an integer .got 0.5"),
-        ({"rate": 1}, "unknown key 'rate'; the synthetic adapter knows: cut_off_rate, drift"),
+        ({"refusal_rate": 1.1}, "refusal_rate must be a number from 0 to 1, or .*got 1.1"),
+        ({"refusal_rate": {"harmful": "a lot"}}, "refusal_rate must be .*got .*a lot"),
+        (
+            {"refusal_rate": {"harmfull": 1}},
+            "harmful, helpful, borderline.*got .*harmfull",
+        ),
+        ({"error_rate": True}, "error_rate must be a number of at least 0 and at most 1 .got True"),
+        ({"drift": -0.1}, "drift must be a number of at least 0 and at most 1 .got -0.1"),
+        ({"drift": float("nan")}, "drift must be .*got nan"),
+        ({"temperature": -1}, "temperature must be a number of at least 0 .got -1"),
+        ({"temperature": "hot"}, "temperature must be a number of at least 0 .got 'hot'"),
+        ({"seed": 0.5}, "seed must be a whole number .got 0.5"),
+        ({"rate": 1}, "unknown key 'rate'.*cut_off_rate"),
     ],
 )
 def test_a_definition_that_cannot_be_used_is_refused(settings, message):

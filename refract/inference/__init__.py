@@ -1,18 +1,17 @@
-"""model-inference: prompt rows in, response rows out, every known answer reused."""
+"""model-inference: prompt rows in, response rows out, every stored answer reused."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from refract.models import identity_of
-from refract.models.protocol import Answer, Request
-from refract.rows.jsonl import Row, canonical_json, parse_line
+from refract.models.protocol import Answer, Model, Request
+from refract.rows.jsonl import canonical_json, parse_line
 from refract.rows.suites import row_seed
-from refract.rows.types import Message
+from refract.rows.types import Message, Row
 from refract.store import (
     ResponseStore,
     answer_fields,
@@ -20,12 +19,12 @@ from refract.store import (
     answer_sha256,
     request_sha256,
 )
-from refract.store.asking import ask
+from refract.store.generating import Generate, generate
 
 
 @dataclass
 class Count:
-    """How the answers of one suite came about."""
+    """How many answers of one suite were reused, generated and errors."""
 
     reused: int = 0
     generated: int = 0
@@ -37,14 +36,14 @@ class Count:
 
 
 def messages_of(attempt: str | Sequence[Message]) -> tuple[Message, ...]:
-    """An attempt of a prompt row as a conversation: a text is one message of the user's."""
+    """An attempt of a prompt row as a conversation: a text is one user message."""
     if isinstance(attempt, str):
         return ({"role": "user", "content": attempt},)
     return tuple(attempt)
 
 
 def request_of(row: Row, seed: int | None) -> Request:
-    """The request that a prompt row makes of a model.
+    """The request of a prompt row.
 
     ``seed`` is the run's, or None for a model that does not sample.
     """
@@ -66,8 +65,8 @@ def known_answers(
 ) -> Iterator[tuple[str, Answer]]:
     """The answers of response rows on disk (from ``dvc pull``, say), by request hash.
 
-    A row counts only when its checksum holds: an edited, torn or damaged row is no answer of the
-    model's, and takes no other row with it. Those whose hash is in ``besides`` are passed over.
+    A row counts only when its checksum holds: an edited or damaged row is skipped, and no other row
+    with it. So are rows whose hash is in ``besides``.
     """
     for path in sorted(folder.glob("*.jsonl")):
         with open(path, "rb") as file:
@@ -98,22 +97,21 @@ def response_row(prompt_id: str, key: str, answer: Answer) -> Row:
 
 def answer_prompts(
     suites: Mapping[str, Iterable[Row]],
-    model: Any,
+    model: Model,
     store: ResponseStore,
     seed: int,
     *,
     name: str = "",
     folder: Path | None = None,
-    asking: Callable[..., tuple[dict[str, Answer], set[str]]] | None = None,
+    generator: Generate | None = None,
 ) -> tuple[dict[str, list[Row]], dict[str, Count]]:
-    """Response rows for the prompt rows of each suite, in prompt order, and how they came about.
+    """Response rows for the prompt rows of each suite, in prompt order, and counts by suite.
 
-    Answers that the store holds are reused, and before that it takes up those of the response rows
-    in ``folder``; the rest are asked of the model together, each distinct request once, and reach
-    the store as they are made. Where nothing is missing the model is not asked at all, so that it
-    loads nothing. ``asking`` takes the place of :func:`refract.store.asking.ask`. Raises
-    :class:`refract.models.protocol.AdapterError`; what was answered by then is
-    in the store.
+    The response rows in ``folder`` are added to the store first. Stored answers are reused; the
+    other requests go to the model together, each distinct one once, and answers reach the store as
+    they are made. Where nothing is missing the model gets no request at all, so that it loads
+    nothing. ``generator`` takes the place of :func:`refract.store.generating.generate`. Raises
+    :class:`refract.models.protocol.AdapterError`; what was answered by then is in the store.
     """
     identity = canonical_json(identity_of(model))
     keys: dict[str, list[tuple[str, str]]] = {}
@@ -129,7 +127,7 @@ def answer_prompts(
     if folder is not None and store.put(known_answers(folder, besides=answers), name):
         answers = store.get(requests)
     missing = {key: request for key, request in requests.items() if key not in answers}
-    made, generated = (asking or partial(ask, model))(missing, store, name)
+    made, generated = (generator or partial(generate, model))(missing, store, name)
     answers |= made
     counts = {suite: Count() for suite in suites}
     responses: dict[str, list[Row]] = {}
@@ -139,7 +137,7 @@ def answer_prompts(
         for prompt_id, key in pairs:
             answer = answers[key]
             if key in generated:
-                # A request that two rows share is made once: the second row reuses its answer.
+                # A request that two rows share is sent once: the second row reuses its answer.
                 count.generated += 1
                 generated.discard(key)
             else:

@@ -1,153 +1,44 @@
-"""One model in several processes: each answers its share, one merges.
+"""One model in several processes: each answers a share of the requests, and rank 0 merges them.
 
-A local model's answers do not depend on their company, so the shares can be cut anywhere.
+A local model's answers are batch-invariant, so the requests can be divided anywhere.
 
-On one machine the stage starts them (:func:`ask_in_processes`): by torchrun on CPUs, on GPUs by
-Accelerate's launcher. On several machines the user's launcher starts the stage itself on each
-(``accelerate launch --config_file …  -m stages.model_inference MODEL``); rank 0 hands out the shares
-(:func:`ask_with_ranks`), the others answer theirs (:func:`follow`). They share no files: what is
-asked and answered goes over the network, and only rank 0 needs the inputs and writes the outputs.
+All processes follow one protocol. Rank 0 broadcasts the requests and gathers the answers
+(:func:`generate_with_ranks`); the others receive the requests, answer their shares and send them
+back (:func:`follow`). They share no files, so that only rank 0 needs the inputs and writes outputs.
+
+With ``processes: N`` this process is rank 0 and starts the others on this machine, once there is
+something to generate (:func:`generate_in_processes`). On several machines the user's launcher starts
+the stage itself on each (``accelerate launch --config_file …  -m stages.model_inference MODEL``).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from refract.errors import ParamsError
+from refract.errors import RefractError
 from refract.models import identity_of, open_model
-from refract.models.protocol import AdapterError, Answer, Request
-from refract.progress import Progress
-from refract.rows.jsonl import dump_row, read_rows, write_json
-from refract.rows.showing import say
-from refract.store import ResponseStore, StoreError, answer_fields, open_store
-from refract.store.asking import ask
+from refract.models.protocol import AdapterError, Answer, Model, Request
+from refract.store import ResponseStore
+from refract.store.generating import Generate, Generated, generate
 
-WORK, POLL_SECONDS = "work.json", 0.2
-
-
-def ask_in_processes(
-    processes: int,
-    definition: Mapping[str, Any],
-    requests: Mapping[str, Request],
-    store: ResponseStore,
-    name: str,
-) -> tuple[dict[str, Answer], set[str]]:
-    """What :func:`refract.store.asking.ask` returns, from several processes.
-
-    Raises :class:`AdapterError` when a process fails; what was answered by then is in the store.
-    """
-    if not requests:
-        return {}, set()
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        write_json(
-            folder / WORK,
-            {
-                "name": name,
-                "definition": dict(definition),
-                "store": None if store.path is None else str(store.path),
-                "requests": [
-                    [key, request.attempts, request.seed, request.metadata]
-                    for key, request in requests.items()
-                ],
-            },
-        )
-        with open(folder / "log", "w+b") as log:
-            started = subprocess.Popen(
-                _command(processes, definition, folder), stdout=log, stderr=subprocess.STDOUT
-            )
-            try:
-                _watch(started, folder, name, len(requests))
-            finally:
-                started.kill()  # nothing to kill unless this process was interrupted
-                started.wait()
-            log.seek(0)
-            said = log.read().decode("utf-8", "replace")
-        answers = _merge(folder)
-    if started.returncode != 0 or len(answers) < len(requests):
-        problem = next(
-            (line for line in reversed(said.splitlines()) if line.startswith("share failed:")),
-            said[-2000:],
-        )
-        raise AdapterError(f"{name}: one of {processes} processes failed: {problem}")
-    return answers, set(answers)
+POLL_SECONDS = 0.1
+LOCALHOST = "127.0.0.1"
+# A rank may wait as long as another has work.
+LONGEST = timedelta(days=30)
 
 
-def _command(processes: int, definition: Mapping[str, Any], folder: Path) -> list[str]:
-    module = ["-m", "refract.inference.processes", str(folder)]
-    if definition.get("device") == "cpu":
-        # Accelerate's own launcher starts one process where there is no GPU, whatever is asked.
-        launcher = ["torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
-    else:
-        launcher = ["accelerate.commands.launch", "--multi_gpu", "--num_processes", str(processes)]
-    return [sys.executable, "-m", *launcher, *module]
-
-
-def _watch(started: subprocess.Popen[bytes], folder: Path, name: str, total: int) -> None:
-    read: dict[Path, int] = {}
-    with Progress(name or "answers", total) as progress:
-        while started.poll() is None:
-            time.sleep(POLL_SECONDS)
-            for path in folder.glob("share-*.jsonl"):
-                with open(path, "rb") as file:
-                    file.seek(read.get(path, 0))
-                    new = file.read()
-                read[path] = read.get(path, 0) + len(new)
-                progress.advance(new.count(b"\n"))
-
-
-def _merge(folder: Path) -> dict[str, Answer]:
-    answers = {}
-    for path in sorted(folder.glob("share-*.jsonl")):
-        for row in read_rows(path):
-            key = row.pop("request_sha256")
-            answers[key] = Answer(**row)
-    return answers
-
-
-class _Recorder:
-    """A model that writes down each answer as it passes it on."""
-
-    def __init__(self, model: Any, keys: list[str], path: Path) -> None:
-        self._model, self._keys, self._path = model, keys, path
-
-    def answer(self, requests: list[Request]) -> Any:
-        with open(self._path, "wb") as file:
-            for index, answer in self._model.answer(requests):
-                fields = {**answer_fields(answer), "error": answer.error}
-                file.write(dump_row({"request_sha256": self._keys[index], **fields}))
-                file.flush()
-                yield index, answer
-
-
-def answer_share(folder: Path) -> None:
-    """What each process runs: the requests of its rank, into the store and a file of its own."""
-    from accelerate import PartialState
-
-    work = json.loads((folder / WORK).read_text("utf-8"))
-    definition = work["definition"]
-    state = PartialState(cpu=definition.get("device") == "cpu")
-    rank, ranks = state.process_index, state.num_processes
-    share = {
-        key: Request(tuple(tuple(attempt) for attempt in attempts), seed, facts)
-        for key, attempts, seed, facts in work["requests"][rank::ranks]
-    }
-    path = folder / f"share-{rank}.jsonl"
-    model = _Recorder(open_model(work["name"], definition), list(share), path)
-    with ResponseStore(None if work["store"] is None else Path(work["store"])) as store:
-        ask(model, share, store, work["name"])
-    state.wait_for_everyone()
-    state.destroy_process_group()
+class LostRank(AdapterError):
+    """Another process ended before it sent its answers."""
 
 
 def ranks() -> tuple[int, int]:
@@ -155,28 +46,39 @@ def ranks() -> tuple[int, int]:
     return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def generator(model: Model, definition: Mapping[str, Any]) -> Generate:
+    """How this process generates answers: with the ranks that a launcher started, with processes of
+    its own (``processes`` in the definition), or alone."""
+    if ranks()[1] > 1:
+        return partial(generate_with_ranks, model, definition)
+    processes = definition.get("processes", 1)
+    if processes > 1:
+        return partial(generate_in_processes, processes, model, definition)
+    return partial(generate, model)
+
+
 @contextmanager
-def joined_ranks() -> Iterator[None]:
-    """Within it, the processes that a launcher started can talk."""
+def joined_ranks(**rendezvous: Any) -> Iterator[None]:
+    """Within it, the ranks can communicate. They find each other by the environment variables of a
+    launcher, or by ``store``, ``rank`` and ``world_size``."""
     from torch import distributed
 
-    # Nothing but small objects is sent, so what suits CPUs suits all. A rank may wait as long as
-    # another has work.
-    distributed.init_process_group("gloo", timeout=timedelta(days=30))
+    # Only small objects are sent, so what suits CPUs suits all.
+    distributed.init_process_group("gloo", timeout=LONGEST, **rendezvous)
     try:
         yield
     finally:
         distributed.destroy_process_group()
 
 
-def ask_with_ranks(
-    model: Any,
+def generate_with_ranks(
+    model: Model,
     definition: Mapping[str, Any],
     requests: Mapping[str, Request],
     store: ResponseStore,
     name: str,
-) -> tuple[dict[str, Answer], set[str]]:
-    """What :func:`refract.store.asking.ask` returns, with the help of the other ranks.
+) -> Generated:
+    """What :func:`refract.store.generating.generate` returns, with the help of the other ranks.
 
     Runs in rank 0. Raises :class:`AdapterError` when a rank fails, or has another model than this
     one under the same name; what was answered by then is in the stores of those that answered.
@@ -189,9 +91,12 @@ def ask_with_ranks(
         "identity": identity_of(model),
         "requests": list(requests.items()),
     }
-    distributed.broadcast_object_list([work], src=0)
     parts: list[Any] = [None] * distributed.get_world_size()
-    distributed.gather_object(_share(work, store, model), parts, dst=0)
+    with _lost(f"{name}: another process ended before it received its requests"):
+        distributed.broadcast_object_list([work], src=0)
+    mine = _share(work, store, model)
+    with _lost(f"{name}: another process ended before it sent its answers"):
+        distributed.gather_object(mine, parts, dst=0)
     failed = [f"rank {rank}: {part}" for rank, part in enumerate(parts) if isinstance(part, str)]
     answers = {
         key: answer for part in parts if isinstance(part, dict) for key, answer in part.items()
@@ -202,26 +107,34 @@ def ask_with_ranks(
     return answers, set(answers)
 
 
-def follow() -> None:
-    """What every rank but 0 does: answers its share of what rank 0 asks, and sends it there."""
+def follow(store: ResponseStore) -> None:
+    """What every rank but 0 does: answers its share of rank 0's requests, and sends it there."""
     from torch import distributed
 
     received: list[Any] = [None]
-    try:
+    with _lost("rank 0 ended before it sent any request; see its output"):
         distributed.broadcast_object_list(received, src=0)
-    except RuntimeError:
-        raise AdapterError("rank 0 ended before it asked anything; see what it said") from None
-    with open_store() as store:
-        distributed.gather_object(_share(received[0], store), None, dst=0)
+    mine = _share(received[0], store)
+    with _lost("rank 0 ended before it received all answers; see its output"):
+        distributed.gather_object(mine, None, dst=0)
+
+
+@contextmanager
+def _lost(message: str) -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:  # the connection was closed
+        raise LostRank(message) from error
 
 
 def _share(
-    work: Mapping[str, Any], store: ResponseStore, model: Any = None
+    work: Mapping[str, Any], store: ResponseStore, model: Model | None = None
 ) -> dict[str, Answer] | str:
     """The answers to this rank's share of the work, or why there are none: an exception here would
     leave the other ranks waiting. ``model``: rank 0's own; the others open theirs."""
-    rank, count = ranks()
-    mine = dict(work["requests"][rank::count])
+    from torch import distributed
+
+    mine = dict(work["requests"][distributed.get_rank() :: distributed.get_world_size()])
     try:
         if not mine:
             return {}
@@ -229,14 +142,82 @@ def _share(
             model = open_model(work["name"], work["definition"])
             if identity_of(model) != work["identity"]:
                 return "the model here is not that of rank 0: other weights, or another adapter"
-        return ask(model, mine, store, work["name"])[0]
-    except (AdapterError, ParamsError, StoreError) as error:
+        return generate(model, mine, store, work["name"])[0]
+    except RefractError as error:
         return str(error)
 
 
-if __name__ == "__main__":
-    try:
-        answer_share(Path(sys.argv[1]))
-    except AdapterError as error:
-        say(f"share failed: {error}", flush=True)
-        sys.exit(1)
+def generate_in_processes(
+    processes: int,
+    model: Model,
+    definition: Mapping[str, Any],
+    requests: Mapping[str, Request],
+    store: ResponseStore,
+    name: str,
+) -> Generated:
+    """What :func:`generate_with_ranks` returns, where this process starts the other ranks itself.
+
+    Raises :class:`AdapterError` when a process fails; what was answered by then is in the store.
+    """
+    if not requests:
+        return {}, set()
+    import torch
+    from torch import distributed
+
+    threads = torch.get_num_threads()
+    share = max(1, threads // processes)
+    meeting = distributed.TCPStore(LOCALHOST, 0, is_master=True, wait_for_workers=False)
+    with tempfile.TemporaryFile() as log:
+        followers = [
+            _start(rank, processes, meeting.port, store.path, share, log)
+            for rank in range(1, processes)
+        ]
+        try:
+            torch.set_num_threads(share)
+            _await_followers(meeting, followers)
+            with joined_ranks(store=meeting, rank=0, world_size=processes):
+                return generate_with_ranks(model, definition, requests, store, name)
+        except LostRank as error:
+            log.seek(0)
+            output = log.read()[-2000:].decode("utf-8", "replace").strip()
+            raise AdapterError(f"{error}; the output of the processes ends:\n{output}") from None
+        finally:
+            torch.set_num_threads(threads)
+            for follower in followers:
+                follower.kill()  # those that have not ended by themselves
+                follower.wait()
+
+
+def _start(
+    rank: int, count: int, port: int, store: Path | None, threads: int, log: IO[bytes]
+) -> subprocess.Popen[bytes]:
+    arguments = [str(rank), str(count), str(port), *([] if store is None else [str(store)])]
+    return subprocess.Popen(
+        [sys.executable, "-m", "refract.inference.rank", *arguments],
+        env={**os.environ, "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": str(threads)},
+        stdout=log,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def _await_followers(meeting: Any, followers: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Returns when all have started; a rank that never comes would be waited for without end."""
+    while not meeting.check([_ready(rank) for rank in range(1, 1 + len(followers))]):
+        for rank, follower in enumerate(followers, 1):
+            if follower.poll() is not None:
+                raise LostRank(f"rank {rank} ended at its start (exit code {follower.returncode})")
+        time.sleep(POLL_SECONDS)
+
+
+def _ready(rank: int) -> str:
+    return f"refract/ready/{rank}"
+
+
+def run_rank(rank: int, count: int, port: int, path: Path | None) -> None:
+    """What a process does that :func:`generate_in_processes` started."""
+    from torch import distributed
+
+    meeting = distributed.TCPStore(LOCALHOST, port, is_master=False)
+    meeting.set(_ready(rank), "1")
+    with ResponseStore(path) as store, joined_ranks(store=meeting, rank=rank, world_size=count):
+        follow(store)

@@ -12,7 +12,7 @@ from refract.rows.jsonl import canonical_json
 from refract.rows.showing import say
 from refract.rows.types import Message
 from refract.store import ResponseStore, request_sha256
-from refract.store.asking import ask
+from refract.store.generating import generate
 
 Place = TypeVar("Place", bound=Hashable)
 # A conversation, and the seed of a judge that samples.
@@ -45,7 +45,7 @@ def replies_of(
         request = Request((conversation,), seed, dict.fromkeys(model.USES))
         keys[place] = request_sha256(identity, request, model.USES, model.samples)
         requests[keys[place]] = request
-    answers, made = ask(model, requests, store, "judge")
+    answers, made = generate(model, requests, store, "judge")
     say(
         f"judge: {len(requests) - len(made)} replies reused, {len(made)} generated", file=sys.stderr
     )

@@ -1,14 +1,15 @@
-"""Model adapters, one module each. To add one: write its class, and name it in ``ADAPTERS``."""
+"""Model adapters, one module each."""
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 from refract.errors import ParamsError
+from refract.models.protocol import Model
+from refract.registry import find
 from refract.rows.jsonl import canonical_json
+from refract.settings import read_settings
 
-# The name used in params.yaml, and the class behind it. A module is imported when it is used.
 ADAPTERS = {
     "anthropic": "refract.models.anthropic:Anthropic",
     "hf": "refract.models.hf:HF",
@@ -16,47 +17,34 @@ ADAPTERS = {
     "recorded": "refract.models.recorded:Recorded",
     "synthetic": "refract.models.synthetic:Synthetic",
 }
+"""The value of ``adapter`` in params.yaml, and the class behind it.
+
+To add one, write a class with the members of :class:`refract.models.protocol.Model` and add a line
+here. Settings, error messages, the reference of params.yaml and the command line follow from these.
+"""
 
 
-def open_model(name: str, definition: dict[str, Any]) -> Any:
-    """The adapter that a definition asks for; see :mod:`refract.models.protocol` for its members.
+def open_model(name: str, definition: dict[str, Any]) -> Model:
+    """The model of a definition: its adapter, with the definition's settings.
 
-    Raises :class:`ParamsError` for an unknown adapter or a definition it cannot use.
+    Raises :class:`ParamsError` for an unknown adapter or settings that it cannot use.
     """
-    adapter = definition.get("adapter")
-    if not isinstance(adapter, str) or adapter not in ADAPTERS:
-        raise ParamsError(
-            f"model {name!r}: adapter must be one of {', '.join(ADAPTERS)} (got {adapter!r})"
-        )
+    where = f"models.{name}"
+    adapter = find(ADAPTERS, definition.get("adapter"), f"{where}: adapter")
+    given = {key: value for key, value in definition.items() if key != "adapter"}
+    settings = read_settings(adapter.Settings, where, given)
     try:
-        canonical_json(definition)
+        canonical_json(given)
     except (TypeError, ValueError) as error:
-        raise ParamsError(
-            f"model {name!r}: the definition holds a value that JSON cannot express ({error})"
-        ) from None
-    module, _, class_name = ADAPTERS[adapter].partition(":")
-    return getattr(importlib.import_module(module), class_name)(name, definition)
+        raise ParamsError(f"{where}: a value cannot be expressed in JSON ({error})") from None
+    model: Model = adapter(name, settings)
+    return model
 
 
-def identity_of(model: Any) -> dict[str, Any]:
+def identity_of(model: Model) -> dict[str, Any]:
     """All that determines a model's answers apart from the request, the adapter's code included."""
     return {
         "adapter": type(model).__name__.lower(),
         "adapter_version": model.VERSION,
         **model.identity(),
     }
-
-
-def check_keys(name: str, definition: dict[str, Any], allowed: dict[str, Any]) -> dict[str, Any]:
-    """The definition with its defaults filled in, without ``adapter``.
-
-    Raises :class:`ParamsError` for a key that the adapter does not know.
-    """
-    given = {key: value for key, value in definition.items() if key != "adapter"}
-    unknown = sorted(set(given) - set(allowed))
-    if unknown:
-        raise ParamsError(
-            f"model {name!r}: unknown key {', '.join(map(repr, unknown))}; "
-            f"the {definition.get('adapter')} adapter knows: {', '.join(sorted(allowed))}"
-        )
-    return allowed | given

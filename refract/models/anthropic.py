@@ -1,40 +1,128 @@
 """Models behind Anthropic's messages API: Anthropic's own, and every server that speaks the same.
 
-Definition keys are those of :mod:`refract.models.http`. ``base_url`` is given without ``/v1``.
-Extended thinking is asked for with ``extra_body: {thinking: {type: enabled, budget_tokens: 2048}}``
-and ``temperature: null``.
+``base_url`` is given without ``/v1``. For extended thinking set
+``extra_body: {thinking: {type: enabled, budget_tokens: 2048}}`` and ``temperature: null``.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any
 
-from refract.models.http import CONNECT_SECONDS, Provider
-from refract.models.protocol import Answer
+from refract.models.protocol import Answer, ServedModel
+from refract.models.provider import (
+    Address,
+    Ended,
+    KeyVariable,
+    ServedSettings,
+    client_options,
+    error_body,
+    results_by_id,
+)
+from refract.models.served import Served
 from refract.models.traffic import Limit, now_at
-from refract.rows.types import Message
+from refract.rows.types import FinishReason, Message
 
-_REASONS = {
+_REASONS: dict[str, FinishReason] = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
     # Not Anthropic's own; servers that translate other providers' answers send it.
     "content_filter": "content_filter",
 }
+# The statuses of the errors in a batch's results.
+STATUSES = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
 
 
-class Anthropic(Provider):
-    """See the module."""
+class AnthropicSettings(ServedSettings):
+    """A model behind Anthropic's protocol."""
 
-    ADAPTER = "anthropic"
-    VERSION = "1"
+    base_url: Address = "https://api.anthropic.com"
+    api_key_env: KeyVariable = "ANTHROPIC_API_KEY"
+
+
+class AnthropicBatches:
+    """Batches as Anthropic has them: one list of requests, one of results."""
+
+    MOST_REQUESTS, MOST_BYTES = 100_000, 250_000_000
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    async def submit(self, tag: str, bodies: Mapping[str, bytes]) -> str:
+        """Makes a batch and returns its id."""
+        from httpx2 import Response
+
+        items = (
+            b'{"custom_id": "%s", "params": %s}' % (name.encode(), body)
+            for name, body in bodies.items()
+        )
+        response = await self.client.post(
+            "/v1/messages/batches",
+            cast_to=Response,
+            content=b'{"requests": [%s]}' % b", ".join(items),
+            options={"headers": {"Content-Type": "application/json"}},
+        )
+        return str(response.json()["id"])
+
+    async def find(self, tag: str, size: int, since: float, others: set[str | None]) -> str | None:
+        """A batch by its time and size; it has no tag here, but its results have names."""
+        async for found in self.client.messages.batches.list(limit=100):
+            if found.created_at.timestamp() < since:
+                return None  # newest first
+            counts = found.request_counts
+            total = counts.canceled + counts.errored + counts.expired
+            total += counts.processing + counts.succeeded
+            if total == size and found.id not in others:
+                return str(found.id)
+        return None
+
+    async def ended(self, batch_id: str) -> Ended | None:
+        """The results of a batch that has ended."""
+        from httpx2 import Response
+
+        batch = await self.client.messages.batches.retrieve(batch_id)
+        if batch.processing_status != "ended":
+            return None
+        response = await self.client.get(
+            f"/v1/messages/batches/{batch_id}/results", cast_to=Response
+        )
+        return Ended(
+            results_by_id(response.content), ("BatchFailed", "the batch has no such result")
+        )
+
+    def result(self, line: Any) -> tuple[int, Any]:
+        """Status and payload or error of a line; status 0 where it was never processed."""
+        result = line["result"]
+        if result["type"] == "succeeded":
+            return 200, result["message"]
+        if result["type"] == "errored":
+            error = error_body(json.dumps(result["error"]).encode())
+            return STATUSES.get(str(error.get("type")), 500), error
+        return 0, {"message": f"the request {result['type']} in its batch"}
+
+
+class AnthropicDialect:
+    """The messages API."""
+
+    NAME = "anthropic"
     PATH = "/v1/messages"
-    DEFAULTS: ClassVar[dict[str, Any]] = {
-        "base_url": "https://api.anthropic.com",
-        "api_key_env": "ANTHROPIC_API_KEY",
-    }
+    BATCHES = AnthropicBatches
+
+    def __init__(self, settings: AnthropicSettings) -> None:
+        self.settings = settings
 
     @property
     def sdk(self) -> Any:
@@ -44,22 +132,11 @@ class Anthropic(Provider):
         return anthropic
 
     def open_client(self, key: str) -> Any:
-        """The SDK's asynchronous client; retries are ours, connections as many as calls."""
+        """The package's asynchronous client."""
         import anthropic
-        import httpx2
 
-        settings = self.settings
-        timeout = httpx2.Timeout(None, connect=min(CONNECT_SECONDS, settings["timeout"]))
-        limits = httpx2.Limits(
-            max_connections=None, max_keepalive_connections=settings["max_concurrency"]
-        )
         return anthropic.AsyncAnthropic(
-            api_key=key,
-            base_url=settings["base_url"],
-            default_headers=settings["extra_headers"],
-            max_retries=0,
-            timeout=timeout,
-            http_client=anthropic.DefaultAsyncHttpxClient(limits=limits, timeout=timeout),
+            **client_options(self.settings, key, anthropic.DefaultAsyncHttpxClient)
         )
 
     def body(self, messages: Sequence[Message], seed: int) -> dict[str, Any]:
@@ -67,22 +144,23 @@ class Anthropic(Provider):
         settings = self.settings
         system = "\n\n".join(m["content"] for m in messages if m["role"] == "system")
         body: dict[str, Any] = {
-            "model": settings["model_id"],
+            "model": settings.model_id,
             "messages": [m for m in messages if m["role"] != "system"],
-            "max_tokens": settings["max_tokens"],
+            "max_tokens": settings.max_tokens,
         }
         if system:
             body["system"] = system
-        for name in ("temperature", "top_p"):
-            if settings[name] is not None:
-                body[name] = settings[name]
+        if settings.temperature is not None:
+            body["temperature"] = settings.temperature
+        if settings.top_p is not None:
+            body["top_p"] = settings.top_p
         return body
 
     def read(self, payload: Any, attempt: int) -> Answer:
-        """A message as an answer. Raises look-up errors for what is none.
+        """A message as an answer. Raises look-up errors for anything else.
 
-        A refusal keeps the text that came before it; that Anthropic asks to discard it is for the
-        judge to know, and ``finish_reason`` says so.
+        A refusal keeps the text that came before it. Anthropic asks to discard that text; whether
+        to do so is left to the judge, which sees the ``finish_reason``.
         """
         blocks, usage = payload["content"], payload.get("usage") or {}
         thinking = "".join(b.get("thinking") or "" for b in blocks if b.get("type") == "thinking")
@@ -110,8 +188,26 @@ class Anthropic(Provider):
                 seconds = (reset - now_at(headers)).total_seconds()
                 limit = headers.get(prefix + "limit")
                 limits.append(
-                    Limit(remaining, limit and float(limit), max(0.0, seconds), unit != "requests")
+                    Limit(
+                        remaining,
+                        None if limit is None else float(limit),
+                        max(0.0, seconds),
+                        unit != "requests",
+                    )
                 )
             except (KeyError, TypeError, ValueError):
                 continue  # not sent, or not as documented
         return limits
+
+
+class Anthropic(Served):
+    """See the module."""
+
+    VERSION = "1"
+    Settings = AnthropicSettings
+
+    def __init__(self, name: str, settings: AnthropicSettings) -> None:
+        super().__init__(name, settings, AnthropicDialect(settings))
+
+
+_: type[ServedModel] = Anthropic

@@ -1,8 +1,7 @@
-"""A model checkpoint as files: which of them decide an answer, their hash, and what their headers
-say.
+"""A model checkpoint as files: which of them determine an answer, their hash, their metadata.
 
 Reads files only; imports neither torch nor transformers, so that a run in which every answer is
-known stays cheap. Weights are read from safetensors and nothing else: a pickle can run code.
+stored stays cheap. Weights are read from safetensors and nothing else: a pickle can run code.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 
 from refract.models.protocol import AdapterError
 
-# What transformers reads besides weights. READMEs and licences decide nothing and are left out.
+# What transformers reads besides weights. READMEs and licences determine no answer and are left out.
 _FILES = (
     "added_tokens.json",
     "chat_template.jinja",
@@ -61,10 +60,10 @@ def read_json(path: Path) -> dict[str, Any]:
         return {}
     except (OSError, ValueError) as error:
         raise AdapterError(
-            f"{path} cannot be read as JSON: {error}; fetch the checkpoint anew"
+            f"{path} cannot be read as JSON: {error}; download the checkpoint again"
         ) from None
     if not isinstance(content, dict):
-        raise AdapterError(f"{path} holds no JSON object; fetch the checkpoint anew")
+        raise AdapterError(f"{path} is not a JSON object; download the checkpoint again")
     return content
 
 
@@ -82,7 +81,7 @@ def weight_files(folder: Path, stem: str = "model") -> list[Path]:
         if missing or not shards:
             raise AdapterError(
                 f"{index} lists files that are not there: {', '.join(missing) or 'none at all'};"
-                " fetch the checkpoint anew"
+                " download the checkpoint again"
             )
         return [folder / name for name in shards]
     pickles = sorted(path.name for pattern in _PICKLES for path in folder.glob(pattern))
@@ -92,11 +91,11 @@ def weight_files(folder: Path, stem: str = "model") -> list[Path]:
             " only safetensors are read. Convert it in a place you trust:"
             " AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW)"
         )
-    raise AdapterError(f"{folder} holds no {stem}.safetensors; fetch the checkpoint anew")
+    raise AdapterError(f"{folder} holds no {stem}.safetensors; download the checkpoint again")
 
 
 def content_hash(folder: Path, *, code: bool = False) -> str:
-    """SHA-256 over the sorted (name, SHA-256) of every file that decides an answer.
+    """SHA-256 over the sorted (name, SHA-256) of every file that determines an answer.
 
     ``code``: count Python files too, for checkpoints that bring their own. Raises AdapterError.
     """
@@ -112,7 +111,7 @@ def content_hash(folder: Path, *, code: bool = False) -> str:
 def peft_hash(folder: Path) -> str:
     """The same of a PEFT adapter. Raises AdapterError."""
     if not (folder / "adapter_config.json").is_file():
-        raise AdapterError(f"peft {str(folder)!r} is no folder with an adapter_config.json")
+        raise AdapterError(f"peft {str(folder)!r} is not a folder with an adapter_config.json")
     return _hash(folder, [*weight_files(folder, "adapter_model"), folder / "adapter_config.json"])
 
 
@@ -138,7 +137,7 @@ def tensor_shapes(path: Path) -> dict[str, list[int]]:
         return {name: entry["shape"] for name, entry in header.items() if name != "__metadata__"}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise AdapterError(
-            f"{path} is no intact safetensors file ({error}); fetch the checkpoint anew"
+            f"{path} is not a valid safetensors file ({error}); download the checkpoint again"
         ) from None
 
 
@@ -157,16 +156,16 @@ def context_length(config: dict[str, Any]) -> int | None:
     """Positions the model was built for, by its config; None where the config names no bound."""
     for part in (config, config.get("text_config") or {}):
         for key in ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length"):
-            if isinstance(part.get(key), int):
-                return part[key]
+            if isinstance(length := part.get(key), int):
+                return length
     return None
 
 
 def resolve_revision(model_id: str, revision: str) -> str:
     """The commit that ``revision`` of a hub model stands for.
 
-    A full commit hash is itself and needs no network. A branch or tag is asked of the hub; without
-    a network the local hub cache answers. Raises AdapterError.
+    A full commit hash is itself and needs no network. A branch or tag is looked up on the hub; without
+    a network, in the local hub cache. Raises AdapterError.
     """
     if re.fullmatch(r"[0-9a-f]{40}", revision):
         return revision
@@ -178,7 +177,7 @@ def resolve_revision(model_id: str, revision: str) -> str:
     )
 
     try:
-        return HfApi().model_info(model_id, revision=revision, timeout=10).sha
+        return str(HfApi().model_info(model_id, revision=revision, timeout=10).sha)
     except (RepositoryNotFoundError, RevisionNotFoundError, HFValidationError) as error:
         raise AdapterError(
             f"the hub has no model {model_id!r} at revision {revision!r} that can be read from here"
@@ -193,7 +192,7 @@ def resolve_revision(model_id: str, revision: str) -> str:
             return reference.read_text().strip()
         raise AdapterError(
             f"revision {revision!r} of {model_id!r} cannot be resolved: the hub cannot be reached"
-            f" ({type(error).__name__}), nothing is known of it in {constants.HF_HUB_CACHE}, and"
+            f" ({type(error).__name__}), the cache {constants.HF_HUB_CACHE} does not have it, and"
             f" there is no folder of that name in {Path.cwd()}; go online once, give a full commit"
             " hash as revision, or name a local folder"
         ) from None

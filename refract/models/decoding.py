@@ -1,4 +1,4 @@
-"""Greedy and seeded decoding in fixed shapes, so that no answer depends on its company.
+"""Batch-invariant decoding, greedy or seeded: an answer does not depend on the rest of its batch.
 
 Matrix kernels may add in another order when a batch has another shape, and in bfloat16 that is
 enough to change a greedy token. Here every tensor a prompt passes through has a shape that follows
@@ -14,7 +14,7 @@ from that prompt alone (and from constants of the model and its definition):
 
 The last prompt token is not read with the prompt but is the row's first decoding step, which gives
 the logits of the first answer token: every token is chosen in one place. A row that ends frees its
-slot at once for a waiting one (continuous batching), so nobody waits for the longest answer.
+slot at once for a waiting one (continuous batching), so no row waits for the longest answer.
 
 Imports torch: import this module only where a model is about to run.
 """
@@ -24,60 +24,21 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import prod
+from typing import Any
 
 import torch
-from transformers import DynamicCache
-from transformers.cache_utils import Cache, CacheLayerMixin
+from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
+
+from refract.models.shapes import BatchShape, cache_length, prompt_width
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class BatchShape:
-    """How many rows run together, as a function of length only.
-
-    ``prefill_tokens``: rows x width of a batch of prompts. ``rows``: the most slots of a decoding
-    group. ``cache_tokens``: slots x length of a decoding group, which bounds its memory.
-    """
-
-    prefill_tokens: int
-    rows: int
-    cache_tokens: int
-
-    def prefill_rows(self, width: int) -> int:
-        return max(1, self.prefill_tokens // width)
-
-    def group_rows(self, length: int) -> int:
-        return min(self.rows, max(1, self.cache_tokens // length))
-
-    @property
-    def smallest(self) -> bool:
-        return self.rows == 1 and self.prefill_tokens == 1
-
-    def halved(self) -> BatchShape:
-        return BatchShape(
-            max(1, self.prefill_tokens // 2), max(1, self.rows // 2), max(1, self.cache_tokens // 2)
-        )
-
-
-def prompt_width(length: int, context: int | None) -> int:
-    """Padded width of ``length`` tokens: steps of 16, from 256 on of an eighth to a sixteenth."""
-    step = max(16, 1 << max(0, length.bit_length() - 5))
-    width = max(step, -(-length // step) * step)
-    return max(length, min(width, context)) if context else width
-
-
-def cache_length(needed: int) -> int:
-    """Smallest power of two of at least ``needed`` positions, and at least 256. Finer steps mask
-    less but make more groups, each of which runs partly empty at its end: measured slower."""
-    return max(256, 1 << (needed - 1).bit_length())
-
-
 @dataclass(slots=True)
-class Row:
-    """A prompt on its way: ``tokens`` in, ``generated`` out, at most ``limit`` of them."""
+class Generation:
+    """A prompt and its answer so far: ``tokens`` in, ``generated`` out, at most ``limit`` of them."""
 
     index: int
     tokens: list[int]
@@ -88,11 +49,11 @@ class Row:
     error: tuple[str, str] | None = None
     position: int = 0
     next_token: int = 0
-    uniforms: list[float] | None = None
-    state: list[tuple[torch.Tensor, torch.Tensor]] | None = None
+    uniforms: list[float] = field(default_factory=list)
+    state: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
 
     def restart(self) -> None:
-        self.generated, self.ended, self.state = [], False, None
+        self.generated, self.ended, self.state = [], False, []
 
 
 class _SlotLayer(CacheLayerMixin):
@@ -105,9 +66,9 @@ class _SlotLayer(CacheLayerMixin):
         self.slots = torch.arange(group.size, device=keys.device)
         self.is_initialized = True
 
-    def lazy_initialization(self, key_states, value_states) -> None: ...
+    def lazy_initialization(self, key_states: Any, value_states: Any) -> None: ...
 
-    def update(self, key_states, value_states, *args, **kwargs):
+    def update(self, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> Any:
         positions = self.group.positions.to(self.slots.device)
         self.keys[self.slots, :, positions] = key_states[:, :, 0]
         self.values[self.slots, :, positions] = value_states[:, :, 0]
@@ -127,15 +88,15 @@ class _SlotLayer(CacheLayerMixin):
 class _Group:
     """Slots that decode together, and the rows that wait for one of them with their state.
 
-    ``storage``: flat tensors that ended groups left, taken over instead of asking for new memory,
-    whose first touch costs more than many steps.
+    ``storage``: flat tensors that ended groups left, used again, since the first touch of new
+    memory costs more than many steps.
     """
 
     def __init__(self, length: int, size: int, storage: list[list[torch.Tensor]]) -> None:
         self.length, self.size, self.storage = length, size, storage
         self.shown = length  # positions that attention looks at
-        self.rows: list[Row | None] = [None] * size
-        self.parked: deque[Row] = deque()
+        self.rows: list[Generation | None] = [None] * size
+        self.parked: deque[Generation] = deque()
         self.cache: Cache | None = None
         self.positions: torch.Tensor
         self._flat: list[torch.Tensor] = []
@@ -177,18 +138,21 @@ class _Group:
             row = self.parked.popleft()
             if self.cache is None:
                 self._allocate(row.state)
+            assert self.cache is not None
             for layer, (keys, values) in zip(self.cache.layers, row.state, strict=True):
                 known = keys.shape[1]
                 layer.keys[slot, :, :known] = keys
                 layer.keys[slot, :, known:] = 0
                 layer.values[slot, :, :known] = values
                 layer.values[slot, :, known:] = 0
-            row.state = None
+            row.state = []
             self.rows[slot] = row
 
     @torch.inference_mode()
-    def leave(self, slot: int, keep: bool) -> Row:
+    def leave(self, slot: int, keep: bool) -> Generation:
         row = self.rows[slot]
+        assert row is not None
+        assert self.cache is not None
         if keep:
             row.state = [
                 (layer.keys[slot].clone(), layer.values[slot].clone())
@@ -204,12 +168,12 @@ class Decoder:
     ``model``: a transformers model for causal language modelling, in eval mode. ``eos``: token ids
     that end an answer. ``temperature`` 0 takes the likeliest token, the first of equals; above 0
     each row draws from its own generator. ``context``: most positions the model knows, None if
-    unlimited. ``stop``: told a row after each token, says whether its answer has ended.
+    unlimited. ``stop``: whether a row's answer has ended, called after each token.
     """
 
     def __init__(
         self,
-        model,
+        model: Any,
         *,
         eos: frozenset[int],
         shape: BatchShape,
@@ -217,7 +181,7 @@ class Decoder:
         temperature: float = 0.0,
         top_p: float = 1.0,
         top_k: int | None = None,
-        stop: Callable[[Row], bool] | None = None,
+        stop: Callable[[Generation], bool] | None = None,
     ) -> None:
         self.model, self.eos, self.shape, self.context = model, eos, shape, context
         self.temperature, self.top_p, self.top_k, self.stop = temperature, top_p, top_k, stop
@@ -233,7 +197,7 @@ class Decoder:
         self._storage: list[list[torch.Tensor]] = []
         self._exact: dict[tuple[int, int, int], bool] = {}
 
-    def run(self, rows: Sequence[Row]) -> Iterator[Row]:
+    def run(self, rows: Sequence[Generation]) -> Iterator[Generation]:
         """Yields every row once, as soon as it is done. Where memory runs out, goes on with half as
         many rows at a time and says so."""
         remaining = {row.index: row for row in rows}
@@ -270,12 +234,12 @@ class Decoder:
             for row in remaining.values():
                 row.restart()
 
-    def _room(self, row: Row) -> int:
+    def _room(self, row: Generation) -> int:
         """Positions a row has ahead of it when it enters a group."""
         return min(row.limit, 64)
 
-    def _run(self, rows: list[Row]) -> Iterator[Row]:
-        waiting: dict[int, deque[tuple[int, Row]]] = {}
+    def _run(self, rows: list[Generation]) -> Iterator[Generation]:
+        waiting: dict[int, deque[tuple[int, Generation]]] = {}
         for row in sorted(rows, key=lambda row: (len(row.tokens), row.index)):
             width = prompt_width(len(row.tokens) - 1, self.context)
             length = cache_length(width + self._room(row))
@@ -295,9 +259,9 @@ class Decoder:
             current = group(length)
             queue = waiting.get(length)
             while current.active < current.size and (current.parked or queue):
-                if not current.parked:
+                if queue and not current.parked:
                     width = queue[0][0]
-                    batch = []
+                    batch: list[Generation] = []
                     while queue and queue[0][0] == width:
                         if len(batch) == self.shape.prefill_rows(width):
                             break
@@ -307,10 +271,8 @@ class Decoder:
                 current.seat()
             if queue is not None and not queue:
                 del waiting[length]
-            for slot in self._step(current):
-                row = current.rows[slot]
-                done = row.ended or row.error or len(row.generated) == row.limit
-                current.leave(slot, keep=not done)
+            for slot, done in self._step(current):
+                row = current.leave(slot, keep=not done)
                 if done:
                     yield row
                 else:
@@ -320,8 +282,8 @@ class Decoder:
                 groups.pop(length).end()
 
     @torch.inference_mode()
-    def _read(self, batch: list[Row], width: int) -> None:
-        """Reads all but the last token of each prompt; leaves keys and values in ``row.state``."""
+    def _read(self, batch: list[Generation], width: int) -> None:
+        """Reads all but the last token of each prompt into ``row.state``: keys and values."""
         ids = torch.zeros((self.shape.prefill_rows(width), width), dtype=torch.long)
         for i, row in enumerate(batch):
             ids[i, : len(row.tokens) - 1] = torch.tensor(row.tokens[:-1], dtype=torch.long)
@@ -335,15 +297,15 @@ class Decoder:
             row.state = [
                 (layer.keys[i, :, :known], layer.values[i, :, :known]) for layer in cache.layers
             ]
-            if self.temperature > 0 and row.uniforms is None:
+            if self.temperature > 0 and not row.uniforms:
                 generator = torch.Generator().manual_seed(row.seed % 2**63)
                 drawn = torch.rand(row.limit, generator=generator, dtype=torch.float64)
                 row.uniforms = drawn.tolist()
 
     @torch.inference_mode()
-    def _step(self, group: _Group) -> list[int]:
-        """One token for every row of the group; the slots whose rows are done or have outgrown
-        it."""
+    def _step(self, group: _Group) -> list[tuple[int, bool]]:
+        """One token for every row of the group; the slots whose rows leave it, and whether they are
+        done or have outgrown it."""
         tokens = torch.tensor([row.next_token if row else 0 for row in group.rows])
         group.positions = torch.tensor([row.position if row else 0 for row in group.rows])
         group.positions = group.positions.to(self.device)
@@ -365,9 +327,9 @@ class Decoder:
                     " try dtype: float32",
                 )
             row.ended = token in self.eos or bool(self.stop and self.stop(row))
-            done = row.ended or row.error or len(row.generated) == row.limit
+            done = row.ended or bool(row.error) or len(row.generated) == row.limit
             if done or row.position == group.length:
-                leaving.append(slot)
+                leaving.append((slot, done))
         return leaving
 
     def _logits(self, group: _Group, tokens: torch.Tensor) -> torch.Tensor:
@@ -400,7 +362,7 @@ class Decoder:
         )
         return output.logits[:, -1].float()
 
-    def _mask(self, group: _Group):
+    def _mask(self, group: _Group) -> Any:
         """Additive mask ``[slots, 1, 1, shown]``; one per kind of layer where kinds are mixed."""
         at = torch.arange(group.shown, device=self.device)
         seen = at <= group.positions[:, None]
@@ -434,34 +396,5 @@ class Decoder:
 
 
 def _out_of_memory(error: BaseException) -> bool:
-    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
-        return True
-    return "can't allocate memory" in str(error) or "out of memory" in str(error)
-
-
-def shape_for(model, batch_tokens: int | None = None) -> BatchShape:
-    """The batch shape of a model on its device.
-
-    A function of the model and the device's total memory, never of what happens to be free:
-    the same machine gives the same shape every time.
-    """
-    parameters = sum(p.numel() for p in model.parameters())
-    device = model.get_input_embeddings().weight.device
-    if device.type == "cpu":
-        tiny = parameters <= 1_000_000  # whose steps cost less arithmetic than everything else
-        shape = BatchShape(512, 64, 16_384) if tiny else BatchShape(256, 32, 8192)
-    else:
-        shape = BatchShape(8192, 128, 131_072)
-        config = model.config.get_text_config()
-        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        width = (
-            getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        )
-        per_token = 2 * config.num_hidden_layers * heads * width * model.dtype.itemsize
-        if device.type == "cuda":
-            total = torch.cuda.get_device_properties(device).total_memory
-            spare = max(0, total - parameters * model.dtype.itemsize)
-            shape = replace(shape, cache_tokens=min(131_072, max(1024, spare // 5 // per_token)))
-    if batch_tokens is not None:
-        shape = replace(shape, prefill_tokens=batch_tokens, cache_tokens=32 * batch_tokens)
-    return shape
+    named = any(words in str(error) for words in ("can't allocate memory", "out of memory"))
+    return named or isinstance(error, (torch.OutOfMemoryError, MemoryError))

@@ -1,46 +1,128 @@
 """Models behind OpenAI's chat completions: OpenAI's own, and every server that speaks the same.
 
 Serving engines (vLLM, SGLang, TGI, llama.cpp, ``transformers serve``) are reached with ``base_url``
-and, where they ask for no key, ``api_key_env: null``. Definition keys beside those of
-:mod:`refract.models.http`:
-
-``organization``     the organization that is billed
-``max_tokens_field`` max_tokens (default) or max_completion_tokens, for models that know only one
-``seed``             true: send the row's seed where the temperature is above 0 (default false)
-``reasoning``        [open, close] markers of thinking text, for servers that leave it in the answer,
-                     for example ["<think>", "</think>"] (default null)
+and, where they ask for no key, ``api_key_env: null``.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, Literal
 
-from refract.models.http import CONNECT_SECONDS, InvalidResponse, Provider
-from refract.models.protocol import Answer, split_reasoning
+from pydantic import Field
+
+from refract.models.fields import Markers, Text
+from refract.models.protocol import Answer, ServedModel
+from refract.models.provider import (
+    Address,
+    Ended,
+    InvalidResponse,
+    KeyVariable,
+    ServedSettings,
+    client_options,
+    error_body,
+    results_by_id,
+)
+from refract.models.reasoning import split_reasoning
+from refract.models.served import Served
 from refract.models.traffic import Limit
-from refract.rows.types import Message
+from refract.rows.types import FinishReason, Message
 
 # Reset times of the rate-limit headers: 1s, 6m0s, 1h2m3.5s, 120ms, and bare seconds.
 _DURATION = re.compile(r"([\d.]+)(ms|s|m|h|d)?")
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "": 1}
 
 
-class OpenAI(Provider):
-    """See the module."""
+class OpenAISettings(ServedSettings):
+    """A model behind OpenAI's protocol."""
 
-    ADAPTER = "openai"
-    VERSION = "1"
+    base_url: Address = "https://api.openai.com/v1"
+    api_key_env: KeyVariable = "OPENAI_API_KEY"
+    organization: Text | None = Field(None, description="the organization that is billed")
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = Field(
+        "max_tokens", description="the name under which `max_tokens` is sent"
+    )
+    seed: bool = Field(
+        False, description="true sends the row's seed where the temperature is above 0"
+    )
+    reasoning: Markers | None = Field(
+        None,
+        description="markers of thinking that a server leaves in the answer",
+    )
+
+
+class OpenAIBatches:
+    """Batches as OpenAI has them: files of requests and of results."""
+
+    MOST_REQUESTS, MOST_BYTES = 50_000, 190_000_000
+    ENDED = ("completed", "failed", "expired", "cancelled")
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    async def submit(self, tag: str, bodies: Mapping[str, bytes]) -> str:
+        """Uploads the requests, makes a batch of them and returns its id."""
+        lines = (
+            b'{"custom_id": "%s", "method": "POST", "url": "/v1/chat/completions", "body": %s}\n'
+            % (name.encode(), body)
+            for name, body in bodies.items()
+        )
+        file = await self.client.files.create(
+            file=(f"{tag}.jsonl", b"".join(lines)), purpose="batch"
+        )
+        batch = await self.client.batches.create(
+            input_file_id=file.id,
+            endpoint="/v1/chat/completions",
+            completion_window="24h",
+            metadata={"refract": tag},
+        )
+        return str(batch.id)
+
+    async def find(self, tag: str, size: int, since: float, others: set[str | None]) -> str | None:
+        """A batch by the tag it was given."""
+        async for found in self.client.batches.list(limit=100):
+            if found.created_at < since:
+                return None  # newest first
+            if (found.metadata or {}).get("refract") == tag and found.id not in others:
+                return str(found.id)
+        return None
+
+    async def ended(self, batch_id: str) -> Ended | None:
+        """The results of a batch that has ended."""
+        from httpx2 import Response
+
+        batch = await self.client.batches.retrieve(batch_id)
+        if batch.status not in self.ENDED:
+            return None
+        results: dict[str, Any] = {}
+        for file in (batch.output_file_id, batch.error_file_id):
+            if file is not None:
+                response = await self.client.get(f"/files/{file}/content", cast_to=Response)
+                results |= results_by_id(response.content)
+        errors = batch.errors.data if batch.errors and batch.errors.data else []
+        message = errors[0].message if errors else f"the batch ended as {batch.status}"
+        kind = "BatchExpired" if batch.status == "expired" else "BatchFailed"
+        return Ended(results, (kind, str(message)))
+
+    def result(self, line: Any) -> tuple[int, Any]:
+        """Status and payload or error of a line; status 0 where it was never processed."""
+        if line.get("response") is None:
+            return 0, line.get("error") or {}
+        status, body = line["response"]["status_code"], line["response"]["body"]
+        return status, body if status == 200 else error_body(json.dumps(body).encode())
+
+
+class OpenAIDialect:
+    """Chat completions."""
+
+    NAME = "openai"
     PATH = "/chat/completions"
-    DEFAULTS: ClassVar[dict[str, Any]] = {
-        "base_url": "https://api.openai.com/v1",
-        "api_key_env": "OPENAI_API_KEY",
-        "organization": None,
-        "max_tokens_field": "max_tokens",
-        "seed": False,
-        "reasoning": None,
-    }
+    BATCHES = OpenAIBatches
+
+    def __init__(self, settings: OpenAISettings) -> None:
+        self.settings = settings
 
     @property
     def sdk(self) -> Any:
@@ -50,37 +132,27 @@ class OpenAI(Provider):
         return openai
 
     def open_client(self, key: str) -> Any:
-        """The SDK's asynchronous client; retries are ours, connections as many as calls."""
-        import httpx2
+        """The package's asynchronous client."""
         import openai
 
-        settings = self.settings
-        timeout = httpx2.Timeout(None, connect=min(CONNECT_SECONDS, settings["timeout"]))
-        limits = httpx2.Limits(
-            max_connections=None, max_keepalive_connections=settings["max_concurrency"]
-        )
         return openai.AsyncOpenAI(
-            api_key=key,
-            organization=settings["organization"],
-            base_url=settings["base_url"],
-            default_headers=settings["extra_headers"],
-            max_retries=0,
-            timeout=timeout,
-            http_client=openai.DefaultAsyncHttpxClient(limits=limits, timeout=timeout),
+            organization=self.settings.organization,
+            **client_options(self.settings, key, openai.DefaultAsyncHttpxClient),
         )
 
     def body(self, messages: Sequence[Message], seed: int) -> dict[str, Any]:
         """A chat completion's parameters."""
         settings = self.settings
         body: dict[str, Any] = {
-            "model": settings["model_id"],
+            "model": settings.model_id,
             "messages": list(messages),
-            settings["max_tokens_field"]: settings["max_tokens"],
+            settings.max_tokens_field: settings.max_tokens,
         }
-        for name in ("temperature", "top_p"):
-            if settings[name] is not None:
-                body[name] = settings[name]
-        if settings["seed"] and (settings["temperature"] or 0) > 0:
+        if settings.temperature is not None:
+            body["temperature"] = settings.temperature
+        if settings.top_p is not None:
+            body["top_p"] = settings.top_p
+        if settings.seed and (settings.temperature or 0) > 0:
             body["seed"] = seed % 2**31  # some servers hold it in 32 bits
         return body
 
@@ -93,13 +165,15 @@ class OpenAI(Provider):
         # Azure leaves the message out of a filtered completion.
         message = choice.get("message", {}) if reason == "content_filter" else choice["message"]
         usage = payload.get("usage") or {}
-        finish = reason if reason in ("length", "content_filter", "refusal") else "stop"
+        finish: FinishReason = (
+            reason if reason in ("length", "content_filter", "refusal") else "stop"
+        )
         text, refusal = _text(message.get("content")), message.get("refusal")
         if refusal:
             text, finish = refusal, "refusal"
         thinking = message.get("reasoning_content") or message.get("reasoning") or None
-        if self.settings["reasoning"] and thinking is None:
-            text, thinking, _ = split_reasoning(text, tuple(self.settings["reasoning"]))
+        if self.settings.reasoning and thinking is None:
+            text, thinking = split_reasoning(text, self.settings.reasoning)
         return Answer(
             text,
             finish,
@@ -119,6 +193,19 @@ class OpenAI(Provider):
                 limit = _number(headers.get(f"x-ratelimit-limit-{unit}"))
                 limits.append(Limit(remaining, limit, reset, unit == "tokens"))
         return limits
+
+
+class OpenAI(Served):
+    """See the module."""
+
+    VERSION = "1"
+    Settings = OpenAISettings
+
+    def __init__(self, name: str, settings: OpenAISettings) -> None:
+        super().__init__(name, settings, OpenAIDialect(settings))
+
+
+_: type[ServedModel] = OpenAI
 
 
 def _text(content: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from pydantic import BaseModel
 
@@ -39,7 +39,7 @@ class Answer:
     ``content_filter`` (a provider's filter), ``refusal`` (the provider's own refusal channel) or
     ``error``. ``attempt`` is the index of the conversation used. Token counts are the row's own,
     without padding. ``error`` is None or ``{"type": class name, "message": text}``. ``thinking`` is
-    the reasoning text of models that emit it, which is no part of the answer.
+    the reasoning text of models that emit it; it is not part of the answer.
     """
 
     response: str
@@ -60,18 +60,24 @@ class Model(Protocol):
     """A model adapter: what :data:`refract.models.ADAPTERS` names. Any class with these members is
     one; there is nothing to inherit from.
 
-    ``Settings`` is the pydantic model of its definition in params.yaml, without ``adapter``; an
-    instance is made with the model's name and its checked settings. That is cheap: it loads no
-    weights, imports neither torch nor transformers, opens no connection.
+    ``VERSION``, ``USES`` and ``Settings`` are attributes of the class; ``samples`` and ``runs_here``
+    may be. ``Settings`` is the pydantic model of the definition in params.yaml, without
+    ``adapter``; an instance is made with the model's name and its checked settings. That is cheap:
+    it loads no weights, imports neither torch nor transformers, opens no connection.
     """
 
-    VERSION: ClassVar[str]
-    """Bump when the adapter's code would answer the same request differently."""
-    USES: ClassVar[tuple[str, ...]]
-    """Names of :attr:`Request.metadata` that its answers depend on besides the messages (empty for
-    every model that only reads its prompt)."""
-    Settings: ClassVar[type[BaseModel]]
-    """What a definition may hold."""
+    @property
+    def VERSION(self) -> str:
+        """Bump when the adapter's code would answer the same request differently."""
+
+    @property
+    def USES(self) -> tuple[str, ...]:
+        """Names of :attr:`Request.metadata` that its answers depend on besides the messages (empty
+        for every model that only reads its prompt)."""
+
+    @property
+    def Settings(self) -> type[BaseModel]:
+        """What a definition may hold."""
 
     @property
     def samples(self) -> bool:
@@ -111,23 +117,8 @@ class ServedModel(Model, Protocol):
         """About how many tokens the request sends, and the most it can get back."""
 
 
-def split_reasoning(
-    text: str, markers: tuple[str, str], opened: bool = False
-) -> tuple[str, str | None, bool]:
-    """Splits thinking from the answer: ``(response, thinking or None, whether thinking was
-    ended)``.
-
-    ``opened``: the prompt itself ended with the opening marker. A closing marker without an opening
-    one closes what the text began with, since some templates open it out of sight.
-    """
-    start, end = markers
-    head, found, inside = ("", start, text) if opened else text.partition(start)
-    if opened and inside.lstrip().startswith(start):
-        inside = inside.lstrip()[len(start) :]
-    if not found:
-        thinking, closed, answer = text.partition(end)
-        return (answer.lstrip(), thinking.strip(), True) if closed else (text, None, True)
-    thinking, closed, answer = inside.partition(end)
-    if not closed:
-        return "", thinking.strip(), False
-    return (head.rstrip() + answer).lstrip(), thinking.strip(), True
+def with_system_prompt(messages: Sequence[Message], system: str | None) -> list[Message]:
+    """The messages with the definition's system prompt where they have none."""
+    if system is None or any(message["role"] == "system" for message in messages):
+        return list(messages)
+    return [{"role": "system", "content": system}, *messages]

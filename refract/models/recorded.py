@@ -1,10 +1,10 @@
-"""Answers that someone already has, as a model: a file of completions, re-judged without a model.
+"""Existing answers as a model: a file of completions, judged without running a model.
 
 The file is JSONL, CSV or JSON (by its suffix); JSON is a list of rows, or an artifact of
 JailbreakBench, whose rows are its ``jailbreaks``. Each prompt takes the answer whose id equals its
 id, or, where the file has no such id, whose prompt text equals its text. A prompt without an answer
-is an error row, as is one whose answer is null: in an artifact, an attack that failed. What such a
-file says about its own totals is not read.
+is an error row, as is one whose answer is null: in an artifact, an attack that failed. Totals that
+such a file states about itself are not read.
 """
 
 from __future__ import annotations
@@ -16,46 +16,56 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from refract.errors import ParamsError
-from refract.models import check_keys
-from refract.models.protocol import AdapterError, Answer, Request
-from refract.rows.jsonl import Row, RowError, read_rows, sha256_file
+from pydantic import Field
 
-DEFAULTS: dict[str, Any] = {
-    "path": None,  # the file with the answers: .jsonl, .csv or .json
-    "where": None,  # column: value, to take one model's rows of a file with several
-    "id_column": None,  # default: the first of ID_COLUMNS that the file has
-    "prompt_column": None,  # default: the first of PROMPT_COLUMNS
-    "response_column": None,  # default: the first of RESPONSE_COLUMNS
-}
+from refract.models.protocol import AdapterError, Answer, Model, Request
+from refract.rows.jsonl import RowError, read_rows, sha256_file
+from refract.rows.types import Row
+from refract.settings import Settings
+
 ID_COLUMNS = ("prompt_id", "id")
 PROMPT_COLUMNS = ("prompt", "goal", "question")
 RESPONSE_COLUMNS = ("response", "completion", "output", "answer")
-SUFFIXES = (".jsonl", ".csv", ".json")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+class RecordedSettings(Settings):
+    """A file of answers, and which of its columns are read."""
+
+    path: str = Field(
+        pattern=r"[^/]\.(jsonl|csv|json)$",
+        description="the file with the answers",
+        json_schema_extra={"allowed": "the path of a .jsonl, .csv or .json file of answers"},
+    )
+    where: dict[str, Any] | None = Field(
+        None,
+        description="column: value, to take one model's rows of a file with several",
+        json_schema_extra={"allowed": "a mapping of column to value, or null"},
+    )
+    id_column: str | None = Field(None, description=f"null: the first of {_listed(ID_COLUMNS)}")
+    prompt_column: str | None = Field(
+        None, description=f"null: the first of {_listed(PROMPT_COLUMNS)}"
+    )
+    response_column: str | None = Field(
+        None, description=f"null: the first of {_listed(RESPONSE_COLUMNS)}"
+    )
 
 
 class Recorded:
-    """See the module; the keys of a definition are those of ``DEFAULTS``."""
+    """See the module."""
 
     VERSION = "1"
     USES = ("prompt_id",)
+    Settings = RecordedSettings
     samples = False
+    runs_here = True
 
-    def __init__(self, name: str, definition: dict[str, Any]) -> None:
-        self.name = name
-        self.settings = check_keys(name, definition, DEFAULTS)
-        path = self.settings["path"]
-        if not isinstance(path, str) or Path(path).suffix not in SUFFIXES:
-            raise ParamsError(
-                f"model {name!r}: path must name a .jsonl, .csv or .json file of answers "
-                f"(got {path!r})"
-            )
-        where = self.settings["where"]
-        if where is not None and not isinstance(where, dict):
-            raise ParamsError(
-                f"model {name!r}: where must be a mapping of column to value (got {where!r})"
-            )
-        self.path = Path(path)
+    def __init__(self, name: str, settings: RecordedSettings) -> None:
+        self.name, self.settings, self.path = name, settings, Path(settings.path)
+        self.columns: dict[str, str | None] = {}
 
     def identity(self) -> dict[str, Any]:
         """The file's content and which of its columns are read, never where it lies."""
@@ -63,18 +73,17 @@ class Recorded:
             content = sha256_file(self.path)
         except OSError as error:
             raise AdapterError(
-                f"model {self.name!r}: {self.path} cannot be read ({error.strerror})"
+                f"models.{self.name}: {self.path} cannot be read ({error.strerror})"
             ) from None
-        settings = {key: value for key, value in self.settings.items() if key != "path"}
         return {
             "adapter": "recorded",
             "adapter_version": self.VERSION,
             "sha256": content,
-            **settings,
+            **self.settings.model_dump(exclude={"path"}),
         }
 
     def description(self) -> dict[str, Any]:
-        """What made the answers is not known here."""
+        """Nothing is known of the model that made the answers."""
         return {"parameters": None}
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
@@ -83,10 +92,15 @@ class Recorded:
         for index, request in enumerate(requests):
             prompt = request.attempts[0][-1]["content"]
             row = by_id.get(request.metadata["prompt_id"])
-            if row is None or row.get(self.columns["prompt"]) not in (None, prompt):
-                # An id that stands for another text is somebody else's numbering.
+            if row is None or self._cell(row, "prompt") not in (None, prompt):
+                # The id belongs to another text, so the file numbers other prompts.
                 row = by_prompt.get(prompt)
             yield index, self._answer(row)
+
+    def _cell(self, row: Row, column: str) -> Any:
+        """What a row holds in the column of ids, prompts or responses; None without such a column."""
+        name = self.columns[column]
+        return None if name is None else row.get(name)
 
     def _answer(self, row: Row | None) -> Answer:
         if row is None:
@@ -94,15 +108,17 @@ class Recorded:
                 "NoRecordedAnswer",
                 f"{self.path.name} has no answer to this prompt, or several that differ",
             )
-        response = row.get(self.columns["response"])
-        reason = row.get("finish_reason") or "stop"
+        response = self._cell(row, "response")
+        reason: Any = row.get("finish_reason") or "stop"
         error = row.get("error")
         if error or reason == "error":
             return Answer.failed("RecordedError", str(error or "the recorded answer is an error"))
         if response is None:
             return Answer.failed("RecordedError", "the recorded answer is null")
         if not isinstance(response, str):
-            return Answer.failed("RecordedError", f"the answer is no text (got {response!r:.60})")
+            return Answer.failed(
+                "RecordedError", f"the answer is not a text (got {response!r:.60})"
+            )
         if reason not in ("stop", "length", "content_filter", "refusal"):
             return Answer.failed("RecordedError", f"unknown finish_reason {reason!r}")
         return Answer(response, reason)
@@ -111,16 +127,14 @@ class Recorded:
         try:
             rows = read_answers(self.path)
         except (OSError, RowError) as error:
-            raise AdapterError(
-                f"model {self.name!r}: {self.path} cannot be read: {error}"
-            ) from None
+            raise AdapterError(f"models.{self.name}: {self.path} cannot be read: {error}") from None
         present = sorted({column for row in rows for column in row})
-        where = self.settings["where"] or {}
+        where = self.settings.where or {}
         for column, value in where.items():
             rows = [row for row in rows if str(row.get(column)) == str(value)]
         if not rows:
             raise AdapterError(
-                f"model {self.name!r}: {self.path} holds no answers"
+                f"models.{self.name}: {self.path} holds no answers"
                 + (f" with {where}; it has the columns {', '.join(present)}" if where else "")
             )
         self.columns = {
@@ -130,36 +144,40 @@ class Recorded:
         }
         if self.columns["response"] is None or not (self.columns["id"] or self.columns["prompt"]):
             raise AdapterError(
-                f"model {self.name!r}: {self.path} needs a response and an id or a prompt for each "
+                f"models.{self.name}: {self.path} needs a response and an id or a prompt for each "
                 f"row; it has the columns {', '.join(present)}. Name them with "
                 "response_column, id_column or prompt_column"
             )
-        by_id = self._index(rows, self.columns["id"])
-        # An answer is joined by text only where all answers to that text agree; with ids that
-        # differ, the same text can have several.
-        by_prompt = self._index(rows, self.columns["prompt"])
+        by_id = self._index(rows, "id")
+        # An answer is found by its prompt's text only where all answers to that text agree: the same
+        # text can stand under several ids with different answers.
+        by_prompt = self._index(rows, "prompt")
         return by_id, by_prompt
 
     def _column(self, present: list[str], setting: str, usual: Sequence[str]) -> str | None:
-        named = self.settings[setting]
+        named: str | None = getattr(self.settings, setting)
         if named is not None and named not in present:
             raise AdapterError(
-                f"model {self.name!r}: {self.path} has no column {named!r}; "
+                f"models.{self.name}: {self.path} has no column {named!r}; "
                 f"it has {', '.join(present)}"
             )
         return named or next((column for column in usual if column in present), None)
 
-    def _index(self, rows: list[Row], column: str | None) -> dict[str, Row]:
+    def _index(self, rows: list[Row], column: str) -> dict[str, Row]:
         """Rows by the value of a column, without values whose rows hold different answers."""
+
+        def content(row: Row) -> tuple[Any, ...]:
+            return self._cell(row, "response"), row.get("finish_reason"), row.get("error")
+
         index: dict[str, Row] = {}
-        answer = (self.columns["response"], "finish_reason", "error")
         ambiguous = set()
         for row in rows:
-            if row.get(column) is None:
+            cell = self._cell(row, column)
+            if cell is None:
                 continue
-            value = str(row[column])
+            value = str(cell)
             first = index.setdefault(value, row)
-            if any(first.get(field) != row.get(field) for field in answer):
+            if content(first) != content(row):
                 ambiguous.add(value)
         for value in ambiguous:
             del index[value]
@@ -195,3 +213,6 @@ def _read_csv(path: Path) -> list[Row]:
         if None in row:  # cells without a column: a comma that should have been quoted
             raise csv.Error(f"row {number} has more cells than there are columns")
     return rows
+
+
+_: type[Model] = Recorded

@@ -1,4 +1,4 @@
-"""How many calls a provider is sent, and when: concurrency, caps, pauses and rate-limit headers."""
+"""When calls to a provider may start: concurrency, caps, pauses and rate-limit headers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from email.utils import parsedate_to_datetime
 
 # Calls at a time before anything is known of the provider; doubled every round of answers.
 FIRST_CONCURRENCY = 32
-# What one throttled call takes from the concurrency, where one answered call gives 1: calls settle
-# where a quarter of them is throttled, and a provider that throttles fewer is used in full.
+# How much one throttled call lowers the concurrency; one answered call raises it by 1. So calls
+# settle where a quarter of them is throttled, and a provider that throttles fewer is used in full.
 THROTTLE_STEP = 3
 # Seconds that a start may come after its time without moving the times of those behind it.
 LATENESS = 0.05
@@ -20,12 +20,12 @@ LATENESS = 0.05
 
 @dataclass(slots=True)
 class Limit:
-    """What a response's headers say of one of the provider's own limits."""
+    """One of the provider's own limits, as a response's headers state it."""
 
     remaining: float
     limit: float | None
-    reset: float  # seconds until all of it is back
-    tokens: bool
+    reset: float  # seconds until all of it is available again
+    tokens: bool  # a limit on tokens, not on calls
 
 
 class Traffic:
@@ -58,7 +58,7 @@ class Traffic:
         return max(self.paused_until, self._next_request, self._next_token) - now
 
     def started(self, now: float, tokens: int) -> None:
-        """Counts a call as under way; ``tokens`` is the most it can take."""
+        """Counts a call as under way; ``tokens`` is the most it can use."""
         self.in_flight += 1
         if self._per_request:
             # A late start does not delay those after it, but a pause is not made up for.
@@ -67,13 +67,13 @@ class Traffic:
         if self._per_token:
             self._next_token = max(self._next_token, now) + tokens * self._per_token
 
-    def answered(self, tokens: int, taken: int) -> None:
-        """A call ended with an answer: ``taken`` of the ``tokens`` reserved for it were used."""
+    def answered(self, tokens: int, used: int) -> None:
+        """A call ended with an answer and used ``used`` of the ``tokens`` reserved for it."""
         self.concurrency = min(self.concurrency + 1, self.max_concurrency)
         self.in_flight -= 1
         self._throttled_in_a_row = 0
-        self._next_token -= (tokens - taken) * self._per_token
-        self._mean_tokens += (taken - self._mean_tokens) / 16
+        self._next_token -= (tokens - used) * self._per_token
+        self._mean_tokens += (used - self._mean_tokens) / 16
 
     def failed(self, tokens: int) -> None:
         """A call ended without an answer, for reasons of its own."""
@@ -81,17 +81,17 @@ class Traffic:
         self._next_token -= tokens * self._per_token
 
     def throttled(self, now: float, tokens: int, retry_after: float | None) -> None:
-        """A call was turned away because there are too many, or found no answer in time."""
+        """A call was turned away as one too many, or got no answer in time."""
         self.failed(tokens)
         self._throttled_in_a_row += 1
-        # One call in five turned away says little about the rest; many in a row say that every
-        # call will be until the time the provider names.
+        # One throttled call in five says little about the rest; many in a row mean that every call
+        # will be throttled until the time the provider names.
         if retry_after is not None and self._throttled_in_a_row >= max(2, self.concurrency / 2):
             self.paused_until = max(self.paused_until, now + retry_after)
         self.concurrency = max(1.0, self.concurrency - THROTTLE_STEP)
 
-    def told(self, now: float, limits: Sequence[Limit]) -> None:
-        """Takes a response's rate-limit headers: nothing starts while nothing is left."""
+    def update_limits(self, now: float, limits: Sequence[Limit]) -> None:
+        """Applies a response's rate-limit headers: nothing starts while nothing is left."""
         for limit in limits:
             need = max(1.0, self._mean_tokens if limit.tokens else 1.0)
             if limit.remaining >= need:
@@ -104,7 +104,7 @@ class Traffic:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a response asks to wait; None where it does not say."""
+    """Seconds that a response asks to wait; None if it names none."""
     for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
         value = headers.get(name)
         if value is None:

@@ -1,4 +1,4 @@
-"""The response store: every answer that was ever made, by the hash of its whole request.
+"""The response store: every answer that was ever generated, by the hash of its whole request.
 
 One SQLite file in the user's cache folder. ``REFRACT_CACHE`` names another folder, or turns the
 store off (``REFRACT_CACHE=off``). DVC decides whether a stage runs; the store decides what a run
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from refract.errors import RefractError
+from refract.folders import cache_folder
 from refract.models.protocol import Answer, Request
 from refract.rows.jsonl import canonical_json
 
-OFF = ("off", "0", "none", "no", "false")
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS answers (
     request_sha256 TEXT PRIMARY KEY,
@@ -56,25 +55,25 @@ def request_sha256(identity: str, request: Request, uses: Sequence[str], samples
     """The hash of everything that determines an answer.
 
     ``identity`` is the canonical JSON of the adapter's identity. The row's seed counts only for a
-    model that samples; of the row's facts only those that the adapter names in ``USES``.
+    model that samples; of the row's metadata only what the adapter names in ``USES``.
     """
-    asked = canonical_json(
+    content = canonical_json(
         [
             request.attempts,
             request.seed if samples else None,
             {name: request.metadata[name] for name in uses},
         ]
     )
-    return _sha256(f"{identity}\n{asked}".encode())
+    return _sha256(f"{identity}\n{content}".encode())
 
 
 def storable(answer: Answer) -> bool:
-    """Whether an answer may be given again: it is the model's, not an error's or a filter's."""
+    """Whether an answer may be reused: it comes from the model, not from an error or a filter."""
     return answer.error is None and answer.finish_reason in ("stop", "length", "refusal")
 
 
 def _record(key: str, answer: Answer) -> tuple[str, str]:
-    """An answer tied to its request as text, and that text's SHA-256."""
+    """The text of an answer together with its request's hash, and that text's SHA-256."""
     text = canonical_json([key, *_values(answer)])
     return text, _sha256(text.encode())
 
@@ -98,18 +97,6 @@ def answer_from(fields: Mapping[str, Any]) -> Answer:
     return Answer(**{field: fields[field] for field in ANSWER_FIELDS})
 
 
-def cache_folder() -> Path | None:
-    """Where the store lives, or None where ``REFRACT_CACHE`` turns it off."""
-    setting = os.environ.get("REFRACT_CACHE", "").strip()
-    if setting.lower() in OFF:
-        return None
-    if setting:
-        return Path(setting).expanduser().resolve()
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("refract", appauthor=False))
-
-
 def open_store() -> ResponseStore:
     """The store that the environment names; without a file behind it where it is turned off."""
     folder = cache_folder()
@@ -119,8 +106,8 @@ def open_store() -> ResponseStore:
 class ResponseStore:
     """Answers by request hash. Safe for several processes at a time; use as a context manager.
 
-    ``path=None`` keeps nothing: every lookup misses. Raises :class:`StoreError` when the file
-    cannot be opened or is no store.
+    ``path=None`` stores nothing: every lookup misses. Raises :class:`StoreError` when the file
+    cannot be opened or is not a store.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -130,16 +117,16 @@ class ResponseStore:
             return
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            # The writer of refract.store.asking commits from a thread of its own; it never does so
-            # while another thread uses the connection.
+            # The writer of refract.store.generating commits from a thread of its own, never while
+            # another thread uses the connection.
             self._db = sqlite3.connect(
                 path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
-            # Texts come as bytes: one that is damaged is told by its checksum, not by an exception
-            # that takes its neighbours with it.
+            # Texts come as bytes, so that a damaged one is found by its checksum and does not raise
+            # an exception that loses its neighbours.
             self._db.text_factory = bytes
             # A killed process loses nothing that was committed; only a power cut may lose the last
-            # commits, and then they are asked again.
+            # commits, whose answers are then generated again.
             self._turn_on_wal(self._db)
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.execute(SCHEMA)
@@ -150,7 +137,7 @@ class ResponseStore:
 
     @staticmethod
     def _turn_on_wal(db: sqlite3.Connection) -> None:
-        # SQLite waits for other processes everywhere but here, where several open a new file.
+        # SQLite waits for other processes everywhere but here, when several open a new file at once.
         end = time.monotonic() + BUSY_SECONDS
         while True:
             try:
@@ -179,8 +166,8 @@ class ResponseStore:
         found: dict[str, Answer] = {}
         if self._db is None:
             return found
-        asked = dict.fromkeys(keys)
-        wanted = list(asked)
+        known = dict.fromkeys(keys)
+        wanted = list(known)
         for start in range(0, len(wanted), LOOKUP):
             for text, checksum in self._records(wanted[start : start + LOOKUP]):
                 # The record is the checksum's own text, so that checking costs one hash.
@@ -188,7 +175,7 @@ class ResponseStore:
                     continue
                 key, *values = _decode(text.decode("ascii"))
                 # Another release may have stored other fields.
-                if key in asked and len(values) == len(ANSWER_FIELDS):
+                if key in known and len(values) == len(ANSWER_FIELDS):
                     found[key] = Answer(**dict(zip(ANSWER_FIELDS, values, strict=True)))
         return found
 
@@ -197,6 +184,7 @@ class ResponseStore:
         of those that can still be reached."""
         marks = ",".join("?" * len(keys))
         query = f"SELECT answer, sha256 FROM answers WHERE request_sha256 IN ({marks})"
+        assert self._db is not None
         try:
             return self._db.execute(query, keys).fetchall()
         except sqlite3.DatabaseError:

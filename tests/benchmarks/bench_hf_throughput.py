@@ -126,7 +126,7 @@ def main() -> None:
             "device": options.device,
             "batch_tokens": options.batch_tokens,
         }
-        adapter = HF("benchmark", definition)
+        adapter = HF("benchmark", HF.Settings(**definition))
         texts = heavy_tailed(options.prompts, options.longest)
         requests = [Request((({"role": "user", "content": text},),)) for text in texts]
         list(adapter.answer(requests[:1]))  # loads the weights

@@ -1,24 +1,29 @@
-"""Asking a model what the store does not know, and storing what it says as it says it."""
+"""Requesting from a model the answers that the store lacks, and storing them as they are made."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Self
 
-from refract.models.protocol import Answer, Request
+from refract.models.protocol import Answer, Model, Request
 from refract.progress import Progress
 from refract.store import ResponseStore
 
+Generated = tuple[dict[str, Answer], set[str]]
+"""Answers by request hash, and the hashes whose answers were not in the store."""
+Generate = Callable[[Mapping[str, Request], ResponseStore, str], Generated]
+"""Answers requests by hash, for the model of this name, through a store."""
 
-def ask(
-    model: Any, requests: Mapping[str, Request], store: ResponseStore, name: str = ""
-) -> tuple[dict[str, Answer], set[str]]:
-    """The answers to requests by hash, and the hashes whose answers had to be made.
 
-    Where nothing is missing the model is not asked at all, so that it loads nothing. Raises
+def generate(
+    model: Model, requests: Mapping[str, Request], store: ResponseStore, name: str = ""
+) -> Generated:
+    """The answers to requests by hash, and the hashes whose answers had to be generated.
+
+    Where nothing is missing the model gets no request at all, so that it loads nothing. Raises
     :class:`refract.models.protocol.AdapterError`; what was answered by then is in the store.
     """
     answers = store.get(requests)
@@ -32,7 +37,7 @@ def ask(
             writer.add(missing[index], answer)
             tokens += answer.completion_tokens or 0
             errors += answer.error is not None
-            cost = getattr(model, "usage", {}).get("cost")
+            cost = usage_of(model).get("cost")
             spent = f", ${cost:.4f}" if cost else ""
             progress.advance(1, f"{tokens} tokens, {errors} errors{spent}")
     for key in missing:
@@ -40,6 +45,12 @@ def ask(
             key, Answer.failed("NoAnswer", "the adapter returned nothing for this request")
         )
     return answers, set(missing)
+
+
+def usage_of(model: Model) -> dict[str, Any]:
+    """What the requests to a served model used so far; empty for a model that runs here."""
+    usage: dict[str, Any] = getattr(model, "usage", {})
+    return usage
 
 
 class _Writer:
@@ -64,7 +75,7 @@ class _Writer:
         value: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        # Also when the model gives up or the user interrupts: what was paid for is kept.
+        # Also when the model fails or the user interrupts: what was paid for is stored.
         self._arrived.put(None)
         self._thread.join()
         if self._failure is not None and value is None:
@@ -76,14 +87,14 @@ class _Writer:
         self._arrived.put((key, answer))
 
     def _run(self) -> None:
-        going_on = True
-        while going_on:
+        more = True
+        while more:
             batch = [self._arrived.get()]
             while not self._arrived.empty():
                 batch.append(self._arrived.get())
-            going_on = None not in batch
+            more = None not in batch
             try:
                 self._store.put([answer for answer in batch if answer is not None], self._name)
-            except Exception as failure:  # handed to the asking thread, which can report it
+            except Exception as failure:  # raised in the generating thread, which can report it
                 self._failure = failure
                 return

@@ -1,0 +1,80 @@
+"""The settings of local models, apart from the adapter, since its parts share them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from refract.models.fields import Markers, Text
+from refract.settings import Number, Settings
+
+
+class HFSettings(Settings):
+    """A local model. Generation settings are these and no others: of a checkpoint's
+    ``generation_config.json`` only the end-of-text ids count, together with those of
+    ``config.json`` and the tokenizer."""
+
+    model_id: Text = Field(
+        description="a folder with a checkpoint (safetensors only), or a hub id `owner/name`",
+        json_schema_extra={"allowed": "a folder or a hub id such as Qwen/Qwen2.5-0.5B-Instruct"},
+    )
+    revision: Text | None = Field(
+        None,
+        description="on the hub; null is `main`; not for folders",
+        json_schema_extra={"allowed": "a branch, tag or commit, or null"},
+    )
+    system_prompt: Text | None = Field(
+        None, description="put before conversations that have no system message"
+    )
+    chat_template: bool = Field(
+        True,
+        description="true: the checkpoint's own template, if it has one; false: the bare text",
+    )
+    temperature: Annotated[Number, Field(ge=0)] = Field(
+        0.0, description="0: the likeliest token; above 0: sampling with the row's own seed"
+    )
+    top_p: Annotated[Number, Field(gt=0, le=1)] = Field(1.0, description="limit of sampling")
+    top_k: Annotated[int, Field(ge=1)] | None = Field(None, description="limit of sampling")
+    max_tokens: int = Field(512, ge=1, description="most tokens of an answer")
+    stop: Text | Annotated[list[Text], Field(min_length=1)] | None = Field(
+        None,
+        description="texts that end an answer and are not part of it",
+        json_schema_extra={"allowed": "a text, a list of texts, or null"},
+    )
+    reasoning: Markers | None = Field(None, description="markers of thinking text")
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        "auto", description="auto: the checkpoint's; float32 instead of float16 on a CPU"
+    )
+    device: str = Field(
+        "auto",
+        pattern=r"^(auto|cpu|mps|cuda(:[0-9]+)?)$",
+        description="auto: the first there is of cuda, mps, cpu",
+        json_schema_extra={"allowed": "auto, cpu, mps, cuda or cuda:N"},
+    )
+    device_map: Literal["auto"] | None = Field(
+        None, description="auto: spread over all devices (accelerate)"
+    )
+    quantization: Literal["4bit", "8bit"] | None = Field(
+        None, description="needs bitsandbytes; 8bit reads one row at a time"
+    )
+    peft: Text | None = Field(
+        None,
+        description="folder of a PEFT adapter (needs peft)",
+        json_schema_extra={"allowed": "the folder of an adapter, or null"},
+    )
+    trust_remote_code: bool = Field(
+        False, description="true runs Python code that comes with the checkpoint"
+    )
+    batch_tokens: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="tokens read at a time; null: by the size of model and device"
+    )
+    processes: int = Field(1, ge=1, description="how many processes share the prompts")
+
+    @model_validator(mode="after")
+    def _one_choice_of_device(self) -> HFSettings:
+        if self.device_map and self.device != "auto":
+            raise ValueError(
+                f"device_map: auto chooses the devices itself; leave out device (got {self.device!r})"
+            )
+        return self

@@ -1,0 +1,167 @@
+"""Loading a causal language model and its tokenizer from a folder or the hub cache.
+
+Imports torch and transformers inside its functions: opening a model must not load them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+from refract.models import checkpoint
+from refract.models.hf_settings import HFSettings
+from refract.models.protocol import AdapterError
+
+
+class Loader:
+    """Loads what one definition names. Raises :class:`AdapterError`."""
+
+    def __init__(self, name: str, settings: HFSettings) -> None:
+        self.name, self.settings = name, settings
+        self._commit: str | None = None
+
+    @property
+    def folder(self) -> Path | None:
+        """The checkpoint's folder; None for a model of the hub."""
+        model_id, revision = self.settings.model_id, self.settings.revision
+        if not checkpoint.is_folder(model_id):
+            return None
+        if revision is not None:
+            raise AdapterError(
+                f"models.{self.name}: revision is for hub models, and model_id {model_id!r} is a"
+                f" folder; leave out revision (got {revision!r})"
+            )
+        return Path(model_id).expanduser()
+
+    @property
+    def peft_folder(self) -> Path | None:
+        """The folder of the PEFT adapter, if there is one."""
+        return Path(self.settings.peft).expanduser() if self.settings.peft else None
+
+    @property
+    def commit(self) -> str:
+        """The commit of a model of the hub, resolved once."""
+        if self._commit is None:
+            self._commit = checkpoint.resolve_revision(
+                self.settings.model_id, self.settings.revision or "main"
+            )
+        return self._commit
+
+    def config_and_tokenizer(self) -> tuple[Any, Any]:
+        """The configuration and the tokenizer."""
+        source = self._source()
+        from transformers import AutoConfig, AutoTokenizer
+
+        try:
+            config = AutoConfig.from_pretrained(**source)
+        except Exception as error:  # a broken config.json can raise anything
+            raise self.unusable("the configuration", error) from error
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(**source)
+        except Exception as error:
+            raise self.unusable("the tokenizer", error) from error
+        if config.is_encoder_decoder:
+            raise AdapterError(
+                f"models.{self.name}: {config.model_type} is an encoder-decoder; only causal"
+                " language models can be run"
+            )
+        return config, tokenizer
+
+    def model(self, config: Any) -> Any:
+        """The model with its weights on its device, in eval mode."""
+        import transformers
+
+        settings = self.settings
+        device = self._device()
+        arguments = self._source() | {
+            "dtype": self._dtype(config, device),
+            "use_safetensors": True,
+            "output_loading_info": True,
+        }
+        if settings.device_map:
+            arguments["device_map"] = "auto"
+        if settings.quantization:
+            self._need("bitsandbytes", f"quantization: {settings.quantization}")
+            # on a CPU it warns at each layer of each step that float32 is rounded
+            warnings.filterwarnings("ignore", message="MatMul8bitLt", module="bitsandbytes")
+            bits = {"4bit": "load_in_4bit", "8bit": "load_in_8bit"}[settings.quantization]
+            arguments["quantization_config"] = transformers.BitsAndBytesConfig(**{bits: True})
+            arguments.setdefault("device_map", {"": device})
+        peft_folder = self.peft_folder
+        if peft_folder:
+            self._need("peft", "peft")
+            checkpoint.peft_hash(peft_folder)  # raises where files are missing or pickled
+        transformers.logging.disable_progress_bar()
+        try:
+            model, loaded = transformers.AutoModelForCausalLM.from_pretrained(**arguments)
+            lacking = sorted(loaded["missing_keys"]) or sorted(map(str, loaded["mismatched_keys"]))
+            if lacking:
+                raise ValueError(f"the checkpoint lacks {len(lacking)} weights, first {lacking[0]}")
+            if peft_folder:
+                import peft
+
+                model = peft.PeftModel.from_pretrained(model, str(peft_folder))
+                if not settings.quantization:
+                    model = model.merge_and_unload()
+            if "device_map" not in arguments:
+                model = model.to(device)
+            return model.eval()
+        except Exception as error:  # a damaged file, an unknown architecture, no memory
+            raise self.unusable("the weights", error) from error
+
+    def _source(self) -> dict[str, Any]:
+        """Where transformers loads from, as arguments of its ``from_pretrained``."""
+        arguments: dict[str, Any] = {"trust_remote_code": self.settings.trust_remote_code}
+        folder = self.folder
+        if folder:
+            checkpoint.weight_files(folder)
+            path = str(folder)
+            return arguments | {"pretrained_model_name_or_path": path, "local_files_only": True}
+        model_id = self.settings.model_id
+        return arguments | {"pretrained_model_name_or_path": model_id, "revision": self.commit}
+
+    def unusable(self, part: str, error: Exception) -> AdapterError:
+        """The error of a model of which a part cannot be loaded."""
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        return AdapterError(
+            f"models.{self.name}: {part} of {self.settings.model_id!r} cannot be loaded:"
+            f" {type(error).__name__}: {reason}"
+        )
+
+    def _need(self, package: str, key: str) -> None:
+        if importlib.util.find_spec(package) is None:
+            raise AdapterError(
+                f"models.{self.name}: {key} needs the package {package}, which is not installed;"
+                f" run: pip install {package}"
+            )
+
+    def _device(self) -> str:
+        import torch
+
+        device = self.settings.device
+        if device in ("auto", "cuda") and torch.cuda.is_available():
+            return f"cuda:{os.environ.get('LOCAL_RANK', 0)}"  # set where processes share the work
+        if device == "auto":
+            return "mps" if torch.backends.mps.is_available() else "cpu"
+        available = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
+        kind = device.partition(":")[0]
+        if kind in available and not available[kind]():
+            raise AdapterError(
+                f"models.{self.name}: device is {device!r}, and torch {torch.__version__} finds no"
+                f" {kind} here; set device: auto"
+            )
+        return device
+
+    def _dtype(self, config: Any, device: str) -> Any:
+        import torch
+
+        chosen: str = self.settings.dtype
+        if chosen == "auto":
+            declared = str(config.dtype or "auto").removeprefix("torch.")
+            if declared == "auto":
+                return "auto"
+            chosen = "float32" if (declared, device) == ("float16", "cpu") else declared
+        return getattr(torch, chosen)
