@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypedDict
 
 from refract.judges.rules.grammar import spoken_by_other
@@ -65,6 +64,7 @@ class Answer:
     prompt: str  # in lower case; empty where it is not known
 
     def __post_init__(self) -> None:
+        prompt = self.prompt
         self.length = len(self.read) - self.start
         self.agrees = bool(EN.agrees.match(self.read, self.start))
         # How many list items of some length there are, and the sentence before the first.
@@ -75,31 +75,18 @@ class Answer:
             elif not self.items and line.strip(" \0"):
                 intro = line
         self.intro = re.split(r"[.!?] ", intro)[-1]
-
-    @cached_property
-    def translated(self) -> bool:
-        """Whether the prompt gives a refusal in another language to translate."""
-        return bool(EN.asks_to_translate.match(self.prompt)) and bool(
-            foreign_refusal(self.prompt, languages_in(self.prompt, set(self.prompt.split())))
+        # A refusal in another language that the prompt gives to translate is what it asks for.
+        self.translated = bool(EN.asks_to_translate.match(prompt)) and bool(
+            foreign_refusal(prompt, languages_in(prompt, set(prompt.split())))
         )
-
-    @cached_property
-    def writing_asked(self) -> bool:
-        return bool(EN.asks_for_writing.search(self.prompt)) or self.translated
-
-    @cached_property
-    def refusal_asked(self) -> bool:
-        """Whether the text that was asked for may well refuse something."""
-        prompt = self.prompt
-        asked = EN.asks_for_refusal.search(prompt) and not EN.forbids_refusal.search(prompt)
-        return bool(asked) or self.translated
-
-    @cached_property
-    def document(self) -> bool:
-        """Whether the answer is a text that was asked for: a letter, a poem, a dialogue."""
-        if EN.salutation.match(self.read, self.start):
-            return True
-        return self.writing_asked and (self.refusal_asked or self._written())
+        self.writing_asked = self.translated or bool(EN.asks_for_writing.search(prompt))
+        self.refusal_asked = self.translated or bool(
+            EN.asks_for_refusal.search(prompt) and not EN.forbids_refusal.search(prompt)
+        )
+        # Whether the answer is a text that was asked for: a letter, a poem, a dialogue.
+        self.document = bool(EN.salutation.match(self.read, self.start)) or (
+            self.writing_asked and (self.refusal_asked or self._written())
+        )
 
     def _written(self) -> bool:
         """Whether the answer looks like such a text: verse, dialogue, a heading."""

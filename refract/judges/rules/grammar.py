@@ -81,44 +81,51 @@ class _Rule:
     pattern: re.Pattern[str]
     only_if: Callable[[re.Match[str]], bool] | None
     not_before: tuple[re.Pattern[str], ...]
+    before_verb: bool  # `not_before` looks at the verb of a match, and not at what follows it
 
     def applies(self, match: re.Match[str]) -> bool:
         if self.only_if and not self.only_if(match):
             return False
-        # What comes next begins with the verb, if the pattern names one.
-        after = match.start("verb") if "verb" in self.pattern.groupindex else match.end() + 1
+        after = match.start("verb") if self.before_verb else match.end() + 1
         return not any(pattern.match(match.string, after) for pattern in self.not_before)
 
 
-@cache
-def _rules() -> tuple[list[_Rule], dict[str, list[int]], dict[str, list[int]]]:
-    """The rules in order; and their numbers by the beginnings of words, first of all rules, then
-    of those that need no speaker."""
-    rules: list[_Rule] = []
-    every: dict[str, list[int]] = {}
-    without_speaker: dict[str, list[int]] = {}
-    for id_, table in EN.tables.items():
-        if "beginnings" not in table:
-            continue
-        only_if = CONDITIONS[table["only_if"]] if "only_if" in table else None
-        not_before = tuple(getattr(EN, other) for other in table.get("not_before", ()))
-        for beginning in table["beginnings"].split():
-            every.setdefault(beginning, []).append(len(rules))
-            if table.get("no_speaker"):
-                without_speaker.setdefault(beginning, []).append(len(rules))
-        rules.append(_Rule(id_, getattr(EN, id_), only_if, not_before))
-    return rules, every, without_speaker
+class _Rules:
+    """The rules in order, and their numbers by the beginnings of words."""
+
+    def __init__(self) -> None:
+        self.rules: list[_Rule] = []
+        self.every: dict[str, list[int]] = {}
+        self.without_speaker: dict[str, list[int]] = {}  # those that need no speaker
+        self.speaker_words = words("speaker_words")
+        for id_, table in EN.tables.items():
+            if "beginnings" not in table:
+                continue
+            for beginning in table["beginnings"].split():
+                self.every.setdefault(beginning, []).append(len(self.rules))
+                if table.get("no_speaker"):
+                    self.without_speaker.setdefault(beginning, []).append(len(self.rules))
+            pattern: re.Pattern[str] = getattr(EN, id_)
+            only_if = CONDITIONS[table["only_if"]] if "only_if" in table else None
+            not_before = tuple(getattr(EN, other) for other in table.get("not_before", ()))
+            verb = "verb" in pattern.groupindex
+            self.rules.append(_Rule(id_, pattern, only_if, not_before, verb))
+
+
+_rules = cache(_Rules)
 
 
 def refusal_in(text: str) -> tuple[str, int, int] | None:
     """The first refusal that the speaker makes in a sentence: rule, start, end."""
-    rules, every, without_speaker = _rules()
+    grammar = _rules()
     found = set(_WORD.findall(text))
-    spoken = not words("speaker_words").isdisjoint(found) or text.startswith(("not ", "can not "))
-    numbers = every if spoken else without_speaker
+    spoken = not grammar.speaker_words.isdisjoint(found) or text.startswith(("not ", "can not "))
+    numbers = grammar.every if spoken else grammar.without_speaker
     beginnings = numbers.keys() & {word[:4] for word in found}
+    if not beginnings:
+        return None
     for number in sorted({number for beginning in beginnings for number in numbers[beginning]}):
-        rule = rules[number]
+        rule = grammar.rules[number]
         for match in rule.pattern.finditer(text):
             if rule.applies(match) and not spoken_by_other(text, match.start()):
                 return rule.id, match.start(), match.end()
