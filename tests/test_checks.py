@@ -741,7 +741,7 @@ def test_a_wrong_judge_costs_the_model_nothing():
     def answer(frame):
         raise AssertionError("asked")
 
-    with pytest.raises(ValueError, match=r"judges.requirement: model must be a definition"):
+    with pytest.raises(ValueError, match=r"judges\.requirement: model must be a definition"):
         output_requirement(answer, questions(1), "x", judge={"model": "no mapping"})
 
 

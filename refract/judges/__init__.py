@@ -6,7 +6,7 @@ To add a judge: write its class (:class:`refract.judges.protocol.Judge`), and na
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from refract.errors import ParamsError
 from refract.judges.cases import Case, judgeable, unjudged
@@ -28,6 +28,27 @@ JUDGES: Registry = {
     "requirement": "refract.judges.llm:Requirement",
     "strongreject": "refract.judges.llm:StrongReject",
 }
+
+if TYPE_CHECKING:  # has mypy compare each with the protocol
+    from refract.judges.classifier import Classifier
+    from refract.judges.llm import Coherency, Harmfulness, Refusal, Requirement, StrongReject
+    from refract.judges.recorded import RecordedLabels
+    from refract.judges.rule_judge import Rules
+    from refract.judges.similarity import Similarity
+    from refract.judges.strings import Strings
+
+    _: tuple[type[Judge], ...] = (
+        Classifier,
+        Coherency,
+        Harmfulness,
+        RecordedLabels,
+        Refusal,
+        Requirement,
+        Rules,
+        Similarity,
+        Strings,
+        StrongReject,
+    )
 
 
 def open_judge(name: str, definition: Mapping[str, Any]) -> Judge:
