@@ -94,12 +94,12 @@ class ModelJudge:
     def __init__(self, name: str, settings: ModelJudgeSettings) -> None:
         self.settings = settings
         self._model = settings.model
+        if isinstance(settings.model, Mapping):
+            self._model = open_model(name, dict(settings.model), f"judges.{name}.model")
         try:
             self._template = _template(self.KIND, settings)
             self._reading = self._read_by()
             self._check_template()
-            if isinstance(settings.model, Mapping):
-                self._model = open_model(name, dict(settings.model))
         except ParamsError as error:
             raise ParamsError(f"judges.{name}: {error}") from None
         template = self._template
