@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from refract.judges import JUDGES
+from refract.models import ADAPTERS
 from refract.params import Grid, ModelSize, SuiteSettings
 from refract.perturbations import PERTURBATIONS
 from refract.registry import Registry, find
@@ -36,6 +38,17 @@ class Catalogue(NamedTuple):
 
 
 CATALOGUES = {
+    "judges": Catalogue(
+        "kind",
+        JUDGES,
+        {
+            "validate": {
+                "type": "boolean",
+                "description": "measure it on the labelled pairs in the stage validate-judges",
+            }
+        },
+    ),
+    "models": Catalogue("adapter", ADAPTERS),
     "perturbations": Catalogue("kind", PERTURBATIONS),
 }
 
