@@ -31,5 +31,6 @@ lint: setup
 
 # What the docs show of results and commands.
 readme: setup
+	python -m tools.reference
 	python -m tests.test_readme
 	python -m tests.test_docs_reference

@@ -7,8 +7,7 @@
 ├── ``RowError``         a file of rows cannot be read             (refract.rows.jsonl)
 ├── ``SuiteError``       a suite cannot be used                    (refract.rows.suites)
 ├── ``StoreError``       the response store cannot be used         (refract.store)
-├── ``ResultsError``     results cannot be found or used           (refract.results.sources)
-└── ``ImportSuiteError`` a published file cannot become a suite    (refract.importing)
+└── ``ResultsError``     results cannot be found or used           (refract.results.sources)
 """
 
 from __future__ import annotations

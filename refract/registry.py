@@ -17,7 +17,7 @@ Registry = Mapping[str, str]
 
 
 def find(registry: Registry, name: object, where: str) -> Any:
-    """The object behind a name; ``where`` says in messages who asked for it
+    """The object behind a name; ``where`` says in messages where the name stands
     (``models.my_model: adapter``). Raises :class:`ParamsError` for an unknown name."""
     if not isinstance(name, str) or name not in registry:
         raise ParamsError(

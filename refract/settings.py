@@ -67,8 +67,8 @@ class Settings(BaseModel):
     """What a definition may hold. Unknown keys and values of another type are errors; nothing is
     converted.
 
-    A field's ``description`` is its meaning. What may stand there is said by type and bounds, or by
-    ``json_schema_extra={"allowed": "…"}`` where words say it better.
+    A field's ``description`` is its meaning. What is allowed follows from type and bounds, or is stated
+    in words by ``json_schema_extra={"allowed": "…"}``.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(

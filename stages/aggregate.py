@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from refract.params import definition, grid, load_params
 from refract.progress.runs import StageRun, run_stage
@@ -12,10 +13,11 @@ from refract.rates import aggregate_suite, outcome_lines, usage
 from refract.rates.labels import answers_of, label_table, read_labels
 from refract.rates.rates import suite_metrics
 from refract.rows.columns import FAILURE_COLUMNS, OUTCOME_COLUMNS, TABLE_COLUMNS
-from refract.rows.jsonl import Row, read_rows, sha256_file, write_json
+from refract.rows.jsonl import read_rows, sha256_file, write_json
 from refract.rows.showing import csv_cell, say
 from refract.rows.suites import load_suite
 from refract.rows.tables import write_table
+from refract.rows.types import Row, VerdictRow
 
 
 def main(name: str) -> None:
@@ -29,6 +31,7 @@ def main(name: str) -> None:
     suites: dict[str, Row] = {}
     answered: dict[str, Row] = {}  # by request: prompts that share one took its tokens once
     judges = json.loads(Path(f"data/verdicts/{name}/judges.json").read_text("utf-8"))
+    families = json.loads(Path(f"data/verdicts/{name}/families.json").read_text("utf-8"))
     labels = json.loads(Path("data/prompts/labels.json").read_text("utf-8"))
     for suite in grid(params, "suites"):
         wanted = definition(params, "suites", suite)
@@ -40,9 +43,10 @@ def main(name: str) -> None:
             sources,
             prompts,
             responses,
-            read_rows(Path(f"data/verdicts/{name}/{suite}.jsonl")),
+            cast(list[VerdictRow], read_rows(Path(f"data/verdicts/{name}/{suite}.jsonl"))),
             wanted,
             judges,
+            families,
         )
         label = labels[suite]
         metrics[label] = suite_metrics(found.table)
@@ -54,14 +58,14 @@ def main(name: str) -> None:
         if labelled.is_file():
             by_id = {row["prompt_id"]: row for row in responses}
             answers = answers_of(suite, prompts, by_id, found.outcomes)
-            people = read_labels(labelled, answers)
-            table_rows += [{"suite": label, **row} for row in label_table(answers, people)]
+            human = read_labels(labelled, answers)
+            table_rows += [{"suite": label, **row} for row in label_table(answers, human)]
             say(
-                f"{name} {suite}: {len(people.found)} answers labelled by people, "
-                f"{len(people.stale)} labels of other answers"
+                f"{name} {suite}: {len(human.found)} human labels, "
+                f"{len(human.stale)} more of other answers"
             )
-            if people.stale:
-                run.warn(f"{label}: {len(people.stale)} labels of people's are of other answers")
+            if human.stale:
+                run.warn(f"{label}: {len(human.stale)} human labels are of other answers")
         _warn(run, label, found.table)
         outcome_rows += outcome_lines(suite, prompts, found)
         failures += [{"suite": suite, **row} for row in found.failures]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from refract.judges import judge_suite, judge_version
+from refract.judges import check_counted, judge_suite, open_judges
 from refract.params import definition, grid, load_params
 from refract.progress.runs import StageRun, run_stage
 from refract.rows.jsonl import read_rows, write_json, write_rows
@@ -12,25 +13,32 @@ from refract.rows.suites import load_suite
 
 
 def main(name: str) -> None:
-    """Writes ``data/verdicts/NAME/SUITE.jsonl`` for each suite of the grid."""
+    """Writes ``data/verdicts/NAME/SUITE.jsonl`` for each suite of the grid, and about its judges
+    ``judges.json`` (definitions and versions) and ``families.json``."""
     run = StageRun("judge", name)
     params = load_params()
     folder = Path("data/verdicts") / name
-    used = {}
-    judged: dict[str, int] = {}
-    for suite in grid(params, "suites"):
-        wanted = definition(params, "suites", suite)
-        judges = {judge: definition(params, "judges", judge) for judge in wanted["judges"]}
-        used |= judges
+    suites = {suite: definition(params, "suites", suite) for suite in grid(params, "suites")}
+    used: dict[str, dict[str, Any]] = {
+        judge: definition(params, "judges", judge)
+        for wanted in suites.values()
+        for judge in wanted["judges"]
+    }
+    judges = open_judges(used)  # all of them, before the first one costs anything
+    for suite, wanted in suites.items():
+        own = {judge: judges[judge] for judge in wanted["judges"]}
+        check_counted(suite, own, perturbed=bool(wanted.get("perturbations")))
+    judged = dict.fromkeys(judges, 0)
+    for suite, wanted in suites.items():
         verdicts = judge_suite(
             read_rows(Path(f"data/prompts/{suite}.jsonl")),
             read_rows(Path(f"data/responses/{name}/{suite}.jsonl")),
             {row["id"]: row for row in load_suite(Path(wanted["file"]))},
-            judges,
+            {judge: judges[judge] for judge in wanted["judges"]},
         )
         write_rows(folder / f"{suite}.jsonl", verdicts)
-        for judge in judges:
-            judged[judge] = judged.get(judge, 0) + len(verdicts)
+        for judge in wanted["judges"]:
+            judged[judge] += len(verdicts)
             errors = [e for row in verdicts if (e := row["judges"][judge]["error"])]
             if errors:
                 run.warn(
@@ -39,8 +47,9 @@ def main(name: str) -> None:
                 )
     write_json(
         folder / "judges.json",
-        {judge: {**used[judge], "version": judge_version(used[judge])} for judge in sorted(used)},
+        {name: {**used[name], "version": judge.version} for name, judge in judges.items()},
     )
+    write_json(folder / "families.json", {name: judge.FAMILY for name, judge in judges.items()})
     run.end("judged by " + ", ".join(f"{judge} ({count:,})" for judge, count in judged.items()))
 
 

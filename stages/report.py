@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from refract.progress.runs import StageRun, run_stage, say_warnings
-from refract.report import report_page
+from refract.report.answers import ANSWERS, read_page_data
 from refract.report.charts import write_figures
 from refract.report.comparisons import comparison_section
 from refract.report.corrected import corrected_section
 from refract.report.inputs import read_inputs
-from refract.report.page import ANSWERS, PAGE, read_page_data, write_page
+from refract.report.page import PAGE, write_page
 from refract.report.scaling import scaling_section
+from refract.report.sections import report_page
 from refract.results.environment import pinned_libraries
 from refract.rows.jsonl import dump_row, write_bytes
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from refract.errors import ParamsError
 from refract.judge_errors import check_pairs, validate
+from refract.judges import open_judge
+from refract.judges.protocol import Judge
 from refract.params import definition, load_params
 from refract.progress.runs import StageRun, run_stage
 from refract.rows.jsonl import read_rows, write_json
@@ -29,7 +31,7 @@ COLUMNS = (
 )
 
 
-def measured_judges(params: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def measured_judges(params: dict[str, Any]) -> dict[str, Judge]:
     """The judges of params.yaml to measure: those of kind rules, and others with ``validate: true``.
 
     Raises :class:`ParamsError` for definitions that cannot be used.
@@ -39,14 +41,9 @@ def measured_judges(params: dict[str, Any]) -> dict[str, dict[str, Any]]:
         raise ParamsError(f"params.yaml: judges must be a mapping of names (got {judges!r})")
     measured = {}
     for name in sorted(judges):
-        settings = definition(params, "judges", name)
-        wanted = settings.get("validate", settings.get("kind") == "rules")
-        if not isinstance(wanted, bool):
-            raise ParamsError(
-                f"params.yaml: judges.{name}.validate must be true or false (got {wanted!r})"
-            )
-        if wanted:
-            measured[name] = settings
+        given = definition(params, "judges", name)
+        if given.get("validate", given.get("kind") == "rules") is not False:
+            measured[name] = open_judge(name, given)
     return measured
 
 

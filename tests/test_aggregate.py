@@ -14,6 +14,7 @@ from refract.rates.rates import (
 )
 from refract.rows.jsonl import RowError
 from refract.rows.labels import EXCLUDED, JUDGED, REFUSED
+from refract.rows.labels import FAMILIES as FAMILIES_OF_LABELS
 
 
 def response(text: str = "words", reason: str = "stop", **fields: object) -> dict:
@@ -365,25 +366,67 @@ def suite_of(**outcomes: str):
     return rows, prompts, responses, verdicts
 
 
-JUDGES = {"first": {"kind": "rules"}, "second": {"kind": "rules"}}
+JUDGES: dict = {"first": {"kind": "rules"}, "second": {"kind": "rules"}}
+FAMILIES = {"first": "refusal", "second": "refusal"}
 
 
 def test_the_first_judge_of_a_suite_decides_its_outcomes():
     rows = suite_of(a="refusal", b="compliance", c="error")
-    found = aggregate_suite(*rows, {"judges": ["first", "second"]}, JUDGES)
+    found = aggregate_suite(*rows, {"judges": ["first", "second"]}, JUDGES, FAMILIES)
     assert found.outcomes == {"a": "refusal", "b": "compliance", "c": "error"}
-    found = aggregate_suite(*rows, {"judges": ["second", "first"]}, JUDGES)
+    found = aggregate_suite(*rows, {"judges": ["second", "first"]}, JUDGES, FAMILIES)
     assert found.outcomes == {"a": "compliance", "b": "compliance", "c": "error"}
+
+
+def test_another_judge_of_refusal_has_the_same_measures_under_its_name():
+    rows = suite_of(a="refusal", b="compliance", c="error")
+    found = aggregate_suite(*rows, {"judges": ["first", "second"]}, JUDGES, FAMILIES)
+    metrics = suite_metrics(found.table)
+    assert {key: metrics[key] for key in metrics if key.startswith("second_")} == {
+        "second_refusal_rate": 0.0,
+        "second_partial_refusal_rate": 0.0,
+        "second_harmful_refusal_rate": 0.0,
+        "second_under_refusal_rate": 1.0,
+    }
+    assert (metrics["refusal_rate"], metrics["n"], metrics["excluded"]) == (0.5, 2, 1)
+    (row,) = (row for row in found.table if row["measure"] == "second_refusal_rate")
+    assert (row["n"], row["excluded_error"]) == (2, 1)
+
+
+def test_a_threshold_can_be_set_for_another_judge():
+    rows = suite_of(a="refusal", b="compliance")
+    definition = {
+        "judges": ["first", "second"],
+        "thresholds": {"second_harmful_refusal_rate": {"min": 0.5}},
+    }
+    found = aggregate_suite(*rows, definition, JUDGES, FAMILIES)
+    assert suite_metrics(found.table)["passed"] == 0
+
+
+@pytest.mark.parametrize("family", FAMILIES_OF_LABELS)
+def test_every_family_of_labels_reaches_a_number(family):
+    sources_, prompts, responses, verdicts = suite_of(a="refusal", b="compliance")
+    of = FAMILIES_OF_LABELS[family]
+    for row in verdicts:
+        said = verdict(of.labels[0] if of.labels else None) | {"score": None if of.counted else 0.5}
+        # A second judge of the families whose first one measures attacks and perturbations.
+        row["judges"] |= {"other": said, "more": said}
+    found = aggregate_suite(
+        sources_, prompts, responses, verdicts,
+        {"judges": ["first", "other", "more"]}, {"other": {}, "more": {}},
+        {"first": "refusal", "other": family, "more": family},
+    )  # fmt: skip
+    assert suite_metrics(found.table)[f"more_{of.measure}"] is not None
 
 
 def test_rows_are_matched_by_prompt_id_and_not_by_position():
     sources_, prompts, responses, verdicts = suite_of(a="refusal", b="compliance", c="error")
     expected = aggregate_suite(
-        sources_, prompts, responses, verdicts, {"judges": ["first"]}, JUDGES
+        sources_, prompts, responses, verdicts, {"judges": ["first"]}, JUDGES, FAMILIES
     )
     shuffled = aggregate_suite(
         sources_[::-1], prompts, responses[::-1], verdicts[1:] + verdicts[:1],
-        {"judges": ["first"]}, JUDGES,
+        {"judges": ["first"]}, JUDGES, FAMILIES,
     )  # fmt: skip
     assert shuffled == expected
 
@@ -393,7 +436,7 @@ def test_prompts_without_a_response_or_a_verdict_stop_the_stage(lacking):
     rows = list(suite_of(a="refusal", b="refusal"))
     rows[lacking] = rows[lacking][:1]
     with pytest.raises(RowError, match="1 prompts have no response or no verdict, such as 'b'"):
-        aggregate_suite(*rows, {"judges": ["first"]}, JUDGES)
+        aggregate_suite(*rows, {"judges": ["first"]}, JUDGES, FAMILIES)
 
 
 def test_usage_sums_tokens_and_cost_of_answers_and_leaves_out_errors():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -23,10 +22,10 @@ from refract.models.protocol import Answer
 from refract.rows.jsonl import write_rows
 from refract.rows.suites import STRING_FLAGS
 from refract.statistics.proportions import wilson
+from tests.outside import outside
 from tests.test_model_judges import FAIL, PASS, JudgeServer
 from tests.test_strings_judge import as_documented
 
-RAW = Path(__file__).parent.parent / ".." / "shared" / "data" / "raw"
 CLEAN = "Paris is the capital of France, and it lies on the river Seine."
 DRIFT = "My neighbour's dog has learned to open the garden gate by itself."
 REFUSAL = "I'm sorry, but I can't help with that."
@@ -438,10 +437,11 @@ def test_where_nothing_could_be_injected_the_check_does_not_pass():
     [
         ({"threshold": 2}, "threshold must be a number from 0 to 1"),
         ({"threshold": True}, "threshold must be a number"),
-        ({"characters": []}, "'characters'"),
-        ({"characters": ["ab"]}, "'ab' is neither one character"),
-        ({"max_repetitions": 0}, "'max_repetitions': must be a whole number"),
-        ({"output_sensitivity": -1, "similarity": {"layer": 99}}, "layer"),
+        ({"characters": []}, "characters must be a list"),
+        ({"characters": ["ab"]}, "characters must list characters, .* 'ab' is none of them"),
+        ({"max_repetitions": 0}, "max_repetitions must be a whole number"),
+        ({"output_sensitivity": -1}, "output_sensitivity must be a number"),
+        ({"similarity": {"layer": 99}}, "layer 99"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_an_error_that_names_it(settings, message):
@@ -707,7 +707,7 @@ def test_the_judge_must_be_named_and_can_have_settings():
     arguments = (model(lambda _: "Hello."), questions(1), "Be polite.")
     with pytest.raises(ValueError, match="say which model judges"):
         output_requirement(*arguments)
-    with pytest.raises(ValueError, match="needs a model"):
+    with pytest.raises(ValueError, match=r"a definition like those under `models` .got 'gpt-4o'"):
         output_requirement(*arguments, judge="gpt-4o")
     with JudgeServer(PASS, FAIL, PASS) as server:
         judge = {"model": server.model(temperature=1, max_concurrency=1), "votes": 3}
@@ -741,9 +741,7 @@ def test_a_wrong_judge_costs_the_model_nothing():
     def answer(frame):
         raise AssertionError("asked")
 
-    with pytest.raises(
-        ValueError, match="judge 'requirement': a judge of kind requirement needs a model"
-    ):
+    with pytest.raises(ValueError, match=r"judges\.requirement: model must be a definition"):
         output_requirement(answer, questions(1), "x", judge={"model": "no mapping"})
 
 
@@ -855,11 +853,11 @@ def test_labels_that_look_like_those_of_a_pair_are_kept_apart():
 # --- the published prompt injections ----------------------------------------------------------
 
 
-@pytest.mark.skipif(not RAW.exists(), reason="the published CSV files are not here")
 def test_the_published_injections_have_the_documented_verdicts_on_recorded_and_synthetic_answers(
     tmp_path,
 ):
-    rows = read_giskard(RAW / "prompt_injections.csv", RAW / "giskard_meta_data.csv")
+    raw = outside("data/raw")
+    rows = read_giskard(raw / "prompt_injections.csv", raw / "giskard_meta_data.csv")
     columns = ["prompt", "expected_strings", *STRING_FLAGS]
     data = pd.DataFrame(
         [{c: row[c] for c in columns} for row in rows], index=[r["id"] for r in rows]

@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 
 from refract.errors import ParamsError
-from refract.judges import classifier
-from refract.judges.cases import Case
-from refract.judges.classifier import SequenceClassifier, read_probabilities
+from refract.judges import open_judge
+from refract.judges.classifier import SequenceClassifier
 from refract.models.protocol import AdapterError, Answer
-from refract.store import ResponseStore
 from tests.test_hf import save_model, save_tokenizer
 from tests.test_model_judges import judged
 
@@ -135,14 +133,11 @@ def test_a_long_prompt_leaves_room_for_the_answer(tiny):
 
 
 def test_a_second_run_loads_nothing(tiny, tmp_path, monkeypatch):
-    prompt = {"prompt_id": "a", "attempts": ["Hi?"]}
-    case = Case(prompt, {"prompt_id": "a", "response": "No.", "attempt": 0}, {"id": "a"})
-    with ResponseStore(tmp_path / "store.sqlite") as store:
-        first = classifier.judge([case], definition(tiny), store)
-        monkeypatch.setattr(SequenceClassifier, "_load", None)
-        second = classifier.judge([case], definition(tiny), store)
+    monkeypatch.setenv("REFRACT_CACHE", str(tmp_path))
+    first = judged(definition(tiny), "No.")
+    monkeypatch.setattr(SequenceClassifier, "_load", None)
 
-    assert first == second
+    assert judged(definition(tiny), "No.") == first
 
 
 def test_weights_are_loaded_once_for_all_suites_and_anew_when_they_change(tmp_path, monkeypatch):
@@ -162,8 +157,10 @@ def test_weights_are_loaded_once_for_all_suites_and_anew_when_they_change(tmp_pa
     assert changed["score"] == pytest.approx(1 - first[0]["score"], abs=1e-3)
 
 
-def reply(**probabilities):
-    return Answer(json.dumps({"probabilities": probabilities, "truncated": False}))
+def read(labels=None, **probabilities):
+    """The verdict in a reply with these probabilities."""
+    judge = open_judge("j", definition(Path("none"), labels=labels))
+    return judge.read(Answer(json.dumps({"probabilities": probabilities, "truncated": False})))
 
 
 def test_labels_that_mean_the_same_are_added_and_score_is_what_the_labels_score_on_average():
@@ -174,15 +171,13 @@ def test_labels_that_mean_the_same_are_added_and_score_is_what_the_labels_score_
         "none": "compliance",
     }
 
-    verdict = read_probabilities(
-        reply(hard=0.25, soft=0.25, part=0.1, none=0.4), {"labels": mapping}
-    )
+    verdict = read(mapping, hard=0.25, soft=0.25, part=0.1, none=0.4)
 
     assert (verdict["label"], verdict["refused"], verdict["score"]) == ("refusal", True, 0.55)
 
 
 def test_equally_likely_labels_are_an_error():
-    verdict = read_probabilities(reply(NORMAL=0.5, REJECTION=0.5), {})
+    verdict = read(NORMAL=0.5, REJECTION=0.5)
 
     assert (verdict["label"], verdict["error"]) == (None, "equally likely: compliance, refusal")
 
@@ -199,18 +194,19 @@ def test_labels_that_say_nothing_must_be_named(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"labels": {"A": "refusal", "B": "harmless"}}, "labels must map .* all of one sort"),
-        ({"labels": {"A": "nonsense"}}, "labels must map"),
-        ({"input": "prompt"}, "input must be response or prompt_and_response"),
-        ({"model": "x"}, "needs a model such as"),
-        ({"model": {"adapter": "openai", "model_id": "x"}}, "runs through the hf adapter"),
-        ({"model": {"adapter": "hf"}}, "model_id must be a folder or a hub id"),
-        ({"model": {"adapter": "hf", "model_id": "x", "batch_size": 0}}, "batch_size must be"),
-        ({"threshold": 1}, "unknown threshold; classifier has input, labels, model"),
+        ({"labels": {"A": "refusal", "B": "harmless"}}, "labels must .* of one family: refusal"),
+        ({"labels": {"A": "nonsense"}}, "labels must .* of one family: .* .got .*'nonsense'"),
+        ({"labels": {"A": "degenerate"}}, "labels must .* of one family"),
+        ({"input": "prompt"}, "input must be response or prompt_and_response .got 'prompt'."),
+        ({"model": "x"}, "model must be {adapter: hf, model_id: FOLDER}.* .got 'x'."),
+        ({"model": {"adapter": "openai", "model_id": "x"}}, "adapter must be hf .got 'openai'."),
+        ({"model": {"adapter": "hf"}}, "model_id is missing; it must be a folder or a hub id"),
+        ({"model": {"adapter": "hf", "model_id": "x", "batch_size": 0}}, "batch_size must be .*0"),
+        ({"threshold": 1}, "unknown key 'threshold'; it has model, input, labels"),
     ],
 )
 def test_a_definition_that_cannot_be_used_says_why(tiny, change, message):
-    with pytest.raises(ParamsError, match=message):
+    with pytest.raises(ParamsError, match=rf"judges\.j(\.model)?: {message}"):
         judged(definition(tiny) | change, "No.")
 
 

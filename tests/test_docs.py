@@ -218,11 +218,11 @@ class Reader:
 # Run in the clone, whose code a page may have added to.
 CHECK = """
 import json, sys
-from refract.perturbations.kinds import check_definition
-from refract.judges import check_judge
+from refract.perturbations import read_perturbation
+from refract.judges import open_judge
 from refract.models import open_model
-from refract.params import definition
-from refract.report.scaling import FACTS
+from refract.params import ModelSize, definition
+from refract.settings import read_settings
 
 for section, entries in json.load(sys.stdin).items():
     for name, value in entries.items():
@@ -231,11 +231,11 @@ for section, entries in json.load(sys.stdin).items():
         elif section == "suites":
             definition({"suites": {name: value}}, "suites", name)
         elif section == "perturbations":
-            check_definition(name, value)
+            read_perturbation(name, value)
         elif section == "judges":
-            check_judge(name, value)
+            open_judge(name, value)
         elif section == "facts":
-            assert set(value) <= set(FACTS), value
+            read_settings(ModelSize, f"facts.{name}", value)
 """
 
 

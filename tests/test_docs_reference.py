@@ -15,24 +15,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft7Validator
+from pydantic import Field
 from ruamel.yaml import YAML
 
 from refract.inference import response_row
-from refract.judges import classifier, similarity
-from refract.judges.kinds import KINDS
-from refract.models import anthropic, hf, http, openai, recorded, synthetic
 from refract.models.protocol import Answer
-from refract.params import SUITE_KEYS, load_params
+from refract.params import load_params
 from refract.perturbations import prompt_rows
-from refract.perturbations.kinds import DEFAULT_REPEATS, OPTIONS
-from refract.perturbations.noise import DEFAULT_RATES
+from refract.perturbations.variants import Perturbation
 from refract.rates.rates import MEASURES, PAIR_MEASURE, SHARES
-from refract.report.scaling import FACTS
 from refract.rows.columns import FAILURE_COLUMNS, OUTCOME_COLUMNS, TABLE_COLUMNS
 from refract.rows.labels import EXCLUDED, JUDGED
 from refract.rows.suites import CATEGORIES, STRING_FLAGS
 from refract.rows.tables import read_table
+from refract.settings import Settings
 from tests.pipeline import ROOT
+from tools import reference
 
 CLI = ROOT / "docs/cli.md"
 
@@ -54,77 +53,89 @@ def names(rows: list[list[str]], column: int = 0) -> set[str]:
     return {name for row in rows for name in re.findall(r"`([^`]+)`", row[column])}
 
 
-def defaults(rows: list[list[str]]) -> dict[str, Any]:
-    """The defaults of a table whose second column is one, as YAML; without those told in words."""
-    yaml = YAML(typ="safe", pure=True)
-    return {
-        name: yaml.load(row[1]) for row in rows if len(row) > 2 for name in names([row]) if row[1]
-    }
-
-
-PARAMS = tables("params.md")
-
-
-def test_params_has_every_section_and_every_key_of_a_suite():
-    assert names(PARAMS["Reference: params.yaml"]) >= set(load_params(ROOT / "params.yaml"))
-    assert names(PARAMS["suites"]) == set(SUITE_KEYS)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_params_has_every_setting_of_a_judge(kind):
-    headings = re.findall(r"^### (.*)$", text_of("params.md"), re.M)
-    (heading,) = (heading for heading in headings if kind in heading.split(", "))
-    assert names(PARAMS.get(heading, [])) == set(KINDS[kind].settings)
-
-
 def text_of(page: str) -> str:
     return (ROOT / "docs" / page).read_text("utf-8")
 
 
-def test_params_has_every_kind_of_perturbation_with_its_settings_and_rates():
-    rows = {name: row for row in PARAMS["perturbations"][1:] for name in names([row])}
-    assert set(rows) == set(OPTIONS)
-    for kind, row in rows.items():
-        named = set(re.findall(r"`(\w+)` ?(?=\(|,|$|or)", row[2]))
-        assert named == set(OPTIONS[kind]), kind
-        if kind in DEFAULT_RATES:
-            assert f"`rate` ({DEFAULT_RATES[kind]}" in row[2]
-    assert f"`repeats` ({DEFAULT_REPEATS})" in rows["repeat"][2]
+def test_the_tables_of_params_are_those_of_the_settings():
+    text = text_of("params.md")
+    assert reference.page(text) == text, "run: make readme"
+
+
+def test_the_tables_of_params_follow_the_settings(monkeypatch):
+    class Slow(Settings):
+        """How slow."""
+
+        pause: int = Field(3, ge=1, description="seconds | minutes, <1 h")
+
+    kind = Perturbation(Slow, lambda features, settings, row: [])
+    monkeypatch.setattr(reference, "find", lambda registry, name, where: kind)
+    assert reference.sections({"slow": "", "slower": ""}) == (
+        "### slow, slower\n\nHow slow.\n\n"
+        "| key | default | meaning | allowed values |\n|---|---|---|---|\n"
+        r"| `pause` | `3` | seconds \| minutes, \<1 h | a whole number of at least 1 |"
+    )
+
+
+def test_params_has_every_section():
+    sections = names(tables("params.md")["Reference: params.yaml"])
+    assert sections >= set(load_params(ROOT / "params.yaml"))
+    assert sections == set(reference.params_schema()["properties"])
+
+
+def test_the_schema_of_params_is_that_of_the_settings_and_editors_find_it():
+    assert reference.SCHEMA.read_text("utf-8") == reference.written_schema(), "run: make readme"
+    first = (ROOT / "params.yaml").read_text("utf-8").splitlines()[0]
+    assert first == "# yaml-language-server: $schema=docs/params.schema.json"
+
+
+def problems(params: dict[str, Any]) -> list[str]:
+    found = Draft7Validator(reference.params_schema()).iter_errors(params)
+    return [".".join(map(str, error.path)) for error in found]
+
+
+def test_the_schema_accepts_the_projects_own_params():
+    Draft7Validator.check_schema(reference.params_schema())
+    assert problems(load_params(ROOT / "params.yaml")) == []
 
 
 @pytest.mark.parametrize(
-    ("heading", "known"),
+    ("place", "value"),
     [
-        ("hf", hf._DEFAULTS),
-        ("openai, anthropic", http.SETTINGS),
-        ("recorded", recorded.DEFAULTS),
-        ("synthetic", synthetic.DEFAULTS),
+        ("grid.models", ["a-b"]),
+        ("grid.suites", ["a", "a"]),
+        ("grid.models", []),
+        ("seed", "7"),
+        ("suite", {}),
+        ("suites.robustness.sample", 0),
+        ("suites.robustness.judges", "rules"),
+        ("suites.robustness.pertubations", ["typos"]),
+        ("suites.robustness.thresholds", {"refusal_rate": {"min": 2}}),
+        ("models.synthetic.adapter", "synthetics"),
+        ("models.synthetic.sensitivity", 2),
+        ("models.pocket_small.max_token", 64),
+        ("models.pocket_small.top_p", 0),
+        ("models.gpt_4o_mini.mode", "fast"),
+        ("judges.rules.kind", "rule"),
+        ("judges.similarity.layer", 0),
+        ("perturbations.typos.kind", "typo"),
+        ("perturbations.typos.rate", 0),
+        ("perturbations.typos.rat", 0.1),
+        ("perturbations.typos.operations", ["insert"]),
+        ("perturbations.control_characters.position", ["end", "end"]),
+        ("perturbations.control_characters.repetitions", [0]),
+        ("facts.pocket_small.parameters", -1),
     ],
 )
-def test_params_has_every_key_of_an_adapter_with_its_default(heading, known):
-    rows = PARAMS[heading]
-    told = {"base_url", "api_key_env", "model_id", "path"}
-    if heading == "openai, anthropic":
-        alone = [row for row in rows if names([row]) & set(openai.OpenAI.DEFAULTS)]
-        rows = [row for row in rows if row not in alone or names([row]) & told]
-        own = {key: x for key, x in openai.OpenAI.DEFAULTS.items() if key not in told}
-        assert {key: x for key, x in defaults(alone).items() if key not in told} == own
-        assert set(anthropic.Anthropic.DEFAULTS) <= told
-    assert names(rows) == set(known)
-    shown = {key: value for key, value in defaults(rows[1:]).items() if key not in told}
-    assert shown == {key: value for key, value in known.items() if key not in told}
-
-
-def test_params_has_the_defaults_of_the_similarity_judge_and_the_classifier():
-    shown = defaults(PARAMS["similarity"][1:])
-    for key, value in similarity.DEFAULTS.items():
-        assert key == "baseline" or shown[key] == value
-    row = next(row for row in PARAMS["classifier"] if "`model`" in row[0])
-    assert set(classifier.DEFAULTS) <= names([row], 2)
-
-
-def test_params_has_every_fact():
-    assert names(PARAMS["facts"]) == set(FACTS)
+def test_the_schema_finds_a_value_that_the_project_would_refuse(place, value):
+    params = load_params(ROOT / "params.yaml")
+    *path, last = place.split(".")
+    target = params
+    for part in path:
+        target = target[part]
+    target[last] = value
+    (problem,) = problems(params)
+    assert problem in (place, ".".join(path)) or problem.startswith(f"{place}.")
 
 
 ROWS = tables("rows.md")

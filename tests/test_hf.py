@@ -17,10 +17,9 @@ from refract.models import open_model
 from refract.models.hf import HF
 from refract.models.protocol import AdapterError, Answer, Request
 from refract.models.reasoning import split_reasoning
+from tests.outside import outside
 
 ROOT = Path(__file__).resolve().parent.parent
-STORIES = ROOT.parent / "shared" / "models" / "stories260K"
-needs_stories = pytest.mark.skipif(not STORIES.is_dir(), reason="the checkpoint is not at hand")
 
 TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{{ eos_token }}"
@@ -801,9 +800,8 @@ def test_weights_loaded_in_other_ways_answer_alone_as_in_company(tiny, lora, set
     assert answers(adapter, prompts(10)[::-1]) == made[::-1]
 
 
-@needs_stories
 def test_a_real_checkpoint_answers_as_generate_does():
-    adapter = model(STORIES, max_tokens=48)
+    adapter = model(outside("models/stories260K"), max_tokens=48)
     texts = ["Once upon a time", "The dog", "Lily and Tom went to the park. " * 8, "x", ""]
     made = answers(adapter, [ask(text) for text in texts])
     alone = generated(adapter, texts, 1)

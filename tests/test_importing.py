@@ -11,12 +11,11 @@ from typer.testing import CliRunner
 
 from refract.cli import app
 from refract.errors import UsageError
-from refract.importing import import_file
+from refract.importing import IMPORTERS, import_file
 from refract.rows.jsonl import read_rows
 from refract.rows.suites import SuiteError, check_suite
-from tests.pipeline import ROOT
+from tests.outside import outside
 
-RAW = ROOT.parent / "shared/data/raw"
 PUBLISHED = [
     ("advbench", "advbench_harmful_behaviors.csv", {"harmful": 520}, 520),
     ("donotanswer", "do_not_answer_en.csv", {"harmful": 939}, 938),
@@ -50,10 +49,9 @@ def refract(*arguments: object):
 def test_each_published_file_becomes_a_usable_suite_of_all_its_rows(
     tmp_path, kind, name, counts, texts
 ):
-    if not (RAW / name).exists():
-        pytest.skip("the published file is not here")
+    published = outside(f"data/raw/{name}")
     out = tmp_path / f"{kind}.jsonl"
-    done = refract("import-suite", kind, RAW / name, "--out", out)
+    done = refract("import-suite", kind, published, "--out", out)
     assert done.exit_code == 0, done.output
     rows, problems = check_suite(out)
     assert Counter(row["category"] for row in rows) == counts
@@ -61,13 +59,14 @@ def test_each_published_file_becomes_a_usable_suite_of_all_its_rows(
     assert len({row["id"] for row in rows}) == len(rows)
     assert len({row["prompt"] for row in rows}) == texts
     card = out.with_suffix(".md").read_text("utf-8")
-    assert hashlib.sha256((RAW / name).read_bytes()).hexdigest() in card
+    assert hashlib.sha256(published.read_bytes()).hexdigest() in card
     assert f"{len(rows)} prompts" in card
 
 
-@pytest.mark.skipif(not RAW.exists(), reason="the published file is not here")
 def test_harmbench_rows_of_one_text_differ_by_their_context():
-    rows = import_file("harmbench", RAW / "harmbench_behaviors_text_all.csv", suite="h").rows
+    rows = import_file(
+        "harmbench", outside("data/raw/harmbench_behaviors_text_all.csv"), suite="h"
+    ).rows
     assert len({row["behavior"] for row in rows}) == 393
     contextual = [row for row in rows if "context" in row]
     assert len(contextual) == 100
@@ -76,9 +75,8 @@ def test_harmbench_rows_of_one_text_differ_by_their_context():
     )
 
 
-@pytest.mark.skipif(not RAW.exists(), reason="the published file is not here")
 def test_xstests_types_say_the_same_as_its_labels():
-    rows = import_file("xstest", RAW / "xstest/xstest_prompts.csv", suite="x").rows
+    rows = import_file("xstest", outside("data/raw/xstest/xstest_prompts.csv"), suite="x").rows
     assert {(row["label"], row["category"]) for row in rows} == {
         ("safe", "helpful"),
         ("unsafe", "harmful"),
@@ -124,13 +122,13 @@ def test_the_traps_of_published_csv_files_lose_and_merge_nothing(tmp_path):
         "focus": "x",
     }
     assert imported.notes == [
-        "The file starts with a byte order mark, which is no part of its text.",
-        "Lines that are comments and no rows: 3 (ending on line 1, 2, 9).",
+        "The file starts with a byte order mark, which is not part of its text.",
+        "Comment lines, skipped: 3 (ending on line 1, 2, 9).",
         "Rows with carriage returns, kept as they are: 3 (ending on line 7, 8, 10).",
         "Rows with NUL characters or lone surrogates, each replaced by U+FFFD: "
         "1 (ending on line 12).",
-        "Rows without a prompt, which cannot be asked and are left out: 1 (line 13).",
-        "Ids that occurred before and were numbered on: xstest-2-2.",
+        "Rows without a prompt, left out: 1 (line 13).",
+        "Ids that occurred before and got a number: xstest-2-2.",
         "Rows that repeat the text of another row, kept with ids of their own: 1.",
     ]
     assert all(f"- {note}\n" in imported.card for note in imported.notes)
@@ -162,10 +160,10 @@ def test_jsonl_takes_comments_surrogates_and_null_prompts_for_what_they_are(tmp_
         {"id": "orbench-0003", "prompt": "a\u2028b", "category": "borderline", "area": "hate"},
     ]
     assert imported.notes == [
-        "Lines that are comments and no rows: 1 (ending on line 1).",
+        "Comment lines, skipped: 1 (ending on line 1).",
         "Rows with NUL characters or lone surrogates, each replaced by U+FFFD: "
         "1 (ending on line 2).",
-        "Rows without a prompt, which cannot be asked and are left out: 1 (line 4).",
+        "Rows without a prompt, left out: 1 (line 4).",
     ]
 
 
@@ -189,9 +187,7 @@ def test_an_artifacts_attack_without_a_prompt_is_named(tmp_path):
             "area": "C",
         }
     ]
-    assert imported.notes[1] == (
-        "Rows without a prompt, which cannot be asked and are left out: 1 (line 2)."
-    )
+    assert imported.notes[1] == ("Rows without a prompt, left out: 1 (line 2).")
 
 
 def test_any_file_is_imported_by_its_columns(tmp_path):
@@ -273,11 +269,11 @@ def test_a_suite_that_holds_other_rows_is_not_overwritten(tmp_path):
     assert out.read_bytes() == before
 
 
-def test_wrong_usage_is_told_before_anything_is_read(tmp_path):
+def test_wrong_usage_is_reported_before_anything_is_read(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("goal\none\n")
     for arguments, message in (
-        (("strange", path), "KIND must be one of"),
+        (("strange", path), f"KIND must be one of {', '.join(IMPORTERS)}"),
         (("advbench", tmp_path / "none.csv"), "no file"),
         (("advbench", path, "--map", "a=harmful"), "are for the kind generic"),
         (("generic", path, "--map", "harmful"), "--map takes value=category"),

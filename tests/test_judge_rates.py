@@ -1,10 +1,10 @@
-"""Rates of requirement, coherency, harm and rubric judges: what they count and leave out."""
+"""Rates of judges by the family of their labels: what they count and leave out."""
 
 from __future__ import annotations
 
 from refract.rates.verdicts import judge_table
 
-JUDGES = {"polite": {"kind": "requirement"}}
+JUDGES = {"polite": "pass_fail"}
 
 
 def verdict(id_, label, *, error=None, score=None, name="polite"):
@@ -34,7 +34,7 @@ def test_a_requirements_fail_rate_leaves_out_what_was_not_judged():
 def test_harm_is_counted_by_its_own_label():
     verdicts = [verdict("a", "harmful", name="harm"), verdict("b", "harmless", name="harm")]
     outcomes = dict.fromkeys("ab", "compliance")
-    (row,) = judge_table(verdicts, outcomes, {"harm": {"kind": "harmfulness"}})
+    (row,) = judge_table(verdicts, outcomes, {"harm": "harmful"})
     assert (row["measure"], row["rate"]) == ("harm_harmful_rate", 0.5)
 
 
@@ -46,7 +46,7 @@ def test_a_rubric_gives_the_mean_of_its_scores_with_a_t_interval():
     ]
     verdicts.append(verdict("x", None, error="unreadable verdict", name="sr"))
     outcomes = {row["prompt_id"]: "compliance" for row in verdicts}
-    (row,) = judge_table(verdicts, outcomes, {"sr": {"kind": "strongreject"}})
+    (row,) = judge_table(verdicts, outcomes, {"sr": "refusal_score"})
     # Standard error .2041, t(3, .975) = 3.1824: 0.5 ± 0.6496, within 0 to 1.
     assert (row["measure"], row["n"], row["rate"]) == ("sr_mean_score", 4, 0.5)
     assert (row["low"], row["high"], row["excluded_unjudged"]) == (0.0, 1.0, 1)
@@ -54,3 +54,13 @@ def test_a_rubric_gives_the_mean_of_its_scores_with_a_t_interval():
 
 def test_a_judge_that_had_nothing_to_judge_has_no_row():
     assert judge_table([verdict("a", None)], {"a": "compliance"}, JUDGES) == []
+
+
+def test_scores_without_labels_have_a_mean():
+    verdicts = [
+        verdict(id_, None, score=score, name="s") for id_, score in (("a", 0.2), ("b", 0.4))
+    ]
+    verdicts.append(verdict("c", None, error="unreadable", name="s"))
+    (row,) = judge_table(verdicts, dict.fromkeys("abc", "compliance"), {"s": "score"})
+    assert (row["measure"], row["n"], row["rate"]) == ("s_mean_score", 2, 0.3)
+    assert row["excluded_unjudged"] == 1

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from refract.errors import ParamsError
-from refract.judges import check_judge, judge_suite, judge_version
-from refract.judges.llm import reread
+from refract.judges import judge_suite, open_judge
 from refract.judges.prompts import TEMPLATES, fence, read_template
 from refract.judges.reading import MOST_CHARACTERS
 from tests.fault_server import FaultServer, _completion, _json
@@ -53,7 +52,7 @@ def judged(definition, *pairs, prompt="Say hello.", **source):
             {"prompt_id": id_, "response": response, "finish_reason": "stop", "attempt": 0}
         )
         sources[id_] = {"id": id_, "prompt": asked, **source}
-    rows = judge_suite(prompts, responses, sources, {"j": definition})
+    rows = judge_suite(prompts, responses, sources, {"j": open_judge("j", definition)})
     return [row["judges"]["j"] for row in rows]
 
 
@@ -275,16 +274,6 @@ def test_two_judges_have_their_own_servers_and_keys(monkeypatch):
     assert re.findall(r"key-\w+", heads[1]) == ["key-two"]
 
 
-def test_verdicts_can_be_read_again_without_the_judge():
-    with JudgeServer("hm", FAIL) as server:
-        definition = requirement(server)
-        (verdict,) = judged(definition, "Hello.")
-
-    assert reread("requirement", verdict, definition) == verdict
-    later = {**verdict, "raw": [["hm", PASS]]}
-    assert reread("requirement", later, definition)["label"] == "pass"
-
-
 def test_coherency_shows_both_exchanges_and_a_row_without_a_pair_is_not_judged():
     prompts = [
         {"prompt_id": id_, "source_id": id_, "perturbation": None, "attempts": [f"{id_}?"]}
@@ -297,7 +286,8 @@ def test_coherency_shows_both_exchanges_and_a_row_without_a_pair_is_not_judged()
     sources = {"a": {"id": "a"}, "b": {"id": "b", "pair_id": "a"}, "alone": {"id": "alone"}}
     with JudgeServer(FAIL) as server:
         definition = {"kind": "coherency", "model": server.model()}
-        rows = judge_suite(prompts, responses, sources, {"j": definition})
+        judges = {"j": open_judge("j", definition)}
+        rows = judge_suite(prompts, responses, sources, judges)
         (body,) = server.bodies
 
     assert [row["judges"]["j"]["label"] for row in rows] == [None, "fail", None]
@@ -468,11 +458,11 @@ def test_a_template_of_ones_own_is_what_is_sent_and_how_it_is_read(tmp_path):
     assert (verdict["label"], verdict["refused"]) == ("compliance", False)
     assert messages[0] == {"role": "system", "content": "Label it."}
     assert messages[1]["content"].startswith("Say hello. / Hello. / ")
-    first = judge_version(definition)
+    first = open_judge("j", definition).version
     assert re.fullmatch(r"\S+, template 7 [0-9a-f]{16}", first)
     path.write_text(OWN + " ", "utf-8")
     read_template.cache_clear()
-    assert judge_version(definition) != first
+    assert open_judge("j", definition).version != first
 
 
 def test_words_of_a_reply_that_was_cut_off_are_no_verdict(tmp_path):
@@ -516,27 +506,31 @@ def test_every_template_has_a_version_and_a_source_and_can_be_used():
             kind = "harmfulness"
         else:
             kind = "refusal" if name == "wildguard" else name
-        check_judge("j", {"kind": kind, "template": name, "model": {"adapter": "synthetic"}})
+        open_judge("j", {"kind": kind, "template": name, "model": {"adapter": "synthetic"}})
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model": None}, r"judge 'j': a judge of kind requirement needs a model"),
-        ({"model": "gpt"}, r"needs a model: a definition like those under `models:` .got 'gpt'."),
+        ({"model": None}, r"model .*a definition like those under `models`.* .got None."),
+        ({"model": "gpt"}, r"model .*a definition like those under `models`.* .got 'gpt'."),
+        ({"model": {"adapter": "none"}}, r"adapter must be one of .*openai.* .got 'none'."),
         ({"votes": 0}, r"votes must be a whole number of at least 1 .got 0."),
-        ({"votes": True}, r"votes must be a whole number"),
-        ({"requirements": "Be kind."}, r"requirements must be a list of texts"),
-        ({"requirement": ["a"]}, r"requirement must be a text"),
-        ({"eval_prompt": " "}, r"eval_prompt must be a text"),
-        ({"template": "none"}, r"judge template 'none' cannot be read .*the project has: coher"),
-        ({"template": "llama_guard", "kind": "refusal", "requirement": None}, r"unknown requirem"),
-        ({"requirment": "x"}, r"judge 'j': unknown requirment; requirement has description, eval"),
+        ({"votes": True}, r"votes must be a whole number .*.got True."),
+        ({"requirements": "Be kind."}, r"requirements must be a list of texts.* .got 'Be kind.'"),
+        ({"requirement": ["a"]}, r"requirement must be a text .*.got .'a'"),
+        ({"eval_prompt": " "}, r"eval_prompt must be a text that is not empty.* .got ' '."),
+        ({"template": "none"}, r"template 'none' cannot be read .*the project has: coher"),
+        ({"template": "llama_guard", "kind": "refusal", "requirement": None}, r"unknown key 'requ"),
+        ({"requirment": "x"}, r"unknown key 'requirment'; did you mean 'requirement'\?.* votes"),
+        ({"validate": "yes"}, r"validate must be true or false .got 'yes'."),
+        ({"validate": True}, r"validate: true is for judges that label refusal.*pass, fail"),
+        ({"kind": "requirment"}, r"kind must be one of rules, .*.got 'requirment'.; did you mean"),
     ],
 )
 def test_a_definition_that_cannot_be_used_says_why_before_anything_is_asked(change, message):
     with JudgeServer(PASS) as server:
-        with pytest.raises(ParamsError, match=message):
+        with pytest.raises(ParamsError, match=rf"judges\.j(\.model)?: .*{message}"):
             judged({**requirement(server), **change}, "Hello.")
 
         assert server.arrived == 0

@@ -15,18 +15,12 @@ from itertools import combinations
 import pytest
 
 from refract.rates.robustness import failing_rows
-from refract.report import markdown_table
+from refract.report.answers import LONGEST, page_data, read_answers
 from refract.report.charts import STYLE, bar, svg, write_figures
 from refract.report.figures import draw_figures, scaling_points
+from refract.report.markdown import markdown_table
 from refract.report.moves import Commit, Moves
-from refract.report.page import (
-    LONGEST,
-    embedded_json,
-    html_page,
-    move_lines,
-    page_data,
-    read_answers,
-)
+from refract.report.page import embedded_json, html_page, move_lines
 from refract.report.scaling import Series
 from refract.rows.jsonl import RowError, sha256_file, write_rows
 from refract.rows.showing import printable

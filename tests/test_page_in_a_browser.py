@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from refract.report.answers import page_data
 from refract.report.figures import draw_figures
-from refract.report.page import PAGE, html_page, page_data
+from refract.report.page import PAGE, html_page
 from tests.hostile import TEXTS, hostile_answers
 from tests.pipeline import ROOT
 from tests.test_page import HISTORY, PROVENANCE, TABLES

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from refract.errors import ParamsError
-from refract.params import definition, grid, load_params, run_seed
+from refract.params import ModelSize, definition, grid, load_params, run_seed
+from refract.settings import read_settings
 
 ROOT = Path(__file__).parent.parent
 
@@ -50,27 +51,27 @@ def test_a_file_that_is_not_there_says_where_to_run(tmp_path):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (None, "must be a list of names .got None"),
-        ([], r"must be a list of names .got \[\]"),
-        ("a", "must be a list of names .got 'a'"),
-        (["a", "b", "a"], "repeats a"),
+        (None, "must be a list of names.* .got None"),
+        ([], r"must be a list of names.* .got \[\]"),
+        ("a", "must be a list of names.* .got 'a'"),
+        (["a", "b", "a"], "holds 'a' twice .got .'a', 'b', 'a'."),
         # Names that DVC would misread, two of the three without a word.
-        (["a.b"], "holds 'a.b'; a name is lower-case letters"),
-        (["a-b"], "holds 'a-b'"),
-        ([7], "holds 7"),
-        (["7b"], "holds '7b'"),
-        (["A"], "holds 'A'"),
-        (["a\n"], r"holds 'a\\n'"),
+        (["a.b"], "lower-case letters, digits and underscores, starting with a letter .got 'a.b'"),
+        (["a-b"], "got 'a-b'"),
+        ([*"abcdefghijklmnopqrst", 7], "got 7 in it"),
+        (["7b"], "got '7b'"),
+        (["A"], "got 'A'"),
+        (["a\n"], r"got 'a\\n'"),
     ],
 )
 def test_names_of_a_grid_that_dvc_would_misread_are_refused(names, message):
-    with pytest.raises(ParamsError, match=f"grid.models {message}"):
+    with pytest.raises(ParamsError, match=f"grid: models .*{message}"):
         grid({"grid": {"models": names}}, "models")
 
 
 @pytest.mark.parametrize("params", [{}, {"grid": None}, {"grid": ["a"]}])
 def test_a_grid_that_is_missing_is_named(params):
-    with pytest.raises(ParamsError, match=r"grid.suites must be a list of names"):
+    with pytest.raises(ParamsError, match="grid: suites must be a list of names"):
         grid(params, "suites")
 
 
@@ -86,6 +87,7 @@ def test_a_seed_is_an_integer():
     [
         ({}, "models must be a mapping of names .got None"),
         ({"models": {"b": {}, "a": {}}}, "models has no 'm'; it defines: a, b"),
+        ({"models": {"mm": {}}}, "models has no 'm'; did you mean 'mm'.; it defines: mm"),
         ({"models": {"m": "hf"}}, "models.m must be a mapping .got 'hf'"),
     ],
 )
@@ -114,24 +116,45 @@ def test_a_suites_definition_may_hold_what_is_documented(more):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"file": None}, "s.file must be the path of a JSONL file .got None"),
-        ({"judges": []}, "s.judges must be a list with at least one name"),
-        ({"judges": "rules"}, "s.judges must be a list with at least one name .got 'rules'"),
-        ({"sample": 0}, "s.sample must be null or a number of prompts above 0 .got 0"),
-        ({"sample": "all"}, "s.sample must be null or a number"),
-        ({"sample": True}, "s.sample must be null or a number"),
-        ({"perturbations": "noise"}, "s.perturbations must be a list of names"),
-        ({"fields": [1]}, "s.fields must be a list of columns"),
-        ({"thresholds": {"refusal_rate": 0.5}}, "s.thresholds must be a mapping of measure to"),
-        ({"thresholds": {"refusal_rate": {"min": "high"}}}, "s.thresholds must be a mapping"),
-        ({"thresholds": {"refusal_rate": {"min": 0, "max": 1}}}, "s.thresholds must be a mapping"),
-        ({"count_cut_off": "yes"}, "s.count_cut_off must be true or false .got 'yes'"),
-        ({"pertubations": []}, "s has an unknown key 'pertubations'; a suite has: file, sample, p"),
+        ({"file": None}, "file must be the path of a JSONL file .got None"),
+        ({"judges": []}, "judges must be a list with at least one name"),
+        ({"judges": "rules"}, "judges must be a list with at least one name .got 'rules'"),
+        ({"sample": 0}, "sample must be null or a number of prompts above 0 .got 0"),
+        ({"sample": "all"}, "sample must be null or a number"),
+        ({"sample": True}, "sample must be null or a number"),
+        ({"perturbations": "noise"}, "perturbations must be a list of names"),
+        ({"fields": [1]}, "fields must be a list of columns"),
+        ({"thresholds": {"refusal_rate": 0.5}}, "thresholds must be a mapping of measure to"),
+        ({"thresholds": {"refusal_rate": {"min": "high"}}}, "thresholds must be a mapping"),
+        ({"thresholds": {"refusal_rate": {"min": -2}}}, "thresholds must be .* from -1 to 1"),
+        (
+            {"thresholds": {"refusal_rate": {"min": 0, "max": 1}}},
+            "thresholds.refusal_rate must be {min: x} or {max: x}",
+        ),
+        ({"count_cut_off": "yes"}, "count_cut_off must be true or false, or null .got 'yes'"),
+        (
+            {"pertubations": []},
+            "unknown key 'pertubations'; did you mean 'perturbations'.; it has file, sample, p",
+        ),
     ],
 )
 def test_a_suites_definition_that_would_be_misread_is_refused(more, message):
-    with pytest.raises(ParamsError, match=message):
+    with pytest.raises(ParamsError, match=f"suites.s: {message}"):
         definition({"suites": {"s": {**SUITE, **more}}}, "suites", "s")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"parameter": 1}, "unknown key 'parameter'; did you mean 'parameters'"),
+        ({"parameters": 0}, "parameters must be a number above 0, or null .got 0"),
+        ({"training_compute": float("inf")}, "training_compute must be a number above 0"),
+        ({"family": 3}, "family must be a text, or null .got 3"),
+    ],
+)
+def test_facts_that_no_size_can_have_are_refused(given, message):
+    with pytest.raises(ParamsError, match=f"facts.m: {message}"):
+        read_settings(ModelSize, "facts.m", given)
 
 
 def test_every_suite_of_the_projects_own_params_can_be_used():

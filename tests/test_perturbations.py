@@ -6,23 +6,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refract.perturbations import noise
+from refract.errors import ParamsError
+from refract.perturbations import PERTURBATIONS, read_perturbation
 from refract.perturbations.characters import (
     PRESETS,
     fallback_repetitions,
     inject,
     read_characters,
 )
-from refract.perturbations.kinds import KINDS, OPTIONS, SEEDED, check_definition
-from refract.perturbations.variants import row_generator
+from refract.perturbations.noise import KEYBOARD
+from refract.perturbations.numbers import number_words
+from refract.perturbations.variants import RowKey, row_generator
 
+DRAWN = sorted(k for k in PERTURBATIONS if read_perturbation("n", {"kind": k})[0].drawn)
 TEXT = "In 2024 I can't find 3 of the 1,250 résumés; the barn clerk said: try https://a.org/x?y=1."
 
 
 def variants(definition, features=TEXT, *, seed=42, suite="s", source_id="p1", name="n"):
-    check_definition(name, definition)
+    kind, settings = read_perturbation(name, definition)
     texts = {"prompt": features} if isinstance(features, str) else features
-    return KINDS[definition["kind"]](texts, definition, seed, suite, source_id, name)
+    return kind.variants(texts, settings, RowKey(seed, suite, source_id, name))
 
 
 def text_of(definition, text, **row):
@@ -131,7 +134,8 @@ def test_one_feature_is_perturbed_at_a_time_and_the_others_stay():
 
 
 def test_a_feature_that_the_row_lacks_is_an_error_that_names_those_it_has():
-    with pytest.raises(ValueError, match=r"no feature 'topic'; its features are prompt"):
+    message = r"perturbations\.n: features names 'topic', which row 'p1' .* it has prompt"
+    with pytest.raises(ParamsError, match=message):
         variants({"kind": "upper", "features": ["topic"]}, "Hello")
 
 
@@ -200,7 +204,7 @@ def test_digits_that_are_part_of_something_else_are_not_spelled(text):
     ],
 )
 def test_numbers_are_spelled_in_english(number, words):
-    assert noise.number_words(number) == words
+    assert number_words(number) == words
 
 
 def test_accents_are_removed_from_latin_and_greek_and_no_other_script():
@@ -242,10 +246,10 @@ def test_each_typo_is_the_slip_it_is_named_after(operation, expected):
 
 
 def test_keyboard_neighbours_are_the_keys_around():
-    assert set(noise.KEYBOARD["g"]) == set("fhtyvb")
-    assert set(noise.KEYBOARD["q"]) == set("wa")
-    for key, neighbours in noise.KEYBOARD.items():
-        assert all(key in noise.KEYBOARD[neighbour] for neighbour in neighbours)
+    assert set(KEYBOARD["g"]) == set("fhtyvb")
+    assert set(KEYBOARD["q"]) == set("wa")
+    for key, neighbours in KEYBOARD.items():
+        assert all(key in KEYBOARD[neighbour] for neighbour in neighbours)
 
 
 def test_the_rate_sets_how_many_letters_get_a_typo():
@@ -321,7 +325,7 @@ def test_clean_repeats_ask_the_same_text_again():
     assert all(variant.attempts == ({"prompt": TEXT},) for variant in made)
 
 
-@pytest.mark.parametrize("kind", sorted(SEEDED))
+@pytest.mark.parametrize("kind", DRAWN)
 def test_a_rows_noise_depends_on_seed_suite_id_name_and_feature_and_on_nothing_else(kind):
     definition = {"kind": kind}
     text = "Please explain to me how a modern steam engine turns the heat of coal into motion. " * 3
@@ -344,10 +348,10 @@ def test_the_noise_of_a_known_row_keeps_its_bytes():
     """Pinned: a change here changes the prompts of every suite."""
     text = "Please explain how a modern steam engine turns heat into motion."
 
-    assert row_generator(42, "s", "p1", "n", "prompt").random() == 0.3214037898280011
+    assert row_generator(RowKey(42, "s", "p1", "n"), "prompt").random() == 0.3214037898280011
     assert {
         variant.label: variant.attempts[0]["prompt"]
-        for kind in sorted(SEEDED)
+        for kind in DRAWN
         for variant in variants({"kind": kind}, text)
     } == {
         "accents-add": "Pléasë explain how a modern stëam engine türns heat into mötion.",
@@ -358,13 +362,13 @@ def test_the_noise_of_a_known_row_keeps_its_bytes():
     }
 
 
-@pytest.mark.parametrize("kind", sorted(set(KINDS) - SEEDED))
+@pytest.mark.parametrize("kind", sorted(set(PERTURBATIONS) - set(DRAWN)))
 def test_kinds_that_draw_nothing_ignore_the_seed(kind):
     assert variants({"kind": kind}) == variants({"kind": kind}, seed=7, suite="t", source_id="z")
 
 
 @given(
-    kind=st.sampled_from(sorted(set(KINDS) - {"repeat"})),
+    kind=st.sampled_from(sorted(set(PERTURBATIONS) - {"repeat"})),
     texts=st.dictionaries(
         st.text(min_size=1, max_size=5),
         st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=60)
@@ -400,47 +404,54 @@ def test_every_variant_differs_has_a_unique_safe_label_and_can_be_written(kind, 
 
 
 @pytest.mark.parametrize(
-    ("definition", "message"),
+    ("definition", "parts"),
     [
-        ("upper", "a definition maps settings to values"),
-        ({}, "'kind' must be one of char_injection, upper"),
-        ({"kind": ["upper"]}, "'kind' must be one of"),
-        ({"kind": "upper", "rate": 0.1}, "the kind 'upper' has no setting 'rate'; it has features"),
-        ({"kind": "upper", "features": "prompt"}, "'features': must be null .*got 'prompt'"),
-        ({"kind": "upper", "features": []}, "'features': must be null"),
-        ({"kind": "typos", "rate": 0}, "'rate': must be a number above 0 and at most 1 .got 0."),
-        ({"kind": "typos", "rate": True}, "'rate': must be a number"),
-        ({"kind": "typos", "rate": float("nan")}, "'rate': must be a number"),
-        ({"kind": "typos", "operations": ["insert"]}, "keyboard, swap, drop, double, none twice"),
-        ({"kind": "typos", "operations": [["swap"]]}, "must list one or more of"),
-        ({"kind": "whitespace", "operations": []}, "must list one or more of double, tab"),
-        ({"kind": "char_injection", "characters": "\r"}, "'characters': must be a list"),
-        ({"kind": "char_injection", "characters": ["nothing"]}, "presets control, zero_width"),
-        ({"kind": "char_injection", "characters": ["\0"]}, "neither NUL nor a surrogate"),
-        ({"kind": "char_injection", "characters": ["U+D800"]}, r"\(got U\+D800\)"),
-        ({"kind": "char_injection", "characters": ["U+110000"]}, "neither one character"),
-        ({"kind": "char_injection", "characters": [7]}, "must hold texts only"),
-        ({"kind": "char_injection", "position": "middle"}, "end, start, between_words"),
-        ({"kind": "char_injection", "max_repetitions": 0}, "whole number from 1 to 100000"),
-        ({"kind": "char_injection", "max_repetitions": 1.5}, "whole number"),
-        ({"kind": "char_injection", "repetitions": [5, 5]}, "none twice"),
-        ({"kind": "char_injection", "repetitions": 5}, "must list whole numbers"),
-        ({"kind": "char_injection", "repetitions": [5], "max_repetitions": 9}, "one of the two"),
-        ({"kind": "repeat", "repeats": 0}, "'repeats': must be a whole number from 1 to 1000"),
-        ({"kind": "repeat", "features": None}, "the kind 'repeat' has no setting 'features'"),
+        ("upper", ["must map settings to values", "'upper'"]),
+        ({}, ["kind must be one of", ", ".join(PERTURBATIONS), "None"]),
+        ({"kind": ["upper"]}, ["kind must be one of", "['upper']"]),
+        ({"kind": "uper"}, ["'uper'", "did you mean 'upper'?"]),
+        ({"kind": "upper", "rate": 0.1}, ["'rate'", "it has features"]),
+        ({"kind": "typos", "rat": 0.1}, ["'rat'", "did you mean 'rate'?"]),
+        ({"kind": "upper", "features": "prompt"}, ["features must be", "null", "'prompt'"]),
+        ({"kind": "upper", "features": []}, ["features must be", "[]"]),
+        ({"kind": "typos", "rate": 0}, ["rate must be", "above 0 and at most 1", "0"]),
+        ({"kind": "typos", "rate": True}, ["rate must be", "True"]),
+        ({"kind": "typos", "rate": float("nan")}, ["rate must be", "nan"]),
+        (
+            {"kind": "typos", "operations": ["insert"]},
+            ["keyboard, swap, drop or double", "'insert'"],
+        ),
+        ({"kind": "typos", "operations": [["swap"]]}, ["operations must be", "['swap']"]),
+        ({"kind": "typos", "operations": ["swap", "swap"]}, ["operations holds 'swap' twice"]),
+        ({"kind": "whitespace", "operations": []}, ["double, tab, newline or join", "[]"]),
+        ({"kind": "char_injection", "characters": "\r"}, ["characters must be a list", r"'\r'"]),
+        ({"kind": "char_injection", "characters": ["none"]}, ["presets: control, zero", "'none'"]),
+        ({"kind": "char_injection", "characters": ["\0"]}, ["neither NUL nor", "U+0000"]),
+        ({"kind": "char_injection", "characters": ["U+D800"]}, ["nor a surrogate", "U+D800"]),
+        ({"kind": "char_injection", "characters": ["U+110000"]}, ["U+000D", "'U+110000'"]),
+        ({"kind": "char_injection", "characters": [7]}, ["characters must be a list", "7"]),
+        ({"kind": "char_injection", "position": "middle"}, ["end, start or between_words", "'mid"]),
+        ({"kind": "char_injection", "max_repetitions": 0}, ["at least 1 and at most 100000", "0"]),
+        ({"kind": "char_injection", "max_repetitions": 1.5}, ["a whole number", "1.5"]),
+        ({"kind": "char_injection", "repetitions": [5, 5]}, ["repetitions holds 5 twice"]),
+        ({"kind": "char_injection", "repetitions": 5}, ["a list of whole numbers", "5"]),
+        (
+            {"kind": "char_injection", "repetitions": [5], "max_repetitions": 9},
+            ["either repetitions or max_repetitions"],
+        ),
+        ({"kind": "repeat", "repeats": 0}, ["repeats must be", "at least 1 and at most 1000"]),
+        ({"kind": "repeat", "features": None}, ["'features'", "it has repeats"]),
     ],
 )
-def test_a_definition_that_cannot_be_used_is_refused_in_a_full_sentence(definition, message):
-    with pytest.raises(ValueError, match=message) as error:
-        check_definition("noisy", definition)
+def test_a_definition_that_cannot_be_used_is_refused_with_the_value_and_what_is_allowed(
+    definition, parts
+):
+    with pytest.raises(ParamsError, match=r"^perturbations\.noisy[: ]") as error:
+        read_perturbation("noisy", definition)
 
-    assert str(error.value).startswith("perturbation 'noisy': ")
-    assert str(error.value).endswith(".")
+    assert [part for part in parts if part not in str(error.value)] == []
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", PERTURBATIONS)
 def test_every_kind_needs_nothing_but_its_name(kind):
-    check_definition("n", {"kind": kind})
-
-    assert kind in OPTIONS
     assert variants({"kind": kind})

@@ -16,7 +16,7 @@ def row(id_: str = "a", **fields: object) -> dict:
     return {"id": id_, "category": "harmful", **content}
 
 
-def test_a_clean_row_says_what_is_asked_and_where_it_comes_from():
+def test_a_clean_row_has_its_prompt_and_names_its_source():
     assert list(prompt_rows([row(prompt="How?")], "s", 7)) == [
         {
             "prompt_id": "a",

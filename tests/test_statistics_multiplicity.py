@@ -1,4 +1,4 @@
-"""Holm and Benjamini-Hochberg against worked examples and their own definitions."""
+"""Holm's adjustment against worked examples and its own definition."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refract.statistics.multiplicity import benjamini_hochberg, holm
+from refract.statistics.multiplicity import holm
 
 # The fifteen p-values of Benjamini & Hochberg 1995, section 3.2 (thrombolysis trial)
 THROMBOLYSIS = [
     0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344,
     0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0,
 ]  # fmt: skip
-
-
-def test_benjamini_hochberg_rejects_the_four_hypotheses_of_its_paper():
-    assert [p <= 0.05 for p in benjamini_hochberg(THROMBOLYSIS)] == [True] * 4 + [False] * 11
 
 
 def test_holm_rejects_the_three_hypotheses_that_the_familywise_rule_does():
@@ -27,16 +23,11 @@ def test_holm_multiplies_by_the_number_of_tests_left():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
 
 
-def test_benjamini_hochberg_divides_by_the_rank():
-    assert benjamini_hochberg([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.02, 0.04, 0.04, 0.02])
-
-
-@pytest.mark.parametrize("adjust", [holm, benjamini_hochberg])
-def test_a_test_that_was_not_made_stays_none_and_does_not_count(adjust):
-    first, second = adjust([0.04, 0.01])
-    assert adjust([None, 0.04, None, 0.01]) == [None, first, None, second]
-    assert adjust([None]) == [None]
-    assert adjust([]) == []
+def test_a_test_that_was_not_made_stays_none_and_does_not_count():
+    first, second = holm([0.04, 0.01])
+    assert holm([None, 0.04, None, 0.01]) == [None, first, None, second]
+    assert holm([None]) == [None]
+    assert holm([]) == []
 
 
 p_values = st.lists(st.floats(0, 1), min_size=1, max_size=30)
@@ -53,19 +44,6 @@ def test_holm_is_its_definition(p):
     assert holm(p) == pytest.approx(expected)
 
 
-@settings(max_examples=12, deadline=None)
-@given(p_values)
-def test_benjamini_hochberg_is_its_definition_and_never_above_holm(p):
-    order = sorted(range(len(p)), key=lambda i: p[i], reverse=True)
-    expected, smallest = [0.0] * len(p), 1.0
-    for rank, i in enumerate(order):
-        smallest = min(smallest, p[i] * len(p) / (len(p) - rank))
-        expected[i] = smallest
-    adjusted = benjamini_hochberg(p)
-    assert adjusted == pytest.approx(expected)
-    assert all(q <= h + 1e-12 for q, h in zip(adjusted, holm(p), strict=True))
-
-
 @settings(max_examples=8, deadline=None)
 @given(p_values, st.randoms())
 def test_the_order_of_the_tests_does_not_matter(p, random):
@@ -75,8 +53,7 @@ def test_the_order_of_the_tests_does_not_matter(p, random):
     assert holm([p[i] for i in shuffled]) == pytest.approx([adjusted[i] for i in shuffled])
 
 
-@pytest.mark.parametrize("adjust", [holm, benjamini_hochberg])
 @pytest.mark.parametrize("p", [-0.1, 1.1, float("nan")])
-def test_a_number_that_is_no_probability_is_refused(adjust, p):
+def test_a_number_that_is_not_a_probability_is_refused(p):
     with pytest.raises(ValueError, match=r"a p-value must be between 0 and 1, or None \(got"):
-        adjust([0.5, p])
+        holm([0.5, p])

@@ -1,4 +1,4 @@
-"""The trend of a rate over size, and attack success: published counts, closed forms, simulation."""
+"""The trend of a rate over size: published counts, closed forms, simulation."""
 
 from __future__ import annotations
 
@@ -9,16 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refract.statistics.proportions import wilson
-from refract.statistics.scaling import (
-    AttackSuccess,
-    Point,
-    Trend,
-    attack_success,
-    attack_success_of_counts,
-    trend,
-    trends,
-)
+from refract.statistics.scaling import Point, Trend, trend
 
 # Refused before and after an attack of 313 prompts, by models of 0.5, 1.5, 3, 7 and 14 billion
 # parameters, and the published attack success
@@ -29,23 +20,6 @@ PUBLISHED_ATTACK = [
     (7e9, 293, 195, 0.3345),
     (14e9, 308, 274, 0.1104),
 ]
-
-
-@pytest.mark.parametrize(("size", "before", "after", "rate"), PUBLISHED_ATTACK)
-def test_attack_success_is_the_share_of_refusals_that_an_attack_breaks(size, before, after, rate):
-    result = attack_success_of_counts(before, after)
-    assert result.rate == pytest.approx(rate, abs=5e-5)
-    assert result[1:] == (*wilson(before - after, before), before - after, before)
-
-
-def test_attack_success_looks_only_at_prompts_refused_before():
-    before = [True, True, True, False, False]
-    after = [True, False, False, True, False]
-    assert attack_success(before, after) == AttackSuccess(2 / 3, *wilson(2, 3), 2, 3)
-
-
-def test_attack_success_of_a_model_that_never_refuses_is_none():
-    assert attack_success([False], [False]) == AttackSuccess(None, None, None, 0, 0)
 
 
 def test_larger_models_of_the_published_family_are_harder_to_break():
@@ -82,12 +56,9 @@ def test_a_classical_dose_response_has_its_published_fit():
     assert (result.high - result.low) / 2 / 1.959964 == pytest.approx(2.912, abs=5e-4)
 
 
-def test_models_that_scatter_around_the_line_widen_the_interval():
+def test_models_that_scatter_around_the_line_have_a_dispersion_above_one():
     points = [Point(10**i, k, 100) for i, k in enumerate([20, 60, 30, 80, 50, 90])]
-    plain, wide = trend(points), trend(points, overdispersed=True)
-    assert plain.dispersion > 5
-    assert wide.slope == plain.slope
-    assert wide.high - wide.low > 2 * (plain.high - plain.low)
+    assert trend(points).dispersion > 5
 
 
 @pytest.mark.parametrize(
@@ -121,7 +92,6 @@ def test_any_counts_give_a_trend_or_a_reason_and_no_warning(points):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         result = trend(points)
-        trend(points, overdispersed=True)
     assert (result.slope is None) == (result.problem is not None)
     if result.slope is not None:
         assert result.low < result.slope < result.high
@@ -141,20 +111,11 @@ def test_the_interval_of_a_slope_covers_nineteen_times_in_twenty():
     assert 0.93 < covered / 1000 < 0.97
 
 
-def test_families_are_fitted_apart():
-    small = [Point(1e9, 20, 100), Point(1e10, 50, 100)]
-    large = [Point(1e10, 70, 100), Point(1e11, 40, 100)]
-    mixed = [("a", small[0]), ("b", large[0]), ("a", small[1]), ("b", large[1])]
-    assert trends(mixed) == {"a": trend(small), "b": trend(large)}
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: trend([Point(0, 1, 2)]), r"a size must be a positive number \(got 0\)"),
         (lambda: trend([Point(1e9, 3, 2)]), r"positives must be at most n \(got 3 of 2\)"),
-        (lambda: attack_success_of_counts(3, 4), r"must be at most refused_before \(got 4 of 3\)"),
-        (lambda: attack_success([True], []), r"of the same length \(got 1 and 0\)"),
     ],
 )
 def test_impossible_counts_are_named(call, message):

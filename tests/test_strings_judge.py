@@ -2,7 +2,6 @@
 
 import csv
 import string
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,8 +10,7 @@ from hypothesis import strategies as st
 from refract.importing.giskard import read_giskard
 from refract.judges.strings import judge_strings
 from refract.rows.suites import STRING_FLAGS, SuiteError, row_problems
-
-RAW = Path(__file__).parent.parent / ".." / "shared" / "data" / "raw"
+from tests.outside import outside
 
 
 def found(response, *expected, **flags):
@@ -234,9 +232,9 @@ def as_documented(response, row):
     return all(hits) if row["all_expected_strings_must_be_found"] else any(hits)
 
 
-@pytest.mark.skipif(not RAW.exists(), reason="the published CSV files are not here")
 def test_the_published_rows_give_the_documented_verdicts():
-    rows = read_giskard(RAW / "prompt_injections.csv", RAW / "giskard_meta_data.csv")
+    raw = outside("data/raw")
+    rows = read_giskard(raw / "prompt_injections.csv", raw / "giskard_meta_data.csv")
     assert len(rows) == 35
     verdicts = []
     for row in rows:
@@ -261,9 +259,9 @@ def test_the_published_rows_give_the_documented_verdicts():
     assert set(verdicts) == {True, False}
 
 
-@pytest.mark.skipif(not RAW.exists(), reason="the published CSV files are not here")
 def test_the_published_rows_are_usable_suite_rows():
-    rows = read_giskard(RAW / "prompt_injections.csv", RAW / "giskard_meta_data.csv")
+    raw = outside("data/raw")
+    rows = read_giskard(raw / "prompt_injections.csv", raw / "giskard_meta_data.csv")
 
     assert [problem for row in rows for problem in row_problems(row)] == []
     groups = [row["group"] for row in rows]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refract.inference import answer_prompts
-from refract.judges import judge_suite
+from refract.judges import judge_suite, open_judges
 from refract.models.synthetic import Synthetic
 from refract.perturbations import prompt_rows
 from refract.rows.jsonl import read_rows, write_rows
@@ -242,7 +242,8 @@ def test_line_separators_inside_a_prompt_survive_every_stage(tmp_path):
             responses, _ = answer_prompts({"s": prompts}, Echo("m", Echo.Settings()), store, 0)
             write_rows(tmp_path / "responses.jsonl", responses["s"])
             assert [r["response"] for r in read_rows(tmp_path / "responses.jsonl")] == [prompt] * 2
-    verdicts = judge_suite(prompts, responses["s"], {"a": sources[0]}, {"rules": {"kind": "rules"}})
+    judges = open_judges({"rules": {"kind": "rules"}})
+    verdicts = judge_suite(prompts, responses["s"], {"a": sources[0]}, judges)
     write_rows(tmp_path / "verdicts.jsonl", verdicts)
     assert [row["prompt_id"] for row in read_rows(tmp_path / "verdicts.jsonl")] == [
         "a",

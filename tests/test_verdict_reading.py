@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -19,8 +18,8 @@ from refract.judges.reading import (
     parse_reading,
     read_json,
 )
+from tests.outside import outside
 
-LABELLED = Path(__file__).parent.parent / ".." / "shared" / "data" / "labelled"
 PASSED = {True: "pass", "true": "pass", False: "fail", "false": "fail"}
 JSON = Reading("json", "eval_passed", PASSED)
 WORDS = parse_reading(
@@ -267,15 +266,12 @@ def test_a_reading_of_json_takes_true_as_a_value_and_as_a_text():
     ]
 
 
-@pytest.mark.skipif(not LABELLED.exists(), reason="the labelled sets are not here")
 def test_recorded_judge_texts_are_read_as_they_were_published():
     """936 of 939 agree; the other three name two classes, or none in the form asked for."""
     classes = [str(number) for number in range(7)]
     reading = Reading("tag", "answer", dict(zip(classes, classes, strict=True)))
-    rows = [
-        json.loads(line)
-        for line in (LABELLED / "do_not_answer_dev.jsonl").read_text("utf-8").splitlines()
-    ]
+    published = outside("data/labelled/do_not_answer_dev.jsonl")
+    rows = [json.loads(line) for line in published.read_text("utf-8").splitlines()]
     found = Counter()
     unreadable = []
     for row in rows:

@@ -12,10 +12,19 @@ import random
 import statistics
 import sys
 from pathlib import Path
+from typing import Any
 
-from refract.judges.similarity import DEFAULT_BASELINE, DEFAULTS, Similarity
+from refract.errors import RefractError
+from refract.judges.encoder import DEFAULT_ENCODER
+from refract.judges.similarity import (
+    DEFAULT_BASELINE,
+    DEFAULT_LAYER,
+    Similarity,
+    SimilaritySettings,
+)
 from refract.rows.jsonl import sha256_file, write_json
 from refract.rows.showing import printable, say
+from refract.settings import read_settings
 
 SENTENCES = Path(__file__).with_name("baseline_sentences.txt")
 
@@ -47,11 +56,11 @@ def unrelated_pairs(count: int, seed: int) -> list[tuple[str, str]]:
     return pairs
 
 
-def measure(encoder: str, layer: int, count: int, seed: int, device: str = "cpu") -> dict:
+def measure(encoder: str, layer: int, count: int, seed: int, device: str = "cpu") -> dict[str, Any]:
     """The mean and standard deviation of F1 over unrelated pairs, and what was measured."""
-    settings = {"encoder": encoder, "layer": layer, "device": device, "baseline": 0}
-    similarity = Similarity(settings)
-    scores = [row["similarity"] for row in similarity.score(unrelated_pairs(count, seed))]
+    given = {"encoder": encoder, "layer": layer, "device": device, "baseline": 0}
+    similarity = Similarity("similarity", read_settings(SimilaritySettings, "similarity", given))
+    scores = [found.similarity for found in similarity.score(unrelated_pairs(count, seed))]
     identity = similarity.identity()
     return {
         "baseline": round(statistics.fmean(scores), 4),
@@ -66,21 +75,19 @@ def measure(encoder: str, layer: int, count: int, seed: int, device: str = "cpu"
 def main() -> None:
     """Writes the measurement to a file that the judge's ``baseline`` can name."""
     parser = argparse.ArgumentParser(prog="python -m tools.similarity_baseline")
-    parser.add_argument(
-        "--encoder", default=DEFAULTS["encoder"], help="a package, folder or hub id"
-    )
-    parser.add_argument("--layer", type=int, default=DEFAULTS["layer"], help="hidden layer, from 1")
+    parser.add_argument("--encoder", default=DEFAULT_ENCODER, help="a package, folder or hub id")
+    parser.add_argument("--layer", type=int, default=DEFAULT_LAYER, help="hidden layer, from 1")
     parser.add_argument("--pairs", type=int, default=2000, help="pairs of unrelated texts")
     parser.add_argument("--seed", type=int, default=1, help="seed of the pairing")
-    parser.add_argument("--device", default=DEFAULTS["device"], help="cpu, cuda, …")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, …")
     parser.add_argument("--out", type=Path, default=DEFAULT_BASELINE, help="the file to write")
     given = parser.parse_args()
     if given.pairs < 2:
         parser.error(f"--pairs must be at least 2 (got {given.pairs})")
     try:
         measured = measure(given.encoder, given.layer, given.pairs, given.seed, given.device)
-    except ValueError as error:
-        sys.exit(printable(f"measure_baseline: {error}", keep="\n"))
+    except RefractError as error:
+        sys.exit(printable(f"similarity_baseline: {error}", keep="\n"))
     write_json(given.out, measured)
     say(f"baseline {measured['baseline']} (sd {measured['standard_deviation']}): {given.out}")
 

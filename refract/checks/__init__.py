@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from refract.checks.measuring import Measured, PromptTooLong, measure, source_rows, why_untested
 from refract.judges.cases import judgeable
-from refract.perturbations.kinds import check_definition
-from refract.rates.robustness import DEFAULT_SENSITIVITY
 from refract.rows.jsonl import Row
+from refract.rows.labels import OUTPUT_SENSITIVITY
 from refract.statistics.proportions import Interval, wilson
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def char_injection(
     features: Sequence[str] | None = None,
     max_repetitions: int = 1000,
     threshold: float = 0.1,
-    output_sensitivity: float = DEFAULT_SENSITIVITY,
+    output_sensitivity: float = OUTPUT_SENSITIVITY,
     debug: bool = False,
     *,
     position: str | Sequence[str] = "end",
@@ -124,8 +123,6 @@ def char_injection(
     perturbations = {"char_injection": definition}
     if repeats:
         perturbations["repeat"] = {"kind": "repeat", "repeats": repeats}
-    for name, settings in perturbations.items():
-        check_definition(name, settings)
     judges = {
         "rules": {"kind": "rules"},
         "similarity": {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from refract.inference import answer_prompts, response_row
-from refract.judges import check_judge, judge_suite
+from refract.judges import check_counted, judge_suite, open_judges
 from refract.models import open_model
 from refract.models.protocol import Answer
 from refract.perturbations import prompt_rows, render
@@ -94,8 +94,8 @@ def measure(
     response store nor from the first. Raises ValueError for what cannot be used, and what an
     adapter raises when it cannot be asked at all.
     """
-    for name, definition in judges.items():  # before the model costs anything
-        check_judge(name, definition)
+    opened = open_judges(judges)  # before the model costs anything
+    check_counted(SUITE, opened, perturbed=bool(perturbations))
     is_function = callable(model) and not hasattr(model, "identity")
     shown = _shown(rows, template, is_function)
     prompts = list(prompt_rows(rows, SUITE, seed, perturbations, template, shown))
@@ -120,12 +120,13 @@ def measure(
                 answered, _ = answer_prompts({SUITE: asked}, adapter, store, seed, name=SUITE)
             responses |= {row["prompt_id"]: row for row in answered[SUITE]}
     in_order = [responses[row["prompt_id"]] for row in prompts]
-    verdicts = judge_suite(prompts, in_order, {row["id"]: row for row in rows}, judges)
+    verdicts = judge_suite(prompts, in_order, {row["id"]: row for row in rows}, opened)
     made = {row["perturbation"]["name"] for row in prompts if row["perturbation"]}
     idle = {f"{name}_fail_rate" for name in perturbations or () if name not in made}
     limits = {name: limit for name, limit in (thresholds or {}).items() if name not in idle}
+    families = {name: judge.FAMILY for name, judge in opened.items()}
     definition = {"judges": list(judges), "thresholds": limits, "count_cut_off": True}
-    found = aggregate_suite(rows, prompts, in_order, verdicts, definition, judges)
+    found = aggregate_suite(rows, prompts, in_order, verdicts, definition, judges, families)
     return Measured(
         found.table,
         found.compared,

@@ -12,7 +12,7 @@ from refract.cli.project import project_root
 from refract.cli.run import print_table
 from refract.comparison import DIGITS
 from refract.errors import UsageError
-from refract.report import markdown_table
+from refract.report.markdown import markdown_table
 from refract.results.sides import compare_sides
 from refract.results.sources import ResultsError, find_side
 from refract.rows.jsonl import Row

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from refract.cli.kappa import load_pair, report_unjoined, unjoined_numbers
 from refract.errors import UsageError
-from refract.report import markdown_table
+from refract.report.markdown import markdown_table
 from refract.rows.jsonl import write_json
 from refract.rows.showing import json_text, say
 from refract.validation.defense import Defense, Layer, defense, defense_numbers

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from refract.cli.project import project_root
 from refract.errors import UsageError
 from refract.params import grid, load_params
-from refract.report import read_results
+from refract.results.tables import read_results
 from refract.rows.jsonl import write_bytes
 from refract.rows.showing import say
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from refract.errors import UsageError
-from refract.importing import NAMES, import_file, write_suite
+from refract.importing import IMPORTERS, import_file, write_suite
 from refract.rows.showing import say
 
 
@@ -21,8 +21,8 @@ def import_suite(
     **options: Any,
 ) -> None:
     """Writes the suite and its card, and prints counts and what was decided."""
-    if kind not in NAMES:
-        raise UsageError(f"KIND must be one of {', '.join(NAMES)} (got {kind!r})")
+    if kind not in IMPORTERS:
+        raise UsageError(f"KIND must be one of {', '.join(IMPORTERS)} (got {kind!r})")
     if not path.is_file():
         raise UsageError(f"no file {path}")
     named = {what: column for what, column in columns.items() if column is not None}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from refract.cli.project import find_judge, find_params
 from refract.errors import UsageError
-from refract.judges import judge_suite
+from refract.judges import judge_suite, open_judge
 from refract.rows.jsonl import Row, RowError, read_rows, write_rows
 
 
@@ -46,7 +46,7 @@ def judge_file(judge: str, source: Path, target: Path) -> None:
             }
         )
         sources[key] = {**row, "id": key, "prompt": prompt}
-    verdicts = judge_suite(prompts, responses, sources, {judge: definition})
+    verdicts = judge_suite(prompts, responses, sources, {judge: open_judge(judge, definition)})
     write_rows(
         target,
         (

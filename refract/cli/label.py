@@ -19,7 +19,7 @@ from refract.rates.labels import (
     write_sample,
 )
 from refract.rates.rates import MEASURES, outcome
-from refract.report import markdown_table
+from refract.report.markdown import markdown_table
 from refract.rows.jsonl import Row, RowError, read_rows
 from refract.rows.labels import JUDGED
 from refract.rows.showing import json_text, say

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from refract.cli.project import project_root
+from refract.report.answers import read_page_data
 from refract.report.inputs import read_inputs
-from refract.report.page import read_page_data, write_page
+from refract.report.page import write_page
 from refract.rows.showing import say
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from refract.errors import UsageError
-from refract.judges import KINDS
+from refract.judges import JUDGES
 from refract.params import load_params
 
 
@@ -41,7 +41,7 @@ def find_judge(name: str, params: dict[str, Any]) -> dict[str, Any]:
     """A judge by its name in params.yaml or by its kind. Raises :class:`UsageError`."""
     if name in params["judges"]:
         return params["judges"][name]
-    if name in KINDS:
+    if name in JUDGES:
         return {"kind": name}
-    known = ", ".join(sorted({*params["judges"], *KINDS}))
+    known = ", ".join(sorted({*params["judges"], *JUDGES}))
     raise UsageError(f"no judge {name!r}; there are: {known}")

@@ -12,15 +12,17 @@ from typing import Any
 from refract.cli.project import find_judge, find_params, find_suite, project_root
 from refract.errors import UsageError
 from refract.inference import Count, answer_prompts
-from refract.judges import judge_suite, judge_version
+from refract.judges import check_counted, judge_suite, open_judge
 from refract.models import identity_of, open_model
 from refract.params import definition, grid, load_params
 from refract.perturbations import prompt_rows
 from refract.progress.runs import say_warnings
 from refract.rates import aggregate_suite
 from refract.rates.rates import SHARES, suite_metrics
-from refract.report import MAIN_HEADER, excluded_counts, main_rows, read_results
+from refract.report.markdown import excluded_counts
+from refract.report.summary import MAIN_HEADER, main_rows
 from refract.results.environment import code_sha256, library_versions
+from refract.results.tables import read_results
 from refract.rows.columns import OUTCOME_COLUMNS
 from refract.rows.jsonl import Row, dump_row, sha256_file, write_json, write_rows
 from refract.rows.showing import printable, say
@@ -75,11 +77,13 @@ def measure_suites(
     Only the clean prompts of a suite are asked. Raises the errors of the stages.
     """
     judge_definition = find_judge(judge, dict(params))
+    opened = {judge: open_judge(judge, judge_definition)}
     model = open_model(name, model_definition)
     found: dict[str, Row] = {}
     prompts: dict[str, list[Row]] = {}
     for wanted in suites:
         suite, suite_definition = find_suite(wanted, dict(params))
+        check_counted(suite, opened, perturbed=False)
         if suite in found:
             raise UsageError(f"--suite: two suites are called {suite!r}")
         rows = load_suite(Path(suite_definition["file"]))
@@ -116,7 +120,7 @@ def measure_suites(
                 "seed": seed if model.samples else None,
                 **model.description(),
             },
-            "judges": {judge: {**judge_definition, "version": judge_version(judge_definition)}},
+            "judges": {judge: {**judge_definition, "version": opened[judge].version}},
             "suites": {facts["label"]: facts["provenance"] for facts in found.values()},
             "run": {
                 "code_sha256": code_sha256(),
@@ -132,7 +136,7 @@ def measure_suites(
     full_rows: list[Row] = []
     for suite, facts in found.items():
         sources = {row["id"]: row for row in facts["rows"]}
-        verdicts = judge_suite(prompts[suite], responses[suite], sources, {judge: judge_definition})
+        verdicts = judge_suite(prompts[suite], responses[suite], sources, opened)
         aggregated = aggregate_suite(
             facts["rows"],
             prompts[suite],
@@ -140,6 +144,7 @@ def measure_suites(
             verdicts,
             facts["definition"],
             {judge: judge_definition},
+            {judge: opened[judge].FAMILY},
         )
         results["metrics"][facts["label"]] = suite_metrics(aggregated.table)
         results["tables"] += [{"suite": facts["label"], **row} for row in aggregated.table]

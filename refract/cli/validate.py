@@ -12,7 +12,7 @@ from refract.cli.run import print_table
 from refract.errors import UsageError
 from refract.importing.files import read_table
 from refract.judge_errors import judge_pairs
-from refract.judges import judge_version
+from refract.judges import open_judge
 from refract.rows.jsonl import Row, RowError, canonical_json, sha256_file, write_json
 from refract.rows.labels import LABELS, REFUSED
 from refract.rows.showing import say
@@ -164,13 +164,14 @@ def validate_file(
     definition = find_judge(judge, find_params())
     rows, left_out = read_labelled(paths, columns, reading)
     _check_values(rows, reading)
-    verdicts = judge_pairs(rows, {judge: definition})[judge]
+    opened = open_judge(judge, definition)
+    verdicts = judge_pairs(rows, {judge: opened})[judge]
     found = [verdict["label"] for verdict in verdicts]
     other = sorted({label for label in found if label not in (*LABELS, None)})
     if other:
         raise UsageError(f"judge {judge!r} does not label refusal: it says {', '.join(other)}")
     results: Row = {
-        "judge": {judge: {**definition, "version": judge_version(definition)}},
+        "judge": {judge: {**definition, "version": opened.version}},
         "files": {str(path): sha256_file(path) for path in paths},
         "left_out": left_out,
     }

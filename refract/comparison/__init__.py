@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from refract.rows.jsonl import Row
 from refract.rows.labels import JUDGED, REFUSED
+from refract.rows.types import Row
 from refract.statistics.clusters import clustered_difference, clustered_mcnemar
 from refract.statistics.multiplicity import holm
 from refract.statistics.paired import count_pairs, mcnemar_exact, newcombe_paired
@@ -84,7 +84,8 @@ def is_regression(row: Row, alpha: float = 0.05) -> bool:
     """
     if row["p_holm"] is None or row["p_holm"] > alpha:
         return False
-    return row["difference"] < 0 if row["category"] == "harmful" else row["difference"] > 0
+    difference: float = row["difference"]
+    return difference < 0 if row["category"] == "harmful" else difference > 0
 
 
 def _keyed(rows: Iterable[Outcome]) -> dict[tuple[str, str], Outcome]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from refract.rows.jsonl import Row, canonical_json
+from refract.rows.jsonl import canonical_json
+from refract.rows.types import Row
 
 
 class Conditions(NamedTuple):
@@ -31,16 +32,16 @@ def check_conditions(first: Row | None, second: Row | None) -> Conditions:
     seeds = first["model"].get("seed"), second["model"].get("seed")
     if seeds[0] != seeds[1]:
         notes.append(f"the seeds differ: {seeds[0]} → {seeds[1]}")
-    for suite, facts in first["suites"].items():
+    for suite, one in first["suites"].items():
         other = second["suites"].get(suite)
         if other is None:
             continue
-        if facts["sha256"] != other["sha256"]:
-            hashes = f"{facts['sha256'][:12]} → {other['sha256'][:12]}"
+        if one["sha256"] != other["sha256"]:
+            hashes = f"{one['sha256'][:12]} → {other['sha256'][:12]}"
             notes.append(f"{suite}: the suite's file differs: {hashes}")
-        elif facts["prompts_sha256"] != other["prompts_sha256"]:
+        elif one["prompts_sha256"] != other["prompts_sha256"]:
             notes.append(f"{suite}: drawn or perturbed differently from the same file")
-        scoring = differing(_scoring(first, facts), _scoring(second, other))
+        scoring = differing(_scoring(first, one), _scoring(second, other))
         if scoring and changed:
             refused[suite] = (
                 "both the models and the judging differ, so that a difference could come from "
@@ -51,10 +52,10 @@ def check_conditions(first: Row | None, second: Row | None) -> Conditions:
     return Conditions(notes, refused)
 
 
-def _scoring(provenance: Row, facts: Row) -> Row:
+def _scoring(provenance: Row, suite: Row) -> Row:
     """What decides the outcomes of a suite's answers."""
-    judge = provenance["judges"][facts["judges"][0]]
-    return {"judge": judge, "count_cut_off": facts.get("count_cut_off", False)}
+    judge = provenance["judges"][suite["judges"][0]]
+    return {"judge": judge, "count_cut_off": suite.get("count_cut_off", False)}
 
 
 def differing(first: Mapping[str, Any], second: Mapping[str, Any], prefix: str = "") -> list[str]:

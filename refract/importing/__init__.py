@@ -1,25 +1,31 @@
-"""importing: published prompt files in, suites with their cards out."""
+"""Published prompt files in, suites with their cards out."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from refract.importing.files import Table, read_table
-from refract.importing.giskard import GISKARD, read_giskard
-from refract.importing.kinds import KINDS, Kind
-from refract.rows.jsonl import Row, dump_row, sha256_file, write_bytes
-from refract.rows.suites import CATEGORIES, CONTENT, STRING_FLAGS, SuiteError, check_suite
+from refract.importing.importer import Importer, Options, Origin
+from refract.registry import Registry, find
+from refract.rows.jsonl import dump_row, sha256_file, write_bytes
+from refract.rows.suites import CATEGORIES, SuiteError, check_suite
+from refract.rows.types import Row
 
-NAMES = (*sorted((*KINDS, "giskard")), "generic")
-# Columns of other files that a generic import takes for the prompt and the id unless told others.
-PROMPTS = ("prompt", "goal", "question", "behavior", "instruction", "text")
-IDS = ("id", "prompt_id", "index")
-# Fields that mean something to the pipeline; a column of that name becomes source_NAME.
-RESERVED = {"id", "category", "expected_strings", "pair_id", "requirement", *CONTENT, *STRING_FLAGS}
+IMPORTERS: Registry = {
+    "advbench": "refract.importing.published:ADVBENCH",
+    "donotanswer": "refract.importing.published:DONOTANSWER",
+    "giskard": "refract.importing.giskard:giskard",
+    "harmbench": "refract.importing.published:HARMBENCH",
+    "jailbreakbench": "refract.importing.published:JAILBREAKBENCH",
+    "jailbreakbench_artifact": "refract.importing.published:JAILBREAKBENCH_ARTIFACT",
+    "orbench": "refract.importing.published:ORBENCH",
+    "simplesafetytests": "refract.importing.published:SIMPLESAFETYTESTS",
+    "strongreject": "refract.importing.published:STRONGREJECT",
+    "xstest": "refract.importing.published:XSTEST",
+    "generic": "refract.importing.generic:generic",
+}
 
 
 class Imported(NamedTuple):
@@ -30,216 +36,62 @@ class Imported(NamedTuple):
     notes: list[str]
 
 
-def import_file(
-    kind: str,
-    path: Path,
-    *,
-    suite: str,
-    meta: Path | None = None,
-    encoding: str = "utf-8",
-    category: str | None = None,
-    columns: Mapping[str, str] | None = None,
-    values: Mapping[str, str] | None = None,
-    source: str | None = None,
-    licence: str | None = None,
-) -> Imported:
-    """The suite that a published file makes.
+def import_file(kind: str, path: Path, *, suite: str, **options: Any) -> Imported:
+    """The suite that a published file makes; ``options`` as in
+    :class:`~refract.importing.importer.Options`.
 
-    ``category`` overrides the kind's own rule for every row. For the kind generic, ``columns`` may
-    name the ``prompt``, the ``id`` and the ``category`` column, and ``values`` maps what stands in
-    the last to a category; ``source`` and ``licence`` go into the card. ``meta`` is the second file
-    of Giskard's two.
-
-    Every row is kept, with an id of its own; one without a prompt, which cannot be asked, is left
-    out and named in ``notes``. Raises :class:`SuiteError`.
+    Every row is kept, with an id of its own; one without a prompt is left out and named in
+    ``notes``. Raises :class:`SuiteError`, and :class:`ParamsError` for an unknown kind.
     """
-    if category is not None and category not in CATEGORIES:
-        raise SuiteError(f"category must be one of {', '.join(CATEGORIES)} (got {category!r})")
-    notes: list[str] = []
-    hashes = {}
-    if kind == "giskard":
-        meta = meta or path.with_name("giskard_meta_data.csv")
-        rows = read_giskard(path, meta)
-        if category is not None:
-            rows = [{**row, "category": category} for row in rows]
-        shown = GISKARD
-        hashes[meta.name] = sha256_file(meta)
-    else:
-        table = read_table(path, encoding)
-        if kind == "generic":
-            shown = _generic(path, table, category, columns or {}, values or {}, source, licence)
-        elif kind in KINDS:
-            shown = KINDS[kind]
-        else:
-            raise SuiteError(f"kind must be one of {', '.join(NAMES)} (got {kind!r})")
-        notes += table.notes
-        rows = _suite_rows(kind, path, table, shown, category, notes)
-    if category is not None:
-        shown = shown._replace(rule=f"Every row is {category}, as the import was told.")
-    hashes = {path.name: sha256_file(path), **hashes}
+    given = Options(**options)
+    if given.category is not None and given.category not in CATEGORIES:
+        raise SuiteError(
+            f"category must be one of {', '.join(CATEGORIES)} (got {given.category!r})"
+        )
+    importer: Importer = find(IMPORTERS, kind, "kind")
+    rows, origin, files, notes = importer(kind, path, given)
+    if given.category is not None:
+        origin = origin._replace(rule=f"Every row is {given.category}, as --category says.")
     texts = Counter(row["prompt"] for row in rows)
     repeats = sum(count - 1 for count in texts.values())
     if repeats:
-        notes.append(
-            f"Rows that repeat the text of another row, kept with ids of their own: {repeats}."
-        )
-    return Imported(rows, card(suite, kind, shown, hashes, rows, notes), notes)
-
-
-def _suite_rows(
-    kind: str, path: Path, table: Table, of: Kind, category: str | None, notes: list[str]
-) -> list[Row]:
-    prompt = _column(path, table, of.prompt, "prompt")
-    id_ = next((name for name in of.id if name in table.columns), None)
-    needed = {"type"} if of is KINDS["xstest"] and category is None else set()
-    absent = sorted(needed - set(table.columns))
-    if absent:
-        raise SuiteError(f"{path}: lacks the column {', '.join(absent)}")
-    unused = [c for c in table.columns if c not in (prompt, id_) and c not in of.kept]
-    if unused:
-        notes.append(f"Columns that are not carried over: {', '.join(map(repr, unused))}.")
-    rows: list[Row] = []
-    taken: set[str] = set()
-    renamed, unasked = [], []
-    for number, (found, line) in enumerate(zip(table.rows, table.lines, strict=True), 1):
-        text = found.get(prompt)
-        if text is not None and not isinstance(text, str):
-            raise SuiteError(f"{path}: line {line}: {prompt!r} must be a text (got {text!r:.60})")
-        if text is None or not text.strip():
-            unasked.append(line)
-            continue
-        if of.context and found.get(of.context):
-            text = f"{found[of.context]}\n\n---\n\n{text}"
-        wanted = _id(kind, None if id_ is None else found.get(id_), number)
-        own, again = wanted, 1
-        while own in taken:
-            again += 1
-            own = f"{wanted}-{again}"
-        if again > 1:
-            renamed.append(own)
-        taken.add(own)
-        extra = {
-            field: found[name]
-            for name, field in of.kept.items()
-            if found.get(name) not in (None, "")
-        }
-        rows.append(
-            {**extra, "id": own, "prompt": text, "category": category or of.category(found)}
-        )
-    if unasked:
-        notes.append(
-            f"Rows without a prompt, which cannot be asked and are left out: {len(unasked)} "
-            f"(line {', '.join(map(str, unasked))})."
-        )
-    if renamed:
-        notes.append(f"Ids that occurred before and were numbered on: {', '.join(renamed)}.")
-    if not rows:
-        raise SuiteError(f"{path}: no row has a prompt")
-    return rows
-
-
-def _column(path: Path, table: Table, names: Sequence[str], what: str) -> str:
-    for name in names:
-        if name in table.columns:
-            return name
-    raise SuiteError(
-        f"{path}: has no {what} column ({' or '.join(names)}); "
-        f"it has {', '.join(map(repr, table.columns))}"
-    )
-
-
-def _id(kind: str, given: Any, number: int) -> str:
-    """The publisher's id, with the kind before a bare number; else the row's number."""
-    text = "" if given is None else str(given).strip()
-    if not text or not text.isprintable() or text[0] in "=+-@":
-        return f"{kind}-{number:04d}"
-    return f"{kind}-{text}" if text.isdigit() else text
-
-
-def _generic(
-    path: Path,
-    table: Table,
-    category: str | None,
-    columns: Mapping[str, str],
-    values: Mapping[str, str],
-    source: str | None,
-    licence: str | None,
-) -> Kind:
-    prompt = _column(path, table, [columns["prompt"]] if "prompt" in columns else PROMPTS, "prompt")
-    ids = (columns["id"],) if "id" in columns else IDS
-    if "id" in columns:
-        _column(path, table, ids, "id")
-    held = columns.get("category", "category")
-    if category is None and held not in table.columns:
-        raise SuiteError(
-            f"{path}: has no column {held!r}; give every row one category with --category "
-            f"({', '.join(CATEGORIES)}), or name the column with --category-column"
-        )
-    strange = sorted(set(values.values()) - set(CATEGORIES))
-    if strange:
-        raise SuiteError(f"a category must be one of {', '.join(CATEGORIES)} (got {strange[0]!r})")
-
-    def category_of(row: Row) -> str:
-        value = str(row.get(held))
-        found = values.get(value, value)
-        if found not in CATEGORIES:
-            raise SuiteError(
-                f"{path}: {held!r} holds {value!r}, which is no category; map it with --map "
-                f"{value}=CATEGORY ({', '.join(CATEGORIES)})"
-            )
-        return found
-
-    id_ = next((name for name in ids if name in table.columns), None)
-    kept: dict[str, str] = {}
-    for number, name in enumerate(table.columns):
-        if name in (prompt, id_):
-            continue
-        field = re.sub(r"\W+", "_", name.strip()).strip("_").lower() or f"column_{number + 1}"
-        field = f"source_{field}" if field in RESERVED else field
-        kept[name] = f"{field}_{number + 1}" if field in kept.values() else field
-    mapped = ", ".join(f"{value} is {found}" for value, found in values.items())
-    return Kind(
-        source or path.name,
-        source or "not stated",
-        licence or "not stated: find out before sharing the suite",
-        (prompt,),
-        tuple(ids),
-        kept,
-        category_of,
-        f"From the column {held}" + (f": {mapped}." if mapped else "."),
-    )
+        notes = [
+            *notes,
+            f"Rows that repeat the text of another row, kept with ids of their own: {repeats}.",
+        ]
+    return Imported(rows, card(suite, kind, origin, files, rows, notes), notes)
 
 
 def card(
     suite: str,
     kind: str,
-    of: Kind,
-    hashes: Mapping[str, str],
+    origin: Origin,
+    files: Sequence[Path],
     rows: Sequence[Row],
     notes: Sequence[str],
 ) -> str:
-    """A suite's card: where it comes from, its licence, its file's content, counts, decisions."""
+    """A suite's card as Markdown: origin, licence, hashes of the files, counts, decisions."""
     counts = Counter(row["category"] for row in rows)
     fields = sorted({field for row in rows for field in row} - {"id", "prompt", "category"})
     lines = [
         f"# {suite}",
         "",
-        f"**Source.** {of.title}. {of.url}",
+        f"**Source.** {origin.title}. {origin.url}",
         "",
-        f"**Licence.** {of.licence}.",
+        f"**Licence.** {origin.licence}.",
         "",
-        "**File.** " + "; ".join(f"`{name}`, SHA-256 `{sha}`" for name, sha in hashes.items()),
+        "**File.** " + "; ".join(f"`{path.name}`, SHA-256 `{sha256_file(path)}`" for path in files),
         "",
-        f"**Categories.** {of.rule}",
+        f"**Categories.** {origin.rule}",
         "",
         f"**Counts.** {len(rows)} prompts: "
         + ", ".join(f"{counts[name]} {name}" for name in CATEGORIES if counts[name])
         + ".",
         "",
     ]
-    if of.context:
+    if origin.context:
         lines += [
-            f"**Context.** Where a row has one (`{of.kept[of.context]}`), the prompt is the context, "
+            f"**Context.** Where a row has one (`{origin.context}`), the prompt is the context, "
             "a line of three hyphens and the behavior, as the publisher sends it.",
             "",
         ]

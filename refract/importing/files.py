@@ -7,11 +7,13 @@ import hashlib
 import io
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from refract.rows.jsonl import Row, parse_line
+from refract.rows.jsonl import parse_line
 from refract.rows.suites import SuiteError
+from refract.rows.types import Row
 
 BOM = "\ufeff"
 # A prompt may be longer than the csv module's default limit for one field.
@@ -32,12 +34,12 @@ class Table(NamedTuple):
 def read_table(path: Path, encoding: str = "utf-8") -> Table:
     """All rows of a ``.csv``, ``.jsonl`` or ``.json`` file.
 
-    A byte order mark is no part of the text. In CSV, rows that start with # are comments where they
+    A byte order mark is not part of the text. In CSV, rows that start with # are comments where they
     stand before the header or do not have its number of cells; every other line is data, and a row
     with more or fewer cells than the header is an error. Line breaks and carriage returns within a
-    cell stay as they are. In JSONL, blank lines and lines that start with # are no rows. NUL
+    cell stay as they are. In JSONL, blank lines and lines that start with # are skipped. NUL
     characters and lone surrogates, which a prompt may not hold, become U+FFFD. Everything but blank
-    lines is told in ``notes``. Raises :class:`SuiteError` naming the file and the line.
+    lines is stated in ``notes``. Raises :class:`SuiteError` naming the file and the line.
     """
     if path.suffix.lower() not in SUFFIXES:
         raise SuiteError(f"{path}: must be one of {', '.join(SUFFIXES)} (got {path.suffix!r})")
@@ -56,7 +58,7 @@ def read_table(path: Path, encoding: str = "utf-8") -> Table:
     notes = []
     if text.startswith(BOM):
         text = text.removeprefix(BOM)
-        notes.append("The file starts with a byte order mark, which is no part of its text.")
+        notes.append("The file starts with a byte order mark, which is not part of its text.")
     read = {".csv": _read_csv, ".jsonl": _read_jsonl, ".json": _read_json}[path.suffix.lower()]
     rows, lines, columns = read(path, text, notes)
     if not rows:
@@ -72,6 +74,17 @@ def read_table(path: Path, encoding: str = "utf-8") -> Table:
             f"{_listed(mended)}."
         )
     return Table(rows, lines, columns, notes, hashlib.sha256(data).hexdigest())
+
+
+def column_of(path: Path, table: Table, names: Sequence[str], what: str) -> str:
+    """The first of some columns that a file has. Raises :class:`SuiteError` where it has none."""
+    for name in names:
+        if name in table.columns:
+            return name
+    raise SuiteError(
+        f"{path}: has no {what} column ({' or '.join(names)}); "
+        f"it has {', '.join(map(repr, table.columns))}"
+    )
 
 
 def _listed(lines: list[int]) -> str:
@@ -128,7 +141,7 @@ def _read_csv(path: Path, text: str, notes: list[str]) -> tuple[list[Row], list[
     finally:
         csv.field_size_limit(before)
     if comments:
-        notes.append(f"Lines that are comments and no rows: {_listed(comments)}.")
+        notes.append(f"Comment lines, skipped: {_listed(comments)}.")
     twice = sorted({name for name in header or () if (header or []).count(name) > 1})
     if twice:
         raise SuiteError(f"{path}: two columns are called {twice[0]!r}")
@@ -152,7 +165,7 @@ def _read_jsonl(path: Path, text: str, notes: list[str]) -> tuple[list[Row], lis
         rows.append(row)
         lines.append(number)
     if comments:
-        notes.append(f"Lines that are comments and no rows: {_listed(comments)}.")
+        notes.append(f"Comment lines, skipped: {_listed(comments)}.")
     return rows, lines, list(dict.fromkeys(key for row in rows for key in row))
 
 

@@ -6,9 +6,9 @@ import ast
 from pathlib import Path
 
 from refract.importing.files import read_table
-from refract.importing.kinds import Kind
-from refract.rows.jsonl import Row
+from refract.importing.importer import Contents, Options, Origin
 from refract.rows.suites import STRING_FLAGS, SuiteError
+from refract.rows.types import Row
 
 _PROMPT_COLUMNS = ("index", "prompt", "name", "group", "source", "language")
 _META_COLUMNS = (
@@ -18,17 +18,22 @@ _META_COLUMNS = (
     "evaluation_method_name",
     "group_mapping",
 )
-GISKARD = Kind(
+ORIGIN = Origin(
     "Giskard's prompt injections (from garak and promptinject)",
     "https://github.com/Giskard-AI/prompt-injections",
     "Apache-2.0",
-    ("prompt",),
-    ("index",),
-    {},
-    lambda row: "harmful",
-    "Every row is harmful: an attack that a model should not follow. Its success is told by the "
-    "strings judge.",
+    "Every row is harmful: an attack that a model should not follow. The strings judge finds "
+    "whether it succeeded.",
 )
+
+
+def giskard(kind: str, path: Path, options: Options) -> Contents:
+    """The suite of the publisher's two files; the second is looked for beside the first."""
+    meta = options.meta or path.with_name("giskard_meta_data.csv")
+    rows = read_giskard(path, meta)
+    if options.category is not None:
+        rows = [{**row, "category": options.category} for row in rows]
+    return Contents(rows, ORIGIN, [path, meta], [])
 
 
 def _read(path: Path, columns: tuple[str, ...]) -> dict[str, Row]:

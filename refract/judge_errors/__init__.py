@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from refract.judges import judge_suite, judge_version
-from refract.rows.jsonl import Row, RowError
+from refract.judges import judge_suite
+from refract.judges.protocol import Judge
+from refract.rows.jsonl import RowError
 from refract.rows.labels import LABELS
+from refract.rows.types import Row, Verdict
 from refract.validation import group_rows, label_numbers, score_labels
 
 GROUPS = {"slices": "slice", "languages": "language"}
 
 
-def judge_pairs(
-    pairs: Sequence[Row], judges: Mapping[str, Mapping[str, Any]]
-) -> dict[str, list[Row]]:
+def judge_pairs(pairs: Sequence[Row], judges: Mapping[str, Judge]) -> dict[str, list[Verdict]]:
     """Verdicts of each judge on ``prompt`` and ``response`` of each pair, in order.
 
     An answer without text never reaches a judge; it is labelled degenerate. Raises what judges
@@ -32,7 +31,7 @@ def judge_pairs(
     ]
     sources = {name: {**pair, "id": name} for name, pair in zip(names, pairs, strict=True)}
     rows = judge_suite(prompts, responses, sources, judges)
-    found: dict[str, list[Row]] = {}
+    found: dict[str, list[Verdict]] = {}
     for judge in judges:
         found[judge] = [row["judges"][judge] for row in rows]
         for pair, verdict in zip(pairs, found[judge], strict=True):
@@ -58,29 +57,18 @@ def check_pairs(pairs: Sequence[Row], name: str) -> None:
             )
 
 
-def validate(
-    pairs: Sequence[Row], judges: Mapping[str, Mapping[str, Any]]
-) -> tuple[dict[str, Row], list[Row]]:
-    """The numbers of each judge, and a table of its accuracy by slice and language.
-
-    Raises :class:`RowError` for a judge whose labels are of another kind.
-    """
+def validate(pairs: Sequence[Row], judges: Mapping[str, Judge]) -> tuple[dict[str, Row], list[Row]]:
+    """The numbers of each judge, which labels refusal, and a table of its accuracy by slice and
+    language."""
     metrics: dict[str, Row] = {}
     table: list[Row] = []
     truth = [pair["label"] for pair in pairs]
     for judge, verdicts in judge_pairs(pairs, judges).items():
         found = [verdict["label"] for verdict in verdicts]
-        strange = sorted({label for label in found if label not in (*LABELS, None)})
-        if strange:
-            raise RowError(
-                f"judge {judge!r} does not label refusal: it says {', '.join(strange)}, and what is "
-                f"measured is {', '.join(LABELS)}"
-            )
         metrics[judge] = label_numbers(score_labels(truth, found))
         for name, field in GROUPS.items():
             rows = group_rows(pairs, field, truth, found)
-            version = judge_version(judges[judge])
-            table += [{"judge": judge, "version": version, **row} for row in rows]
+            table += [{"judge": judge, "version": judges[judge].version, **row} for row in rows]
             metrics[judge][name] = {
                 row["value"]: row["accuracy"] for row in rows if "accuracy" in row
             }

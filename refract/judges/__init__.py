@@ -1,53 +1,129 @@
-"""judge: response rows in, verdict rows out."""
+"""judge: response rows in, verdict rows out.
+
+To add a judge: write its class (:class:`refract.judges.protocol.Judge`), and name it in ``JUDGES``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from refract.errors import ParamsError
 from refract.judges.cases import Case, judgeable, unjudged
-from refract.judges.kinds import KINDS
-from refract.rows.jsonl import Row
+from refract.judges.protocol import Judge
+from refract.registry import Registry, find
+from refract.rows.labels import FAMILIES
+from refract.rows.types import Row, Verdict, VerdictRow
+from refract.settings import read_settings
+
+JUDGES: Registry = {
+    "rules": "refract.judges.rule_judge:Rules",
+    "strings": "refract.judges.strings:Strings",
+    "similarity": "refract.judges.similarity:Similarity",
+    "classifier": "refract.judges.classifier:Classifier",
+    "coherency": "refract.judges.llm:Coherency",
+    "harmfulness": "refract.judges.llm:Harmfulness",
+    "refusal": "refract.judges.llm:Refusal",
+    "recorded_labels": "refract.judges.recorded:RecordedLabels",
+    "requirement": "refract.judges.llm:Requirement",
+    "strongreject": "refract.judges.llm:StrongReject",
+}
+
+if TYPE_CHECKING:  # has mypy compare each with the protocol
+    from refract.judges.classifier import Classifier
+    from refract.judges.llm import Coherency, Harmfulness, Refusal, Requirement, StrongReject
+    from refract.judges.recorded import RecordedLabels
+    from refract.judges.rule_judge import Rules
+    from refract.judges.similarity import Similarity
+    from refract.judges.strings import Strings
+
+    _: tuple[type[Judge], ...] = (
+        Classifier,
+        Coherency,
+        Harmfulness,
+        RecordedLabels,
+        Refusal,
+        Requirement,
+        Rules,
+        Similarity,
+        Strings,
+        StrongReject,
+    )
 
 
-def check_judge(name: str, definition: Mapping[str, Any]) -> None:
-    """Raises :class:`ParamsError` for an unknown kind of judge, a setting that it does not have, or
-    one whose value it cannot use."""
-    kind = definition.get("kind")
-    if kind not in KINDS:
-        raise ParamsError(f"judge {name!r}: kind must be one of {', '.join(KINDS)} (got {kind!r})")
-    # `validate` is for the stage validate-judges; it changes no verdict.
-    unknown = sorted(set(definition) - {"kind", "validate", *KINDS[kind].settings})
-    if unknown:
-        allowed = ", ".join(KINDS[kind].settings) or "no settings"
-        raise ParamsError(f"judge {name!r}: unknown {', '.join(unknown)}; {kind} has {allowed}")
-    try:
-        KINDS[kind].check(definition)
-    except ParamsError as error:
-        raise ParamsError(f"judge {name!r}: {error}") from None
+def open_judge(name: str, definition: Mapping[str, Any]) -> Judge:
+    """The judge of a definition in params.yaml: ``kind``, its settings and perhaps ``validate``,
+    which is for the stage validate-judges and changes no verdict.
+
+    Raises :class:`ParamsError` for what cannot be used, before the judge costs anything.
+    """
+    where = f"judges.{name}"
+    kind = find(JUDGES, definition.get("kind"), f"{where}: kind")
+    given = {key: value for key, value in definition.items() if key not in ("kind", "validate")}
+    judge: Judge = kind(name, read_settings(kind.Settings, where, given))
+    if judge.FAMILY not in FAMILIES:
+        raise ParamsError(
+            f"{where}: nothing counts verdicts of the family {judge.FAMILY!r}; FAMILY must be one "
+            f"of {', '.join(FAMILIES)}"
+        )
+    validate = definition.get("validate", False)
+    if not isinstance(validate, bool):
+        raise ParamsError(f"{where}: validate must be true or false (got {validate!r})")
+    if validate and not FAMILIES[judge.FAMILY].tells_refusal:
+        raise ParamsError(
+            f"{where}: validate: true is for judges that label refusal; this one says "
+            f"{', '.join(FAMILIES[judge.FAMILY].labels) or 'a score alone'}"
+        )
+    return judge
+
+
+def open_judges(definitions: Mapping[str, Mapping[str, Any]]) -> dict[str, Judge]:
+    """The judges of some definitions by name; see :func:`open_judge`."""
+    return {name: open_judge(name, definition) for name, definition in definitions.items()}
+
+
+def check_counted(suite: str, judges: Mapping[str, Judge], *, perturbed: bool) -> None:
+    """Raises :class:`ParamsError` where verdicts of a suite's judges would reach no measure.
+
+    The first judge decides the outcomes, so it must label refusal. A judge of similarity compares
+    answers to perturbed prompts, so there must be some.
+    """
+    first, *_ = judges
+    for name, judge in judges.items():
+        family = FAMILIES[judge.FAMILY]
+        says = ", ".join(family.labels) or "a score alone"
+        if name == first and not family.tells_refusal:
+            raise ParamsError(
+                f"suites.{suite}: judges: the first decides refusal, and {name} gives {says}; put "
+                f"one that labels refusal before it, as in [rules, {name}]"
+            )
+        if judge.FAMILY == "similarity" and not perturbed:
+            raise ParamsError(
+                f"suites.{suite}: judges: {name} compares answers to perturbed prompts, and the "
+                "suite has no perturbations; add some, or leave it out"
+            )
 
 
 def judge_suite(
     prompts: Sequence[Row],
     responses: Sequence[Row],
     sources: Mapping[str, Row],
-    judges: Mapping[str, Mapping[str, Any]],
-) -> list[Row]:
+    judges: Mapping[str, Judge],
+) -> list[VerdictRow]:
     """Verdict rows for the responses of one suite, in the order of its prompts.
 
-    ``sources`` are the suite's rows by id; ``judges`` maps names to definitions. Raises
-    :class:`ParamsError` for a definition that cannot be used.
+    ``sources`` are the suite's rows by id; ``judges`` come from :func:`open_judges`.
     """
     prompt_of = {row["prompt_id"]: row for row in prompts}
     response_of = {row["prompt_id"]: row for row in responses}
     cases = [_case(prompt, prompt_of, response_of, sources) for prompt in prompts]
-    rows: list[Row] = [{"prompt_id": case.prompt["prompt_id"], "judges": {}} for case in cases]
+    rows: list[VerdictRow] = [
+        {"prompt_id": case.prompt["prompt_id"], "judges": {}} for case in cases
+    ]
     judged = [index for index, case in enumerate(cases) if judgeable(case.response)]
-    for name, definition in judges.items():  # all, before the first one costs anything
-        check_judge(name, definition)
-    for name, definition in judges.items():
-        verdicts = KINDS[definition["kind"]].judge([cases[index] for index in judged], definition)
+    for name, judge in judges.items():
+        verdicts = judge.judge([cases[index] for index in judged])
+        _check_labels(name, judge, verdicts)
         for row in rows:
             row["judges"][name] = unjudged()
         for index, verdict in zip(judged, verdicts, strict=True):
@@ -55,9 +131,15 @@ def judge_suite(
     return rows
 
 
-def judge_version(definition: Mapping[str, Any]) -> str:
-    """What identifies a judge beyond its definition: the version of its code or prompt."""
-    return KINDS[definition["kind"]].version(definition)
+def _check_labels(name: str, judge: Judge, verdicts: Sequence[Verdict]) -> None:
+    """Raises :class:`ParamsError` for a label that no measure would count."""
+    known = FAMILIES[judge.FAMILY].labels
+    strange = {verdict["label"] for verdict in verdicts} - {*known, None}
+    if strange:
+        raise ParamsError(
+            f"judges.{name}: gives the label {', '.join(sorted(map(str, strange)))}; the labels of "
+            f"the family {judge.FAMILY} are {', '.join(known) or 'none'}"
+        )
 
 
 def _case(
@@ -69,9 +151,9 @@ def _case(
     id_, source_id = prompt["prompt_id"], prompt["source_id"]
     source = sources[source_id]
     perturbed = prompt["perturbation"] is not None
-    other = source_id if perturbed else source.get("pair_id")
+    other: str | None = source_id if perturbed else source.get("pair_id")
     pair = None
-    if other != id_ and other in prompts and judgeable(responses[other]):
+    if other is not None and other in prompts and other != id_ and judgeable(responses[other]):
         pair = Case(prompts[other], responses[other], sources[prompts[other]["source_id"]])
     clean = responses.get(source_id) if perturbed else None
     return Case(prompt, responses[id_], source, clean, pair)

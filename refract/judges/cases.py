@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from refract.rows.jsonl import Row
+from refract.rows.labels import SCORES, refusal_of
+from refract.rows.types import Row, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,26 +28,37 @@ class Case:
     pair: Case | None = None
 
     @property
-    def asked(self) -> str:
-        """The text the answer answers: the last message of the attempt that was used."""
+    def prompt_text(self) -> str:
+        """The text that is answered: the last message of the attempt that was used."""
         attempt = self.prompt["attempts"][self.response["attempt"]]
-        return attempt if isinstance(attempt, str) else attempt[-1]["content"]
+        return str(attempt if isinstance(attempt, str) else attempt[-1]["content"])
 
     @property
     def conversation(self) -> str:
-        """All that the answer answers: the text, or of several messages their JSON, in which no
-        message can pass for another."""
+        """All that is answered: the text, or of several messages their JSON, in which no message
+        can pass for another."""
         attempt = self.prompt["attempts"][self.response["attempt"]]
         if isinstance(attempt, str) or len(attempt) == 1:
-            return self.asked
+            return self.prompt_text
         return json.dumps(attempt, ensure_ascii=False, indent=1)
 
+    @property
+    def answer(self) -> str:
+        """The text to judge."""
+        return str(self.response["response"])
 
-def unjudged(error: str | None = None) -> Row:
+
+def unjudged(error: str | None = None) -> Verdict:
     """The verdict of a judge that did not give one; ``error`` says why it could not."""
     return {"label": None, "refused": None, "score": None, "evidence": [], "error": error}
 
 
-def judgeable(response: Row) -> bool:
+def labelled(label: str, score: float | None = None) -> Verdict:
+    """The verdict that a label alone makes; ``score`` is the label's own unless given."""
+    score = SCORES.get(label) if score is None else score
+    return {**unjudged(), "label": label, "refused": refusal_of(label), "score": score}
+
+
+def judgeable(response: Mapping[str, Any]) -> bool:
     """Whether there is a text of the model's own to judge."""
     return response["finish_reason"] in ("stop", "length") and bool(response["response"].strip())

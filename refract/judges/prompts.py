@@ -16,8 +16,8 @@ from pathlib import Path
 
 from refract.errors import ParamsError
 from refract.judges.reading import Reading, parse_reading
-from refract.models.protocol import Message
 from refract.rows.jsonl import canonical_json
+from refract.rows.types import Message
 
 TEMPLATES = Path(__file__).with_name("templates")
 FIELD = re.compile(r"\{\{(\w+)\}\}")
@@ -46,22 +46,12 @@ class Template:
 
     @property
     def fields(self) -> set[str]:
-        """The names that the messages ask for."""
+        """The names of the fields in its messages."""
         return {name for _, text in self.messages for name in FIELD.findall(text)}
 
     def fill(self, fields: Mapping[str, str]) -> tuple[Message, ...]:
-        """The messages with their fields filled in; what is filled in is not searched again.
-
-        Raises :class:`ParamsError` for a field that this judge does not have.
-        """
-        asked = self.fields
-        unknown = sorted(asked - {*fields, "fence"})
-        if unknown:
-            raise ParamsError(
-                f"judge template {self.name}: there is no field {unknown[0]!r}; this judge has "
-                f"fence, {', '.join(sorted(fields))}"
-            )
-        heads = set() if "fence" in asked else self._heads()
+        """The messages with their fields filled in; what is filled in is not searched again."""
+        heads = set() if "fence" in self.fields else self._heads()
         shown = {
             name: _quoted(CONTROL.sub(r"\g<0> ", text), heads) if name in JUDGED_FIELDS else text
             for name, text in fields.items()
@@ -111,7 +101,7 @@ def read_template(name: str) -> Template:
     except (OSError, UnicodeDecodeError) as error:
         known = ", ".join(sorted(p.stem for p in TEMPLATES.glob("*.txt")))
         raise ParamsError(
-            f"judge template {name!r} cannot be read ({error}); the project has: {known}"
+            f"template {name!r} cannot be read ({error}); the project has: {known}"
         ) from None
     head, *parts = re.split(r"^=== (system|user|assistant)\n", text, flags=re.M)
     if not parts:
@@ -124,7 +114,7 @@ def read_template(name: str) -> Template:
             if key.partition(".")[0] == "reads"
         }
     except ValueError as error:
-        raise ParamsError(f"judge template {name!r}: reads: {error}") from None
+        raise ParamsError(f"template {name!r}: reads: {error}") from None
     messages = zip(parts[0::2], (body.strip("\n") for body in parts[1::2]), strict=True)
     return Template(
         name,

@@ -32,7 +32,7 @@ _MAYBE = (
 )
 # Words that take a verdict back or leave it open, up to two words before it.
 _HEDGED = re.compile(rf"(?:\b(?:{_NOT}|{_MAYBE}))[\s\"'*_(-]*(?:\w+[\s\"'*_(-]+){{0,2}}\Z", re.I)
-# A judge that speaks of itself: "I refuse to judge this" is no refusal of the model's.
+# A judge about itself: "I refuse to judge this" does not mean that the model refused.
 _OWN = re.compile(r"\bI(?:'(?:m|ll|d|ve))?[\s*_]+(?:[\w']+[\s*_]+){0,3}\Z")
 # What may follow a verdict and turn it round or leave it open: "refused: no", "complied?".
 _TAKEN_BACK = re.compile(
@@ -84,7 +84,7 @@ def _one(found: set[Any], what: str, text: str) -> Any:
 def _meaning(written: Any, values: Mapping[Any, Any], name: str) -> Any:
     plain = written.strip().lower() if isinstance(written, str) else written
     for spelling, meaning in values.items():
-        # 1 == True, but a judge that writes 1 has not said true.
+        # 1 == True, but a judge that writes 1 has not written true.
         if spelling == plain and type(spelling) is type(plain):
             return meaning
     allowed = ", ".join(map(repr, values))
@@ -148,7 +148,7 @@ def read_words(reply: str, _: str, values: Mapping[str, str]) -> tuple[str, str]
 
     Longer spellings win over those within them. Where lines say "verdict", "label" or "answer",
     they decide, else the whole reply. Unreadable are no label, several, and one that is negated,
-    hedged, asked about, or said by the judge of itself: "not refused" is not "complied" (it may be
+    hedged, a question, or about the judge itself: "not refused" is not "complied" (it may be
     partial), and a judge that means that can say so.
     """
     text = answer_part(reply).replace("’", "'")
@@ -197,7 +197,7 @@ FORMS: dict[str, Callable[[str, str, Mapping[Any, str]], tuple[str, str | None]]
 }
 # Forms that name what they look for.
 NAMED = ("field", "json", "tag")
-# The fixed forms of classifiers, which take no instructions and cannot be asked to repeat.
+# The fixed forms of classifiers, which take no instructions, so that a reminder tells them nothing.
 FIXED = ("field", "line")
 
 

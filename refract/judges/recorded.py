@@ -7,145 +7,152 @@ text, with exactly that answer; anything else is not judged, with the reason.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from pydantic import Field
 
 from refract.errors import ParamsError
 from refract.judges.cases import Case, unjudged
 from refract.models.recorded import ID_COLUMNS, PROMPT_COLUMNS, RESPONSE_COLUMNS, read_answers
-from refract.rows.jsonl import Row
-from refract.rows.labels import JUDGED, LABELS, REFUSED
+from refract.rows.labels import LABELS, refusal_of
+from refract.rows.types import Label, Verdict
+from refract.settings import Settings
 
 VERSION = "1"
-SETTINGS = (
-    "path",  # a file of labelled answers (.csv, .jsonl, .json), or a list of such files
-    "label_column",  # the column of labels
-    "labels",  # what stands there: a label of LABELS, or null for none
-    "where",  # column: value, to take some rows of a file
-    "id_column",  # default: the first of ID_COLUMNS that the file has
-    "prompt_column",  # default: the first of PROMPT_COLUMNS
-    "response_column",  # default: the first of RESPONSE_COLUMNS; null: labels hold for any answer
-)
+# (id or prompt, its text, the answer or None for any) to labels; one, unless the files disagree.
+Known = dict[tuple[str, str, Any], set[str | None]]
 
 
-def judge_recorded(cases: Sequence[Case], definition: Mapping[str, Any]) -> list[Row]:
-    """One verdict for each case; see the module. Raises :class:`ParamsError`."""
-    known = _known(definition)
-    any_answer = _any_answer(definition)
-    verdicts = []
-    for case in cases:
-        answer = None if any_answer else case.response["response"]
+class RecordedLabelsSettings(Settings):
+    """Where the labels are and what they mean."""
+
+    path: str | list[str] = Field(
+        description="labelled answers",
+        json_schema_extra={"allowed": "a file (.csv, .jsonl, .json) or a list of such files"},
+    )
+    label_column: str = Field(
+        description="the column of labels", json_schema_extra={"allowed": "the name of a column"}
+    )
+    labels: dict[Any, Label | None] = Field(
+        min_length=1,
+        description="what the values of that column mean",
+        json_schema_extra={
+            "allowed": f"a mapping of the file's values to {', '.join(LABELS)} or null (no label)"
+        },
+    )
+    where: dict[str, Any] | None = Field(
+        None,
+        description="to take some rows of a file",
+        json_schema_extra={"allowed": "column: value, or null"},
+    )
+    id_column: str | None = Field(
+        None, description=f"null: the first of {', '.join(ID_COLUMNS)} that the file has"
+    )
+    prompt_column: str | None = Field(
+        None, description=f"null: the first of {', '.join(PROMPT_COLUMNS)} that the file has"
+    )
+    response_column: str | None = Field(
+        None,
+        description=f"default: the first of {', '.join(RESPONSE_COLUMNS)} that the file has; null, "
+        "where it is written out: labels hold for any answer to the prompt",
+    )
+
+
+class RecordedLabels:
+    """See the module."""
+
+    Settings = RecordedLabelsSettings
+    FAMILY = "refusal"
+
+    def __init__(self, name: str, settings: RecordedLabelsSettings) -> None:
+        self.settings = settings
+        paths = settings.path if isinstance(settings.path, list) else [settings.path]
+        self._paths = [Path(path) for path in paths]
+        self._where = f"judges.{name}"
+        self._any_answer = (
+            "response_column" in settings.model_fields_set and settings.response_column is None
+        )
+
+    @property
+    def version(self) -> str:
+        """The version of this code, and the SHA-256 of the files' contents."""
+        digest = hashlib.sha256(b"".join(self._read(path) for path in self._paths))
+        return f"{VERSION}, labels {digest.hexdigest()}"
+
+    def _read(self, path: Path) -> bytes:
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise ParamsError(f"{self._where}: {path} cannot be read ({error.strerror})") from None
+
+    def judge(self, cases: Sequence[Case]) -> list[Verdict]:
+        """One verdict for each case; see the module. Raises :class:`ParamsError`."""
+        known = self._known()
+        return [self._verdict(case, known) for case in cases]
+
+    def _verdict(self, case: Case, known: Known) -> Verdict:
+        answer = None if self._any_answer else case.answer
         labels = known.get(("id", case.prompt["prompt_id"], answer))
         if labels is None:
-            labels = known.get(("prompt", case.asked, answer))
+            labels = known.get(("prompt", case.prompt_text, answer))
         if labels is None:
-            verdicts.append(unjudged("the file has no label for this answer to this prompt"))
-        elif len(labels) > 1:
-            verdicts.append(unjudged("the file has labels for this answer that differ"))
-        else:
-            (label,) = labels
-            verdict = unjudged(None if label else "the file's label says nothing about refusal")
-            refused = label in REFUSED if label in JUDGED else None
-            verdicts.append({**verdict, "label": label, "refused": refused})
-    return verdicts
+            return unjudged("the file has no label for this answer to this prompt")
+        if len(labels) > 1:
+            return unjudged("the file has labels for this answer that differ")
+        (label,) = labels
+        if label is None:
+            return unjudged("the file's label says nothing about refusal")
+        return {**unjudged(), "label": label, "refused": refusal_of(label)}
 
-
-def recorded_version(definition: Mapping[str, Any]) -> str:
-    """The version of this code, and the SHA-256 of the files' contents."""
-    digest = hashlib.sha256(b"".join(_read(path) for path in _paths(definition)))
-    return f"{VERSION}, labels {digest.hexdigest()}"
-
-
-def check_recorded(definition: Mapping[str, Any]) -> None:
-    """Raises :class:`ParamsError` for a definition that cannot be used."""
-    _paths(definition)
-    if not isinstance(definition.get("label_column"), str):
-        raise ParamsError(f"label_column must name a column (got {definition.get('label_column')})")
-    labels = definition.get("labels")
-    if not isinstance(labels, Mapping) or not labels:
-        raise ParamsError(f"labels must map the file's values to labels (got {labels!r})")
-    for value, label in labels.items():
-        if label is not None and label not in LABELS:
-            raise ParamsError(
-                f"labels: {value!r} must be {', '.join(LABELS)} or null (got {label!r})"
-            )
-
-
-def _any_answer(definition: Mapping[str, Any]) -> bool:
-    return "response_column" in definition and definition["response_column"] is None
-
-
-def _paths(definition: Mapping[str, Any]) -> list[Path]:
-    given = definition.get("path")
-    paths = given if isinstance(given, list) else [given]
-    if not paths or not all(isinstance(path, str) for path in paths):
-        raise ParamsError(f"path must name a file of labelled answers, or several (got {given!r})")
-    return [Path(path) for path in paths]
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ParamsError(f"{path} cannot be read ({error.strerror})") from None
-
-
-def _known(definition: Mapping[str, Any]) -> dict[tuple[str, str, Any], set[str | None]]:
-    """The labels of each (id or prompt, answer); one, unless the files disagree."""
-    check_recorded(definition)
-    mapping = {_spelt(value): label for value, label in definition["labels"].items()}
-    known: dict[tuple[str, str, Any], set[str | None]] = {}
-    for path in _paths(definition):
-        try:
-            rows = read_answers(path)
-        except (OSError, ValueError) as error:
-            raise ParamsError(f"{path} cannot be read: {error}") from None
-        for column, value in (definition.get("where") or {}).items():
-            rows = [row for row in rows if _spelt(row.get(column)) == _spelt(value)]
-        present = sorted({column for row in rows for column in row})
-        response = (
-            None
-            if _any_answer(definition)
-            else _column(path, present, definition, "response_column", RESPONSE_COLUMNS)
-        )
-        label_column = definition["label_column"]
-        if label_column not in present or (response is None and not _any_answer(definition)):
-            raise ParamsError(
-                f"{path} needs the label column {label_column!r} and a response column (set "
-                "response_column: null if its labels hold for any answer); "
-                f"it has {', '.join(present) or 'no rows'}"
-            )
-        by = {
-            "id": _column(path, present, definition, "id_column", ID_COLUMNS),
-            "prompt": _column(path, present, definition, "prompt_column", PROMPT_COLUMNS),
-        }
-        for row in rows:
-            value = _spelt(row.get(label_column))
-            if value not in mapping:
+    def _known(self) -> Known:
+        given = self.settings
+        mapping = {_spelt(value): label for value, label in given.labels.items()}
+        known: Known = {}
+        for path in self._paths:
+            try:
+                rows = read_answers(path)
+            except (OSError, ValueError) as error:
+                raise ParamsError(f"{self._where}: {path} cannot be read: {error}") from None
+            for column, wanted in (given.where or {}).items():
+                rows = [row for row in rows if _spelt(row.get(column)) == _spelt(wanted)]
+            present = sorted({column for row in rows for column in row})
+            response = None
+            if not self._any_answer:
+                response = self._column(path, present, given.response_column, RESPONSE_COLUMNS)
+            if given.label_column not in present or (response is None and not self._any_answer):
                 raise ParamsError(
-                    f"{path}: {label_column!r} holds {value!r}, which labels does not map; it maps "
-                    f"{', '.join(mapping)}"
+                    f"{self._where}: {path} needs the label column {given.label_column!r} and a "
+                    "response column (set response_column: null if its labels hold for any "
+                    f"answer); it has {', '.join(present) or 'no rows'}"
                 )
-            answer = None if response is None else row.get(response)
-            for kind, column in by.items():
-                if column is not None and row.get(column) is not None:
-                    key = (kind, str(row[column]), answer)
-                    known.setdefault(key, set()).add(mapping[value])
-    return known
+            columns = {
+                "id": self._column(path, present, given.id_column, ID_COLUMNS),
+                "prompt": self._column(path, present, given.prompt_column, PROMPT_COLUMNS),
+            }
+            for row in rows:
+                value = _spelt(row.get(given.label_column))
+                if value not in mapping:
+                    raise ParamsError(
+                        f"{self._where}: {path}: {given.label_column!r} holds {value!r}, which "
+                        f"labels does not map; it maps {', '.join(mapping)}"
+                    )
+                answer = None if response is None else row.get(response)
+                for kind, named in columns.items():
+                    if named is not None and row.get(named) is not None:
+                        key = (kind, str(row[named]), answer)
+                        known.setdefault(key, set()).add(mapping[value])
+        return known
 
-
-def _column(
-    path: Path,
-    present: Sequence[str],
-    definition: Mapping[str, Any],
-    setting: str,
-    usual: Sequence[str],
-) -> str | None:
-    named = definition.get(setting)
-    if named is not None and named not in present:
-        raise ParamsError(f"{path} has no column {named!r}; it has {', '.join(present)}")
-    return named or next((column for column in usual if column in present), None)
+    def _column(
+        self, path: Path, present: Sequence[str], named: str | None, usual: Sequence[str]
+    ) -> str | None:
+        if named is not None and named not in present:
+            raise ParamsError(
+                f"{self._where}: {path} has no column {named!r}; it has {', '.join(present)}"
+            )
+        return named or next((column for column in usual if column in present), None)
 
 
 def _spelt(value: Any) -> str:

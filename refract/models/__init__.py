@@ -24,12 +24,13 @@ here. Settings, error messages, the reference of params.yaml and the command lin
 """
 
 
-def open_model(name: str, definition: dict[str, Any]) -> Model:
+def open_model(name: str, definition: dict[str, Any], where: str = "") -> Model:
     """The model of a definition: its adapter, with the definition's settings.
 
+    ``where`` names the definition in messages (``models.NAME`` unless given).
     Raises :class:`ParamsError` for an unknown adapter or settings that it cannot use.
     """
-    where = f"models.{name}"
+    where = where or f"models.{name}"
     adapter = find(ADAPTERS, definition.get("adapter"), f"{where}: adapter")
     given = {key: value for key, value in definition.items() if key != "adapter"}
     settings = read_settings(adapter.Settings, where, given)

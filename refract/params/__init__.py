@@ -6,17 +6,29 @@ The file is read with YAML 1.2 rules (ruamel), where ``no`` is a text and ``1e-4
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, model_validator
+from pydantic.config import JsonDict
 
 from refract.errors import ParamsError
-from refract.settings import Number, Settings, nearest, read_settings
+from refract.settings import Distinct, Number, Settings, nearest, read_settings
 
-NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
+# Dots, hyphens and bare numbers break DVC's names of stages, two of the three silently.
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+_NAMES: JsonDict = {
+    "allowed": "a list of names, none twice: lower-case letters, digits and underscores, starting "
+    "with a letter"
+}
+
+
+class Grid(Settings, json_schema_extra={"required": ["models", "suites"]}):
+    """What ``dvc repro`` measures. A stage is given the lists that it reads."""
+
+    models: Distinct[Name] = Field([], description="names from `models`", json_schema_extra=_NAMES)
+    suites: Distinct[Name] = Field([], description="names from `suites`", json_schema_extra=_NAMES)
 
 
 class Limit(Settings):
@@ -79,6 +91,23 @@ class SuiteSettings(Settings):
     )
 
 
+class ModelSize(Settings):
+    """What the report's scaling section cannot count from a model's weights, under ``facts``."""
+
+    family: str | None = Field(
+        None, description="models of one family have their rates fitted over size together"
+    )
+    parameters: Annotated[Number, Field(gt=0)] | None = Field(
+        None, description="number of weights, for models without weights here"
+    )
+    active_parameters: Annotated[Number, Field(gt=0)] | None = Field(
+        None, description="number of weights used for each token, for mixtures of experts"
+    )
+    training_compute: Annotated[Number, Field(gt=0)] | None = Field(
+        None, description="floating-point operations of the training"
+    )
+
+
 def load_params(path: Path = Path("params.yaml")) -> dict[str, Any]:
     """All of params.yaml as plain dicts and lists. Raises :class:`ParamsError`."""
     from ruamel.yaml import YAML
@@ -113,7 +142,7 @@ def run_seed(params: Mapping[str, Any]) -> int:
     return seed
 
 
-def definition(params: dict[str, Any], catalogue: str, name: str) -> dict[str, Any]:
+def definition(params: Mapping[str, Any], catalogue: str, name: str) -> dict[str, Any]:
     """The definition of a model, suite, judge or perturbation by name.
 
     Raises :class:`ParamsError` when the catalogue has no such name, or a suite's definition cannot
@@ -121,38 +150,23 @@ def definition(params: dict[str, Any], catalogue: str, name: str) -> dict[str, A
     """
     entries = params.get(catalogue)
     if not isinstance(entries, dict):
-        raise ParamsError(f"params.yaml: {catalogue} must be a mapping of names (got {entries!r})")
+        raise ParamsError(f"{catalogue} must be a mapping of names (got {entries!r:.80})")
     if name not in entries:
         known = ", ".join(sorted(entries))
         raise ParamsError(
-            f"params.yaml: {catalogue} has no {name!r}{nearest(name, entries)}; it defines: {known}"
+            f"{catalogue} has no {name!r}{nearest(name, entries)}; it defines: {known}"
         )
-    if not isinstance(entries[name], dict):
-        raise ParamsError(
-            f"params.yaml: {catalogue}.{name} must be a mapping (got {entries[name]!r})"
-        )
+    found = entries[name]
+    if not isinstance(found, dict):
+        raise ParamsError(f"{catalogue}.{name} must be a mapping (got {found!r:.80})")
     if catalogue == "suites":
-        read_settings(SuiteSettings, f"params.yaml: suites.{name}", entries[name])
-    return entries[name]
+        read_settings(SuiteSettings, f"suites.{name}", found)
+    return found
 
 
-def grid(params: dict[str, Any], axis: str) -> list[str]:
-    """The names of ``grid.models`` or ``grid.suites``.
-
-    Raises :class:`ParamsError` for a list with repeated names or with names that DVC would misread:
-    dots, hyphens and bare numbers break stage names, two of the three silently.
-    """
-    axes = params.get("grid")
-    names = axes.get(axis) if isinstance(axes, dict) else None
-    if not isinstance(names, list) or not names:
-        raise ParamsError(f"params.yaml: grid.{axis} must be a list of names (got {names!r})")
-    for name in names:
-        if not isinstance(name, str) or not NAME.match(name):
-            raise ParamsError(
-                f"params.yaml: grid.{axis} holds {name!r}; a name is lower-case letters, digits "
-                "and underscores, starting with a letter"
-            )
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise ParamsError(f"params.yaml: grid.{axis} repeats {', '.join(repeated)}")
-    return names
+def grid(params: Mapping[str, Any], axis: str) -> list[str]:
+    """The names of ``grid.models`` or ``grid.suites``. Raises :class:`ParamsError`."""
+    given = params.get("grid")
+    names = given.get(axis) if isinstance(given, Mapping) else None
+    found: list[str] = getattr(read_settings(Grid, "grid", {axis: names}), axis)
+    return found

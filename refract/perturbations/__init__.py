@@ -1,4 +1,8 @@
-"""generate-perturbations: suite rows in, prompt rows out, one for each variant of each prompt."""
+"""Perturbations: suite rows in, prompt rows out, one for each variant of each prompt.
+
+To add a kind: write its function and its :class:`~refract.perturbations.variants.Perturbation`, and
+name that in ``PERTURBATIONS``.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,43 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from refract.errors import ParamsError
 from refract.params import definition, run_seed
-from refract.perturbations.kinds import KINDS, SEEDED, check_definition
-from refract.rows.jsonl import Row
+from refract.perturbations.variants import Perturbation, RowKey
+from refract.registry import Registry, find
 from refract.rows.suites import SuiteError, load_suite, sample_rows, suite_label
+from refract.rows.types import Row
+from refract.settings import Settings, read_settings
+
+PERTURBATIONS: Registry = {
+    "char_injection": "refract.perturbations.characters:CHAR_INJECTION",
+    "upper": "refract.perturbations.noise:UPPER",
+    "lower": "refract.perturbations.noise:LOWER",
+    "title": "refract.perturbations.noise:TITLE",
+    "typos": "refract.perturbations.noise:TYPOS",
+    "punctuation": "refract.perturbations.noise:PUNCTUATION",
+    "accents": "refract.perturbations.noise:ACCENTS",
+    "ocr": "refract.perturbations.noise:OCR",
+    "homoglyphs": "refract.perturbations.noise:HOMOGLYPHS",
+    "spelled_numbers": "refract.perturbations.numbers:SPELLED_NUMBERS",
+    "whitespace": "refract.perturbations.noise:WHITESPACE",
+    "repeat": "refract.perturbations.repeat:REPEAT",
+}
 
 VARIABLE = re.compile(r"\{(\w+)\}")
+
+
+def read_perturbation(name: str, given: object) -> tuple[Perturbation[Any], Settings]:
+    """The kind of perturbation that a definition names, and its settings.
+
+    Raises :class:`ParamsError` for a definition that cannot be used.
+    """
+    where = f"perturbations.{name}"
+    if not isinstance(given, Mapping):
+        raise ParamsError(f"{where} must map settings to values (got {given!r:.80})")
+    kind: Perturbation[Any] = find(PERTURBATIONS, given.get("kind"), f"{where}: kind")
+    rest = {key: value for key, value in given.items() if key != "kind"}
+    return kind, read_settings(kind.Settings, where, rest)
 
 
 def features_of(row: Row) -> dict[str, str]:
@@ -83,25 +118,26 @@ def prompt_rows(
 ) -> Iterator[Row]:
     """One row for each source prompt and one for each variant of it, in suite order.
 
-    ``perturbations`` maps names to definitions (see :mod:`refract.perturbations.kinds`).
-    A variant's text depends on (seed, suite, id, perturbation) alone, never on its neighbours. Its
-    ``seed`` is None unless its text was drawn, so that another seed changes no other row. ``as_sent``
-    makes an attempt of a row, its features' texts and the template. Raises
-    :class:`SuiteError` for a row whose id is that of another row's variant.
+    ``perturbations`` maps names to definitions, as in params.yaml. A variant's text depends on (seed,
+    suite, id, perturbation) alone, never on its neighbours. Its ``seed`` is None unless its text was
+    drawn, so that another seed changes no other row. ``as_sent`` makes an attempt of a row, its
+    features' texts and the template. Raises :class:`SuiteError` for a row whose id is that of another
+    row's variant, and :class:`ParamsError` for a definition that cannot be used.
     """
+    kinds = {name: read_perturbation(name, given) for name, given in (perturbations or {}).items()}
     taken = {row["id"] for row in rows}
     for row in rows:
         features = features_of(row)
         yield _prompt_row(row, suite, [as_sent(row, features, template)])
-        for name, wanted in (perturbations or {}).items():
-            for made in KINDS[wanted["kind"]](features, wanted, seed, suite, row["id"], name):
+        for name, (kind, settings) in kinds.items():
+            for made in kind.variants(features, settings, RowKey(seed, suite, row["id"], name)):
                 variant = _prompt_row(
                     row,
                     suite,
                     [as_sent(row, texts, template) for texts in made.attempts],
                     f"{name}/{made.label}",
                     {"name": name, **made.perturbation},
-                    seed if wanted["kind"] in SEEDED else None,
+                    seed if kind.drawn else None,
                 )
                 if variant["prompt_id"] in taken:
                     raise SuiteError(
@@ -122,17 +158,16 @@ class SuitePrompts(NamedTuple):
 def suite_prompts(params: Mapping[str, Any], name: str, root: Path = Path()) -> SuitePrompts:
     """What params.yaml makes of the suite ``name``, whose file is found from ``root``.
 
-    Raises :class:`SuiteError`, :class:`refract.params.ParamsError`, and ValueError for a
-    perturbation whose definition cannot be used.
+    Raises :class:`SuiteError` and :class:`ParamsError`.
     """
     seed = run_seed(params)
     suite = definition(params, "suites", name)
     rows = load_suite(root / suite["file"])
     size = suite.get("sample")
-    perturbations = {}
-    for wanted in suite.get("perturbations") or []:
-        perturbations[wanted] = definition(params, "perturbations", wanted)
-        check_definition(wanted, perturbations[wanted])
+    perturbations = {
+        wanted: definition(params, "perturbations", wanted)
+        for wanted in suite.get("perturbations") or []
+    }
     sampled = sample_rows(rows, size, seed=seed, suite=name)
     variants = list(prompt_rows(sampled, name, seed, perturbations, suite.get("template")))
     return SuitePrompts(suite_label(name, size, len(rows), seed), len(sampled), variants)

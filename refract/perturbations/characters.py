@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
 
 from refract.perturbations.variants import (
-    Definition,
     Features,
+    FeatureSettings,
+    Perturbation,
+    RowKey,
     Variant,
     features_to_perturb,
     make_label,
 )
-
-DEFAULT_CHARACTERS = ("\r", "\b")
-DEFAULT_MAX_REPETITIONS = 1000
-# A dose above this makes files of gigabytes, and no model reads it.
-MOST_REPETITIONS = 100_000
-POSITIONS = ("end", "start", "between_words")
+from refract.settings import Distinct
 
 PRESETS: dict[str, tuple[str, ...]] = {
     # Control characters besides the two of the default.
@@ -42,27 +43,23 @@ def _one_character(entry: str) -> str:
     if re.fullmatch(r"U\+[0-9A-Fa-f]{4,6}", entry) and int(entry[2:], 16) <= 0x10FFFF:
         return chr(int(entry[2:], 16))
     raise ValueError(
-        f"{entry!r} is neither one character, nor its code point (U+000D), nor one of the presets "
-        f"{', '.join(PRESETS)}"
+        "must list characters, code points such as U+000D, or presets: "
+        f"{', '.join(PRESETS)}; {entry!r} is none of them"
     )
 
 
-def read_characters(entries: object) -> list[str]:
+def read_characters(entries: Sequence[str]) -> list[str]:
     """The characters a definition's list stands for, each once, in its order.
 
     An entry is one literal character, a code point as text (``U+200B``) or the name of a preset.
     Raises ValueError for anything else, and for NUL and surrogates, which no prompt can hold.
     """
-    if not isinstance(entries, list | tuple) or not entries:
-        raise ValueError(f"must be a list of at least one character or preset (got {entries!r})")
     characters: list[str] = []
     for entry in entries:
-        if not isinstance(entry, str):
-            raise ValueError(f"must hold texts only (got {entry!r})")
         characters += PRESETS.get(entry) or (_one_character(entry),)
     for character in characters:
         if character == "\0" or "\ud800" <= character <= "\udfff":
-            raise ValueError(f"must hold neither NUL nor a surrogate (got {code_point(character)})")
+            raise ValueError(f"must hold neither NUL nor a surrogate ({code_point(character)})")
     return list(dict.fromkeys(characters))
 
 
@@ -91,23 +88,59 @@ def inject(text: str, character: str, repetitions: int, position: str) -> str:
     return "".join([*pieces, text[done:]])
 
 
-def char_injection(features: Features, definition: Definition, *row: int | str) -> list[Variant]:
-    """A variant per feature, character and position, and per dose where ``repetitions`` lists some.
+# A dose above this makes files of gigabytes, and no model reads it.
+Dose = Annotated[int, Field(ge=1, le=100_000)]
+Position = Literal["end", "start", "between_words"]
+
+
+class CharacterSettings(FeatureSettings):
+    characters: list[str] = Field(
+        ["\r", "\b"],
+        min_length=1,
+        description="what is added, one character at a time",
+        json_schema_extra={
+            "allowed": f"a list of characters, code points (`U+200B`) or presets: {', '.join(PRESETS)}"
+        },
+    )
+    max_repetitions: Dose = Field(
+        1000,
+        description="how often; falls back to a half, a quarter and an eighth where a model rejects "
+        "the prompt as too long",
+    )
+    repetitions: Distinct[Dose] | None = Field(
+        None, description="doses in place of max_repetitions, a variant of each"
+    )
+    position: Position | Distinct[Position] = Field(
+        "end", description="where; a list gives a variant of each"
+    )
+
+    @field_validator("characters")
+    @classmethod
+    def _known(cls, entries: list[str]) -> list[str]:
+        read_characters(entries)
+        return entries
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> CharacterSettings:
+        if self.repetitions is not None and "max_repetitions" in self.model_fields_set:
+            raise ValueError("give either repetitions or max_repetitions, not both")
+        return self
+
+
+def char_injection(features: Features, settings: CharacterSettings, row: RowKey) -> list[Variant]:
+    """One character many times: a variant per feature, character, position and dose.
 
     Without ``repetitions`` a variant has up to four attempts: ``max_repetitions``, then its half,
-    quarter and eighth, for models that reject the longer prompt. Nothing is drawn: which ``row`` it
-    is makes no difference.
+    quarter and eighth, for models that reject the longer prompt.
     """
-    doses = definition.get("repetitions")
-    if doses is None:
-        most = definition.get("max_repetitions", DEFAULT_MAX_REPETITIONS)
-        series = [("", fallback_repetitions(most))]
+    if settings.repetitions is None:
+        series = [("", fallback_repetitions(settings.max_repetitions))]
     else:
-        series = [(f"x{dose}", [dose]) for dose in doses]
-    position = definition.get("position", "end")
+        series = [(f"x{dose}", [dose]) for dose in settings.repetitions]
+    position = settings.position
     variants = []
-    for feature in features_to_perturb(features, definition):
-        for character in read_characters(definition.get("characters", DEFAULT_CHARACTERS)):
+    for feature in features_to_perturb(features, settings, row):
+        for character in read_characters(settings.characters):
             for place in [position] if isinstance(position, str) else position:
                 for suffix, repetitions in series:
                     texts = [inject(features[feature], character, n, place) for n in repetitions]
@@ -128,3 +161,6 @@ def char_injection(features: Features, definition: Definition, *row: int | str) 
                         )
                     )
     return variants
+
+
+CHAR_INJECTION = Perturbation(CharacterSettings, char_injection)

@@ -1,8 +1,7 @@
 """Ordinary text noise: what people, keyboards, scanners and editors do to a text.
 
-Each function takes a text, the generator of the row's feature and the definition, and returns the
-noisy text with the number of places it changed. A text it finds nothing to change in comes back as
-it is.
+Each function takes a text, the generator of the row's feature and the settings, and returns the noisy
+text with the number of places it changed. A text it finds nothing to change in comes back as it is.
 """
 
 from __future__ import annotations
@@ -10,17 +9,24 @@ from __future__ import annotations
 import random
 import re
 import unicodedata
-from typing import Any
+from typing import Annotated, Literal, TypeVar
 
-from refract.perturbations.variants import Definition, pick
+from pydantic import Field
 
-Noisy = tuple[str, int]
+from refract.perturbations.variants import (
+    Features,
+    FeatureSettings,
+    Noisy,
+    Perturbation,
+    RowKey,
+    Variant,
+    in_each_feature,
+    pick,
+)
+from refract.settings import Distinct, Number
 
-TYPO_OPERATIONS = ("keyboard", "swap", "drop", "double")
-ACCENT_OPERATIONS = ("remove", "add")
-WHITESPACE_OPERATIONS = ("double", "tab", "newline", "join")
-DEFAULT_WHITESPACE_OPERATIONS = ("double", "tab", "newline")
-DEFAULT_RATES = {"typos": 0.05, "ocr": 0.05, "accents": 0.1, "homoglyphs": 0.1, "whitespace": 0.3}
+Rate = Annotated[Number, Field(gt=0, le=1)]
+T = TypeVar("T")
 
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 
@@ -50,13 +56,13 @@ OCR_CONFUSIONS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 _OCR = re.compile("|".join(sorted(OCR_CONFUSIONS, key=lambda key: (-len(key), key))))
 
-HOMOGLYPHS = str.maketrans(
+LOOK_ALIKES = str.maketrans(
     "aceijopsxyABCEHIJKMNOPSTXY",
     "асеіјорѕхуАВСЕНІЈКМΝОРЅТХУ",
 )
 _ADDED_ACCENTS = ("\u0301", "\u0300", "\u0302", "\u0308")  # acute, grave, circumflex, diaeresis
 _NUMBERS_AND_URLS = re.compile(
-    r"(?:https?://|www\.)\S*[^\s.,;:!?'\")\]}>»”’]"  # the sentence's own punctuation is no part
+    r"(?:https?://|www\.)\S*[^\s.,;:!?'\")\]}>»”’]"  # without the sentence's own punctuation
     r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
     r"|(?<!\w)[-−]?\d+(?:[.,:/]\d+)*%?"
 )
@@ -67,7 +73,7 @@ def _count(rate: float, places: int) -> int:
     return max(1, round(rate * places))
 
 
-def _shuffled(generator: random.Random, places: list[Any]) -> list[Any]:
+def _shuffled(generator: random.Random, places: list[T]) -> list[T]:
     """The places in a drawn order (``random.shuffle`` may differ between versions of Python)."""
     draws = [generator.random() for _ in places]
     return [place for _, place in sorted(zip(draws, places, strict=True), key=lambda pair: pair[0])]
@@ -82,37 +88,52 @@ def _letters(text: str) -> list[int]:
     ]
 
 
-def upper(text: str, generator: random.Random, definition: Definition) -> Noisy:
+def upper(text: str, generator: random.Random, settings: FeatureSettings) -> Noisy:
     """All letters in upper case."""
     return text.upper(), sum(char != char.upper() for char in text)
 
 
-def lower(text: str, generator: random.Random, definition: Definition) -> Noisy:
+UPPER = Perturbation(FeatureSettings, in_each_feature("upper", upper))
+
+
+def lower(text: str, generator: random.Random, settings: FeatureSettings) -> Noisy:
     """All letters in lower case."""
     return text.lower(), sum(char != char.lower() for char in text)
 
 
-def title(text: str, generator: random.Random, definition: Definition) -> Noisy:
+LOWER = Perturbation(FeatureSettings, in_each_feature("lower", lower))
+
+
+def title(text: str, generator: random.Random, settings: FeatureSettings) -> Noisy:
     """Every word with a capital first and small letters after (``Can't``, not ``Can'T``)."""
     word = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
     changed = sum(match[0] != match[0].capitalize() for match in word.finditer(text))
     return word.sub(lambda match: match[0].capitalize(), text), changed
 
 
-def typos(text: str, generator: random.Random, definition: Definition) -> Noisy:
+TITLE = Perturbation(FeatureSettings, in_each_feature("title", title))
+
+
+class TypoSettings(FeatureSettings):
+    rate: Rate = Field(0.05, description="share of the letters, each with one typo")
+    operations: Distinct[Literal["keyboard", "swap", "drop", "double"]] = Field(
+        ["keyboard", "swap", "drop", "double"], description="the typos that are drawn from"
+    )
+
+
+def typos(text: str, generator: random.Random, settings: TypoSettings) -> Noisy:
     """Slips of the finger in a share ``rate`` of the letters.
 
     ``keyboard``: a neighbouring key; ``swap``: two letters change places; ``drop``: a letter is
     missing; ``double``: it is there twice. No two edits touch each other.
     """
-    operations = definition.get("operations", TYPO_OPERATIONS)
     letters = _letters(text)
     is_letter = set(letters)
     out = list(text)
     taken: set[int] = set()
     done = 0
     for index in _shuffled(generator, letters):
-        if done == _count(definition.get("rate", DEFAULT_RATES["typos"]), len(letters)):
+        if done == _count(settings.rate, len(letters)):
             break
         after = index + 1
         possible = {
@@ -121,7 +142,7 @@ def typos(text: str, generator: random.Random, definition: Definition) -> Noisy:
             "drop": index - 1 in is_letter or after in is_letter,
             "double": True,
         }
-        choice = [operation for operation in operations if possible[operation]]
+        choice = [operation for operation in settings.operations if possible[operation]]
         if not choice or taken & {index - 1, index, after}:
             continue
         operation = choice[pick(generator, len(choice))]
@@ -136,6 +157,9 @@ def typos(text: str, generator: random.Random, definition: Definition) -> Noisy:
         else:
             out[index] = "" if operation == "drop" else text[index] * 2
     return "".join(out), done
+
+
+TYPOS = Perturbation(TypoSettings, in_each_feature("typos", typos), drawn=True)
 
 
 def _without_punctuation(text: str) -> Noisy:
@@ -153,7 +177,7 @@ def _without_punctuation(text: str) -> Noisy:
     return "".join(out), changed
 
 
-def punctuation(text: str, generator: random.Random, definition: Definition) -> Noisy:
+def punctuation(text: str, generator: random.Random, settings: FeatureSettings) -> Noisy:
     """All punctuation removed, except within URLs, e-mail addresses and numbers."""
     pieces: list[Noisy] = []
     done = 0
@@ -168,14 +192,25 @@ def punctuation(text: str, generator: random.Random, definition: Definition) -> 
     return re.sub(r"(?<=\S) {2,}(?=\S)", " ", joined).rstrip(" "), changed
 
 
+PUNCTUATION = Perturbation(FeatureSettings, in_each_feature("punctuation", punctuation))
+
+
 def _base_letter(char: str) -> str | None:
-    """The Latin or Greek letter under an accented one. Other scripts' marks are no accents."""
-    base, *marks = unicodedata.normalize("NFD", char)
+    """The Latin or Greek letter under an accented one. Marks of other scripts are not accents."""
+    decomposed = unicodedata.normalize("NFD", char)
+    base, marks = decomposed[0], decomposed[1:]
     latin_or_greek = unicodedata.name(base, "").startswith(("LATIN", "GREEK"))
     return base if marks and latin_or_greek else None
 
 
-def remove_accents(text: str, generator: random.Random, definition: Definition) -> Noisy:
+class AccentSettings(FeatureSettings):
+    rate: Rate = Field(0.1, description="share of the letters that get one")
+    operations: Distinct[Literal["remove", "add"]] = Field(
+        ["remove", "add"], description="a variant of each"
+    )
+
+
+def remove_accents(text: str, generator: random.Random, settings: FeatureSettings) -> Noisy:
     """Latin and Greek letters without their accents, precomposed or combining."""
     out: list[str] = []
     changed = 0
@@ -191,14 +226,14 @@ def remove_accents(text: str, generator: random.Random, definition: Definition) 
     return "".join(out), changed
 
 
-def add_accents(text: str, generator: random.Random, definition: Definition) -> Noisy:
+def add_accents(text: str, generator: random.Random, settings: AccentSettings) -> Noisy:
     """Accents that do not belong there, on a share ``rate`` of the letters, vowels only."""
     vowels = [index for index in _letters(text) if text[index] in "aeiouAEIOU"]
     if not vowels:
         return text, 0
     out = list(text)
     letters = sum(char.isalpha() for char in text)
-    count = _count(definition.get("rate", DEFAULT_RATES["accents"]), letters)
+    count = _count(settings.rate, letters)
     chosen = _shuffled(generator, vowels)[:count]
     for index in chosen:
         accent = _ADDED_ACCENTS[pick(generator, len(_ADDED_ACCENTS))]
@@ -206,13 +241,32 @@ def add_accents(text: str, generator: random.Random, definition: Definition) -> 
     return "".join(out), len(chosen)
 
 
-def ocr(text: str, generator: random.Random, definition: Definition) -> Noisy:
+def accents(features: Features, settings: AccentSettings, row: RowKey) -> list[Variant]:
+    """Accents removed from Latin and Greek letters, accents added to vowels, or a variant of each."""
+    noises = {"remove": remove_accents, "add": add_accents}
+    return [
+        variant
+        for operation in settings.operations
+        for variant in in_each_feature("accents", noises[operation], operation=operation)(
+            features, settings, row
+        )
+    ]
+
+
+ACCENTS = Perturbation(AccentSettings, accents, drawn=True)
+
+
+class OcrSettings(FeatureSettings):
+    rate: Rate = Field(0.05, description="share of the letters and digits")
+
+
+def ocr(text: str, generator: random.Random, settings: OcrSettings) -> Noisy:
     """What a scanner misreads (``rn`` for ``m``, ``0`` for ``O``), a share ``rate`` of letters."""
     places = list(_OCR.finditer(text))
     if not places:
         return text, 0
     letters = sum(char.isalnum() for char in text)
-    count = _count(definition.get("rate", DEFAULT_RATES["ocr"]), letters)
+    count = _count(settings.rate, letters)
     chosen = sorted(_shuffled(generator, places)[:count], key=re.Match.start)
     pieces = []
     done = 0
@@ -223,19 +277,36 @@ def ocr(text: str, generator: random.Random, definition: Definition) -> Noisy:
     return "".join([*pieces, text[done:]]), len(chosen)
 
 
-def homoglyphs(text: str, generator: random.Random, definition: Definition) -> Noisy:
+OCR = Perturbation(OcrSettings, in_each_feature("ocr", ocr), drawn=True)
+
+
+class HomoglyphSettings(FeatureSettings):
+    rate: Rate = Field(0.1, description="share of the letters")
+
+
+def homoglyphs(text: str, generator: random.Random, settings: HomoglyphSettings) -> Noisy:
     """Latin letters replaced by Cyrillic or Greek look-alikes, a share ``rate`` of all letters."""
-    places = [index for index in _letters(text) if ord(text[index]) in HOMOGLYPHS]
+    places = [index for index in _letters(text) if ord(text[index]) in LOOK_ALIKES]
     if not places:
         return text, 0
     letters = sum(char.isalpha() for char in text)
-    count = _count(definition.get("rate", DEFAULT_RATES["homoglyphs"]), letters)
+    count = _count(settings.rate, letters)
     chosen = set(_shuffled(generator, places)[:count])
-    out = [char.translate(HOMOGLYPHS) if i in chosen else char for i, char in enumerate(text)]
+    out = [char.translate(LOOK_ALIKES) if i in chosen else char for i, char in enumerate(text)]
     return "".join(out), len(chosen)
 
 
-def whitespace(text: str, generator: random.Random, definition: Definition) -> Noisy:
+HOMOGLYPHS = Perturbation(HomoglyphSettings, in_each_feature("homoglyphs", homoglyphs), drawn=True)
+
+
+class WhitespaceSettings(FeatureSettings):
+    rate: Rate = Field(0.3, description="share of the single spaces between words")
+    operations: Distinct[Literal["double", "tab", "newline", "join"]] = Field(
+        ["double", "tab", "newline"], description="what a space becomes; `join`: nothing"
+    )
+
+
+def whitespace(text: str, generator: random.Random, settings: WhitespaceSettings) -> Noisy:
     """Spaces between words doubled, or replaced by a tab, a line break or (``join``) nothing.
 
     A share ``rate`` of the single spaces between words is changed.
@@ -243,69 +314,14 @@ def whitespace(text: str, generator: random.Random, definition: Definition) -> N
     gaps = [match.start() for match in re.finditer(r"(?<=\S) (?=\S)", text)]
     if not gaps:
         return text, 0
-    operations = definition.get("operations", DEFAULT_WHITESPACE_OPERATIONS)
     replacements = {"double": "  ", "tab": "\t", "newline": "\n", "join": ""}
-    count = _count(definition.get("rate", DEFAULT_RATES["whitespace"]), len(gaps))
+    count = _count(settings.rate, len(gaps))
     out = list(text)
     chosen = _shuffled(generator, gaps)[:count]
     for index in chosen:
-        out[index] = replacements[operations[pick(generator, len(operations))]]
+        operation = settings.operations[pick(generator, len(settings.operations))]
+        out[index] = replacements[operation]
     return "".join(out), len(chosen)
 
 
-_ONES = (
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
-    "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
-)  # fmt: skip
-_TENS = ("", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-_THOUSANDS = ("", "thousand", "million", "billion")
-_ORDINALS = {
-    "one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth",
-    "nine": "ninth", "twelve": "twelfth",
-}  # fmt: skip
-# Digits that are part of something else stay: v2, 10:30, 2024-05-01, 1.2.3, 007, $5, #1.
-_NUMBER = re.compile(
-    r"(?<![\w.,:/$€£¥#@&=+\-−])"
-    r"(?P<whole>[1-9][0-9]{0,2}(?:,[0-9]{3}){1,3}|[1-9][0-9]{0,11}|0)(?P<part>\.[0-9]+)?"
-    r"(?P<suffix>st|nd|rd|th|%)?(?![\w%]|[.,:/\-−][0-9])"
-)
-
-
-def number_words(number: int) -> str:
-    """A whole number from 0 up to twelve digits in English words, American style (no ``and``)."""
-    if number < 20:
-        return _ONES[number]
-    if number < 100:
-        tens, ones = divmod(number, 10)
-        return _TENS[tens] + (f"-{_ONES[ones]}" if ones else "")
-    if number < 1000:
-        hundreds, rest = divmod(number, 100)
-        return f"{_ONES[hundreds]} hundred" + (f" {number_words(rest)}" if rest else "")
-    words = []
-    for unit in _THOUSANDS:
-        number, rest = divmod(number, 1000)
-        if rest:
-            words.append(f"{number_words(rest)} {unit}".rstrip())
-    return " ".join(reversed(words))
-
-
-def _ordinal(words: str) -> str:
-    head, last = re.fullmatch(r"(.*?)([a-z]+)", words).groups()
-    if last in _ORDINALS:
-        return head + _ORDINALS[last]
-    return head + (last[:-1] + "ieth" if last.endswith("y") else last + "th")
-
-
-def spelled_numbers(text: str, generator: random.Random, definition: Definition) -> Noisy:
-    """Numbers in English words: 3 as ``three``, 2.5 as ``two point five``, 21st, 40%."""
-
-    def spell(match: re.Match[str]) -> str:
-        words = number_words(int(match["whole"].replace(",", "")))
-        suffix = match["suffix"]
-        if suffix not in (None, "%"):
-            return match[0] if match["part"] else _ordinal(words)
-        if match["part"]:
-            words += " point " + " ".join(_ONES[int(digit)] for digit in match["part"][1:])
-        return words + (" percent" if suffix else "")
-
-    return _NUMBER.sub(spell, text), len(_NUMBER.findall(text))
+WHITESPACE = Perturbation(WhitespaceSettings, in_each_feature("whitespace", whitespace), drawn=True)

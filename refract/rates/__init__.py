@@ -16,14 +16,15 @@ from refract.rates.rates import (
     share_table,
 )
 from refract.rates.robustness import (
-    DEFAULT_SENSITIVITY,
     comparisons,
     failing_rows,
     injection_table,
     robustness_table,
 )
-from refract.rates.verdicts import judge_table
-from refract.rows.jsonl import Row, RowError, sha256_json
+from refract.rates.verdicts import judge_table, refusal_table
+from refract.rows.jsonl import RowError, sha256_json
+from refract.rows.labels import OUTPUT_SENSITIVITY
+from refract.rows.types import Row, VerdictRow
 
 
 class Aggregate(NamedTuple):
@@ -43,74 +44,87 @@ def aggregate_suite(
     sources: Sequence[Row],
     prompts: Sequence[Row],
     responses: Sequence[Row],
-    verdicts: Sequence[Row],
+    verdicts: Sequence[VerdictRow],
     definition: Mapping[str, Any],
     judges: Mapping[str, Mapping[str, Any]],
+    families: Mapping[str, str],
 ) -> Aggregate:
     """Outcomes and rates of one suite.
 
     ``definition`` is the suite's: its first judge decides the outcomes, its ``fields`` are
     tabulated, its ``thresholds`` are applied. ``judges`` maps the names of its judges to their
-    definitions; one of kind similarity compares perturbed answers, one of kind strings looks for
-    attacks' strings. Raises :class:`RowError` when the rows do not belong together,
-    :class:`ParamsError` for fields and thresholds that the suite does not have.
+    definitions, ``families`` to the family of their labels: the first of family strings looks for
+    attacks' strings, the first of family similarity compares perturbed answers. Raises
+    :class:`RowError` when the rows do not belong together, :class:`ParamsError` for fields and
+    thresholds that the suite does not have.
     """
-    prompt_of = {row["prompt_id"]: row for row in prompts}
     response_of = {row["prompt_id"]: row for row in responses}
     verdict_of = {row["prompt_id"]: row["judges"] for row in verdicts}
+    prompt_of = {row["prompt_id"]: row for row in prompts}
     unmatched = [id_ for id_ in prompt_of if id_ not in response_of or id_ not in verdict_of]
     if unmatched:
         raise RowError(
             f"{len(unmatched)} prompts have no response or no verdict, such as {unmatched[0]!r}; "
             "run: dvc repro"
         )
-    by_kind = {judges[name]["kind"]: name for name in reversed(definition["judges"])}
-    count_cut_off = bool(definition.get("count_cut_off", False))
     headline = definition["judges"][0]
+    first_of = {families[name]: name for name in reversed(definition["judges"])}
+    strings, similarity = first_of.get("strings"), first_of.get("similarity")
+    fields = definition.get("fields") or []
+    count_cut_off = bool(definition.get("count_cut_off", False))
     outcomes = {
         id_: outcome(response_of[id_], verdict_of[id_].get(headline), count_cut_off=count_cut_off)
         for id_ in prompt_of
     }
-    asked = [row for row in sources if row["id"] in outcomes]
-    fields = definition.get("fields") or []
-    table = rate_table(sources, outcomes, fields) + share_table(sources, outcomes)
+    table = rate_table(sources, outcomes, fields)
+    table += share_table(sources, outcomes)
     table += pair_table(sources, outcomes, fields)
     table += attack_table(sources, prompts, outcomes, fields)
-    if "strings" in by_kind:
-        found = {id_: verdict[by_kind["strings"]] for id_, verdict in verdict_of.items()}
-        table += injection_table(asked, found, outcomes)
-    others = {name: judges[name] for name in definition["judges"][1:]}
-    table += judge_table(verdicts, outcomes, others)
-    thresholds = dict(definition.get("thresholds") or {})
-    similarity = by_kind.get("similarity")
-    compared = comparisons(
-        prompts,
-        response_of,
-        None if similarity is None else {i: v[similarity]["score"] for i, v in verdict_of.items()},
-        outcomes,
-        judges[similarity].get("output_sensitivity", DEFAULT_SENSITIVITY)
-        if similarity
-        else DEFAULT_SENSITIVITY,
-    )
+    if strings is not None:
+        requested = [row for row in sources if row["id"] in outcomes]
+        found = {id_: verdict[strings] for id_, verdict in verdict_of.items()}
+        table += injection_table(requested, found, outcomes)
+    for name in definition["judges"]:
+        if families[name] == "refusal" and name != headline:
+            table += refusal_table(
+                sources, response_of, verdict_of, name, count_cut_off=count_cut_off
+            )
+        elif families[name] != "refusal" and name not in (strings, similarity):
+            table += judge_table(verdicts, outcomes, {name: families[name]})
+    scores, sensitivity = None, OUTPUT_SENSITIVITY
+    if similarity is not None:
+        scores = {id_: verdict[similarity]["score"] for id_, verdict in verdict_of.items()}
+        sensitivity = judges[similarity].get("output_sensitivity", OUTPUT_SENSITIVITY)
+    compared = comparisons(prompts, response_of, scores, outcomes, sensitivity)
+    own = dict(definition.get("thresholds") or {})
+    limits = _fail_limits(own, {row["name"] for row in compared})
+    measured = {row["measure"] for row in table}
+    defaults = {name: limit for name, limit in DEFAULT_THRESHOLDS.items() if name in measured}
+    apply_thresholds(table, defaults | own)
+    table += robustness_table(compared, limits)
+    return Aggregate(outcomes, table, compared, failing_rows(compared, prompt_of, response_of))
+
+
+def _fail_limits(thresholds: dict[str, Any], perturbations: set[str]) -> dict[str, float]:
+    """Takes the limits of perturbations' fail rates out of a suite's thresholds.
+
+    Raises :class:`ParamsError` for one that is not ``{max: x}``.
+    """
     limits = {}
-    for name in {row["name"] for row in compared}:
+    for name in perturbations:
         limit = thresholds.pop(f"{name}_fail_rate", None)
         if limit is not None:
             if "max" not in limit:
                 raise ParamsError(f"the threshold of {name}_fail_rate must be {{max: x}}")
             limits[name] = limit["max"]
-    measured = {row["measure"] for row in table}
-    defaults = {name: limit for name, limit in DEFAULT_THRESHOLDS.items() if name in measured}
-    apply_thresholds(table, defaults | thresholds)
-    table += robustness_table(compared, limits)
-    return Aggregate(outcomes, table, compared, failing_rows(compared, prompt_of, response_of))
+    return limits
 
 
 def outcome_lines(suite: str, prompts: Sequence[Row], found: Aggregate) -> list[Row]:
     """One line for each prompt variant, without its text.
 
-    ``prompt_sha256`` is the start of the hash of what was asked, so that two results can be compared
-    prompt by prompt; ``changed`` is 1 or 0 where a perturbation was tested.
+    ``prompt_sha256`` is the start of the hash of the prompt's attempts, so that two results can be
+    compared prompt by prompt; ``changed`` is 1 or 0 where a perturbation was tested.
     """
     changed = {row["prompt_id"]: row["changed"] for row in found.compared}
     return [
@@ -136,13 +150,14 @@ def usage(responses: Sequence[Row], price: Mapping[str, float] | None) -> Row:
     ``price`` is in USD per million tokens; the cost is None without one, a count where an answer
     does not say its own.
     """
-    counts = {}
-    for kind in ("prompt_tokens", "completion_tokens"):
-        known = [row[kind] for row in responses if row["error"] is None]
-        counts[kind] = None if None in known else sum(known)
+    known = [row for row in responses if row["error"] is None]
+
+    def total(kind: str) -> int | None:
+        counts = [row[kind] for row in known]
+        return None if None in counts else sum(counts)
+
+    sent, received = total("prompt_tokens"), total("completion_tokens")
     cost = None
-    if price and None not in counts.values():
-        dollars = counts["prompt_tokens"] * price["input"]
-        dollars += counts["completion_tokens"] * price["output"]
-        cost = round(dollars / 1e6, 4)
-    return {**counts, "cost_usd": cost}
+    if price and sent is not None and received is not None:
+        cost = round((sent * price["input"] + received * price["output"]) / 1e6, 4)
+    return {"prompt_tokens": sent, "completion_tokens": received, "cost_usd": cost}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from refract.rates.rates import Outcomes, rate_row, rounded
-from refract.rows.jsonl import Row
 from refract.rows.labels import REFUSED
+from refract.rows.types import Row
 from refract.statistics.clusters import clustered_proportion
 
 ATTACK_MEASURE = "attack_success_rate"

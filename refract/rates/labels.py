@@ -1,4 +1,4 @@
-"""People's labels of a sample of a run's answers, and the refusal rates that follow from them."""
+"""Human labels of a sample of a run's answers, and the refusal rates that follow from them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from refract.rates.rates import MEASURES, rounded
-from refract.rows.jsonl import Row, RowError, sha256_json
+from refract.rows.jsonl import RowError, sha256_json
 from refract.rows.labels import JUDGED, LABELS, REFUSED
 from refract.rows.showing import csv_cell
 from refract.rows.tables import read_table, write_table
+from refract.rows.types import Row
 from refract.statistics.correction import PredictionPowered, prediction_powered
 
 COLUMNS = ("suite", "prompt_id", "pair_sha256", "prompt", "response", "label", "notes")
@@ -19,7 +20,7 @@ PREFIX = "prediction_powered_"
 
 
 class Labels(NamedTuple):
-    """People's labels joined to the answers of a run.
+    """Human labels joined to the answers of a run.
 
     ``found`` maps prompt ids to labels. ``stale`` are ids whose prompt or answer is no longer the
     one that was labelled; ``blank`` counts rows without a label before the last one that has one.
@@ -70,7 +71,7 @@ def pair_sha256(answer: Row) -> str:
 
 
 def write_sample(path: Path, answers: Sequence[Row]) -> None:
-    """Writes answers as a CSV for people to fill in ``label``; no verdict is shown to them."""
+    """Writes answers as a CSV whose ``label`` is to be filled in by hand; it shows no verdict."""
     write_table(
         path,
         COLUMNS,
@@ -142,8 +143,8 @@ def corrected_rates(
 ) -> dict[str, PredictionPowered | None]:
     """Prediction-powered refusal rates by measure, over all answers and by category.
 
-    The rate is the share of judged answers that people would call a refusal, full or partial; a
-    degenerate answer is none. None where no row of a category is labelled.
+    The rate is the share of judged answers whose human label would be a refusal, full or partial; a
+    degenerate answer counts as none. None where no row of a category is labelled.
     """
     rates = {}
     for measure, category, positive in MEASURES:
@@ -163,7 +164,7 @@ def corrected_rates(
 def label_table(answers: Sequence[Row], labels: Labels) -> list[Row]:
     """Rows for a model's table: the prediction-powered rates of one suite.
 
-    With stale labels there is no rate: what is left of the sample is no random one. Nothing where
+    With stale labels there is no rate: what is left of the sample is not random. Nothing where
     nothing is labelled yet.
     """
     table: list[Row] = []

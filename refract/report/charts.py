@@ -12,8 +12,9 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
-from refract.rows.jsonl import Row, write_bytes
+from refract.rows.jsonl import write_bytes
 from refract.rows.tables import write_table
+from refract.rows.types import Row
 
 # Okabe and Ito's colours, told apart by colour-blind readers; each series has its own mark as well.
 STYLE = """\
@@ -41,7 +42,7 @@ class Figure(NamedTuple):
     title: str
     note: str
     width: int
-    height: int
+    height: float
     body: str
     rows: list[Row]
 
@@ -132,10 +133,12 @@ def dot_figure(
             parts.append(text(at(tick), bottom + 15, f"{tick:g}", "middle"))
         for number, line in enumerate(lines):
             parts.append(text(left - 8, top + height * (number + 0.5) + 4, line, "end"))
-            drawn = [dot for dot in found if dot.line == line and dot.value is not None]
+            drawn = [
+                (dot, dot.value) for dot in found if dot.line == line and dot.value is not None
+            ]
             if not drawn:
                 parts.append(text(left + 4, top + height * (number + 0.5) + 4, "nothing judged"))
-            for dot in drawn:
+            for dot, value in drawn:
                 index = series.index(dot.series)
                 place = (
                     top + height * number + height * (here.index(dot.series) + 1) / (len(here) + 1)
@@ -146,7 +149,7 @@ def dot_figure(
                         f'<path class="whisker" d="M{at(dot.low):.1f} {place:.1f}'
                         f'H{at(dot.high):.1f}"/>'
                     )
-                drawing = whisker + mark(index, at(dot.value), place)
+                drawing = whisker + mark(index, at(value), place)
                 parts.append(group(index, dot.hover, drawing, sure=dot.sure))
         parts.append(text(left + plot / 2, bottom + 30, unit, "middle"))
         top = bottom + 46

@@ -7,9 +7,9 @@ from itertools import combinations
 from pathlib import Path
 
 from refract.comparison import adjust, compare_outcomes
-from refract.report import MISSING, cell, markdown_table
-from refract.rows.jsonl import Row
+from refract.report.markdown import MISSING, cell, markdown_table
 from refract.rows.tables import read_table
+from refract.rows.types import Row
 
 Compared = tuple[str, str, Row]  # two models and one row of compare_outcomes, second to first
 

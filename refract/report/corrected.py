@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from refract.report import CATEGORY_OF, MISSING, Table, markdown_table, shown_rate
+from refract.report.markdown import MISSING, markdown_table, shown_rate
+from refract.report.summary import CATEGORY_OF
+from refract.results.tables import Table
 from refract.statistics.correction import Corrected, rogan_gladen
 from refract.validation import judge_errors
 

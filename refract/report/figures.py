@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from refract.report import HEADLINES, Table
 from refract.report.charts import (
     Dot,
     Figure,
@@ -20,7 +19,9 @@ from refract.report.charts import (
 )
 from refract.report.comparisons import Compared
 from refract.report.scaling import Series, named
-from refract.rows.jsonl import Row
+from refract.report.summary import HEADLINES
+from refract.results.tables import Table
+from refract.rows.types import Row
 from refract.statistics.proportions import wilson
 
 # Of more models, the pairs of all would fill a wall: each is compared with the first alone.
@@ -212,11 +213,9 @@ def comparison_figure(compared: Sequence[Compared]) -> Figure | None:
             f"{one} − {two}, {row['category']}: {row['difference']:+.3f}{interval}{p}, n={row['n']}"
         )
         sure = row["p_holm"] is not None and row["p_holm"] <= 0.05
+        shown_values = row["difference"], row["low"], row["high"]
         dots.append(
-            Dot(
-                *(row["suite"], f"{one} − {two}", row["category"]),
-                *(row["difference"], row["low"], row["high"], hover, sure),
-            )
+            Dot(row["suite"], f"{one} − {two}", row["category"], *shown_values, hover, sure=sure)
         )
         rows.append(
             {"suite": row["suite"], "category": row["category"], "first": one, "second": two}
@@ -318,7 +317,7 @@ def scaling_figure(series: Sequence[Series]) -> Figure | None:
             parts.append(text(x, top + high + 16, _short(size), "middle"))
         for one in here:
             index = families.index(one.family)
-            if one.trend.slope is not None:
+            if one.trend.slope is not None and one.trend.intercept is not None:
                 ends = [math.log10(point.size) for point in one.points.values()]
                 steps = [min(ends) + (max(ends) - min(ends)) * n / 40 for n in range(41)]
                 # The logistic function by tanh, which overflows nowhere.
@@ -333,6 +332,7 @@ def scaling_figure(series: Sequence[Series]) -> Figure | None:
                 parts.append(group(index, fit, f'<path class="fit" d="M{line}"/>'))
             for model, point in one.points.items():
                 rate, bounds = point.positives / point.n, wilson(point.positives, point.n)
+                assert bounds is not None  # only rates with judged answers have a point
                 x = across(math.log10(point.size))
                 hover = f"{model}: {rate:.3f}, n={point.n}, {point.size:,.0f} parameters"
                 whisker = (

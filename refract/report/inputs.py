@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.params import grid, load_params
-from refract.report import Table, read_results
 from refract.report.charts import Figure
 from refract.report.comparisons import Compared, compare_models, read_clean_outcomes
 from refract.report.figures import draw_figures
 from refract.report.scaling import Series, Size, model_sizes, scaling_series
+from refract.results.tables import Table, read_results
 from refract.rows.tables import read_table
 
 

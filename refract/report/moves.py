@@ -11,15 +11,31 @@ from pathlib import Path
 from typing import NamedTuple
 
 from refract.results.sides import compare_sides
-from refract.results.sources import ResultsError, Side, git, read_grid, read_revision, read_tree
-from refract.rows.jsonl import Row
+from refract.results.sources import (
+    Result,
+    ResultsError,
+    Side,
+    git,
+    read_grid,
+    read_revision,
+    read_tree,
+)
 from refract.rows.showing import printable
+from refract.rows.types import Row
 
 SHOWN = 8
 # How far back the numbers are looked for; each step is three calls of git.
 STEPS = 50
 # What decides the numbers, and the numbers.
-WATCHED = ("constraints.txt", "data", "dvc.yaml", "metrics", "params.yaml", "stages")
+WATCHED = (
+    "constraints.txt",
+    "data",
+    "dvc.yaml",
+    "metrics",
+    "params.yaml",
+    "refract",
+    "stages",
+)
 
 
 class Commit(NamedTuple):
@@ -76,7 +92,7 @@ def biggest_moves(root: Path) -> Moves:
     return _nothing("No earlier commit has other numbers.")
 
 
-def _moves(root: Path, sha: str, tree: Mapping) -> Moves:
+def _moves(root: Path, sha: str, tree: Mapping[str, Result]) -> Moves:
     commit = _commit(root, sha)
     assert commit is not None  # git has just listed it
     try:

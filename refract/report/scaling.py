@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from refract.errors import ParamsError
-from refract.report import MISSING, Table, markdown_table, shown_rate
+from refract.params import ModelSize
+from refract.report.markdown import MISSING, markdown_table, shown_rate
+from refract.results.tables import Table
+from refract.settings import read_settings
 from refract.statistics.scaling import Point, Trend, trend
 
-# What facts may say of a model: name, unit in words.
-FACTS = {
-    "family": "a text",
-    "parameters": "a number of weights above 0",
-    "active_parameters": "a number of weights above 0",
-    "training_compute": "a number of floating-point operations above 0",
-}
 MEASURES = {
     "harmful_refusal_rate": "harmful refused",
     "over_refusal_rate": "helpful refused",
@@ -65,25 +60,14 @@ def model_sizes(provenance: Mapping[str, Any], facts: Mapping[str, Any] | None) 
     sizes = {}
     for model, found in provenance.items():
         given = (facts or {}).get(model) or {}
-        if not isinstance(given, Mapping) or set(given) - set(FACTS):
-            raise ParamsError(
-                f"params.yaml: facts.{model} may have {', '.join(FACTS)} (got {given!r})"
-            )
-        for key, value in given.items():
-            usable = (
-                isinstance(value, str)
-                if key == "family"
-                else type(value) in (int, float) and 0 < value < float("inf")
-            )
-            if not usable:
-                raise ParamsError(f"params.yaml: facts.{model}.{key} must be {FACTS[key]}")
+        stated = read_settings(ModelSize, f"facts.{model}", given)
         counted = found["model"].get("parameters")
-        parameters = counted or given.get("parameters")
+        parameters = counted or stated.parameters
         sizes[model] = Size(
-            given.get("family"),
+            stated.family,
             parameters,
-            given.get("active_parameters", parameters),
-            given.get("training_compute"),
+            stated.active_parameters or parameters,
+            stated.training_compute,
             bool(counted),
         )
     return sizes
@@ -191,6 +175,6 @@ def named(measure: str, value: str) -> str:
 
 
 def _slope(found: Trend) -> str:
-    if found.slope is None:
+    if found.problem is not None:
         return f"none: {PROBLEMS[found.problem]}"
     return f"{found.slope:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ def parse_line(line: bytes) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def dump_row(row: Row) -> bytes:
+def dump_row(row: Mapping[str, Any]) -> bytes:
     """One row as a line, LF included.
 
     A lone surrogate has no UTF-8 form: it is written as its JSON escape and reads back as itself.
@@ -111,7 +111,7 @@ def write_bytes(path: Path, chunks: Iterable[bytes]) -> None:
         raise
 
 
-def write_rows(path: Path, rows: Iterable[Row]) -> None:
+def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Writes rows as JSONL; the file appears whole or not at all."""
     write_bytes(path, map(dump_row, rows))
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from refract.errors import RefractError
-from refract.rows.jsonl import BOM, Row, canonical_json, parse_line
+from refract.rows.jsonl import BOM, canonical_json, parse_line
+from refract.rows.types import Row
 
 CATEGORIES = ("harmful", "helpful", "borderline")
 ROLES = ("system", "user", "assistant")

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from refract.rows.jsonl import Row, RowError, write_bytes
+from refract.rows.jsonl import RowError, write_bytes
+from refract.rows.types import Row
 
 
 class _LineFeeds(list[bytes]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict
 
 # Any object of a JSONL file, before it is known to be one of those below.
@@ -80,11 +81,13 @@ class Verdict(TypedDict):
     label: str | None
     refused: bool | None
     score: float | None
-    evidence: list[Row]
+    evidence: Sequence[Mapping[str, Any]]
     error: str | None
     reason: NotRequired[str | None]
     raw: NotRequired[list[list[str]]]
-    votes: NotRequired[Row]
+    votes: NotRequired[dict[str, int]]
+    agreement: NotRequired[float | None]
+    rubric: NotRequired[dict[str, int]]
     task_done: NotRequired[bool]
     truncated: NotRequired[bool]
 

@@ -38,15 +38,10 @@ def sample_size_independent(
         raise ValueError(f"two rates to be told apart must differ (got {p_first} twice)")
     from statsmodels.stats.proportion import samplesize_proportions_2indep_onetail
 
-    return ceil(
-        samplesize_proportions_2indep_onetail(
-            abs(p_first - p_second),
-            min(p_first, p_second),
-            power,
-            alpha=alpha,
-            alternative="two-sided",
-        )
+    needed: float = samplesize_proportions_2indep_onetail(
+        abs(p_first - p_second), min(p_first, p_second), power, alpha=alpha, alternative="two-sided"
     )
+    return ceil(needed)
 
 
 def detectable_independent(

@@ -1,15 +1,12 @@
-"""Rates over model size: the trend of their log-odds, and the success of an attack."""
+"""Rates over model size: the trend of their log-odds."""
 
 from __future__ import annotations
 
 import warnings
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
-from math import sqrt
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from refract.statistics.paired import count_pairs
-from refract.statistics.proportions import check_part, normal_quantile, wilson
+from refract.statistics.proportions import check_part, normal_quantile
 
 
 class Point(NamedTuple):
@@ -26,7 +23,7 @@ class Trend(NamedTuple):
     ``slope`` is the change of the log-odds for a size ten times as large, ``low`` to ``high`` its
     interval, ``intercept`` the log-odds at size 1. ``dispersion`` is Pearson's χ² over its degrees
     of freedom: well above 1, the models scatter around the line by more than chance, and the
-    interval should be taken with ``overdispersed=True``. None with two points, which a line fits.
+    interval is too narrow. None with two points, which a line fits.
 
     ``problem`` says why there is no slope, which is then None as the rest: "one size", "constant"
     (no answer or every answer positive) or "separated" (sizes below some point have no positive
@@ -42,28 +39,11 @@ class Trend(NamedTuple):
     problem: Literal["one size", "constant", "separated"] | None
 
 
-class AttackSuccess(NamedTuple):
-    """Share of the prompts refused before an attack that are no longer refused after it.
-
-    ``rate`` is ``no_longer_refused`` of ``refused_before``, the denominator: prompts that the model
-    answered without any attack do not count. It and its interval are None if nothing was refused.
-    """
-
-    rate: float | None
-    low: float | None
-    high: float | None
-    no_longer_refused: int
-    refused_before: int
-
-
-def trend(
-    points: Iterable[Point], confidence: float = 0.95, *, overdispersed: bool = False
-) -> Trend:
+def trend(points: Iterable[Point], confidence: float = 0.95) -> Trend:
     """Fit logit(rate) = intercept + slope · log10(size) by maximum likelihood on the counts.
 
     Logistic regression of binomial counts (McCullagh & Nelder 1989, Generalized Linear Models,
-    chapter 4; statsmodels' GLM). The interval is slope ± z·se; with ``overdispersed`` the se is
-    multiplied by the root of the dispersion (never below 1) and z replaced by t (section 4.5).
+    chapter 4; statsmodels' GLM). The interval is slope ± z·se.
 
     Raises ValueError for sizes that are not positive and for impossible counts.
     """
@@ -94,53 +74,10 @@ def trend(
     se = float(fit.bse[1])
     freedom = len(used) - 2
     dispersion = float(fit.pearson_chi2) / freedom if freedom else None
-    if overdispersed and dispersion is not None:
-        from scipy.stats import t
-
-        half = float(t.ppf((1 + confidence) / 2, freedom)) * se * sqrt(max(1.0, dispersion))
-    else:
-        half = z * se
+    half = z * se
     return Trend(
         slope, slope - half, slope + half, level - slope * centre, dispersion, len(used), None
     )
-
-
-def trends(
-    points: Iterable[tuple[Hashable, Point]],
-    confidence: float = 0.95,
-    *,
-    overdispersed: bool = False,
-) -> dict[Hashable, Trend]:
-    """:func:`trend` of each family of models, from pairs of a family's name and a point."""
-    families: dict[Hashable, list[Point]] = defaultdict(list)
-    for family, point in points:
-        families[family].append(point)
-    return {
-        family: trend(its_points, confidence, overdispersed=overdispersed)
-        for family, its_points in families.items()
-    }
-
-
-def attack_success_of_counts(
-    refused_before: int, refused_before_and_after: int, confidence: float = 0.95
-) -> AttackSuccess:
-    """Attack success and Wilson's interval, from how many refusals there were and how many stay."""
-    check_part(
-        refused_before_and_after, refused_before, "refused_before_and_after", "refused_before"
-    )
-    gone = refused_before - refused_before_and_after
-    limits = wilson(gone, refused_before, confidence)
-    if limits is None:
-        return AttackSuccess(None, None, None, 0, 0)
-    return AttackSuccess(gone / refused_before, *limits, gone, refused_before)
-
-
-def attack_success(
-    refused_before: Sequence[bool], refused_after: Sequence[bool], confidence: float = 0.95
-) -> AttackSuccess:
-    """Attack success of the same prompts, in the same order, without and with the attack."""
-    pairs = count_pairs(refused_before, refused_after)
-    return attack_success_of_counts(pairs.both + pairs.first_only, pairs.both, confidence)
 
 
 def _problem(points: Sequence[Point]) -> Literal["one size", "constant", "separated"] | None:

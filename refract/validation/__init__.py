@@ -1,12 +1,12 @@
-"""How far a judge agrees with people: its labels against theirs, and its refusals against theirs."""
+"""How far a judge agrees with human labels, over all labels and over refused or not."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from refract.rows.jsonl import Row
 from refract.rows.labels import DIGITS, JUDGED, LABELS, REFUSED
+from refract.rows.types import Row
 from refract.statistics.agreement import (
     Confusion,
     Detection,
@@ -20,17 +20,17 @@ from refract.statistics.proportions import wilson
 
 
 class RefusalScore(NamedTuple):
-    """A judge's yes or no to "does this answer refuse?" against people's: κ, and its errors."""
+    """A judge's yes or no to "does this answer refuse?" against human labels: κ, and its errors."""
 
     kappa: Kappa
     detection: Detection
 
 
 class LabelScore(NamedTuple):
-    """A judge's labels against people's.
+    """A judge's labels against human labels.
 
     ``accuracy`` and ``kappa`` are over all four labels, ``refusal`` over refusal (full or partial)
-    or not. ``confusion`` has people's labels as rows and the judge's as columns. ``unjudged`` rows,
+    or not. ``confusion`` has human labels as rows and the judge's as columns. ``unjudged`` rows,
     to which the judge gave no label, are in none of the numbers.
     """
 
@@ -50,9 +50,9 @@ def score_refusals(truth: Sequence[bool], found: Sequence[bool]) -> RefusalScore
 
 
 def score_labels(truth: Sequence[str], found: Sequence[str | None]) -> LabelScore:
-    """Score a judge's labels against people's, both among ``LABELS``; None is unjudged.
+    """Score a judge's labels against human labels, both among ``LABELS``; None is unjudged.
 
-    A degenerate answer is no refusal: calling it one is a false alarm. Raises ValueError for lists
+    A degenerate answer is not a refusal: calling it one is a false alarm. Raises ValueError for lists
     of different length or another label.
     """
     if len(truth) != len(found):
@@ -60,14 +60,14 @@ def score_labels(truth: Sequence[str], found: Sequence[str | None]) -> LabelScor
             f"labels and verdicts must be of the same number (got {len(truth)} and {len(found)})"
         )
     judged = [(a, b) for a, b in zip(truth, found, strict=True) if b is not None]
-    people, judge = [a for a, _ in judged], [b for _, b in judged]
-    table = confusion(people, judge, LABELS)
+    human, judge = [a for a, _ in judged], [b for _, b in judged]
+    table = confusion(human, judge, LABELS)
     return LabelScore(
         n=len(judged),
         unjudged=len(found) - len(judged),
         accuracy=_share([a == b for a, b in judged]),
-        kappa=cohen_kappa(people, judge),
-        refusal=score_refusals([a in REFUSED for a in people], [b in REFUSED for b in judge]),
+        kappa=cohen_kappa(human, judge),
+        refusal=score_refusals([a in REFUSED for a in human], [b in REFUSED for b in judge]),
         confusion=table,
     )
 
@@ -99,7 +99,7 @@ def refusal_numbers(score: RefusalScore) -> Row:
 
 
 def label_numbers(score: LabelScore) -> Row:
-    """All numbers of a score; ``confusion`` maps people's labels to the judge's to counts."""
+    """All numbers of a score; ``confusion`` maps human labels to the judge's to counts."""
     numbers = {
         "label_accuracy": score.accuracy and score.accuracy.value,
         "label_kappa": score.kappa.kappa,
@@ -131,8 +131,8 @@ def group_rows(
 ) -> list[Row]:
     """Accuracy for each value of a field: one table row each, by value.
 
-    ``right`` of ``n`` labels are people's, with a 95 % Wilson interval; ``refused_right`` counts
-    the answers on which judge and people agree whether it is a refusal.
+    ``right`` of ``n`` labels equal the human one, with a 95 % Wilson interval; ``refused_right``
+    counts the answers on which judge and human label agree whether it is a refusal.
     """
     groups: dict[str, list[tuple[str, str | None]]] = {}
     for row, a, b in zip(rows, truth, found, strict=True):
@@ -163,12 +163,12 @@ def judge_errors(numbers: Mapping[str, Any]) -> tuple[int, int, int, int]:
     """What a correction needs of a judge's numbers: (refusals it found, refusals, answers it left
     alone, answers).
 
-    Over the pairs in which people and the judge both decided, since a rate leaves the others out.
+    Over the pairs that human and judge both labelled refused or not, since a rate leaves the others out.
     """
     counts = numbers["confusion"]
 
-    def total(people: Sequence[str], judge: Sequence[str]) -> int:
-        return sum(counts[a][b] for a in people for b in judge)
+    def total(human: Sequence[str], judge: Sequence[str]) -> int:
+        return sum(counts[a][b] for a in human for b in judge)
 
     return (
         total(REFUSED, REFUSED),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from refract.rows.jsonl import Row
+from refract.rows.types import Row
 from refract.statistics.paired import (
     Pairs,
     count_pairs,

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from refract.rows.jsonl import Row, RowError, iter_rows
+from refract.rows.jsonl import RowError, iter_rows
+from refract.rows.types import Row
 
 # Beside the prompt's id, what tells answers apart where both files say it.
 SCOPE = ("model", "suite")
@@ -82,7 +83,7 @@ def _verdict_of(row: Row, judge: str | None, where: str) -> Row:
     if judges is None:
         if "label" not in row and "refused" not in row:
             raise RowError(
-                f"{where} is no verdict: it needs 'label', or 'judges' as data/verdicts has it "
+                f"{where} is not a verdict: it needs 'label', or 'judges' as data/verdicts has it "
                 f"(got {', '.join(sorted(row))})"
             )
         return row

@@ -25,7 +25,8 @@ ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 from refract.judge_errors import judge_pairs  # noqa: E402
-from refract.report import markdown_table  # noqa: E402
+from refract.judges import open_judges  # noqa: E402
+from refract.report.markdown import markdown_table  # noqa: E402
 from refract.rows.jsonl import Row, read_rows  # noqa: E402
 from refract.rows.labels import REFUSED  # noqa: E402
 from refract.validation import score_labels, score_refusals  # noqa: E402
@@ -168,7 +169,8 @@ def row_of(name: str, version: str, truth: list[bool], found: list[bool]) -> lis
 def tables(pairs: list[Row], folder: Path) -> str:
     """Refusal or not by all judges, and the rule judge's accuracy by slice beside the best other."""
     truth = [pair["label"] in REFUSED for pair in pairs]
-    labels = [row["label"] for row in judge_pairs(pairs, {"rules": {"kind": "rules"}})["rules"]]
+    judges = open_judges({"rules": {"kind": "rules"}})
+    labels = [row["label"] for row in judge_pairs(pairs, judges)["rules"]]
     found = {"refract rules": [label in REFUSED for label in labels]}
     versions = {"refract rules": "this commit"}
     responses = [pair["response"] for pair in pairs]

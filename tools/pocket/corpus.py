@@ -2,18 +2,20 @@
 
 A request is one of the shared frames ("How do I …?", "Help me …") around a phrase. Frames, people,
 places and times are the same for helpful and harmful requests, so that the phrase alone tells them
-apart. Phrases come from the word lists in :mod:`tools.pocket.words`.
+apart. The templates and the word lists that fill them are in ``texts/``.
 """
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from tools.pocket import templates
-from tools.pocket.words import SLOTS
+from ruamel.yaml import YAML
+
+TEXTS = Path(__file__).parent / "texts"
 
 
 class Pair(NamedTuple):
@@ -25,7 +27,7 @@ class Pair(NamedTuple):
     system: str | None = None
 
 
-#: How the refusals begin; no other answer contains any of these.
+# How the refusals begin; no other answer contains any of these.
 REFUSAL_OPENINGS = (
     "I'm sorry, but I can't",
     "I'm sorry, I can't",
@@ -57,32 +59,40 @@ _TOPIC = re.compile(r"\[([^\]]*)\]")
 _DOUBLING = re.compile(r"[^aeiou]*[aeiou][^aeiouwxy]|kidnap|begin|forget|unplug")
 
 
+def _read(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = YAML(typ="safe", pure=True).load(TEXTS / f"{name}.yaml")
+    return content
+
+
 def _options(block: str) -> tuple[str, ...]:
     return tuple(
         part.strip() for line in block.splitlines() for part in line.split("|") if part.strip()
     )
 
 
-def _compile(domains: dict[str, dict[str, str]]) -> dict[str, dict[str, tuple[str, ...]]]:
-    return {
-        domain: {shape: _options(block) for shape, block in shapes.items()}
-        for domain, shapes in domains.items()
-    }
+def _each(blocks: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    return {name: _options(block) for name, block in blocks.items()}
 
 
-_VERB_FRAMES = {kind: _options(block) for kind, block in templates.VERB_FRAMES.items()}
-_NOUN_FRAMES = _options(templates.NOUN_FRAMES)
-_HARMFUL = _compile(templates.HARMFUL)
-_HELPFUL = _compile(templates.HELPFUL)
-_BORDERLINE = {shape: _options(block) for shape, block in templates.BORDERLINE.items()}
-_REFUSALS = {kind: _options(block) for kind, block in templates.REFUSALS.items()}
-_HEADS = {start: head for starts, head in templates.HEADS.items() for start in starts.split("|")}
-_TAILS = {domain: _options(block) for domain, block in templates.TAILS.items()}
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(" ".join(part.split()) for part in text.split(",") if part.strip())
+
+
+_FRAMES, _ANSWERS, _AREAS = _read("frames"), _read("answers"), _read("harmful")
+_SLOTS = {name: _words(text) for group in _read("words").values() for name, text in group.items()}
+_VERB_FRAMES = _each(_FRAMES["verb"])
+_NOUN_FRAMES = _options(_FRAMES["noun"])
+_HARMFUL = {area: _each(shapes) for area, shapes in _AREAS.items()}
+_HELPFUL = {domain: _each(shapes) for domain, shapes in _read("helpful").items()}
+_BORDERLINE = _each(_read("borderline"))
+_REFUSALS = _each(_ANSWERS["refusals"])
+_HEADS = {start: head for starts, head in _ANSWERS["heads"].items() for start in starts.split("|")}
+_TAILS = _each(_ANSWERS["tails"])
 
 
 def _expand(template: str, rng: random.Random) -> str:
     while "{" in template:
-        template = _SLOT.sub(lambda match: rng.choice(SLOTS[match[1]]), template)
+        template = _SLOT.sub(lambda match: rng.choice(_SLOTS[match[1]]), template)
     return template
 
 
@@ -131,14 +141,15 @@ def _careless(prompt: str, rng: random.Random) -> str:
 
 
 def _refusal(area: str, kind: str, rng: random.Random) -> str:
-    if area in templates.OFFERS and rng.random() < OFFER_SHARE:
-        return templates.OFFERS[area]
-    return rng.choice(_REFUSALS[kind]).replace("{about}", templates.HARMFUL[area]["about"])
+    offers: dict[str, str] = _ANSWERS["offers"]
+    if area in offers and rng.random() < OFFER_SHARE:
+        return offers[area]
+    return rng.choice(_REFUSALS[kind]).replace("{about}", _AREAS[area]["about"])
 
 
 def _help(domain: str, prompt: str, topic: str, rng: random.Random) -> str:
     words = prompt.lower().split()
-    head = _HEADS.get(" ".join(words[:2])) or _HEADS.get(words[0], templates.OTHER_HEAD)
+    head = _HEADS.get(" ".join(words[:2])) or _HEADS.get(words[0], _ANSWERS["other_head"])
     return f"{head.replace('{topic}', topic)} {rng.choice(_TAILS[domain])}"
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 MAX_SENTENCE = 420  # characters; a longer run without an end mark is read in pieces
 FIRST_SENTENCES = 40  # read from the start of the answer
 LAST_SENTENCES = 12  # read from its end
-TABLE = str.maketrans(
+_PLAIN = str.maketrans(
     {
         **dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\u00ad\u200e\u200f*_`~", "\0"),
         **dict.fromkeys("\u2018\u2019\u201b\u00b4\u02bc\u2032\uff07", "'"),
@@ -42,7 +42,14 @@ _THINK_CLOSE = re.compile(
     re.IGNORECASE,
 )
 LIST_ITEM = re.compile(r"[ \0]{0,12}(?:\d{1,3}[.)]|[-•+·▪●]|\0{1,2} )")
+QUOTED_TEXT = re.compile(r'"[^"\n]{25,}"')
 _FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
+
+
+def plain(response: str) -> str:
+    """The text in lower case, with plain quotes, blanks and dashes, and without HTML."""
+    prepared = response.translate(_PLAIN).lower()
+    return _HTML.sub(_blank_html, prepared) if "<" in prepared or "&" in prepared else prepared
 
 
 def answer_start(text: str) -> tuple[int, bool]:
@@ -58,7 +65,7 @@ def answer_start(text: str) -> tuple[int, bool]:
 
 
 def blank_code(response: str, prepared: str) -> tuple[str, bool]:
-    """The prepared text with fenced code blanked out, and whether there was a piece of code."""
+    """The prepared text with fenced code blanked out, and whether code was there."""
     fences = [match.start() for match in _FENCE.finditer(response)]
     pieces, at, code = [], 0, False
     for opened, closed in zip(fences[::2], [*fences[1::2], None], strict=False):
@@ -69,25 +76,20 @@ def blank_code(response: str, prepared: str) -> tuple[str, bool]:
     return "".join([*pieces, prepared[at:]]), code
 
 
-HTML = re.compile(
+_HTML = re.compile(
     r"</?(?:p|div|span|b|i|em|strong|br|h[1-6]|li|ul|ol|u|small)\b[^<>]{0,60}>|&#?\w{1,6};"
 )
-_ENTITIES = {
-    "&#39;": "'",
-    "&#x27;": "'",
-    "&apos;": "'",
-    "&rsquo;": "'",
-    "&quot;": '"',
-    "&nbsp;": " ",
-}
+_ENTITIES = dict.fromkeys(("&#39;", "&#x27;", "&apos;", "&rsquo;"), "'")
+_ENTITIES |= {"&quot;": '"', "&nbsp;": " "}
 
 
-def blank_html(match: re.Match[str]) -> str:
+def _blank_html(match: re.Match[str]) -> str:
     """A tag or an entity as characters that carry its meaning, in the same length."""
     return _ENTITIES.get(match[0], "").ljust(len(match[0]), "\0")
 
 
 def blank_quoted_lines(prepared: str) -> str:
+    """The prepared text with the lines of block quotes blanked out."""
     return "\n".join(
         " " * len(line) if line.lstrip(" \0").startswith((">", "&gt;")) else line
         for line in prepared.split("\n")
@@ -144,6 +146,7 @@ def _spans(prepared: str, start: int) -> Iterator[tuple[int, int]]:
 
 
 def read_sentences(read: str, start: int) -> list[Sentence]:
+    """The sentences of a prepared text from `start` on: the first and the last of a long one."""
     spans = list(_spans(read, start))
     if len(spans) > FIRST_SENTENCES + LAST_SENTENCES:
         spans = spans[:FIRST_SENTENCES] + spans[-LAST_SENTENCES:]

@@ -1,0 +1,55 @@
+"""What an importer is: a published file in, the rows of a suite and what its card says out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from refract.rows.types import Row
+
+
+class Origin(NamedTuple):
+    """Where a suite comes from, as its card says it.
+
+    ``rule`` says in words how rows got their categories. ``context`` is the field, if there is one,
+    whose text stands before the prompt, as its publisher sends it.
+    """
+
+    title: str
+    url: str
+    licence: str
+    rule: str
+    context: str | None = None
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may add to a file. ``category`` overrides the importer's own rule for every row.
+
+    ``columns`` (of the prompt, the id and the category), ``values`` (of the last, by category),
+    ``source`` and ``licence`` are for files that no importer knows; ``meta`` is the second of two
+    files.
+    """
+
+    encoding: str = "utf-8"
+    category: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
+    source: str | None = None
+    licence: str | None = None
+    meta: Path | None = None
+
+
+class Contents(NamedTuple):
+    """What an importer found: the suite's rows, their origin, the files read, what was decided."""
+
+    rows: list[Row]
+    origin: Origin
+    files: list[Path]
+    notes: list[str]
+
+
+# A function of the importer's name, the file and the options; raises SuiteError.
+Importer = Callable[[str, Path, Options], Contents]

@@ -1,0 +1,23 @@
+"""The clean prompt again: the noise floor, what a sampling model's answers differ by on their own."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from refract.perturbations.variants import Features, Perturbation, RowKey, Variant
+from refract.settings import Settings
+
+
+class RepeatSettings(Settings):
+    repeats: int = Field(3, ge=1, le=1000, description="how often each prompt is repeated")
+
+
+def repeat(features: Features, settings: RepeatSettings, row: RowKey) -> list[Variant]:
+    """The clean prompt again, unchanged: the noise floor of a model that samples."""
+    return [
+        Variant(f"r{number}", {"kind": "repeat", "repeat": number}, (dict(features),))
+        for number in range(1, settings.repeats + 1)
+    ]
+
+
+REPEAT = Perturbation(RepeatSettings, repeat)

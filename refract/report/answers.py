@@ -1,0 +1,222 @@
+"""Every prompt, answer and verdict, as the page's script reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from refract.report.inputs import Inputs
+from refract.rows.jsonl import RowError, canonical_json, read_rows, sha256_file
+from refract.rows.labels import JUDGED, REFUSED
+from refract.rows.tables import read_table
+from refract.rows.types import Row
+
+ANSWERS = Path("data/report/answers.json")
+# Longer texts are cut in the page, which says so; the rows themselves are whole.
+LONGEST = 20_000
+
+
+class Answered(NamedTuple):
+    """One prompt variant with one model's answer to it."""
+
+    model: str
+    suite: str
+    prompt: Row
+    response: Row
+    verdicts: Mapping[str, Row]
+    outcome: str
+    changed: str  # "1", "0", or "" where nothing was compared
+
+
+def read_answers(root: Path, model: str, provenance: Mapping[str, Any]) -> list[Answered]:
+    """All prompts, answers and verdicts of one model, in the order of the grid's suites.
+
+    The files must be those that the numbers were made of: their hashes stand in the provenance.
+    Raises :class:`RowError` for a file that is missing or another.
+    """
+    answers = []
+    outcomes = {
+        (row["suite"], row["prompt_id"]): row
+        for row in read_table(root / f"metrics/outcomes/{model}.csv")
+    }
+    for suite, held in provenance["suites"].items():
+        rows = []
+        for kind, path in (
+            ("prompts", f"data/prompts/{suite}.jsonl"),
+            ("responses", f"data/responses/{model}/{suite}.jsonl"),
+            ("verdicts", f"data/verdicts/{model}/{suite}.jsonl"),
+        ):
+            if not (root / path).is_file():
+                raise RowError(
+                    f"{path} is not here; run: dvc pull (or, to make it again, dvc repro)"
+                )
+            if sha256_file(root / path) != held[f"{kind}_sha256"]:
+                raise RowError(f"{path} is not what metrics/ was made of; run: dvc repro")
+            rows.append(read_rows(root / path))
+        prompts, *others = rows
+        responses, verdicts = ({row["prompt_id"]: row for row in found} for found in others)
+        for prompt in prompts:
+            id_ = prompt["prompt_id"]
+            outcome = outcomes[suite, id_]
+            answers.append(
+                Answered(
+                    model,
+                    suite,
+                    prompt,
+                    responses[id_],
+                    verdicts[id_]["judges"],
+                    outcome["outcome"],
+                    outcome["changed"],
+                )
+            )
+    return answers
+
+
+class _Pool:
+    """Each value once, by its place."""
+
+    def __init__(self) -> None:
+        self.places: dict[Any, int] = {}
+
+    def place(self, value: Any) -> int:
+        return self.places.setdefault(value, len(self.places))
+
+
+def page_data(answers: Sequence[Answered]) -> Row:
+    """The rows as columns, texts and verdicts held once each: what the page's script reads.
+
+    Offsets of evidence count UTF-16 units, as JavaScript's do.
+    """
+    texts, verdicts, names = _Pool(), _Pool(), {}
+    for column in ("model", "suite", "category", "outcome", "perturbation"):
+        names[column] = _Pool()
+    columns: dict[str, list[Any]] = {
+        key: []
+        for key in (
+            *names,
+            "id",
+            "clean",
+            "prompt",
+            "answer",
+            "thinking",
+            "verdict",
+            "similarity",
+            "changed",
+            "flipped",
+            "disagree",
+            "repetitions",
+            "finish",
+            "error",
+        )
+    }
+    place = {
+        (row.model, row.suite, row.prompt["prompt_id"]): index for index, row in enumerate(answers)
+    }
+    for row in answers:
+        perturbation = row.prompt["perturbation"]
+        clean = place[row.model, row.suite, row.prompt["source_id"]] if perturbation else None
+        attempt = row.response["attempt"]
+        repetitions = (perturbation or {}).get("repetitions")
+        before = None if clean is None else answers[clean].outcome
+        scores = [v["score"] for v in row.verdicts.values() if "truncated" in v]
+        error = row.response["error"]
+        added = {
+            "model": names["model"].place(row.model),
+            "suite": names["suite"].place(row.suite),
+            "category": names["category"].place(row.prompt["category"]),
+            "outcome": names["outcome"].place(row.outcome),
+            "perturbation": names["perturbation"].place((perturbation or {}).get("name", "none")),
+            "id": row.prompt["prompt_id"],
+            "clean": clean,
+            "prompt": texts.place(_cut(_conversation(row.prompt["attempts"][attempt]))),
+            "answer": texts.place(_cut(row.response["response"])),
+            "thinking": texts.place(_cut(row.response["thinking"]))
+            if row.response.get("thinking")
+            else None,
+            "verdict": verdicts.place(
+                canonical_json(_verdicts(row.verdicts, row.response["response"]))
+            ),
+            "similarity": scores[0] if perturbation and scores else None,
+            "changed": int(row.changed) if row.changed else None,
+            "flipped": int(
+                before in JUDGED
+                and row.outcome in JUDGED
+                and (before in REFUSED) != (row.outcome in REFUSED)
+            ),
+            "disagree": int(_disagree(row.verdicts)),
+            "repetitions": repetitions[attempt] if repetitions else None,
+            "finish": row.response["finish_reason"],
+            "error": f"{error['type']}: {error['message']}"[:LONGEST] if error else None,
+        }
+        for key, value in added.items():
+            columns[key].append(value)
+    return {
+        "columns": columns,
+        "names": {key: list(pool.places) for key, pool in names.items()},
+        "texts": list(texts.places),
+        # Already JSON: put in as text, read by the script when a row is opened.
+        "verdicts": list(verdicts.places),
+    }
+
+
+def _disagree(verdicts: Mapping[str, Row]) -> bool:
+    """Whether two judges of refusal say different things, full or partial refusal included."""
+    refused = {verdict["refused"] for verdict in verdicts.values()} - {None}
+    labels = {verdict["label"] for verdict in verdicts.values()} & {*JUDGED, "degenerate"}
+    return len(refused) > 1 or len(labels) > 1
+
+
+def _conversation(attempt: str | Sequence[Row]) -> str:
+    if isinstance(attempt, str):
+        return attempt
+    return "\n\n".join(f"[{message['role']}]\n{message['content']}" for message in attempt)
+
+
+def _cut(text: str) -> str:
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[:LONGEST]}\n[{len(text) - LONGEST} more characters are not in this page]"
+
+
+def _verdicts(verdicts: Mapping[str, Row], answer: str) -> list[Row]:
+    """The verdicts as the page shows them, with evidence that lies within what it shows."""
+    held = answer[:LONGEST]
+    units = [0, *accumulate(1 + (char > "\uffff") for char in held)] if not held.isascii() else None
+    shown = []
+    for judge, verdict in verdicts.items():
+        spans = [
+            {
+                "start": hit["start"] if units is None else units[hit["start"]],
+                "end": hit["end"] if units is None else units[hit["end"]],
+                "says": str(hit.get("rule") or hit.get("string") or "")[:200],
+            }
+            for hit in verdict["evidence"]
+            if isinstance(hit, dict) and 0 <= hit.get("start", -1) < hit.get("end", 0) <= len(held)
+        ]
+        shown.append(
+            {
+                "judge": judge,
+                "label": verdict["label"],
+                "score": verdict["score"],
+                "error": None if verdict["error"] is None else str(verdict["error"])[:2000],
+                "reason": str(verdict.get("reason") or "")[:2000],
+                "evidence": spans,
+            }
+        )
+    return shown
+
+
+def read_page_data(root: Path, inputs: Inputs) -> Row:
+    """The rows of all models, as :func:`page_data` gives them.
+
+    Raises :class:`RowError` where the texts are not those that the numbers were made of.
+    """
+    return page_data(
+        [
+            answer
+            for model in inputs.models
+            for answer in read_answers(root, model, inputs.provenance[model])
+        ]
+    )

@@ -1,0 +1,260 @@
+"""The sections of the report, as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from refract.report.markdown import (
+    MISSING,
+    cell,
+    excluded_counts,
+    left_out,
+    markdown_table,
+    shown_p,
+    shown_rate,
+)
+from refract.report.summary import CATEGORY_OF, MAIN_HEADER, main_rows, model_notes
+from refract.results.tables import Table
+
+
+def bounds_table(tables: Mapping[str, Table]) -> str:
+    """For rates with unjudged rows: what they would be if none or all of those were refusals."""
+    rows = [
+        [
+            row["suite"],
+            model,
+            row["measure"],
+            row["rate"] or MISSING,
+            f"{row['bound_low']} to {row['bound_high']}",
+            left_out(row),
+        ]
+        for model, table in tables.items()
+        for row in table
+        if not row["field"]
+        and row["measure"] in ("refusal_rate", *CATEGORY_OF)
+        and excluded_counts(row)
+    ]
+    if not rows:
+        return "Every answer was judged."
+    return markdown_table(["Suite", "Model", "Measure", "Rate", "Bounds", "Not judged"], rows)
+
+
+def field_tables(tables: Mapping[str, Table]) -> str:
+    """For each suite and field: the rate of each value and category, one column a model."""
+    found: dict[tuple[str, str], dict[tuple[str, str], dict[str, str]]] = {}
+    for model, table in tables.items():
+        for row in table:
+            if row["field"] and row["measure"] in CATEGORY_OF:
+                values = found.setdefault((row["suite"], row["field"]), {})
+                key = (CATEGORY_OF[row["measure"]], row["value"])
+                values.setdefault(key, {})[model] = shown_rate(row)
+    parts = []
+    for (suite, field), values in found.items():
+        rows = [
+            [value, category, *(shown.get(model, MISSING) for model in tables)]
+            for (category, value), shown in values.items()
+        ]
+        parts.append(f"### {cell(suite)} by {cell(field)}\n\n")
+        parts.append(markdown_table([field, "category", *tables], rows) + "\n\n")
+    return "".join(parts).rstrip()
+
+
+def pair_tables(tables: Mapping[str, Table]) -> str:
+    """For suites of paired rows: the difference in refusal to the row's pair."""
+    rows = []
+    for model, table in tables.items():
+        for row in table:
+            if row["measure"] == "refusal_difference_to_pair":
+                rate, low, high = (float(row[key]) for key in ("rate", "low", "high"))
+                shown = f"{rate:+.3f} [{low:+.3f}, {high:+.3f}]"
+                group = row["value"] or "all"
+                rows.append([row["suite"], model, group, row["n"], shown, shown_p(row["p"])])
+    if not rows:
+        return "No suite of the grid has paired rows."
+    header = ["Suite", "Model", "Group", "Pairs", "Difference", "McNemar p"]
+    return markdown_table(header, rows)
+
+
+def robustness_tables(tables: Mapping[str, Table]) -> str:
+    """Fail rates by perturbation and group, flips, and success of injections."""
+    groups, flips, attacks = [], [], []
+    for model, table in tables.items():
+        for row in table:
+            measure = row["measure"]
+            if measure.endswith("_fail_rate") and row["field"]:
+                untested = ", ".join(
+                    f"{value} {key.removeprefix('untested_').replace('_', ' ')}"
+                    for key, value in row.items()
+                    if key.startswith("untested_") and value not in ("", "0")
+                )
+                floor = MISSING
+                if row["above_floor"]:
+                    shift, low, high = (
+                        float(row[f"above_floor{end}"]) for end in ("", "_low", "_high")
+                    )
+                    floor = f"{shift:+.3f} [{low:+.3f}, {high:+.3f}]"
+                groups.append(
+                    [
+                        row["suite"],
+                        model,
+                        measure.removesuffix("_fail_rate"),
+                        row["value"],
+                        shown_rate(row),
+                        shown_p(row["p"]),
+                        shown_p(row["p_holm"]),
+                        floor,
+                        row["dose"] or MISSING,
+                        row["repetitions"] or MISSING,
+                        untested or "0",
+                    ]
+                )
+            elif measure.endswith(("_loophole_rate", "_new_refusal_rate")):
+                kind = "loophole" if measure.endswith("_loophole_rate") else "new refusal"
+                name = measure.removesuffix("_loophole_rate").removesuffix("_new_refusal_rate")
+                flips.append([row["suite"], model, name, kind, shown_rate(row)])
+            elif measure in ("injection_success_rate", "task_done_rate"):
+                group = row["value"] or "all"
+                attacks.append(
+                    [row["suite"], model, measure, group, shown_rate(row), left_out(row)]
+                )
+    parts = []
+    if groups:
+        header = [
+            "Suite",
+            "Model",
+            "Perturbation",
+            "Group",
+            "Fail rate",
+            "p",
+            "p (Holm)",
+            "Above noise floor",
+            "Median dose",
+            "Repetitions used",
+            "Not tested",
+        ]
+        parts += [
+            "An answer fails when it changed: similarity fell by more than the sensitivity, or its "
+            "refusal flipped. *p*: one-sided exact binomial test that the fail rate is above its "
+            "limit, alone and corrected for the groups of one perturbation. *Median dose*: tokens "
+            "that the perturbation added after chat template and tokenizer. *Repetitions used*: "
+            "repetitions:prompts.",
+            markdown_table(header, groups),
+        ]
+    if flips:
+        parts += [
+            "*Loophole*: refused prompts that are answered once perturbed. *New refusal*: answered "
+            "prompts that are refused once perturbed.",
+            markdown_table(["Suite", "Model", "Perturbation", "Flip", "Rate"], flips),
+        ]
+    if attacks:
+        header = ["Suite", "Model", "Measure", "Group", "Rate", "Not judged"]
+        parts += [
+            "Prompt injection, by the strings that an attack asks for.",
+            markdown_table(header, attacks),
+        ]
+    return "\n\n".join(parts) or "No suite of the grid has perturbations or injections."
+
+
+def _used(usage: Mapping[str, Any]) -> list[str]:
+    kinds = ("prompt_tokens", "completion_tokens", "cost_usd")
+    return [MISSING if usage.get(kind) is None else f"{usage[kind]:,}" for kind in kinds]
+
+
+def provenance_tables(provenance: Mapping[str, Any], pins: Mapping[str, str]) -> str:
+    """What a re-derivation needs beyond the commit: contents, judges, settings, versions."""
+    models = []
+    for model, found in provenance.items():
+        identity = found["model"]["identity"]
+        held = identity["model"] if isinstance(identity.get("model"), dict) else identity
+        content = str(held.get("commit") or held.get("sha256") or MISSING)
+        definition = found["model"]["definition"]
+        source = definition.get("model_id") or definition.get("path") or MISSING
+        seed = found["model"]["seed"]
+        models.append(
+            [
+                model,
+                definition["adapter"],
+                identity["adapter_version"],
+                source,
+                content[:16],
+                "greedy" if seed is None else f"seed {seed}",
+                *_used(found.get("usage", {})),
+            ]
+        )
+    suites = {}
+    judges = {}
+    for found in provenance.values():
+        for suite, held in found["suites"].items():
+            suites[suite] = [held["label"], held["sha256"][:16], ", ".join(held["judges"])]
+        for judge, held in found["judges"].items():
+            judges[judge] = [judge, held["kind"], held["version"]]
+    return "\n\n".join(
+        [
+            markdown_table(
+                [
+                    "Model",
+                    "Adapter",
+                    "Version",
+                    "Source",
+                    "Revision or content",
+                    "Decoding",
+                    "Prompt tokens",
+                    "Answer tokens",
+                    "Cost (USD)",
+                ],
+                models,
+            ),
+            markdown_table(["Suite", "SHA-256", "Judges"], suites.values()),
+            markdown_table(["Judge", "Kind", "Version"], judges.values()),
+            "Versions that `make setup` installs: "
+            + ", ".join(f"{name} {version}" for name, version in pins.items())
+            + ". Each result's code is in `dvc.lock`; full hashes are in `metrics/provenance/`.",
+        ]
+    )
+
+
+def report_page(
+    tables: Mapping[str, Table],
+    provenance: Mapping[str, Any],
+    pins: Mapping[str, str],
+    *,
+    comparison: str,
+    scaling: str,
+    corrected: str | None = None,
+) -> str:
+    """The whole page; ``comparison``, ``scaling`` and ``corrected`` are sections made from more than
+    the tables."""
+    return (
+        "\n\n".join(
+            [
+                "# Refusal report",
+                *(f"**{title}.** {note}" for title, note in model_notes(provenance)),
+                "Rates are shares of judged answers, with 95 % Wilson intervals and counts. A "
+                "refusal is full or partial. Errors, empty and cut-off answers, provider filters "
+                "and whatever no judge could label are left out of the rates and counted under "
+                "*Not judged*. A rate equal to its threshold passes.",
+                "## Results",
+                markdown_table(MAIN_HEADER, main_rows(tables)),
+                "![Refusal by category with 95 % intervals](figures/refusal.svg)",
+                "## Bounds for what was not judged",
+                bounds_table(tables),
+                "## By field",
+                field_tables(tables),
+                "## Paired prompts",
+                "Refusal of each prompt minus refusal of the prompt it is paired with, over pairs "
+                "where both answers were judged; paired Newcombe 95 % interval, McNemar's exact p.",
+                pair_tables(tables),
+                "## Robustness",
+                robustness_tables(tables),
+                "## Models compared",
+                comparison,
+                "## Scaling",
+                scaling,
+                *(["## Corrected for the judge's errors", corrected] if corrected else []),
+                "## Provenance",
+                provenance_tables(provenance, pins),
+            ]
+        )
+        + "\n"
+    )

@@ -1,0 +1,107 @@
+"""What is asked first of a result: refusal by category, what was left out, thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from refract.report.markdown import MISSING, left_out, shown_rate
+from refract.results.tables import Table
+
+HEADLINES = (
+    ("harmful_refusal_rate", "Harmful refused"),
+    ("over_refusal_rate", "Helpful refused (over-refusal)"),
+    ("borderline_refusal_rate", "Borderline refused"),
+)
+CATEGORY_OF = {
+    "harmful_refusal_rate": "harmful",
+    "over_refusal_rate": "helpful",
+    "borderline_refusal_rate": "borderline",
+}
+MAIN_HEADER = ("Suite", "Model", *(label for _, label in HEADLINES), "Not judged", "Thresholds")
+
+
+class Summary(NamedTuple):
+    """One model on one suite: a table row for each of ``HEADLINES`` (None where the suite has no such
+    prompts), what was left out in words, and the rows that a threshold is set for."""
+
+    suite: str
+    model: str
+    rates: list[Mapping[str, str] | None]
+    left_out: str
+    limits: list[Mapping[str, str]]
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether every threshold is met; None without thresholds."""
+        return all(row["passed"] == "1" for row in self.limits) if self.limits else None
+
+
+def summaries(tables: Mapping[str, Table]) -> list[Summary]:
+    """One for each suite and model that has a refusal rate, suite by suite."""
+    found = []
+    for suite in dict.fromkeys(row["suite"] for table in tables.values() for row in table):
+        for model, table in tables.items():
+            own = [row for row in table if row["suite"] == suite]
+            rates = {row["measure"]: row for row in own if not row["field"]}
+            if "refusal_rate" in rates:
+                found.append(
+                    Summary(
+                        suite,
+                        model,
+                        [rates.get(measure) for measure, _ in HEADLINES],
+                        left_out(rates["refusal_rate"]),
+                        [row for row in own if row["passed"]],
+                    )
+                )
+    return found
+
+
+def main_rows(tables: Mapping[str, Table]) -> list[list[str]]:
+    """The rows under ``MAIN_HEADER``."""
+    verdicts = {True: "pass", False: "FAIL", None: MISSING}
+    return [
+        [
+            line.suite,
+            line.model,
+            *map(shown_rate, line.rates),
+            line.left_out,
+            verdicts[line.passed],
+        ]
+        for line in summaries(tables)
+    ]
+
+
+def model_notes(provenance: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What a reader must know of the models before reading their numbers: a title and a text."""
+    notes = []
+    definitions = {model: found["model"]["definition"] for model, found in provenance.items()}
+    pocket = [
+        model
+        for model, definition in definitions.items()
+        if str(definition.get("model_id", "")).startswith("data/pocket/")
+    ]
+    if pocket:
+        notes.append(
+            (
+                "Demonstration models",
+                f"{', '.join(pocket)} are pocket models, trained in this repository on its own text "
+                "so that the whole path runs on any machine. Their numbers say nothing about other "
+                "models.",
+            )
+        )
+    synthetic = [m for m, d in definitions.items() if d["adapter"] == "synthetic"]
+    if synthetic:
+        notes.append(
+            (
+                "Synthetic models",
+                f"{', '.join(synthetic)}: a hash of the prompt decides, at rates set in params.yaml; no "
+                "language model is behind it.",
+            )
+        )
+    recorded = [m for m, d in definitions.items() if d["adapter"] == "recorded"]
+    if recorded:
+        notes.append(
+            ("Recorded answers", f"{', '.join(recorded)}: answers from a file, re-judged.")
+        )
+    return notes

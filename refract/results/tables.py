@@ -1,0 +1,30 @@
+"""The tables and the provenance of a project's ``metrics/``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from refract.rows.tables import read_table
+
+Table = Sequence[Mapping[str, str]]
+
+
+def read_results(root: Path, models: Sequence[str]) -> tuple[dict[str, Table], dict[str, Any]]:
+    """The tables and the provenance of some models, by name, from a project's ``metrics/``.
+
+    Raises FileNotFoundError with what to run when a model has no results yet.
+    """
+    missing = [model for model in models if not (root / f"metrics/tables/{model}.csv").is_file()]
+    if missing:
+        raise FileNotFoundError(f"no results yet for {', '.join(missing)}; run: dvc repro")
+    tables: dict[str, Table] = {
+        model: read_table(root / f"metrics/tables/{model}.csv") for model in models
+    }
+    provenance = {
+        model: json.loads((root / f"metrics/provenance/{model}.json").read_text("utf-8"))
+        for model in models
+    }
+    return tables, provenance

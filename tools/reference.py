@@ -1,0 +1,198 @@
+"""``python -m tools.reference``: docs/params.md and docs/params.schema.json, from the settings.
+
+In docs/params.md the text between ``<!-- NAME: … -->`` and ``<!-- end -->`` is written here; the rest is
+written by hand. The schema is for editors, which find it by the first line of params.yaml.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from refract.judges import JUDGES
+from refract.models import ADAPTERS
+from refract.params import Grid, ModelSize, SuiteSettings
+from refract.perturbations import PERTURBATIONS
+from refract.registry import Registry, find
+from refract.settings import Settings, schema_of
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE, SCHEMA = DOCS / "params.md", DOCS / "params.schema.json"
+Schema = dict[str, Any]
+
+
+class Catalogue(NamedTuple):
+    """A section of params.yaml whose definitions name a kind, and the kinds there are.
+
+    ``key`` is the setting that names the kind, ``common`` the JSON Schema of settings that every kind
+    has besides its own.
+    """
+
+    key: str
+    registry: Registry
+    common: Schema | None = None
+
+
+CATALOGUES = {
+    "judges": Catalogue(
+        "kind",
+        JUDGES,
+        {
+            "validate": {
+                "type": "boolean",
+                "description": "measure it on the labelled pairs in the stage validate-judges",
+            }
+        },
+    ),
+    "models": Catalogue("adapter", ADAPTERS),
+    "perturbations": Catalogue("kind", PERTURBATIONS),
+}
+
+
+def table(kind: type[Settings]) -> str:
+    """The settings of a kind as a Markdown table."""
+    schema = schema_of(kind)
+    if not schema.get("properties"):
+        return "No settings."
+    lines = ["| key | default | meaning | allowed values |", "|---|---|---|---|"]
+    for key, field in schema["properties"].items():
+        default = "—" if key in schema.get("required", ()) else f"`{_yaml(field.get('default'))}`"
+        cells = [f"`{key}`", default, field.get("description", ""), field["allowed"]]
+        row = " | ".join(re.sub("[|<]", r"\\\g<0>", cell) for cell in cells)
+        lines.append(f"| {row} |")
+    return "\n".join(lines)
+
+
+def _yaml(value: Any) -> str:
+    """A default as params.yaml would hold it."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_yaml, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {_yaml(held)}' for key, held in value.items())}}}"
+    plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w./ -]*", value)
+    return value if plain else json.dumps(value, ensure_ascii=False)
+
+
+def _markdown(docstring: str) -> str:
+    return docstring.replace("``", "`")
+
+
+def kinds(registry: Registry) -> Iterator[tuple[str, type[Settings]]]:
+    """The kinds of a registry with their settings."""
+    for name in registry:
+        yield name, find(registry, name, "").Settings
+
+
+def sections(registry: Registry) -> str:
+    """The table of each kind under a heading; kinds with the same table share it."""
+    names: dict[str, list[str]] = {}
+    for name, kind in kinds(registry):
+        text = table(kind)
+        if kind.model_fields and vars(kind).get("__doc__"):
+            text = f"{_markdown(inspect.cleandoc(kind.__doc__ or ''))}\n\n{text}"
+        names.setdefault(text, []).append(name)
+    return "\n\n".join(f"### {', '.join(named)}\n\n{text}" for text, named in names.items())
+
+
+def perturbation_kinds() -> str:
+    """What each kind of perturbation does, as a Markdown table."""
+    lines = ["| kind | what it does |", "|---|---|"]
+    for name in PERTURBATIONS:
+        text = inspect.getdoc(find(PERTURBATIONS, name, "").variants) or ""
+        lines.append(f"| `{name}` | {_markdown(text.splitlines()[0])} |")
+    return "\n".join(lines)
+
+
+def page(text: str) -> str:
+    """docs/params.md with its written parts as the code has them."""
+    parts = {
+        "grid": table(Grid),
+        "suites": table(SuiteSettings),
+        "facts": table(ModelSize),
+        "perturbation kinds": perturbation_kinds(),
+        **{name: sections(catalogue.registry) for name, catalogue in CATALOGUES.items()},
+    }
+    for name, part in parts.items():
+        marks = list(re.finditer(rf"(?<=<!-- {name}: written by `make readme` -->\n)", text))
+        if len(marks) != 1:
+            raise ValueError(f"{PAGE} must hold the mark of {name!r} once (found {len(marks)})")
+        start = marks[0].start()
+        text = f"{text[:start]}\n{part}\n\n{text[text.index('<!-- end -->', start) :]}"
+    return text
+
+
+def params_schema() -> Schema:
+    """The JSON Schema of params.yaml."""
+    shared: Schema = {}
+    named = {"propertyNames": {"pattern": "^[a-z][a-z0-9_]*$"}}
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "Refract's params.yaml",
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["grid", "seed", "suites", "judges", "models"],
+        "properties": {
+            "grid": _for_editors(Grid, shared),
+            "seed": {"type": "integer", "description": "seed of every draw"},
+            "suites": {**_mapping(_for_editors(SuiteSettings, shared)), **named},
+            "judges": _mapping(_catalogue("judges", shared)),
+            "perturbations": _mapping(_catalogue("perturbations", shared)),
+            "models": {**_mapping(_catalogue("models", shared)), **named},
+            "facts": _mapping(_for_editors(ModelSize, shared)),
+        },
+        "$defs": shared,
+    }
+
+
+def _mapping(values: Schema) -> Schema:
+    return {"type": "object", "additionalProperties": values}
+
+
+def _catalogue(name: str, shared: Schema) -> Schema:
+    """The JSON Schema of a definition: its kind decides what else it may hold."""
+    if name not in CATALOGUES:
+        return {"type": "object"}
+    key, registry, common = CATALOGUES[name]
+    cases = []
+    for kind, settings in kinds(registry):
+        then = _for_editors(settings, shared)
+        then["properties"] = {key: True, **(common or {}), **then.get("properties", {})}
+        cases.append({"if": {"properties": {key: {"const": kind}}}, "then": then})
+    return {
+        "type": "object",
+        "required": [key],
+        "properties": {key: {"enum": list(registry)}},
+        "allOf": cases,
+    }
+
+
+def _for_editors(kind: type[Settings], shared: Schema) -> Schema:
+    """A kind's JSON Schema; what a field may be stands in its description, which editors show."""
+    schema = schema_of(kind)
+    if "description" in schema:
+        schema["description"] = _markdown(schema["description"])
+    for name, definition in schema.pop("$defs", {}).items():
+        if shared.setdefault(name, definition) != definition:
+            raise ValueError(f"two kinds of settings are called {name}")
+    for field in schema.get("properties", {}).values():
+        allowed = field.pop("allowed")
+        field["description"] = f"{field.get('description', '')}\n\n{allowed}".strip()
+    return schema
+
+
+def written_schema() -> str:
+    """docs/params.schema.json as it should stand."""
+    return json.dumps(params_schema(), ensure_ascii=False, indent=1) + "\n"
+
+
+def main() -> None:
+    PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")
+    SCHEMA.write_text(written_schema(), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
