@@ -124,7 +124,7 @@ def test_the_schema_accepts_the_projects_own_params():
         ("perturbations.typos.operations", ["insert"]),
         ("perturbations.control_characters.position", ["end", "end"]),
         ("perturbations.control_characters.repetitions", [0]),
-        ("facts.pocket_small.parameters", -1),
+        ("metadata.pocket_small.parameters", -1),
     ],
 )
 def test_the_schema_finds_a_value_that_the_project_would_refuse(place, value):

@@ -148,7 +148,7 @@ def _read_file(path: Path) -> dict[str, Result]:
         raise ResultsError(f"{path}: its outcomes ({outcomes.name}) do not stand beside it")
     rows = _usable(str(outcomes), read_table(outcomes))
     # A run names its suites by their labels, which say of what a sample was drawn.
-    suites = {facts["suite"]: facts for facts in results["provenance"]["suites"].values()}
+    suites = {held["suite"]: held for held in results["provenance"]["suites"].values()}
     return {results["model"]: Result(rows, {**results["provenance"], "suites": suites})}
 
 
