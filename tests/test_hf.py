@@ -532,7 +532,7 @@ def test_out_of_memory_goes_on_in_a_smaller_shape_and_says_so(tiny, monkeypatch,
     assert any(a.error and a.error["type"] == "OutOfMemory" for a in made)
     assert "smaller batch shape" in caplog.text
     assert adapter.runtime["batch_shape"] == repr(adapter._decoder.shape)
-    assert adapter.batch_shape.prefill_tokens < 512
+    assert adapter._decoder.shape.prefill_tokens < 512
 
 
 def test_the_batch_shape_is_a_function_of_length_alone():
