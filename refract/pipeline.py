@@ -33,7 +33,7 @@ class Measured(NamedTuple):
     responses: list[Row]
     verdicts: list[Row]
     rates: Aggregate
-    count: Count
+    counts: Count
 
 
 def measure(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.errors import UsageError
-from refract.judges import KINDS
+from refract.judges.kinds import KINDS
 from refract.params import definition, load_params
 from refract.settings import nearest
 

@@ -142,7 +142,7 @@ def run_model(
             for line in outcome_lines(suite, found.prompts, found.rates)
         ],
         [row for suite, found in measured.items() for row in _full_rows(suite, found, judge.name)],
-        {suite: found.count for suite, found in measured.items()},
+        {suite: found.counts for suite, found in measured.items()},
     )
 
 

@@ -11,6 +11,7 @@ from refract.settings import Settings as NoSettings
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pydantic import BaseModel
 
 
 class PromptTooLong(ValueError):
@@ -31,7 +32,7 @@ class FunctionModel:
 
     VERSION: ClassVar[str] = "1"
     USES: ClassVar[tuple[str, ...]] = ("prompt_id",)
-    Settings: ClassVar[type[NoSettings]] = NoSettings
+    Settings: ClassVar[type[BaseModel]] = NoSettings
     samples = False
     runs_here = True
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import shutil
 from pathlib import Path
 from typing import Annotated
@@ -24,6 +23,8 @@ def init(
 
     Example: refract init my-project
     """
+    from importlib.metadata import version
+
     from refract.results.environment import library_versions
 
     targets = {
@@ -38,8 +39,10 @@ def init(
     for path, target in targets.items():
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
-    versions = {"refract-eval": importlib.metadata.version("refract-eval")} | library_versions()
-    constraints.write_text("".join(f"{name}=={v}\n" for name, v in versions.items()), "utf-8")
+    versions = {"refract-eval": version("refract-eval")} | library_versions()
+    constraints.write_text(
+        "".join(f"{name}=={number}\n" for name, number in versions.items()), "utf-8"
+    )
     change = "" if folder == Path() else f"cd {folder} && "
     say(f"{folder}: a project with one model and one suite. Now run:")
     say(f"  {change}git init && dvc init && dvc repro && refract show")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import runpy
 import sys
 from pathlib import Path
@@ -37,9 +36,11 @@ def stage(
 
 def _check_version() -> None:
     """Raises :class:`UsageError` where the project was computed by another version than this one."""
+    from importlib.metadata import version
+
     from refract.results.environment import pinned_versions
 
-    installed = importlib.metadata.version("refract-eval")
+    installed = version("refract-eval")
     text = CONSTRAINTS.read_text("utf-8") if CONSTRAINTS.is_file() else ""
     pinned = pinned_versions(text).get("refract-eval", installed)
     if pinned != installed:
