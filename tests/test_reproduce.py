@@ -12,8 +12,7 @@ import jsonschema
 import pytest
 from typer.testing import CliRunner
 
-import refract.cli.rebuild
-from refract.cli import app
+from refract.cli import app, rebuild
 from refract.cli.rebuild import _yaml
 from refract.results.differences import (
     first_difference,
@@ -93,7 +92,7 @@ def test_a_difference_is_named_down_to_the_row_and_the_input(project, tmp_path):
 
 
 def test_a_model_that_cannot_be_run_here_is_made_of_stored_answers(project, tmp_path, monkeypatch):
-    monkeypatch.setattr(refract.cli.rebuild, "runs_here", lambda definition: False)
+    monkeypatch.setattr(rebuild, "runs_here", lambda definition: False)
     copy = project.copy(tmp_path / "copy")
     done = refract(copy.folder, "reproduce", "--exec", "--model", "sampling")
     assert done.exit_code == 0, done.output

@@ -13,7 +13,7 @@ from refract.rows.showing import say
 
 TEMPLATES = Path(__file__).parent / "project"
 # Names of files that would take effect in this repository under their own.
-RENAMED = {"gitignore": ".gitignore"}
+RENAMED = {"gitignore": ".gitignore", "pipeline.yaml": "dvc.yaml"}
 
 
 def init(
