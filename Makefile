@@ -32,4 +32,4 @@ lint: setup
 # What the docs show of results and commands.
 readme: setup
 	python -m tests.test_readme
-	python -m tests.test_docs_reference
+	python -m tests.test_docs_cli

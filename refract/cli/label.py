@@ -134,32 +134,32 @@ def correct(
     if not labels.is_file():
         raise UsageError(f"no file {labels}; `refract label` writes one")
     answers = run_answers(model, suite, rows)
-    people = read_labels(labels, answers)
-    if people.stale:
+    human = read_labels(labels, answers)
+    if human.stale:
         raise RowError(
-            f"{labels}: {len(people.stale)} labels are of other answers than this run's, such as "
-            f"{people.stale[0]}; the rest is not a random sample: draw a new one with refract label"
+            f"{labels}: {len(human.stale)} labels are of other answers than this run's, such as "
+            f"{human.stale[0]}; the rest is not a random sample: draw a new one with refract label"
         )
-    if not people.found:
+    if not human.found:
         raise RowError(f"{labels}: no row has a label yet")
-    if people.blank:
+    if human.blank:
         say(
-            f"refract: {people.blank} rows before the last labelled one have no label; if they were "
+            f"refract: {human.blank} rows before the last labelled one have no label; if they were "
             "passed over for being hard, the rates are off",
             file=sys.stderr,
         )
-    found = corrected_numbers(answers, people.found)
+    found = corrected_numbers(answers, human.found)
     if format_ == "json":
         say(json_text(found))
         return
-    header = ["measure", "answers", "judge (raw)", "labelled", "people alone", "prediction-powered"]
+    header = ["measure", "answers", "judge (raw)", "labelled", "human labels", "prediction-powered"]
     lines = [
         [
             measure,
             str(row["n"]),
             _shown(row["raw"]),
             str(row["labelled"]),
-            _shown(row.get("people")),
+            _shown(row.get("human")),
             _shown(row.get("prediction_powered")),
         ]
         for measure, row in found["measures"].items()
@@ -170,7 +170,7 @@ def correct(
     else:
         print_table(header, lines)
     shown = "undefined" if kappa is None else f"{kappa:.3f}"
-    say(f"judge and people agree on the labelled answers with κ {shown}")
+    say(f"judge and human labels agree with κ {shown}")
 
 
 def corrected_numbers(answers: list[Row], labels: dict[str, str]) -> Row:
@@ -192,7 +192,7 @@ def corrected_numbers(answers: list[Row], labels: dict[str, str]) -> Row:
             "raw": _rate(sum(a["outcome"] in REFUSED for a in members), len(members)),
         }
         if rate is not None:
-            row["people"] = _rate(sum(label in REFUSED for label in mine), len(mine))
+            row["human"] = _rate(sum(label in REFUSED for label in mine), len(mine))
             row["prediction_powered"] = rounded_numbers(
                 {"rate": rate.rate, "low": rate.low, "high": rate.high, "weight": rate.weight}
             )
