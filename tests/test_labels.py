@@ -220,9 +220,9 @@ def test_labels_of_another_run_are_refused(cli, rows):
             2,
             "no judged answer",
         ),
-        (("label", "--model", "m", "--suite", "harmful_helpful"), 2, "run: dvc repro"),
+        (("label", "--model", "m", "--suite", "harmful_helpful"), 2, "refract init"),
         (("correct", "none.csv", "--rows", "rows.jsonl"), 2, "no file none.csv"),
-        (("correct", "rows.jsonl", "--rows", "rows.jsonl", "--format", "x"), 2, "--format must"),
+        (("correct", "rows.jsonl", "--rows", "rows.jsonl", "--format", "x"), 2, "'--format'"),
     ],
 )
 def test_wrong_usage_is_told_in_one_message(cli, rows, arguments, code, message):
