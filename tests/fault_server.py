@@ -359,7 +359,7 @@ def _text(content: str | list[dict[str, str]]) -> str:
 
 
 def _completion(text: str, name: str | None) -> dict[str, Any]:
-    """A chat completion that ends as asked."""
+    """A chat completion that ends as requested."""
     message: dict[str, Any] = {"role": "assistant", "content": text}
     reason = name if name in ("length", "content_filter") else "stop"
     if name == "refusal":
@@ -386,7 +386,7 @@ def _completion(text: str, name: str | None) -> dict[str, Any]:
 
 
 def _message(text: str, name: str | None) -> dict[str, Any]:
-    """A message of Anthropic's that ends as asked."""
+    """A message of Anthropic's that ends as requested."""
     content = [{"type": "text", "text": text}]
     reason = {"length": "max_tokens", "refusal": "refusal"}.get(name or "", "end_turn")
     if name in ("refusal", "empty", "null"):

@@ -104,7 +104,7 @@ def test_the_body_is_what_the_definition_says():
         ),
     ],
 )
-def test_every_ending_is_kept_as_what_it_is(text, expected):
+def test_every_ending_is_recorded(text, expected):
     with FaultServer() as server:
         assert answers(server, request(text)) == [expected]
         assert server.calls[text] == 1

@@ -253,7 +253,7 @@ def test_rows_keep_their_bytes_when_they_outgrow_their_group(tiny):
 
 
 @pytest.mark.parametrize("which", ["tiny", "larger"])
-def test_positions_that_no_row_has_reached_are_left_out_without_a_trace(
+def test_leaving_out_positions_that_no_row_has_reached_changes_no_answer(
     request, monkeypatch, which
 ):
     from refract.models.decoding import Decoder
@@ -340,7 +340,7 @@ def test_the_template_can_be_turned_off(tiny):
     assert model(tiny).identity()["prompt_format"] == "chat_template"
 
 
-def test_a_template_that_rejects_the_system_role_costs_the_row_and_says_so(copy):
+def test_a_template_that_rejects_the_system_role_makes_an_error_row(copy):
     rejecting = "{{ raise_exception('System role not supported') if messages[0].role == 'system' }}"
     save_tokenizer(copy, template=rejecting + TEMPLATE)
     first, second = answers(model(copy, max_tokens=4), [ask("Hi", system="Be kind."), ask("Hi")])
@@ -510,7 +510,7 @@ def test_logits_that_are_no_numbers_fail_their_row(copy):
 # Memory
 
 
-def test_out_of_memory_goes_on_in_a_smaller_shape_and_says_so(tiny, monkeypatch, caplog):
+def test_out_of_memory_continues_in_a_smaller_shape_with_a_warning(tiny, monkeypatch, caplog):
     import torch
 
     expected = answers(model(tiny, max_tokens=20), prompts(20))
@@ -735,7 +735,7 @@ def test_an_unknown_key_names_the_allowed_ones():
         opened({})
 
 
-def test_a_missing_package_or_adapter_folder_is_said(tiny, monkeypatch):
+def test_a_missing_package_or_adapter_folder_is_an_error_with_a_remedy(tiny, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(AdapterError, match="pip install bitsandbytes"):
         answers(model(tiny, quantization="4bit"), [ask("Hi")])
@@ -788,7 +788,7 @@ def test_a_peft_adapter_answers_as_its_merged_weights_do(tiny, lora, tmp_path):
         {"quantization": "4bit", "peft": True},
     ],
 )
-def test_weights_loaded_in_other_ways_answer_alone_as_in_company(tiny, lora, settings):
+def test_quantized_and_adapted_weights_are_batch_invariant_too(tiny, lora, settings):
     if "peft" in settings:
         settings = settings | {"peft": str(lora)}
     adapter = model(tiny, max_tokens=24, **settings)

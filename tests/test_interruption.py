@@ -18,7 +18,7 @@ from tests.pipeline import ROOT
 KILLS, PROMPTS, CONCURRENCY = 20, 400, 4
 
 
-def test_twenty_kills_change_no_byte_and_ask_nothing_twice_but_what_was_in_flight(tmp_path):
+def test_twenty_kills_change_no_byte_and_repeat_only_calls_in_flight(tmp_path):
     rows = [
         {
             "prompt_id": f"p{number}",

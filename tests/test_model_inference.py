@@ -30,7 +30,7 @@ def prompt_row(id_: str, text: object = None, **fields: object) -> dict:
 
 
 class Model:
-    """Answers each request with its own text and remembers what it was asked."""
+    """Answers each request with its own text and records the requests."""
 
     VERSION = "1"
     USES: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Model:
 
     def __init__(self, **identity: object) -> None:
         self._identity = identity
-        self.asked: list[str] = []
+        self.requested: list[str] = []
 
     def identity(self) -> dict:
         return {"adapter": "of the tests", **self._identity}
@@ -46,7 +46,7 @@ class Model:
     def answer(self, requests):
         for index, request in enumerate(requests):
             text = request.attempts[0][-1]["content"]
-            self.asked.append(text)
+            self.requested.append(text)
             yield index, Answer(f"answer to {text}", prompt_tokens=3, completion_tokens=4)
 
 
@@ -61,7 +61,7 @@ def run(model, store, *rows: dict, seed: int = 0):
     return responses["s"], counts["s"]
 
 
-def test_a_response_row_says_what_was_asked_and_how_it_ended(store):
+def test_a_response_row_holds_the_request_hash_and_the_ending(store):
     (row,), count = run(Model(), store, prompt_row("a"))
     hashes = {key: row.pop(key) for key in ("request_sha256", "answer_sha256")}
     assert row == {
@@ -78,13 +78,13 @@ def test_a_response_row_says_what_was_asked_and_how_it_ended(store):
     assert str(count) == "0 reused, 1 generated"
 
 
-def test_answers_are_reused_by_what_was_asked_and_not_by_position_or_id(store):
+def test_answers_are_reused_by_request_and_not_by_position_or_id(store):
     model = Model()
     first, _ = run(model, store, prompt_row("a", "one"), prompt_row("b", "two"))
     # The same ids and places, but the texts have changed places, and one is new.
     rows = [prompt_row("a", "two"), prompt_row("b", "three"), prompt_row("c", "one")]
     second, count = run(model, store, *rows)
-    assert model.asked == ["one", "two", "three"]
+    assert model.requested == ["one", "two", "three"]
     assert [row["response"] for row in second] == [
         "answer to two",
         "answer to three",
@@ -94,7 +94,7 @@ def test_answers_are_reused_by_what_was_asked_and_not_by_position_or_id(store):
     assert second[0]["request_sha256"] == first[1]["request_sha256"]
 
 
-def test_where_nothing_is_missing_the_model_is_not_asked(store):
+def test_where_nothing_is_missing_the_model_gets_no_request(store):
     cold, _ = run(Model(), store, prompt_row("a"), prompt_row("b"))
     model = Model()
     model.answer = None
@@ -103,7 +103,7 @@ def test_where_nothing_is_missing_the_model_is_not_asked(store):
     assert str(count) == "2 reused, 0 generated"
 
 
-def test_identical_requests_are_asked_once(store):
+def test_identical_requests_are_sent_once(store):
     model = Model()
     responses, counts = answer_prompts(
         {
@@ -114,7 +114,7 @@ def test_identical_requests_are_asked_once(store):
         store,
         0,
     )
-    assert model.asked == ["same", "other"]
+    assert model.requested == ["same", "other"]
     assert [row["prompt_id"] for row in responses["s"]] == ["a", "b"]
     assert counts == {"s": Count(reused=1, generated=1), "t": Count(reused=1, generated=1)}
 
@@ -123,7 +123,7 @@ def test_the_facts_that_an_adapter_uses_are_part_of_its_requests(store):
     model = Model()
     model.USES = ("prompt_id",)
     run(model, store, prompt_row("a", "same"), prompt_row("b", "same"))
-    assert model.asked == ["same", "same"]
+    assert model.requested == ["same", "same"]
 
 
 def test_another_identity_is_another_model(store):
@@ -145,7 +145,7 @@ def test_rows_stay_in_the_order_of_the_prompts_in_whatever_order_answers_arrive(
     ]
 
 
-def test_a_model_that_samples_is_asked_again_under_another_seed_and_a_greedy_one_is_not(store):
+def test_another_seed_regenerates_answers_of_a_model_that_samples_and_no_others(store):
     for samples, generated in ((True, 1), (False, 0)):
         model = Model(samples=samples)
         model.samples = samples
@@ -191,7 +191,7 @@ def test_a_model_that_does_not_sample_is_given_no_seed_that_could_move_its_answe
     assert seeds == [0, 0]
 
 
-def test_what_was_answered_before_a_model_gave_up_is_kept(store):
+def test_answers_before_a_failure_of_the_model_are_stored(store):
     class GivesUp(Model):
         def answer(self, requests):
             for index, answer in super().answer(requests):
@@ -204,11 +204,11 @@ def test_what_was_answered_before_a_model_gave_up_is_kept(store):
         run(GivesUp(), store, *rows)
     model = Model()
     _, count = run(model, store, *rows)
-    assert model.asked == ["question 2", "question 3", "question 4"]
+    assert model.requested == ["question 2", "question 3", "question 4"]
     assert count == Count(reused=2, generated=3)
 
 
-def test_what_was_answered_before_an_interrupt_is_kept(store):
+def test_answers_before_an_interrupt_are_stored(store):
     class Interrupted(Model):
         def answer(self, requests):
             yield 0, Answer("the first")
@@ -219,7 +219,7 @@ def test_what_was_answered_before_an_interrupt_is_kept(store):
     assert run(Model(), store, prompt_row("a"))[0][0]["response"] == "the first"
 
 
-def test_errors_are_rows_and_are_asked_again(store):
+def test_errors_are_rows_and_are_requested_again(store):
     class Fails(Model):
         def answer(self, requests):
             for index, answer in super().answer(requests):
@@ -234,7 +234,7 @@ def test_errors_are_rows_and_are_asked_again(store):
     assert str(count) == "0 reused, 2 generated, 1 errors"
     model = Model()
     _, count = run(model, store, *rows)
-    assert (model.asked, str(count)) == (["question a"], "1 reused, 1 generated")
+    assert (model.requested, str(count)) == (["question a"], "1 reused, 1 generated")
 
 
 def test_with_the_store_off_the_rows_are_the_same_bytes(store, tmp_path):
@@ -369,7 +369,7 @@ def test_the_stage_writes_responses_and_says_what_it_reused(project, capsys):
     assert (model["seed"], model["parameters"]) == (None, None)
 
 
-def test_no_time_of_day_is_in_what_is_hashed(project, monkeypatch):
+def test_hashed_outputs_hold_no_time_of_day(project, monkeypatch):
     main("m")
     before = {path.name: path.read_bytes() for path in Path("data/responses/m").iterdir()}
     monkeypatch.setattr("time.time", lambda: 1.0)

@@ -98,12 +98,12 @@ def test_an_error_never_shows_the_value_of_a_secret_header():
     assert "s3cret" not in str(raised.value)
 
 
-def test_a_call_without_a_key_is_for_servers_of_ones_own():
+def test_a_null_key_needs_another_server_than_the_providers():
     with pytest.raises(ParamsError, match="OPENAI_API_KEY"):
         open_model("m", {"adapter": "openai", "model_id": "m", "api_key_env": None})
 
 
-def test_the_identity_holds_what_is_asked_and_nothing_else():
+def test_the_identity_holds_what_determines_an_answer_and_nothing_else():
     definition = {"adapter": "openai", "model_id": "m", "base_url": "http://127.0.0.1:1/v1/"}
     unasked = {
         "mode": "batch",
@@ -217,7 +217,7 @@ def test_any_text_passes_even_nul_and_lone_surrogates():
         ("[[throttle_day]]", Answer.failed("RateLimitError", "HTTP 429: come back tomorrow")),
     ],
 )
-def test_every_ending_is_kept_as_what_it_is(text, expected):
+def test_every_ending_is_recorded(text, expected):
     assert one(text) == expected
 
 
@@ -251,7 +251,7 @@ def test_thinking_that_a_server_leaves_in_the_answer_is_split_from_it():
         ),
     ],
 )
-def test_completions_of_other_servers_are_kept_as_what_they_are(choice, expected):
+def test_completions_of_other_servers_are_read(choice, expected):
     answer = model(None).dialect.read({"choices": [choice]}, 0)
     assert (answer.finish_reason, answer.response) == expected
 
@@ -261,7 +261,7 @@ def test_completions_of_other_servers_are_kept_as_what_they_are(choice, expected
     [{}, [], "busy", None, {"choices": []}, {"choices": [{"finish_reason": "stop"}]},
      {"error": {"message": "busy"}}, {"choices": [{"finish_reason": "error", "message": {}}]}],
 )  # fmt: skip
-def test_what_is_no_completion_is_no_answer(payload):
+def test_a_payload_that_is_not_a_completion_is_an_invalid_response(payload):
     adapter = model(None)
     session = Session("gpt", adapter.settings, adapter.dialect, {}, adapter.usage, "")
     with pytest.raises(InvalidResponse, match="is"):
@@ -282,7 +282,7 @@ def test_a_filter_is_known_by_its_words_where_a_proxy_drops_its_code(status, mes
     assert ending(status, {"message": message}, 1) == expected
 
 
-def test_an_answer_is_asked_for_once_whatever_its_ending():
+def test_a_request_is_sent_once_for_every_kind_of_ending():
     texts = ["[[refusal]]", "[[filter]]", "[[azure]]", "[[content_filter]]", "[[empty]]", "[[bad]]"]
     with FaultServer() as server:
         answers(server, *map(request, texts))
@@ -356,7 +356,7 @@ def test_a_passing_failure_is_tried_again_until_answered(fault):
         ("not_an_answer", "InvalidResponse", "the response is not an answer"),
     ],
 )
-def test_a_lasting_failure_costs_its_row_alone_and_says_which(fault, type_, message):
+def test_a_lasting_failure_is_the_error_of_its_row_alone(fault, type_, message):
     with FaultServer() as server:
         lost, kept = answers(
             server, request(f"[[{fault}]]"), request("fine"), timeout=0.1, retry_for=0.3
@@ -372,7 +372,7 @@ def test_an_answer_that_cannot_be_read_is_paid_for_three_times_at_most():
         assert server.calls["[[malformed]]"] == 3
 
 
-def test_a_server_that_is_not_there_costs_one_row_each_and_ends():
+def test_an_unreachable_server_makes_every_row_an_error_in_bounded_time():
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{reserved.getsockname()[1]}/v1"
@@ -549,7 +549,7 @@ def test_usage_counts_what_came_back():
     }
 
 
-def test_requests_per_minute_are_kept():
+def test_requests_per_minute_are_respected():
     with FaultServer() as server:
         started = time.monotonic()
         answers(server, *(request(str(n)) for n in range(20)), requests_per_minute=1200)
@@ -608,7 +608,7 @@ def test_concurrency_stays_between_one_and_the_most(outcomes, most):
         assert traffic.in_flight == 0
 
 
-def test_one_throttled_call_pauses_nobody_and_a_row_of_them_everybody():
+def test_one_throttled_call_pauses_nothing_and_many_in_a_row_pause_all():
     traffic = Traffic(8)
     for _ in range(8):
         traffic.started(0, 1)
@@ -621,7 +621,7 @@ def test_one_throttled_call_pauses_nobody_and_a_row_of_them_everybody():
     assert traffic.delay(1.0) == 4.0
 
 
-def test_tokens_per_minute_are_reserved_at_their_most_and_given_back():
+def test_tokens_per_minute_are_reserved_at_the_maximum_and_unused_ones_returned():
     traffic = Traffic(8, tokens_per_minute=600)  # ten a second
     traffic.started(0.0, 100)
     assert traffic.delay(0.0) == 10.0
@@ -751,7 +751,7 @@ def _end_all(server: FaultServer) -> None:
         batch["polls"] = 0
 
 
-def test_what_a_batch_did_not_get_to_is_an_error_and_asked_again_next_time(cache):
+def test_requests_that_a_batch_did_not_process_are_errors_and_sent_again_by_the_next_run(cache):
     with FaultServer() as server:
         (expired,) = answers(server, request("[[expire]]"), mode="batch", batch_poll=0.01)
         assert expired == Answer.failed("BatchExpired", "not executed in time")

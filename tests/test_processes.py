@@ -73,7 +73,7 @@ def test_two_processes_give_the_bytes_of_one(tmp_path, monkeypatch, settings):
     assert (together[1]["s"].generated, again[1]["s"].generated) == (5, 1)
 
 
-def test_a_process_that_fails_says_why(tmp_path, monkeypatch):
+def test_the_reason_of_a_failed_process_is_in_the_error(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     folder = shutil.copytree(ROOT / "data/pocket/small", tmp_path / "broken")
     definition = DEFINITION | {"model_id": str(folder), "processes": 2}
@@ -190,7 +190,7 @@ def test_two_machines_give_the_bytes_of_one_and_the_second_needs_no_inputs(tmp_p
     assert "m s: 4 reused, 0 generated" in again[0].stdout
 
 
-def test_a_machine_with_other_weights_is_told_from_the_first(tmp_path):
+def test_a_machine_with_other_weights_is_refused(tmp_path):
     rows = [{"id": f"s-{n}", "category": "helpful", "prompt": t} for n, t in enumerate(TEXTS)]
     definition = DEFINITION | {"model_id": "weights"}
     first, second = (

@@ -45,7 +45,7 @@ def test_an_answer_is_joined_by_id_and_then_by_text(tmp_path):
     ]
 
 
-def test_an_id_that_stands_for_another_text_is_somebody_elses_numbering(tmp_path):
+def test_an_id_whose_row_has_another_prompt_is_not_matched(tmp_path):
     path = file(
         tmp_path,
         {"id": "1", "prompt": "one", "response": "to one"},
@@ -134,7 +134,7 @@ def test_two_rows_with_one_id_and_different_answers_are_no_answer(tmp_path):
         ({}, Answer.failed("RecordedError", "the recorded answer is null")),
     ],
 )
-def test_every_ending_of_a_recorded_answer_is_kept_as_what_it_is(tmp_path, row, expected):
+def test_every_ending_of_a_recorded_answer_is_recorded(tmp_path, row, expected):
     path = file(tmp_path, {"id": "z", "response": "another"}, {"id": "a", **row})
     assert ask(model(path), ("a", "any")) == [expected]
 
@@ -243,7 +243,7 @@ def test_a_definition_that_cannot_be_used_is_refused(settings, message):
         open_model("m", {"adapter": "recorded", **settings})
 
 
-def test_the_model_is_what_the_file_holds_and_not_where_it_lies(tmp_path):
+def test_the_identity_follows_the_content_of_the_file_and_not_its_path(tmp_path):
     one = file(tmp_path, {"id": "a", "response": "x"})
     two = one.rename(tmp_path / "moved.jsonl")
     assert model(two).identity() == model(file(tmp_path, {"id": "a", "response": "x"})).identity()

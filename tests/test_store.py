@@ -51,7 +51,7 @@ def execute(path: Path, statement: str, *values: object) -> list[tuple]:
         db.close()
 
 
-def test_an_answer_comes_back_whole_from_another_process_life(path):
+def test_an_answer_is_read_back_equal_by_another_process(path):
     with ResponseStore(path) as store:
         assert store.put([("k", ANSWER)], "m") == 1
     with ResponseStore(path) as store:
@@ -97,7 +97,7 @@ def test_errors_and_filters_are_not_stored(path, answer):
 
 
 @pytest.mark.parametrize("reason", ["stop", "length", "refusal"])
-def test_what_the_model_said_is_stored_even_if_it_is_nothing(path, reason):
+def test_an_empty_answer_of_the_model_is_stored(path, reason):
     with ResponseStore(path) as store:
         assert store.put([("k", Answer("", reason))]) == 1
         assert store.get(["k"]) == {"k": Answer("", reason)}
@@ -161,7 +161,7 @@ def test_a_torn_page_costs_the_answers_on_it_and_no_others(path):
     assert all(answers[key] == answer for key, answer in found.items())
 
 
-def test_a_file_that_is_no_store_is_refused_with_what_to_do(path):
+def test_a_file_that_is_not_a_store_is_refused_with_a_remedy(path):
     path.parent.mkdir()
     path.write_bytes(b"this is no database, and long enough to be read as one" * 100)
     with pytest.raises(StoreError, match=r"cannot be used \(file is not a database\); move the fi"):
@@ -209,7 +209,7 @@ def test_a_moved_store_may_lie_in_the_home_folder(monkeypatch, tmp_path):
     assert cache_folder() == tmp_path / "answers"
 
 
-def test_without_a_setting_the_store_lies_in_the_users_cache_folder(monkeypatch, tmp_path):
+def test_without_a_setting_the_store_is_in_the_users_cache_folder(monkeypatch, tmp_path):
     monkeypatch.delenv("REFRACT_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))

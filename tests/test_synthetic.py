@@ -59,7 +59,7 @@ def test_one_rate_holds_for_all_categories_and_a_category_left_out_is_not_refuse
     assert [a.response in REFUSALS for a in partly] == [True, False, False] * 50
 
 
-def test_answers_do_not_depend_on_order_company_or_the_rows_seed():
+def test_answers_do_not_depend_on_order_other_requests_or_the_rows_seed():
     adapter = model(sensitivity=0.2, drift=0.2, error_rate=0.1, empty_rate=0.1, cut_off_rate=0.1)
     requests = [request(n, perturbation="typos") for n in range(300)]
     expected = answers(adapter, requests)
