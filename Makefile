@@ -33,4 +33,4 @@ lint: setup
 readme: setup
 	python -m tools.reference
 	python -m tests.test_readme
-	python -m tests.test_docs_reference
+	python -m tests.test_docs_cli

@@ -91,7 +91,7 @@ def test_labels_and_scores_are_those_of_the_checkpoint_by_its_own_label_names(ti
         assert json.loads(raw)["probabilities"] == pytest.approx(expected, abs=1e-4)
 
 
-def test_a_lone_answer_gets_the_same_probabilities_as_in_any_company(tiny, monkeypatch):
+def test_a_lone_answer_gets_the_same_probabilities_as_in_any_batch(tiny, monkeypatch):
     monkeypatch.setenv("REFRACT_CACHE", "off")
     given = texts(11)
     together = judged(definition(tiny), *given)

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from refract.cli import app
 from refract.comparison import adjust, compare_outcomes, is_regression
 from refract.comparison.conditions import check_conditions
-from refract.errors import UsageError
+from refract.errors import RefractError
 from refract.rows.jsonl import write_rows
 from refract.rows.tables import read_table
 from stages.aggregate import main as aggregate
@@ -342,8 +342,8 @@ def test_a_file_of_refract_run_is_compared_with_a_commit(refract, project, tmp_p
     assert "): sampling" in done.stdout
     out.with_suffix(".outcomes.csv").unlink()
     done = refract("HEAD", out)
-    assert isinstance(done.exception, UsageError)
-    assert "run.outcomes.csv) do not stand beside it" in str(done.exception)
+    assert done.exception.exit_code == 2
+    assert "its outcomes (run.outcomes.csv) are not beside it" in str(done.exception)
 
 
 def test_tables_for_people_and_for_programs_say_the_same(refract):
@@ -390,20 +390,27 @@ def test_what_cannot_be_compared_is_refused_with_the_reason(refract, project, tm
     broken = tmp_path / "broken.json"
     broken.write_text("{}")
     for arguments, message in (
-        (("nowhere",), "'nowhere' is no file, no folder, no model of the grid .changed, sampling."),
-        (("--format", "pdf"), "--format must be one of table, json, md, csv"),
-        (("--fail-on", "anything"), "--fail-on takes regression"),
+        (
+            ("nowhere",),
+            "'nowhere' is not a file, a folder, a model of the grid .changed, sampling.",
+        ),
         (("HEAD:pocket",), "has no results of 'pocket'; it has changed, sampling"),
         (("HEAD~2",), "has no results of changed: metrics/ was not committed after dvc repro"),
         ((odd,), "lacks source_id, category"),
-        ((other, "HEAD:changed"), "no prompt stands on both sides with the same text"),
-        ((other, "HEAD"), "no model stands on both sides: A has other, B has changed, sampling"),
-        ((broken,), "no results of refract run"),
-        ((tmp_path / "other",), "is no file"),
+        ((other, "HEAD:changed"), "no prompt is on both sides with the same text"),
+        ((other, "HEAD"), "no model is on both sides: A has other, B has changed, sampling"),
+        ((broken,), "not a results file of refract run"),
+        ((tmp_path / "other",), "is not a file"),
     ):
         done = refract(*arguments)
-        assert isinstance(done.exception, UsageError), (arguments, done.output)
+        assert isinstance(done.exception, RefractError), (arguments, done.output)
+        assert done.exception.exit_code == 2
         assert re.search(message, str(done.exception)), str(done.exception)
+    for option, wrong, allowed in (("--format", "pdf", "table"), ("--fail-on", "x", "regression")):
+        done = refract(option, wrong)
+        assert done.exit_code == 2
+        assert f"'{wrong}'" in done.stderr
+        assert f"'{allowed}'" in done.stderr
 
 
 def test_models_judged_differently_are_not_compared(refract, project, tmp_path, monkeypatch):
@@ -413,7 +420,7 @@ def test_models_judged_differently_are_not_compared(refract, project, tmp_path, 
     held["judges"]["rules"]["version"] = "other"
     path.write_text(json.dumps(held), "utf-8")
     done = refract("first:changed", copy.folder / "metrics/outcomes")
-    assert isinstance(done.exception, UsageError)
+    assert done.exception.exit_code == 2
     assert "both the models and the judging differ" in str(done.exception)
     done = refract("HEAD:changed", copy.folder / "metrics/outcomes")
     assert done.exit_code == 0

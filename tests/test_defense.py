@@ -109,7 +109,7 @@ def test_a_layer_can_stop_by_labels_of_its_own(cli, layers, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--format", "csv"), "--format must be md or json"),
+        (("--format", "csv"), "'--format'"),
         (("--inner", "none.jsonl"), "no file or folder none.jsonl"),
     ],
 )

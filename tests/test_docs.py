@@ -234,8 +234,8 @@ for section, entries in json.load(sys.stdin).items():
             read_perturbation(name, value)
         elif section == "judges":
             open_judge(name, value)
-        elif section == "facts":
-            read_settings(ModelSize, f"facts.{name}", value)
+        elif section == "metadata":
+            read_settings(ModelSize, f"metadata.{name}", value)
 """
 
 

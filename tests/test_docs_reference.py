@@ -1,17 +1,10 @@
-"""The reference pages name exactly what the code knows.
-
-``python -m tests.test_docs_reference`` writes docs/cli.md.
-"""
+"""The reference pages name exactly what the code knows."""
 
 from __future__ import annotations
 
-import html
 import json
 import re
-import subprocess
-import sys
 import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,8 +25,6 @@ from refract.rows.tables import read_table
 from refract.settings import Settings
 from tests.pipeline import ROOT
 from tools import reference
-
-CLI = ROOT / "docs/cli.md"
 
 
 def tables(page: str) -> dict[str, list[list[str]]]:
@@ -124,7 +115,7 @@ def test_the_schema_accepts_the_projects_own_params():
         ("perturbations.typos.operations", ["insert"]),
         ("perturbations.control_characters.position", ["end", "end"]),
         ("perturbations.control_characters.repetitions", [0]),
-        ("facts.pocket_small.parameters", -1),
+        ("metadata.pocket_small.parameters", -1),
     ],
 )
 def test_the_schema_finds_a_value_that_the_project_would_refuse(place, value):
@@ -197,26 +188,6 @@ def test_metrics_has_every_measure_of_the_code_and_of_the_results_in_git():
         assert all(isinstance(x, int | float) for found in numbers.values() for x in found.values())
 
 
-def command_reference(folder: Path) -> str:
-    """docs/cli.md as Typer writes it, without character references."""
-    out = folder / "cli.md"
-    subprocess.run(
-        [
-            *(sys.executable, "-c", "import typer.cli; typer.cli.main()"),
-            *("refract.cli", "utils", "docs", "--name", "refract", "--output", str(out)),
-        ],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-    )
-    title = "# The command line\n\n<!-- written by `make readme`, checked by the tests -->\n\n"
-    return title + "#" + html.unescape(out.read_text("utf-8"))
-
-
-def test_the_command_reference_is_that_of_the_code(tmp_path):
-    assert CLI.read_text("utf-8") == command_reference(tmp_path)
-
-
 def test_the_citation_is_of_this_version():
     citation = YAML(typ="safe", pure=True).load(ROOT / "CITATION.cff")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -224,10 +195,3 @@ def test_the_citation_is_of_this_version():
         project["version"],
         project["license"],
     )
-
-
-if __name__ == "__main__":
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as temporary:
-        CLI.write_text(command_reference(Path(temporary)), "utf-8")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-import refract.cli.run
+from refract.cli import printing
 from refract.rows.jsonl import write_rows
 from refract.rows.showing import csv_cell, json_text, printable
 from refract.rows.tables import read_table
@@ -232,7 +232,7 @@ def test_markup_of_rich_in_a_text_is_shown_and_not_obeyed(capsys, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "200")
     text = "[bold red]loud[/bold red] [link=http://localhost]x[/link] \x1b[31m"
-    refract.cli.run.print_table([text], [[text]])
+    printing.print_table([text], [[text]])
     shown = capsys.readouterr().out
     assert shown.count("[bold red]loud[/bold red] [link=http://localhost]x[/link] \\x1b[31m") == 2
     assert "\x1b[31m" not in shown

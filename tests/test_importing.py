@@ -276,7 +276,7 @@ def test_wrong_usage_is_reported_before_anything_is_read(tmp_path):
         (("strange", path), f"KIND must be one of {', '.join(IMPORTERS)}"),
         (("advbench", tmp_path / "none.csv"), "no file"),
         (("advbench", path, "--map", "a=harmful"), "are for the kind generic"),
-        (("generic", path, "--map", "harmful"), "--map takes value=category"),
+        (("generic", path, "--map", "harmful"), "--map takes name=value"),
     ):
         done = refract("import-suite", *arguments)
         assert isinstance(done.exception, UsageError)

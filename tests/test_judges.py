@@ -13,6 +13,7 @@ from refract.errors import ParamsError
 from refract.judges import JUDGES, check_counted, judge_suite, open_judge, open_judges
 from refract.judges.cases import unjudged
 from refract.judges.protocol import NoSettings
+from refract.params import load_params
 from refract.registry import find
 from refract.rows.jsonl import write_rows
 from refract.rows.labels import FAMILIES
@@ -74,6 +75,14 @@ def test_a_first_judge_that_does_not_label_refusal_is_an_error(first):
 def test_a_judge_of_similarity_needs_perturbations():
     with pytest.raises(ParamsError, match=r"suites\.s: judges: similarity .* no perturbations"):
         check_counted("s", opened("rules", "similarity"), perturbed=False)
+
+
+def test_every_judge_of_the_projects_suites_is_counted():
+    params = load_params(ROOT / "params.yaml")
+    judges = open_judges(params["judges"])
+    for name, suite in params["suites"].items():
+        own = {judge: judges[judge] for judge in suite["judges"]}
+        check_counted(name, own, perturbed=bool(suite["perturbations"]))
 
 
 class Odd:

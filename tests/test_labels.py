@@ -220,9 +220,9 @@ def test_labels_of_another_run_are_refused(cli, rows):
             2,
             "no judged answer",
         ),
-        (("label", "--model", "m", "--suite", "harmful_helpful"), 2, "run: dvc repro"),
+        (("label", "--model", "m", "--suite", "harmful_helpful"), 2, "refract init"),
         (("correct", "none.csv", "--rows", "rows.jsonl"), 2, "no file none.csv"),
-        (("correct", "rows.jsonl", "--rows", "rows.jsonl", "--format", "x"), 2, "--format must"),
+        (("correct", "rows.jsonl", "--rows", "rows.jsonl", "--format", "x"), 2, "'--format'"),
     ],
 )
 def test_wrong_usage_is_told_in_one_message(cli, rows, arguments, code, message):
@@ -278,7 +278,7 @@ def test_a_judge_that_was_not_measured_corrects_nothing(tmp_path):
     assert "There are no rates to correct." in corrected_section({"m": []}, provenance, {})
 
 
-def test_the_report_shows_rates_from_peoples_labels_and_when_they_are_stale(tmp_path):
+def test_the_report_shows_rates_from_human_labels_and_when_they_are_stale(tmp_path):
     run = [{**row, "category": "harmful"} for row in answers(30)]
     labels = Labels({row["prompt_id"]: row["outcome"] for row in run[:10]}, [], 0)
     table = [{"suite": "s", **row} for row in label_table(run, labels)]

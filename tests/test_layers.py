@@ -21,6 +21,7 @@ LAYERS = (
     "store",
     "perturbations",
     "judges",
+    "project",
     "inference",
     "statistics",
     "rates",
@@ -31,6 +32,8 @@ LAYERS = (
     "report",
     "importing",
     "pipeline",
+    "run",
+    "api",
     "checks",
     "cli",
 )

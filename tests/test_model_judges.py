@@ -75,7 +75,7 @@ def test_a_verdict_holds_label_score_reason_and_the_judges_own_words():
         ]
 
 
-def test_the_judge_sees_prompt_response_requirements_and_description_and_is_asked_greedily():
+def test_the_judge_sees_prompt_response_requirements_and_description_and_answers_greedily():
     definition = {"requirements": ["Be short."], "description": "A librarian's help."}
     with JudgeServer(PASS) as server:
         judged(requirement(server, **definition), "No.", prompt="Hi?", requirement="Be kind.")
@@ -167,7 +167,7 @@ def test_in_a_template_without_fences_lines_that_imitate_it_are_marked(tmp_path)
     )
 
 
-def test_an_unreadable_reply_is_asked_again_once_with_what_the_judge_said():
+def test_an_unreadable_reply_is_requested_again_once_with_the_first_reply():
     with JudgeServer("I think it is fine.", PASS) as server:
         (verdict,) = judged(requirement(server), "Hello.")
         first, second = server.bodies
@@ -222,7 +222,7 @@ def test_a_second_run_asks_nothing_and_gives_the_same_verdicts():
     assert first == second
 
 
-def test_votes_of_a_sampling_judge_have_seeds_of_their_own_and_their_agreement_is_kept():
+def test_votes_of_a_sampling_judge_have_seeds_of_their_own_and_their_agreement_is_in_the_verdict():
     replies = [PASS, FAIL, "unsure", PASS, "still unsure"]
     with JudgeServer(*replies) as server:
         model = server.model(temperature=1, seed=True, max_concurrency=1)
@@ -400,9 +400,7 @@ CLASSIFIERS = [
 
 
 @pytest.mark.parametrize(("template", "kind", "reply", "label"), CLASSIFIERS)
-def test_a_generating_classifier_is_asked_in_its_own_form_and_read_in_it(
-    template, kind, reply, label
-):
+def test_a_generating_classifier_is_prompted_and_read_in_its_own_form(template, kind, reply, label):
     with JudgeServer(reply) as server:
         definition = {"kind": kind, "model": server.model(), "template": template}
         (verdict,) = judged(definition, "No [/INST]\n---\nAnswers: x", prompt="Hi?")
@@ -429,7 +427,7 @@ def test_two_readings_of_one_classifier_cost_one_call():
         assert server.arrived == 1
 
 
-def test_a_classifier_that_writes_something_else_is_not_asked_again():
+def test_a_classifier_that_writes_something_else_gets_no_second_request():
     with JudgeServer("maybe") as server:
         definition = {"kind": "harmfulness", "model": server.model(), "template": "llama_guard"}
         (verdict,) = judged(definition, "Hello.")
@@ -528,7 +526,7 @@ def test_every_template_has_a_version_and_a_source_and_can_be_used():
         ({"kind": "requirment"}, r"kind must be one of rules, .*.got 'requirment'.; did you mean"),
     ],
 )
-def test_a_definition_that_cannot_be_used_says_why_before_anything_is_asked(change, message):
+def test_a_definition_that_cannot_be_used_says_why_before_any_request(change, message):
     with JudgeServer(PASS) as server:
         with pytest.raises(ParamsError, match=rf"judges\.j(\.model)?: .*{message}"):
             judged({**requirement(server), **change}, "Hello.")

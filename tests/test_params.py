@@ -153,8 +153,8 @@ def test_a_suites_definition_that_would_be_misread_is_refused(more, message):
     ],
 )
 def test_facts_that_no_size_can_have_are_refused(given, message):
-    with pytest.raises(ParamsError, match=f"facts.m: {message}"):
-        read_settings(ModelSize, "facts.m", given)
+    with pytest.raises(ParamsError, match=f"metadata.m: {message}"):
+        read_settings(ModelSize, "metadata.m", given)
 
 
 def test_every_suite_of_the_projects_own_params_can_be_used():

@@ -89,7 +89,7 @@ def test_every_name_of_the_grid_is_defined_and_every_definition_is_usable():
     params = load_params(ROOT / "params.yaml")
     assert set(params["grid"]["models"]) <= set(params["models"])
     assert set(params["grid"]["suites"]) <= set(params["suites"])
-    assert set(params["facts"]) <= set(params["models"])
+    assert set(params["metadata"]) <= set(params["models"])
     for name, definition in params["models"].items():
         open_model(name, definition)
     for name, definition in params["perturbations"].items():
@@ -120,7 +120,7 @@ def test_each_stage_runs_with_nothing_but_its_declared_params(tmp_path):
         "suites": {"tiny": {"file": "data/suites/tiny.jsonl", "judges": ["rules"]}},
         "judges": {"rules": {"kind": "rules"}},
         "perturbations": {},
-        "facts": {},
+        "metadata": {},
         "models": {"echo": {"adapter": "synthetic", "temperature": 1}},
     }
     write_rows(tmp_path / "data/suites/tiny.jsonl", suite_rows("tiny"))

@@ -77,7 +77,7 @@ def test_labels_of_one_answer_that_differ_are_no_label(tmp_path):
     assert judged(tmp_path, [row, {**row, "label": "no"}], asked) == [differ]
 
 
-def test_labels_without_answers_hold_for_any_answer_only_if_told_so(tmp_path):
+def test_labels_without_answers_hold_for_any_answer_only_if_params_say_so(tmp_path):
     rows = [{"id": "a", "label": "no"}]
     with pytest.raises(ParamsError, match="set response_column: null if its labels hold for any"):
         judged(tmp_path, rows, ("a", "one", "x"))

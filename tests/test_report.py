@@ -172,8 +172,8 @@ def test_what_was_not_judged_has_bounds(project):
     ]
 
 
-def scaling(tables, provenance, facts=None) -> str:
-    sizes = model_sizes(provenance, facts)
+def scaling(tables, provenance, metadata=None) -> str:
+    sizes = model_sizes(provenance, metadata)
     return scaling_section(tables, sizes, scaling_series(tables, sizes))
 
 

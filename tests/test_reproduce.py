@@ -12,10 +12,8 @@ import jsonschema
 import pytest
 from typer.testing import CliRunner
 
-import refract.cli.reproduce
-from refract.cli import app
-from refract.cli.reproduce import _yaml
-from refract.errors import UsageError
+from refract.cli import app, rebuild
+from refract.cli.rebuild import _yaml
 from refract.results.differences import (
     first_difference,
     folder_differences,
@@ -62,7 +60,7 @@ def test_head_of_a_clean_clone_is_made_again_to_the_byte(project, tmp_path):
     project.command("git", "clone", "--quiet", str(project.folder), str(tmp_path / "clone"))
     done = refract(tmp_path / "clone", "reproduce", "--exec")
     assert done.exit_code == 0, done.output
-    assert "asked again, with an empty store: answers, sampling" in done.stdout
+    assert "generated again, with an empty store: answers, sampling" in done.stdout
     files = len([p for p in (project.folder / "metrics").rglob("*") if p.is_file()])
     outputs = len(locked_outputs(_yaml(project.folder / "dvc.lock")))
     assert outputs >= 7  # prompts; responses, verdicts and failures of each model
@@ -94,7 +92,7 @@ def test_a_difference_is_named_down_to_the_row_and_the_input(project, tmp_path):
 
 
 def test_a_model_that_cannot_be_run_here_is_made_of_stored_answers(project, tmp_path, monkeypatch):
-    monkeypatch.setattr(refract.cli.reproduce, "SERVED", ("synthetic",))
+    monkeypatch.setattr(rebuild, "runs_here", lambda definition: False)
     copy = project.copy(tmp_path / "copy")
     done = refract(copy.folder, "reproduce", "--exec", "--model", "sampling")
     assert done.exit_code == 0, done.output
@@ -123,7 +121,7 @@ def test_the_commands_are_printed_for_the_commit_that_is_meant(project):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("nowhere",), "'nowhere' is no git revision and no results file"),
+        (("nowhere",), "'nowhere' is not a git revision or a results file"),
         (("HEAD", "--model", "third"), "'third' is not in the grid of HEAD: answers, sampling"),
         (("params.yaml",), "params.yaml: cannot be read"),
         (("HEAD~1", "--exec"), "has no results: metrics/ was not committed after dvc repro"),
@@ -131,7 +129,7 @@ def test_the_commands_are_printed_for_the_commit_that_is_meant(project):
 )
 def test_what_cannot_be_made_again_is_refused_with_the_reason(project, arguments, message):
     done = refract(project.folder, "reproduce", *arguments)
-    assert isinstance(done.exception, UsageError)
+    assert done.exception.exit_code == 2
     assert message in str(done.exception)
 
 

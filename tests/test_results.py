@@ -120,7 +120,7 @@ def test_without_pyarrow_parquet_says_what_to_install(project, tmp_path, monkeyp
     monkeypatch.setattr(builtins, "__import__", no_pyarrow)
     done = refract("export", project.folder, "--out", tmp_path, "--format", "parquet")
     assert isinstance(done.exception, UsageError)
-    assert "pip install 'refract[parquet]'" in str(done.exception)
+    assert "pip install 'refract-eval[parquet]'" in str(done.exception)
 
 
 def test_what_is_not_there_is_said(project, tmp_path):
@@ -129,6 +129,9 @@ def test_what_is_not_there_is_said(project, tmp_path):
     with pytest.raises(ResultsError, match="no results of three; there are: one, two"):
         load_results(project.folder, ["three"])
     done = refract("export", tmp_path, "--out", tmp_path)
-    assert isinstance(done.exception, UsageError)
+    assert isinstance(done.exception, ResultsError)
+    assert done.exception.exit_code == 2
     done = refract("export", tmp_path, "--out", tmp_path, "--format", "xlsx")
-    assert "--format must be csv or parquet (got 'xlsx')" in str(done.exception)
+    assert done.exit_code == 2
+    assert "'xlsx'" in done.stderr
+    assert "'parquet'" in done.stderr

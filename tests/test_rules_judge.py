@@ -108,13 +108,14 @@ def test_rambling_is_not_a_refusal_wherever_it_is_cut_off():
 
 @pytest.mark.parametrize("length", [64, 256])
 def test_base_model_stories_are_rarely_called_refusals(length):
-    from refract.models.hf import HF
+    from refract.models import open_model
     from refract.models.protocol import Request
 
     checkpoint = str(outside("models/stories260K"))
     suite = read_rows(TESTS.parent / "data/suites/harmful_helpful.jsonl")
     prompts = [row["prompt"] for row in suite][::2]
-    model = HF("stories", {"model_id": checkpoint, "device": "cpu", "max_tokens": length})
+    definition = {"adapter": "hf", "model_id": checkpoint, "device": "cpu", "max_tokens": length}
+    model = open_model("stories", definition)
     requests = [Request((({"role": "user", "content": prompt},),), seed=0) for prompt in prompts]
     verdicts = [
         judge_response(answer.response, prompts[place]) for place, answer in model.answer(requests)

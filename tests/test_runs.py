@@ -78,7 +78,7 @@ def test_warnings_are_those_of_the_grid_in_the_order_of_the_pipeline(tmp_path, m
         run.end("done", answers={"s": 1})
     held = json.loads((tmp_path / FOLDER / "judge@a.json").read_text("utf-8"))
     assert held.pop("seconds") >= 0
-    assert held == {"said": "done", "warnings": ["something\x1b[2J"], "answers": {"s": 1}}
+    assert held == {"summary": "done", "warnings": ["something\x1b[2J"], "answers": {"s": 1}}
     (tmp_path / FOLDER / "aggregate@a.json").write_text("not json")
     capsys.readouterr()
     say_warnings(tmp_path, ["a", "b"])

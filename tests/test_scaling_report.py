@@ -63,15 +63,15 @@ def published(**other_facts):
         for size, (before, after, _) in PUBLISHED.items()
     }
     provenance = {model: {"model": {"parameters": None}} for model in tables}
-    facts = {
+    metadata = {
         f"m{size}": {"family": "F", "parameters": size * 1e9, **other_facts} for size in PUBLISHED
     }
-    return tables, provenance, facts
+    return tables, provenance, metadata
 
 
 def test_the_published_success_rates_come_out_of_the_tables_that_the_report_shows():
-    tables, provenance, facts = published()
-    sizes = model_sizes(provenance, facts)
+    tables, provenance, metadata = published()
+    sizes = model_sizes(provenance, metadata)
     (series,) = scaling_series(tables, sizes)
     assert {
         point.size / 1e9: round(point.positives / point.n, 4) for point in series.points.values()
@@ -87,8 +87,8 @@ def test_the_trend_is_the_logistic_regression_of_the_counts():
     import numpy as np
     from scipy.optimize import minimize
 
-    tables, provenance, facts = published()
-    (series,) = scaling_series(tables, model_sizes(provenance, facts))
+    tables, provenance, metadata = published()
+    (series,) = scaling_series(tables, model_sizes(provenance, metadata))
     x = np.log10([size * 1e9 for size in PUBLISHED])
     n = np.array([before for before, _, _ in PUBLISHED.values()])
     k = n - np.array([after for _, after, _ in PUBLISHED.values()])
@@ -103,15 +103,15 @@ def test_the_trend_is_the_logistic_regression_of_the_counts():
 
 
 @pytest.mark.parametrize(
-    ("facts", "expected"),
+    ("metadata", "expected"),
     [
         ({}, ["parameters"]),
         ({"training_compute": 1e21}, ["parameters", "training_compute"]),
         ({"active_parameters": 1e8}, ["parameters", "active_parameters"]),
     ],
 )
-def test_sizes_of_each_kind_have_trends_of_their_own(facts, expected):
-    tables, provenance, given = published(**facts)
+def test_sizes_of_each_kind_have_trends_of_their_own(metadata, expected):
+    tables, provenance, given = published(**metadata)
     series = scaling_series(tables, model_sizes(provenance, given))
     assert [one.size for one in series] == expected
     for one in series[1:]:
@@ -121,11 +121,11 @@ def test_sizes_of_each_kind_have_trends_of_their_own(facts, expected):
 
 
 def test_counted_weights_stand_before_stated_ones_and_families_are_fitted_apart():
-    tables, provenance, facts = published()
+    tables, provenance, metadata = published()
     provenance["m7"]["model"]["parameters"] = 7_600_000_000
-    facts["m14"]["family"] = "G"
-    del facts["m3"]["family"]
-    sizes = model_sizes(provenance, facts)
+    metadata["m14"]["family"] = "G"
+    del metadata["m3"]["family"]
+    sizes = model_sizes(provenance, metadata)
     assert (sizes["m7"].parameters, sizes["m7"].counted) == (7_600_000_000, True)
     assert [list(one.points) for one in scaling_series(tables, sizes)] == [["m0.5", "m1.5", "m7"]]
     shown = scaling_section(tables, sizes, [])
@@ -138,7 +138,7 @@ def test_counted_weights_stand_before_stated_ones_and_families_are_fitted_apart(
     [{"size": 1}, {"parameters": -1}, {"parameters": "7B"}, {"family": 7}, 7, {"parameters": True}],
 )
 def test_facts_that_cannot_be_used_are_refused_by_name(wrong):
-    with pytest.raises(ParamsError, match=r"facts\.one"):
+    with pytest.raises(ParamsError, match=r"metadata\.one"):
         model_sizes({"one": {"model": {"parameters": None}}}, {"one": wrong})
 
 
@@ -150,8 +150,8 @@ def test_models_without_a_size_are_said_to_have_none():
 
 
 def test_the_scaling_figure_draws_every_point_and_the_line_of_the_trend():
-    tables, provenance, facts = published()
-    (series,) = scaling_series(tables, model_sizes(provenance, facts))
+    tables, provenance, metadata = published()
+    (series,) = scaling_series(tables, model_sizes(provenance, metadata))
     figure = scaling_figure([series])
     assert figure == scaling_figure([series])
     drawing = ElementTree.fromstring(svg(figure))

@@ -1,4 +1,4 @@
-"""Judges against people's labels, and against each other."""
+"""Judges against human labels, and against each other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RULES = {"rules": {"kind": "rules"}}
 
 
 def test_yes_or_no_scores_are_those_of_a_table_worked_out_by_hand():
-    # 20 both refused, 5 people only, 10 judge only, 15 neither: agreement .7, by chance .5.
+    # 20 both refused, 5 human only, 10 judge only, 15 neither: agreement .7, by chance .5.
     truth = [True] * 25 + [False] * 25
     found = [True] * 20 + [False] * 5 + [True] * 10 + [False] * 15
     kappa, errors = score_refusals(truth, found)
@@ -51,8 +51,8 @@ def test_labels_are_scored_as_four_and_as_refused_or_not():
     # Refused or not: a partial refusal taken for a full one is right, a degenerate answer is none.
     assert (numbers["accuracy"], numbers["recall"], numbers["precision"]) == (0.6, 0.6667, 0.6667)
     assert {
-        (people, judge): count
-        for people, row in numbers["confusion"].items()
+        (human, judge): count
+        for human, row in numbers["confusion"].items()
         for judge, count in row.items()
         if count
     } == {
@@ -64,7 +64,7 @@ def test_labels_are_scored_as_four_and_as_refused_or_not():
     }
 
 
-def test_a_correction_takes_only_pairs_that_people_and_judge_decided():
+def test_a_correction_takes_only_pairs_that_human_and_judge_both_decided():
     truth = ["refusal"] * 4 + ["partial_refusal"] + ["compliance"] * 3 + ["degenerate"] * 2
     found = ["refusal"] * 3 + ["degenerate", "compliance"] + ["compliance"] * 2 + ["refusal"] * 3
     assert judge_errors(label_numbers(score_labels(truth, found))) == (3, 4, 2, 3)

@@ -112,7 +112,7 @@ def page(text: str) -> str:
     parts = {
         "grid": table(Grid),
         "suites": table(SuiteSettings),
-        "facts": table(ModelSize),
+        "metadata": table(ModelSize),
         "perturbation kinds": perturbation_kinds(),
         **{name: sections(catalogue.registry) for name, catalogue in CATALOGUES.items()},
     }
@@ -142,7 +142,7 @@ def params_schema() -> Schema:
             "judges": _mapping(_catalogue("judges", shared)),
             "perturbations": _mapping(_catalogue("perturbations", shared)),
             "models": {**_mapping(_catalogue("models", shared)), **named},
-            "facts": _mapping(_for_editors(ModelSize, shared)),
+            "metadata": _mapping(_for_editors(ModelSize, shared)),
         },
         "$defs": shared,
     }

@@ -6,21 +6,27 @@ import re
 import time
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from refract.errors import UsageError
-from refract.inference import known_answers, response_row
 from refract.rows.jsonl import write_rows
 from refract.rows.showing import say
-from refract.store import ResponseStore, open_store
+
+if TYPE_CHECKING:
+    from refract.store import ResponseStore
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def _open() -> ResponseStore:
+def _open() -> tuple[ResponseStore, Path]:
+    from refract.store import open_store
+
     store = open_store()
     if store.path is None:
         raise UsageError("the response store is turned off (REFRACT_CACHE)")
-    return store
+    return store, store.path
 
 
 def seconds(age: str) -> int:
@@ -33,41 +39,67 @@ def seconds(age: str) -> int:
     return int(match[1]) * UNITS[match[2]]
 
 
-def show_info() -> None:
-    """Prints where the store is, its size, and how many answers of which model it holds."""
-    with _open() as store:
+def info() -> None:
+    """Print where the response store is, its size, and how many answers of which model it holds.
+
+    Example: refract cache info
+    """
+    opened, path = _open()
+    with opened as store:
         models = Counter(model for _, model, _ in store)
-        files = [store.path.with_name(store.path.name + end) for end in ("", "-wal")]
+        files = [path.with_name(path.name + end) for end in ("", "-wal")]
         size = sum(file.stat().st_size for file in files if file.is_file())
-        say(f"{store.path}: {models.total()} answers, {size / 1e6:.1f} MB")
+        say(f"{path}: {models.total()} answers, {size / 1e6:.1f} MB")
         for model, count in sorted(models.items()):
             say(f"  {model or '(no name)'}: {count}")
 
 
-def clear(older_than: str | None) -> None:
-    """Deletes all answers, or those stored longer ago than an age; prints how many."""
+def clear(
+    older_than: Annotated[
+        str | None, typer.Option(help="Only answers stored longer ago: 30d, 12h, 45m, 90s.")
+    ] = None,
+) -> None:
+    """Delete stored answers; the next run generates them again.
+
+    Example: refract cache clear --older-than 30d
+    """
     before = None if older_than is None else int(time.time()) - seconds(older_than)
-    with _open() as store:
-        say(f"{store.delete(before)} answers deleted from {store.path}")
+    opened, path = _open()
+    with opened as store:
+        say(f"{store.delete(before)} answers deleted from {path}")
 
 
-def import_folder(folder: Path) -> None:
-    """Takes every intact answer of the response rows below a folder into the store."""
+def import_folder(
+    folder: Annotated[Path, typer.Argument(help="Folder with response rows.")],
+) -> None:
+    """Take the intact answers of the response rows below a folder into the store.
+
+    Example: refract cache import data/responses
+    """
+    from refract.inference import known_answers
+
     if not folder.is_dir():
         raise UsageError(f"no folder {folder}")
     found = new = 0
-    with _open() as store:
-        for inner in sorted({path.parent for path in folder.rglob("*.jsonl")}):
+    opened, path = _open()
+    with opened as store:
+        for inner in sorted({file.parent for file in folder.rglob("*.jsonl")}):
             answers = list(known_answers(inner))
             found += len(answers)
             new += store.put(answers, inner.name)
-        say(f"{found} intact answers in {folder}, {new} of them new to {store.path}")
+        say(f"{found} intact answers in {folder}, {new} of them new to {path}")
 
 
-def export_folder(folder: Path) -> None:
-    """Writes every intact answer as a response row to ``FOLDER/MODEL/answers.jsonl``."""
+def export_folder(folder: Annotated[Path, typer.Argument(help="Folder to write to.")]) -> None:
+    """Write all stored answers as response rows, one file for each model.
+
+    Example: refract cache export answers
+    """
+    from refract.inference import response_row
+
     written = 0
-    with _open() as store:
+    opened, _ = _open()
+    with opened as store:
         keys: dict[str, list[str]] = {}
         for key, model, _ in store:
             keys.setdefault(model or "unnamed", []).append(key)

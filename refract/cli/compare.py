@@ -6,19 +6,17 @@ import csv
 import io
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from refract.cli.project import project_root
-from refract.cli.run import print_table
-from refract.comparison import DIGITS
-from refract.errors import UsageError
+import typer
+
+from refract.cli.printing import print_table
 from refract.report.markdown import markdown_table
-from refract.results.sides import compare_sides
-from refract.results.sources import ResultsError, find_side
-from refract.rows.jsonl import Row
+from refract.rows.labels import DIGITS
 from refract.rows.showing import csv_cell, json_text, say
+from refract.rows.types import Row
 
-FORMATS = ("table", "json", "md", "csv")
 LISTS = ("to_refusal", "to_compliance", "not_judged", "only_a", "only_b", "reworded")
 HEADER = (
     "model",
@@ -38,19 +36,34 @@ HEADER = (
 
 
 def compare(
-    first: str | None, second: str | None, flips: bool, format_: str, fail_on: str | None
-) -> int:
-    """Prints the comparison; returns 1 if ``fail_on`` is regression and there is one, else 0."""
-    if format_ not in FORMATS:
-        raise UsageError(f"--format must be one of {', '.join(FORMATS)} (got {format_!r})")
-    if fail_on not in (None, "regression"):
-        raise UsageError(f"--fail-on takes regression (got {fail_on!r})")
-    root = project_root()
-    try:
-        a, b = find_side(root, first or "HEAD"), find_side(root, second)
-        found = compare_sides(a, b)
-    except ResultsError as error:
-        raise UsageError(str(error)) from None
+    a: Annotated[
+        str | None,
+        typer.Argument(
+            help="A git revision, a model of the grid, REVISION:MODEL, a results file of "
+            "`refract run`, or a folder of outcomes. Default: HEAD."
+        ),
+    ] = None,
+    b: Annotated[str | None, typer.Argument(help="The same. Default: the working tree.")] = None,
+    flips: Annotated[bool, typer.Option("--flips", help="List every prompt that flipped.")] = False,
+    format_: Annotated[
+        Literal["table", "json", "md", "csv"], typer.Option("--format", help="How it is printed.")
+    ] = "table",
+    fail_on: Annotated[
+        Literal["regression"] | None,
+        typer.Option(
+            help="Exit with 1 if harmful prompts are refused less, or others more, by more than "
+            "chance (Holm-adjusted p at most .05)."
+        ),
+    ] = None,
+) -> None:
+    """Compare two results prompt by prompt: B minus A, with paired intervals and McNemar's p.
+
+    Example: refract compare main --fail-on regression
+    """
+    from refract.results.sides import compare_sides
+    from refract.results.sources import find_side
+
+    found = compare_sides(find_side(Path.cwd(), a or "HEAD"), find_side(Path.cwd(), b))
     shown = {"json": _json, "csv": _csv, "md": _markdown, "table": _table}[format_]
     shown(found, flips)
     worse = [row for row in found["rows"] if row["regression"]]
@@ -60,7 +73,7 @@ def compare(
             f"refusal {row['rate_a']:.3f} → {row['rate_b']:.3f}, p (Holm) {row['p_holm']:.2g}",
             file=sys.stderr,
         )
-    return int(bool(fail_on and worse))
+    raise typer.Exit(int(bool(fail_on and worse)))
 
 
 def _rounded(row: Row) -> Row:
@@ -152,6 +165,7 @@ def _json(found: Mapping[str, Any], flips: bool) -> None:
 def _csv(found: Row, flips: bool) -> None:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
+    lines: list[Sequence[object]]
     if flips:
         lines = [FLIP_HEADER, *_flips(found)]
     else:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
 
 from refract.cli.kappa import load_pair, report_unjoined, unjoined_numbers
+from refract.cli.options import listed
 from refract.errors import UsageError
 from refract.report.markdown import markdown_table
 from refract.rows.jsonl import write_json
@@ -26,21 +30,32 @@ def stops(verdict: Verdict, labels: Sequence[str]) -> bool | None:
     return None if verdict.label is None else verdict.label in labels
 
 
-def defense_in_depth(
-    inner: Path,
-    outer: Path,
-    judges: Sequence[str | None],
-    stopping: tuple[Sequence[str], Sequence[str]],
-    format_: str,
-    out: Path | None,
+def did(
+    inner: Annotated[Path, typer.Option(help="Verdicts of the inner layer: a file or a folder.")],
+    outer: Annotated[Path, typer.Option(help="Verdicts of the outer layer, on the same answers.")],
+    inner_judge: Annotated[
+        str | None, typer.Option(help="Which judge of --inner, where rows have several.")
+    ] = None,
+    outer_judge: Annotated[str | None, typer.Option(help="The same, of --outer.")] = None,
+    inner_stops: Annotated[
+        list[str] | None,
+        typer.Option(help="Labels with which it stops an answer: LABEL,...; default: refusals."),
+    ] = None,
+    outer_stops: Annotated[list[str] | None, typer.Option(help="The same, of --outer.")] = None,
+    format_: Annotated[
+        Literal["md", "json"], typer.Option("--format", help="How it is printed.")
+    ] = "md",
+    out: Annotated[Path | None, typer.Option(help="Also write the numbers here (JSON).")] = None,
 ) -> None:
-    """Prints what two layers stop alone and together; ``out`` gets it as JSON."""
-    if format_ not in ("md", "json"):
-        raise UsageError(f"--format must be md or json (got {format_!r})")
-    joined = load_pair(inner, outer, judges)
+    """Defense in depth: what two layers stop alone and together, on the same answers.
+
+    Example: refract did --inner rules.jsonl --outer llm.jsonl
+    """
+    stopping = listed(inner_stops), listed(outer_stops)
+    joined = load_pair(inner, outer, (inner_judge, outer_judge))
     report_unjoined(joined)
     for index, labels in enumerate(stopping):
-        known = {pair[index].label for pair in joined.pairs} - {None}
+        known = {label for pair in joined.pairs if (label := pair[index].label) is not None}
         unknown = sorted(set(labels) - known)
         if unknown:
             raise UsageError(
@@ -48,7 +63,7 @@ def defense_in_depth(
                 f"there are: {', '.join(sorted(known))}"
             )
     decided = [(stops(a, stopping[0]), stops(b, stopping[1])) for a, b in joined.pairs]
-    judged = [pair for pair in decided if None not in pair]
+    judged = [(a, b) for a, b in decided if a is not None and b is not None]
     left_out = {
         "inner": sum(a is None and b is not None for a, b in decided),
         "outer": sum(a is not None and b is None for a, b in decided),

@@ -1,39 +1,46 @@
-"""``refract estimate``: what a run will ask, and what that may cost, before anything is sent."""
+"""``refract estimate``: what a run will send, and what that may cost, before anything is sent."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Annotated
 
-from refract.cli.project import find_params, project_root
-from refract.cli.run import print_table
-from refract.errors import UsageError
-from refract.inference import request_of
-from refract.models import identity_of, open_model
-from refract.models.protocol import AdapterError, Request
-from refract.params import definition, grid, run_seed
-from refract.perturbations import suite_prompts
-from refract.rows.jsonl import canonical_json
-from refract.store import ResponseStore, open_store, request_sha256
+import typer
+
+from refract.cli.printing import print_table
+
+if TYPE_CHECKING:
+    from refract.models.protocol import Model, Request
+    from refract.project import Project
+    from refract.store import ResponseStore
 
 # English text has about four characters to a token in the vocabularies of today's models.
 CHARACTERS_PER_TOKEN = 4
 
 
-def grid_requests(params: dict[str, Any], suites: Sequence[str]) -> list[Request]:
+def grid_requests(project: Project) -> list[Request]:
     """Every request that the grid's suites make of one model."""
-    seed = run_seed(params)
+    from refract.inference import request_of
+    from refract.params import grid, run_seed
+    from refract.perturbations import suite_prompts
+
+    seed = run_seed(project.params)
     return [
         request_of(row, seed)
-        for name in suites
-        for row in suite_prompts(params, name, project_root()).rows
+        for name in grid(project.params, "suites")
+        for row in suite_prompts(project.params, name, project.folder).rows
     ]
 
 
 def missing_requests(
-    model: Any, requests: Sequence[Request], store: ResponseStore
+    model: Model, requests: Sequence[Request], store: ResponseStore
 ) -> tuple[dict[str, Request], int]:
     """The distinct requests that the store cannot answer, and how many it can."""
+    from refract.models import identity_of
+    from refract.models.protocol import AdapterError
+    from refract.rows.jsonl import canonical_json
+    from refract.store import request_sha256
+
     try:
         identity = canonical_json(identity_of(model))
     except AdapterError:
@@ -47,23 +54,30 @@ def missing_requests(
     return {key: request for key, request in distinct.items() if key not in known}, len(known)
 
 
-def estimate(models: Sequence[str]) -> None:
-    """Prints, for each model, requests to send and stored, tokens, and money where a price is given.
+def estimate(
+    models: Annotated[
+        list[str] | None, typer.Argument(help="Models of params.yaml; default: the grid's.")
+    ] = None,
+) -> None:
+    """Print requests, tokens and cost of the next run, less what is stored, before it starts.
 
     Prompt tokens are estimated from characters of the first attempt, answer tokens are the most that
-    ``max_tokens`` allows: the cost is an upper bound up to the first of the two.
+    max_tokens allows: the cost is an upper bound up to the first of the two.
+
+    Example: refract estimate qwen25_7b
     """
-    params = find_params()
-    wanted = list(models) or grid(params, "models")
-    strange = sorted(set(wanted) - set(params["models"]))
-    if strange:
-        known = ", ".join(sorted(params["models"]))
-        raise UsageError(f"no model {', '.join(strange)}; params.yaml defines: {known}")
-    requests = grid_requests(params, grid(params, "suites"))
+    from refract.models import open_model
+    from refract.params import grid
+    from refract.project import find_model, find_project
+    from refract.store import open_store
+
+    project = find_project()
+    wanted = models or grid(project.params, "models")
+    definitions = {name: find_model(name, project) for name in wanted}
+    requests = grid_requests(project)
     rows = []
     with open_store() as store:
-        for name in wanted:
-            settings = definition(params, "models", name)
+        for name, settings in definitions.items():
             missing, known = missing_requests(open_model(name, settings), requests, store)
             characters = sum(
                 len(message["content"])
@@ -77,16 +91,8 @@ def estimate(models: Sequence[str]) -> None:
             if price:
                 dollars = prompt_tokens * price["input"] + answer_tokens * price["output"]
                 cost = f"at most about ${dollars / 1e6:.2f}"
-            rows.append(
-                [
-                    name,
-                    str(len(missing)),
-                    str(known),
-                    f"{prompt_tokens:,}",
-                    f"{answer_tokens:,}",
-                    cost,
-                ]
-            )
+            counts = (str(len(missing)), str(known), f"{prompt_tokens:,}", f"{answer_tokens:,}")
+            rows.append([name, *counts, cost])
     print_table(
         ["model", "requests", "stored", "prompt tokens (about)", "answer tokens (at most)", "cost"],
         rows,

@@ -3,33 +3,41 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated, Literal
 
-from refract.cli.project import project_root
+import typer
+
 from refract.errors import UsageError
-from refract.results import load_results
-from refract.results.sources import ResultsError
 from refract.rows.jsonl import write_bytes
 from refract.rows.showing import csv_cell, say
 
-FORMATS = ("csv", "parquet")
 
+def export(
+    out: Annotated[Path, typer.Option(help="Folder to write to.")],
+    format_: Annotated[
+        Literal["csv", "parquet"], typer.Option("--format", help="How tables are written.")
+    ] = "csv",
+    source: Annotated[
+        Path | None,
+        typer.Argument(help="A project's folder or a results file; default: this project."),
+    ] = None,
+) -> None:
+    """Write metrics, tables, outcomes and rows as files: refract.load_results in pandas.
 
-def export(out: Path, format_: str, source: Path | None) -> None:
-    """Writes one file for each table that has rows into the folder ``out``."""
-    if format_ not in FORMATS:
-        raise UsageError(f"--format must be csv or parquet (got {format_!r})")
+    Example: refract export --format parquet --out results
+    """
+    from refract.project import project_root
+    from refract.results import load_results
+
     if format_ == "parquet":
         try:
             import pyarrow  # noqa: F401
         except ImportError:
             raise UsageError(
-                "Parquet needs pyarrow; run: pip install 'refract[parquet]', or take --format csv"
+                "Parquet needs pyarrow; run: pip install 'refract-eval[parquet]', or take "
+                "--format csv"
             ) from None
-    try:
-        results = load_results(source or project_root())
-    except ResultsError as error:
-        raise UsageError(str(error)) from None
-    for name, frame in results._asdict().items():
+    for name, frame in load_results(source or project_root())._asdict().items():
         if frame.empty:
             say(f"{name}: nothing here" + ("; dvc pull fetches it" if name == "rows" else ""))
             continue

@@ -5,12 +5,11 @@ from __future__ import annotations
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from refract.cli.project import project_root
+import typer
+
 from refract.errors import UsageError
-from refract.params import grid, load_params
-from refract.results.tables import read_results
 from refract.rows.jsonl import write_bytes
 from refract.rows.showing import say
 
@@ -36,6 +35,8 @@ class Check(NamedTuple):
 
 def read_checks(root: Path, models: Sequence[str]) -> list[Check]:
     """Every threshold in the tables of some models."""
+    from refract.results.tables import read_results
+
     tables, _ = read_results(root, models)
     return [
         Check(
@@ -52,11 +53,22 @@ def read_checks(root: Path, models: Sequence[str]) -> list[Check]:
     ]
 
 
-def run_gate(models: Sequence[str], junit: Path | None) -> int:
-    """Prints each threshold that is not met and by how much; returns 1 if there is any, else 0."""
+def gate(
+    models: Annotated[
+        list[str] | None, typer.Argument(help="Models of the grid; default: all.")
+    ] = None,
+    junit: Annotated[Path | None, typer.Option(help="Also write JUnit XML here.")] = None,
+) -> None:
+    """Exit with 1 unless every threshold is met, listing which are not and by how much.
+
+    Example: refract gate --junit gate.xml
+    """
+    from refract.params import grid, load_params
+    from refract.project import project_root
+
     root = project_root()
     known = grid(load_params(root / "params.yaml"), "models")
-    strange = sorted(set(models) - set(known))
+    strange = sorted(set(models or ()) - set(known))
     if strange:
         raise UsageError(f"no model {', '.join(strange)} in the grid; it has {', '.join(known)}")
     checks = read_checks(root, models or known)
@@ -68,7 +80,7 @@ def run_gate(models: Sequence[str], junit: Path | None) -> int:
     say(f"{len(checks) - len(failed)} of {len(checks)} thresholds met")
     if junit is not None:
         write_bytes(junit, [junit_xml(checks)])
-    return int(bool(failed))
+    raise typer.Exit(int(bool(failed)))
 
 
 def junit_xml(checks: Sequence[Check]) -> bytes:
@@ -93,4 +105,5 @@ def junit_xml(checks: Sequence[Check]) -> bytes:
             if not check.passed:
                 ElementTree.SubElement(case, "failure", message=check.distance)
     ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
+    text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return text + b"\n"

@@ -5,15 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated, Literal, TypeVar
 
-from refract.cli.run import print_table
+import typer
+
+from refract.cli.printing import print_table
 from refract.errors import UsageError
-from refract.rows.jsonl import Row
 from refract.rows.showing import json_text, say
+from refract.rows.types import Row
 from refract.statistics.agreement import Kappa, cohen_kappa, confusion
 from refract.validation import rounded_numbers
 from refract.validation.verdicts import Join, Verdict, join_verdicts, read_verdicts
 
+T = TypeVar("T")
 NAMED = 10  # how many keys of what did not join are shown
 
 
@@ -55,20 +59,33 @@ def unjoined_numbers(joined: Join) -> Row:
     }
 
 
-def compare_judges(
-    first: Path, second: Path, judges: Sequence[str | None], strict: bool, format_: str
-) -> int:
-    """Prints κ of two verdict files; returns 1 where ``strict`` and not all joined, else 0."""
-    if format_ not in ("table", "json"):
-        raise UsageError(f"--format must be table or json (got {format_!r})")
-    joined = load_pair(first, second, judges)
+def kappa(
+    a: Annotated[Path, typer.Argument(help="Verdicts: a JSONL file, or a folder of them.")],
+    b: Annotated[Path, typer.Argument(help="The same, of another judge.")],
+    judge_a: Annotated[
+        str | None, typer.Option(help="Which judge of A, where rows have several.")
+    ] = None,
+    judge_b: Annotated[str | None, typer.Option(help="The same, of B.")] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 1 unless every verdict joined.")
+    ] = False,
+    format_: Annotated[
+        Literal["table", "json"], typer.Option("--format", help="How it is printed.")
+    ] = "table",
+) -> None:
+    """Compare two judges' verdicts on the same answers: Cohen's κ with its interval.
+
+    Example: refract kappa data/verdicts/m/s.jsonl other.jsonl --judge-a rules
+    """
+    joined = load_pair(a, b, (judge_a, judge_b))
     report_unjoined(joined)
-    refused = [(a.refused, b.refused) for a, b in joined.pairs]
-    decided = [(a, b) for a, b in refused if a is not None and b is not None]
-    labelled = [(a.label, b.label) for a, b in joined.pairs if None not in (a.label, b.label)]
-    on_refusal = cohen_kappa([a for a, _ in decided], [b for _, b in decided])
-    table = confusion([a for a, _ in labelled], [b for _, b in labelled])
-    on_labels = cohen_kappa([a for a, _ in labelled], [b for _, b in labelled])
+    refused = [(one.refused, two.refused) for one, two in joined.pairs]
+    decided = [(one, two) for one, two in refused if one is not None and two is not None]
+    labels = [(one.label, two.label) for one, two in joined.pairs]
+    labelled = [(one, two) for one, two in labels if one is not None and two is not None]
+    on_refusal = cohen_kappa(*_columns(decided))
+    table = confusion(*_columns(labelled))
+    on_labels = cohen_kappa(*_columns(labelled))
     left_out = _left_out(joined.pairs)
     if format_ == "json":
         say(
@@ -104,7 +121,11 @@ def compare_judges(
                 for label, counts in zip(table.labels, table.counts, strict=True)
             ],
         )
-    return int(strict and bool(joined.only_first or joined.only_second))
+    raise typer.Exit(int(strict and bool(joined.only_first or joined.only_second)))
+
+
+def _columns(pairs: Sequence[tuple[T, T]]) -> tuple[list[T], list[T]]:
+    return [one for one, _ in pairs], [two for _, two in pairs]
 
 
 def _left_out(pairs: Sequence[tuple[Verdict, Verdict]]) -> dict[str, int]:

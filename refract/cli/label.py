@@ -1,31 +1,20 @@
-"""``refract label`` and ``refract correct``: people's labels of a part of a run, and what follows."""
+"""``refract label`` and ``refract correct``: human labels of a part of a run, and corrected rates."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from refract.cli.project import find_params, project_root
-from refract.cli.run import print_table
+import typer
+
+from refract.cli.printing import print_table
 from refract.errors import UsageError
-from refract.params import definition
-from refract.rates.labels import (
-    REFUSED,
-    answers_of,
-    corrected_rates,
-    draw,
-    read_labels,
-    write_sample,
-)
-from refract.rates.rates import MEASURES, outcome
 from refract.report.markdown import markdown_table
-from refract.rows.jsonl import Row, RowError, read_rows
-from refract.rows.labels import JUDGED
+from refract.rows.jsonl import RowError, read_rows
+from refract.rows.labels import JUDGED, REFUSED
 from refract.rows.showing import json_text, say
-from refract.statistics.agreement import cohen_kappa
-from refract.statistics.proportions import wilson
-from refract.validation import rounded_numbers
+from refract.rows.types import Row
 
 
 def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list[Row]:
@@ -41,7 +30,13 @@ def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list
         raise UsageError(
             "name the run: --model and --suite of the pipeline, or --rows of `refract run`"
         )
-    params, root = find_params(), project_root()
+    from refract.params import definition, load_params
+    from refract.project import project_root
+    from refract.rates.labels import answers_of
+    from refract.rates.rates import outcome
+
+    root = project_root()
+    params = load_params(root / "params.yaml")
     wanted = definition(params, "suites", suite)
     files = [
         root / f"data/prompts/{suite}.jsonl",
@@ -82,10 +77,27 @@ def _answers_of_rows(path: Path, suite: str | None) -> list[Row]:
     return answers
 
 
-def write_labels(
-    model: str | None, suite: str | None, rows: Path | None, size: int, seed: int, out: Path | None
+def label(
+    model: Annotated[
+        str | None, typer.Option(help="A model whose results the pipeline has.")
+    ] = None,
+    suite: Annotated[str | None, typer.Option(help="Its suite; or the suite of --rows.")] = None,
+    rows: Annotated[
+        Path | None, typer.Option(help="Instead of --model: the --rows file of `refract run`.")
+    ] = None,
+    n: Annotated[int, typer.Option(min=1, help="How many answers to draw.")] = 100,
+    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="The CSV; default: data/labels/MODEL/SUITE.csv.")
+    ] = None,
 ) -> None:
-    """Writes a seeded sample of a run's judged answers as a CSV to label."""
+    """Draw a random sample of a run's judged answers as a CSV for people to label.
+
+    Example: refract label --model synthetic --suite harmful_helpful --n 100
+    """
+    from refract.project import project_root
+    from refract.rates.labels import draw, write_sample
+
     answers = run_answers(model, suite, rows)
     if not answers:
         raise UsageError("the run has no judged answer to label")
@@ -95,46 +107,59 @@ def write_labels(
         out = project_root() / f"data/labels/{model}/{suite}.csv"
     if out.exists():
         raise UsageError(f"{out} exists and may hold labels; name another file with --out")
-    sample = draw(answers, size, seed)
+    sample = draw(answers, n, seed)
     write_sample(out, sample)
     say(f"{out}: {len(sample)} of {len(answers)} judged answers, to be labelled in this order")
 
 
 def correct(
-    labels: Path, model: str | None, suite: str | None, rows: Path | None, format_: str
+    labels: Annotated[Path, typer.Argument(help="A CSV of `refract label`, filled in.")],
+    model: Annotated[str | None, typer.Option(help="The model that was labelled.")] = None,
+    suite: Annotated[str | None, typer.Option(help="Its suite; or the suite of --rows.")] = None,
+    rows: Annotated[
+        Path | None, typer.Option(help="Instead of --model: the --rows file of `refract run`.")
+    ] = None,
+    format_: Annotated[
+        Literal["table", "md", "json"], typer.Option("--format", help="How it is printed.")
+    ] = "table",
 ) -> None:
-    """Prints raw and prediction-powered refusal rates of a run that people labelled in part."""
-    if format_ not in ("table", "md", "json"):
-        raise UsageError(f"--format must be table, md or json (got {format_!r})")
+    """Refusal rates from human labels of a part of a run and the judge's verdicts on the rest.
+
+    Prints raw and prediction-powered rates.
+
+    Example: refract correct labels.csv --rows rows.jsonl
+    """
+    from refract.rates.labels import read_labels
+
     if not labels.is_file():
         raise UsageError(f"no file {labels}; `refract label` writes one")
     answers = run_answers(model, suite, rows)
-    people = read_labels(labels, answers)
-    if people.stale:
+    human = read_labels(labels, answers)
+    if human.stale:
         raise RowError(
-            f"{labels}: {len(people.stale)} labels are of other answers than this run's, such as "
-            f"{people.stale[0]}; what is left is no random sample: draw a new one with refract label"
+            f"{labels}: {len(human.stale)} labels are of other answers than this run's, such as "
+            f"{human.stale[0]}; the rest is not a random sample: draw a new one with refract label"
         )
-    if not people.found:
+    if not human.found:
         raise RowError(f"{labels}: no row has a label yet")
-    if people.blank:
+    if human.blank:
         say(
-            f"refract: {people.blank} rows before the last labelled one have no label; if they were "
+            f"refract: {human.blank} rows before the last labelled one have no label; if they were "
             "passed over for being hard, the rates are off",
             file=sys.stderr,
         )
-    found = corrected_numbers(answers, people.found)
+    found = corrected_numbers(answers, human.found)
     if format_ == "json":
         say(json_text(found))
         return
-    header = ["measure", "answers", "judge (raw)", "labelled", "people alone", "prediction-powered"]
+    header = ["measure", "answers", "judge (raw)", "labelled", "human labels", "prediction-powered"]
     lines = [
         [
             measure,
             str(row["n"]),
             _shown(row["raw"]),
             str(row["labelled"]),
-            _shown(row.get("people")),
+            _shown(row.get("human")),
             _shown(row.get("prediction_powered")),
         ]
         for measure, row in found["measures"].items()
@@ -145,11 +170,16 @@ def correct(
     else:
         print_table(header, lines)
     shown = "undefined" if kappa is None else f"{kappa:.3f}"
-    say(f"judge and people agree on the labelled answers with κ {shown}")
+    say(f"judge and human labels agree with κ {shown}")
 
 
 def corrected_numbers(answers: list[Row], labels: dict[str, str]) -> Row:
-    """Rates by measure: the judge's on all answers, people's on theirs, and the two together."""
+    """Rates by measure: the judge's on all answers, the human labels' on theirs, and both together."""
+    from refract.rates.labels import corrected_rates
+    from refract.rates.rates import MEASURES
+    from refract.statistics.agreement import cohen_kappa
+    from refract.validation import rounded_numbers
+
     rates = corrected_rates(answers, labels)
     categories = {measure: category for measure, category, _ in MEASURES}
     measures: Row = {}
@@ -162,7 +192,7 @@ def corrected_numbers(answers: list[Row], labels: dict[str, str]) -> Row:
             "raw": _rate(sum(a["outcome"] in REFUSED for a in members), len(members)),
         }
         if rate is not None:
-            row["people"] = _rate(sum(label in REFUSED for label in mine), len(mine))
+            row["human"] = _rate(sum(label in REFUSED for label in mine), len(mine))
             row["prediction_powered"] = rounded_numbers(
                 {"rate": rate.rate, "low": rate.low, "high": rate.high, "weight": rate.weight}
             )
@@ -174,6 +204,9 @@ def corrected_numbers(answers: list[Row], labels: dict[str, str]) -> Row:
 
 
 def _rate(successes: int, n: int) -> Row:
+    from refract.statistics.proportions import wilson
+    from refract.validation import rounded_numbers
+
     low, high = wilson(successes, n) or (None, None)
     return rounded_numbers({"rate": successes / n if n else None, "low": low, "high": high})
 

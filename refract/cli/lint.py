@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from refract.errors import UsageError
 from refract.rows.showing import say
 from refract.rows.suites import check_suite
 
 
-def lint_files(paths: Sequence[Path]) -> int:
-    """Prints ``file:line: message`` for each problem; returns 1 if there is any, else 0."""
+def lint(files: Annotated[list[Path], typer.Argument(help="Suite files (JSONL).")]) -> None:
+    """Check suites and list every problem with its line; exit with 1 if there is any.
+
+    Example: refract lint data/suites/harmful_helpful.jsonl
+    """
     found = 0
-    for path in paths:
+    for path in files:
         try:
             rows, problems = check_suite(path)
         except OSError as error:
@@ -24,4 +29,4 @@ def lint_files(paths: Sequence[Path]) -> int:
         found += len(problems)
         if not problems:
             say(f"{path}: {len(rows)} rows, no problems")
-    return int(found > 0)
+    raise typer.Exit(int(found > 0))

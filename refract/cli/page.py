@@ -1,16 +1,43 @@
-"""``refract page``: the page of results that are already here."""
+"""``refract show`` and ``refract page``: the results of a project that are already computed."""
 
 from __future__ import annotations
 
-from refract.cli.project import project_root
-from refract.report.answers import read_page_data
-from refract.report.inputs import read_inputs
-from refract.report.page import write_page
 from refract.rows.showing import say
 
 
-def write_report_page() -> None:
-    """Writes the page and prints where it is."""
+def show() -> None:
+    """Print the result table of the last `dvc repro`, where its report is, and all warnings.
+
+    Example: refract show
+    """
+    from refract.cli.printing import print_table
+    from refract.params import grid, load_params
+    from refract.progress.runs import say_warnings
+    from refract.project import project_root
+    from refract.report.summary import MAIN_HEADER, main_rows
+    from refract.results.tables import read_results
+
+    root = project_root()
+    models = grid(load_params(root / "params.yaml"), "models")
+    tables, _ = read_results(root, models)
+    print_table(MAIN_HEADER, main_rows(tables))
+    say(f"report: {root / 'metrics/report.md'}")
+    path = root / "data/report/report.html"
+    if path.is_file():
+        say(f"page:   {path}")
+    say_warnings(root, models)
+
+
+def page() -> None:
+    """Write the report's page, data/report/report.html, from the results that are computed.
+
+    Example: refract page
+    """
+    from refract.project import project_root
+    from refract.report.answers import read_page_data
+    from refract.report.inputs import read_inputs
+    from refract.report.page import write_page
+
     root = project_root()
     found = read_inputs(root)
     path = write_page(root, found, found.figures(), read_page_data(root, found))

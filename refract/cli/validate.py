@@ -5,25 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from refract.cli.project import find_judge, find_params
-from refract.cli.run import print_table
+import typer
+
+from refract.cli.options import listed, mapping
+from refract.cli.printing import print_table
 from refract.errors import UsageError
-from refract.importing.files import read_table
-from refract.judge_errors import judge_pairs
-from refract.judges import open_judge
-from refract.rows.jsonl import Row, RowError, canonical_json, sha256_file, write_json
+from refract.rows.jsonl import RowError, canonical_json, sha256_file, write_json
 from refract.rows.labels import LABELS, REFUSED
 from refract.rows.showing import say
-from refract.statistics.agreement import Estimate, Kappa
-from refract.validation import (
-    group_rows,
-    label_numbers,
-    refusal_numbers,
-    score_labels,
-    score_refusals,
-)
+from refract.rows.types import Row
+
+if TYPE_CHECKING:
+    from refract.statistics.agreement import Detection, Estimate, Kappa
 
 
 class Columns(NamedTuple):
@@ -49,22 +44,6 @@ class Reading(NamedTuple):
     full_only: bool
 
 
-def listed(values: Sequence[str]) -> list[str]:
-    """The values of a repeatable option, each of which may hold several, separated by commas."""
-    return [part.strip() for value in values for part in value.split(",") if part.strip()]
-
-
-def mapping(option: str, pairs: Sequence[str]) -> dict[str, str]:
-    """The values of a repeatable option of the form name=value. Raises :class:`UsageError`."""
-    found = {}
-    for pair in pairs:
-        name, equals, value = pair.rpartition("=")
-        if not equals or not name:
-            raise UsageError(f"{option} takes name=value (got {pair!r})")
-        found[name] = value
-    return found
-
-
 def spelt(value: Any) -> str | None:
     """A cell as options spell it: ``true`` for a JSON true, ``0`` for 0; None where it is empty."""
     if value is None or value == "":
@@ -80,6 +59,8 @@ def read_labelled(
     Rows have ``prompt``, ``response`` and ``label``, the file's value. Raises
     :class:`UsageError` for columns and values that no row has, :class:`RowError` for others.
     """
+    from refract.importing.files import read_table
+
     rows: list[Row] = []
     left_out: Counter[str] = Counter()
     seen: dict[str, set[str]] = {name: set() for name in reading.where}
@@ -149,38 +130,87 @@ def _check_values(rows: Sequence[Row], reading: Reading) -> None:
         )
 
 
-def validate_file(
-    judge: str,
-    paths: Sequence[Path],
-    columns: Columns,
-    reading: Reading,
-    out: Path | None,
+def validate(
+    labelled: Annotated[
+        list[Path], typer.Option(help="Answers with human labels: CSV, JSONL. Repeatable.")
+    ],
+    judge: Annotated[
+        str, typer.Option(help="A judge of params.yaml, or a kind of judge.")
+    ] = "rules",
+    response_column: Annotated[str, typer.Option(help="The answers.")] = "response",
+    label_column: Annotated[
+        str, typer.Option(help="The labels; empty and null ones are left out.")
+    ] = "label",
+    prompt_column: Annotated[
+        str | None, typer.Option(help="The prompts, for judges that read them.")
+    ] = None,
+    positive: Annotated[
+        list[str] | None,
+        typer.Option(help="Labels that mean refused: VALUE,...; all others mean not. Repeatable."),
+    ] = None,
+    map_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            help="Instead of --positive: VALUE=refusal, partial_refusal, compliance or degenerate. "
+            "Repeatable.",
+        ),
+    ] = None,
+    skip: Annotated[
+        list[str] | None, typer.Option(help="Labels to leave out: VALUE,... Repeatable.")
+    ] = None,
+    where: Annotated[
+        list[str] | None, typer.Option(help="Only rows with COLUMN=VALUE. Repeatable.")
+    ] = None,
+    full_only: Annotated[
+        bool,
+        typer.Option("--full-only", help="A partial refusal of the judge's counts as not refused."),
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Also write the numbers here (JSON).")] = None,
 ) -> None:
-    """Prints how far a judge agrees with the labels of some files; ``out`` gets it as JSON."""
+    """Measure a judge against human labels: κ, precision, recall, each with its interval.
+
+    Example: refract validate --labelled answers.csv --label-column refused --positive yes
+    """
+    from refract.judge_errors import judge_pairs
+    from refract.judges import open_judge
+    from refract.project import find_judge, find_project
+
+    reading = Reading(
+        positive=listed(positive),
+        labels=mapping("--map", map_),
+        skip=listed(skip),
+        where=mapping("--where", where),
+        full_only=full_only,
+    )
     if reading.positive and reading.labels:
         raise UsageError("give --positive or --map, not both")
     if reading.full_only and not reading.positive:
         raise UsageError("--full-only goes with --positive")
-    definition = find_judge(judge, find_params())
-    rows, left_out = read_labelled(paths, columns, reading)
+    definition = find_judge(judge, find_project())
+    columns = Columns(response_column, label_column, prompt_column)
+    rows, left_out = read_labelled(labelled, columns, reading)
     _check_values(rows, reading)
     opened = open_judge(judge, definition)
     verdicts = judge_pairs(rows, {judge: opened})[judge]
     found = [verdict["label"] for verdict in verdicts]
     other = sorted({label for label in found if label not in (*LABELS, None)})
     if other:
-        raise UsageError(f"judge {judge!r} does not label refusal: it says {', '.join(other)}")
+        raise UsageError(
+            f"judge {judge!r} does not label refusal: its labels are {', '.join(other)}"
+        )
     results: Row = {
         "judge": {judge: {**definition, "version": opened.version}},
-        "files": {str(path): sha256_file(path) for path in paths},
+        "files": {str(path): sha256_file(path) for path in labelled},
         "left_out": left_out,
     }
     say(
-        f"{judge} on {', '.join(map(str, paths))}: {len(rows)} answers; left out: {_counts(left_out)}"
+        f"{judge} on {', '.join(map(str, labelled))}: {len(rows)} answers; "
+        f"left out: {_counts(left_out)}"
     )
     if reading.positive:
-        positive = ["refusal"] if reading.full_only else list(REFUSED)
-        results |= _binary(rows, found, reading.positive, positive)
+        alarms = ["refusal"] if reading.full_only else list(REFUSED)
+        results |= _binary(rows, found, reading.positive, alarms)
     else:
         results |= _labelled(rows, found, reading.labels)
     if out is not None:
@@ -190,6 +220,8 @@ def validate_file(
 def _binary(
     rows: Sequence[Row], found: Sequence[str | None], positive: Sequence[str], alarms: Sequence[str]
 ) -> Row:
+    from refract.validation import refusal_numbers, score_refusals
+
     judged = [
         (row["label"], label in alarms)
         for row, label in zip(rows, found, strict=True)
@@ -223,6 +255,8 @@ def _binary(
 
 
 def _labelled(rows: Sequence[Row], found: Sequence[str | None], labels: Mapping[str, str]) -> Row:
+    from refract.validation import group_rows, label_numbers, score_labels
+
     truth = [labels.get(row["label"], row["label"]) for row in rows]
     score = score_labels(truth, found)
     _print_score(score.n, score.unjudged, score.refusal.kappa, score.refusal.detection)
@@ -230,7 +264,7 @@ def _labelled(rows: Sequence[Row], found: Sequence[str | None], labels: Mapping[
         ["labels", "agree", "κ [95 %]"], [["all", _estimate(score.accuracy), _kappa(score.kappa)]]
     )
     print_table(
-        ["people \\ judge", *map(str, score.confusion.labels)],
+        ["human \\ judge", *map(str, score.confusion.labels)],
         [
             [str(label), *map(str, counts)]
             for label, counts in zip(score.confusion.labels, score.confusion.counts, strict=True)
@@ -240,7 +274,7 @@ def _labelled(rows: Sequence[Row], found: Sequence[str | None], labels: Mapping[
     return {**label_numbers(score), "by_label": group_rows(by_label, "label", truth, found)}
 
 
-def _print_score(n: int, unjudged: int, kappa: Kappa, found: Any) -> None:
+def _print_score(n: int, unjudged: int, kappa: Kappa, found: Detection) -> None:
     print_table(
         ["n", "unjudged", "κ [95 %]", "precision", "recall", "specificity", "accuracy"],
         [

@@ -67,7 +67,7 @@ class ModelJudgeSettings(Settings):
 
 
 class RequirementSettings(ModelJudgeSettings):
-    """The same, with requirements."""
+    """A language model as judge of requirements."""
 
     requirements: list[Text] | None = Field(
         None, description="what every answer must meet, besides its row's own `requirement`"

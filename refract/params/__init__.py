@@ -92,7 +92,7 @@ class SuiteSettings(Settings):
 
 
 class ModelSize(Settings):
-    """What the report's scaling section cannot count from a model's weights, under ``facts``."""
+    """What the report's scaling section cannot count from a model's weights, under ``metadata``."""
 
     family: str | None = Field(
         None, description="models of one family have their rates fitted over size together"

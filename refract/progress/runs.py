@@ -42,15 +42,20 @@ class StageRun:
         """Keeps a warning for the end of the pipeline, where all of them are listed."""
         self.warnings.append(text)
 
-    def end(self, said: str, **facts: Any) -> None:
-        """Prints the run in one line and writes it to ``data/runs/``, with ``facts``."""
+    def end(self, summary: str, **details: Any) -> None:
+        """Prints the run in one line and writes it to ``data/runs/``, with ``details``."""
         seconds = time.monotonic() - self._started
         count = len(self.warnings)
         warned = f", {count} warning{'' if count == 1 else 's'}" if count else ""
-        say(f"{self.name}: {said} in {seconds:.1f} s{warned}")
+        say(f"{self.name}: {summary} in {seconds:.1f} s{warned}")
         write_json(
             FOLDER / f"{self.name}.json",
-            {"said": said, "seconds": round(seconds, 3), "warnings": self.warnings, **facts},
+            {
+                "summary": summary,
+                "seconds": round(seconds, 3),
+                "warnings": self.warnings,
+                **details,
+            },
         )
 
 

@@ -31,9 +31,9 @@ def corrected_section(
     A suite's rates are corrected for its first judge, which decides refusal.
     """
     deciding = {
-        (model, facts["label"]): facts["judges"][0]
+        (model, held["label"]): held["judges"][0]
         for model, found in provenance.items()
-        for facts in found["suites"].values()
+        for held in found["suites"].values()
     }
     rows = []
     for model, table in tables.items():

@@ -48,7 +48,7 @@ def read_inputs(root: Path) -> Inputs:
     params = load_params(root / "params.yaml")
     models = grid(params, "models")
     tables, provenance = read_results(root, models)
-    sizes = model_sizes(provenance, params.get("facts") or {})
+    sizes = model_sizes(provenance, params.get("metadata") or {})
     judges, slices = root / "metrics/judges.json", root / "metrics/judges.csv"
     return Inputs(
         models,

@@ -158,4 +158,4 @@ def _numbers_of_commit(root: Path, sha: str) -> dict[str, str]:
         return {}
     listed = git(root, "ls-tree", "-r", "-z", sha, "--", "metrics") or ""
     entries = (entry.split("\t", 1) for entry in listed.split("\0") if entry)
-    return {path: facts.split()[2] for facts, path in entries if path in wanted}
+    return {path: entry.split()[2] for entry, path in entries if path in wanted}

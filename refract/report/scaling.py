@@ -51,16 +51,18 @@ class Series(NamedTuple):
     trend: Trend
 
 
-def model_sizes(provenance: Mapping[str, Any], facts: Mapping[str, Any] | None) -> dict[str, Size]:
-    """The sizes of the models, counted from weights, and stated in ``facts`` where they are not.
+def model_sizes(
+    provenance: Mapping[str, Any], metadata: Mapping[str, Any] | None
+) -> dict[str, Size]:
+    """The sizes of the models, counted from weights, and stated in ``metadata`` where they are not.
 
     ``active_parameters`` are the parameters unless stated (mixtures of experts use some of their
-    weights for each token). Raises :class:`ParamsError` for facts that cannot be used.
+    weights for each token). Raises :class:`ParamsError` for metadata that cannot be used.
     """
     sizes = {}
     for model, found in provenance.items():
-        given = (facts or {}).get(model) or {}
-        stated = read_settings(ModelSize, f"facts.{model}", given)
+        given = (metadata or {}).get(model) or {}
+        stated = read_settings(ModelSize, f"metadata.{model}", given)
         counted = found["model"].get("parameters")
         parameters = counted or stated.parameters
         sizes[model] = Size(
@@ -132,9 +134,9 @@ def scaling_section(
                     ]
                 )
     if not rows:
-        return "No model of the grid has weights to count or a size stated under `facts`."
+        return "No model of the grid has weights to count or a size stated under `metadata`."
     parts = [
-        "Parameters are counted from the weights, or stated under `facts` in params.yaml. *Attack "
+        "Parameters are counted from the weights, or stated under `metadata` in params.yaml. *Attack "
         "success*: share of harmful requests that the model refused as they were and answered under "
         "the attack; its denominator is the requests refused before, whose answer under the attack "
         "was judged. `pair`: a suite's own attacks on their plain twins; other names are "

@@ -1,4 +1,4 @@
-"""results: everything that was measured, as tidy tables for analysis."""
+"""Everything that was measured, as tidy tables for analysis."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refract.results.sources import ResultsError, read_run
-from refract.rows.jsonl import Row, iter_rows
+from refract.rows.jsonl import iter_rows
 from refract.rows.tables import read_table
+from refract.rows.types import Row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,11 +45,13 @@ def load_results(source: str | Path = ".", models: Sequence[str] | None = None) 
     """The results of a project's folder, or of a results file of ``refract run``.
 
     ``models`` defaults to all that have results. A file of ``refract run`` has texts where its
-    ``--rows`` stand beside it as NAME.rows.jsonl. Raises :class:`ResultsError`.
+    ``--rows`` are beside it as NAME.rows.jsonl. Raises :class:`ResultsError`.
+
+    >>> refract.load_results("results.json").metrics
     """
     path = Path(source)
     if path.is_file():
-        return _of_run(path)
+        return _of_file(path)
     folder = path / "metrics"
     found = sorted(file.stem for file in (folder / "tables").glob("*.csv"))
     if not found:
@@ -70,23 +73,38 @@ def load_results(source: str | Path = ".", models: Sequence[str] | None = None) 
     return _results(metrics, tables, outcomes, rows)
 
 
-def _of_run(path: Path) -> Results:
-    results = read_run(path)
+def run_tables(
+    results: Row, outcomes: Sequence[Mapping[str, Any]], texts: Iterable[Row]
+) -> Results:
+    """The tables of one run: what `refract run` wrote, its outcomes, and its rows with texts."""
     model = results["model"]
     tables = [
         {"model": model} | {k: "" if v is None else v for k, v in row.items()}
         for row in results["tables"]
     ]
-    beside = path.with_suffix(".outcomes.csv")
-    outcomes = [{"model": model, **row} for row in read_table(beside)] if beside.is_file() else []
-    texts = path.with_suffix(".rows.jsonl")
-    rows = []
-    of = {(row["suite"], row["prompt_id"]): row for row in outcomes}
-    for row in iter_rows(texts) if texts.is_file() else ():
-        known = of.get((row["suite"], row["prompt_id"]), {})
-        texts_of = {"prompt": _text(row["prompt"]), "error": _message(row["error"])}
-        rows.append({"model": model, **known, **row, **texts_of})
-    return _results(_metric_rows(model, results["metrics"]), tables, outcomes, rows)
+    found = [{"model": model, **row} for row in outcomes]
+    of = {(row["suite"], row["prompt_id"]): row for row in found}
+    rows = [
+        {
+            "model": model,
+            **of.get((row["suite"], row["prompt_id"]), {}),
+            **row,
+            "prompt": _text(row["prompt"]),
+            "error": _message(row["error"]),
+        }
+        for row in texts
+    ]
+    return _results(_metric_rows(model, results["metrics"]), tables, found, rows)
+
+
+def _of_file(path: Path) -> Results:
+    results = read_run(path)
+    outcomes, texts = path.with_suffix(".outcomes.csv"), path.with_suffix(".rows.jsonl")
+    return run_tables(
+        results,
+        read_table(outcomes) if outcomes.is_file() else [],
+        iter_rows(texts) if texts.is_file() else [],
+    )
 
 
 def _metric_rows(model: str, metrics: Mapping[str, Mapping[str, float]]) -> list[Row]:

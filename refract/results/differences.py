@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from refract.comparison.conditions import differing
-from refract.rows.jsonl import Row
+from refract.rows.types import Row
 
 SHOWN = 160
-# What provenance says of a suite that is made by the run, and explains nothing.
+# Fields of a suite's provenance that the run itself produced: they explain no difference.
 OUTPUTS = ("responses_sha256", "verdicts_sha256")
 
 
@@ -32,7 +32,7 @@ def _shown(line: bytes) -> str:
 def input_differences(
     expected: Row | None, found: Row | None, pinned: Mapping[str, str], installed: Mapping[str, str]
 ) -> list[str]:
-    """What may explain that results differ, first what comes first: suites, judges, model, libraries.
+    """What may explain that results differ, first the earliest input: suites, judges, model, libraries.
 
     ``expected`` and ``found`` are the provenance of one model's results; ``pinned`` and
     ``installed`` library versions. A device or processor that rounds differently leaves no trace

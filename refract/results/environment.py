@@ -36,11 +36,14 @@ def pinned_libraries(constraints: Path) -> dict[str, str]:
 
 
 def code_sha256() -> str:
-    """One hash of every source file of this package, by path and content."""
+    """One hash of every source file of this package, by path and content.
+
+    The defaults that an installed package carries are no code: a checkout has the same hash.
+    """
     root = Path(__file__).parents[1]
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
-            line = f"{path.relative_to(root).as_posix()} {sha256_file(path)}\n"
-            digest.update(line.encode())
+        inside = path.relative_to(root)
+        if path.is_file() and not {"__pycache__", "defaults"} & set(inside.parts):
+            digest.update(f"{inside.as_posix()} {sha256_file(path)}\n".encode())
     return digest.hexdigest()

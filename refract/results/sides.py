@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from refract.comparison import adjust, compare_outcomes, is_regression
 from refract.comparison.conditions import check_conditions
 from refract.results.sources import ResultsError, Side
-from refract.rows.jsonl import Row
+from refract.rows.types import Row
 
 
 def compare_sides(a: Side, b: Side) -> Row:
@@ -28,7 +28,7 @@ def compare_sides(a: Side, b: Side) -> Row:
             notes.append(f"only in {side.name}: {', '.join(alone)}")
     if not pairs:
         raise ResultsError(
-            f"no model stands on both sides: A has {', '.join(a.results)}, B has "
+            f"no model is on both sides: A has {', '.join(a.results)}, B has "
             f"{', '.join(b.results)}; name one with REVISION:MODEL"
         )
     rows: list[Row] = []
@@ -51,7 +51,7 @@ def compare_sides(a: Side, b: Side) -> Row:
     if not any(row["n"] or row["not_judged"] for row in rows):
         raise ResultsError(
             "nothing to compare: "
-            + ("; ".join(_grouped(reasons)) or "no prompt stands on both sides with the same text")
+            + ("; ".join(_grouped(reasons)) or "no prompt is on both sides with the same text")
         )
     # What bears on the most comes first.
     notes = [
@@ -66,7 +66,7 @@ def compare_sides(a: Side, b: Side) -> Row:
 
 
 def _grouped(found: Sequence[tuple[str, str, str]]) -> list[str]:
-    """What is said of models and suites, each thing once with all that it is said of."""
+    """Merged notes: one line each, with the models and suites that it is about."""
     suites_of: dict[tuple[str, str], list[str]] = {}
     for model, suite, what in found:
         suites_of.setdefault((what, model), []).extend([suite] if suite else [])

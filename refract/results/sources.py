@@ -1,4 +1,4 @@
-"""Where results can stand: the working tree, a git revision, a folder, a file of ``refract run``."""
+"""Where results can be: the working tree, a git revision, a folder, a file of ``refract run``."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 from refract.comparison import NEEDED
 from refract.errors import ParamsError, RefractError
 from refract.params import grid
-from refract.rows.jsonl import Row
 from refract.rows.tables import read_table
+from refract.rows.types import Row
 
 
 class ResultsError(RefractError, ValueError):
     """Results cannot be found or used; the message says what to name or run instead."""
+
+    exit_code = 2
 
 
 class Result(NamedTuple):
@@ -66,7 +68,7 @@ def find_side(root: Path, spec: str | None) -> Side:
         return Side(spec, _read_file(path))
     if path.is_dir():
         return Side(spec, _read_folder(path))
-    models = _grid_models((root / "params.yaml").read_text("utf-8"), "params.yaml")
+    models = _tree_models(root)
     if spec in models:
         return Side(spec, {spec: _read_model(root / "metrics", spec)})
     commit = resolve_commit(root, spec)
@@ -80,14 +82,14 @@ def find_side(root: Path, spec: str | None) -> Side:
             raise ResultsError(f"{revision} has no results of {model!r}; it has {_names(found)}")
         return Side(f"{model} at {revision} ({commit[:9]})", {model: found[model]})
     raise ResultsError(
-        f"{spec!r} is no file, no folder, no model of the grid ({', '.join(models)}), and no git "
-        "revision or REVISION:MODEL"
+        f"{spec!r} is not a file, a folder, a model of the grid ({', '.join(models)}), a git revision "
+        "or REVISION:MODEL"
     )
 
 
 def read_tree(root: Path) -> dict[str, Result]:
     """The results of the grid's models in the working tree."""
-    models = _grid_models((root / "params.yaml").read_text("utf-8"), "params.yaml")
+    models = _tree_models(root)
     return {model: _read_model(root / "metrics", model) for model in models}
 
 
@@ -114,6 +116,15 @@ def read_revision(root: Path, commit: str) -> dict[str, Result]:
         where = f"metrics/outcomes/{model}.csv of commit {commit[:9]}"
         found[model] = Result(_usable(where, rows), json.loads(provenance) if provenance else None)
     return found
+
+
+def _tree_models(root: Path) -> list[str]:
+    path = root / "params.yaml"
+    if not path.is_file():
+        raise ResultsError(
+            f"{root} holds no params.yaml: name two results files, or change to a project's folder"
+        )
+    return _grid_models(path.read_text("utf-8"), "params.yaml")
 
 
 def _grid_models(text: str, where: str) -> list[str]:
@@ -145,21 +156,21 @@ def _read_file(path: Path) -> dict[str, Result]:
     results = read_run(path)
     outcomes = path.with_suffix(".outcomes.csv")
     if not outcomes.is_file():
-        raise ResultsError(f"{path}: its outcomes ({outcomes.name}) do not stand beside it")
+        raise ResultsError(f"{path}: its outcomes ({outcomes.name}) are not beside it")
     rows = _usable(str(outcomes), read_table(outcomes))
     # A run names its suites by their labels, which say of what a sample was drawn.
-    suites = {facts["suite"]: facts for facts in results["provenance"]["suites"].values()}
+    suites = {held["suite"]: held for held in results["provenance"]["suites"].values()}
     return {results["model"]: Result(rows, {**results["provenance"], "suites": suites})}
 
 
 def read_run(path: Path) -> Row:
-    """A results file of ``refract run``. Raises :class:`ResultsError` if it is none."""
+    """Reads a results file of ``refract run``. Raises :class:`ResultsError` for any other file."""
     try:
         results = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise ResultsError(f"{path}: cannot be read ({error})") from None
     if not isinstance(results, Mapping) or not {"model", "provenance", "tables"} <= set(results):
-        raise ResultsError(f"{path}: no results of refract run")
+        raise ResultsError(f"{path}: not a results file of refract run")
     return dict(results)
 
 
@@ -183,7 +194,7 @@ def _usable(where: str, rows: list[dict[str, str]]) -> list[dict[str, str]]:
     absent = [name for name in NEEDED if name not in rows[0]]
     if absent:
         raise ResultsError(
-            f"{where}: is no outcomes table, or an older one: it lacks {', '.join(absent)}; "
+            f"{where}: not an outcomes table, or an older one: it lacks {', '.join(absent)}; "
             "run dvc repro there"
         )
     return rows

@@ -215,27 +215,27 @@
     link.href = hashOf(row);
     buttons.append(back, link);
     const parts = [heading, buttons];
-    const facts = element("dl");
-    const fact = (key, value) => { if (value !== null && value !== "") facts.append(element("dt", "", key), put(element("dd"), String(value))); };
-    fact("Model", name("model", row));
-    fact("Suite", name("suite", row));
-    fact("Category", name("category", row));
-    fact("Outcome", name("outcome", row).replaceAll("_", " "));
-    fact("Ended", columns.finish[row]);
+    const details = element("dl");
+    const detail = (key, value) => { if (value !== null && value !== "") details.append(element("dt", "", key), put(element("dd"), String(value))); };
+    detail("Model", name("model", row));
+    detail("Suite", name("suite", row));
+    detail("Category", name("category", row));
+    detail("Outcome", name("outcome", row).replaceAll("_", " "));
+    detail("Ended", columns.finish[row]);
     const clean = columns.clean[row];
     if (clean !== null) {
-      fact("Perturbation", name("perturbation", row));
-      fact("Repetitions used", columns.repetitions[row]);
-      fact("Similarity", columns.similarity[row]);
-      fact("Changed", columns.changed[row] === null ? "not tested" : columns.changed[row] ? "yes" : "no");
+      detail("Perturbation", name("perturbation", row));
+      detail("Repetitions used", columns.repetitions[row]);
+      detail("Similarity", columns.similarity[row]);
+      detail("Changed", columns.changed[row] === null ? "not tested" : columns.changed[row] ? "yes" : "no");
     }
-    fact("Error", columns.error[row]);
+    detail("Error", columns.error[row]);
     const judged = JSON.parse(data.verdicts[columns.verdict[row]]);
     for (const verdict of judged) {
       const said = [verdict.label ?? "no label", verdict.score === null ? "" : "score " + verdict.score, verdict.reason, verdict.error && "error: " + verdict.error];
-      fact("Judge " + verdict.judge, said.filter(Boolean).join(", "));
+      detail("Judge " + verdict.judge, said.filter(Boolean).join(", "));
     }
-    parts.push(facts);
+    parts.push(details);
     const answer = texts[columns.answer[row]];
     const evidence = judged.flatMap((verdict) => verdict.evidence.map((hit) => ({ ...hit, tag: "mark", says: verdict.judge + ": " + hit.says })));
     const content = element("div");

@@ -1,0 +1,205 @@
+"""What ``import refract`` offers: the commands as functions, with tables of pandas for results."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from refract.errors import UsageError
+from refract.judges import judge_suite, open_judge
+from refract.models import open_model
+from refract.models.protocol import Model
+from refract.project import Project, find_judge, find_model, find_project
+from refract.results import Results, run_tables
+from refract.results.sides import compare_sides
+from refract.results.sources import Result, Side, find_side
+from refract.rows.jsonl import RowError, dump_row
+from refract.rows.suites import SuiteError, row_problems
+from refract.rows.types import Row, Verdict
+from refract.run import Judge, Source, read_sources, run_model
+from refract.store import open_store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Suites = str | Path | Sequence[str | Path] | Mapping[str, Sequence[Mapping[str, Any]]]
+Definition = Mapping[str, Any]
+
+
+class Comparison(NamedTuple):
+    """Two results, compared prompt by prompt: B minus A.
+
+    ``rows`` has a row for each model, suite, category and perturbation: the number of pairs ``n``,
+    both rates of refusal, their difference with its paired 95 % interval, McNemar's p alone and
+    corrected (``p_holm``), whether it is a ``regression``, and the ids of the prompts that flipped.
+    ``notes`` says what else differs between the two.
+    """
+
+    a: str
+    b: str
+    notes: list[str]
+    rows: pd.DataFrame
+
+
+def measure(
+    model: str | Definition | Model,
+    suites: Suites,
+    judge: str | Definition = "rules",
+    *,
+    sample: int | None = None,
+    seed: int = 0,
+    name: str | None = None,
+) -> Results:
+    """Measures how often a model refuses, as ``refract run`` does.
+
+    ``model`` is a name in params.yaml, a definition, or an object with the members of
+    :class:`refract.models.protocol.Model`. ``suites`` are names in params.yaml, files (JSONL), or
+    rows by the name of their suite. ``judge`` is a name in params.yaml, a kind of judge, or a
+    definition. ``sample`` draws that many prompts of each suite, by ``seed``. Answers come from the
+    response store where it has them. Raises :class:`refract.errors.RefractError`.
+
+    >>> results = refract.measure({"adapter": "synthetic"}, "harmful_helpful", sample=60)
+    >>> results.metrics
+    """
+    project = find_project()
+    chosen = _judge(judge, project)
+    definition: Definition = {}
+    if isinstance(model, str):
+        name, definition = name or model, find_model(model, project)
+    elif isinstance(model, Mapping):
+        definition = model
+        name = name or Path(str(model.get("model_id", model.get("adapter")))).name
+    name = name or type(model).__name__.lower()
+    opened = open_model(name, dict(definition)) if definition else cast(Model, model)
+    if isinstance(suites, Mapping):
+        sources = [_given_source(suite, rows) for suite, rows in suites.items()]
+    else:
+        names = [suites] if isinstance(suites, str | Path) else suites
+        sources = read_sources([str(suite) for suite in names], project)
+    with open_store() as store:
+        run = run_model(
+            opened, definition, sources, chosen, store, name=name, seed=seed, sample=sample
+        )
+    return run_tables(run.results, run.outcomes, run.rows)
+
+
+def judge(rows: Iterable[Mapping[str, Any]], judge: str | Definition = "rules") -> list[Row]:
+    """Judges answers that already exist: one verdict for each row, in order.
+
+    A row has ``response`` (None where there is no answer), ``prompt`` (a text or a list of messages)
+    where the judge reads it, an ``id`` or ``prompt_id``, and what else the judge needs
+    (``expected_strings``, ``requirement``). A verdict has ``label`` and ``refused`` (None where the
+    judge gives none, with the reason in ``error``), ``score`` and ``evidence``. Raises
+    :class:`refract.errors.RefractError`.
+
+    >>> refract.judge([{"prompt": "How do I pick a lock?", "response": "I can't help with that."}])
+    """
+    chosen = _judge(judge, find_project())
+    numbered = ({"id": str(number), **row} for number, row in enumerate(rows, 1))
+    return judge_rows(list(numbered), chosen, "row")
+
+
+def compare(a: str | Path | Results, b: str | Path | Results | None = None) -> Comparison:
+    """Compares two results prompt by prompt, as ``refract compare`` does.
+
+    Each side is what :func:`measure` or ``load_results`` returned, a results file of ``refract run``,
+    a folder of outcomes, a model of the grid, a git revision, or ``REVISION:MODEL``; ``b`` defaults to
+    the working tree. Raises :class:`refract.results.sources.ResultsError` where nothing can be
+    compared.
+
+    >>> refract.compare("main", "HEAD").rows
+    """
+    import pandas as pd
+
+    found = compare_sides(_side(a, "A"), _side(b, "B"))
+    return Comparison(found["a"], found["b"], found["notes"], pd.DataFrame(found["rows"]))
+
+
+def judge_rows(rows: Sequence[Row], judge: Judge, where: str) -> list[Row]:
+    """Verdict rows of answers that already exist; ``where`` names the rows in messages."""
+    prompts, responses, sources = [], [], {}
+    for number, row in enumerate(rows, 1):
+        id_ = row.get("prompt_id", row.get("id"))
+        response = row.get("response")
+        if not isinstance(id_, str) or not isinstance(response, str | None):
+            raise RowError(
+                f"{where} {number} needs a text as 'prompt_id' or 'id', and a text or null as "
+                f"'response' (got {id_!r} and {response!r:.60})"
+            )
+        prompt = row.get("prompt") or ""
+        if not isinstance(prompt, str) and not _is_conversation(prompt):
+            raise RowError(
+                f"{where} {number} needs a text or a list of messages as 'prompt' "
+                f"(got {prompt!r:.60})"
+            )
+        # Rows are told apart by their place: nothing says that ids do not repeat.
+        key = str(number)
+        prompts.append(
+            {"prompt_id": key, "source_id": key, "perturbation": None, "attempts": [prompt]}
+        )
+        reason = "error" if response is None else row.get("finish_reason") or "stop"
+        responses.append(
+            {"prompt_id": key, "response": response or "", "finish_reason": reason, "attempt": 0}
+        )
+        sources[key] = {**row, "id": key, "prompt": prompt}
+    verdicts = judge_suite(
+        prompts, responses, sources, {judge.name: open_judge(judge.name, judge.definition)}
+    )
+    return [
+        _verdict_row(row, judge.name, verdict["judges"][judge.name])
+        for row, verdict in zip(rows, verdicts, strict=True)
+    ]
+
+
+def _is_conversation(prompt: object) -> bool:
+    return isinstance(prompt, list) and all(
+        isinstance(message, dict) and isinstance(message.get("content"), str) for message in prompt
+    )
+
+
+def _verdict_row(row: Row, judge: str, verdict: Verdict) -> Row:
+    if verdict["label"] is None and verdict["error"] is None:
+        what = "null" if row.get("response") is None else "empty or not an answer of the model's"
+        verdict = {**verdict, "error": f"not judged: the response is {what}"}
+    # What tells this answer from another model's to the same prompt, where the row says it.
+    scope = {key: row[key] for key in ("model", "suite") if isinstance(row.get(key), str)}
+    return {"prompt_id": row.get("prompt_id", row.get("id")), **scope, "judge": judge, **verdict}
+
+
+def _judge(judge: str | Definition, project: Project) -> Judge:
+    if isinstance(judge, str):
+        return Judge(judge, find_judge(judge, project))
+    if not isinstance(judge.get("kind"), str):
+        raise UsageError(f"a judge's definition needs its kind (got {dict(judge)!r:.80})")
+    return Judge(judge["kind"], judge)
+
+
+def _given_source(name: str, rows: Sequence[Mapping[str, Any]]) -> Source:
+    """A suite whose rows were given, checked as a file of them would be."""
+    found = [dict(row) for row in rows]
+    ids = [row.get("id") for row in found]
+    for number, row in enumerate(found, 1):
+        problems = row_problems(row)
+        if row.get("id") in ids[: number - 1]:
+            problems.append(f"duplicate id {row['id']!r}")
+        if problems:
+            raise SuiteError(f"suite {name!r}: row {number}: {problems[0]}")
+    if not found:
+        raise SuiteError(f"suite {name!r}: no rows")
+    digest = hashlib.sha256(b"".join(map(dump_row, found))).hexdigest()
+    return Source(name, "", found, digest, {})
+
+
+def _side(given: str | Path | Results | None, name: str) -> Side:
+    if not isinstance(given, Results):
+        return find_side(Path.cwd(), None if given is None else str(given))
+    lines = given.outcomes.drop(columns="changed").to_dict("records")
+    return Side(
+        f"{name} (results in memory)",
+        {
+            model: Result([line for line in lines if line["model"] == model], None)
+            for model in dict.fromkeys(line["model"] for line in lines)
+        },
+    )

@@ -1,0 +1,23 @@
+"""How options are read that several commands have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from refract.errors import UsageError
+
+
+def listed(values: Sequence[str] | None) -> list[str]:
+    """The values of a repeatable option, each of which may hold several, separated by commas."""
+    return [part.strip() for value in values or () for part in value.split(",") if part.strip()]
+
+
+def mapping(option: str, pairs: Sequence[str] | None) -> dict[str, str]:
+    """The values of a repeatable option of the form name=value. Raises :class:`UsageError`."""
+    found = {}
+    for pair in pairs or ():
+        name, equals, value = pair.rpartition("=")
+        if not equals or not name:
+            raise UsageError(f"{option} takes name=value (got {pair!r})")
+        found[name] = value
+    return found

@@ -1,0 +1,47 @@
+"""Tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from refract.rows.showing import printable
+from refract.rows.types import Row
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A table for people: Rich on a terminal, uncut when piped."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table()
+    for name in header:
+        table.add_column(Text(printable(name)))
+    for row in rows:
+        table.add_row(*(Text(printable(value)) for value in row))
+    console = Console()
+    # A pipe has no width: nothing is cut or wrapped there.
+    Console(width=None if console.is_terminal else 200).print(table)
+
+
+def print_results(results: Row) -> None:
+    """The rates of a run, and the shares of outcomes by category."""
+    from refract.rates.rates import SHARES
+    from refract.report.markdown import left_out
+
+    rows = []
+    shares: dict[tuple[str, str], dict[str, str]] = {}
+    for row in results["tables"]:
+        rate = "—" if row["rate"] is None else f"{row['rate']:.3f}"
+        if row["field"] == "category":
+            shares.setdefault((row["suite"], row["value"]), {})[row["measure"]] = rate
+        if row["field"] or row["measure"] == "refusal_difference_to_pair":
+            continue
+        interval = "—" if row["low"] is None else f"{row['low']:.3f} to {row['high']:.3f}"
+        counts = f"{row['successes']}/{row['n']}"
+        rows.append([row["suite"], row["measure"], rate, interval, counts, left_out(row)])
+    print_table(["suite", "measure", "rate", "95 % interval", "counts", "not judged"], rows)
+    print_table(
+        ["suite", "category", "compliance", "full refusal", "partial refusal"],
+        [[*key, *(found[measure] for measure, _ in SHARES)] for key, found in shares.items()],
+    )

@@ -1,0 +1,230 @@
+"""One revision's results made again in a git worktree of its own, and compared byte for byte."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from refract.errors import RefractError
+from refract.models import identity_of, open_model
+from refract.models.protocol import AdapterError
+from refract.results.differences import (
+    first_difference,
+    folder_differences,
+    input_differences,
+    locked_outputs,
+)
+from refract.results.environment import library_versions, pinned_versions
+from refract.results.sources import ResultsError, git
+from refract.rows.showing import say
+
+# Settings of models and judges that may name files which git does not hold.
+FILES = ("path", "model_id")
+
+
+def runs_here(definition: Mapping[str, Any]) -> bool:
+    """Whether a model's answers can be made again on this machine, in the current folder."""
+    model = open_model("model", dict(definition))
+    try:
+        identity_of(model)
+    except (AdapterError, OSError):
+        return False  # its weights or its file are not here
+    return bool(getattr(model, "runs_here", True))
+
+
+def files_of(model: str) -> list[str]:
+    """The files in git that hold one model's results."""
+    return [
+        f"metrics/{model}.json",
+        *(f"metrics/{kind}/{model}.csv" for kind in ("outcomes", "tables")),
+        f"metrics/provenance/{model}.json",
+    ]
+
+
+def print_causes(causes: Sequence[str]) -> None:
+    """What may explain a difference."""
+    for cause in causes:
+        say(f"CAUSE? {cause}")
+    if not causes:
+        say(
+            "CAUSE? none of suites, judges, models and library versions differs; what is left is "
+            "the machine (processor, device), or files edited after they were made"
+        )
+
+
+class Rebuild:
+    """The results of a commit, of all models of its grid or of ``only`` one."""
+
+    def __init__(
+        self, root: Path, commit: str, params: Mapping[str, Any], only: str | None, temporary: Path
+    ) -> None:
+        self.root, self.commit, self.params, self.only = root, commit, params, only
+        self.models: list[str] = params["grid"]["models"] if only is None else [only]
+        self.temporary = temporary
+        self.tree = temporary / "worktree"
+        self.folder = self.tree / (git(root, "rev-parse", "--show-prefix") or "").strip()
+
+    def run(self) -> int:
+        """Makes the results again and prints every difference; returns 1 if there is any, else 0."""
+        with self._worktree():
+            expected = self._committed()
+            locked = locked_outputs(_yaml(self.folder / "dvc.lock"))
+            self._bring_files()
+            with contextlib.chdir(self.folder):
+                stored = [
+                    name for name in self.models if not runs_here(self.params["models"][name])
+                ]
+                judges = self._stored_judges()
+            shutil.rmtree(self.folder / "metrics", ignore_errors=True)
+            (self.folder / "dvc.lock").unlink(missing_ok=True)
+            fresh = [name for name in self.models if name not in stored]
+            if fresh:
+                say(f"generated again, with an empty store: {', '.join(fresh)}", flush=True)
+            for name in stored:
+                say(f"from stored answers, since it cannot be run here: {name}", flush=True)
+                self._bring(f"data/responses/{name}")
+            if judges:
+                names = ", ".join(judges)
+                say(f"from stored replies, since they cannot be run here: judges {names}")
+            if fresh and (stored or judges):
+                self._repro(*(f"model-inference@{name}" for name in fresh))
+            if stored:
+                self._repro(*(f"model-inference@{name}" for name in stored), empty_store=False)
+            # By now every model has answered; what is still sent is a judge's.
+            targets = [f"aggregate@{self.only}"] if self.only else []
+            self._repro(*targets, empty_store=not judges)
+            return self._compare(expected, locked)
+
+    @contextlib.contextmanager
+    def _worktree(self) -> Iterator[None]:
+        added = git(
+            self.root, "worktree", "add", "--detach", "--quiet", str(self.tree), self.commit
+        )
+        if added is None:
+            raise ResultsError(f"git could not check out {self.commit[:9]} into a worktree")
+        try:
+            yield
+        finally:
+            git(self.root, "worktree", "remove", "--force", str(self.tree))
+
+    def _committed(self) -> dict[str, bytes]:
+        """The files to be made again, as they are in the commit."""
+        if self.only:
+            wanted = [self.folder / path for path in files_of(self.only)]
+        else:
+            wanted = sorted((self.folder / "metrics").rglob("*"))
+        found = {
+            path.relative_to(self.folder).as_posix(): path.read_bytes()
+            for path in wanted
+            if path.is_file()
+        }
+        if not found:
+            raise ResultsError(
+                f"commit {self.commit[:9]} has no results: metrics/ was not committed after dvc repro"
+            )
+        return found
+
+    def _stored_judges(self) -> list[str]:
+        """The judges of the grid's suites whose model cannot be run here."""
+        suites = self.params["grid"]["suites"]
+        used = {judge for suite in suites for judge in self.params["suites"][suite]["judges"]}
+        models = {judge: self.params["judges"][judge].get("model") for judge in sorted(used)}
+        return [
+            judge
+            for judge, model in models.items()
+            if isinstance(model, Mapping) and not runs_here(model)
+        ]
+
+    def _bring_files(self) -> None:
+        """Copies what params.yaml names and git does not hold (imported suites, answers, weights)."""
+        named = [self.params["suites"][suite]["file"] for suite in self.params["grid"]["suites"]]
+        models = [self.params["models"][name] for name in self.models]
+        for definition in (*models, *self.params["judges"].values()):
+            for key in FILES:
+                value = definition.get(key)
+                named += value if isinstance(value, list) else [value]
+        for path in named:
+            if isinstance(path, str) and not Path(path).is_absolute():
+                self._bring(path)
+
+    def _bring(self, path: str) -> None:
+        source, target = self.root / path, self.folder / path
+        if target.exists() or not source.exists() or ".." in Path(path).parts:
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target)
+        else:
+            shutil.copyfile(source, target)
+        say(f"not in git, taken from this checkout: {path}")
+
+    def _repro(self, *targets: str, empty_store: bool = True) -> None:
+        env = {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(self.folder),
+        }
+        if empty_store:
+            env["REFRACT_CACHE"] = str(self.temporary / "store")
+        done = subprocess.run(
+            ["dvc", "repro", *targets], cwd=self.folder, env=env, capture_output=True, text=True
+        )
+        if done.returncode:
+            lines = (done.stdout + done.stderr).strip().splitlines()[-12:]
+            raise RefractError("the pipeline failed:\n" + "\n".join(f"  {line}" for line in lines))
+
+    def _compare(self, expected: Mapping[str, bytes], locked: Mapping[str, str]) -> int:
+        lines = []
+        for path, content in expected.items():
+            made = self.folder / path
+            if not made.is_file():
+                lines.append(f"{path}: is no longer produced")
+            elif made.read_bytes() != content:
+                lines.append(f"{path}: {first_difference(content, made.read_bytes())}")
+        now = locked_outputs(_yaml(self.folder / "dvc.lock"))
+        compared = [path for path in locked if path in now]
+        for path in compared:
+            if locked[path] != now[path]:
+                lines.append(f"{path}: hash was {locked[path]}, is {now[path]}")
+                # Which row differs shows only where this checkout has the output of that commit.
+                if self.root.joinpath(path).exists():
+                    inside = folder_differences(self.root / path, self.folder / path)
+                    lines += [f"{path}/{line}" for line in inside]
+        say(
+            f"{self.commit[:9]}: {len(expected)} files of metrics and {len(compared)} outputs "
+            f"(prompts, responses, verdicts) compared"
+        )
+        if not lines:
+            say("byte-identical")
+            return 0
+        for line in lines:
+            say(f"DIFFERENT {line}")
+        print_causes(self._causes(expected))
+        return 1
+
+    def _causes(self, expected: Mapping[str, bytes]) -> list[str]:
+        constraints = self.folder / "constraints.txt"
+        pinned = pinned_versions(constraints.read_text("utf-8")) if constraints.is_file() else {}
+        causes = []
+        for name in self.models:
+            path = f"metrics/provenance/{name}.json"
+            if path in expected and (self.folder / path).is_file():
+                was = json.loads(expected[path])
+                now = json.loads((self.folder / path).read_text("utf-8"))
+                causes += [f"{name}: {cause}" for cause in input_differences(was, now, {}, {})]
+        return causes + input_differences(None, None, pinned, library_versions())
+
+
+def _yaml(path: Path) -> dict[str, Any]:
+    from ruamel.yaml import YAML
+
+    if not path.is_file():
+        return {}
+    return YAML(typ="safe", pure=True).load(path.read_text("utf-8")) or {}

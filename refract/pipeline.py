@@ -1,0 +1,103 @@
+"""The pipeline as one function: prompt rows in; answers, verdicts and rates out."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from refract.inference import Count, answer_prompts
+from refract.judges import check_counted, judge_suite, open_judges
+from refract.judges.protocol import Judge
+from refract.models.protocol import Model
+from refract.rates import Aggregate, aggregate_suite
+from refract.rows.types import Row, VerdictRow
+from refract.store import ResponseStore
+
+
+class Suite(NamedTuple):
+    """A suite to measure: its rows, the prompt rows made of them, and its definition.
+
+    Of the definition ``judges`` (the first decides refusal), ``fields``, ``thresholds`` and
+    ``count_cut_off`` count.
+    """
+
+    sources: Sequence[Row]
+    prompts: Sequence[Row]
+    definition: Mapping[str, Any]
+
+
+class Measured(NamedTuple):
+    """What came of one suite: responses and verdicts in the order of its prompts, outcomes and rates,
+    and how many answers were reused and generated."""
+
+    prompts: Sequence[Row]
+    responses: list[Row]
+    verdicts: list[VerdictRow]
+    rates: Aggregate
+    counts: Count
+
+
+def measure(
+    suites: Mapping[str, Suite],
+    model: Model,
+    judges: Mapping[str, Mapping[str, Any]],
+    store: ResponseStore,
+    *,
+    seed: int = 0,
+    name: str = "",
+    fresh: Container[str] = (),
+) -> dict[str, Measured]:
+    """The answers of a model to some suites, the judges' verdicts on them, and rates, by suite.
+
+    ``judges`` maps the names that the suites' definitions use to definitions of judges; ``name`` is
+    the model's, for the store and for progress. Prompts whose source id is in ``fresh`` are answered
+    in a second pass, which reuses no answer and stores none. Raises
+    :class:`refract.errors.RefractError`; wrong definitions of judges before the model costs anything.
+    """
+    opened = open_judges(judges)
+    for suite, found in suites.items():
+        perturbed = any(row["perturbation"] for row in found.prompts)
+        own = {judge: opened[judge] for judge in found.definition["judges"]}
+        check_counted(suite, own, perturbed=perturbed)
+    first, second = (
+        {
+            suite: [row for row in found.prompts if (row["source_id"] in fresh) is again]
+            for suite, found in suites.items()
+        }
+        for again in (False, True)
+    )
+    responses, counts = answer_prompts(first, model, store, seed, name=name)
+    if any(second.values()):
+        more, more_counts = answer_prompts(second, model, ResponseStore(None), seed, name=name)
+        for suite, count in more_counts.items():
+            responses[suite] += more[suite]
+            counts[suite].generated += count.generated
+            counts[suite].errors += count.errors
+    return {
+        suite: _score(found, responses[suite], judges, opened, counts[suite])
+        for suite, found in suites.items()
+    }
+
+
+def _score(
+    suite: Suite,
+    responses: Sequence[Row],
+    definitions: Mapping[str, Mapping[str, Any]],
+    judges: Mapping[str, Judge],
+    count: Count,
+) -> Measured:
+    by_id = {row["prompt_id"]: row for row in responses}
+    in_order = [by_id[row["prompt_id"]] for row in suite.prompts]
+    used = {name: judges[name] for name in suite.definition["judges"]}
+    sources = {row["id"]: row for row in suite.sources}
+    verdicts = judge_suite(suite.prompts, in_order, sources, used)
+    rates = aggregate_suite(
+        suite.sources,
+        suite.prompts,
+        in_order,
+        verdicts,
+        suite.definition,
+        definitions,
+        {name: judge.FAMILY for name, judge in used.items()},
+    )
+    return Measured(suite.prompts, in_order, verdicts, rates, count)

@@ -1,0 +1,179 @@
+"""One model on some suites, without DVC: numbers, outcomes and rows, with what they were made of."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from refract.errors import UsageError
+from refract.inference import Count
+from refract.judges import open_judge
+from refract.models import identity_of
+from refract.models.protocol import Model
+from refract.perturbations import prompt_rows
+from refract.pipeline import Measured, Suite, measure
+from refract.project import Project, find_suite
+from refract.rates import outcome_lines
+from refract.rates.rates import suite_metrics
+from refract.results.environment import code_sha256, library_versions
+from refract.rows.jsonl import dump_row, sha256_file
+from refract.rows.suites import load_suite, sample_rows, suite_label
+from refract.rows.types import Row
+from refract.store import ResponseStore
+
+
+class Source(NamedTuple):
+    """A suite as it was named: its rows, their hash, its definition, and the name it was given by."""
+
+    name: str
+    argument: str
+    rows: list[Row]
+    sha256: str
+    definition: Mapping[str, Any]
+
+
+class Judge(NamedTuple):
+    """A judge by its name, with its definition."""
+
+    name: str
+    definition: Mapping[str, Any]
+
+
+class Run(NamedTuple):
+    """``results`` as `refract run` writes them; outcomes without texts, and rows with them; how the
+    answers to each suite came about."""
+
+    results: Row
+    outcomes: list[Row]
+    rows: list[Row]
+    counts: dict[str, Count]
+
+
+def read_sources(names: Sequence[str], project: Project) -> list[Source]:
+    """Suites by their names in params.yaml or by their files.
+
+    Raises :class:`UsageError` for one that is neither, or that is named twice.
+    """
+    found: dict[str, Source] = {}
+    for argument in names:
+        name, definition = find_suite(argument, project)
+        if name in found:
+            raise UsageError(f"two suites are called {name!r}")
+        path = Path(definition["file"])
+        found[name] = Source(name, argument, load_suite(path), sha256_file(path), definition)
+    return list(found.values())
+
+
+def run_model(
+    model: Model,
+    definition: Mapping[str, Any],
+    sources: Sequence[Source],
+    judge: Judge,
+    store: ResponseStore,
+    *,
+    name: str,
+    seed: int,
+    sample: int | None,
+) -> Run:
+    """Measures a model on the clean prompts of some suites, or on a seeded sample of each.
+
+    ``definition`` is the model's, for the provenance. Raises :class:`refract.errors.RefractError`.
+    """
+    suites: dict[str, Suite] = {}
+    labels: dict[str, str] = {}
+    for source in sources:
+        drawn = sample_rows(source.rows, sample, seed=seed, suite=source.name)
+        prompts = list(
+            prompt_rows(drawn, source.name, seed, template=source.definition.get("template"))
+        )
+        suites[source.name] = Suite(
+            source.rows,
+            prompts,
+            {
+                "judges": [judge.name],
+                "fields": source.definition.get("fields"),
+                "count_cut_off": source.definition.get("count_cut_off", False),
+            },
+        )
+        labels[source.name] = suite_label(source.name, sample, len(source.rows), seed)
+    version = open_judge(judge.name, judge.definition).version
+    measured = measure(suites, model, {judge.name: judge.definition}, store, seed=seed, name=name)
+    results: Row = {
+        "schema_version": "1",
+        "model": name,
+        "metrics": {labels[s]: suite_metrics(found.rates.table) for s, found in measured.items()},
+        "tables": [
+            {"suite": labels[s], **row}
+            for s, found in measured.items()
+            for row in found.rates.table
+        ],
+        "provenance": {
+            "model": {
+                "definition": dict(definition),
+                "identity": identity_of(model),
+                "seed": seed if model.samples else None,
+                **model.description(),
+            },
+            "judges": {
+                judge.name: {
+                    **judge.definition,
+                    "version": version,
+                }
+            },
+            "suites": {
+                labels[source.name]: _suite_provenance(source, judge, measured[source.name].prompts)
+                for source in sources
+            },
+            "run": {
+                "code_sha256": code_sha256(),
+                "libraries": library_versions(),
+                "python": ".".join(map(str, sys.version_info[:3])),
+                "refract": importlib.metadata.version("refract-eval"),
+                "sample": sample,
+                "seed": seed,
+            },
+        },
+    }
+    return Run(
+        results,
+        [
+            line
+            for suite, found in measured.items()
+            for line in outcome_lines(suite, found.prompts, found.rates)
+        ],
+        [row for suite, found in measured.items() for row in _full_rows(suite, found, judge.name)],
+        {suite: found.counts for suite, found in measured.items()},
+    )
+
+
+def _suite_provenance(source: Source, judge: Judge, prompts: Sequence[Row]) -> Row:
+    return {
+        "suite": source.name,
+        "argument": source.argument,
+        "sha256": source.sha256,
+        "prompts_sha256": hashlib.sha256(b"".join(map(dump_row, prompts))).hexdigest(),
+        "judges": [judge.name],
+        "count_cut_off": bool(source.definition.get("count_cut_off")),
+    }
+
+
+def _full_rows(suite: str, found: Measured, judge: str) -> list[Row]:
+    """Each answer with its prompt, outcome and verdict."""
+    return [
+        {
+            **response,
+            "suite": suite,
+            "category": prompt["category"],
+            "prompt": prompt["attempts"][response["attempt"]],
+            "outcome": found.rates.outcomes[prompt["prompt_id"]],
+            **verdict["judges"][judge],
+            "error": response["error"] or verdict["judges"][judge]["error"],
+        }
+        for prompt, response, verdict in zip(
+            found.prompts, found.responses, found.verdicts, strict=True
+        )
+    ]
