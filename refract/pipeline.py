@@ -17,8 +17,8 @@ from refract.store import ResponseStore
 class Suite(NamedTuple):
     """A suite to measure: its rows, the prompt rows made of them, and its definition.
 
-    Of the definition ``judges`` (the first decides refusal), ``fields``, ``thresholds`` and
-    ``count_cut_off`` count.
+    Of the definition ``judges`` (the first decides refusal), ``perturbations``, ``fields``,
+    ``thresholds`` and ``count_cut_off`` count.
     """
 
     sources: Sequence[Row]
@@ -56,9 +56,8 @@ def measure(
     """
     opened = open_judges(judges)
     for suite, found in suites.items():
-        perturbed = any(row["perturbation"] for row in found.prompts)
         own = {judge: opened[judge] for judge in found.definition["judges"]}
-        check_counted(suite, own, perturbed=perturbed)
+        check_counted(suite, own, perturbed=bool(found.definition.get("perturbations")))
     first, second = (
         {
             suite: [row for row in found.prompts if (row["source_id"] in fresh) is again]

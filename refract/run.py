@@ -100,7 +100,6 @@ def run_model(
             },
         )
         labels[source.name] = suite_label(source.name, sample, len(source.rows), seed)
-    version = open_judge(judge.name, judge.definition).version
     measured = measure(suites, model, {judge.name: judge.definition}, store, seed=seed, name=name)
     results: Row = {
         "schema_version": "1",

@@ -172,7 +172,7 @@ def test_what_was_not_judged_is_shown_with_its_reason(cli, suite):
         (synthetic("own.jsonl", "--set", "=1"), 2, "--set takes key=value"),
         (synthetic("own.jsonl", "--set", "drift=[1"), 2, "--set takes key=value"),
         (synthetic("own.jsonl", "--set", "drift=2"), 2, "drift … (got 2"),
-        (synthetic("own.jsonl", "--set", "drift=2024-01-01"), 2, "JSON"),
+        (synthetic("own.jsonl", "--set", "drift=2024-01-01"), 2, "drift … 2024"),
         (synthetic("own.jsonl", "--set", "colour=red"), 2, "unknown key 'colour' … refusal_rate"),
         (synthetic("own.jsonl", "--device", "cpu"), 2, "unknown key 'device'"),
         (synthetic("own.jsonl", "--suite", "own.jsonl"), 2, "two suites are called 'own'"),

@@ -122,7 +122,12 @@ def measure_rows(
     made = {row["perturbation"]["name"] for row in prompts if row["perturbation"]}
     idle = {f"{name}_fail_rate" for name in perturbations or () if name not in made}
     limits = {name: limit for name, limit in (thresholds or {}).items() if name not in idle}
-    definition = {"judges": list(judges), "thresholds": limits, "count_cut_off": True}
+    definition = {
+        "judges": list(judges),
+        "perturbations": list(perturbations or ()),
+        "thresholds": limits,
+        "count_cut_off": True,
+    }
     suite = Suite(rows, prompts, definition)
     with store:
         found = measure({SUITE: suite}, opened, judges, store, seed=seed, name=SUITE, fresh=fresh)[

@@ -111,7 +111,7 @@ def _metric_rows(model: str, metrics: Mapping[str, Mapping[str, float]]) -> list
     return [
         {"model": model, "suite": suite, "measure": measure, "value": float(value)}
         for suite, numbers in metrics.items()
-        for measure, value in numbers.items()
+        for measure, value in sorted(numbers.items())
     ]
 
 
