@@ -12,6 +12,7 @@ from refract.models.protocol import Model
 from refract.rates import Aggregate, aggregate_suite
 from refract.rows.types import Row, VerdictRow
 from refract.store import ResponseStore
+from refract.store.generating import Generate
 
 
 class Suite(NamedTuple):
@@ -46,12 +47,15 @@ def measure(
     seed: int = 0,
     name: str = "",
     fresh: Container[str] = (),
+    generator: Generate | None = None,
 ) -> dict[str, Measured]:
     """The answers of a model to some suites, the judges' verdicts on them, and rates, by suite.
 
     ``judges`` maps the names that the suites' definitions use to definitions of judges; ``name`` is
     the model's, for the store and for progress. Prompts whose source id is in ``fresh`` are answered
-    in a second pass, which reuses no answer and stores none. Raises
+    in a second pass, which reuses no answer and stores none. ``generator`` says how answers are
+    generated where not by ``model`` in this process
+    (:func:`refract.inference.processes.generator`). Raises
     :class:`refract.errors.RefractError`; wrong definitions of judges before the model costs anything.
     """
     opened = open_judges(judges)
@@ -65,7 +69,7 @@ def measure(
         }
         for again in (False, True)
     )
-    responses, counts = answer_prompts(first, model, store, seed, name=name)
+    responses, counts = answer_prompts(first, model, store, seed, name=name, generator=generator)
     if any(second.values()):
         more, more_counts = answer_prompts(second, model, ResponseStore(None), seed, name=name)
         for suite, count in more_counts.items():

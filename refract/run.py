@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from refract.errors import UsageError
 from refract.inference import Count
-from refract.judges import open_judge
+from refract.inference.processes import generator
 from refract.models import identity_of
 from refract.models.protocol import Model
 from refract.perturbations import prompt_rows
@@ -100,7 +100,15 @@ def run_model(
             },
         )
         labels[source.name] = suite_label(source.name, sample, len(source.rows), seed)
-    measured = measure(suites, model, {judge.name: judge.definition}, store, seed=seed, name=name)
+    measured = measure(
+        suites,
+        model,
+        {judge.name: judge.definition},
+        store,
+        seed=seed,
+        name=name,
+        generator=generator(model, definition),
+    )
     results: Row = {
         "schema_version": "1",
         "model": name,

@@ -293,7 +293,7 @@ def test_the_figure_is_an_svg_with_a_panel_for_each_suite(project):
         ),
         (
             lambda folder: (folder / "params.yaml").write_text("grid: 7"),
-            "grid.models must be a list",
+            "grid: models must be a list",
         ),
         (lambda folder: (folder / "constraints.txt").unlink(), "constraints.txt"),
     ],
