@@ -100,6 +100,7 @@ def run_model(
             },
         )
         labels[source.name] = suite_label(source.name, sample, len(source.rows), seed)
+    version = open_judge(judge.name, judge.definition).version
     measured = measure(
         suites,
         model,
