@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from refract.errors import UsageError
 from refract.inference import Count
 from refract.inference.processes import generator
+from refract.judges import open_judge
 from refract.models import identity_of
 from refract.models.protocol import Model
 from refract.perturbations import prompt_rows
