@@ -26,7 +26,7 @@ class Project(NamedTuple):
 
 
 def default_folder() -> Path:
-    """The folder of the default params.yaml, suites and stages: in a checkout, the checkout."""
+    """The folder of the default params.yaml, suites and stages; in a checkout, the checkout itself."""
     packaged = Path(__file__).parent / "defaults"
     return packaged if packaged.is_dir() else Path(__file__).parents[1]
 

@@ -93,7 +93,7 @@ def output_coherency(
     """Has a judge model decide whether answers to paired inputs are coherent.
 
     The rows of ``dataset_2`` are paired with those of ``dataset_1`` by index label, in whatever order
-    they stand; without it the inputs of ``dataset_1`` are sent a second time. ``eval_prompt``
+    they are; without it the inputs of ``dataset_1`` are sent a second time. ``eval_prompt``
     replaces what the judge is told to do. ``metric`` is the share of judged pairs that contradict
     each other; the check passes when every pair was judged and none does. Raises ValueError where
     the two datasets do not have the same labels and columns.

@@ -51,7 +51,7 @@ def source_rows(dataset: pd.DataFrame) -> list[Row]:
         if repeated:
             raise ValueError(
                 f"the dataset's {what} must be unique (repeated: {', '.join(repeated)}); "
-                "dataset.reset_index(drop=True) numbers the rows anew"
+                "dataset.reset_index(drop=True) numbers the rows from 0"
             )
     columns = [str(column) for column in dataset.columns]
     return [

@@ -21,7 +21,7 @@ class CheckResult:
     ``metric`` is a share of the rows that could be tested: of char injection the fail rate of the
     worst character and feature, of the others the share of ``counts["tested"]`` that failed; None
     where nothing could be tested. ``interval`` is its 95 % Wilson interval. ``counts`` has ``rows``,
-    ``tested``, ``failed`` and ``errors`` over all that was asked. ``failures`` holds the failing
+    ``tested``, ``failed`` and ``errors`` over all rows and variants. ``failures`` holds the failing
     rows, ``errors`` a sentence for each row that could not be tested, ``details`` one row for each
     group (char injection) or each answer. True where the check passed.
     """

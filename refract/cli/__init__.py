@@ -1,4 +1,4 @@
-"""The ``refract`` command: assembles the commands, each of which stands in a module of its own.
+"""The ``refract`` command: assembles the commands, each written in a module of its own.
 
 Exit codes: 0 done, 1 the work failed or a check did not hold, 2 wrong usage. What a command needs
 beyond rows, statistics and Typer it imports when it runs, so that ``--help`` is there at once.

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from refract.errors import RefractError
+from refract.errors import ParamsError, RefractError
 from refract.models import identity_of, open_model
 from refract.models.protocol import AdapterError
 from refract.results.differences import (
@@ -31,12 +31,14 @@ FILES = ("path", "model_id")
 
 def runs_here(definition: Mapping[str, Any]) -> bool:
     """Whether a model's answers can be made again on this machine, in the current folder."""
-    model = open_model("model", dict(definition))
     try:
+        model = open_model("model", dict(definition))
         identity_of(model)
+    except ParamsError:
+        return True  # settings of another version, which the commit's own code reads
     except (AdapterError, OSError):
         return False  # its weights or its file are not here
-    return bool(getattr(model, "runs_here", True))
+    return model.runs_here
 
 
 def files_of(model: str) -> list[str]:

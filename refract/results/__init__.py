@@ -164,7 +164,7 @@ def _message(error: Any) -> str | None:
 
 
 def _whole(text: str) -> str:
-    """A text that pandas can hold: half a character (a lone surrogate) stands as its escape."""
+    """A text that pandas can hold: half a character (a lone surrogate) becomes its escape."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

@@ -43,11 +43,11 @@ def compare_sides(a: Side, b: Side) -> Row:
             known = left.provenance is not None and suite in left.provenance["suites"]
             differs.append((name, suite, what) if known else (name, "", note))
         reasons += [(name, suite, why) for suite, why in conditions.refused.items()]
-        kept = [
+        compared = [
             [row for row in result.outcomes if row["suite"] not in conditions.refused]
             for result in (left, right)
         ]
-        rows += [{"model": name, **row} for row in compare_outcomes(*kept)]
+        rows += [{"model": name, **row} for row in compare_outcomes(*compared)]
     if not any(row["n"] or row["not_judged"] for row in rows):
         raise ResultsError(
             "nothing to compare: "
