@@ -89,20 +89,20 @@ def tango(
 
     The score interval of Tango 1998, Statistics in Medicine 17:891: the differences that a score
     test does not reject. Counts need not be whole (an effective number of pairs is allowed).
-    Simulated at 20 to 129 pairs with rates of .5 and .9 it covered in 94 to 99.8 %, also where few
-    prompts flip and all of them one way, where method 10 of Newcombe covers in 89 to 92 %. Without
-    any flip its half width is z²/(n + z²).
+    Where few of 129 prompts flip and all of them one way, at rates near one half, it covers in 93.9 %
+    or more (computed exactly), method 10 of Newcombe in 86 to 92 %. Without any flip its half width
+    is z²/(n + z²).
     """
     check_counts(both=both, first_only=first_only, second_only=second_only, neither=neither)
     n = both + first_only + second_only + neither
     if n == 0:
         return None
     z = normal_quantile(confidence)
-    return Difference(
-        (first_only - second_only) / n,
-        crossing(lambda d: tango_score(first_only, second_only, n, d) > z, -1.0, 1.0),
-        crossing(lambda d: tango_score(first_only, second_only, n, d) > -z, -1.0, 1.0),
-    )
+    value = (first_only - second_only) / n
+    low = crossing(lambda d: tango_score(first_only, second_only, n, d) > z, -1.0, value)
+    high = crossing(lambda d: tango_score(first_only, second_only, n, d) > -z, value, 1.0)
+    # A limit of exactly -1 or 1 is found to within the bisection's step.
+    return Difference(value, low if low > -1 + 1e-11 else -1.0, high if high < 1 - 1e-11 else 1.0)
 
 
 def tango_score(first_only: float, second_only: float, n: float, difference: float) -> float:
