@@ -7,12 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refract.statistics.clusters import (
+    Bounds,
     Clustered,
     clustered_difference,
     clustered_mcnemar,
-    clustered_proportion,
+    clustered_mean,
+    difference_bounds,
+    mean_bounds,
 )
-from refract.statistics.paired import count_pairs, mcnemar_exact, newcombe_paired
+from refract.statistics.paired import count_pairs, mcnemar_exact, tango
 from refract.statistics.proportions import wilson
 
 # Prompts that were not fully complied with, in each of XSTest's ten types of 25 safe prompts, by
@@ -28,11 +31,11 @@ def _expanded(positives, size):
 
 
 def test_prompts_of_one_type_are_refused_together():
-    gpt_4 = clustered_proportion(*_expanded(XSTEST_GPT_4, 25))
+    gpt_4 = clustered_mean(*_expanded(XSTEST_GPT_4, 25))
     assert (gpt_4.value, gpt_4.n, gpt_4.clusters) == (0.084, 250, 10)
     assert gpt_4.se == pytest.approx(0.055, abs=6e-4)  # .018 without looking at the types
     assert gpt_4.design_effect == pytest.approx(9.64, abs=5e-3)
-    llama_2 = clustered_proportion(*_expanded(XSTEST_LLAMA_2, 25))
+    llama_2 = clustered_mean(*_expanded(XSTEST_LLAMA_2, 25))
     assert llama_2.design_effect == pytest.approx(6.96, abs=5e-3)
 
 
@@ -46,38 +49,98 @@ def test_the_standard_error_is_that_of_a_regression_with_clustered_errors():
     fit = OLS(outcomes.astype(float), np.ones(90)).fit(
         cov_type="cluster", cov_kwds={"groups": clusters}
     )
-    result = clustered_proportion(outcomes.tolist(), clusters.tolist())
+    result = clustered_mean(outcomes.tolist(), clusters.tolist())
     assert result.se == pytest.approx(float(fit.bse[0]), rel=1e-10)
 
 
-def test_clusters_of_one_outcome_give_nearly_the_plain_interval():
+def test_clusters_of_one_yes_or_no_have_wilsons_interval():
     outcomes = [True] * 30 + [False] * 70
-    result = clustered_proportion(outcomes, list(range(100)))
+    result = clustered_mean(outcomes, list(range(100)))
     assert result.design_effect == pytest.approx(100 / 99)
-    assert (result.low, result.high) == pytest.approx(wilson(30, 100), abs=4e-3)
-    assert result.low < wilson(30, 100).low
+    assert (result.low, result.high) == wilson(30, 100)
 
 
-def test_outcomes_that_do_not_vary_count_once_for_each_cluster():
+def test_outcomes_that_do_not_vary_keep_a_width_of_about_half_their_clusters_being_alike():
     outcomes, clusters = _expanded([0, 0, 0, 0], 50)
-    assert clustered_proportion(outcomes, clusters) == Clustered(
-        0.0, 0.0, wilson(0, 4).high, 0.0, None, 4.0, 200, 4
-    )
-    everything = clustered_proportion([not o for o in outcomes], clusters)
-    assert (everything.low, everything.high) == (wilson(4, 4).low, 1.0)
+    nothing = clustered_mean(outcomes, clusters)
+    everything = clustered_mean([not o for o in outcomes], clusters)
+    assert (nothing.value, nothing.low, nothing.se, nothing.clusters) == (0.0, 0.0, 0.0, 4)
+    assert wilson(0, 200).high < wilson(0, 8).high < nothing.high < wilson(0, 2).high
+    assert (everything.low, everything.high) == pytest.approx((1 - nothing.high, 1.0))
+
+
+def test_one_positive_never_narrows_the_interval_of_none():
+    names = [i % 26 for i in range(150)]
+    highs = [clustered_mean([True] * s + [False] * (150 - s), names).high for s in range(8)]
+    assert highs == sorted(highs)
+
+
+def test_scores_that_are_all_zero_have_the_interval_of_as_many_refusals():
+    zeros = clustered_mean([0.0] * 50, range(50))
+    assert (zeros.low, zeros.high) == wilson(0, 50)
+
+
+def test_evenly_spread_scores_have_about_the_t_interval():
+    scores = [i / 199 for i in range(200)]
+    result = clustered_mean(scores, range(200))
+    # 1.972 standard errors, the sample's standard deviation being .2901
+    assert (result.low, result.high) == pytest.approx((0.5 - 0.04045, 0.5 + 0.04045), abs=2e-3)
+
+
+@pytest.mark.parametrize(("share", "n"), [(0.01, 50), (0.01, 129), (0.03, 129), (0.1, 129)])
+def test_the_interval_of_rarely_positive_scores_covers(share, n):
+    import numpy as np
+
+    rng = np.random.default_rng(31)
+    true, covered, t_covered = share * 0.575, 0, 0
+    for _ in range(800):
+        scores = (rng.random(n) < share) * rng.choice([0.25, 0.375, 0.5, 0.75, 1.0], n)
+        found = clustered_mean(scores.tolist(), range(n))
+        covered += found.low <= true <= found.high
+        half = 1.98 * scores.std(ddof=1) / n**0.5
+        t_covered += abs(scores.mean() - true) <= half
+    assert covered / 800 > 0.93
+    assert t_covered / 800 < 0.93
+
+
+def test_two_samples_of_each_prompt_say_more_than_one_and_less_than_twice_as_many_prompts():
+    means = [0.0] * 20 + [0.5] * 40 + [1.0] * 40
+    found = clustered_mean(means, range(100))
+    assert 100 < found.effective_n < 200
+
+
+def test_values_outside_the_unit_interval_are_refused():
+    with pytest.raises(ValueError, match=r"between 0 and 1 \(got 1.5\)"):
+        clustered_mean([0.5, 1.5], [0, 1])
+
+
+def test_bounds_take_every_unknown_answer_both_ways_and_add_sampling_error():
+    known = [1.0] * 60 + [0.0] * 20 + [None] * 20
+    found = mean_bounds(known, range(100))
+    assert found == Bounds(0.6, 0.8, wilson(60, 100).low, wilson(80, 100).high)
+    assert mean_bounds([], []) is None
+
+
+def test_answers_that_vanish_widen_a_difference_by_all_they_could_have_said():
+    before = [1.0] * 118 + [0.0] * 11
+    after = [1.0] * 60 + [None] * 69
+    found = difference_bounds(after, before, range(129))
+    assert (found.lowest, found.highest) == pytest.approx(((60 - 118) / 129, 11 / 129))
+    assert found.low < found.lowest < found.highest < found.high
+    assert difference_bounds(before, before, range(129))[:2] == (0.0, 0.0)
 
 
 def test_one_cluster_has_no_interval():
-    assert clustered_proportion([True, False], ["a", "a"]) == Clustered(
+    assert clustered_mean([True, False], ["a", "a"]) == Clustered(
         0.5, None, None, None, None, None, 2, 1
     )
-    assert clustered_difference([True], [False], ["a"]) == Clustered(
-        1.0, None, None, None, None, None, 1, 1
+    assert clustered_difference([True, True], [False, False], ["a", "a"]) == Clustered(
+        1.0, None, None, None, None, None, 2, 1
     )
 
 
 def test_no_outcomes_have_no_rate():
-    assert clustered_proportion([], []) is None
+    assert clustered_mean([], []) is None
     assert clustered_difference([], [], []) is None
     assert clustered_mcnemar([], [], []) == 1.0
 
@@ -89,25 +152,25 @@ rows = st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 5)), min_
 @given(rows)
 def test_clusters_never_make_an_interval_shorter_and_order_does_not_matter(rows):
     first, second, clusters = zip(*rows, strict=True)
-    result = clustered_proportion(first, clusters)
+    result = clustered_mean(first, clusters)
     if result.low is None:
         return
     plain = wilson(sum(first), len(rows))
     assert result.low <= plain.low + 1e-12
     assert result.high >= plain.high - 1e-12
     assert result.effective_n <= len(rows)
+    assert result.high - result.low > 0
     difference = clustered_difference(first, second, clusters)
     assert -1 <= difference.low <= difference.value <= difference.high <= 1
     backwards = clustered_difference(first[::-1], second[::-1], clusters[::-1])
     assert backwards == pytest.approx(difference)
 
 
-def test_the_difference_of_unclustered_pairs_is_nearly_newcombes():
+def test_the_difference_of_unclustered_pairs_is_tangos():
     first = [True] * 50 + [False] * 50
     second = [True] * 30 + [False] * 50 + [True] * 20
     result = clustered_difference(first, second, list(range(100)))
-    plain = newcombe_paired(*count_pairs(first, second))
-    assert (result.value, result.low, result.high) == pytest.approx(plain, abs=4e-3)
+    assert (result.value, result.low, result.high) == tango(*count_pairs(first, second))
 
 
 def _correlated(rng, clusters, size, rate, correlation):
@@ -131,11 +194,11 @@ def test_the_interval_of_a_clustered_rate_covers_nineteen_times_in_twenty(
     covered = plain_covered = 0
     for _ in range(1500):
         outcomes = _correlated(rng, clusters, size, rate, correlation)
-        result = clustered_proportion(outcomes, names)
+        result = clustered_mean(outcomes, names)
         plain = wilson(sum(outcomes), len(outcomes))
         covered += result.low <= rate <= result.high
         plain_covered += plain.low <= rate <= plain.high
-    assert 0.93 < covered / 1500 < 0.97
+    assert 0.93 < covered / 1500 < 0.99
     assert plain_covered < covered
 
 
@@ -151,7 +214,7 @@ def test_the_interval_of_a_clustered_difference_covers_nineteen_times_in_twenty(
         second = (rng.random((prompts, variants)) < 0.8 * base).ravel().tolist()
         result = clustered_difference(first, second, names)
         covered += result.low <= 0.2 <= result.high
-    assert 0.93 < covered / 1500 < 0.975
+    assert 0.93 < covered / 1500 < 0.99
 
 
 @settings(deadline=None)
@@ -193,7 +256,7 @@ def test_the_clustered_test_rejects_a_true_null_at_most_one_time_in_twenty():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: clustered_proportion([True], []),
+        lambda: clustered_mean([True], []),
         lambda: clustered_difference([True], [True], []),
         lambda: clustered_mcnemar([True], [True], []),
     ],

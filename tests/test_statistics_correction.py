@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from refract.statistics.correction import (
     Corrected,
+    Sample,
     prediction_powered,
+    prediction_powered_difference,
     rogan_gladen,
 )
 from refract.statistics.proportions import wilson
@@ -103,7 +105,7 @@ def _run(rng, n, rate, sensitivity, specificity):
 def test_the_prediction_powered_rate_is_that_of_the_reference_package():
     labelled = [(1, 1)] * 50 + [(1, 0)] * 10 + [(0, 1)] * 14 + [(0, 0)] * 126
     human, judged = zip(*labelled, strict=True)
-    result = prediction_powered(human, judged, [1] * 310 + [0] * 590)
+    result = prediction_powered(Sample(human, judged, [1] * 310 + [0] * 590))
     # ppi-python 0.2.3: ppi_mean_pointestimate, and ppi_mean_ci with alpha=.05
     assert result.rate == pytest.approx(0.31371301, abs=5e-9)
     assert (result.low, result.high) == pytest.approx((0.26540724, 0.36201878), abs=3e-3)
@@ -116,7 +118,7 @@ def test_the_prediction_powered_rate_and_interval_equal_the_installed_reference(
 
     truth, judged = _run(np.random.default_rng(1), 22_000, 0.3, 0.85, 0.9)
     human, seen, others = truth[:2000], judged[:2000], judged[2000:]
-    result = prediction_powered(human, seen, others)
+    result = prediction_powered(Sample(human, seen, others))
     columns = [part.astype(float) for part in (human, seen, others)]
     rate = float(ppi_py.ppi_mean_pointestimate(*columns)[0])
     low, high = (float(end[0]) for end in ppi_py.ppi_mean_ci(*columns, alpha=0.05))
@@ -125,13 +127,13 @@ def test_the_prediction_powered_rate_and_interval_equal_the_installed_reference(
 
 
 def test_without_other_rows_the_labels_speak_alone():
-    result = prediction_powered([True, False, False], [True, True, True], [])
+    result = prediction_powered(Sample([True, False, False], [True, True, True], []))
     assert (result.rate, result.low, result.high) == (1 / 3, *wilson(1, 3))
     assert (result.weight, result.unlabelled) == (0.0, 0)
 
 
 def test_a_judge_that_never_varies_is_given_no_weight():
-    result = prediction_powered([True, False] * 20, [True] * 40, [True] * 500)
+    result = prediction_powered(Sample([True, False] * 20, [True] * 40, [True] * 500))
     assert (result.rate, result.weight) == (0.5, 0.0)
 
 
@@ -139,13 +141,13 @@ def test_a_good_judge_shortens_the_interval_of_the_labels_alone():
     import numpy as np
 
     truth, judged = _run(np.random.default_rng(5), 1000, 0.4, 0.95, 0.95)
-    result = prediction_powered(truth[:100], judged[:100], judged[100:])
+    result = prediction_powered(Sample(truth[:100], judged[:100], judged[100:]))
     alone = wilson(int(truth[:100].sum()), 100)
     assert result.high - result.low < 0.75 * (alone.high - alone.low)
 
 
 def test_without_labels_nothing_is_known():
-    assert prediction_powered([], [], [True, False]) is None
+    assert prediction_powered(Sample([], [], [True, False])) is None
 
 
 labelled_rows = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40)
@@ -155,7 +157,7 @@ labelled_rows = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, ma
 @given(labelled_rows, st.lists(st.booleans(), max_size=60))
 def test_a_prediction_powered_rate_lies_within_its_interval(labelled, others):
     human, judged = zip(*labelled, strict=True)
-    result = prediction_powered(human, judged, others)
+    result = prediction_powered(Sample(human, judged, others))
     assert 0 <= result.low <= result.rate + 1e-12
     assert result.rate <= result.high + 1e-12 <= 1 + 2e-12
     assert 0 <= result.weight <= 1
@@ -181,7 +183,9 @@ def test_prediction_powered_intervals_cover_nineteen_times_in_twenty(
     for _ in range(2000):
         truth, judged = _run(rng, labelled + others, rate, sensitivity, specificity)
         _, low, high, *_ = prediction_powered(
-            truth[:labelled].tolist(), judged[:labelled].tolist(), judged[labelled:].tolist()
+            Sample(
+                truth[:labelled].tolist(), judged[:labelled].tolist(), judged[labelled:].tolist()
+            )
         )
         covered += low <= rate <= high
     assert 0.93 < covered / 2000 < 0.97
@@ -193,9 +197,70 @@ def test_prediction_powered_intervals_cover_nineteen_times_in_twenty(
         (lambda: rogan_gladen(3, 2, 1, 1, 1, 1), r"positives must be at most n \(got 3 of 2\)"),
         (lambda: rogan_gladen(1, 2, 3, 1, 1, 1), r"true_positives must be at most labelled_pos"),
         (lambda: rogan_gladen(1, 2, 1, 1, 3, 1), r"true_negatives must be at most labelled_neg"),
-        (lambda: prediction_powered([True], [], []), r"of the same length \(got 1 and 0\)"),
+        (lambda: prediction_powered(Sample([True], [], [])), r"of the same length \(got 1 and 0\)"),
     ],
 )
 def test_impossible_counts_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("clusters", "size", "correlation", "rate", "labelled"),
+    [(26, 5, 0.4, 0.5, 50), (26, 5, 0.4, 0.8, 50), (60, 4, 0.3, 0.2, 80), (10, 13, 0.3, 0.5, 60)],
+)
+def test_prediction_powered_intervals_cover_where_rows_come_in_clusters(
+    clusters, size, correlation, rate, labelled
+):
+    import numpy as np
+
+    rng = np.random.default_rng(43)
+    names = np.repeat(np.arange(clusters), size)
+    spread = 1 / correlation - 1
+    covered = alone = 0
+    for _ in range(500):
+        rates = rng.beta(rate * spread, (1 - rate) * spread, clusters)
+        errors = rng.beta(0.6, 5.4, clusters)  # the judge errs more in some clusters
+        truth = rng.random(len(names)) < rates[names]
+        judged = truth ^ (rng.random(len(names)) < errors[names])
+        order = rng.permutation(len(names))
+        taken, rest = order[:labelled], order[labelled:]
+        parts = truth[taken].tolist(), judged[taken].tolist(), judged[rest].tolist()
+        found = prediction_powered(Sample(*parts, names[taken].tolist(), names[rest].tolist()))
+        plain = prediction_powered(Sample(*parts))
+        covered += found.low <= rate <= found.high
+        alone += plain.low <= rate <= plain.high
+    assert covered / 500 > 0.92
+    assert alone < covered
+
+
+@pytest.mark.parametrize("labelled", [40, 100])
+def test_the_corrected_difference_of_two_models_covers_though_the_judge_errs_on_one_alone(labelled):
+    import numpy as np
+
+    rng = np.random.default_rng(47)
+    covered = 0
+    for _ in range(500):
+        ease = rng.random(300)
+        truths = [ease < 0.5, (ease < 0.45) ^ (rng.random(300) < 0.05)]
+        judged = [truths[0] ^ (rng.random(300) < 0.02), truths[1] & (rng.random(300) < 0.7)]
+        true = 0.5 - (0.45 * 0.95 + 0.55 * 0.05)
+        order = rng.permutation(300)
+        taken, rest = order[:labelled], order[labelled:]
+        samples = [
+            Sample(t[taken].tolist(), j[taken].tolist(), j[rest].tolist(), list(taken), list(rest))
+            for t, j in zip(truths, judged, strict=True)
+        ]
+        found = prediction_powered_difference(*samples)
+        covered += found.low <= true <= found.high
+    assert covered / 500 > 0.92
+
+
+def test_a_corrected_difference_needs_labels_of_both():
+    labelled = Sample([True, False], [True, False], [True])
+    assert prediction_powered_difference(labelled, Sample([], [], [True])) is None
+
+
+def test_a_row_without_a_cluster_is_refused():
+    with pytest.raises(ValueError, match="got 1 and 0 names for 1 and 1 rows"):
+        prediction_powered(Sample([True], [True], [True], ["a"], []))

@@ -12,6 +12,7 @@ from refract.statistics.paired import (
     mcnemar_exact,
     mcnemar_midp,
     newcombe_paired,
+    tango,
 )
 
 # both, first only, second only, neither, low, high, tolerance
@@ -196,3 +197,24 @@ def test_pairs_of_different_length_are_refused():
 def test_a_negative_cell_is_named():
     with pytest.raises(ValueError, match=r"second_only must be a count of 0 or more \(got -1\)"):
         newcombe_paired(1, 1, -1, 1)
+
+
+@pytest.mark.parametrize("flipped", [0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.05, 0.08])
+def test_tangos_interval_covers_few_flips_one_way_at_rates_near_one_half(flipped):
+    from scipy.stats import binom
+
+    covered = 0.0
+    for lost in range(40):
+        found = tango(64 - lost, lost, 0, 65)
+        covered += binom.pmf(lost, 129, flipped) * (found.low <= flipped <= found.high)
+    assert covered > 0.935
+
+
+def test_the_worst_of_newcombes_there_is_far_below():
+    from scipy.stats import binom
+
+    covered = 0.0
+    for lost in range(40):
+        found = newcombe_paired(64 - lost, lost, 0, 65)
+        covered += binom.pmf(lost, 129, 0.015) * (found.low <= 0.015 <= found.high)
+    assert covered < 0.87

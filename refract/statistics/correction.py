@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import sqrt
+from collections.abc import Hashable, Sequence
+from math import inf, sqrt
 from typing import NamedTuple
 
 from refract.statistics.paired import count_pairs
@@ -95,17 +95,26 @@ def rogan_gladen(
     return Corrected(rate, min(low, rate), max(high, rate))
 
 
-def prediction_powered(
-    human: Sequence[bool],
-    judged: Sequence[bool],
-    judged_unlabelled: Sequence[bool],
-    confidence: float = 0.95,
-) -> PredictionPowered | None:
+class Sample(NamedTuple):
+    """A judge's verdicts on all rows of a rate, and human labels of a random part of them.
+
+    ``human`` and ``judged`` are the labels and the verdicts on the labelled rows in the same order,
+    ``others`` the verdicts on the rest. ``clusters`` and ``clusters_others`` name the cluster of
+    each; left out, every row is one of its own.
+    """
+
+    human: Sequence[bool]
+    judged: Sequence[bool]
+    others: Sequence[bool]
+    clusters: Sequence[Hashable] | None = None
+    clusters_others: Sequence[Hashable] | None = None
+
+
+def prediction_powered(sample: Sample, confidence: float = 0.95) -> PredictionPowered | None:
     """The rate people would find on all rows, from their labels on a random part of them.
 
-    ``human`` and ``judged`` are the labels and the judge's verdicts on the labelled rows in the
-    same order, ``judged_unlabelled`` its verdicts on the others. Valid whatever the judge's errors,
-    if the labelled rows were drawn at random from all. None without labels.
+    Valid whatever the judge's errors, if the labelled rows were drawn at random from all. None
+    without labels.
 
     Estimate and weight λ: prediction-powered inference for a mean (Angelopoulos, Bates, Fannjiang,
     Jordan & Zrnic 2023, Science 382:669) with power tuning (Angelopoulos, Duchi & Zrnic 2023,
@@ -118,25 +127,105 @@ def prediction_powered(
     spread evenly over the four outcomes of a labelled row, and one over the two of an unlabelled
     row, and the interval is Wilson's on the number of rows that would give that variance. With 50
     labels or more that covered in 93 to 99 %; in large samples the two intervals are the same.
+
+    With clusters of several rows the variance is raised by the design effect of the estimate's own
+    contributions, summed by cluster, and by (t / z)² for few clusters: simulated with 10 to 60
+    clusters of 4 to 13, 30 to 100 labels and a correlation of 0 to .4 that covered in 94 to 97.5 %,
+    where the interval without clusters fell to 72 %.
     """
+    fit = _fit(sample)
+    if fit is None:
+        return None
     z = normal_quantile(confidence)
-    pairs = count_pairs(human, judged)
-    n, others = pairs.n, len(judged_unlabelled)
+    n, others = len(sample.human), len(sample.others)
+    effect = _design_effect([(fit, 1.0)], confidence)
+    if others == 0 and effect == 1.0:
+        low, high = wilson_at(fit.rate * n, n, z)
+        return PredictionPowered(fit.rate, low, high, sqrt(fit.plain), 0.0, n, 0)
+    variance = fit.variance * effect
+    centre = (fit.rate * n + 0.5) / (n + 1)
+    effective = centre * (1 - centre) / variance
+    low, high = wilson_at(fit.rate * effective, effective, z)
+    return PredictionPowered(fit.rate, low, high, sqrt(variance), fit.weight, n, others)
+
+
+class PoweredDifference(NamedTuple):
+    """A difference of two corrected rates, first minus second, with its interval."""
+
+    difference: float
+    low: float
+    high: float
+    se: float
+
+
+def prediction_powered_difference(
+    first: Sample, second: Sample, confidence: float = 0.95
+) -> PoweredDifference | None:
+    """Difference of the rates people would find, from labels on a part of both; None without labels.
+
+    Each rate is :func:`prediction_powered`'s. Rows of the two samples with the same cluster (the
+    same prompt, answered by two models) are taken together, so that what both share cancels. The
+    interval is difference ± t · se, t with one degree of freedom less than there are clusters.
+    """
+    fits = _fit(first), _fit(second)
+    if fits[0] is None or fits[1] is None:
+        return None
+    pair = [(fits[0], 1.0), (fits[1], -1.0)]
+    together = _by_cluster(pair)
+    if len(together) < 2:
+        return None
+    plain = fits[0].plain + fits[1].plain
+    joint = _variance(together) / plain if plain > 0 else 1.0
+    # Contributions that cancel by chance on a few labels are not believed to cancel altogether.
+    se = sqrt((fits[0].variance + fits[1].variance) * max(joint, LEAST_SHARE))
+    from scipy.stats import t
+
+    half = float(t.ppf((1 + confidence) / 2, len(together) - 1)) * se
+    difference = fits[0].rate - fits[1].rate
+    low, high = max(-1.0, difference - half), min(1.0, difference + half)
+    return PoweredDifference(difference, low, high, se)
+
+
+# The least share of the two rates' own variances that their difference may have.
+LEAST_SHARE = 0.25
+
+
+class _Fit(NamedTuple):
+    """An estimate, its contributions by row, and its variance as they give it (``plain``) and with
+    the imaginary rows (``variance``)."""
+
+    rate: float
+    weight: float
+    variance: float
+    plain: float
+    contributions: list[tuple[Hashable, float]]
+
+
+def _fit(sample: Sample) -> _Fit | None:
+    pairs = count_pairs(sample.human, sample.judged)
+    n, others = pairs.n, len(sample.others)
     if n == 0:
         return None
+    names = range(n) if sample.clusters is None else sample.clusters
+    names_others = (
+        range(n, n + others) if sample.clusters_others is None else sample.clusters_others
+    )
+    if len(names) != n or len(names_others) != others:
+        raise ValueError(
+            f"each row needs the name of its cluster (got {len(names)} and {len(names_others)} "
+            f"names for {n} and {others} rows)"
+        )
     labelled_rate = (pairs.both + pairs.first_only) / n
-    if others == 0:
-        low, high = wilson_at(pairs.both + pairs.first_only, n, z)
-        se = sqrt(labelled_rate * (1 - labelled_rate) / n)
-        return PredictionPowered(labelled_rate, low, high, se, 0.0, n, 0)
-
-    judged_positive = sum(map(bool, judged_unlabelled))
+    judged_positive = sum(map(bool, sample.others))
     judged_rate = (pairs.both + pairs.second_only) / n
-    pooled = (pairs.both + pairs.second_only + judged_positive) / (n + others)
-    spread = pooled * (1 - pooled) * (n + others) / (n + others - 1)
-    shared = pairs.both / n - labelled_rate * judged_rate
-    weight = min(1.0, max(0.0, shared / ((1 + n / others) * spread))) if spread else 0.0
-    rate = labelled_rate + weight * (judged_positive / others - judged_rate)
+    weight = 0.0
+    if others:
+        pooled = (pairs.both + pairs.second_only + judged_positive) / (n + others)
+        spread = pooled * (1 - pooled) * (n + others) / (n + others - 1)
+        shared = pairs.both / n - labelled_rate * judged_rate
+        weight = min(1.0, max(0.0, shared / ((1 + n / others) * spread))) if spread else 0.0
+    other_rate = judged_positive / others if others else judged_rate
+    rate = labelled_rate + weight * (other_rate - judged_rate)
 
     both, human_only, judge_only, _ = (cell + 0.25 for cell in pairs)
     p_human, p_judge = (both + human_only) / (n + 1), (both + judge_only) / (n + 1)
@@ -146,9 +235,49 @@ def prediction_powered(
         + weight**2 * p_judge * (1 - p_judge)
         - 2 * weight * (both / (n + 1) - p_human * p_judge)
     )
-    variance = rectifier / n + weight**2 * p_other * (1 - p_other) / others
-    rate = min(1.0, max(0.0, rate))
-    centre = (rate * n + 0.5) / (n + 1)
-    effective = centre * (1 - centre) / variance
-    low, high = wilson_at(rate * effective, effective, z)
-    return PredictionPowered(rate, low, high, sqrt(variance), weight, n, others)
+    variance = rectifier / n
+    if others:
+        variance += weight**2 * p_other * (1 - p_other) / others
+    corrections = [
+        bool(human) - weight * bool(judged)
+        for human, judged in zip(sample.human, sample.judged, strict=True)
+    ]
+    mean = labelled_rate - weight * judged_rate
+    contributions: list[tuple[Hashable, float]] = [
+        (name, (value - mean) / n) for name, value in zip(names, corrections, strict=True)
+    ]
+    contributions += [
+        (name, weight * (bool(judged) - other_rate) / others)
+        for name, judged in zip(names_others, sample.others, strict=True)
+    ]
+    plain = sum(value**2 for _, value in contributions)
+    return _Fit(min(1.0, max(0.0, rate)), weight, variance, plain, contributions)
+
+
+def _by_cluster(fits: Sequence[tuple[_Fit, float]]) -> list[float]:
+    """The contributions of signed estimates, summed by cluster."""
+    totals: dict[Hashable, float] = {}
+    for fit, sign in fits:
+        for name, value in fit.contributions:
+            totals[name] = totals.get(name, 0.0) + sign * value
+    return list(totals.values())
+
+
+def _variance(totals: Sequence[float]) -> float:
+    return len(totals) / (len(totals) - 1) * sum(total**2 for total in totals)
+
+
+def _design_effect(fits: Sequence[tuple[_Fit, float]], confidence: float) -> float:
+    """By how much clusters raise the variance of an estimate; 1 where every row is its own."""
+    totals = _by_cluster(fits)
+    rows = sum(len(fit.contributions) for fit, _ in fits)
+    if len(totals) == rows:
+        return 1.0
+    if len(totals) < 2:
+        return inf
+    from scipy.stats import t
+
+    plain = sum(fit.plain for fit, _ in fits)
+    effect = max(1.0, _variance(totals) / plain) if plain > 0 else 1.0
+    few = float(t.ppf((1 + confidence) / 2, len(totals) - 1)) / normal_quantile(confidence)
+    return effect * few**2

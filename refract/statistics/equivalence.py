@@ -7,11 +7,10 @@ Two one-sided tests (TOST; Schuirmann 1987, Journal of Pharmacokinetics and Biop
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from math import inf, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
+from refract.statistics.paired import crossing, tango, tango_score
 from refract.statistics.proportions import (
     check_counts,
     check_part,
@@ -67,9 +66,9 @@ def _p_above(counts: tuple[int, int, int, int], bound: float) -> float:
     """One-sided p of the difference of two independent proportions lying above ``bound``."""
     difference = newcombe_at(*counts, 0.0).difference
     if difference > bound:
-        z = _crossing(lambda z: newcombe_at(*counts, z).low > bound, 0.0, 40.0)
+        z = crossing(lambda z: newcombe_at(*counts, z).low > bound, 0.0, 40.0)
         return 1 - NormalDist().cdf(z)
-    z = _crossing(lambda z: newcombe_at(*counts, z).high < bound, 0.0, 40.0)
+    z = crossing(lambda z: newcombe_at(*counts, z).high < bound, 0.0, 40.0)
     return NormalDist().cdf(z)
 
 
@@ -95,35 +94,13 @@ def tost_paired(
         return None
 
     def score(difference: float) -> float:
-        """Distance of the counts from this true difference, in standard errors; falls with it."""
-        # The likeliest probability of "second only" then is the root of 2n·q² + b·q + c.
-        b = (2 * n - first_only + second_only) * difference - first_only - second_only
-        c = -second_only * difference * (1 - difference)
-        q = (sqrt(max(0.0, b * b - 8 * n * c)) - b) / (4 * n)
-        variance = n * (2 * q + difference * (1 - difference))
-        distance = first_only - second_only - n * difference
-        if variance <= 0 or distance == 0:
-            return 0.0 if distance == 0 else inf if distance > 0 else -inf
-        return distance / sqrt(variance)
+        return tango_score(first_only, second_only, n, difference)
 
     normal = NormalDist()
     p = max(1 - normal.cdf(score(-margin)), normal.cdf(score(margin)))
-    z = normal_quantile(1 - 2 * alpha)
-    return Equivalence(
-        (first_only - second_only) / n,
-        _crossing(lambda difference: score(difference) > z, -1.0, 1.0),
-        _crossing(lambda difference: score(difference) > -z, -1.0, 1.0),
-        p,
-        p <= alpha,
-    )
-
-
-def _crossing(holds: Callable[[float], bool], left: float, right: float) -> float:
-    """Where between two numbers a condition that holds on the left stops to hold."""
-    while right - left > 1e-12:
-        middle = (left + right) / 2
-        left, right = (middle, right) if holds(middle) else (left, middle)
-    return (left + right) / 2
+    found = tango(both, first_only, second_only, neither, 1 - 2 * alpha)
+    assert found is not None  # there are pairs
+    return Equivalence(*found, p, p <= alpha)
 
 
 def _check(margin: float, alpha: float) -> None:

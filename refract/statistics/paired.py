@@ -6,11 +6,11 @@ the second only, in neither.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import sqrt
+from collections.abc import Callable, Sequence
+from math import inf, sqrt
 from typing import NamedTuple
 
-from refract.statistics.proportions import Difference, check_counts, wilson
+from refract.statistics.proportions import Difference, check_counts, normal_quantile, wilson
 
 
 class Pairs(NamedTuple):
@@ -80,6 +80,53 @@ def newcombe_paired(
     above = sqrt(max(0.0, up_first**2 - 2 * phi * up_first * down_second + down_second**2))
     difference = (first_only - second_only) / n
     return Difference(difference, max(-1.0, difference - below), min(1.0, difference + above))
+
+
+def tango(
+    both: float, first_only: float, second_only: float, neither: float, confidence: float = 0.95
+) -> Difference | None:
+    """Difference of two paired proportions, first minus second, or None without pairs.
+
+    The score interval of Tango 1998, Statistics in Medicine 17:891: the differences that a score
+    test does not reject. Counts need not be whole (an effective number of pairs is allowed).
+    Where few of 129 prompts flip and all of them one way, at rates near one half, it covers in 93.9 %
+    or more (computed exactly), method 10 of Newcombe in 86 to 92 %. Without any flip its half width
+    is z²/(n + z²).
+    """
+    check_counts(both=both, first_only=first_only, second_only=second_only, neither=neither)
+    n = both + first_only + second_only + neither
+    if n == 0:
+        return None
+    z = normal_quantile(confidence)
+    value = (first_only - second_only) / n
+    low = crossing(lambda d: tango_score(first_only, second_only, n, d) > z, -1.0, value)
+    high = crossing(lambda d: tango_score(first_only, second_only, n, d) > -z, value, 1.0)
+    # A limit of exactly -1 or 1 is found to within the bisection's step.
+    return Difference(value, low if low > -1 + 1e-11 else -1.0, high if high < 1 - 1e-11 else 1.0)
+
+
+def tango_score(first_only: float, second_only: float, n: float, difference: float) -> float:
+    """How far the counts are from this true difference, in standard errors; it falls with it.
+
+    The score of Tango 1998, with the likeliest share of ``second_only`` under the difference.
+    """
+    # The likeliest probability of "second only" is the root of 2n·q² + b·q + c.
+    b = (2 * n - first_only + second_only) * difference - first_only - second_only
+    c = -second_only * difference * (1 - difference)
+    q = (sqrt(max(0.0, b * b - 8 * n * c)) - b) / (4 * n)
+    variance = n * (2 * q + difference * (1 - difference))
+    distance = first_only - second_only - n * difference
+    if variance <= 0 or distance == 0:
+        return 0.0 if distance == 0 else inf if distance > 0 else -inf
+    return distance / sqrt(variance)
+
+
+def crossing(holds: Callable[[float], bool], left: float, right: float) -> float:
+    """Where between two numbers a condition that holds on the left stops to hold."""
+    while right - left > 1e-12:
+        middle = (left + right) / 2
+        left, right = (middle, right) if holds(middle) else (left, middle)
+    return (left + right) / 2
 
 
 def mcnemar_exact(first_only: int, second_only: int) -> float:
