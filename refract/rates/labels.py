@@ -12,7 +12,7 @@ from refract.rows.labels import JUDGED, LABELS, REFUSED
 from refract.rows.showing import csv_cell
 from refract.rows.tables import read_table, write_table
 from refract.rows.types import Row
-from refract.statistics.correction import PredictionPowered, prediction_powered
+from refract.statistics.correction import PredictionPowered, Sample, prediction_powered
 
 COLUMNS = ("suite", "prompt_id", "pair_sha256", "prompt", "response", "label", "notes")
 FIELD = "human_labels"
@@ -154,9 +154,11 @@ def corrected_rates(
         labelled = [answer for answer in members if answer["prompt_id"] in found]
         others = [answer for answer in members if answer["prompt_id"] not in found]
         rates[measure] = prediction_powered(
-            [found[answer["prompt_id"]] in REFUSED for answer in labelled],
-            [answer["outcome"] in REFUSED for answer in labelled],
-            [answer["outcome"] in REFUSED for answer in others],
+            Sample(
+                [found[answer["prompt_id"]] in REFUSED for answer in labelled],
+                [answer["outcome"] in REFUSED for answer in labelled],
+                [answer["outcome"] in REFUSED for answer in others],
+            )
         )
     return rates
 
