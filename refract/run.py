@@ -130,7 +130,7 @@ def run_model(
             "judges": {
                 judge.name: {
                     **judge.definition,
-                    "version": open_judge(judge.name, judge.definition).version,
+                    "version": version,
                 }
             },
             "suites": {
