@@ -7,10 +7,10 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from refract.errors import RefractError
-from refract.rows.types import Row
+from refract.rows.types import PromptRow, ResponseRow, Row, VerdictRow
 
 BOM = b"\xef\xbb\xbf"
 
@@ -96,6 +96,21 @@ def iter_rows(path: Path) -> Iterator[Row]:
 def read_rows(path: Path) -> list[Row]:
     """All rows of a JSONL file; see :func:`iter_rows`."""
     return list(iter_rows(path))
+
+
+def read_prompts(path: Path) -> list[PromptRow]:
+    """The rows of a file of ``data/prompts``, as generate-perturbations writes it."""
+    return cast(list[PromptRow], read_rows(path))
+
+
+def read_responses(path: Path) -> list[ResponseRow]:
+    """The rows of a file of ``data/responses``, as model-inference writes it."""
+    return cast(list[ResponseRow], read_rows(path))
+
+
+def read_verdicts(path: Path) -> list[VerdictRow]:
+    """The rows of a file of ``data/verdicts``, as judge writes it."""
+    return cast(list[VerdictRow], read_rows(path))
 
 
 def write_bytes(path: Path, chunks: Iterable[bytes]) -> None:
