@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from refract.models.protocol import Answer, Request
-from refract.rows.types import PromptRow
+from refract.rows.types import Row
 from refract.settings import Settings as NoSettings
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class FunctionModel:
     def __init__(
         self,
         function: Callable[[pd.DataFrame], Sequence[str]],
-        features: Mapping[str, PromptRow],
+        features: Mapping[str, Row],
         values: Mapping[str, Mapping[Any, Any]],
     ) -> None:
         self._function, self._features, self._values = function, features, values
@@ -70,7 +70,7 @@ class FunctionModel:
             attempt += 1
 
     def _attempt(
-        self, rows: Sequence[PromptRow], indices: Sequence[int], attempt: int
+        self, rows: Sequence[Row], indices: Sequence[int], attempt: int
     ) -> list[tuple[int, Answer | None]]:
         """The answers to one attempt of some rows; None where it was too long."""
         try:
@@ -80,7 +80,7 @@ class FunctionModel:
         found = _texts(texts, len(indices))
         return [(index, _answer(text, attempt)) for index, text in zip(indices, found, strict=True)]
 
-    def _alone(self, row: PromptRow, attempt: int) -> Answer | None:
+    def _alone(self, row: Row, attempt: int) -> Answer | None:
         try:
             texts = self._function(self._frame([row], attempt))
         except PromptTooLong:
@@ -89,7 +89,7 @@ class FunctionModel:
             return Answer.failed(type(error).__name__, str(error), attempt)
         return _answer(_texts(texts, 1)[0], attempt)
 
-    def _frame(self, rows: Sequence[PromptRow], attempt: int) -> pd.DataFrame:
+    def _frame(self, rows: Sequence[Row], attempt: int) -> pd.DataFrame:
         import pandas as pd
 
         lines = []

@@ -112,7 +112,7 @@ def measure_rows(
         )
         opened: Model = FunctionModel(
             model,
-            {row["prompt_id"]: row for row in features},
+            {row["prompt_id"]: dict(row) for row in features},
             {row["id"]: row["values"] for row in rows},
         )
     else:
