@@ -98,9 +98,14 @@ def read_rows(path: Path) -> list[Row]:
     return list(iter_rows(path))
 
 
+def iter_prompts(path: Path) -> Iterator[PromptRow]:
+    """The rows of a file of ``data/prompts``, as generate-perturbations writes it, one by one."""
+    return cast(Iterator[PromptRow], iter_rows(path))
+
+
 def read_prompts(path: Path) -> list[PromptRow]:
-    """The rows of a file of ``data/prompts``, as generate-perturbations writes it."""
-    return cast(list[PromptRow], read_rows(path))
+    """All rows of a file of ``data/prompts``."""
+    return list(iter_prompts(path))
 
 
 def read_responses(path: Path) -> list[ResponseRow]:
