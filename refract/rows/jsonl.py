@@ -50,7 +50,7 @@ def sha256_file(path: Path) -> str:
 def parse_line(line: bytes) -> Any:
     """The JSON value of one line. Raises ValueError (a UnicodeDecodeError where it is not UTF-8).
 
-    ``NaN`` and ``Infinity``, which Python reads by default, are no JSON.
+    ``NaN`` and ``Infinity``, which Python reads by default, are not JSON.
     """
     try:
         return _loads(line.removesuffix(b"\n").decode("utf-8"))
