@@ -17,7 +17,7 @@ from refract.results.sides import compare_sides
 from refract.results.sources import Result, Side, find_side
 from refract.rows.jsonl import RowError, dump_row
 from refract.rows.suites import SuiteError, row_problems
-from refract.rows.types import Row, Verdict
+from refract.rows.types import FinishReason, Row, Verdict, given_prompt, given_response
 from refract.run import Judge, Source, read_sources, run_model
 from refract.store import open_store
 
@@ -136,13 +136,9 @@ def judge_rows(rows: Sequence[Row], judge: Judge, where: str) -> list[Row]:
             )
         # Rows are told apart by their place: nothing says that ids do not repeat.
         key = str(number)
-        prompts.append(
-            {"prompt_id": key, "source_id": key, "perturbation": None, "attempts": [prompt]}
-        )
+        prompts.append(given_prompt(key, prompt))
         reason = "error" if response is None else row.get("finish_reason") or "stop"
-        responses.append(
-            {"prompt_id": key, "response": response or "", "finish_reason": reason, "attempt": 0}
-        )
+        responses.append(given_response(key, response or "", cast(FinishReason, reason)))
         sources[key] = {**row, "id": key, "prompt": prompt}
     verdicts = judge_suite(
         prompts, responses, sources, {judge.name: open_judge(judge.name, judge.definition)}

@@ -10,7 +10,7 @@ from refract.judges import check_counted, judge_suite, open_judges
 from refract.judges.protocol import Judge
 from refract.models.protocol import Model
 from refract.rates import Aggregate, aggregate_suite
-from refract.rows.types import Row, VerdictRow
+from refract.rows.types import PromptRow, ResponseRow, Row, VerdictRow
 from refract.store import ResponseStore
 from refract.store.generating import Generate
 
@@ -23,7 +23,7 @@ class Suite(NamedTuple):
     """
 
     sources: Sequence[Row]
-    prompts: Sequence[Row]
+    prompts: Sequence[PromptRow]
     definition: Mapping[str, Any]
 
 
@@ -31,8 +31,8 @@ class Measured(NamedTuple):
     """What came of one suite: responses and verdicts in the order of its prompts, outcomes and rates,
     and how many answers were reused and generated."""
 
-    prompts: Sequence[Row]
-    responses: list[Row]
+    prompts: Sequence[PromptRow]
+    responses: list[ResponseRow]
     verdicts: list[VerdictRow]
     rates: Aggregate
     counts: Count
@@ -84,7 +84,7 @@ def measure(
 
 def _score(
     suite: Suite,
-    responses: Sequence[Row],
+    responses: Sequence[ResponseRow],
     definitions: Mapping[str, Mapping[str, Any]],
     judges: Mapping[str, Judge],
     count: Count,

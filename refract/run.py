@@ -23,7 +23,7 @@ from refract.rates.rates import suite_metrics
 from refract.results.environment import code_sha256, library_versions
 from refract.rows.jsonl import dump_row, sha256_file
 from refract.rows.suites import load_suite, sample_rows, suite_label
-from refract.rows.types import Row
+from refract.rows.types import PromptRow, Row
 from refract.store import ResponseStore
 
 
@@ -159,7 +159,7 @@ def run_model(
     )
 
 
-def _suite_provenance(source: Source, judge: Judge, prompts: Sequence[Row]) -> Row:
+def _suite_provenance(source: Source, judge: Judge, prompts: Sequence[PromptRow]) -> Row:
     return {
         "suite": source.name,
         "argument": source.argument,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
 
 from refract.params import definition, grid, load_params
 from refract.progress.runs import StageRun, run_stage
@@ -13,11 +12,17 @@ from refract.rates import aggregate_suite, outcome_lines, usage
 from refract.rates.labels import answers_of, label_table, read_labels
 from refract.rates.rates import suite_metrics
 from refract.rows.columns import FAILURE_COLUMNS, OUTCOME_COLUMNS, TABLE_COLUMNS
-from refract.rows.jsonl import read_rows, sha256_file, write_json
+from refract.rows.jsonl import (
+    read_prompts,
+    read_responses,
+    read_verdicts,
+    sha256_file,
+    write_json,
+)
 from refract.rows.showing import csv_cell, say
 from refract.rows.suites import load_suite
 from refract.rows.tables import write_table
-from refract.rows.types import Row, VerdictRow
+from refract.rows.types import ResponseRow, Row
 
 
 def main(name: str) -> None:
@@ -29,21 +34,21 @@ def main(name: str) -> None:
     table_rows: list[Row] = []
     failures: list[Row] = []
     suites: dict[str, Row] = {}
-    answered: dict[str, Row] = {}  # by request: prompts that share one took its tokens once
+    answered: dict[str, ResponseRow] = {}  # by request: prompts that share one took its tokens once
     judges = json.loads(Path(f"data/verdicts/{name}/judges.json").read_text("utf-8"))
     families = json.loads(Path(f"data/verdicts/{name}/families.json").read_text("utf-8"))
     labels = json.loads(Path("data/prompts/labels.json").read_text("utf-8"))
     for suite in grid(params, "suites"):
         wanted = definition(params, "suites", suite)
         sources = load_suite(Path(wanted["file"]))
-        prompts = read_rows(Path(f"data/prompts/{suite}.jsonl"))
-        responses = read_rows(Path(f"data/responses/{name}/{suite}.jsonl"))
+        prompts = read_prompts(Path(f"data/prompts/{suite}.jsonl"))
+        responses = read_responses(Path(f"data/responses/{name}/{suite}.jsonl"))
         answered |= {row["request_sha256"]: row for row in responses}
         found = aggregate_suite(
             sources,
             prompts,
             responses,
-            cast(list[VerdictRow], read_rows(Path(f"data/verdicts/{name}/{suite}.jsonl"))),
+            read_verdicts(Path(f"data/verdicts/{name}/{suite}.jsonl")),
             wanted,
             judges,
             families,

@@ -8,7 +8,7 @@ from typing import Any
 from refract.judges import check_counted, judge_suite, open_judges
 from refract.params import definition, grid, load_params
 from refract.progress.runs import StageRun, run_stage
-from refract.rows.jsonl import read_rows, write_json, write_rows
+from refract.rows.jsonl import read_prompts, read_responses, write_json, write_rows
 from refract.rows.suites import load_suite
 
 
@@ -31,8 +31,8 @@ def main(name: str) -> None:
     judged = dict.fromkeys(judges, 0)
     for suite, wanted in suites.items():
         verdicts = judge_suite(
-            read_rows(Path(f"data/prompts/{suite}.jsonl")),
-            read_rows(Path(f"data/responses/{name}/{suite}.jsonl")),
+            read_prompts(Path(f"data/prompts/{suite}.jsonl")),
+            read_responses(Path(f"data/responses/{name}/{suite}.jsonl")),
             {row["id"]: row for row in load_suite(Path(wanted["file"]))},
             {judge: judges[judge] for judge in wanted["judges"]},
         )

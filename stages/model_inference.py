@@ -12,7 +12,7 @@ from refract.inference.processes import follow, generator, joined_ranks, ranks
 from refract.models import identity_of, open_model
 from refract.params import definition, grid, load_params, run_seed
 from refract.progress.runs import StageRun, run_stage
-from refract.rows.jsonl import iter_rows, write_json, write_rows
+from refract.rows.jsonl import iter_prompts, write_json, write_rows
 from refract.rows.showing import printable, say
 from refract.store import open_store
 from refract.store.generating import usage_of
@@ -27,7 +27,7 @@ def main(name: str) -> None:
     wanted = definition(params, "models", name)
     model = open_model(name, wanted)
     folder = Path("data/responses") / name
-    prompts = {suite: iter_rows(Path(f"data/prompts/{suite}.jsonl")) for suite in suites}
+    prompts = {suite: iter_prompts(Path(f"data/prompts/{suite}.jsonl")) for suite in suites}
     with open_store() as store:
         responses, counts = answer_prompts(
             prompts,
@@ -71,7 +71,7 @@ def main(name: str) -> None:
     )
     total = sum(len(rows) for rows in responses.values())
     if sum(count.errors for count in counts.values()) == total:
-        first = next(row["error"] for rows in responses.values() for row in rows)
+        first = next(row["error"] for rows in responses.values() for row in rows if row["error"])
         sys.exit(
             printable(
                 f"{name}: all {total} answers are errors; the first: {first['type']}: "

@@ -13,7 +13,7 @@ from refract.models import open_model
 from refract.models.protocol import Model
 from refract.perturbations import prompt_rows, render
 from refract.pipeline import Suite, measure
-from refract.rows.types import Row, Verdict
+from refract.rows.types import PromptRow, ResponseRow, Row, Verdict
 from refract.store import ResponseStore, open_store
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ class Measured:
     table: list[Row]
     compared: list[Row]
     failures: list[Row]
-    prompts: dict[str, Row]
-    responses: dict[str, Row]
+    prompts: dict[str, PromptRow]
+    responses: dict[str, ResponseRow]
     verdicts: dict[str, dict[str, Verdict]]
     labels: dict[str, Any]
 
@@ -112,7 +112,7 @@ def measure_rows(
         )
         opened: Model = FunctionModel(
             model,
-            {row["prompt_id"]: row for row in features},
+            {row["prompt_id"]: dict(row) for row in features},
             {row["id"]: row["values"] for row in rows},
         )
     else:

@@ -11,7 +11,7 @@ import typer
 from refract.cli.printing import print_table
 from refract.errors import UsageError
 from refract.report.markdown import markdown_table
-from refract.rows.jsonl import RowError, read_rows
+from refract.rows.jsonl import RowError, read_prompts, read_responses, read_rows, read_verdicts
 from refract.rows.labels import JUDGED, REFUSED
 from refract.rows.showing import json_text, say
 from refract.rows.types import Row
@@ -46,7 +46,11 @@ def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list
     missing = [file for file in files if not file.is_file()]
     if missing:
         raise UsageError(f"no {missing[0]}; run: dvc repro (or dvc pull)")
-    prompts, responses, verdicts = map(read_rows, files)
+    prompts, responses, verdicts = (
+        read_prompts(files[0]),
+        read_responses(files[1]),
+        read_verdicts(files[2]),
+    )
     verdict_of = {row["prompt_id"]: row["judges"].get(wanted["judges"][0]) for row in verdicts}
     response_of = {row["prompt_id"]: row for row in responses}
     outcomes = {

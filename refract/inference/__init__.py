@@ -11,10 +11,9 @@ from refract.models import identity_of
 from refract.models.protocol import Answer, Model, Request
 from refract.rows.jsonl import canonical_json, parse_line
 from refract.rows.suites import row_seed
-from refract.rows.types import Message, Row
+from refract.rows.types import Message, PromptRow, ResponseRow
 from refract.store import (
     ResponseStore,
-    answer_fields,
     answer_from,
     answer_sha256,
     request_sha256,
@@ -42,7 +41,7 @@ def messages_of(attempt: str | Sequence[Message]) -> tuple[Message, ...]:
     return tuple(attempt)
 
 
-def request_of(row: Row, seed: int | None) -> Request:
+def request_of(row: PromptRow, seed: int | None) -> Request:
     """The request of a prompt row.
 
     ``seed`` is the run's, or None for a model that does not sample.
@@ -51,7 +50,7 @@ def request_of(row: Row, seed: int | None) -> Request:
         tuple(messages_of(attempt) for attempt in row["attempts"]),
         0 if seed is None else row_seed(seed, row["suite"], row["prompt_id"]),
         {
-            "category": row.get("category"),
+            "category": row["category"],
             "perturbation": row["perturbation"],
             "prompt_id": row["prompt_id"],
             "source_id": row["source_id"],
@@ -84,19 +83,24 @@ def known_answers(
                     yield key, answer
 
 
-def response_row(prompt_id: str, key: str, answer: Answer) -> Row:
+def response_row(prompt_id: str, key: str, answer: Answer) -> ResponseRow:
     """One response row; its checksum ties the answer to its request."""
     return {
-        **answer_fields(answer),
         "prompt_id": prompt_id,
         "request_sha256": key,
+        "response": answer.response,
+        "finish_reason": answer.finish_reason,
+        "attempt": answer.attempt,
+        "prompt_tokens": answer.prompt_tokens,
+        "completion_tokens": answer.completion_tokens,
+        "thinking": answer.thinking,
         "error": answer.error,
         "answer_sha256": answer_sha256(key, answer),
     }
 
 
 def answer_prompts(
-    suites: Mapping[str, Iterable[Row]],
+    suites: Mapping[str, Iterable[PromptRow]],
     model: Model,
     store: ResponseStore,
     seed: int,
@@ -104,7 +108,7 @@ def answer_prompts(
     name: str = "",
     folder: Path | None = None,
     generator: Generate | None = None,
-) -> tuple[dict[str, list[Row]], dict[str, Count]]:
+) -> tuple[dict[str, list[ResponseRow]], dict[str, Count]]:
     """Response rows for the prompt rows of each suite, in prompt order, and counts by suite.
 
     The response rows in ``folder`` are added to the store first. Stored answers are reused; the
@@ -130,7 +134,7 @@ def answer_prompts(
     made, generated = (generator or partial(generate, model))(missing, store, name)
     answers |= made
     counts = {suite: Count() for suite in suites}
-    responses: dict[str, list[Row]] = {}
+    responses: dict[str, list[ResponseRow]] = {}
     for suite, pairs in keys.items():
         count = counts[suite]
         responses[suite] = []

@@ -8,7 +8,7 @@ from refract.judges import judge_suite
 from refract.judges.protocol import Judge
 from refract.rows.jsonl import RowError
 from refract.rows.labels import LABELS
-from refract.rows.types import Row, Verdict
+from refract.rows.types import Row, Verdict, given_prompt, given_response
 from refract.validation import group_rows, label_numbers, score_labels
 
 GROUPS = {"slices": "slice", "languages": "language"}
@@ -21,13 +21,9 @@ def judge_pairs(pairs: Sequence[Row], judges: Mapping[str, Judge]) -> dict[str, 
     raise.
     """
     names = [str(number) for number in range(len(pairs))]
-    prompts = [
-        {"prompt_id": name, "source_id": name, "perturbation": None, "attempts": [pair["prompt"]]}
-        for name, pair in zip(names, pairs, strict=True)
-    ]
+    prompts = [given_prompt(name, pair["prompt"]) for name, pair in zip(names, pairs, strict=True)]
     responses = [
-        {"prompt_id": name, "response": pair["response"], "finish_reason": "stop", "attempt": 0}
-        for name, pair in zip(names, pairs, strict=True)
+        given_response(name, pair["response"]) for name, pair in zip(names, pairs, strict=True)
     ]
     sources = {name: {**pair, "id": name} for name, pair in zip(names, pairs, strict=True)}
     rows = judge_suite(prompts, responses, sources, judges)

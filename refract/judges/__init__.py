@@ -13,7 +13,7 @@ from refract.judges.cases import Case, judgeable, unjudged
 from refract.judges.protocol import Judge
 from refract.registry import Registry, find
 from refract.rows.labels import FAMILIES
-from refract.rows.types import Row, Verdict, VerdictRow
+from refract.rows.types import PromptRow, ResponseRow, Row, Verdict, VerdictRow
 from refract.settings import read_settings
 
 JUDGES: Registry = {
@@ -105,8 +105,8 @@ def check_counted(suite: str, judges: Mapping[str, Judge], *, perturbed: bool) -
 
 
 def judge_suite(
-    prompts: Sequence[Row],
-    responses: Sequence[Row],
+    prompts: Sequence[PromptRow],
+    responses: Sequence[ResponseRow],
     sources: Mapping[str, Row],
     judges: Mapping[str, Judge],
 ) -> list[VerdictRow]:
@@ -143,9 +143,9 @@ def _check_labels(name: str, judge: Judge, verdicts: Sequence[Verdict]) -> None:
 
 
 def _case(
-    prompt: Row,
-    prompts: Mapping[str, Row],
-    responses: Mapping[str, Row],
+    prompt: PromptRow,
+    prompts: Mapping[str, PromptRow],
+    responses: Mapping[str, ResponseRow],
     sources: Mapping[str, Row],
 ) -> Case:
     id_, source_id = prompt["prompt_id"], prompt["source_id"]

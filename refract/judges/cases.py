@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from refract.rows.labels import SCORES, refusal_of
-from refract.rows.types import Row, Verdict
+from refract.rows.types import PromptRow, ResponseRow, Row, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +19,17 @@ class Case:
     prompt.
     """
 
-    prompt: Row
-    response: Row
+    prompt: PromptRow
+    response: ResponseRow
     source: Row
-    clean: Row | None = None
+    clean: ResponseRow | None = None
     pair: Case | None = None
 
     @property
     def prompt_text(self) -> str:
         """The text that is answered: the last message of the attempt that was used."""
         attempt = self.prompt["attempts"][self.response["attempt"]]
-        return str(attempt if isinstance(attempt, str) else attempt[-1]["content"])
+        return attempt if isinstance(attempt, str) else attempt[-1]["content"]
 
     @property
     def conversation(self) -> str:
@@ -45,7 +43,7 @@ class Case:
     @property
     def answer(self) -> str:
         """The text to judge."""
-        return str(self.response["response"])
+        return self.response["response"]
 
 
 def unjudged(error: str | None = None) -> Verdict:
@@ -59,6 +57,6 @@ def labelled(label: str, score: float | None = None) -> Verdict:
     return {**unjudged(), "label": label, "refused": refusal_of(label), "score": score}
 
 
-def judgeable(response: Mapping[str, Any]) -> bool:
+def judgeable(response: ResponseRow) -> bool:
     """Whether there is a text of the model's own to judge."""
     return response["finish_reason"] in ("stop", "length") and bool(response["response"].strip())

@@ -16,7 +16,7 @@ from refract.params import definition, run_seed
 from refract.perturbations.variants import Perturbation, RowKey
 from refract.registry import Registry, find
 from refract.rows.suites import SuiteError, load_suite, sample_rows, suite_label
-from refract.rows.types import Row
+from refract.rows.types import Attempt, PromptRow, Row
 from refract.settings import Settings, read_settings
 
 PERTURBATIONS: Registry = {
@@ -62,7 +62,7 @@ def features_of(row: Row) -> dict[str, str]:
     return {"prompt": row["prompt"]}
 
 
-def render(row: Row, features: Mapping[str, str], template: str | None) -> str | list[Row]:
+def render(row: Row, features: Mapping[str, str], template: str | None) -> Attempt:
     """What the model is sent for a row whose features have these texts: a text or messages.
 
     A row of features fills the suite's ``template``, where ``{name}`` stands for a feature. The
@@ -92,11 +92,11 @@ def render(row: Row, features: Mapping[str, str], template: str | None) -> str |
 def _prompt_row(
     row: Row,
     suite: str,
-    attempts: list[str | list[Row]],
+    attempts: list[Attempt],
     label: str = "",
     perturbation: Row | None = None,
     seed: int | None = None,
-) -> Row:
+) -> PromptRow:
     return {
         "prompt_id": f"{row['id']}/{label}" if label else row["id"],
         "source_id": row["id"],
@@ -115,7 +115,7 @@ def prompt_rows(
     perturbations: Mapping[str, Mapping[str, Any]] | None = None,
     template: str | None = None,
     as_sent: Callable[[Row, Mapping[str, str], str | None], Any] = render,
-) -> Iterator[Row]:
+) -> Iterator[PromptRow]:
     """One row for each source prompt and one for each variant of it, in suite order.
 
     ``perturbations`` maps names to definitions, as in params.yaml. A variant's text depends on (seed,
@@ -152,7 +152,7 @@ class SuitePrompts(NamedTuple):
 
     label: str
     sources: int
-    rows: list[Row]
+    rows: list[PromptRow]
 
 
 def suite_prompts(params: Mapping[str, Any], name: str, root: Path = Path()) -> SuitePrompts:

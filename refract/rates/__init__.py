@@ -24,7 +24,7 @@ from refract.rates.robustness import (
 from refract.rates.verdicts import judge_table, refusal_table
 from refract.rows.jsonl import RowError, sha256_json
 from refract.rows.labels import OUTPUT_SENSITIVITY
-from refract.rows.types import Row, VerdictRow
+from refract.rows.types import PromptRow, ResponseRow, Row, VerdictRow
 
 
 class Aggregate(NamedTuple):
@@ -42,8 +42,8 @@ class Aggregate(NamedTuple):
 
 def aggregate_suite(
     sources: Sequence[Row],
-    prompts: Sequence[Row],
-    responses: Sequence[Row],
+    prompts: Sequence[PromptRow],
+    responses: Sequence[ResponseRow],
     verdicts: Sequence[VerdictRow],
     definition: Mapping[str, Any],
     judges: Mapping[str, Mapping[str, Any]],
@@ -120,7 +120,7 @@ def _fail_limits(thresholds: dict[str, Any], perturbations: set[str]) -> dict[st
     return limits
 
 
-def outcome_lines(suite: str, prompts: Sequence[Row], found: Aggregate) -> list[Row]:
+def outcome_lines(suite: str, prompts: Sequence[PromptRow], found: Aggregate) -> list[Row]:
     """One line for each prompt variant, without its text.
 
     ``prompt_sha256`` is the start of the hash of the prompt's attempts, so that two results can be
@@ -144,7 +144,7 @@ def outcome_lines(suite: str, prompts: Sequence[Row], found: Aggregate) -> list[
     ]
 
 
-def usage(responses: Sequence[Row], price: Mapping[str, float] | None) -> Row:
+def usage(responses: Sequence[ResponseRow], price: Mapping[str, float] | None) -> Row:
     """Tokens that the answers to some prompts took, reused ones included, and what they cost.
 
     ``price`` is in USD per million tokens; the cost is None without one, a count where an answer
@@ -152,11 +152,12 @@ def usage(responses: Sequence[Row], price: Mapping[str, float] | None) -> Row:
     """
     known = [row for row in responses if row["error"] is None]
 
-    def total(kind: str) -> int | None:
-        counts = [row[kind] for row in known]
-        return None if None in counts else sum(counts)
+    def total(counts: list[int | None]) -> int | None:
+        stated = [count for count in counts if count is not None]
+        return sum(stated) if len(stated) == len(counts) else None
 
-    sent, received = total("prompt_tokens"), total("completion_tokens")
+    sent = total([row["prompt_tokens"] for row in known])
+    received = total([row["completion_tokens"] for row in known])
     cost = None
     if price and sent is not None and received is not None:
         cost = round((sent * price["input"] + received * price["output"]) / 1e6, 4)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from refract.rates.rates import Outcomes, rate_row, rounded
 from refract.rows.labels import REFUSED
-from refract.rows.types import Row
+from refract.rows.types import PromptRow, Row
 from refract.statistics.clusters import clustered_mean
 
 ATTACK_MEASURE = "attack_success_rate"
@@ -17,7 +17,7 @@ PAIRED = "pair"
 
 def attack_table(
     sources: Sequence[Row],
-    prompts: Sequence[Row],
+    prompts: Sequence[PromptRow],
     outcomes: Outcomes,
     fields: Sequence[str] = (),
 ) -> list[Row]:

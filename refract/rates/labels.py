@@ -11,7 +11,7 @@ from refract.rows.jsonl import RowError, sha256_json
 from refract.rows.labels import JUDGED, LABELS, REFUSED
 from refract.rows.showing import csv_cell
 from refract.rows.tables import read_table, write_table
-from refract.rows.types import Row
+from refract.rows.types import PromptRow, ResponseRow, Row
 from refract.statistics.correction import PredictionPowered, Sample, prediction_powered
 
 COLUMNS = ("suite", "prompt_id", "pair_sha256", "prompt", "response", "label", "notes")
@@ -33,8 +33,8 @@ class Labels(NamedTuple):
 
 def answers_of(
     suite: str,
-    prompts: Sequence[Row],
-    responses: Mapping[str, Row],
+    prompts: Sequence[PromptRow],
+    responses: Mapping[str, ResponseRow],
     outcomes: Mapping[str, str],
 ) -> list[Row]:
     """The answers to a suite's clean prompts that its refusal rates count, in order."""

@@ -15,7 +15,7 @@ from typing import Any
 from refract.rates.rates import Outcomes, rate_row, rounded
 from refract.rows.labels import JUDGED, OUTPUT_SENSITIVITY, REFUSED, UNTESTED
 from refract.rows.showing import visible
-from refract.rows.types import Row, Verdict
+from refract.rows.types import Attempt, PromptRow, ResponseRow, Row, Verdict
 from refract.statistics.multiplicity import holm
 from refract.statistics.proportions import newcombe, wilson
 
@@ -62,7 +62,7 @@ def compare_answers(
     return {"changed": bool(by), "reason": None, "by": by, "flip": flip}
 
 
-def effective_dose(perturbation: Row, response: Row, clean: Row) -> int | None:
+def effective_dose(perturbation: Row, response: ResponseRow, clean: ResponseRow) -> int | None:
     """Tokens of the perturbation that reached the model, after its chat template and tokenizer.
 
     The difference of the two prompts' token counts; None where a count is unknown, and for
@@ -70,13 +70,13 @@ def effective_dose(perturbation: Row, response: Row, clean: Row) -> int | None:
     """
     if perturbation["kind"] != "char_injection":
         return None
-    counts = response["prompt_tokens"], clean["prompt_tokens"]
-    return None if None in counts else counts[0] - counts[1]
+    with_it, without = response["prompt_tokens"], clean["prompt_tokens"]
+    return None if with_it is None or without is None else with_it - without
 
 
 def comparisons(
-    prompts: Sequence[Row],
-    responses: Mapping[str, Row],
+    prompts: Sequence[PromptRow],
+    responses: Mapping[str, ResponseRow],
     similarities: Mapping[str, float | None] | None,
     outcomes: Outcomes,
     sensitivity: float = OUTPUT_SENSITIVITY,
@@ -296,7 +296,7 @@ def _task_label(row: Row, verdict: Verdict | None, outcome: str) -> str | None:
 
 
 def failing_rows(
-    found: Sequence[Row], prompts: Mapping[str, Row], responses: Mapping[str, Row]
+    found: Sequence[Row], prompts: Mapping[str, PromptRow], responses: Mapping[str, ResponseRow]
 ) -> list[dict[str, Any]]:
     """The changed answers as a table for reading: prompts with control characters made visible."""
     rows = []
@@ -324,5 +324,5 @@ def failing_rows(
     return rows
 
 
-def _text(attempt: str | Sequence[Row]) -> str:
-    return attempt if isinstance(attempt, str) else str(attempt[-1]["content"])
+def _text(attempt: Attempt) -> str:
+    return attempt if isinstance(attempt, str) else attempt[-1]["content"]

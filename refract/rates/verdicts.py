@@ -8,7 +8,7 @@ from statistics import mean, stdev
 
 from refract.rates.rates import Outcomes, outcome, rate_row, rate_table, rounded
 from refract.rows.labels import FAMILIES, JUDGED, Family
-from refract.rows.types import Row, Verdict, VerdictRow
+from refract.rows.types import ResponseRow, Row, Verdict, VerdictRow
 
 # A score in place of a label, where scores are averaged.
 _SCORED = "scored"
@@ -40,7 +40,7 @@ def judge_table(
 
 def refusal_table(
     sources: Sequence[Row],
-    responses: Mapping[str, Row],
+    responses: Mapping[str, ResponseRow],
     verdicts: Mapping[str, Mapping[str, Verdict]],
     judge: str,
     *,

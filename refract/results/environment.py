@@ -38,7 +38,7 @@ def pinned_libraries(constraints: Path) -> dict[str, str]:
 def code_sha256() -> str:
     """One hash of every source file of this package, by path and content.
 
-    The defaults that an installed package carries are no code: a checkout has the same hash.
+    The defaults that an installed package carries are not code: a checkout has the same hash.
     """
     root = Path(__file__).parents[1]
     digest = hashlib.sha256()

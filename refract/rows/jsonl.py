@@ -7,10 +7,10 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from refract.errors import RefractError
-from refract.rows.types import Row
+from refract.rows.types import PromptRow, ResponseRow, Row, VerdictRow
 
 BOM = b"\xef\xbb\xbf"
 
@@ -50,7 +50,7 @@ def sha256_file(path: Path) -> str:
 def parse_line(line: bytes) -> Any:
     """The JSON value of one line. Raises ValueError (a UnicodeDecodeError where it is not UTF-8).
 
-    ``NaN`` and ``Infinity``, which Python reads by default, are no JSON.
+    ``NaN`` and ``Infinity``, which Python reads by default, are not JSON.
     """
     try:
         return _loads(line.removesuffix(b"\n").decode("utf-8"))
@@ -96,6 +96,26 @@ def iter_rows(path: Path) -> Iterator[Row]:
 def read_rows(path: Path) -> list[Row]:
     """All rows of a JSONL file; see :func:`iter_rows`."""
     return list(iter_rows(path))
+
+
+def iter_prompts(path: Path) -> Iterator[PromptRow]:
+    """The rows of a file of ``data/prompts``, as generate-perturbations writes it, one by one."""
+    return cast(Iterator[PromptRow], iter_rows(path))
+
+
+def read_prompts(path: Path) -> list[PromptRow]:
+    """All rows of a file of ``data/prompts``."""
+    return list(iter_prompts(path))
+
+
+def read_responses(path: Path) -> list[ResponseRow]:
+    """The rows of a file of ``data/responses``, as model-inference writes it."""
+    return cast(list[ResponseRow], read_rows(path))
+
+
+def read_verdicts(path: Path) -> list[VerdictRow]:
+    """The rows of a file of ``data/verdicts``, as judge writes it."""
+    return cast(list[VerdictRow], read_rows(path))
 
 
 def write_bytes(path: Path, chunks: Iterable[bytes]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict
 
-# Any object of a JSONL file, before it is known to be one of those below.
+# Any object of a JSONL file. A suite's rows stay of this type: they may have any columns besides
+# their own, which refract.rows.suites checks.
 Row = dict[str, Any]
 
 Category = Literal["harmful", "helpful", "borderline"]
@@ -22,21 +23,6 @@ class Message(TypedDict):
 
 # An attempt of a prompt row: a text, or a conversation that ends with the user's turn.
 Attempt = str | list[Message]
-
-
-class SuiteRow(TypedDict):
-    """One prompt of a suite. Exactly one of ``prompt``, ``messages`` and ``features`` is there; any
-    other column may be."""
-
-    id: str
-    category: Category
-    prompt: NotRequired[str]
-    messages: NotRequired[list[Message]]
-    features: NotRequired[dict[str, str]]
-    pair_id: NotRequired[str]
-    expected_strings: NotRequired[list[str]]
-    task_strings: NotRequired[list[str]]
-    requirement: NotRequired[str]
 
 
 class PromptRow(TypedDict):
@@ -97,3 +83,34 @@ class VerdictRow(TypedDict):
 
     prompt_id: str
     judges: dict[str, Verdict]
+
+
+def given_prompt(prompt_id: str, attempt: Attempt) -> PromptRow:
+    """The prompt row of an answer that already exists, clean and of no suite."""
+    return {
+        "prompt_id": prompt_id,
+        "source_id": prompt_id,
+        "suite": "",
+        "category": "borderline",
+        "perturbation": None,
+        "attempts": [attempt],
+        "seed": None,
+    }
+
+
+def given_response(
+    prompt_id: str, response: str, finish_reason: FinishReason = "stop"
+) -> ResponseRow:
+    """The response row of an answer that already exists and came of no request."""
+    return {
+        "prompt_id": prompt_id,
+        "request_sha256": "",
+        "response": response,
+        "finish_reason": finish_reason,
+        "attempt": 0,
+        "prompt_tokens": None,
+        "completion_tokens": None,
+        "thinking": None,
+        "error": None,
+        "answer_sha256": "",
+    }
