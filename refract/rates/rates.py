@@ -104,6 +104,7 @@ def pair_table(sources: Sequence[Row], outcomes: Outcomes, fields: Sequence[str]
     return [
         {"measure": PAIR_MEASURE, "field": field, "value": value, **_pair_row(pairs, not field)}
         for (field, value), pairs in sorted(groups.items())
+        if any(own.outcome in JUDGED and other.outcome in JUDGED for own, other in pairs)
     ]
 
 
@@ -117,15 +118,16 @@ def _pair_row(pairs: Sequence[tuple[Counted, Counted]], tested: bool) -> Row:
         [_refused(other) for _, other in pairs],
         [own.cluster for own, _ in pairs],
     )
-    assert ends is not None  # a group has at least one pair
+    assert found is not None
+    assert ends is not None
     row: Row = {
         "successes": sum(first),
-        "n": len(judged),
-        "clusters": found.clusters if found else 0,
+        "n": found.n,
+        "clusters": found.clusters,
         **shown(
-            rate=found.value if found else None,
-            low=found.low if found else None,
-            high=found.high if found else None,
+            rate=found.value,
+            low=found.low,
+            high=found.high,
             bound_low=ends.lowest,
             bound_high=ends.highest,
             outer_low=ends.low,
@@ -138,7 +140,7 @@ def _pair_row(pairs: Sequence[tuple[Counted, Counted]], tested: bool) -> Row:
             if any(answer.outcome not in JUDGED for answer in pair)
         ),
     }
-    if tested and judged:
+    if tested:
         row["p"] = rounded(clustered_mcnemar(first, second, clusters))
     return row
 
@@ -150,15 +152,22 @@ def _refused(answer: Counted) -> float | None:
 def suite_metrics(table: Sequence[Row]) -> dict[str, float]:
     """The few numbers of a suite that ``dvc metrics diff`` should show."""
     metrics: dict[str, float] = {}
+    # Every judge of refusal has both of these: the shorter name is the mixture.
+    partial = f"partial_{MIXED_MEASURE}"
+    mixed = {
+        row["measure"].removesuffix(partial) + MIXED_MEASURE
+        for row in table
+        if row["measure"].endswith(partial)
+    }
     for row in table:
         if row["field"] or row["rate"] is None:
             continue
-        if row["measure"] == MIXED_MEASURE:
+        if row["measure"] not in mixed:
+            metrics[row["measure"]] = row["rate"]
+        elif row["measure"] == MIXED_MEASURE:
             metrics["n"] = row["n"]
             metrics["excluded"] = sum(row[f"excluded_{label}"] for label in EXCLUDED)
             metrics["cut_off"] = row["cut_off"]
-        else:
-            metrics[row["measure"]] = row["rate"]
     passed = [row["passed"] for row in table if "passed" in row]
     if passed:
         metrics["passed"] = int(all(passed))
