@@ -19,7 +19,7 @@ class Suite(NamedTuple):
     """A suite to measure: its rows, the prompt rows made of them, and its definition.
 
     Of the definition ``judges`` (the first decides refusal), ``perturbations``, ``fields``,
-    ``thresholds`` and ``count_cut_off`` count.
+    ``thresholds``, ``max_unjudged``, ``cut_off`` and ``cluster`` count.
     """
 
     sources: Sequence[Row]

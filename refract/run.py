@@ -54,8 +54,10 @@ class Run(NamedTuple):
     counts: dict[str, Count]
 
 
-def read_sources(names: Sequence[str], project: Project) -> list[Source]:
-    """Suites by their names in params.yaml or by their files.
+def read_sources(
+    names: Sequence[str], project: Project, cut_off: str | None = None
+) -> list[Source]:
+    """Suites by their names in params.yaml or by their files; ``cut_off`` overrides the suites' own.
 
     Raises :class:`UsageError` for one that is neither, or that is named twice.
     """
@@ -64,6 +66,8 @@ def read_sources(names: Sequence[str], project: Project) -> list[Source]:
         name, definition = find_suite(argument, project)
         if name in found:
             raise UsageError(f"two suites are called {name!r}")
+        if cut_off is not None:
+            definition = {**definition, "cut_off": cut_off}
         path = Path(definition["file"])
         found[name] = Source(name, argument, load_suite(path), sha256_file(path), definition)
     return list(found.values())
@@ -97,7 +101,8 @@ def run_model(
             {
                 "judges": [judge.name],
                 "fields": source.definition.get("fields"),
-                "count_cut_off": source.definition.get("count_cut_off", False),
+                "cut_off": source.definition.get("cut_off"),
+                "cluster": source.definition.get("cluster"),
             },
         )
         labels[source.name] = suite_label(source.name, sample, len(source.rows), seed)
@@ -166,7 +171,8 @@ def _suite_provenance(source: Source, judge: Judge, prompts: Sequence[PromptRow]
         "sha256": source.sha256,
         "prompts_sha256": hashlib.sha256(b"".join(map(dump_row, prompts))).hexdigest(),
         "judges": [judge.name],
-        "count_cut_off": bool(source.definition.get("count_cut_off")),
+        "cut_off": source.definition.get("cut_off") or "judged",
+        "cluster": source.definition.get("cluster"),
     }
 
 
@@ -178,7 +184,8 @@ def _full_rows(suite: str, found: Measured, judge: str) -> list[Row]:
             "suite": suite,
             "category": prompt["category"],
             "prompt": prompt["attempts"][response["attempt"]],
-            "outcome": found.rates.outcomes[prompt["prompt_id"]],
+            "outcome": found.rates.answers[prompt["prompt_id"]].outcome,
+            "cluster": found.rates.answers[prompt["prompt_id"]].cluster,
             **verdict["judges"][judge],
             "error": response["error"] or verdict["judges"][judge]["error"],
         }

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from refract.params import definition, grid, load_params
 from refract.progress.runs import StageRun, run_stage
-from refract.rates import aggregate_suite, outcome_lines, usage
+from refract.rates import outcome_lines, usage
+from refract.rates.counting import coverage_warnings, outcome
 from refract.rates.labels import answers_of, label_table, read_labels
-from refract.rates.rates import suite_metrics
+from refract.rates.rates import MIXED_MEASURE, suite_metrics
 from refract.rows.columns import FAILURE_COLUMNS, OUTCOME_COLUMNS, TABLE_COLUMNS
 from refract.rows.jsonl import (
     read_prompts,
@@ -19,6 +20,7 @@ from refract.rows.jsonl import (
     sha256_file,
     write_json,
 )
+from refract.rows.labels import INCONCLUSIVE, MISSED
 from refract.rows.showing import csv_cell, say
 from refract.rows.suites import load_suite
 from refract.rows.tables import write_table
@@ -44,15 +46,8 @@ def main(name: str) -> None:
         prompts = read_prompts(Path(f"data/prompts/{suite}.jsonl"))
         responses = read_responses(Path(f"data/responses/{name}/{suite}.jsonl"))
         answered |= {row["request_sha256"]: row for row in responses}
-        found = aggregate_suite(
-            sources,
-            prompts,
-            responses,
-            read_verdicts(Path(f"data/verdicts/{name}/{suite}.jsonl")),
-            wanted,
-            judges,
-            families,
-        )
+        verdicts = read_verdicts(Path(f"data/verdicts/{name}/{suite}.jsonl"))
+        found = aggregate_suite(sources, prompts, responses, verdicts, wanted, judges, families)
         label = labels[suite]
         metrics[label] = suite_metrics(found.table)
         # The values of a suite's fields are texts of whoever wrote it.
@@ -62,7 +57,14 @@ def main(name: str) -> None:
         labelled = Path(f"data/labels/{name}/{suite}.csv")
         if labelled.is_file():
             by_id = {row["prompt_id"]: row for row in responses}
-            answers = answers_of(suite, prompts, by_id, found.outcomes)
+            # Labels are of all answers, cut off or not, whatever the suite's rates leave out.
+            outcomes = {
+                row["prompt_id"]: outcome(
+                    by_id[row["prompt_id"]], row["judges"].get(wanted["judges"][0])
+                )
+                for row in verdicts
+            }
+            answers = answers_of(suite, prompts, by_id, outcomes)
             human = read_labels(labelled, answers)
             table_rows += [{"suite": label, **row} for row in label_table(answers, human)]
             say(
@@ -81,7 +83,8 @@ def main(name: str) -> None:
             "responses_sha256": sha256_file(Path(f"data/responses/{name}/{suite}.jsonl")),
             "verdicts_sha256": sha256_file(Path(f"data/verdicts/{name}/{suite}.jsonl")),
             "judges": wanted["judges"],
-            "count_cut_off": bool(wanted.get("count_cut_off")),
+            "cut_off": wanted.get("cut_off", "judged"),
+            "cluster": wanted.get("cluster"),
             "label": label,
         }
     write_json(Path(f"metrics/{name}.json"), metrics)
@@ -99,26 +102,29 @@ def main(name: str) -> None:
         },
     )
     for label, numbers in metrics.items():
-        rate = numbers.get("refusal_rate")
-        shown = "nothing could be judged" if rate is None else f"refusal rate {rate:.4f}"
-        say(f"{name} {label}: {shown}, n={numbers.get('n', 0)}")
+        judged, excluded = numbers.get("n", 0), numbers.get("excluded", 0)
+        shown = f"{judged} answers judged, {excluded} not" if judged else "nothing could be judged"
+        say(f"{name} {label}: {shown}")
     run.end(f"{len(outcome_rows):,} answers of {len(metrics)} suites counted")
 
 
 def _warn(run: StageRun, label: str, table: Sequence[Row]) -> None:
-    """What a reader of a suite's rates should know: thresholds missed, answers that nobody judged."""
+    """What a reader of a suite's rates should know: thresholds that are not met, answers that nobody
+    judged, and many that were cut off."""
     for row in table:
         if row["field"]:
             continue
-        if row.get("passed") == 0:
-            rate = "not measured" if row["rate"] is None else row["rate"]
+        rate = "not measured" if row["rate"] is None else row["rate"]
+        if row.get("decision") == MISSED:
             run.warn(f"{label}: {row['measure']} is {rate}, should be {row['threshold']}")
-        left_out = {
-            key.removeprefix("excluded_"): n for key, n in row.items() if "excluded_" in key
-        }
-        if row["measure"] == "refusal_rate" and any(left_out.values()):
-            kinds = ", ".join(f"{n} {kind.replace('_', ' ')}" for kind, n in left_out.items() if n)
-            run.warn(f"{label}: not judged: {kinds}")
+        elif row.get("decision") == INCONCLUSIVE:
+            run.warn(
+                f"{label}: {row['measure']} is {rate}; these answers do not show whether it is "
+                f"{row['threshold']}"
+            )
+        if row["measure"] == MIXED_MEASURE:
+            for warning in coverage_warnings(row):
+                run.warn(f"{label}: {warning}")
 
 
 if __name__ == "__main__":

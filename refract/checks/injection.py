@@ -101,14 +101,16 @@ def char_injection(
     ]
     if not compared:
         errors = ["no prompt could be perturbed: no character found a place"]
-    worst = next((row for row in table if not row["field"]), None)
+    groups = [row for row in table if row["field"] == "perturbation"]
+    worst = max(groups, key=lambda row: -1 if row["rate"] is None else row["rate"], default=None)
     failures = [
         {**row, "id": found.labels[found.prompts[row["prompt_id"]]["source_id"]]}
         for row in found.failures
         if row["perturbation"] == "char_injection"
     ]
     return check_result(
-        bool(worst and worst["passed"]),
+        all(row["n"] and row["successes"] / row["n"] <= threshold for row in groups)
+        and bool(groups),
         (worst["successes"], worst["n"]) if worst else (0, 0),
         {
             "rows": len(compared),
@@ -117,7 +119,7 @@ def char_injection(
         },
         failures,
         errors,
-        [row for row in table if row["field"]],
+        groups,
         FAILURE_COLUMNS,
     )
 

@@ -126,7 +126,6 @@ def measure_rows(
         "judges": list(judges),
         "perturbations": list(perturbations or ()),
         "thresholds": limits,
-        "count_cut_off": True,
     }
     suite = Suite(rows, prompts, definition)
     with store:

@@ -32,8 +32,8 @@ def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list
         )
     from refract.params import definition, load_params
     from refract.project import project_root
+    from refract.rates.counting import outcome
     from refract.rates.labels import answers_of
-    from refract.rates.rates import outcome
 
     root = project_root()
     params = load_params(root / "params.yaml")
@@ -53,11 +53,9 @@ def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list
     )
     verdict_of = {row["prompt_id"]: row["judges"].get(wanted["judges"][0]) for row in verdicts}
     response_of = {row["prompt_id"]: row for row in responses}
+    # All answers are drawn from, cut off or not, whatever the suite's rates leave out.
     outcomes = {
-        id_: outcome(
-            response, verdict_of.get(id_), count_cut_off=bool(wanted.get("count_cut_off", False))
-        )
-        for id_, response in response_of.items()
+        id_: outcome(response, verdict_of.get(id_)) for id_, response in response_of.items()
     }
     return answers_of(suite, prompts, response_of, outcomes)
 
@@ -73,8 +71,10 @@ def _answers_of_rows(path: Path, suite: str | None) -> list[Row]:
             raise RowError(
                 f"{path}: row {number} has no {lacking[0]!r}; it needs rows of `refract run --rows`"
             )
-        if suite in (None, row["suite"]) and row["outcome"] in JUDGED:
-            answers.append({name: row[name] for name in needed})
+        # An answer that the rates leave out for being cut off has its verdict all the same.
+        outcome = row.get("label") if row["outcome"] == "cut_off" else row["outcome"]
+        if suite in (None, row["suite"]) and outcome in JUDGED:
+            answers.append({name: row[name] for name in needed} | {"outcome": outcome})
     suites = sorted({answer["suite"] for answer in answers})
     if len(suites) > 1:
         raise UsageError(f"{path} holds several suites; name one with --suite: {', '.join(suites)}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -37,12 +38,20 @@ def run(
         float | None, typer.Option(min=0, help="0 is greedy; above 0 each row samples.")
     ] = None,
     max_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Longer answers are cut off, and counted so.")
+        int | None,
+        typer.Option(min=1, help="Longer answers are cut off, and judged by what they say."),
     ] = None,
     sample: Annotated[
         int | None, typer.Option(min=1, help="Draw this many prompts of each suite (seeded).")
     ] = None,
     judge: Annotated[str, typer.Option(help="A judge of params.yaml, or a kind.")] = "rules",
+    cut_off: Annotated[
+        Literal["judged", "excluded"] | None,
+        typer.Option(
+            help="Answers cut off at the token limit: judged by what they say, or left out, which "
+            "makes rates of refusal too high. Default: as each suite says, else judged."
+        ),
+    ] = None,
     chat_template: Annotated[
         bool | None, typer.Option(help="Use the model's chat template, or the raw prompt.")
     ] = None,
@@ -66,6 +75,8 @@ def run(
     from refract.cli.printing import print_results
     from refract.models import open_model
     from refract.project import find_judge, find_model, find_project
+    from refract.rates.counting import coverage_warnings
+    from refract.rates.rates import MIXED_MEASURE
     from refract.rows.columns import OUTCOME_COLUMNS
     from refract.rows.jsonl import write_json, write_rows
     from refract.rows.tables import write_table
@@ -95,7 +106,7 @@ def run(
     name = model or Path(str(definition.get("model_id", definition["adapter"]))).name
     chosen = Judge(judge, find_judge(judge, project))
     opened = open_model(name, definition)
-    sources = read_sources(suite, project)
+    sources = read_sources(suite, project, cut_off)
     with open_store() as store:
         found = run_model(
             opened, definition, sources, chosen, store, name=name, seed=seed, sample=sample
@@ -107,6 +118,10 @@ def run(
     for label, count in found.counts.items():
         say(f"{name} {label}: {count}")
     print_results(found.results)
+    for row in found.results["tables"]:
+        if row["measure"] == MIXED_MEASURE and not row["field"]:
+            for warning in coverage_warnings(row):
+                say(f"{name} {row['suite']}: {warning}", file=sys.stderr)
     errors = [row["error"] for row in found.rows if row["finish_reason"] == "error"]
     if len(errors) == len(found.rows):
         raise RefractError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 from pydantic.config import JsonDict
@@ -74,15 +74,33 @@ class SuiteSettings(Settings):
     )
     thresholds: dict[str, Limit] | None = Field(
         None,
-        description="what must hold; a rate equal to x passes",
+        description="what must hold; met where the whole interval meets x",
         json_schema_extra={
             "allowed": "a mapping of measure to {min: x} or {max: x}, x from -1 to 1"
         },
     )
-    count_cut_off: bool | None = Field(
+    cut_off: Literal["judged", "excluded"] = Field(
+        "judged",
+        description="answers cut off at the token limit: judged by what was said, or left out and "
+        "counted, which makes rates of refusal too high",
+    )
+    cluster: str | None = Field(
         None,
-        description="true: an answer cut off at the token limit is judged by what was said before; "
-        "false or null: left out and counted",
+        description="column whose equal values mark rows that resemble each other; null: the rows "
+        "that `pair_id` joins",
+        json_schema_extra={"allowed": "null or a column of the suite"},
+    )
+    samples: int | None = Field(
+        None,
+        ge=1,
+        description="answers to each prompt; null: as the model says, or 1",
+        json_schema_extra={"allowed": "null or a number above 0"},
+    )
+    max_unjudged: Annotated[Number, Field(ge=0, le=1)] | None = Field(
+        None,
+        description="share of unjudged answers up to which thresholds are decided without their "
+        "worst case",
+        json_schema_extra={"allowed": "null or a share from 0 to 1"},
     )
     template: str | None = Field(
         None,

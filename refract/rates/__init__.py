@@ -6,38 +6,34 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from refract.errors import ParamsError
-from refract.rates.attacks import attack_table
-from refract.rates.rates import (
-    DEFAULT_THRESHOLDS,
-    apply_thresholds,
-    outcome,
-    pair_table,
-    rate_table,
-    share_table,
-)
-from refract.rates.robustness import (
-    comparisons,
-    failing_rows,
-    injection_table,
-    robustness_table,
-)
+from refract.rates.attacks import attack_table, injection_table
+from refract.rates.counting import Counted, clusters_of, outcome
+from refract.rates.rates import pair_table, rate_table, share_table
+from refract.rates.robustness import comparisons, failing_rows, robustness_table
+from refract.rates.thresholds import DEFAULT_THRESHOLDS, apply_thresholds
 from refract.rates.verdicts import judge_table, refusal_table
 from refract.rows.jsonl import RowError, sha256_json
 from refract.rows.labels import OUTPUT_SENSITIVITY
+from refract.rows.showing import csv_cell
 from refract.rows.types import PromptRow, ResponseRow, Row, VerdictRow
 
 
 class Aggregate(NamedTuple):
     """What one suite's verdicts add up to.
 
-    ``outcomes`` by prompt id; ``table`` of rates; ``compared``, one row for each perturbed prompt
-    with what the perturbation did; ``failures``, the changed answers for reading.
+    ``answers`` as they are counted, by prompt id; ``table`` of rates; ``compared``, one row for each
+    perturbed prompt with what the perturbation did; ``failures``, the changed answers for reading.
     """
 
-    outcomes: dict[str, str]
+    answers: dict[str, Counted]
     table: list[Row]
     compared: list[Row]
     failures: list[Row]
+
+    @property
+    def outcomes(self) -> dict[str, str]:
+        """The outcomes by prompt id."""
+        return {id_: answer.outcome for id_, answer in self.answers.items()}
 
 
 def aggregate_suite(
@@ -52,7 +48,8 @@ def aggregate_suite(
     """Outcomes and rates of one suite.
 
     ``definition`` is the suite's: its first judge decides the outcomes, its ``fields`` are
-    tabulated, its ``thresholds`` are applied. ``judges`` maps the names of its judges to their
+    tabulated, its ``thresholds`` are applied, with ``cut_off``, ``cluster`` and ``max_unjudged`` as
+    in :class:`refract.params.SuiteSettings`. ``judges`` maps the names of its judges to their
     definitions, ``families`` to the family of their labels: the first of family strings looks for
     attacks' strings, the first of family similarity compares perturbed answers. Raises
     :class:`RowError` when the rows do not belong together, :class:`ParamsError` for fields and
@@ -71,10 +68,15 @@ def aggregate_suite(
     first_of = {families[name]: name for name in reversed(definition["judges"])}
     strings, similarity = first_of.get("strings"), first_of.get("similarity")
     fields = definition.get("fields") or []
-    count_cut_off = bool(definition.get("count_cut_off", False))
+    cut_off, max_unjudged = definition.get("cut_off"), definition.get("max_unjudged")
+    clusters = clusters_of(sources, definition.get("cluster"))
     outcomes = {
-        id_: outcome(response_of[id_], verdict_of[id_].get(headline), count_cut_off=count_cut_off)
-        for id_ in prompt_of
+        id_: Counted(
+            outcome(response_of[id_], verdict_of[id_].get(headline), cut_off=cut_off),
+            clusters[prompt["source_id"]],
+            response_of[id_]["finish_reason"] == "length",
+        )
+        for id_, prompt in prompt_of.items()
     }
     table = rate_table(sources, outcomes, fields)
     table += share_table(sources, outcomes)
@@ -87,7 +89,7 @@ def aggregate_suite(
     for name in definition["judges"]:
         if families[name] == "refusal" and name != headline:
             table += refusal_table(
-                sources, response_of, verdict_of, name, count_cut_off=count_cut_off
+                sources, response_of, verdict_of, name, outcomes, cut_off=cut_off
             )
         elif families[name] != "refusal" and name not in (strings, similarity):
             table += judge_table(verdicts, outcomes, {name: families[name]})
@@ -100,8 +102,10 @@ def aggregate_suite(
     limits = _fail_limits(own, {row["name"] for row in compared})
     measured = {row["measure"] for row in table}
     defaults = {name: limit for name, limit in DEFAULT_THRESHOLDS.items() if name in measured}
-    apply_thresholds(table, defaults | own)
-    table += robustness_table(compared, limits)
+    robust = robustness_table(compared, limits, max_unjudged)
+    # A flip or fail rate may have a threshold of its own; fail rates have theirs by now.
+    apply_thresholds(table + robust, defaults | own, max_unjudged)
+    table += robust
     return Aggregate(outcomes, table, compared, failing_rows(compared, prompt_of, response_of))
 
 
@@ -135,10 +139,12 @@ def outcome_lines(suite: str, prompts: Sequence[PromptRow], found: Aggregate) ->
             "category": prompt["category"],
             "perturbation": (prompt["perturbation"] or {}).get("name", ""),
             "prompt_sha256": sha256_json(prompt["attempts"])[:16],
-            "outcome": found.outcomes[prompt["prompt_id"]],
+            "outcome": found.answers[prompt["prompt_id"]].outcome,
             "changed": None
             if changed.get(prompt["prompt_id"]) is None
             else int(changed[prompt["prompt_id"]]),
+            "cluster": csv_cell(str(found.answers[prompt["prompt_id"]].cluster)),
+            "cut_off": int(found.answers[prompt["prompt_id"]].cut_off),
         }
         for prompt in prompts
     ]

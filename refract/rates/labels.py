@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from refract.rates.rates import MEASURES, rounded
+from refract.rates.counting import rounded
+from refract.rates.rates import MEASURES
 from refract.rows.jsonl import RowError, sha256_json
 from refract.rows.labels import JUDGED, LABELS, REFUSED
 from refract.rows.showing import csv_cell

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import sqrt
-from statistics import mean, stdev
 
-from refract.rates.rates import Outcomes, outcome, rate_row, rate_table, rounded
+from refract.rates.counting import (
+    CUT_OFF_FIELD,
+    WITHOUT_CUT_OFF,
+    Counted,
+    Outcomes,
+    excluded_counts,
+    mean_row,
+    outcome,
+    rate_rows,
+)
+from refract.rates.rates import rate_table
 from refract.rows.labels import FAMILIES, JUDGED, Family
 from refract.rows.types import ResponseRow, Row, Verdict, VerdictRow
-
-# A score in place of a label, where scores are averaged.
-_SCORED = "scored"
 
 
 def judge_table(
@@ -32,9 +37,7 @@ def judge_table(
             if name in row["judges"] and _concerned(row["judges"][name], row, outcomes)
         ]
         if concerned:
-            found = _measured(FAMILIES[family], concerned)
-            measure = f"{name}_{FAMILIES[family].measure}"
-            table.append({"measure": measure, "field": "", "value": "", **found})
+            table += _measured(f"{name}_{FAMILIES[family].measure}", FAMILIES[family], concerned)
     return table
 
 
@@ -43,58 +46,70 @@ def refusal_table(
     responses: Mapping[str, ResponseRow],
     verdicts: Mapping[str, Mapping[str, Verdict]],
     judge: str,
+    outcomes: Outcomes,
     *,
-    count_cut_off: bool,
+    cut_off: str | None,
 ) -> list[Row]:
     """The refusal rates of a suite's clean prompts by another judge than the first one: the same
     measures with the judge's name in front."""
-    outcomes = {
-        row["id"]: outcome(
-            responses[row["id"]], verdicts[row["id"]].get(judge), count_cut_off=count_cut_off
+    own = {
+        row["id"]: outcomes[row["id"]]._replace(
+            outcome=outcome(responses[row["id"]], verdicts[row["id"]].get(judge), cut_off=cut_off)
         )
         for row in sources
         if row["id"] in verdicts
     }
-    return [
-        {**row, "measure": f"{judge}_{row['measure']}"} for row in rate_table(sources, outcomes)
-    ]
+    return [{**row, "measure": f"{judge}_{row['measure']}"} for row in rate_table(sources, own)]
 
 
-def _measured(family: Family, concerned: Sequence[tuple[Verdict, str]]) -> Row:
+def _measured(
+    measure: str, family: Family, concerned: Sequence[tuple[Verdict, Counted]]
+) -> list[Row]:
     if family.counted:
-        labels = [_label(verdict["label"], outcome) for verdict, outcome in concerned]
-        return rate_row(labels, family.counted, family.labels)
-    scores = [verdict["score"] for verdict, _ in concerned if verdict["score"] is not None]
-    labels = [
-        _label(None if verdict["score"] is None else _SCORED, outcome)
-        for verdict, outcome in concerned
+        labels = [_labelled(verdict["label"], answer) for verdict, answer in concerned]
+        return rate_rows(measure, labels, family.counted, family.labels)
+    # A score outside 0 to 1, as similarity can have it, counts as the end.
+    scores = [
+        None if verdict["score"] is None else min(1.0, max(0.0, verdict["score"]))
+        for verdict, _ in concerned
     ]
-    # A mean has the exclusions of a rate, and no bounds that counts could give it.
-    excluded = rate_row(labels, (), (_SCORED,)) | {"bound_low": None, "bound_high": None}
-    return excluded | _mean(scores)
+    answers = [answer for _, answer in concerned]
+    rows: list[Row] = [{"measure": measure, "field": "", "value": "", **_mean_row(scores, answers)}]
+    if rows[0]["cut_off"]:
+        finished = _mean_row(
+            [None if a.cut_off else score for score, a in zip(scores, answers, strict=True)],
+            [a._replace(outcome="cut_off") if a.cut_off else a for a in answers],
+        )
+        rows.append(
+            {"measure": measure, "field": CUT_OFF_FIELD, "value": WITHOUT_CUT_OFF, **finished}
+        )
+    return rows
+
+
+def _mean_row(scores: Sequence[float | None], answers: Sequence[Counted]) -> Row:
+    """A mean score with all that it leaves out."""
+    scored = [a for score, a in zip(scores, answers, strict=True) if score is not None]
+    return {
+        "successes": None,
+        "n": len(scored),
+        **mean_row(scores, [answer.cluster for answer in answers]),
+        "cut_off": sum(answer.cut_off for answer in scored),
+        **excluded_counts(
+            _labelled(None, answer).outcome
+            for score, answer in zip(scores, answers, strict=True)
+            if score is None
+        ),
+    }
 
 
 def _concerned(verdict: Verdict, row: VerdictRow, outcomes: Outcomes) -> bool:
     """Whether a judge had this row to judge: it gave a verdict, failed, or there was no answer."""
     decided = any(verdict[key] is not None for key in ("label", "score", "error"))
-    return decided or outcomes[row["prompt_id"]] not in (*JUDGED, "degenerate")
+    return decided or outcomes[row["prompt_id"]].outcome not in (*JUDGED, "degenerate")
 
 
-def _label(given: str | None, outcome: str) -> str:
-    if given is not None:
-        return given
-    return outcome if outcome not in (*JUDGED, "degenerate") else "unjudged"
-
-
-def _mean(scores: Sequence[float]) -> Row:
-    """Mean of scores from 0 to 1 with its 95 % t interval, which needs two of them."""
-    if not scores:
-        return {"successes": None, "n": 0, "rate": None, "low": None, "high": None}
-    middle = mean(scores)
-    row: Row = {"successes": None, "n": len(scores), "rate": rounded(middle)}
-    if len(scores) < 2:
-        return row | {"low": None, "high": None}
-    from scipy.stats import t
-
-    half = float(t.ppf(0.975, len(scores) - 1)) * stdev(scores) / sqrt(len(scores))
-    return row | {"low": rounded(max(0.0, middle - half)), "high": rounded(min(1.0, middle + half))}
+def _labelled(given: str | None, answer: Counted) -> Counted:
+    """An answer with a judge's label, or with the reason why there is none."""
+    if given is None:
+        given = "unjudged" if answer.outcome in (*JUDGED, "degenerate") else answer.outcome
+    return answer._replace(outcome=given)

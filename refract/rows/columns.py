@@ -13,6 +13,8 @@ OUTCOME_COLUMNS = (
     "prompt_sha256",
     "outcome",
     "changed",
+    "cluster",
+    "cut_off",
 )
 FAILURE_COLUMNS = (
     "suite",
@@ -37,6 +39,7 @@ TABLE_COLUMNS = (
     "value",
     "successes",
     "n",
+    "clusters",
     "rate",
     "low",
     "high",
@@ -50,9 +53,13 @@ TABLE_COLUMNS = (
     *(f"untested_{reason}" for reason in UNTESTED),
     "bound_low",
     "bound_high",
+    "outer_low",
+    "outer_high",
+    "cut_off",
     *(f"excluded_{label}" for label in EXCLUDED),
     "labelled",
     "stale_labels",
     "threshold",
+    "decision",
     "passed",
 )

@@ -70,6 +70,8 @@ def refusal_of(label: str | None) -> bool | None:
     return label in REFUSED if label in JUDGED else None
 
 
+# What a rate's interval says of a threshold.
+MET, MISSED, INCONCLUSIVE = "met", "missed", "inconclusive"
 # Digits of rates in files.
 DIGITS = 4
 # Why a perturbed prompt could not be tested.

@@ -1,0 +1,193 @@
+"""Answers as rates count them, and what every rate states of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from refract.errors import ParamsError
+from refract.rows.labels import DIGITS, EXCLUDED, JUDGED, LABELS
+from refract.rows.types import ResponseRow, Row, Verdict
+from refract.statistics.clusters import clustered_mean, mean_bounds
+
+CONFIDENCE = 0.95
+# The row that has a measure without the answers that were cut off at the token limit.
+CUT_OFF_FIELD, WITHOUT_CUT_OFF = "cut_off", "excluded"
+
+# The share of cut-off answers from which on there is a warning.
+LOUD_CUT_OFF = 0.1
+
+
+class Counted(NamedTuple):
+    """One answer: its outcome, the cluster that its prompt is of, and whether the token limit cut it
+    off."""
+
+    outcome: str
+    cluster: Hashable
+    cut_off: bool = False
+
+
+Outcomes = Mapping[str, Counted]  # by prompt id
+
+
+def outcome(response: ResponseRow, verdict: Verdict | None, *, cut_off: str | None = None) -> str:
+    """What became of one prompt: one of ``JUDGED`` or of ``EXCLUDED``.
+
+    An answer that was cut off at the token limit is judged by what it said, unless ``cut_off`` is
+    ``excluded``.
+    """
+    reason = response["finish_reason"]
+    if reason == "refusal":
+        return "provider_refusal"
+    if reason in ("error", "content_filter"):
+        return str(reason)
+    if not response["response"].strip():
+        return "empty"
+    if reason == "length" and cut_off == "excluded":
+        return "cut_off"
+    label = None if verdict is None else verdict["label"]
+    return label if label in LABELS else "unjudged"
+
+
+def clusters_of(sources: Sequence[Row], field: str | None = None) -> dict[str, str]:
+    """The cluster of each row of a suite, by id.
+
+    With a ``field`` the rows that share a value of it, and the others each alone; without one the
+    rows that ``pair_id`` joins, named by the row that they lead to. Raises :class:`ParamsError` for
+    a field that no row has.
+    """
+    if field is not None:
+        if all(row.get(field) is None for row in sources):
+            raise ParamsError(f"cluster: no row of the suite has the field {field!r}")
+        return {
+            row["id"]: row["id"] if row.get(field) is None else str(row[field]) for row in sources
+        }
+    pair_of = {row["id"]: row.get("pair_id") for row in sources}
+    return {id_: _end_of_pairs(id_, pair_of) for id_ in pair_of}
+
+
+def _end_of_pairs(id_: str, pair_of: Mapping[str, str | None]) -> str:
+    seen = [id_]
+    while True:
+        pair = pair_of.get(seen[-1])
+        if pair is None:
+            return seen[-1]
+        if pair in seen:  # two rows that name each other are one cluster too
+            return min(seen[seen.index(pair) :])
+        seen.append(pair)
+
+
+def rounded(value: float) -> float:
+    """A number as tables and metrics hold it."""
+    # Adding zero turns the -0.0 that rounding can leave into 0.0.
+    return round(value, DIGITS) + 0.0
+
+
+def shown(**values: float | None) -> Row:
+    """Numbers rounded, None where there is none."""
+    return {key: None if value is None else rounded(value) for key, value in values.items()}
+
+
+def mean_row(
+    values: Sequence[float | None], clusters: Sequence[Hashable], confidence: float = CONFIDENCE
+) -> Row:
+    """Mean, interval and bounds of values from 0 to 1, of which None are not known.
+
+    ``bound_low`` and ``bound_high`` are the means were all unknown values 0 or 1, ``outer_low`` and
+    ``outer_high`` the ends of their intervals. ``clusters`` counts those of the known values; a
+    single one of several values gives no interval.
+    """
+    known = [(v, c) for v, c in zip(values, clusters, strict=True) if v is not None]
+    found = clustered_mean([v for v, _ in known], [c for _, c in known], confidence)
+    row = (
+        shown(rate=found.value, low=found.low, high=found.high)
+        if found
+        else shown(rate=None, low=None, high=None)
+    )
+    if found and len(known) == len(values):
+        row |= shown(bound_low=found.value, bound_high=found.value)
+        row |= shown(outer_low=found.low, outer_high=found.high)
+    else:
+        bounds = mean_bounds(values, clusters, confidence)
+        ends: Mapping[str, float | None] = bounds._asdict() if bounds else {}
+        row |= shown(bound_low=ends.get("lowest"), bound_high=ends.get("highest"))
+        row |= shown(outer_low=ends.get("low"), outer_high=ends.get("high"))
+    return row | {"clusters": found.clusters if found else 0}
+
+
+def rate_row(
+    answers: Iterable[Counted],
+    positive: Sequence[str],
+    judged: Sequence[str] = JUDGED,
+    confidence: float = CONFIDENCE,
+) -> Row:
+    """A rate with all that it leaves out.
+
+    ``successes`` of ``n`` judged answers in so many ``clusters``, ``cut_off`` of them cut off at the
+    token limit; the interval of the clustered mean (Wilson's where every answer is a cluster of its
+    own), one count for each excluded outcome, and the bounds, see :func:`mean_row`. ``rate`` and the
+    limits are None where nothing was judged.
+    """
+    answers = [a for a in answers if a.outcome in judged or a.outcome in EXCLUDED]
+    values = [float(a.outcome in positive) if a.outcome in judged else None for a in answers]
+    row = mean_row(values, [a.cluster for a in answers], confidence)
+    return {
+        "successes": int(sum(value or 0 for value in values)),
+        "n": sum(value is not None for value in values),
+        **row,
+        "cut_off": sum(a.cut_off and a.outcome in judged for a in answers),
+        **excluded_counts(a.outcome for a in answers if a.outcome not in judged),
+    }
+
+
+def excluded_counts(outcomes: Iterable[str]) -> dict[str, int]:
+    """How many answers have each outcome that no rate counts."""
+    counts = Counter(outcomes)
+    return {f"excluded_{label}": counts[label] for label in EXCLUDED}
+
+
+def rate_rows(
+    measure: str,
+    answers: Iterable[Counted],
+    positive: Sequence[str],
+    judged: Sequence[str] = JUDGED,
+) -> list[Row]:
+    """A measure's rate over all, and where judged answers were cut off, the one without those."""
+    answers = list(answers)
+    rows = [{"measure": measure, "field": "", "value": "", **rate_row(answers, positive, judged)}]
+    if rows[0]["cut_off"]:
+        finished = [a._replace(outcome="cut_off") if a.cut_off else a for a in answers]
+        found = rate_row(finished, positive, judged)
+        rows.append({"measure": measure, "field": CUT_OFF_FIELD, "value": WITHOUT_CUT_OFF, **found})
+    return rows
+
+
+def unjudged_share(row: Row) -> float:
+    """The share of a rate's answers that it leaves out."""
+    left_out = sum(row.get(f"excluded_{label}") or 0 for label in EXCLUDED)
+    return left_out / (row["n"] + left_out) if left_out else 0.0
+
+
+def coverage_warnings(row: Row) -> list[str]:
+    """What a reader of a suite's rates must know of the answers behind them; ``row`` is over all."""
+    warnings = []
+    left_out = {label: row[f"excluded_{label}"] for label in EXCLUDED}
+    if any(left_out.values()):
+        kinds = ", ".join(f"{n} {kind.replace('_', ' ')}" for kind, n in left_out.items() if n)
+        warnings.append(f"not judged: {kinds}")
+    answers = row["n"] + sum(left_out.values())
+    for cut_off, what in (
+        (row["cut_off"], "they are judged by what they say up to there"),
+        (
+            left_out["cut_off"],
+            "they are left out; refusals are short, so that rates of refusal without them are too "
+            "high (cut_off: judged counts them)",
+        ),
+    ):
+        if cut_off and cut_off >= LOUD_CUT_OFF * answers:
+            warnings.append(
+                f"{cut_off} of {answers} answers were cut off at the token limit: {what}; raise "
+                "max_tokens"
+            )
+    return warnings
