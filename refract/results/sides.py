@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from refract.comparison import adjust, compare_outcomes, is_regression
+from refract.comparison import DEFAULTS, Group, compare_groups, pair_outcomes
 from refract.comparison.conditions import check_conditions
+from refract.params.decisions import DecisionSettings
 from refract.results.sources import ResultsError, Side
 from refract.rows.types import Row
 
 
-def compare_sides(a: Side, b: Side) -> Row:
-    """All paired comparisons of two sides: ``a``, ``b``, ``notes`` and ``rows``.
+def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Row:
+    """All paired comparisons of two sides: ``a``, ``b``, ``notes``, ``confidence`` and ``rows``.
 
     Models are paired by name, or, with one on each side, as they are. Raises
     :class:`ResultsError` where nothing can be compared.
@@ -31,7 +32,7 @@ def compare_sides(a: Side, b: Side) -> Row:
             f"no model is on both sides: A has {', '.join(a.results)}, B has "
             f"{', '.join(b.results)}; name one with REVISION:MODEL"
         )
-    rows: list[Row] = []
+    groups: list[tuple[str, Group]] = []
     differs: list[tuple[str, str, str]] = []  # model, suite (or none), what
     reasons: list[tuple[str, str, str]] = []
     for one, two in pairs:
@@ -47,8 +48,8 @@ def compare_sides(a: Side, b: Side) -> Row:
             [row for row in result.outcomes if row["suite"] not in conditions.refused]
             for result in (left, right)
         ]
-        rows += [{"model": name, **row} for row in compare_outcomes(*compared)]
-    if not any(row["n"] or row["not_judged"] for row in rows):
+        groups += [(name, group) for group in pair_outcomes(*compared)]
+    if not any(group.first for _, group in groups):
         raise ResultsError(
             "nothing to compare: "
             + ("; ".join(_grouped(reasons)) or "no prompt is on both sides with the same text")
@@ -58,11 +59,25 @@ def compare_sides(a: Side, b: Side) -> Row:
         *(f"not compared: {reason}" for reason in _grouped(reasons)),
         *notes,
         *_grouped(differs),
+        *_grouped(
+            list(
+                dict.fromkeys(
+                    (name, group.suite, f"the clean prompts are tested once, in {group.repeats}")
+                    for name, group in groups
+                    if group.repeats
+                )
+            )
+        ),
     ]
-    adjust(rows)
-    for row in rows:
-        row["regression"] = is_regression(row)
-    return {"a": a.name, "b": b.name, "notes": notes, "rows": rows}
+    found = compare_groups([group for _, group in groups], settings)
+    rows = [{"model": name, **row} for (name, _), row in zip(groups, found, strict=True)]
+    return {
+        "a": a.name,
+        "b": b.name,
+        "notes": notes,
+        "confidence": settings.confidence,
+        "rows": rows,
+    }
 
 
 def _grouped(found: Sequence[tuple[str, str, str]]) -> list[str]:

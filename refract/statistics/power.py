@@ -108,6 +108,33 @@ def detectable_paired(
     )
 
 
+def smallest_drop(n: int, churn: float, power: float = 0.8, alpha: float = 0.05) -> float | None:
+    """The smallest drop that McNemar's one-sided exact test shows on the same ``n`` prompts.
+
+    ``churn`` is the share of prompts that flip besides, half of them either way: an outcome is lost
+    with probability drop + churn / 2 and gained with churn / 2. The power is computed exactly. None
+    where not even the largest drop would be shown.
+    """
+    _check(power, alpha)
+    check_part(churn, 1, "churn", "1")
+    if n < 1:
+        raise ValueError(f"a comparison needs a prompt at least (got {n})")
+    import numpy as np
+    from scipy.stats import binom
+
+    flips = np.arange(n + 1)
+    # Of this many flips, more losses than this are shown.
+    limit = binom.isf(alpha, flips, 0.5)
+
+    def enough(drop: float) -> bool:
+        discordant = min(1.0, drop + churn)
+        lost = min(1.0, (drop + churn / 2) / discordant)
+        chance = binom.pmf(flips, n, discordant) * binom.sf(limit, flips, lost)
+        return bool(chance.sum() >= power)
+
+    return _nearest(0.0, 1.0 - churn, enough)
+
+
 def _needed(discordant: float, difference: float, power: float, alpha: float) -> float:
     """The difference times the root of the sample size that gives this power."""
     z_alpha, z_power = normal_quantile(1 - alpha), normal_quantile(2 * power - 1)
