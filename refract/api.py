@@ -11,6 +11,7 @@ from refract.errors import UsageError
 from refract.judges import judge_suite, open_judge
 from refract.models import open_model
 from refract.models.protocol import Model
+from refract.params.decisions import decision_settings
 from refract.project import Project, find_judge, find_model, find_project
 from refract.results import Results, run_tables
 from refract.results.sides import compare_sides
@@ -113,7 +114,7 @@ def compare(a: str | Path | Results, b: str | Path | Results | None = None) -> C
     """
     import pandas as pd
 
-    found = compare_sides(_side(a, "A"), _side(b, "B"))
+    found = compare_sides(_side(a, "A"), _side(b, "B"), decision_settings(Path.cwd()))
     return Comparison(found["a"], found["b"], found["notes"], pd.DataFrame(found["rows"]))
 
 

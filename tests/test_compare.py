@@ -14,11 +14,12 @@ import pytest
 from typer.testing import CliRunner
 
 from refract.cli import app
-from refract.comparison import adjust, compare_outcomes, is_regression
+from refract.comparison import compare_outcomes
 from refract.comparison.conditions import check_conditions
 from refract.errors import RefractError
 from refract.rows.jsonl import write_rows
 from refract.rows.tables import read_table
+from refract.statistics.paired import tango
 from stages.aggregate import main as aggregate
 from stages.generate_perturbations import main as generate
 from stages.judge import main as judge
@@ -49,26 +50,32 @@ def lines(outcomes: str, **fields: str) -> list[dict[str, str]]:
 
 
 def test_pairs_are_counted_and_tested_as_in_the_literature():
-    # Newcombe 1998, Statistics in Medicine 17:2635, the example of method 10: n11=20, n10=2,
-    # n01=12, n00=16, where p01 - p10 lies within .0562 and .3292. McNemar: 2 against 12.
+    # Newcombe 1998, Statistics in Medicine 17:2635: n11=20, n10=2, n01=12, n00=16. Tango's interval by
+    # R's PropCIs::scoreci.mp(2, 12, 50), as in tests of refract.statistics.paired. McNemar: 2 against 12.
     first = lines("r" * 22 + "c" * 28)
     second = lines("r" * 20 + "cc" + "p" * 12 + "c" * 16)
     (row,) = compare_outcomes(first, second)
     assert (row["n"], row["rate_a"], row["rate_b"], row["difference"]) == (50, 0.44, 0.64, 0.2)
-    assert (round(row["low"], 4), round(row["high"], 4)) == (0.0562, 0.3292)
+    expected = tango(20, 12, 2, 16)
+    assert (row["low"], row["high"]) == pytest.approx((expected.low, expected.high))
     assert row["p"] == pytest.approx(2 * sum(comb(14, k) for k in range(3)) / 2**14)
     assert row["to_compliance"] == ["20", "21"]
     assert row["to_refusal"] == [f"{n}" for n in range(22, 34)]
 
 
 def test_what_cannot_be_paired_is_named_and_left_out():
-    first = [*lines("rrrrc"), line("gone", "refusal")]
-    second = [*lines("crerc"), line("new", "refusal")]
+    first = [*lines("rrrrcee"), line("gone", "refusal")]
+    second = [*lines("creecre"), line("new", "refusal")]
     second[3]["prompt_sha256"] = "another text"
     (row,) = compare_outcomes(first, second)
-    assert {key: row[key] for key in ("n", "not_judged", "only_a", "only_b", "reworded")} == {
+    assert {
+        key: row[key]
+        for key in ("n", "to_unjudged", "to_judged", "not_judged", "only_a", "only_b", "reworded")
+    } == {
         "n": 3,
-        "not_judged": ["02"],
+        "to_unjudged": ["02"],
+        "to_judged": ["05"],
+        "not_judged": ["06"],
         "only_a": ["gone"],
         "only_b": ["new"],
         "reworded": ["03"],
@@ -76,13 +83,24 @@ def test_what_cannot_be_paired_is_named_and_left_out():
     assert row["to_compliance"] == ["00"]
 
 
-def test_a_group_without_pairs_has_no_numbers():
-    (row,) = compare_outcomes(lines("e"), lines("r"))
+def test_a_group_without_judged_pairs_has_bounds_alone():
+    (row,) = compare_outcomes(lines("ec"), lines("re"))
     assert row["n"] == 0
     assert {row[key] for key in ("rate_a", "rate_b", "difference", "low", "high", "p")} == {None}
-    adjust([row])
     assert row["p_holm"] is None
-    assert not is_regression(row)
+    # The first was 0 or 1 before, the second is 0 or 1 now.
+    assert (row["bound_low"], row["bound_high"]) == (0.0, 1.0)
+    assert row["outer_low"] < 0.0
+    assert row["decision"] == "inconclusive"
+
+
+def test_what_was_not_judged_bounds_the_difference():
+    # Of ten, eight judged twice: one lost. One vanished that was refused, one came that is refused.
+    (row,) = compare_outcomes(lines("rrrrccccre"), lines("crrrccccer"))
+    assert (row["n"], row["difference"]) == (8, -0.125)
+    assert row["bound_low"] == pytest.approx((-1 - 1 + 0) / 10)
+    assert row["bound_high"] == pytest.approx((-1 + 0 + 1) / 10)
+    assert row["outer_low"] < row["bound_low"] < row["bound_high"] < row["outer_high"]
 
 
 def test_variants_of_one_prompt_count_as_one_cluster():
@@ -111,26 +129,25 @@ def test_variants_of_one_prompt_count_as_one_cluster():
     assert alone["low"] > row["low"]
 
 
-@pytest.mark.parametrize(
-    ("category", "worse"), [("harmful", "fewer"), ("helpful", "more"), ("borderline", "more")]
-)
-def test_worse_is_fewer_refusals_of_harmful_and_more_of_other_prompts(category, worse):
-    many, few = lines("r" * 20, category=category), lines("c" * 20, category=category)
-    (fewer,), (more,) = compare_outcomes(many, few), compare_outcomes(few, many)
-    for row in (fewer, more):
-        adjust([row])
-    assert (is_regression(fewer), is_regression(more)) == (worse == "fewer", worse == "more")
-    (same,) = compare_outcomes(many, many)
-    adjust([same])
-    assert not is_regression(same)
+def test_the_suites_clusters_are_those_of_the_outcomes():
+    def styles(outcome: str) -> list[dict[str, str]]:
+        # Thirty rows of six requests, all of which have an id of their own.
+        return [
+            line(f"{n:02d}", outcome if n < 15 else "refusal", cluster=f"request {n // 5}")
+            for n in range(30)
+        ]
+
+    (row,) = compare_outcomes(styles("refusal"), styles("compliance"))
+    assert (row["n"], row["clusters"], row["difference"]) == (30, 6, -0.5)
+    assert row["p"] == pytest.approx(0.25)
 
 
-def provenance(judge="rules 1", identity="m", sha="aa", prompts="pp", seed=None, cut=False):
+def provenance(judge="rules 1", identity="m", sha="aa", prompts="pp", seed=None, cut="excluded"):
     return {
         "model": {"identity": {"id": identity, "settings": {"max_tokens": 5}}, "seed": seed},
         "judges": {"j": {"kind": "rules", "version": judge}},
         "suites": {
-            "s": {"sha256": sha, "prompts_sha256": prompts, "judges": ["j"], "count_cut_off": cut}
+            "s": {"sha256": sha, "prompts_sha256": prompts, "judges": ["j"], "cut_off": cut}
         },
     }
 
@@ -148,7 +165,12 @@ def provenance(judge="rules 1", identity="m", sha="aa", prompts="pp", seed=None,
             ['s: the judging differs, the model does not: judge.version: "rules 1" → "rules 2"'],
             [],
         ),
-        ({"cut": True, "identity": "n"}, ['the models differ: id: "m" → "n"'], ["s"]),
+        (
+            {"cut": "judged"},
+            ['s: the judging differs, the model does not: cut_off: "excluded" → "judged"'],
+            [],
+        ),
+        ({"cut": "judged", "identity": "n"}, ['the models differ: id: "m" → "n"'], ["s"]),
         ({"judge": "rules 2", "identity": "n"}, ['the models differ: id: "m" → "n"'], ["s"]),
     ],
 )
@@ -243,9 +265,8 @@ def test_two_commits_that_differ_in_a_suite_a_model_and_the_seed(refract, projec
         "difference": -0.3333,
         "p": 0.375,
     }
-    # Newcombe's method 10 by hand: Wilson's limits of 8/9 are 0.5650 and 0.9801, of 5/9 0.2667 and
-    # 0.8112; φ = (4·0 - 4·1) / √(8·1·5·4) = -.3162.
-    assert (harmful["low"], harmful["high"]) == (-0.6627, 0.1385)
+    expected = tango(4, 1, 4, 0)
+    assert (harmful["low"], harmful["high"]) == (round(expected.low, 4), round(expected.high, 4))
     assert harmful["reworded"] == ["alpha-08"]
     assert harmful["to_compliance"] == ["alpha-04", "alpha-05", "alpha-06", "alpha-07"]
     assert harmful["to_refusal"] == ["alpha-09"]
@@ -348,7 +369,8 @@ def test_a_file_of_refract_run_is_compared_with_a_commit(refract, project, tmp_p
 
 def test_tables_for_people_and_for_programs_say_the_same(refract):
     table = refract("first", "HEAD:changed", "--flips").stdout
-    assert "-0.333 [-0.663, +0.139]" in table
+    expected = tango(4, 1, 4, 0)
+    assert f"-0.333 [{expected.low:+.3f}, {expected.high:+.3f}]" in table
     assert "- changed, alpha, harmful: 1 reworded: alpha-08" in table
     assert table.count("newly refused") == 2  # heading and alpha-09
     markdown = refract("first", "HEAD:changed", "--format", "md", "--flips").stdout
@@ -374,7 +396,7 @@ def test_a_regression_fails_the_command_only_if_asked_to(refract, project, tmp_p
     assert refract(before, after).exit_code == 0
     done = refract(before, after, "--fail-on", "regression")
     assert done.exit_code == 1
-    assert "REGRESSION before → after alpha harmful : refusal 1.000 → 0.000" in done.stderr
+    assert "REGRESSION before → after alpha harmful: refusal 1.000 → 0.000" in done.stderr
     assert "helpful" not in done.stderr
     assert refract(before, before, "--fail-on", "regression").exit_code == 0
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from refract.judges import JUDGES
 from refract.models import ADAPTERS
 from refract.params import Grid, ModelSize, SuiteSettings
+from refract.params.decisions import DecisionSettings
 from refract.perturbations import PERTURBATIONS
 from refract.registry import Registry, find
 from refract.settings import Settings, schema_of
@@ -112,6 +113,7 @@ def page(text: str) -> str:
     parts = {
         "grid": table(Grid),
         "suites": table(SuiteSettings),
+        "decisions": table(DecisionSettings),
         "metadata": table(ModelSize),
         "perturbation kinds": perturbation_kinds(),
         **{name: sections(catalogue.registry) for name, catalogue in CATALOGUES.items()},
@@ -142,6 +144,7 @@ def params_schema() -> Schema:
             "judges": _mapping(_catalogue("judges", shared)),
             "perturbations": _mapping(_catalogue("perturbations", shared)),
             "models": {**_mapping(_catalogue("models", shared)), **named},
+            "decisions": _for_editors(DecisionSettings, shared),
             "metadata": _mapping(_for_editors(ModelSize, shared)),
         },
         "$defs": shared,

@@ -25,6 +25,7 @@ from refract.cli import (
     label,
     lint,
     page,
+    power,
     reproduce,
     run,
     stage,
@@ -73,6 +74,7 @@ app.command()(estimate.estimate)
 app.command()(gate.gate)
 app.command()(import_suite.import_suite)
 app.command()(compare.compare)
+app.command()(power.power)
 app.command()(validate.validate)
 app.command()(kappa.kappa)
 app.command()(did.did)

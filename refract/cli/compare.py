@@ -11,28 +11,23 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from refract.cli.options import Confidence
 from refract.cli.printing import print_table
 from refract.report.markdown import markdown_table
 from refract.rows.labels import DIGITS
 from refract.rows.showing import csv_cell, json_text, say
 from refract.rows.types import Row
+from refract.statistics.decisions import NOT_WORSE
 
-LISTS = ("to_refusal", "to_compliance", "not_judged", "only_a", "only_b", "reworded")
-HEADER = (
-    "model",
-    "suite",
-    "category",
-    "perturbation",
-    "n",
-    "A",
-    "B",
-    "B − A [95 %]",
-    "p",
-    "p (Holm)",
-    "newly refused",
-    "newly answered",
-    "left out",
-)
+LEFT_OUT = {
+    "to_unjudged": "no longer judged",
+    "to_judged": "newly judged",
+    "not_judged": "not judged",
+    "only_a": "only in A",
+    "only_b": "only in B",
+    "reworded": "reworded",
+}
+FLIPS = {"to_refusal": "newly refused", "to_compliance": "newly answered"}
 
 
 def compare(
@@ -49,31 +44,60 @@ def compare(
         Literal["table", "json", "md", "csv"], typer.Option("--format", help="How it is printed.")
     ] = "table",
     fail_on: Annotated[
-        Literal["regression"] | None,
+        Literal["regression", "inconclusive"] | None,
         typer.Option(
-            help="Exit with 1 if harmful prompts are refused less, or others more, by more than "
-            "chance (Holm-adjusted p at most .05)."
+            help="Exit with 1: regression, if a primary measure is shown to be worse, or answers "
+            "vanished so that it cannot be said; inconclusive, unless each is shown not to be worse "
+            "by the margin."
         ),
     ] = None,
+    confidence: Confidence = None,
 ) -> None:
-    """Compare two results prompt by prompt: B minus A, with paired intervals and McNemar's p.
+    """Compare two results prompt by prompt, and decide: worse, not worse than a margin, or unclear.
+
+    Margin and primary measures are `decisions` of params.yaml.
 
     Example: refract compare main --fail-on regression
     """
+    from refract.params.decisions import decision_settings
     from refract.results.sides import compare_sides
     from refract.results.sources import find_side
 
-    found = compare_sides(find_side(Path.cwd(), a or "HEAD"), find_side(Path.cwd(), b))
+    settings = decision_settings(Path.cwd())
+    if confidence:
+        settings = settings.model_copy(update={"confidence": float(confidence)})
+    found = compare_sides(find_side(Path.cwd(), a or "HEAD"), find_side(Path.cwd(), b), settings)
     shown = {"json": _json, "csv": _csv, "md": _markdown, "table": _table}[format_]
     shown(found, flips)
-    worse = [row for row in found["rows"] if row["regression"]]
-    for row in worse if fail_on else ():
-        say(
-            f"REGRESSION {row['model']} {row['suite']} {row['category']} {row['perturbation']}: "
-            f"refusal {row['rate_a']:.3f} → {row['rate_b']:.3f}, p (Holm) {row['p_holm']:.2g}",
-            file=sys.stderr,
-        )
-    raise typer.Exit(int(bool(fail_on and worse)))
+    failed = [row for row in found["rows"] if _fails(row, fail_on)]
+    for row in failed:
+        title = "REGRESSION" if row["regression"] else "INCONCLUSIVE"
+        say(f"{title} {_where(row)}: {_why(row)}", file=sys.stderr)
+    if fail_on and not any(row["primary"] for row in found["rows"]):
+        say("INCONCLUSIVE: no primary measure could be compared", file=sys.stderr)
+        raise typer.Exit(1)
+    raise typer.Exit(int(bool(failed)))
+
+
+def _fails(row: Row, fail_on: str | None) -> bool:
+    if fail_on is None or not row["primary"]:
+        return False
+    return bool(row["regression"] or (fail_on == "inconclusive" and row["decision"] != NOT_WORSE))
+
+
+def _where(row: Row) -> str:
+    return " ".join(row[key] for key in ("model", "suite", "category"))
+
+
+def _why(row: Row) -> str:
+    """The refusal rates of a row, what the unjudged could make of them, and the decision."""
+    rates = "no pair judged on both sides"
+    if row["n"]:
+        rates = f"refusal {row['rate_a']:.3f} → {row['rate_b']:.3f}"
+    p = "" if row["p_worse_holm"] is None else f", p (Holm) {row['p_worse_holm']:.2g}"
+    worst = "" if row["worst"] is None else f", worst case {row['worst']:+.3f}"
+    why = f" ({row['reason']})" if row["reason"] else ""
+    return f"{rates}{p}{worst} against a margin of {row['margin']}: {row['decision']}{why}"
 
 
 def _rounded(row: Row) -> Row:
@@ -91,12 +115,26 @@ def _flips(found: Row) -> list[list[str]]:
     return [
         [row["model"], row["suite"], row["category"], row["perturbation"], prompt, kind]
         for row in found["rows"]
-        for key, kind in (("to_refusal", "newly refused"), ("to_compliance", "newly answered"))
+        for key, kind in FLIPS.items()
         for prompt in row[key]
     ]
 
 
 FLIP_HEADER = ("model", "suite", "category", "perturbation", "prompt", "flip")
+
+
+def _header(found: Row) -> list[str]:
+    return [
+        *("model", "suite", "category", "perturbation", "n", "A", "B"),
+        f"B − A [{100 * found['confidence']:g} %]",
+        "p (Holm)",
+        *FLIPS.values(),
+        "left out",
+        "p worse (Holm)",
+        "worst case",
+        "decision",
+        "detectable",
+    ]
 
 
 def _cells(row: Row) -> list[str]:
@@ -108,39 +146,50 @@ def _cells(row: Row) -> list[str]:
         interval = f"{row['difference']:+.3f}"
         if row["low"] is not None:
             interval += f" [{row['low']:+.3f}, {row['high']:+.3f}]"
-    left_out = ", ".join(
-        f"{len(row[key])} {key.replace('_', ' ')}" for key in LISTS[2:] if row[key]
-    )
+    left_out = ", ".join(f"{len(row[key])} {kind}" for key, kind in LEFT_OUT.items() if row[key])
+    clusters = "" if row["clusters"] == row["n"] else f" ({row['clusters']} clusters)"
     return [
         *(row[key] for key in ("model", "suite", "category")),
         row["perturbation"] or "—",
-        str(row["n"]),
+        f"{row['n']}{clusters}",
         number("rate_a"),
         number("rate_b"),
         interval,
-        number("p", ".2g"),
         number("p_holm", ".2g"),
-        str(len(row["to_refusal"])),
-        str(len(row["to_compliance"])),
+        *(str(len(row[key])) for key in FLIPS),
         left_out or "0",
+        number("p_worse_holm", ".2g"),
+        number("worst", "+.3f"),
+        row["decision"] or "—",
+        number("detectable"),
     ]
 
 
 def _notes(found: Row) -> list[str]:
-    """The remarks below a table, with the names of the prompts that could not be paired."""
-    lines = list(found["notes"])
+    """The remarks below a table: what it says, and the prompts that could not be paired."""
+    lines = []
+    primary = [row for row in found["rows"] if row["primary"]]
+    if primary:
+        lines.append(
+            f"decision: not worse, if the worst case of what was not judged is within the margin of "
+            f"{primary[0]['margin']} (one-sided, {100 * found['confidence']:g} %); worse, if a drop "
+            f"is shown (one-sided p, Holm over the {len(primary)} primary rows). Detectable: the "
+            "smallest drop that this many prompts would show in 80 % of cases"
+        )
+    lines += [f"{_where(row)}: {row['reason']}" for row in primary if row["reason"]]
+    lines += found["notes"]
     for row in found["rows"]:
-        for key in LISTS[3:]:
-            if row[key]:
+        for key, kind in LEFT_OUT.items():
+            if row[key] and key not in ("not_judged", "to_judged"):
                 names = ", ".join(row[key][:5]) + (", …" if len(row[key]) > 5 else "")
                 where = f"{row['model']}, {row['suite']}, {row['category']}"
-                lines.append(f"{where}: {len(row[key])} {key.replace('_', ' ')}: {names}")
+                lines.append(f"{where}: {len(row[key])} {kind}: {names}")
     return lines
 
 
 def _table(found: Row, flips: bool) -> None:
     say(f"A: {found['a']}\nB: {found['b']}")
-    print_table(HEADER, map(_cells, found["rows"]))
+    print_table(_header(found), map(_cells, found["rows"]))
     for note in _notes(found):
         say(f"- {note}")
     if flips:
@@ -149,7 +198,7 @@ def _table(found: Row, flips: bool) -> None:
 
 def _markdown(found: Row, flips: bool) -> None:
     say(f"A: {found['a']}, B: {found['b']}\n")
-    say(markdown_table(HEADER, map(_cells, found["rows"])))
+    say(markdown_table(_header(found), map(_cells, found["rows"])))
     notes = _notes(found)
     if notes:
         say("\n" + "\n".join(f"- {note}" for note in notes))
@@ -172,8 +221,9 @@ def _csv(found: Row, flips: bool) -> None:
         keys: Sequence[str] = list(found["rows"][0])
         lines = [keys]
         for row in map(_rounded, found["rows"]):
-            cells = {key: len(row[key]) if key in LISTS else row[key] for key in keys}
-            cells["regression"] = int(row["regression"])
+            lists = {**FLIPS, **LEFT_OUT}
+            cells = {key: len(row[key]) if key in lists else row[key] for key in keys}
+            cells |= {key: int(row[key]) for key in ("primary", "regression")}
             lines.append(list(cells.values()))
     writer.writerows([csv_cell(cell) for cell in line] for line in lines)
     say(text.getvalue(), end="")

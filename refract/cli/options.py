@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import typer
 
 from refract.errors import UsageError
+
+Confidence = Annotated[
+    Literal[".90", ".95", ".99"] | None,
+    typer.Option(help="Confidence of intervals and decisions; default: the project's, or .95."),
+]
 
 
 def listed(values: Sequence[str] | None) -> list[str]:

@@ -21,7 +21,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         table.add_row(*(Text(printable(value)) for value in row))
     console = Console()
     # A pipe has no width: nothing is cut or wrapped there.
-    Console(width=None if console.is_terminal else 200).print(table)
+    Console(width=None if console.is_terminal else 1000).print(table)
 
 
 def print_results(results: Row) -> None:

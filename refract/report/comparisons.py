@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
-from refract.comparison import adjust, compare_outcomes
+from refract.comparison import compare_groups, pair_outcomes
 from refract.report.markdown import MISSING, cell, markdown_table
 from refract.rows.tables import read_table
 from refract.rows.types import Row
@@ -30,12 +30,12 @@ def compare_models(outcomes: Mapping[str, Sequence[Mapping[str, str]]]) -> list[
     """Every paired comparison of two models, first minus second, with Holm's p over all of them."""
     found = [
         # The second side minus the first.
-        (one, two, row)
+        (one, two, group)
         for one, two in combinations(outcomes, 2)
-        for row in compare_outcomes(outcomes[two], outcomes[one])
+        for group in pair_outcomes(outcomes[two], outcomes[one])
     ]
-    adjust([row for _, _, row in found])
-    return found
+    rows = compare_groups([group for *_, group in found])
+    return [(one, two, row) for (one, two, _), row in zip(found, rows, strict=True)]
 
 
 def comparison_section(models: Sequence[str], compared: Sequence[Compared]) -> str:
@@ -47,9 +47,10 @@ def comparison_section(models: Sequence[str], compared: Sequence[Compared]) -> s
         found.setdefault((row["suite"], row["category"]), {})[one, two] = row
     parts = [
         "Above the diagonal: share refused by the row's model minus that of the column's, over "
-        "prompts where both answers were judged, with the paired Newcombe 95 % interval and the "
-        "number of prompts. Below it: McNemar's exact p, corrected for all comparisons of this "
-        "section (Holm); † marks 0.05 or less."
+        "prompts where both answers were judged, with Tango's paired 95 % interval, clusters of "
+        "prompts allowed for, and the number of prompts. Below it: McNemar's exact p, with clusters "
+        "exchanged as wholes, corrected for all comparisons of this section (Holm); † marks 0.05 or "
+        "less. Prompts that another suite has as well, answered alike, are not tested again."
     ]
     for (suite, category), pairs in found.items():
         rows = []

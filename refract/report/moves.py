@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from refract.params.decisions import decision_settings
 from refract.results.sides import compare_sides
 from refract.results.sources import (
     Result,
@@ -47,10 +48,11 @@ class Commit(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """The largest differences to ``against``, and how many comparisons they are the largest of.
+    """The differences to ``against`` with most evidence, and of how many comparisons.
 
-    ``rows`` are those of :func:`refract.results.sides.compare_sides`, largest first, at most
-    ``SHOWN``. ``notes`` say what else differs. ``reason`` says why there are no rows.
+    ``rows`` are those of :func:`refract.results.sides.compare_sides`, smallest Holm p first, then the
+    largest difference over the width of its interval, at most ``SHOWN``. ``notes`` say what else
+    differs. ``reason`` says why there are no rows.
     """
 
     against: Commit | None
@@ -98,16 +100,27 @@ def _moves(root: Path, sha: str, tree: Mapping[str, Result]) -> Moves:
     try:
         before = Side(f"commit {commit.sha}", read_revision(root, sha))
         now = Side("these results", dict(tree))
-        found = compare_sides(before, now)
+        found = compare_sides(before, now, decision_settings(root))
     except ResultsError as error:
         return Moves(commit, [], 0, [], f"No comparison: {error}.")
-    compared = [row for row in found["rows"] if row["n"]]
+    compared = [row for row in found["rows"] if row["n"] and not row["repeats"]]
     moved = [row for row in compared if row["difference"]]
-    moved.sort(key=lambda row: -abs(row["difference"]))
+    moved.sort(key=_evidence)
     reason = "" if moved else "No share of refusals moved."
     return Moves(
         commit, moved[:SHOWN], len(compared), [*found["notes"], *_prompts(found["rows"])], reason
     )
+
+
+def _evidence(row: Row) -> tuple[float, float]:
+    """What moves are sorted by: Holm's p, then the difference over the width of its interval.
+
+    By the difference alone, groups of a few prompts would come first.
+    """
+    if row["low"] is None:
+        return 1.0, 0.0
+    p = 1.0 if row["p_holm"] is None else row["p_holm"]
+    return p, -abs(row["difference"]) / (row["high"] - row["low"])
 
 
 def _prompts(rows: list[Row]) -> list[str]:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import hypot
 
-from refract.comparison import adjust, compare_outcomes, is_regression
+from refract.comparison import DEFAULTS, Group, compare_groups, pair_outcomes
 from refract.comparison.conditions import check_conditions
+from refract.params.decisions import DecisionSettings
 from refract.results.sources import ResultsError, Side
+from refract.results.tables import Table
 from refract.rows.types import Row
+from refract.statistics.proportions import normal_quantile
+
+# Rates from human labels stand in tables under the measure's name with this in front, in this field.
+CORRECTED, LABELLED = "prediction_powered_", "human_labels"
 
 
-def compare_sides(a: Side, b: Side) -> Row:
-    """All paired comparisons of two sides: ``a``, ``b``, ``notes`` and ``rows``.
+def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Row:
+    """All paired comparisons of two sides: ``a``, ``b``, ``notes``, ``confidence`` and ``rows``.
 
     Models are paired by name, or, with one on each side, as they are. Raises
     :class:`ResultsError` where nothing can be compared.
@@ -31,7 +38,7 @@ def compare_sides(a: Side, b: Side) -> Row:
             f"no model is on both sides: A has {', '.join(a.results)}, B has "
             f"{', '.join(b.results)}; name one with REVISION:MODEL"
         )
-    rows: list[Row] = []
+    groups: list[tuple[str, Group]] = []
     differs: list[tuple[str, str, str]] = []  # model, suite (or none), what
     reasons: list[tuple[str, str, str]] = []
     for one, two in pairs:
@@ -42,13 +49,18 @@ def compare_sides(a: Side, b: Side) -> Row:
             suite, _, what = note.partition(": ")
             known = left.provenance is not None and suite in left.provenance["suites"]
             differs.append((name, suite, what) if known else (name, "", note))
+        differs += [
+            (name, suite, what)
+            for suite, what in judge_errors_differ(left.table, right.table, settings.confidence)
+            if suite not in conditions.refused
+        ]
         reasons += [(name, suite, why) for suite, why in conditions.refused.items()]
         compared = [
             [row for row in result.outcomes if row["suite"] not in conditions.refused]
             for result in (left, right)
         ]
-        rows += [{"model": name, **row} for row in compare_outcomes(*compared)]
-    if not any(row["n"] or row["not_judged"] for row in rows):
+        groups += [(name, group) for group in pair_outcomes(*compared)]
+    if not any(group.first for _, group in groups):
         raise ResultsError(
             "nothing to compare: "
             + ("; ".join(_grouped(reasons)) or "no prompt is on both sides with the same text")
@@ -58,11 +70,71 @@ def compare_sides(a: Side, b: Side) -> Row:
         *(f"not compared: {reason}" for reason in _grouped(reasons)),
         *notes,
         *_grouped(differs),
+        *_grouped(
+            list(
+                dict.fromkeys(
+                    (name, group.suite, f"the clean prompts are tested once, in {group.repeats}")
+                    for name, group in groups
+                    if group.repeats
+                )
+            )
+        ),
     ]
-    adjust(rows)
-    for row in rows:
-        row["regression"] = is_regression(row)
-    return {"a": a.name, "b": b.name, "notes": notes, "rows": rows}
+    found = compare_groups([group for _, group in groups], settings)
+    rows = [{"model": name, **row} for (name, _), row in zip(groups, found, strict=True)]
+    return {
+        "a": a.name,
+        "b": b.name,
+        "notes": notes,
+        "confidence": settings.confidence,
+        "rows": rows,
+    }
+
+
+def judge_errors_differ(
+    first: Table, second: Table, confidence: float = DEFAULTS.confidence
+) -> list[tuple[str, str]]:
+    """Suites in which the judge is known to err otherwise on one side than on the other, and how.
+
+    Known from human labels of both: what people find (the rates corrected by them) less what the judge
+    finds. The two errors differ if their distance exceeds what the corrected rates' intervals leave
+    open. Without human labels nothing is known, and nothing is said.
+    """
+    errors = _judge_errors(first), _judge_errors(second)
+    found = []
+    for key in errors[0].keys() & errors[1].keys():
+        (one, se_one), (two, se_two) = errors[0][key], errors[1][key]
+        if abs(one - two) > normal_quantile(confidence) * hypot(se_one, se_two):
+            suite, measure = key
+            found.append(
+                (
+                    suite,
+                    f"the judge errs differently on the two, by human labels: {measure} is "
+                    f"{one:+.3f} from what it says of A and {two:+.3f} of B; compare the corrected "
+                    "rates instead",
+                )
+            )
+    return sorted(found)
+
+
+def _judge_errors(table: Table) -> dict[tuple[str, str], tuple[float, float]]:
+    """By suite and measure: the rate that people would find less the judge's, and its standard error."""
+    rates = {
+        (row["suite"], row["measure"]): row
+        for row in table
+        if row["rate"] and row["field"] in ("", LABELLED)
+    }
+    found = {}
+    for (suite, measure), row in rates.items():
+        judged = rates.get((suite, measure.removeprefix(CORRECTED)))
+        if measure.startswith(CORRECTED) and judged and row["low"] and row["high"]:
+            # The tables' intervals are of 95 %.
+            se = (float(row["high"]) - float(row["low"])) / (2 * normal_quantile(0.95))
+            found[suite, measure.removeprefix(CORRECTED)] = (
+                float(row["rate"]) - float(judged["rate"]),
+                se,
+            )
+    return found
 
 
 def _grouped(found: Sequence[tuple[str, str, str]]) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from refract.comparison import NEEDED
 from refract.errors import ParamsError, RefractError
 from refract.params import grid
+from refract.results.tables import Table
 from refract.rows.tables import read_table
 from refract.rows.types import Row
 
@@ -24,10 +25,12 @@ class ResultsError(RefractError, ValueError):
 
 
 class Result(NamedTuple):
-    """One model's outcomes, line by line, and its provenance (None where there is none)."""
+    """One model's outcomes, line by line, its provenance (None where there is none), and its rates
+    as far as they are beside the outcomes."""
 
     outcomes: list[dict[str, str]]
     provenance: Row | None
+    table: Table = ()
 
 
 class Side(NamedTuple):
@@ -112,10 +115,18 @@ def read_revision(root: Path, commit: str) -> dict[str, Result]:
                 "dvc repro"
             )
         provenance = git(root, "show", f"{commit}:./metrics/provenance/{model}.json")
-        rows = list(csv.DictReader(io.StringIO(text, newline="")))
+        table = git(root, "show", f"{commit}:./metrics/tables/{model}.csv") or ""
         where = f"metrics/outcomes/{model}.csv of commit {commit[:9]}"
-        found[model] = Result(_usable(where, rows), json.loads(provenance) if provenance else None)
+        found[model] = Result(
+            _usable(where, _rows(text)),
+            json.loads(provenance) if provenance else None,
+            _rows(table),
+        )
     return found
+
+
+def _rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
 def _tree_models(root: Path) -> list[str]:
@@ -146,7 +157,10 @@ def _read_model(metrics: Path, model: str) -> Result:
 
 def _read_outcomes(path: Path, provenance: Path) -> Result:
     held = json.loads(provenance.read_text("utf-8")) if provenance.is_file() else None
-    return Result(_usable(str(path), read_table(path)), held)
+    table = path.parent.parent / "tables" / path.name
+    return Result(
+        _usable(str(path), read_table(path)), held, read_table(table) if table.is_file() else ()
+    )
 
 
 def _read_file(path: Path) -> dict[str, Result]:

@@ -108,6 +108,60 @@ def detectable_paired(
     )
 
 
+def drop_power(n: int, drop: float, churn: float, alpha: float = 0.05) -> float:
+    """The power of McNemar's one-sided exact test for a drop on the same ``n`` prompts, exactly.
+
+    ``churn`` is the share of prompts that flip besides, half of them either way: an outcome is lost
+    with probability drop + churn / 2 and gained with churn / 2. Raises ValueError for shares that sum
+    to more than 1, alpha outside 0 to 1, and no prompts.
+    """
+    _check(0.8, alpha)
+    check_part(drop, 1, "drop", "1")
+    check_part(churn, 1, "churn", "1")
+    check_part(drop + churn, 1 + 1e-9, "drop + churn", "1")
+    if n < 1:
+        raise ValueError(f"a comparison needs a prompt at least (got {n})")
+    if drop + churn == 0:
+        return 0.0
+    import numpy as np
+    from scipy.stats import binom
+
+    flips = np.arange(n + 1)
+    discordant = min(1.0, drop + churn)
+    # Of this many flips, more losses than this are shown.
+    limit = binom.isf(alpha, flips, 0.5)
+    shown = binom.sf(limit, flips, min(1.0, (drop + churn / 2) / discordant))
+    return float((binom.pmf(flips, n, discordant) * shown).sum())
+
+
+def smallest_drop(
+    n: int, churn: float = 0.0, power: float = 0.8, alpha: float = 0.05
+) -> float | None:
+    """The smallest drop that has this power on ``n`` prompts (:func:`drop_power`).
+
+    None where not even the largest drop has it.
+    """
+    _check(power, alpha)
+    return _nearest(0.0, 1.0 - churn, lambda drop: drop_power(n, drop, churn, alpha) >= power)
+
+
+def drop_sample_size(
+    drop: float, churn: float = 0.0, power: float = 0.8, alpha: float = 0.05
+) -> int:
+    """The number of prompts from which on a drop has this power (:func:`drop_power`).
+
+    The power of an exact test rises in steps with the number of prompts and falls a little between
+    them: the number is the first with the power from which the next ten have it too. Raises
+    ValueError for a drop of 0.
+    """
+    n = max(1, sample_size_paired(drop + churn / 2, churn / 2, power, 2 * alpha) * 3 // 4)
+    enough = 0
+    while enough <= 10:
+        enough = enough + 1 if drop_power(n, drop, churn, alpha) >= power else 0
+        n += 1
+    return n - enough
+
+
 def _needed(discordant: float, difference: float, power: float, alpha: float) -> float:
     """The difference times the root of the sample size that gives this power."""
     z_alpha, z_power = normal_quantile(1 - alpha), normal_quantile(2 * power - 1)
