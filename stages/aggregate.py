@@ -10,7 +10,7 @@ from typing import cast
 from refract.params import definition, grid, load_params
 from refract.progress.runs import StageRun, run_stage
 from refract.rates import aggregate_suite, outcome_lines, usage
-from refract.rates.labels import answers_of, label_table, read_labels
+from refract.rates.labels import answers_of, cluster_names, label_table, read_labels
 from refract.rates.rates import suite_metrics
 from refract.rows.columns import FAILURE_COLUMNS, OUTCOME_COLUMNS, TABLE_COLUMNS
 from refract.rows.jsonl import read_rows, sha256_file, write_json
@@ -57,13 +57,24 @@ def main(name: str) -> None:
         labelled = Path(f"data/labels/{name}/{suite}.csv")
         if labelled.is_file():
             by_id = {row["prompt_id"]: row for row in responses}
-            answers = answers_of(suite, prompts, by_id, found.outcomes)
+            answers = answers_of(
+                suite,
+                prompts,
+                by_id,
+                found.outcomes,
+                cluster_names(sources, wanted.get("cluster")),
+            )
             human = read_labels(labelled, answers)
             table_rows += [{"suite": label, **row} for row in label_table(answers, human)]
             say(
                 f"{name} {suite}: {len(human.found)} human labels, "
                 f"{len(human.stale)} more of other answers"
             )
+            if human.blank:
+                run.warn(
+                    f"{label}: {len(human.blank)} drawn answers have no human label; rates from "
+                    "labels are bounds"
+                )
             if human.stale:
                 run.warn(f"{label}: {len(human.stale)} human labels are of other answers")
         _warn(run, label, found.table)
