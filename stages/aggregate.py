@@ -89,6 +89,7 @@ def main(name: str) -> None:
             "judges": wanted["judges"],
             "count_cut_off": bool(wanted.get("count_cut_off")),
             "label": label,
+            **({"cluster": wanted["cluster"]} if wanted.get("cluster") else {}),
         }
     write_json(Path(f"metrics/{name}.json"), metrics)
     write_table(Path(f"metrics/outcomes/{name}.csv"), OUTCOME_COLUMNS, outcome_rows)
