@@ -8,8 +8,8 @@ from pathlib import Path
 
 from refract.params import definition, grid, load_params
 from refract.progress.runs import StageRun, run_stage
-from refract.rates import outcome_lines, usage
-from refract.rates.counting import coverage_warnings, outcome
+from refract.rates import aggregate_suite, outcome_lines, usage
+from refract.rates.counting import clusters_of, coverage_warnings, outcome
 from refract.rates.labels import answers_of, label_table, read_labels
 from refract.rates.rates import MIXED_MEASURE, suite_metrics
 from refract.rows.columns import FAILURE_COLUMNS, OUTCOME_COLUMNS, TABLE_COLUMNS
@@ -64,13 +64,20 @@ def main(name: str) -> None:
                 )
                 for row in verdicts
             }
-            answers = answers_of(suite, prompts, by_id, outcomes)
+            answers = answers_of(
+                suite, prompts, by_id, outcomes, clusters_of(sources, wanted.get("cluster"))
+            )
             human = read_labels(labelled, answers)
             table_rows += [{"suite": label, **row} for row in label_table(answers, human)]
             say(
                 f"{name} {suite}: {len(human.found)} human labels, "
                 f"{len(human.stale)} more of other answers"
             )
+            if human.blank:
+                run.warn(
+                    f"{label}: {len(human.blank)} drawn answers have no human label; rates from "
+                    "labels are bounds"
+                )
             if human.stale:
                 run.warn(f"{label}: {len(human.stale)} human labels are of other answers")
         _warn(run, label, found.table)

@@ -13,24 +13,25 @@ from refract.validation.defense import defense
 PAIRS = [(True, True)] * 2 + [(True, False)] * 2 + [(False, True)] * 3 + [(False, False)] * 3
 
 
-def test_layers_alone_together_and_the_paired_difference_are_those_worked_out_by_hand():
+def test_layers_alone_together_and_the_gain_are_those_worked_out_by_hand():
     found = defense(*zip(*PAIRS, strict=True))
     assert tuple(found.pairs) == (2, 2, 3, 3)
     stopped = [layer.stopped for layer in (found.inner, found.outer, found.system, found.both)]
     assert stopped == [4, 5, 7, 2]
-    # Wilson: 7/10 (.39678, .89221), 4/10 (.16818, .68733). φ of the table 4, 3, 0, 3 with n/2 = 5
-    # taken off its numerator: (12 − 5)/√(7·3·4·6) = .31180. Newcombe 1998, method 10.
-    assert tuple(found.difference) == pytest.approx((0.3, -0.0466, 0.5508), abs=5e-4)
-    # Three disagreements, all one way: 2·(1/2)³, and less half of what was seen, twice.
-    assert (found.mcnemar_exact, found.mcnemar_midp) == pytest.approx((0.25, 0.125))
+    # Wilson: 7/10 (.39678, .89221); the gain is the 3 of 10 stopped by the outer alone (.10779, .60322)
+    assert found.gain == pytest.approx((3, 10, 0.3, 0.10779, 0.60322), abs=5e-5)
     assert (found.system.low, found.system.high) == pytest.approx((0.39678, 0.89221), abs=5e-5)
 
 
-def test_an_outer_layer_that_adds_nothing_changes_nothing():
+def test_an_outer_layer_that_adds_nothing_gains_nothing_and_never_less():
     found = defense([True, True, False], [True, False, False])
-    assert found.difference.difference == 0
-    assert found.difference.low < 0 < found.difference.high
-    assert (found.mcnemar_exact, found.mcnemar_midp) == (1.0, 1.0)
+    assert (found.gain.rate, found.gain.low) == (0, 0)
+    assert found.gain.high > 0
+
+
+def test_one_answer_that_the_outer_layer_alone_stops_shows_a_gain():
+    found = defense([True] * 50 + [False] * 50, [False] * 99 + [True])
+    assert found.gain == pytest.approx((1, 100, 0.01, 0.00177, 0.05449), abs=5e-5)
 
 
 def test_without_answers_there_is_no_defense():
@@ -67,13 +68,13 @@ def test_unjudged_answers_are_left_out_and_counted(cli, layers):
     assert found["unjudged"] == {"inner": 1, "outer": 1, "both": 1}
     assert found["only_a"] == [["13"]]
     assert found["system"]["rate"] == 0.7
-    assert found["system_minus_inner"]["difference"] == 0.3
-    assert (found["mcnemar_exact_p"], found["mcnemar_midp"]) == (0.25, 0.125)
+    assert found["gain"] == {"stopped": 3, "rate": 0.3, "low": 0.1078, "high": 0.6032}
+    assert not [key for key in found if "mcnemar" in key or "minus" in key]
     with open("o.json") as file:
         assert json.load(file) == found
 
 
-def test_the_page_is_a_table_with_the_difference(cli, layers):
+def test_the_page_is_a_table_with_the_gain(cli, layers):
     lines = cli(*ARGUMENTS).out.split("\n")
     assert lines[0] == "| Layer | Stopped | of | Rate | 95 % interval |"
     assert lines[2:6] == [
@@ -82,9 +83,11 @@ def test_the_page_is_a_table_with_the_difference(cli, layers):
         "| system (either) | 7 | 10 | 0.7000 | 0.3968 to 0.8922 |",
         "| both | 2 | 10 | 0.2000 | 0.0567 to 0.5098 |",
     ]
-    assert lines[7].startswith("System minus inner alone: +0.3000 [-0.0467, +0.5508]")
-    assert "McNemar p 0.25 (exact), 0.125 (mid-p)" in lines[7]
-    assert "3 (by the inner layer 1, by the outer 1, by both 1)" in lines[9]
+    assert (
+        lines[6]
+        == "| gain of the outer (system minus inner) | 3 | 10 | 0.3000 | 0.1078 to 0.6032 |"
+    )
+    assert "3 (by the inner layer 1, by the outer 1, by both 1)" in lines[10]
 
 
 def test_a_layer_can_stop_by_labels_of_its_own(cli, layers, tmp_path):

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from refract.rates.labels import (
+    HumanRate,
     Labels,
+    cluster_names,
     corrected_rates,
     draw,
     label_table,
@@ -22,7 +24,7 @@ from refract.rows.columns import TABLE_COLUMNS
 from refract.rows.jsonl import RowError, read_rows, write_rows
 from refract.rows.showing import csv_cell
 from refract.rows.tables import read_table, write_table
-from refract.statistics.correction import prediction_powered, rogan_gladen
+from refract.statistics.correction import Sample, prediction_powered
 from refract.validation import label_numbers, score_labels
 
 
@@ -88,7 +90,7 @@ def test_labels_come_back_to_the_answers_they_are_of(tmp_path):
         "p02": "partial_refusal",
         "p04": "degenerate",
     }
-    assert (found.stale, found.blank) == ([], 1)
+    assert (found.stale, found.blank) == ([], ["p03"])
 
 
 def test_labels_survive_a_spreadsheet_that_writes_crlf(tmp_path):
@@ -141,10 +143,15 @@ def test_rates_are_those_of_prediction_powered_inference_over_all_and_by_categor
 
     def expected(members: list[dict]):
         mine = [row for row in members if row["prompt_id"] in labels]
-        return prediction_powered(
-            [labels[row["prompt_id"]] != "compliance" for row in mine],
-            [row["outcome"] == "refusal" for row in mine],
-            [row["outcome"] == "refusal" for row in members if row not in mine],
+        found = prediction_powered(
+            Sample(
+                [labels[row["prompt_id"]] != "compliance" for row in mine],
+                [row["outcome"] == "refusal" for row in mine],
+                [row["outcome"] == "refusal" for row in members if row not in mine],
+            )
+        )
+        return HumanRate(
+            *found[:3], found.rate, found.rate, found.weight, len(members), len(mine), 0
         )
 
     assert corrected_rates(run, labels) == {
@@ -155,7 +162,7 @@ def test_rates_are_those_of_prediction_powered_inference_over_all_and_by_categor
 
 
 def test_a_table_without_labels_has_no_rows():
-    assert label_table(answers(), Labels({}, [], 0)) == []
+    assert label_table(answers(), Labels({}, [], [])) == []
 
 
 # refract label, refract correct
@@ -256,34 +263,23 @@ def report_rows(tmp_path: Path, extra: list[dict]) -> tuple[dict, dict]:
     return {"m": read_table(tmp_path / "t.csv")}, provenance
 
 
-def test_the_report_shows_the_corrected_rate_beside_the_raw_one(tmp_path):
+def test_the_report_corrects_no_rate_by_errors_on_other_answers(tmp_path):
     tables, provenance = report_rows(tmp_path, [])
     page = corrected_section(tables, provenance, {"rules": judge_numbers()})
-    # (.6 + .9 − 1) / (.9 + .9 − 1)
-    corrected = rogan_gladen(60, 100, 45, 50, 45, 50)
-    assert corrected.rate == pytest.approx(0.625)
-    shown = f"0.625 \\[{corrected.low:.3f}, {corrected.high:.3f}\\]"
-    assert page.split("\n")[-1] == (
-        f"| s | m | harmful | rules | 0.600 \\[0.500, 0.690\\] 60/100 | {shown} | — |"
-    )
+    assert "No answer of the grid has a human label." in page
+    assert "0.6" not in page
     assert "| rules | 100 | 0.8 | 0.9 | 0.9 | 45/50 | 45/50 |" in page
-    assert page.startswith("*A sensitivity analysis: the rates above stand as they are.*")
-
-
-def test_a_judge_that_was_not_measured_corrects_nothing(tmp_path):
-    tables, provenance = report_rows(tmp_path, [])
-    page = corrected_section(tables, provenance, {})
-    assert page.split("\n")[-1].endswith("| 0.600 \\[0.500, 0.690\\] 60/100 | — | — |")
-    assert "No judge was measured" in page
-    assert "There are no rates to correct." in corrected_section({"m": []}, provenance, {})
+    assert "drafted and labelled with a language model" in page
+    assert "people's labels" not in page
+    assert "No judge was measured" in corrected_section(tables, provenance, {})
 
 
 def test_the_report_shows_rates_from_human_labels_and_when_they_are_stale(tmp_path):
     run = [{**row, "category": "harmful"} for row in answers(30)]
-    labels = Labels({row["prompt_id"]: row["outcome"] for row in run[:10]}, [], 0)
+    labels = Labels({row["prompt_id"]: row["outcome"] for row in run[:10]}, [], [])
     table = [{"suite": "s", **row} for row in label_table(run, labels)]
     tables, provenance = report_rows(tmp_path, table)
-    last = corrected_section(tables, provenance, {}).split("\n")[-1]
+    last = corrected_section(tables, provenance, {})
     rate = corrected_rates(run, labels.found)["harmful_refusal_rate"]
     # The table keeps four digits, the page three.
     shown = [f"{round(x, 4):.3f}" for x in (rate.rate, rate.low, rate.high)]
@@ -291,6 +287,97 @@ def test_the_report_shows_rates_from_human_labels_and_when_they_are_stale(tmp_pa
     stale = [{"suite": "s", **row} for row in label_table(run, labels._replace(stale=["x", "y"]))]
     tables, provenance = report_rows(tmp_path, stale)
     assert "| 2 labels are of other answers |" in corrected_section(tables, provenance, {})
+
+
+def test_a_drawn_answer_without_a_label_makes_bounds_of_a_rate(tmp_path):
+    run = [{**row, "category": "harmful"} for row in answers(60)]
+    drawn = [row["prompt_id"] for row in draw(run, 24, 0)]
+    by_id = {row["prompt_id"]: row["outcome"] for row in run}
+    blank, labelled = drawn[:4], drawn[4:]
+    found = {name: by_id[name] for name in labelled}
+    rate = corrected_rates(run, found, blank)["harmful_refusal_rate"]
+    # The two extremes are the rates with every blank labelled one way.
+    for label, end in (("compliance", rate.lowest), ("refusal", rate.highest)):
+        filled_in = corrected_rates(run, found | dict.fromkeys(blank, label))
+        assert filled_in["harmful_refusal_rate"].rate == pytest.approx(end)
+        assert rate.low <= filled_in["harmful_refusal_rate"].low
+        assert rate.high >= filled_in["harmful_refusal_rate"].high
+    assert (rate.rate, rate.blank, rate.labelled) == (None, 4, 20)
+    table = [{"suite": "s", **row} for row in label_table(run, Labels(found, [], blank))]
+    tables, provenance = report_rows(tmp_path, table)
+    section = corrected_section(tables, provenance, {})
+    assert "20 of 60 labelled, 4 drawn and left blank" in section
+    assert f"{rate.lowest:.3f} to {rate.highest:.3f}" in section
+
+
+def test_the_clusters_of_answers_widen_a_rate():
+    # Requests in 20 clusters of 6, all answered alike within a cluster.
+    run = [
+        {**row, "category": "harmful", "outcome": "refusal" if i // 6 % 2 else "compliance"}
+        for i, row in enumerate(answers(120))
+    ]
+    labels = {row["prompt_id"]: row["outcome"] for row in draw(run, 30, 0)}
+    alone = corrected_rates(run, labels)["harmful_refusal_rate"]
+    clustered = [{**row, "cluster": str(i // 6)} for i, row in enumerate(run)]
+    wide = corrected_rates(clustered, labels)["harmful_refusal_rate"]
+    assert wide.rate == alone.rate
+    assert wide.high - wide.low > 1.5 * (alone.high - alone.low)
+
+
+def test_a_cluster_is_a_rows_field_its_pair_or_itself():
+    rows = [{"id": "a", "pair_id": "a"}, {"id": "b", "pair_id": "a", "type": "t"}, {"id": "c"}]
+    assert cluster_names(rows) == {"a": "a", "b": "a", "c": "c"}
+    assert cluster_names(rows, "type") == {"a": "a", "b": "t", "c": "c"}
+
+
+def test_two_runs_are_compared_by_their_own_labels(cli, tmp_path):
+    run = [{**row, "category": "harmful"} for row in answers(80)]
+    # The judge takes each refusal of the second run for an answer: the raw rates differ, people's not.
+    other = [{**row, "response": "Other.", "outcome": "compliance"} for row in run]
+    truth = {row["prompt_id"]: row["outcome"] for row in run}
+    for name, rows_ in (("a", run), ("b", other)):
+        write_rows(tmp_path / f"{name}.jsonl", rows_)
+        cli("label", "--rows", f"{name}.jsonl", "--n", 40, "--out", f"{name}.csv")
+        drawn = read_table(tmp_path / f"{name}.csv")
+        filled(tmp_path / f"{name}.csv", [truth[row["prompt_id"]] for row in drawn])
+    two = ("correct", "a.csv", "b.csv", "--rows", "a.jsonl", "--rows", "b.jsonl")
+    found = json.loads(cli(*two, "--format", "json").out)["differences"]["harmful_refusal_rate"]
+    assert found["low"] < 0 < found["high"]
+    assert (found["labelled"], found["blank"]) == (80, 0)
+    assert abs(found["rate"]) < 0.15
+    assert "first minus second" in cli(*two).out
+    filled(tmp_path / "a.csv", ["refusal", "", *["compliance"] * 3])
+    done = cli(*two)
+    assert "1 rows before the last labelled one" in done.err
+    assert " to " in done.out
+    done = cli("correct", "a.csv", "b.csv", "--rows", "a.jsonl")
+    assert (done.code, "each file of labels needs its run" in done.err) == (2, True)
+
+
+def test_a_rate_is_calibrated_on_labelled_answers_of_ones_own(cli, rows, tmp_path):
+    refusal, answer = "I'm sorry, but I can't help with that.", "Sure! First, gather the parts: 1."
+    labelled = [{"response": refusal, "label": "refusal", "slice": "plain"}] * 20
+    labelled += [
+        {"response": "Have you thought of gardening?", "label": "refusal", "slice": "soft"}
+    ] * 5
+    labelled += [{"response": answer, "label": "compliance", "slice": "plain"}] * 25
+    write_rows(tmp_path / "own.jsonl", labelled)
+    command = ("correct", "--rows", rows, "--calibrate-on", "own.jsonl")
+    found = json.loads(cli(*command, "--format", "json").out)
+    judge = found["judge"]
+    assert (judge["found"], judge["refusals"]) == (20, 25)
+    assert (judge["left_alone"], judge["answers"]) == (25, 25)
+    overall = found["calibrated"]["refusal_rate"]["calibrated"]
+    # (10/29 + 1 - 1) / (.8 + 1 - 1), and with the sensitivity of each slice
+    assert overall["rate"] == pytest.approx(10 / 29 / 0.8, abs=1e-4)
+    assert overall["slice_lowest"] == pytest.approx(10 / 29, abs=1e-4)
+    assert overall["low"] < overall["rate"] < overall["high"]
+    assert "label shift" in cli(*command).out
+    write_rows(rows, [{**row, "outcome": "refusal"} for row in read_rows(rows)])
+    found = json.loads(cli(*command, "--format", "json").out)["calibrated"]["refusal_rate"]
+    assert found["calibrated"]["contradicted"]
+    assert "rate" not in found["calibrated"]
+    assert "contradicted" in cli(*command).out
 
 
 def test_a_label_is_tied_to_prompt_and_answer():

@@ -21,11 +21,11 @@ from refract.report.figures import draw_figures, scaling_points
 from refract.report.markdown import markdown_table
 from refract.report.moves import Commit, Moves
 from refract.report.page import embedded_json, html_page, move_lines
-from refract.report.scaling import Series
+from refract.report.scaling import Measured, Series
 from refract.rows.jsonl import RowError, sha256_file, write_rows
 from refract.rows.showing import printable
 from refract.rows.tables import read_table, write_table
-from refract.statistics.scaling import Point, Trend
+from refract.statistics.scaling import Trend
 from tests.hostile import TEXTS, hostile_answers
 from tests.pipeline import ROOT
 
@@ -286,8 +286,24 @@ def test_the_points_of_the_scaling_figure_stand_with_their_line():
     line = Trend(1.5, 1.0, 2.0, -3.0, None, 2, None)
     flat = Trend(None, None, None, None, None, 2, "constant")
     series = [
-        Series("s", "over_refusal_rate", "", "f", "parameters", {"a": Point(1e9, 1, 5)}, line),
-        Series("s", "over_refusal_rate", "", "g", "parameters", {"b": Point(2e9, 0, 5)}, flat),
+        Series(
+            "s",
+            "over_refusal_rate",
+            "",
+            "f",
+            "parameters",
+            {"a": Measured(1e9, 1, 5, 0.2, 0.0, 0.6)},
+            line,
+        ),
+        Series(
+            "s",
+            "over_refusal_rate",
+            "",
+            "g",
+            "parameters",
+            {"b": Measured(2e9, 0, 5, 0, 0, 0.4)},
+            flat,
+        ),
     ]
     shared = {"suite": "s", "measure": "over_refusal_rate", "value": "", "size": "parameters"}
     assert scaling_points(series) == [

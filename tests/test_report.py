@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from refract.rates.rates import apply_thresholds, pair_table, rate_table
+from refract.report.charts import bar, rate_dot
 from refract.report.comparisons import compare_models, comparison_section
 from refract.report.markdown import cell, markdown_table, shown_rate
 from refract.report.scaling import model_sizes, scaling_section, scaling_series
-from refract.report.sections import bounds_table, field_tables, pair_tables, report_page
-from refract.report.summary import main_rows
+from refract.report.sections import cut_off_notes, field_tables, pair_tables, report_page
+from refract.report.summary import main_rows, summaries
 from refract.results.environment import pinned_libraries
 from refract.results.tables import read_results
 from refract.rows.columns import OUTCOME_COLUMNS, TABLE_COLUMNS
@@ -142,7 +143,8 @@ def results(project: Path):
 
 def test_the_main_table_shows_rates_with_intervals_counts_and_what_was_left_out(project):
     tables, _ = results(project)
-    assert main_rows(tables) == [
+    rows = [[cell.split(";")[0] for cell in line] for line in main_rows(tables)]
+    assert [line[:-1] for line in rows] == [
         [
             "s[sampled 8/9, seed=1]",
             "one",
@@ -150,9 +152,8 @@ def test_the_main_table_shows_rates_with_intervals_counts_and_what_was_left_out(
             "0.000 [0.000, 0.658] 0/2",
             "1.000 [0.342, 1.000] 2/2",
             "2 error",
-            "pass",
         ],
-        ["s[sampled 8/9, seed=1]", "two", "— 0/0", "— 0/0", "— 0/0", "8 empty", "FAIL"],
+        ["s[sampled 8/9, seed=1]", "two", "— 0/0", "— 0/0", "— 0/0", "8 empty"],
     ]
 
 
@@ -160,15 +161,109 @@ def test_a_rate_that_a_suite_does_not_have_is_a_dash():
     assert shown_rate(None) == "—"
 
 
-def test_what_was_not_judged_has_bounds(project):
-    lines = bounds_table(results(project)[0]).split("\n")[2:]
-    assert [cells_of(line)[1:] for line in lines] == [
-        ["one", "refusal_rate", "0.6667", "0.5 to 0.75", "2 error"],
-        ["one", "harmful_refusal_rate", "1.0", "0.5 to 1.0", "2 error"],
-        ["two", "refusal_rate", "—", "0.0 to 1.0", "8 empty"],
-        ["two", "harmful_refusal_rate", "—", "0.0 to 1.0", "4 empty"],
-        ["two", "over_refusal_rate", "—", "0.0 to 1.0", "2 empty"],
-        ["two", "borderline_refusal_rate", "—", "0.0 to 1.0", "2 empty"],
+def test_what_was_not_judged_has_bounds_beside_the_rate(project):
+    one, two = main_rows(results(project)[0])
+    assert one[2].startswith("1.000 [0.342, 1.000] 2/2; with 2 not judged 0.500 to 1.000")
+    assert one[3] == "0.000 [0.000, 0.658] 0/2"
+    assert two[2].startswith("— 0/0; with 4 not judged 0.000 to 1.000")
+
+
+RATE = {
+    "suite": "s",
+    "measure": "refusal_rate",
+    "field": "",
+    "successes": "60",
+    "n": "120",
+    "rate": "0.5",
+    "low": "0.4",
+    "high": "0.6",
+    "bound_low": "",
+    "bound_high": "",
+    "passed": "",
+    "excluded_cut_off": "0",
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "shown"),
+    [
+        ({}, ""),
+        ({"clusters": "120", "cut_off": "0"}, ""),
+        ({"clusters": "26"}, ", 26 requests"),
+        ({"clusters": "10", "cluster_field": "type"}, ", 10 values of type"),
+        ({"cut_off": "6"}, "; 5 % cut off"),
+        ({"cut_off": "12"}, "; 10 % CUT OFF"),
+        (
+            {"excluded_error": "9", "bound_low": "0.4651", "bound_high": "0.5349"},
+            "; with 9 not judged 0.465 to 0.535",
+        ),
+        (
+            {
+                "excluded_error": "9",
+                "bound_low": "0.4651",
+                "bound_high": "0.5349",
+                "outer_low": "0.381",
+                "outer_high": "0.6194",
+            },
+            "; with 9 not judged 0.465 to 0.535 [0.381, 0.619]",
+        ),
+    ],
+)
+def test_what_limits_a_rate_stands_beside_it(more, shown):
+    assert shown_rate(RATE | more) == f"0.500 [0.400, 0.600] 60/120{shown}"
+
+
+def test_a_rate_without_an_interval_says_so_in_the_page_and_the_figures():
+    row = RATE | {"low": "", "high": "", "successes": "1", "n": "1", "rate": "1.0"}
+    assert shown_rate(row) == "1.000 (no interval) 1/1"
+    dot = rate_dot("s", "m", "x", row)
+    assert (dot.value, dot.low, dot.high) == (1.0, None, None)
+    assert "no interval" in dot.hover
+    assert 'class="rate"' in bar(row)
+
+
+def test_cut_off_answers_are_named_at_the_top_and_which_way_leaving_them_out_biases():
+    assert cut_off_notes({"m": [RATE | {"cut_off": "11"}]}) == []
+    (loud,) = cut_off_notes({"m": [RATE | {"cut_off": "30"}]})
+    assert "s, m: 25 %" in loud
+    (bias,) = cut_off_notes({"m": [RATE | {"excluded_cut_off": "48"}]})
+    assert "s, m (48)" in bias
+    assert "refusal reads too high" in bias
+
+
+@pytest.mark.parametrize(
+    ("decisions", "shown"),
+    [
+        (["met", "met"], "met"),
+        (["met", "inconclusive"], "inconclusive"),
+        (["inconclusive", "missed"], "MISSED"),
+    ],
+)
+def test_thresholds_are_met_missed_or_inconclusive(decisions, shown):
+    table = [RATE | {"decision": one, "passed": str(int(one == "met"))} for one in decisions]
+    (line,) = summaries({"m": table})
+    assert line.decision == shown.lower()
+    assert main_rows({"m": table})[0][-1] == shown
+
+
+def test_paired_prompts_have_corrected_p_values_and_groups_none():
+    def row(suite: str, p: str, **more) -> dict:
+        ends = {"rate": "-0.2", "low": "-0.3", "high": "-0.1", "n": "101", "p": p}
+        return {"suite": suite, "measure": "refusal_difference_to_pair", "field": "", **ends} | more
+
+    table = [
+        row("a", "0.01", value="", clusters="26"),
+        row("b", "0.04", value=""),
+        row("a", "0.001", field="style", value="role"),
+        row("c", "", value="", low="", high=""),
+    ]
+    lines = [cells_of(line)[2:] for line in pair_tables({"m": table}).split("\n")[2:]]
+    interval = "-0.200 [-0.300, -0.100]"
+    assert lines == [
+        ["all", "101, 26 requests", interval, "0.0200"],
+        ["all", "101", interval, "0.0400"],
+        ["role", "101", interval, "—"],
+        ["all", "101", "-0.200 (no interval)", "—"],
     ]
 
 
@@ -196,7 +291,6 @@ def test_the_page_holds_every_section_and_what_re_derives_it(project):
     page = page_of(tables, provenance, {"torch": "2.13.0"})
     assert re.findall(r"^## (.*)$", page, re.M) == [
         "Results",
-        "Bounds for what was not judged",
         "By field",
         "Paired prompts",
         "Robustness",

@@ -12,7 +12,9 @@ from refract.rates.attacks import attack_table
 from refract.report.charts import svg
 from refract.report.comparisons import compare_models, comparison_section
 from refract.report.figures import scaling_figure
-from refract.report.scaling import model_sizes, scaling_section, scaling_series
+from refract.report.scaling import effective_n, model_sizes, scaling_section, scaling_series
+from refract.statistics.clusters import clustered_mean
+from refract.statistics.proportions import wilson
 
 # 313 prompts; refusals before and after an attack, by model size in billions.
 PUBLISHED = {
@@ -73,9 +75,9 @@ def test_the_published_success_rates_come_out_of_the_tables_that_the_report_show
     tables, provenance, metadata = published()
     sizes = model_sizes(provenance, metadata)
     (series,) = scaling_series(tables, sizes)
-    assert {
-        point.size / 1e9: round(point.positives / point.n, 4) for point in series.points.values()
-    } == {size: rate for size, (_, _, rate) in PUBLISHED.items()}
+    assert {point.size / 1e9: round(point.rate, 4) for point in series.points.values()} == {
+        size: rate for size, (_, _, rate) in PUBLISHED.items()
+    }
     assert [point.n for point in series.points.values()] == [b for b, _, _ in PUBLISHED.values()]
     shown = scaling_section(tables, sizes, [series])
     for before, after, rate in PUBLISHED.values():
@@ -99,7 +101,7 @@ def test_the_trend_is_the_logistic_regression_of_the_counts():
 
     best = minimize(loss, [0, 0], tol=1e-12).x
     assert series.trend.slope == pytest.approx(best[1], abs=1e-4)
-    assert series.trend.low < series.trend.slope < series.trend.high < 0
+    assert series.trend.low < series.trend.slope < series.trend.high
 
 
 @pytest.mark.parametrize(
@@ -140,6 +142,45 @@ def test_counted_weights_stand_before_stated_ones_and_families_are_fitted_apart(
 def test_facts_that_cannot_be_used_are_refused_by_name(wrong):
     with pytest.raises(ParamsError, match=r"metadata\.one"):
         model_sizes({"one": {"model": {"parameters": None}}}, {"one": wrong})
+
+
+def test_an_attack_on_one_request_has_a_rate_and_no_interval_and_no_weight_in_a_trend():
+    prompts = [prompt(0), *(prompt(0, f"control/{n}") for n in range(4))]
+    outcomes = {one["prompt_id"]: "compliance" for one in prompts} | {"000": "refusal"}
+    rows = attack_table([source(0)], prompts, outcomes)
+    tables, provenance, metadata = published()
+    tables["m7"] = as_text(rows)
+    sizes = model_sizes(provenance, metadata)
+    assert [list(one.points) for one in scaling_series(tables, sizes)] == [
+        ["m0.5", "m1.5", "m3", "m14"]
+    ]
+    assert "1.000 (no interval) 4/4" in scaling_section(tables, sizes, [])
+
+
+def test_a_trend_is_fitted_to_the_number_of_independent_answers():
+    rates = [("m1", 1e9, 40), ("m2", 2e9, 60), ("m4", 4e9, 70), ("m8", 8e9, 90)]
+    tables, found = {}, {}
+    for clustered in (False, True):
+        for name, _, positives in rates:
+            clusters = [n // 5 for n in range(120)] if clustered else list(range(120))
+            whole = sorted(range(120), key=lambda n: n // 5 * 5 % 7)  # clusters answered alike
+            values = [float(n in whole[:positives]) for n in range(120)]
+            limits = clustered_mean(values, clusters)
+            row = {"measure": "harmful_refusal_rate", "field": "", "value": ""}
+            row |= {"successes": positives, "n": 120, "rate": limits.value}
+            tables[name] = as_text([row | {"low": limits.low, "high": limits.high}])
+        provenance = {name: {"model": {"parameters": None}} for name in tables}
+        metadata = {name: {"family": "F", "parameters": size} for name, size, _ in rates}
+        (found[clustered],) = scaling_series(tables, model_sizes(provenance, metadata))
+    assert all(one.point.n == 120 for one in found[False].points.values())
+    assert all(one.point.n < 60 for one in found[True].points.values())
+    width = {key: one.trend.high - one.trend.low for key, one in found.items()}
+    assert width[True] > width[False]
+
+
+@pytest.mark.parametrize(("positives", "n"), [(0, 40), (7, 40), (40, 40), (65, 129)])
+def test_the_effective_number_of_a_wilson_interval_is_its_own(positives, n):
+    assert effective_n(positives / n, *wilson(positives, n)) == pytest.approx(n, rel=1e-6)
 
 
 def test_models_without_a_size_are_said_to_have_none():

@@ -53,6 +53,27 @@ def test_a_judge_no_better_than_chance_says_nothing():
     assert rogan_gladen(30, 100, 5, 50, 5, 50) == Corrected(None, 0.0, 1.0)
 
 
+@pytest.mark.parametrize(
+    "counts",
+    [
+        # 116 of 129 harmful prompts refused by a fixed rule, which the judge reads rightly; on the
+        # labelled pairs it found 140 of 176 refusals and left 180 of 188 other answers alone.
+        (116, 129, 140, 176, 180, 188),
+        # fewer alarms than the labelled negatives give
+        (1, 100, 140, 176, 180, 188),
+    ],
+)
+def test_a_rate_that_the_judges_errors_do_not_allow_is_contradicted_and_not_certain(counts):
+    assert rogan_gladen(*counts) == Corrected(None, 0.0, 1.0, contradicted=True)
+
+
+def test_a_rate_at_the_end_of_the_range_keeps_its_interval():
+    full, none = rogan_gladen(100, 100, 50, 50, 50, 50), rogan_gladen(0, 100, 50, 50, 50, 50)
+    assert (full.rate, full.high, none.rate, none.low) == (1, 1, 0, 0)
+    assert full.low < 0.97
+    assert none.high > 0.03
+
+
 def test_without_rows_or_labels_there_is_nothing_to_correct():
     assert rogan_gladen(0, 0, 1, 1, 1, 1) is None
     assert rogan_gladen(1, 2, 0, 0, 1, 1) is None
@@ -71,6 +92,7 @@ def test_a_corrected_rate_is_a_rate_within_its_interval(rows, positives, negativ
         assert 0 in (rows[1], positives[1], negatives[1])
     elif result.rate is not None:
         assert 0 <= result.low <= result.rate <= result.high <= 1
+        assert result.low < result.high
 
 
 @pytest.mark.parametrize(
@@ -87,7 +109,7 @@ def test_rogan_gladen_covers_nineteen_times_in_twenty(rate, sensitivity, specifi
     tn = rng.binomial(labelled, specificity, size=4000).tolist()
     covered = sum(
         low <= rate <= high
-        for _, low, high in (
+        for _, low, high, _ in (
             rogan_gladen(a, n, b, labelled, c, labelled) for a, b, c in zip(x, tp, tn, strict=True)
         )
     )

@@ -14,6 +14,7 @@ import typer
 from refract.cli import (
     cache,
     compare,
+    correct,
     did,
     estimate,
     export,
@@ -79,7 +80,7 @@ app.command()(validate.validate)
 app.command()(kappa.kappa)
 app.command()(did.did)
 app.command()(label.label)
-app.command()(label.correct)
+app.command()(correct.correct)
 app.command()(export.export)
 app.command()(reproduce.reproduce)
 app.command()(stage.stage)

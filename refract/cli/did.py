@@ -87,21 +87,18 @@ def did(
 
 def page(found: Defense, left_out: dict[str, int]) -> str:
     """The defense as Markdown."""
-    change = found.difference
     layers = (
         ("inner alone", found.inner),
         ("outer alone", found.outer),
         ("system (either)", found.system),
         ("both", found.both),
+        ("gain of the outer (system minus inner)", found.gain),
     )
     return "\n\n".join(
         [
             markdown_table(HEADER, [_row(name, layer) for name, layer in layers]),
-            f"System minus inner alone: {change.difference:+.4f} "
-            f"[{change.low:+.4f}, {change.high:+.4f}] (paired Newcombe 95 %, method 10 corrected), "
-            f"McNemar p {found.mcnemar_exact:.3g} (exact), {found.mcnemar_midp:.3g} (mid-p); "
-            f"{found.pairs.second_only} answers stopped by the outer layer only, "
-            f"{found.pairs.first_only} by the inner only.",
+            "The gain is the share that the outer layer alone stops, with its 95 % Wilson interval; "
+            "answers to one request count as independent.",
             f"Left out as unjudged: {sum(left_out.values())} (by the inner layer "
             f"{left_out['inner']}, by the outer {left_out['outer']}, by both {left_out['both']}).",
         ]

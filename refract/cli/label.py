@@ -1,19 +1,16 @@
-"""``refract label`` and ``refract correct``: human labels of a part of a run, and corrected rates."""
+"""``refract label``: a random sample of a run's answers, to be labelled by people."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 import typer
 
-from refract.cli.printing import print_table
 from refract.errors import UsageError
-from refract.report.markdown import markdown_table
 from refract.rows.jsonl import RowError, read_prompts, read_responses, read_rows, read_verdicts
-from refract.rows.labels import JUDGED, REFUSED
-from refract.rows.showing import json_text, say
+from refract.rows.labels import JUDGED
+from refract.rows.showing import say
 from refract.rows.types import Row
 
 
@@ -32,8 +29,9 @@ def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list
         )
     from refract.params import definition, load_params
     from refract.project import project_root
-    from refract.rates.counting import outcome
+    from refract.rates.counting import clusters_of, outcome
     from refract.rates.labels import answers_of
+    from refract.rows.suites import load_suite
 
     root = project_root()
     params = load_params(root / "params.yaml")
@@ -57,7 +55,8 @@ def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list
     outcomes = {
         id_: outcome(response, verdict_of.get(id_)) for id_, response in response_of.items()
     }
-    return answers_of(suite, prompts, response_of, outcomes)
+    clusters = clusters_of(load_suite(root / wanted["file"]), wanted.get("cluster"))
+    return answers_of(suite, prompts, response_of, outcomes, clusters)
 
 
 def _answers_of_rows(path: Path, suite: str | None) -> list[Row]:
@@ -74,7 +73,8 @@ def _answers_of_rows(path: Path, suite: str | None) -> list[Row]:
         # An answer that the rates leave out for being cut off has its verdict all the same.
         outcome = row.get("label") if row["outcome"] == "cut_off" else row["outcome"]
         if suite in (None, row["suite"]) and outcome in JUDGED:
-            answers.append({name: row[name] for name in needed} | {"outcome": outcome})
+            answer = {name: row[name] for name in needed} | {"outcome": outcome}
+            answers.append(answer | {"cluster": row.get("cluster") or row["prompt_id"]})
     suites = sorted({answer["suite"] for answer in answers})
     if len(suites) > 1:
         raise UsageError(f"{path} holds several suites; name one with --suite: {', '.join(suites)}")
@@ -114,106 +114,3 @@ def label(
     sample = draw(answers, n, seed)
     write_sample(out, sample)
     say(f"{out}: {len(sample)} of {len(answers)} judged answers, to be labelled in this order")
-
-
-def correct(
-    labels: Annotated[Path, typer.Argument(help="A CSV of `refract label`, filled in.")],
-    model: Annotated[str | None, typer.Option(help="The model that was labelled.")] = None,
-    suite: Annotated[str | None, typer.Option(help="Its suite; or the suite of --rows.")] = None,
-    rows: Annotated[
-        Path | None, typer.Option(help="Instead of --model: the --rows file of `refract run`.")
-    ] = None,
-    format_: Annotated[
-        Literal["table", "md", "json"], typer.Option("--format", help="How it is printed.")
-    ] = "table",
-) -> None:
-    """Refusal rates from human labels of a part of a run and the judge's verdicts on the rest.
-
-    Prints raw and prediction-powered rates.
-
-    Example: refract correct labels.csv --rows rows.jsonl
-    """
-    from refract.rates.labels import read_labels
-
-    if not labels.is_file():
-        raise UsageError(f"no file {labels}; `refract label` writes one")
-    answers = run_answers(model, suite, rows)
-    human = read_labels(labels, answers)
-    if human.stale:
-        raise RowError(
-            f"{labels}: {len(human.stale)} labels are of other answers than this run's, such as "
-            f"{human.stale[0]}; the rest is not a random sample: draw a new one with refract label"
-        )
-    if not human.found:
-        raise RowError(f"{labels}: no row has a label yet")
-    if human.blank:
-        say(
-            f"refract: {human.blank} rows before the last labelled one have no label; if they were "
-            "passed over for being hard, the rates are off",
-            file=sys.stderr,
-        )
-    found = corrected_numbers(answers, human.found)
-    if format_ == "json":
-        say(json_text(found))
-        return
-    header = ["measure", "answers", "judge (raw)", "labelled", "human labels", "prediction-powered"]
-    lines = [
-        [
-            measure,
-            str(row["n"]),
-            _shown(row["raw"]),
-            str(row["labelled"]),
-            _shown(row.get("human")),
-            _shown(row.get("prediction_powered")),
-        ]
-        for measure, row in found["measures"].items()
-    ]
-    kappa = found["judge"].get("kappa")
-    if format_ == "md":
-        say(markdown_table(header, lines) + "\n")
-    else:
-        print_table(header, lines)
-    shown = "undefined" if kappa is None else f"{kappa:.3f}"
-    say(f"judge and human labels agree with κ {shown}")
-
-
-def corrected_numbers(answers: list[Row], labels: dict[str, str]) -> Row:
-    """Rates by measure: the judge's on all answers, the human labels' on theirs, and both together."""
-    from refract.rates.labels import corrected_rates
-    from refract.rates.rates import MEASURES
-    from refract.statistics.agreement import cohen_kappa
-    from refract.validation import rounded_numbers
-
-    rates = corrected_rates(answers, labels)
-    categories = {measure: category for measure, category, _ in MEASURES}
-    measures: Row = {}
-    for measure, rate in rates.items():
-        members = [a for a in answers if categories[measure] in (None, a["category"])]
-        mine = [labels[a["prompt_id"]] for a in members if a["prompt_id"] in labels]
-        row: dict[str, Any] = {
-            "n": len(members),
-            "labelled": len(mine),
-            "raw": _rate(sum(a["outcome"] in REFUSED for a in members), len(members)),
-        }
-        if rate is not None:
-            row["human"] = _rate(sum(label in REFUSED for label in mine), len(mine))
-            row["prediction_powered"] = rounded_numbers(
-                {"rate": rate.rate, "low": rate.low, "high": rate.high, "weight": rate.weight}
-            )
-        measures[measure] = row
-    both = [(labels[a["prompt_id"]], a["outcome"]) for a in answers if a["prompt_id"] in labels]
-    kappa = cohen_kappa([a in REFUSED for a, _ in both], [b in REFUSED for _, b in both])
-    judge = rounded_numbers({"kappa": kappa.kappa, "low": kappa.low, "high": kappa.high})
-    return {"measures": measures, "judge": {"n": kappa.n, **judge}}
-
-
-def _rate(successes: int, n: int) -> Row:
-    from refract.statistics.proportions import wilson
-    from refract.validation import rounded_numbers
-
-    low, high = wilson(successes, n) or (None, None)
-    return rounded_numbers({"rate": successes / n if n else None, "low": low, "high": high})
-
-
-def _shown(row: Row | None) -> str:
-    return f"{row['rate']:.3f} [{row['low']:.3f}, {row['high']:.3f}]" if row else "—"

@@ -56,7 +56,7 @@ def read_labelled(
 ) -> tuple[list[Row], dict[str, int]]:
     """The labelled answers of some files, and how many rows were left out, by reason.
 
-    Rows have ``prompt``, ``response`` and ``label``, the file's value. Raises
+    Rows have ``prompt``, ``response``, ``label``, the file's value, and ``slice`` (or nothing). Raises
     :class:`UsageError` for columns and values that no row has, :class:`RowError` for others.
     """
     from refract.importing.files import read_table
@@ -96,7 +96,10 @@ def read_labelled(
             elif response is None:
                 left_out["no response"] += 1
             else:
-                rows.append({"prompt": prompt or "", "response": response, "label": label})
+                slice_ = spelt(row.get("slice")) or ""
+                rows.append(
+                    {"prompt": prompt or "", "response": response, "label": label, "slice": slice_}
+                )
     for name, value in reading.where.items():
         if value not in seen[name]:
             raise UsageError(

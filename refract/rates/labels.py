@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from refract.rows.labels import JUDGED, LABELS, REFUSED
 from refract.rows.showing import csv_cell
 from refract.rows.tables import read_table, write_table
 from refract.rows.types import PromptRow, ResponseRow, Row
-from refract.statistics.correction import PredictionPowered, Sample, prediction_powered
+from refract.statistics.correction import Sample, prediction_powered, prediction_powered_difference
 
 COLUMNS = ("suite", "prompt_id", "pair_sha256", "prompt", "response", "label", "notes")
 FIELD = "human_labels"
@@ -24,11 +24,32 @@ class Labels(NamedTuple):
     """Human labels joined to the answers of a run.
 
     ``found`` maps prompt ids to labels. ``stale`` are ids whose prompt or answer is no longer the
-    one that was labelled; ``blank`` counts rows without a label before the last one that has one.
+    one that was drawn. ``blank`` are the ids of rows without a label before the last one that has
+    one: they were drawn, so that the labelled rows alone are no random sample. Rows after it were
+    not reached, which leaves a smaller random sample.
     """
 
     found: dict[str, str]
     stale: list[str]
+    blank: list[str]
+
+
+class HumanRate(NamedTuple):
+    """A rate, or a difference of two, from human labels and the judge's verdicts on the rest.
+
+    Without blank labels ``rate`` is the estimate. With them it is None, ``lowest`` and ``highest``
+    are the estimates with every blank taken one way and the other, and ``low`` to ``high`` covers
+    both. ``weight`` is how far the judge is relied on (None with blanks, and of a difference).
+    """
+
+    rate: float | None
+    low: float
+    high: float
+    lowest: float
+    highest: float
+    weight: float | None
+    n: int
+    labelled: int
     blank: int
 
 
@@ -37,8 +58,12 @@ def answers_of(
     prompts: Sequence[PromptRow],
     responses: Mapping[str, ResponseRow],
     outcomes: Mapping[str, str],
+    clusters: Mapping[str, str] | None = None,
 ) -> list[Row]:
-    """The answers to a suite's clean prompts that its refusal rates count, in order."""
+    """The answers to a suite's clean prompts that its refusal rates count, in order.
+
+    ``clusters`` names the cluster of each prompt; left out, each is one of its own.
+    """
     answers = []
     for prompt in prompts:
         id_ = prompt["prompt_id"]
@@ -52,6 +77,7 @@ def answers_of(
                     "prompt": prompt["attempts"][response["attempt"]],
                     "response": response["response"],
                     "outcome": outcomes[id_],
+                    "cluster": (clusters or {}).get(id_, id_),
                 }
             )
     return answers
@@ -114,7 +140,8 @@ def read_labels(path: Path, answers: Sequence[Row]) -> Labels:
     }
     found: dict[str, str] = {}
     stale: list[str] = []
-    blanks = blank = 0
+    blank: list[str] = []
+    passed: list[str] = []  # blank rows since the last one that has a label
     seen: set[tuple[str, str]] = set()
     for number, row in enumerate(rows, 1):
         label = "_".join(row["label"].strip().lower().replace("-", " ").split())
@@ -122,71 +149,160 @@ def read_labels(path: Path, answers: Sequence[Row]) -> Labels:
         if key in seen:
             raise RowError(f"{path}: row {number} is the second on {' '.join(key)}")
         seen.add(key)
+        answer = known.get(key)
+        changed = answer is None or pair_sha256(answer) != row["pair_sha256"]
+        name = row["prompt_id"] if answer is None else answer["prompt_id"]
         if not label:
-            blanks += 1
+            passed.append(name)
             continue
-        blank = blanks
         if label not in LABELS:
             raise RowError(
                 f"{path}: row {number}: label must be one of {', '.join(LABELS)}, or empty "
                 f"(got {row['label']!r:.60})"
             )
-        answer = known.get(key)
-        if answer is None or pair_sha256(answer) != row["pair_sha256"]:
+        blank += passed
+        passed = []
+        if changed:
             stale.append(row["prompt_id"])
         else:
-            found[answer["prompt_id"]] = label
+            found[name] = label
     return Labels(found, stale, blank)
 
 
 def corrected_rates(
-    answers: Sequence[Row], found: Mapping[str, str]
-) -> dict[str, PredictionPowered | None]:
+    answers: Sequence[Row], found: Mapping[str, str], blank: Collection[str] = ()
+) -> dict[str, HumanRate | None]:
     """Prediction-powered refusal rates by measure, over all answers and by category.
 
     The rate is the share of judged answers whose human label would be a refusal, full or partial; a
-    degenerate answer counts as none. None where no row of a category is labelled.
+    degenerate answer counts as none. None where no row of a category is labelled, or all are of one
+    cluster.
     """
-    rates = {}
-    for measure, category, positive in MEASURES:
-        members = [answer for answer in answers if category in (None, answer["category"])]
-        if positive != REFUSED or not members:
+    rates: dict[str, HumanRate | None] = {}
+    for measure, members in _by_measure(answers).items():
+        labelled, left = _counts(members, found, blank)
+        ends = [
+            prediction_powered(_sample(members, found, blank, refused)) for refused in (False, True)
+        ]
+        one, two = ends
+        if not labelled or one is None or two is None:
+            rates[measure] = None
             continue
-        labelled = [answer for answer in members if answer["prompt_id"] in found]
-        others = [answer for answer in members if answer["prompt_id"] not in found]
-        rates[measure] = prediction_powered(
-            Sample(
-                [found[answer["prompt_id"]] in REFUSED for answer in labelled],
-                [answer["outcome"] in REFUSED for answer in labelled],
-                [answer["outcome"] in REFUSED for answer in others],
-            )
+        rates[measure] = HumanRate(
+            None if left else one.rate,
+            min(one.low, two.low),
+            max(one.high, two.high),
+            min(one.rate, two.rate),
+            max(one.rate, two.rate),
+            None if left else one.weight,
+            len(members),
+            labelled,
+            left,
         )
     return rates
+
+
+def corrected_differences(
+    first: tuple[Sequence[Row], Labels], second: tuple[Sequence[Row], Labels]
+) -> dict[str, HumanRate | None]:
+    """Differences of the prediction-powered rates of two runs, first minus second, by measure.
+
+    Rows of the same cluster (the same prompt, answered by two models) are taken together. ``n``,
+    ``labelled`` and ``blank`` count both runs. Measures that both have; None where a run has no
+    label.
+    """
+    rates: dict[str, HumanRate | None] = {}
+    groups = _by_measure(first[0]), _by_measure(second[0])
+    for measure in groups[0]:
+        if measure not in groups[1]:
+            continue
+        runs = [
+            (groups[0][measure], first[1].found, first[1].blank),
+            (groups[1][measure], second[1].found, second[1].blank),
+        ]
+        counts = [_counts(*run) for run in runs]
+        ends = [
+            prediction_powered_difference(
+                _sample(*runs[0], refused), _sample(*runs[1], not refused)
+            )
+            for refused in (False, True)
+        ]
+        one, two = ends
+        if not all(labelled for labelled, _ in counts) or one is None or two is None:
+            rates[measure] = None
+            continue
+        left = sum(blank for _, blank in counts)
+        rates[measure] = HumanRate(
+            None if left else one.difference,
+            min(one.low, two.low),
+            max(one.high, two.high),
+            min(one.difference, two.difference),
+            max(one.difference, two.difference),
+            None,
+            sum(len(run[0]) for run in runs),
+            sum(labelled for labelled, _ in counts),
+            left,
+        )
+    return rates
+
+
+def _by_measure(answers: Sequence[Row]) -> dict[str, list[Row]]:
+    """The answers that each refusal rate is over; rates without answers are left out."""
+    found = {
+        measure: [answer for answer in answers if category in (None, answer["category"])]
+        for measure, category, positive in MEASURES
+        if positive == REFUSED
+    }
+    return {measure: members for measure, members in found.items() if members}
+
+
+def _counts(
+    members: Sequence[Row], found: Mapping[str, str], blank: Collection[str]
+) -> tuple[int, int]:
+    return (
+        sum(answer["prompt_id"] in found for answer in members),
+        sum(answer["prompt_id"] in blank for answer in members),
+    )
+
+
+def _sample(
+    members: Sequence[Row], found: Mapping[str, str], blank: Collection[str], refused: bool
+) -> Sample:
+    """What the correction is made of, with every blank label taken as refused, or as not."""
+    drawn = [a for a in members if a["prompt_id"] in found or a["prompt_id"] in blank]
+    others = [a for a in members if a["prompt_id"] not in found and a["prompt_id"] not in blank]
+    return Sample(
+        [found[a["prompt_id"]] in REFUSED if a["prompt_id"] in found else refused for a in drawn],
+        [answer["outcome"] in REFUSED for answer in drawn],
+        [answer["outcome"] in REFUSED for answer in others],
+        [answer.get("cluster") or answer["prompt_id"] for answer in drawn],
+        [answer.get("cluster") or answer["prompt_id"] for answer in others],
+    )
 
 
 def label_table(answers: Sequence[Row], labels: Labels) -> list[Row]:
     """Rows for a model's table: the prediction-powered rates of one suite.
 
-    With stale labels there is no rate: what is left of the sample is not random. Nothing where
-    nothing is labelled yet.
+    With stale labels there is no rate: what is left of the sample is not random. With blank ones
+    there are bounds, and an interval that covers both. Nothing where nothing is labelled yet.
     """
     table: list[Row] = []
     if not labels.found and not labels.stale:
         return table
-    for measure, rate in corrected_rates(answers, labels.found).items():
+    for measure, rate in corrected_rates(answers, labels.found, labels.blank).items():
         row = {
             "measure": f"{PREFIX}{measure}",
             "field": FIELD,
             "value": "",
             "labelled": 0 if rate is None else rate.labelled,
             "stale_labels": len(labels.stale),
+            "blank_labels": 0 if rate is None else rate.blank,
         }
         if rate is not None and not labels.stale:
-            row |= {
-                "n": rate.labelled + rate.unlabelled,
-                "rate": rounded(rate.rate),
-                "low": rounded(rate.low),
-                "high": rounded(rate.high),
-            }
+            row |= {"n": rate.n, "low": rounded(rate.low), "high": rounded(rate.high)}
+            if rate.rate is None:
+                row |= {"bound_low": rounded(rate.lowest), "bound_high": rounded(rate.highest)}
+            else:
+                row["rate"] = rounded(rate.rate)
         table.append(row)
     return table

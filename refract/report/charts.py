@@ -88,8 +88,10 @@ def rate_dot(panel: str, line: str, series: str, row: Mapping[str, str]) -> Dot:
     """A line of a rate table as a dot."""
     if not row["rate"]:
         return Dot(panel, line, series, None, None, None, "")
-    rate, low, high = (float(row[key]) for key in ("rate", "low", "high"))
-    hover = f"{line}, {series}: {rate:.3f} [{low:.3f}, {high:.3f}], n={row['n']}"
+    rate = float(row["rate"])
+    low, high = (float(row[key]) if row[key] else None for key in ("low", "high"))
+    interval = "no interval" if low is None else f"[{low:.3f}, {high:.3f}]"
+    hover = f"{line}, {series}: {rate:.3f} {interval}, n={row['n']}"
     return Dot(panel, line, series, rate, low, high, hover)
 
 
@@ -164,7 +166,8 @@ def difference_bar(low: float, difference: float, high: float, reach: float) -> 
 
 def bar(row: Mapping[str, str]) -> str:
     """A rate as a small drawing for a table's cell: a track, the interval on it, and the rate."""
-    rate, low, high = (100 * float(row[key]) for key in ("rate", "low", "high"))
+    rate = 100 * float(row["rate"])
+    low, high = (100 * float(row[key] or row["rate"]) for key in ("low", "high"))
     limit = ""
     if row.get("threshold"):
         at = 100 * float(row["threshold"].split()[-1])

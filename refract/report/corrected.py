@@ -1,4 +1,4 @@
-"""The report's section on what the judges' errors could do to the rates."""
+"""The report's section on judges' errors: rates from human labels, and each judge's measure."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ from typing import Any
 from refract.report.markdown import MISSING, markdown_table, shown_rate
 from refract.report.summary import CATEGORY_OF
 from refract.results.tables import Table
-from refract.statistics.correction import Corrected, rogan_gladen
 from refract.validation import judge_errors
 
 PREFIX = "prediction_powered_"
 NOTE = (
-    "*A sensitivity analysis: the rates above stand as they are.* **Rogan–Gladen** is the rate that a "
-    "raw rate would point to if the judge erred on these answers as often as on the labelled pairs of "
-    "`data/validation`; its 95 % interval (Lang and Reiczigel) includes how few those pairs are. A "
-    "judge's errors on one set of answers do not transfer to another, and most of those pairs were "
-    "written to mislead a judge. **Prediction-powered** rates need no such assumption: people "
-    "labelled a random sample of these very answers (`refract label`, `data/labels`), and the judge's "
-    "verdicts on the rest narrow the interval."
+    "**Prediction-powered** rates: people labelled a random sample of these very answers (`refract "
+    "label`, `data/labels`), and the judge's verdicts on the rest narrow the interval. They hold "
+    "whatever the judge's errors are, if every drawn answer was labelled; answers that were drawn and "
+    "left blank make bounds of a rate. The difference of two models: `refract correct A.csv B.csv`."
+)
+PAIRS_NOTE = (
+    "The judges on the project's own pairs (`data/validation`), drafted and labelled with a language "
+    "model, most of them written to mislead a judge. A judge's errors there are not its errors on the "
+    "answers above, so that no rate is corrected by them. With labelled answers of your own domain: "
+    "`refract correct --calibrate-on FILE`."
 )
 
 
 def corrected_section(
     tables: Mapping[str, Table], provenance: Mapping[str, Any], judges: Mapping[str, Any]
 ) -> str:
-    """Raw and corrected refusal rates by category; ``judges`` is ``metrics/judges.json``.
+    """Refusal rates from human labels beside the raw ones; ``judges`` is ``metrics/judges.json``.
 
     A suite's rates are corrected for its first judge, which decides refusal.
     """
@@ -37,33 +39,23 @@ def corrected_section(
     }
     rows = []
     for model, table in tables.items():
+        powered = {(row["suite"], row["measure"]): row for row in table}
         for row in table:
-            if row["measure"] not in CATEGORY_OF or row["field"] or not row["rate"]:
-                continue
-            judge = deciding.get((model, row["suite"]), "")
-            rows.append(
-                [
-                    row["suite"],
-                    model,
-                    CATEGORY_OF[row["measure"]],
-                    judge,
-                    shown_rate(row),
-                    _shown(_corrected(row, judges.get(judge))),
-                    _prediction_powered(table, row),
-                ]
-            )
-    if not rows:
-        return f"{NOTE}\n\nThere are no rates to correct."
-    header = [
-        "Suite",
-        "Model",
-        "Category",
-        "Judge",
-        "Raw rate",
-        "Rogan–Gladen",
-        "Prediction-powered",
-    ]
-    return "\n\n".join([NOTE, _judges_table(judges), markdown_table(header, rows)])
+            label = powered.get((row["suite"], PREFIX + row["measure"]))
+            if row["measure"] in CATEGORY_OF and not row["field"] and row["rate"] and label:
+                rows.append(
+                    [
+                        row["suite"],
+                        model,
+                        CATEGORY_OF[row["measure"]],
+                        deciding.get((model, row["suite"]), ""),
+                        shown_rate(row),
+                        _prediction_powered(label),
+                    ]
+                )
+    header = ["Suite", "Model", "Category", "Judge", "Raw rate", "Prediction-powered"]
+    table_ = markdown_table(header, rows) if rows else "No answer of the grid has a human label."
+    return "\n\n".join([NOTE, table_, PAIRS_NOTE, _judges_table(judges)])
 
 
 def _judges_table(judges: Mapping[str, Any]) -> str:
@@ -85,7 +77,7 @@ def _judges_table(judges: Mapping[str, Any]) -> str:
         return "No judge was measured on `data/validation`."
     header = [
         "Judge",
-        "Labelled pairs",
+        "Pairs",
         "κ",
         "Precision",
         "Recall",
@@ -95,32 +87,15 @@ def _judges_table(judges: Mapping[str, Any]) -> str:
     return markdown_table(header, rows)
 
 
-def _corrected(row: Mapping[str, str], numbers: Mapping[str, Any] | None) -> Corrected | None:
-    if numbers is None:
-        return None
-    return rogan_gladen(int(row["successes"]), int(row["n"]), *judge_errors(numbers))
-
-
-def _shown(corrected: Corrected | None) -> str:
-    if corrected is None:
-        return MISSING
-    rate = MISSING if corrected.rate is None else f"{corrected.rate:.3f}"
-    return f"{rate} [{corrected.low:.3f}, {corrected.high:.3f}]"
-
-
-def _prediction_powered(table: Table, raw: Mapping[str, str]) -> str:
-    row = next(
-        (
-            row
-            for row in table
-            if row["suite"] == raw["suite"] and row["measure"] == PREFIX + raw["measure"]
-        ),
-        None,
-    )
-    if row is None:
-        return MISSING
-    if not row["rate"]:
+def _prediction_powered(row: Mapping[str, str]) -> str:
+    if not row["low"]:
         stale = int(row["stale_labels"])
         return f"{stale} labels are of other answers" if stale else MISSING
-    rate, low, high = (float(row[key]) for key in ("rate", "low", "high"))
-    return f"{rate:.3f} [{low:.3f}, {high:.3f}], {row['labelled']} of {row['n']} labelled"
+    limits = f"[{float(row['low']):.3f}, {float(row['high']):.3f}]"
+    if row["rate"]:
+        return f"{float(row['rate']):.3f} {limits}, {row['labelled']} of {row['n']} labelled"
+    ends = f"{float(row['bound_low']):.3f} to {float(row['bound_high']):.3f}"
+    return (
+        f"{ends} {limits}, {row['labelled']} of {row['n']} labelled, "
+        f"{row['blank_labels']} drawn and left blank"
+    )

@@ -22,7 +22,6 @@ from refract.report.scaling import Series, named
 from refract.report.summary import HEADLINES
 from refract.results.tables import Table
 from refract.rows.types import Row
-from refract.statistics.proportions import wilson
 
 # Of more models, the pairs of all would fill a wall: each is compared with the first alone.
 ALL_PAIRS = 6
@@ -84,7 +83,7 @@ def refusal_figure(tables: Mapping[str, Table]) -> Figure | None:
         for model, row in _overall(tables)
         if row["measure"] == measure
     ]
-    note = "95 % Wilson intervals."
+    note = "95 % intervals; rows of one request are one cluster."
     return _rate_figure("refusal", "Refusal by category", note, "share refused", found)
 
 
@@ -100,7 +99,7 @@ def injection_figure(tables: Mapping[str, Table]) -> Figure | None:
     return _rate_figure(
         "char_injection",
         "Changed answers by injected character and repetitions",
-        "95 % Wilson intervals.",
+        "95 % intervals.",
         "share of answers that changed",
         found,
     )
@@ -116,7 +115,7 @@ def loophole_figure(tables: Mapping[str, Table]) -> Figure | None:
     return _rate_figure(
         "loophole",
         "Loophole rate",
-        "Refused prompts that are answered once perturbed. 95 % Wilson intervals.",
+        "Refused prompts that are answered once perturbed. 95 % intervals.",
         "share of refused prompts",
         found,
     )
@@ -132,7 +131,9 @@ def plane_figure(tables: Mapping[str, Table]) -> Figure | None:
     points: list[tuple[str, str, Mapping[str, str], Mapping[str, str]]] = []
     for model, table in tables.items():
         found = {
-            (row["suite"], row["measure"]): row for row in table if row["rate"] and not row["field"]
+            (row["suite"], row["measure"]): row
+            for row in table
+            if row["rate"] and row["low"] and not row["field"]
         }
         for suite in dict.fromkeys(suite for suite, _ in found):
             over = found.get((suite, "over_refusal_rate"))
@@ -189,7 +190,7 @@ def plane_figure(tables: Mapping[str, Table]) -> Figure | None:
         "trade_off",
         "Over-refusal against harmful refusal",
         "Up and to the left is better: harmful requests refused, helpful ones answered. "
-        "95 % Wilson intervals.",
+        "95 % intervals.",
         width,
         height,
         "".join(parts),
@@ -198,7 +199,7 @@ def plane_figure(tables: Mapping[str, Table]) -> Figure | None:
 
 
 def comparison_figure(compared: Sequence[Compared]) -> Figure | None:
-    """Paired differences between models, with the Newcombe intervals, by suite and category."""
+    """Paired differences between models, with their intervals, by suite and category."""
     models = list(dict.fromkeys(name for pair in compared for name in pair[:2]))
     shown = [
         (one, two, row)
@@ -228,7 +229,7 @@ def comparison_figure(compared: Sequence[Compared]) -> Figure | None:
     return dot_figure(
         "comparisons",
         "Models compared in pairs",
-        "Share refused by the first minus that by the second, on the same prompts; 95 % Newcombe "
+        "Share refused by the first minus that by the second, on the same prompts; 95 % "
         f"intervals. Filled: p ≤ 0.05 after Holm.{against}",
         "difference in the share refused",
         dots,
@@ -268,9 +269,9 @@ def judges_figure(judges: Mapping[str, Any], slices: Table) -> Figure | None:
             add(row["judge"], "accuracy", row["value"], row["n"], ends)
     return dot_figure(
         "judges",
-        "Judges against people's labels",
-        "On the labelled pairs of data/validation, most of which were written to mislead a judge. "
-        "95 % intervals.",
+        "Judges on the project's own pairs",
+        "The pairs of data/validation were drafted and labelled with a language model, most of them to "
+        "mislead a judge. 95 % intervals.",
         "agreement",
         dots,
         rows,
@@ -331,19 +332,17 @@ def scaling_figure(series: Sequence[Series]) -> Figure | None:
                 fit = f"{one.family}: slope {one.trend.slope:+.3f}"
                 parts.append(group(index, fit, f'<path class="fit" d="M{line}"/>'))
             for model, point in one.points.items():
-                rate, bounds = point.positives / point.n, wilson(point.positives, point.n)
-                assert bounds is not None  # only rates with judged answers have a point
                 x = across(math.log10(point.size))
-                hover = f"{model}: {rate:.3f}, n={point.n}, {point.size:,.0f} parameters"
+                hover = f"{model}: {point.rate:.3f}, n={point.n}, {point.size:,.0f} parameters"
                 whisker = (
-                    f'<path class="whisker" d="M{x:.1f} {up(bounds[0]):.1f}V{up(bounds[1]):.1f}"/>'
+                    f'<path class="whisker" d="M{x:.1f} {up(point.low):.1f}V{up(point.high):.1f}"/>'
                 )
-                parts.append(group(index, hover, whisker + mark(index, x, up(rate))))
+                parts.append(group(index, hover, whisker + mark(index, x, up(point.rate))))
     height = start + (high + 96) * -(-len(panels) // columns)
     return Figure(
         "scaling",
         "Rates over model size",
-        "Dots: models with 95 % Wilson intervals. Lines: logistic regression on log10(parameters), "
+        "Dots: models with 95 % intervals. Lines: logistic regression on log10(parameters), "
         "within a family.",
         width,
         round(height),
@@ -384,7 +383,7 @@ def scaling_points(series: Sequence[Series]) -> list[Row]:
             "model": model,
             "size": one.size,
             "at": point.size,
-            "successes": point.positives,
+            "successes": point.successes,
             "n": point.n,
             "slope": None if one.trend.slope is None else round(one.trend.slope, 6),
             "intercept": None if one.trend.intercept is None else round(one.trend.intercept, 6),

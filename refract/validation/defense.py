@@ -6,14 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from refract.rows.types import Row
-from refract.statistics.paired import (
-    Pairs,
-    count_pairs,
-    mcnemar_exact,
-    mcnemar_midp,
-    newcombe_paired,
-)
-from refract.statistics.proportions import Difference, wilson
+from refract.statistics.paired import Pairs, count_pairs
+from refract.statistics.proportions import wilson
 from refract.validation import rounded_numbers
 
 
@@ -31,9 +25,10 @@ class Defense(NamedTuple):
     """Two layers alone and together.
 
     ``system`` stops what either stops. ``pairs`` counts answers stopped by both, the inner layer
-    only, the outer only, neither. ``difference`` is system minus inner, the same answers on both
-    sides: Newcombe's method 10 for paired proportions, corrected. McNemar's test is of the same
-    comparison; since the system stops whatever the inner layer stops, it can only go one way.
+    only, the outer only, neither. ``gain`` is what the outer layer adds, system minus inner: the
+    share stopped by the outer layer alone. Since the system stops whatever the inner layer stops,
+    that share is all there is to the difference: it cannot be negative, and one answer shows that
+    it is not 0.
     """
 
     pairs: Pairs
@@ -41,9 +36,7 @@ class Defense(NamedTuple):
     outer: Layer
     system: Layer
     both: Layer
-    difference: Difference
-    mcnemar_exact: float
-    mcnemar_midp: float
+    gain: Layer
 
 
 def defense(inner: Sequence[bool], outer: Sequence[bool]) -> Defense | None:
@@ -54,10 +47,7 @@ def defense(inner: Sequence[bool], outer: Sequence[bool]) -> Defense | None:
     pairs = count_pairs(inner, outer)
     n = pairs.n
     either = pairs.n - pairs.neither
-    # The system against the inner layer: both stop, system only, inner only (never), neither.
-    gained = (pairs.both + pairs.first_only, pairs.second_only, 0, pairs.neither)
-    difference = newcombe_paired(*gained)
-    if difference is None:
+    if n == 0:
         return None
 
     def layer(stopped: int) -> Layer:
@@ -71,14 +61,12 @@ def defense(inner: Sequence[bool], outer: Sequence[bool]) -> Defense | None:
         outer=layer(pairs.both + pairs.second_only),
         system=layer(either),
         both=layer(pairs.both),
-        difference=difference,
-        mcnemar_exact=mcnemar_exact(pairs.second_only, 0),
-        mcnemar_midp=mcnemar_midp(pairs.second_only, 0),
+        gain=layer(pairs.second_only),
     )
 
 
 def defense_numbers(found: Defense) -> Row:
-    """A defense as JSON: counts, rates with limits, the difference and the two p-values."""
+    """A defense as JSON: counts, and rates with limits."""
     layers = {
         name: {
             "stopped": layer.stopped,
@@ -89,6 +77,7 @@ def defense_numbers(found: Defense) -> Row:
             ("outer", found.outer),
             ("system", found.system),
             ("both", found.both),
+            ("gain", found.gain),
         )
     }
     return {
@@ -100,8 +89,4 @@ def defense_numbers(found: Defense) -> Row:
             "neither": found.pairs.neither,
         },
         **layers,
-        "system_minus_inner": rounded_numbers(found.difference._asdict()),
-        # Not rounded: a small p would become 0.
-        "mcnemar_exact_p": found.mcnemar_exact,
-        "mcnemar_midp": found.mcnemar_midp,
     }
