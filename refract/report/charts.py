@@ -74,7 +74,7 @@ def svg(figure: Figure, style: str = "") -> str:
 
 
 def write_figures(figures: Sequence[Figure], folder: Path) -> None:
-    """``NAME.svg`` and ``NAME.csv`` for each figure; files of figures that no longer exist are removed."""
+    """``NAME.svg`` and ``NAME.csv`` for each figure; files of other figures are removed."""
     names = {f"{figure.name}.{end}" for figure in figures for end in ("csv", "svg")}
     for path in folder.glob("*.*"):
         if path.name not in names:
