@@ -11,7 +11,6 @@ import pytest
 from refract.rates.labels import (
     HumanRate,
     Labels,
-    cluster_names,
     corrected_rates,
     draw,
     label_table,
@@ -322,12 +321,6 @@ def test_the_clusters_of_answers_widen_a_rate():
     wide = corrected_rates(clustered, labels)["harmful_refusal_rate"]
     assert wide.rate == alone.rate
     assert wide.high - wide.low > 1.5 * (alone.high - alone.low)
-
-
-def test_a_cluster_is_a_rows_field_its_pair_or_itself():
-    rows = [{"id": "a", "pair_id": "a"}, {"id": "b", "pair_id": "a", "type": "t"}, {"id": "c"}]
-    assert cluster_names(rows) == {"a": "a", "b": "a", "c": "c"}
-    assert cluster_names(rows, "type") == {"a": "a", "b": "t", "c": "c"}
 
 
 def test_two_runs_are_compared_by_their_own_labels(cli, tmp_path):

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from refract.rates.rates import apply_thresholds, pair_table, rate_table
+from refract.rates.rates import pair_table, rate_table
+from refract.rates.thresholds import apply_thresholds
 from refract.report.charts import bar, rate_dot
 from refract.report.comparisons import compare_models, comparison_section
 from refract.report.markdown import cell, markdown_table, shown_rate
