@@ -109,8 +109,7 @@ def char_injection(
         if row["perturbation"] == "char_injection"
     ]
     return check_result(
-        all(row["n"] and row["successes"] / row["n"] <= limit for row in groups)
-        and bool(groups),
+        all(row["n"] and row["successes"] / row["n"] <= limit for row in groups) and bool(groups),
         (worst["successes"], worst["n"]) if worst else (0, 0),
         {
             "rows": len(compared),
