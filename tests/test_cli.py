@@ -162,6 +162,17 @@ def test_cut_off_answers_are_judged_unless_the_flag_leaves_them_out(cli, suite):
     assert results["provenance"]["suites"]["own"]["cut_off"] == "excluded"
 
 
+def test_labels_are_drawn_from_all_answers_cut_off_or_not(cli, suite):
+    done = cli(
+        *synthetic(suite, "--set", "cut_off_rate=1", "--cut-off", "excluded"),
+        "--rows",
+        "r.rows.jsonl",
+    )
+    assert "│ 20 cut off" in done.out
+    done = cli("label", "--rows", "r.rows.jsonl", "--out", "labels.csv")
+    assert "20 of 20" in done.out
+
+
 # Wrong usage is 2, work that fails is 1, and neither is a traceback.
 
 
