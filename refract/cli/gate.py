@@ -110,10 +110,14 @@ def read_checks(root: Path, models: Sequence[str]) -> list[Check]:
     from refract.results.tables import read_results
 
     tables, _ = read_results(root, models)
-    return [_check(model, row) for model, table in tables.items() for row in table if row["passed"]]
+    return [
+        table_check(model, row) for model, table in tables.items() for row in table if row["passed"]
+    ]
 
 
-def _check(model: str, row: Mapping[str, str]) -> Check:
+def table_check(model: str, row: Mapping[str, str]) -> Check:
+    """The threshold of a table row; without its decision, whether it passed decides."""
+
     def ends(low: str, high: str) -> Limits | None:
         held = row.get(low), row.get(high)
         return (float(held[0]), float(held[1])) if held[0] and held[1] else None

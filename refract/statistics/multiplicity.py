@@ -15,9 +15,12 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     for p in made:
         if not 0 <= p <= 1:
             raise ValueError(f"a p-value must be between 0 and 1, or None (got {p})")
-    if not made:
-        return list(p_values)
-    from statsmodels.stats.multitest import multipletests
-
-    adjusted = iter(multipletests(made, method="holm")[1].tolist())
-    return [None if p is None else next(adjusted) for p in p_values]
+    # Written out: statsmodels' multipletests collects garbage at each call, which takes longer than
+    # everything else in a comparison.
+    order = sorted(range(len(made)), key=made.__getitem__)
+    adjusted, highest = [0.0] * len(made), 0.0
+    for rank, place in enumerate(order):
+        highest = max(highest, min(1.0, made[place] * (len(made) - rank)))
+        adjusted[place] = highest
+    values = iter(adjusted)
+    return [None if p is None else next(values) for p in p_values]

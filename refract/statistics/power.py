@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from math import ceil, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from refract.statistics.proportions import check_part, normal_quantile
 
@@ -128,10 +129,17 @@ def drop_power(n: int, drop: float, churn: float, alpha: float = 0.05) -> float:
 
     flips = np.arange(n + 1)
     discordant = min(1.0, drop + churn)
-    # Of this many flips, more losses than this are shown.
-    limit = binom.isf(alpha, flips, 0.5)
-    shown = binom.sf(limit, flips, min(1.0, (drop + churn / 2) / discordant))
+    shown = binom.sf(_limits(n, alpha), flips, min(1.0, (drop + churn / 2) / discordant))
     return float((binom.pmf(flips, n, discordant) * shown).sum())
+
+
+@lru_cache(32)
+def _limits(n: int, alpha: float) -> Any:
+    """For each number of flips up to n, the losses that must be exceeded for a drop to be shown."""
+    import numpy as np
+    from scipy.stats import binom
+
+    return binom.isf(alpha, np.arange(n + 1), 0.5)
 
 
 def smallest_drop(
