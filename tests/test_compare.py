@@ -50,13 +50,8 @@ def lines(outcomes: str, **fields: str) -> list[dict[str, str]]:
 
 
 def test_pairs_are_counted_and_tested_as_in_the_literature():
-<<<<<<< HEAD
-    # Newcombe 1998, Statistics in Medicine 17:2635: n11=20, n10=2, n01=12, n00=16. The interval is
-    # Tango's. McNemar: 2 against 12.
-=======
     # Newcombe 1998, Statistics in Medicine 17:2635: n11=20, n10=2, n01=12, n00=16. The interval
     # is Tango's, which tests of refract.statistics hold to published values. McNemar: 2 against 12.
->>>>>>> wt-c11
     first = lines("r" * 22 + "c" * 28)
     second = lines("r" * 20 + "cc" + "p" * 12 + "c" * 16)
     (row,) = compare_outcomes(first, second)
