@@ -1,7 +1,7 @@
 """Simulated coverage of the intervals that the report prints, at the default suites' own sizes.
 
-``python tests/benchmarks/coverage.py`` writes ``coverage.md`` beside it in less than three minutes on
-one processor: how often a nominal 95 % interval holds the truth, and how often a test at 5 % rejects a
+``python tests/benchmarks/coverage.py`` writes ``coverage.md`` beside it in less than three minutes of
+processor time: how often a nominal 95 % interval holds the truth, and how often a test at 5 % rejects a
 true null. Answers to one request are drawn with a common rate from a beta distribution, whose spread is
 the correlation of two answers to one request. Seeded: the same table each time.
 """
