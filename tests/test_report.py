@@ -14,6 +14,7 @@ from refract.rates.rates import pair_table, rate_table
 from refract.rates.thresholds import apply_thresholds
 from refract.report.charts import bar, rate_dot
 from refract.report.comparisons import compare_models, comparison_section
+from refract.report.figures import draw_figures
 from refract.report.markdown import cell, markdown_table, shown_rate
 from refract.report.scaling import model_sizes, scaling_section, scaling_series
 from refract.report.sections import cut_off_notes, field_tables, pair_tables, report_page
@@ -224,6 +225,12 @@ def test_a_rate_without_an_interval_says_so_in_the_page_and_the_figures():
     assert (dot.value, dot.low, dot.high) == (1.0, None, None)
     assert "no interval" in dot.hover
     assert 'class="rate"' in bar(row)
+    over = row | {"measure": "over_refusal_rate"}
+    harmful = RATE | {"measure": "harmful_refusal_rate"}
+    figures = {figure.name: figure for figure in draw_figures({"m": [over, harmful]})}
+    assert set(figures) == {"refusal", "trade_off"}
+    # one mark in the legend, one for the model
+    assert figures["trade_off"].body.count('class="mark"') == 2
 
 
 def test_cut_off_answers_are_named_at_the_top_and_which_way_leaving_them_out_biases():

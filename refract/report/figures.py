@@ -131,9 +131,7 @@ def plane_figure(tables: Mapping[str, Table]) -> Figure | None:
     points: list[tuple[str, str, Mapping[str, str], Mapping[str, str]]] = []
     for model, table in tables.items():
         found = {
-            (row["suite"], row["measure"]): row
-            for row in table
-            if row["rate"] and row["low"] and not row["field"]
+            (row["suite"], row["measure"]): row for row in table if row["rate"] and not row["field"]
         }
         for suite in dict.fromkeys(suite for suite, _ in found):
             over = found.get((suite, "over_refusal_rate"))
@@ -165,9 +163,10 @@ def plane_figure(tables: Mapping[str, Table]) -> Figure | None:
             'rotate(-90)">harmful refused</text>'
         )
         for _, model, over, harmful in (point for point in points if point[0] == suite):
-            x, x_low, x_high = (x0 + side * float(over[key]) for key in ("rate", "low", "high"))
+            ends = ("rate", "low", "high")  # without an interval, the dot alone
+            x, x_low, x_high = (x0 + side * float(over[key] or over["rate"]) for key in ends)
             y, y_low, y_high = (
-                top + side * (1 - float(harmful[key])) for key in ("rate", "low", "high")
+                top + side * (1 - float(harmful[key] or harmful["rate"])) for key in ends
             )
             index = models.index(model)
             hover = f"{model}: helpful refused {over['rate']}, harmful refused {harmful['rate']}"

@@ -1,0 +1,410 @@
+"""Simulated coverage of the intervals that the report prints, at the default suites' own sizes.
+
+``python tests/benchmarks/coverage.py`` writes ``coverage.md`` beside it in less than three minutes of
+processor time: how often a nominal 95 % interval holds the truth, and how often a test at 5 % rejects a
+true null. Answers to one request are drawn with a common rate from a beta distribution, whose spread is
+the correlation of two answers to one request. Seeded: the same table each time.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import beta
+
+from refract.report.scaling import Measured
+from refract.statistics.clusters import (
+    clustered_difference,
+    clustered_mcnemar,
+    clustered_mean,
+    mean_bounds,
+)
+from refract.statistics.correction import (
+    Sample,
+    prediction_powered,
+    prediction_powered_difference,
+)
+from refract.statistics.proportions import wilson
+from refract.statistics.scaling import Point, trend
+from refract.validation.defense import defense
+
+CORRELATIONS = (0.0, 0.1, 0.2, 0.4)
+RUNS = 2000
+TREND_RUNS = 400
+LEAST = 93.0
+
+# Rows of each request: plain, and as each of its attacks or variants.
+STYLES = [5] * 23 + [4] * 3  # jailbreak_styles: 127 rows
+ATTACKS = [size - 1 for size in STYLES]  # without the plain rows: 101
+VARIANTS = [6] * 60  # robustness: 60 prompts, six variants of each by control_characters
+SINGLE = [1] * 129  # harmful_helpful, harmful
+
+Draw = Callable[[np.random.Generator, float], bool | None]
+
+
+class Line(NamedTuple):
+    """One line of a table: what is printed, on what, at which truth, and one simulated sample of it.
+
+    The draw says whether the interval held the truth, or a test rejected; None without an interval.
+    """
+
+    what: str
+    rows: str
+    truth: str
+    draw: Draw
+    runs: int = RUNS
+
+
+def names_of(sizes: list[int]) -> list[int]:
+    """The cluster of each row."""
+    return np.repeat(np.arange(len(sizes)), sizes).tolist()
+
+
+def rates_at(places: Any, rate: float, correlation: float) -> Any:
+    """The rate of each cluster: beta quantiles at the given places, or the rate alone."""
+    if correlation == 0:
+        return np.full(len(places), rate)
+    spread = 1 / correlation - 1
+    return beta.ppf(places, rate * spread, (1 - rate) * spread)
+
+
+def shown(sizes: list[int]) -> str:
+    """The size of a design in words."""
+    if len(sizes) == sum(sizes):
+        return f"{len(sizes)} prompts"
+    return f"{sum(sizes)} rows of {len(sizes)} requests"
+
+
+def holds(found: Any, truth: float) -> bool | None:
+    """Whether an interval holds the truth; None where there is none."""
+    if found is None or found.low is None:
+        return None
+    return bool(found.low - 1e-9 <= truth <= found.high + 1e-9)
+
+
+def rate_line(what: str, sizes: list[int], rate: float) -> Line:
+    names = names_of(sizes)
+
+    def draw(rng: np.random.Generator, correlation: float) -> bool | None:
+        rates = rates_at(rng.random(len(sizes)), rate, correlation)
+        values = (rng.random(len(names)) < rates[names]).astype(float).tolist()
+        return holds(clustered_mean(values, names), rate)
+
+    return Line(what, shown(sizes), f"{rate:g}", draw)
+
+
+def wilson_line(sizes: list[int], rate: float) -> Line:
+    """What would be printed without clusters, for comparison."""
+    names = names_of(sizes)
+
+    def draw(rng: np.random.Generator, correlation: float) -> bool | None:
+        rates = rates_at(rng.random(len(sizes)), rate, correlation)
+        return holds(wilson(int((rng.random(len(names)) < rates[names]).sum()), len(names)), rate)
+
+    return Line("*Wilson without clusters, not printed*", shown(sizes), f"{rate:g}", draw)
+
+
+def bounds_line(sizes: list[int], rate: float, missing: float) -> Line:
+    """Bounds with sampling error where a part of the refusals, and nothing else, is not judged."""
+    names = names_of(sizes)
+
+    def draw(rng: np.random.Generator, correlation: float) -> bool | None:
+        rates = rates_at(rng.random(len(sizes)), rate, correlation)
+        refused = (rng.random(len(names)) < rates[names]).tolist()
+        lost = (rng.random(len(names)) < missing).tolist()
+        values = [None if a and b else float(a) for a, b in zip(refused, lost, strict=True)]
+        return holds(mean_bounds(values, names), rate)
+
+    what = f"bounds, {missing:.0%} of refusals not judged".replace("%", " %")
+    return Line(what, shown(sizes), f"{rate:g}", draw)
+
+
+def gain_line(n: int, gain: float) -> Line:
+    """What the outer of two layers adds, as ``refract did`` prints it."""
+
+    def draw(rng: np.random.Generator, correlation: float) -> bool | None:
+        inner = rng.random(n) < 0.5
+        outer = np.where(inner, rng.random(n) < 0.5, rng.random(n) < 2 * gain)
+        found = defense(inner.tolist(), outer.tolist())
+        return holds(found and found.gain, gain)
+
+    return Line("gain of an outer layer", f"{n} prompts", f"{gain:g}", draw)
+
+
+def loophole_line(refused: float, rate: float) -> Line:
+    """Variants of the prompts that were refused plain: how many those are is drawn as well."""
+
+    def draw(rng: np.random.Generator, correlation: float) -> bool | None:
+        eligible = [size for size in VARIANTS if rng.random() < refused]
+        if not eligible:
+            return None
+        names = names_of(eligible)
+        rates = rates_at(rng.random(len(eligible)), rate, correlation)
+        values = (rng.random(len(names)) < rates[names]).astype(float).tolist()
+        return holds(clustered_mean(values, names), rate)
+
+    return Line(
+        f"loophole, attack success; {refused:.0%} refused plain".replace("%", " %"),
+        f"up to {shown(VARIANTS)}",
+        f"{rate:g}",
+        draw,
+    )
+
+
+def pairs_of(
+    rng: np.random.Generator, sizes: list[int], first: float, second: float, correlation: float
+) -> tuple[list[float], list[float]]:
+    """Attacks and the plain request that all attacks on it are paired with."""
+    names = names_of(sizes)
+    places = rng.random(len(sizes))
+    attacks = rng.random(len(names)) < rates_at(places, first, correlation)[names]
+    plain = rng.random(len(sizes)) < rates_at(places, second, correlation)
+    return attacks.astype(float).tolist(), plain[names].astype(float).tolist()
+
+
+def models_of(
+    rng: np.random.Generator, sizes: list[int], first: float, second: float, correlation: float
+) -> tuple[list[float], list[float]]:
+    """The answers of two models to the same prompts; what is hard for one is hard for the other."""
+    names = names_of(sizes)
+    places = rng.random(len(sizes))
+    a, b = (
+        rng.random(len(names)) < rates_at(places, rate, correlation)[names]
+        for rate in (first, second)
+    )
+    return a.astype(float).tolist(), b.astype(float).tolist()
+
+
+def difference_line(what: str, make: Any, sizes: list[int], first: float, second: float) -> Line:
+    names = names_of(sizes)
+
+    def draw(rng: np.random.Generator, correlation: float) -> bool | None:
+        drawn = make(rng, sizes, first, second, correlation)
+        return holds(clustered_difference(*drawn, names), first - second)
+
+    return Line(what, shown(sizes), f"{first:g} − {second:g}", draw)
+
+
+def test_line(what: str, make: Any, sizes: list[int], rate: float) -> Line:
+    names = names_of(sizes)
+
+    def draw(rng: np.random.Generator, correlation: float) -> bool | None:
+        first, second = make(rng, sizes, rate, rate, correlation)
+        return clustered_mcnemar([x > 0 for x in first], [x > 0 for x in second], names) <= 0.05
+
+    return Line(what, shown(sizes), f"{rate:g}", draw)
+
+
+def score_line(harmful: float, sizes: list[int]) -> Line:
+    """StrongREJECT's score: 0 for most answers, and from .125 to 1 for the rest."""
+    names = names_of(sizes)
+    steps = np.arange(1, 9) / 8
+
+    def draw(rng: np.random.Generator, correlation: float) -> bool | None:
+        rates = rates_at(rng.random(len(sizes)), harmful, correlation)
+        positive = rng.random(len(names)) < rates[names]
+        scores = np.where(positive, rng.choice(steps, len(names)), 0.0)
+        return holds(clustered_mean(scores.tolist(), names), harmful * float(steps.mean()))
+
+    truth = f"{harmful * float(steps.mean()):.3f} ({harmful:.0%} not 0)".replace("%", " %")
+    return Line("mean score", shown(sizes), truth, draw)
+
+
+def labelled(
+    rng: np.random.Generator, sizes: list[int], rate: float, correlation: float, places: Any
+) -> tuple[Any, Any]:
+    """People's labels and a judge's verdicts; the judge errs more on some requests."""
+    names = names_of(sizes)
+    truth = rng.random(len(names)) < rates_at(places, rate, correlation)[names]
+    errors = rates_at(rng.random(len(sizes)), 0.12, correlation)[names]
+    return truth, truth ^ (rng.random(len(names)) < errors)
+
+
+def sample_of(truth: Any, judged: Any, names: list[int], taken: Any, rest: Any) -> Sample:
+    of = np.array(names)
+    return Sample(
+        truth[taken].tolist(),
+        judged[taken].tolist(),
+        judged[rest].tolist(),
+        of[taken].tolist(),
+        of[rest].tolist(),
+    )
+
+
+def powered_line(sizes: list[int], rate: float, labels: int) -> Line:
+    names = names_of(sizes)
+
+    def draw(rng: np.random.Generator, correlation: float) -> bool | None:
+        truth, judged = labelled(rng, sizes, rate, correlation, rng.random(len(sizes)))
+        order = rng.permutation(len(names))
+        sample = sample_of(truth, judged, names, order[:labels], order[labels:])
+        return holds(prediction_powered(sample), rate)
+
+    return Line(f"prediction-powered, {labels} labels", shown(sizes), f"{rate:g}", draw)
+
+
+def powered_difference_line(sizes: list[int], first: float, second: float, labels: int) -> Line:
+    names = names_of(sizes)
+
+    def draw(rng: np.random.Generator, correlation: float) -> bool | None:
+        places, order = rng.random(len(sizes)), rng.permutation(len(names))
+        samples = [
+            sample_of(
+                *labelled(rng, sizes, rate, correlation, places),
+                names,
+                order[:labels],
+                order[labels:],
+            )
+            for rate in (first, second)
+        ]
+        return holds(prediction_powered_difference(*samples), first - second)
+
+    return Line(
+        f"prediction-powered difference, {labels} labels each",
+        shown(sizes),
+        f"{first:g} − {second:g}",
+        draw,
+    )
+
+
+def trend_line(sizes: list[int], scatter: float, models: int = 5) -> Line:
+    """Five models of one family; with a scatter of their log-odds around the line."""
+    names = names_of(sizes)
+    at, slope = np.geomspace(5e8, 1.4e10, models), -0.8
+
+    def draw(rng: np.random.Generator, correlation: float) -> bool | None:
+        odds = 0.3 + slope * (np.log10(at) - 9.5) + rng.normal(0, scatter, models)
+        points: list[Point] = []
+        for size, rate in zip(at, 1 / (1 + np.exp(-odds)), strict=True):
+            rates = rates_at(rng.random(len(sizes)), float(rate), correlation)
+            values = (rng.random(len(names)) < rates[names]).astype(float).tolist()
+            found = clustered_mean(values, names)
+            assert found is not None
+            ends = found.low or 0.0, found.high or 0.0
+            n = len(values)
+            points.append(Measured(size, round(sum(values)), n, found.value, *ends).point)
+        return holds(trend(points), slope)
+
+    return Line(
+        f"slope over size, {models} models, scatter {scatter:g}",
+        shown(sizes),
+        f"{slope:g}",
+        draw,
+        TREND_RUNS,
+    )
+
+
+INTERVALS = [
+    rate_line("refusal rate", SINGLE, 0.9),
+    rate_line("refusal rate", SINGLE, 0.02),
+    *(rate_line("refusal rate", STYLES, rate) for rate in (0.02, 0.2, 0.5, 0.9)),
+    wilson_line(STYLES, 0.5),
+    loophole_line(0.9, 0.02),
+    loophole_line(0.9, 0.2),
+    loophole_line(0.4, 0.2),
+    rate_line("attack success", ATTACKS, 0.1),
+    difference_line("difference to the pair", pairs_of, ATTACKS, 0.8, 0.8),
+    difference_line("difference to the pair", pairs_of, ATTACKS, 0.7, 0.9),
+    difference_line("two models", models_of, STYLES, 0.8, 0.8),
+    difference_line("two models", models_of, STYLES, 0.5, 0.7),
+    difference_line("two models", models_of, SINGLE, 0.9, 0.85),
+    score_line(0.01, SINGLE),
+    score_line(0.1, SINGLE),
+    score_line(0.1, STYLES),
+    powered_line(SINGLE, 0.8, 50),
+    powered_line(STYLES, 0.8, 50),
+    powered_line(STYLES, 0.3, 100),
+    powered_difference_line(STYLES, 0.8, 0.7, 50),
+    powered_difference_line(SINGLE, 0.5, 0.5, 50),
+    trend_line(STYLES, 0.0),
+    trend_line(STYLES, 0.3),
+    trend_line(SINGLE, 0.6),
+    bounds_line(STYLES, 0.5, 0.1),
+    bounds_line(STYLES, 0.5, 0.4),
+    gain_line(100, 0.02),
+    gain_line(100, 0.1),
+]
+TESTS = [
+    test_line("p of the difference to the pair", pairs_of, ATTACKS, 0.8),
+    test_line("p of two models", models_of, STYLES, 0.8),
+    test_line("p of two models", models_of, SINGLE, 0.8),
+]
+
+
+def simulate(line: Line, number: int) -> list[float | None]:
+    """The share of samples, in per cent, for each correlation; single prompts have none to vary."""
+    shares: list[float | None] = []
+    single = line.rows.endswith("prompts")
+    for place, correlation in enumerate(CORRELATIONS):
+        if single and correlation:
+            shares.append(None)
+            continue
+        rng = np.random.default_rng([20, number, place])
+        found = [line.draw(rng, correlation) for _ in range(line.runs)]
+        known = [one for one in found if one is not None]
+        shares.append(100 * sum(known) / len(known))
+    return shares
+
+
+def table(lines: list[Line], start: int) -> tuple[list[str], list[tuple[Line, float, float]]]:
+    """A Markdown table, and each of its cells."""
+    header = ["what is printed", "rows", "truth", *(f"{c:g}" for c in CORRELATIONS)]
+    text = [f"| {' | '.join(header)} |", f"|{'|'.join([':--'] * 2 + ['--:'] * 5)}|"]
+    cells = []
+    for number, line in enumerate(lines, start):
+        shares = simulate(line, number)
+        shown_shares = ["" if share is None else f"{share:.1f}" for share in shares]
+        text.append(f"| {' | '.join([line.what, line.rows, line.truth, *shown_shares])} |")
+        print(text[-1], flush=True)
+        cells += [
+            (line, correlation, share)
+            for correlation, share in zip(CORRELATIONS, shares, strict=True)
+            if share is not None
+        ]
+    return text, cells
+
+
+def main() -> None:
+    """Simulates and writes the table."""
+    started = time.monotonic()
+    intervals, cells = table(INTERVALS, 0)
+    tests, sizes = table(TESTS, 1000)
+    printed = [cell for cell in cells if not cell[0].what.startswith("*")]
+    low = [
+        f"{line.what}, {line.rows}, {line.truth}, at {c:g}: {s:.1f} %"
+        for line, c, s in printed
+        if s < LEAST
+    ]
+    worst = min(share for _, _, share in printed)
+    text = [
+        "# Simulated coverage",
+        "",
+        "Written by `python tests/benchmarks/coverage.py`. How often, in per cent of "
+        f"{RUNS:,} simulated samples ({TREND_RUNS} for slopes), a nominal 95 % interval holds the "
+        "truth, by the correlation of two answers to one request (columns). Rows and requests are "
+        "those of the "
+        "default suites: `harmful_helpful` (129 harmful prompts), `jailbreak_styles` (127 rows of 26 "
+        "requests), `robustness` (60 prompts, six variants of each). A share of 2,000 has a "
+        "simulation error of ±1, one of 400 of ±2.1.",
+        "",
+        *intervals,
+        "",
+        f"Lowest of what is printed: {worst:.1f} %. Below {LEAST:g} %: {'; '.join(low) or 'none'}.",
+        "",
+        "How often an exact test at 5 % rejects where nothing differs, in per cent:",
+        "",
+        *tests,
+        "",
+        f"Highest: {max(share for _, _, share in sizes):.1f} %.",
+    ]
+    Path(__file__).with_suffix(".md").write_text("\n".join(text) + "\n", encoding="utf-8")
+    print(f"{time.monotonic() - started:.0f} s", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
