@@ -54,12 +54,33 @@ def cut_off_notes(tables: Mapping[str, Table]) -> list[str]:
     return notes
 
 
+def without_cut_off(tables: Mapping[str, Table]) -> str:
+    """The rates that leaving out cut-off answers would change, with and without them."""
+    rows = []
+    for model, table in tables.items():
+        judged = {(row["suite"], row["measure"]): row for row in table if not row["field"]}
+        rows += [
+            [
+                row["suite"],
+                model,
+                CATEGORY_OF[row["measure"]],
+                shown_rate(judged[row["suite"], row["measure"]]),
+                shown_rate(row),
+            ]
+            for row in table
+            if row["field"] == "cut_off" and row["measure"] in CATEGORY_OF
+        ]
+    if not rows:
+        return "No judged answer was cut off."
+    return markdown_table(["Suite", "Model", "Category", "Judged", "Without cut-off answers"], rows)
+
+
 def field_tables(tables: Mapping[str, Table]) -> str:
     """For each suite and field: the rate of each value and category, one column a model."""
     found: dict[tuple[str, str], dict[tuple[str, str], dict[str, str]]] = {}
     for model, table in tables.items():
         for row in table:
-            if row["field"] and row["measure"] in CATEGORY_OF:
+            if row["field"] not in ("", "cut_off") and row["measure"] in CATEGORY_OF:
                 values = found.setdefault((row["suite"], row["field"]), {})
                 key = (CATEGORY_OF[row["measure"]], row["value"])
                 values.setdefault(key, {})[model] = shown_rate(row)
@@ -103,9 +124,14 @@ def robustness_tables(tables: Mapping[str, Table]) -> str:
     """Fail rates by perturbation and group, flips, and success of injections."""
     groups, flips, attacks = [], [], []
     for model, table in tables.items():
+        perturbed = {
+            (row["suite"], row["measure"]) for row in table if row["field"] == "perturbation"
+        }
         for row in table:
             measure = row["measure"]
-            if measure.endswith("_fail_rate") and row["field"]:
+            if row["field"] == "cut_off":
+                continue
+            if (row["suite"], measure) in perturbed:
                 untested = ", ".join(
                     f"{value} {key.removeprefix('untested_').replace('_', ' ')}"
                     for key, value in row.items()
@@ -122,7 +148,7 @@ def robustness_tables(tables: Mapping[str, Table]) -> str:
                         row["suite"],
                         model,
                         measure.removesuffix("_fail_rate"),
-                        row["value"],
+                        row["value"] or "all",
                         shown_rate(row),
                         shown_p(row["p"]),
                         shown_p(row["p_holm"]),
@@ -158,8 +184,10 @@ def robustness_tables(tables: Mapping[str, Table]) -> str:
         ]
         parts += [
             "An answer fails when it changed: similarity fell by more than the sensitivity, or its "
-            "refusal flipped. *p*: one-sided exact binomial test that the fail rate is above its "
-            "limit, alone and corrected for the groups of one perturbation. *Median dose*: tokens "
+            "refusal flipped. *all* is the headline, over all groups, variants of a prompt as one "
+            "cluster; the intervals of the groups below it hold together. *p*: one-sided test that a "
+            "group's fail rate is above its limit, alone and corrected for the groups of one "
+            "perturbation. *Median dose*: tokens "
             "that the perturbation added after chat template and tokenizer. *Repetitions used*: "
             "repetitions:prompts.",
             markdown_table(header, groups),
@@ -268,6 +296,8 @@ def report_page(
                 "![Refusal by category with 95 % intervals](figures/refusal.svg)",
                 "## By field",
                 field_tables(tables),
+                "## Without answers that were cut off",
+                without_cut_off(tables),
                 "## Paired prompts",
                 "Refusal of each prompt minus refusal of the prompt it is paired with, over pairs "
                 "where both answers were judged, with a 95 % interval for paired shares in clusters of "
