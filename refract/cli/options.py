@@ -12,7 +12,7 @@ from refract.errors import UsageError
 Confidence = Annotated[
     Literal[".90", ".95", ".99"] | None,
     typer.Option(
-        help="Confidence of intervals, and of decisions where there are any; default: .95, or the project's."
+        help="Confidence of intervals and decisions; default: .95, or what the project sets."
     ),
 ]
 
