@@ -9,6 +9,7 @@ from typing import Annotated, Literal, TypeVar
 
 import typer
 
+from refract.cli.options import Confidence
 from refract.cli.printing import print_table
 from refract.errors import UsageError
 from refract.rows.showing import json_text, say
@@ -72,6 +73,7 @@ def kappa(
     format_: Annotated[
         Literal["table", "json"], typer.Option("--format", help="How it is printed.")
     ] = "table",
+    confidence: Confidence = None,
 ) -> None:
     """Compare two judges' verdicts on the same answers: Cohen's κ with its interval.
 
@@ -83,9 +85,10 @@ def kappa(
     decided = [(one, two) for one, two in refused if one is not None and two is not None]
     labels = [(one.label, two.label) for one, two in joined.pairs]
     labelled = [(one, two) for one, two in labels if one is not None and two is not None]
-    on_refusal = cohen_kappa(*_columns(decided))
+    level = float(confidence or 0.95)
+    on_refusal = cohen_kappa(*_columns(decided), level)
     table = confusion(*_columns(labelled))
-    on_labels = cohen_kappa(*_columns(labelled))
+    on_labels = cohen_kappa(*_columns(labelled), level)
     left_out = _left_out(joined.pairs)
     if format_ == "json":
         say(
@@ -111,7 +114,7 @@ def kappa(
             f"{left_out['a']} in A, {left_out['b']} in B"
         )
         print_table(
-            ["on", "n", "agree", "by chance", "κ", "95 % interval"],
+            ["on", "n", "agree", "by chance", "κ", f"{100 * level:g} % interval"],
             [_row("refused or not", on_refusal), _row("all labels", on_labels)],
         )
         print_table(

@@ -11,7 +11,9 @@ from refract.errors import UsageError
 
 Confidence = Annotated[
     Literal[".90", ".95", ".99"] | None,
-    typer.Option(help="Confidence of intervals and decisions; default: the project's, or .95."),
+    typer.Option(
+        help="Confidence of intervals and decisions; default: .95, or what the project sets."
+    ),
 ]
 
 
