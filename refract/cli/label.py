@@ -13,6 +13,7 @@ from refract.errors import UsageError
 from refract.report.markdown import markdown_table
 from refract.rows.jsonl import RowError, read_rows
 from refract.rows.labels import JUDGED, REFUSED
+from refract.rows.samples import answered_prompts
 from refract.rows.showing import json_text, say
 from refract.rows.types import Row
 
@@ -47,6 +48,7 @@ def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list
     if missing:
         raise UsageError(f"no {missing[0]}; run: dvc repro (or dvc pull)")
     prompts, responses, verdicts = map(read_rows, files)
+    prompts = answered_prompts(prompts, responses)
     verdict_of = {row["prompt_id"]: row["judges"].get(wanted["judges"][0]) for row in verdicts}
     response_of = {row["prompt_id"]: row for row in responses}
     # All answers are drawn from, cut off or not, whatever the suite's rates leave out.
