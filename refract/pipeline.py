@@ -29,8 +29,8 @@ class Suite(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What came of one suite: its prompts with their samples, responses and verdicts in their order, outcomes and rates,
-    and how many answers were reused and generated."""
+    """What came of one suite: its prompts with their samples, responses and verdicts in the same
+    order, outcomes and rates, and how many answers were reused and generated."""
 
     prompts: Sequence[Row]
     responses: list[Row]
