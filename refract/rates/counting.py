@@ -182,11 +182,7 @@ def flips_above_floor(
 ) -> tuple[Row, Above | None]:
     """What a rate of flips is above its floor, as columns of its row."""
     found = above_floor(
-        rate_values(answers, positive),
-        floors,
-        [a.cluster for a in answers],
-        [a.prompt for a in answers],
-        CONFIDENCE,
+        rate_values(answers, positive), floors, [a.cluster for a in answers], confidence=CONFIDENCE
     )
     return above_row(found), found
 
