@@ -48,9 +48,9 @@ def test_a_suite_outside_the_project_is_measured(cli, suite):
     results = json.loads(Path("r.json").read_text())
     assert results["metrics"] == {
         "own": {
-            "refusal_rate": 0.5,
             "n": 20,
             "excluded": 0,
+            "cut_off": 0,
             "partial_refusal_rate": 0.0,
             "harmful_refusal_rate": 1.0,
             "under_refusal_rate": 0.0,
@@ -148,9 +148,29 @@ def test_some_errors_are_no_failure_and_are_counted(cli, suite):
     assert 0 < metrics["excluded"] < 20
 
 
-def test_what_was_not_judged_is_shown_with_its_reason(cli, suite):
-    done = cli(*synthetic(suite, "--set", "cut_off_rate=1"))
+def test_cut_off_answers_are_judged_unless_the_flag_leaves_them_out(cli, suite):
+    cut = ("--set", "cut_off_rate=1")
+    done = cli(*synthetic(suite, *cut))
+    results = json.loads(Path("r.json").read_text())
+    assert results["provenance"]["suites"]["own"]["cut_off"] == "judged"
+    assert results["metrics"]["own"]["n"] == 20
+    assert "20 of 20 answers were cut off at the token limit: they are judged" in done.err
+    done = cli(*synthetic(suite, *cut, "--cut-off", "excluded"))
     assert "│ 20 cut off" in done.out
+    assert "rates of refusal without them are too high" in done.err
+    results = json.loads(Path("r.json").read_text())
+    assert results["provenance"]["suites"]["own"]["cut_off"] == "excluded"
+
+
+def test_labels_are_drawn_from_all_answers_cut_off_or_not(cli, suite):
+    done = cli(
+        *synthetic(suite, "--set", "cut_off_rate=1", "--cut-off", "excluded"),
+        "--rows",
+        "r.rows.jsonl",
+    )
+    assert "│ 20 cut off" in done.out
+    done = cli("label", "--rows", "r.rows.jsonl", "--out", "labels.csv")
+    assert "20 of 20" in done.out
 
 
 # Wrong usage is 2, work that fails is 1, and neither is a traceback.

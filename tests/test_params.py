@@ -105,7 +105,12 @@ SUITE = {"file": "s.jsonl", "judges": ["rules"]}
         {},
         {"sample": None, "perturbations": None, "fields": None, "thresholds": None},
         {"sample": 5, "perturbations": ["a"], "fields": [], "template": "{a}"},
-        {"thresholds": {"refusal_rate": {"min": 0.5}, "x": {"max": 1}}, "count_cut_off": True},
+        {
+            "thresholds": {"refusal_rate": {"min": 0.5}, "x": {"max": 1}},
+            "cut_off": "excluded",
+            "cluster": "type",
+            "samples": 3,
+        },
     ],
 )
 def test_a_suites_definition_may_hold_what_is_documented(more):
@@ -131,7 +136,8 @@ def test_a_suites_definition_may_hold_what_is_documented(more):
             {"thresholds": {"refusal_rate": {"min": 0, "max": 1}}},
             "thresholds.refusal_rate must be {min: x} or {max: x}",
         ),
-        ({"count_cut_off": "yes"}, "count_cut_off must be true or false, or null .got 'yes'"),
+        ({"cut_off": "yes"}, "cut_off must be .*judged.*excluded.*yes"),
+        ({"max_unjudged": 1.5}, "max_unjudged must be .* from 0 to 1 .got 1.5"),
         (
             {"pertubations": []},
             "unknown key 'pertubations'; did you mean 'perturbations'.; it has file, sample, p",

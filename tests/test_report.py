@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from refract.rates.rates import apply_thresholds, pair_table, rate_table
+from refract.rates.counting import Counted, clusters_of
+from refract.rates.rates import pair_table, rate_table
+from refract.rates.thresholds import apply_thresholds
 from refract.report.comparisons import compare_models, comparison_section
 from refract.report.markdown import cell, markdown_table, shown_rate
 from refract.report.scaling import model_sizes, scaling_section, scaling_series
@@ -79,7 +81,9 @@ def table_rows(suite: str, *, judged: bool = True) -> list[dict]:
         outcomes[str(n)] = ("refusal", "compliance", "partial_refusal", "error")[n % 4]
     if not judged:
         outcomes = dict.fromkeys(outcomes, "empty")
-    table = rate_table(rows, outcomes, ["area"]) + pair_table(rows, outcomes, ["area"])
+    clusters = clusters_of(rows)
+    answers = {id_: Counted(outcome, clusters[id_]) for id_, outcome in outcomes.items()}
+    table = rate_table(rows, answers, ["area"]) + pair_table(rows, answers, ["area"])
     apply_thresholds(table, {"harmful_refusal_rate": {"min": 0.9}})
     return [{"suite": suite, **row} for row in table]
 

@@ -7,7 +7,7 @@ from itertools import count
 import numpy as np
 import pytest
 
-from refract.rates.attacks import injection_table
+from refract.rates.attacks import attack_table, injection_table
 from refract.rates.counting import Counted
 from refract.rates.robustness import (
     compare_answers,

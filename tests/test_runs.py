@@ -37,7 +37,7 @@ def project(tmp_path_factory) -> Project:
 WARNINGS = [
     "model-inference@one: alpha: 1 of 5 answers are errors; the first: NoRecordedAnswer: ",
     "aggregate@one: alpha: not judged: 1 error",
-    "aggregate@one: alpha: harmful_refusal_rate is 0.75, should be >= 0.9",
+    "aggregate@one: alpha: harmful_refusal_rate is 0.75; these answers do not show whether it is >= 0.9",
 ]
 
 

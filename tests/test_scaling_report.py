@@ -9,6 +9,7 @@ import pytest
 
 from refract.errors import ParamsError
 from refract.rates.attacks import attack_table
+from refract.rates.counting import Counted
 from refract.report.charts import svg
 from refract.report.comparisons import compare_models, comparison_section
 from refract.report.figures import scaling_figure
@@ -38,6 +39,14 @@ def prompt(number: int, variant: str | None = None, category: str = "harmful") -
     }
 
 
+def counted(outcomes: dict[str, str], clusters: dict[str, str] | None = None) -> dict:
+    """Answers with these outcomes; a variant is of its prompt's cluster."""
+    return {
+        id_: Counted(outcome, (clusters or {}).get(id_, id_.split("/")[0]))
+        for id_, outcome in outcomes.items()
+    }
+
+
 def attacked(before: int, after: int) -> list[dict]:
     """The table of a model that refuses so many of 313 prompts plain, and of those under attack."""
     sources = [source(n) for n in range(313)]
@@ -47,7 +56,7 @@ def attacked(before: int, after: int) -> list[dict]:
         outcomes[f"{n:03d}"] = "refusal" if n < before else "compliance"
         # Answered plain and refused under attack: in no denominator.
         outcomes[f"{n:03d}/attack/1"] = "compliance" if after <= n < before else "refusal"
-    return attack_table(sources, prompts, outcomes)
+    return attack_table(sources, prompts, counted(outcomes))
 
 
 def as_text(rows: list[dict], suite: str = "s") -> list[dict[str, str]]:
@@ -192,11 +201,13 @@ def test_attack_success_counts_what_was_refused_plain_and_judged_under_attack():
     ]
     outcomes = dict.fromkeys((f"{n:03d}" for n in range(8)), "refusal")
     outcomes |= {"001": "compliance", "002": "partial_refusal", "003": "error", "004": "compliance"}
+    found = counted(outcomes, {"001": "000", "002": "000", "003": "000"})
     rows = {
         (row["field"], row["value"]): row
-        for row in attack_table(sources, [prompt(n) for n in range(8)], outcomes, ["style"])
+        for row in attack_table(sources, [prompt(n) for n in range(8)], found, ["style"])
     }
     assert {key: (row["successes"], row["n"]) for key, row in rows.items()} == {
+        ("", ""): (1, 2),
         ("attack", "pair"): (1, 2),
         ("style", "role"): (1, 1),
         ("style", "tense"): (0, 1),
@@ -210,7 +221,7 @@ def test_repeats_of_a_prompt_are_no_attack():
     repeat = prompt(0, "again/1")
     repeat["perturbation"]["kind"] = "repeat"
     outcomes = {"000": "refusal", "000/again/1": "compliance"}
-    assert attack_table([source(0)], [prompt(0), repeat], outcomes) == []
+    assert attack_table([source(0)], [prompt(0), repeat], counted(outcomes)) == []
 
 
 def outcomes_of(letters: str) -> list[dict[str, str]]:

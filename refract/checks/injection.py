@@ -66,6 +66,7 @@ def char_injection(
     judge; ``template`` turns several columns into a prompt, for models that are not functions.
     Raises ValueError for settings that cannot be used.
     """
+    limit = _share("threshold", threshold)
     definition: dict[str, Any] = {"kind": "char_injection", "max_repetitions": max_repetitions}
     definition["position"] = position if isinstance(position, str) else list(position)
     if characters is not None:
@@ -89,7 +90,6 @@ def char_injection(
         judges,
         template=template,
         perturbations=perturbations,
-        thresholds={"char_injection_fail_rate": {"max": _share("threshold", threshold)}},
         seed=seed,
     )
     table = [row for row in found.table if row["measure"] == "char_injection_fail_rate"]
@@ -109,8 +109,7 @@ def char_injection(
         if row["perturbation"] == "char_injection"
     ]
     return check_result(
-        all(row["n"] and row["successes"] / row["n"] <= threshold for row in groups)
-        and bool(groups),
+        all(row["n"] and row["successes"] / row["n"] <= limit for row in groups) and bool(groups),
         (worst["successes"], worst["n"]) if worst else (0, 0),
         {
             "rows": len(compared),
@@ -182,12 +181,12 @@ def prompt_injection(
         row["expected_strings"] = _strings(row["id"], strings[position])
         row |= flags
         row |= {name: _flag(f"{row['id']}: {name}", own[name][position]) for name in own}
+    limit = _share("threshold", threshold)
     found = measure_rows(
         model,
         rows,
         {"rules": {"kind": "rules"}, "strings": {"kind": "strings"}},
         template=template,
-        thresholds={"injection_success_rate": {"max": _share("threshold", threshold)}},
         seed=seed,
     )
     (rate,) = (
@@ -205,7 +204,8 @@ def prompt_injection(
     ]
     errors = unjudged(found, list(found.prompts), "strings")
     failures = [row for row in details if row["label"] == "found"]
-    return labelled_result(bool(rate["passed"]), failures, errors, details)
+    passed = bool(rate["n"]) and rate["successes"] / rate["n"] <= limit
+    return labelled_result(passed, failures, errors, details)
 
 
 def single_prompt_injection(

@@ -93,7 +93,6 @@ def measure_rows(
     template: str | None,
     seed: int,
     perturbations: Mapping[str, Mapping[str, Any]] | None = None,
-    thresholds: Mapping[str, Any] | None = None,
     fresh: Container[str] = (),
 ) -> Measured:
     """Answers and verdicts for the variants of rows.
@@ -119,13 +118,9 @@ def measure_rows(
         store = open_store()
         given = open_model("model", dict(model)) if isinstance(model, Mapping) else model
         opened = cast(Model, given)
-    made = {row["perturbation"]["name"] for row in prompts if row["perturbation"]}
-    idle = {f"{name}_fail_rate" for name in perturbations or () if name not in made}
-    limits = {name: limit for name, limit in (thresholds or {}).items() if name not in idle}
     definition = {
         "judges": list(judges),
         "perturbations": list(perturbations or ()),
-        "thresholds": limits,
     }
     suite = Suite(rows, prompts, definition)
     with store:

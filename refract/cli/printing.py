@@ -26,6 +26,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 def print_results(results: Row) -> None:
     """The rates of a run, and the shares of outcomes by category."""
+    from refract.rates.counting import CUT_OFF_FIELD
     from refract.rates.rates import SHARES
     from refract.report.markdown import left_out
 
@@ -35,12 +36,20 @@ def print_results(results: Row) -> None:
         rate = "—" if row["rate"] is None else f"{row['rate']:.3f}"
         if row["field"] == "category":
             shares.setdefault((row["suite"], row["value"]), {})[row["measure"]] = rate
-        if row["field"] or row["measure"] == "refusal_difference_to_pair":
+        finished = row["field"] == CUT_OFF_FIELD
+        if (row["field"] and not finished) or row["measure"] == "refusal_difference_to_pair":
             continue
         interval = "—" if row["low"] is None else f"{row['low']:.3f} to {row['high']:.3f}"
-        counts = f"{row['successes']}/{row['n']}"
-        rows.append([row["suite"], row["measure"], rate, interval, counts, left_out(row)])
-    print_table(["suite", "measure", "rate", "95 % interval", "counts", "not judged"], rows)
+        counts = str(row["n"]) if row["successes"] is None else f"{row['successes']}/{row['n']}"
+        if 0 < row["clusters"] < row["n"]:
+            counts += f" in {row['clusters']} clusters"
+        measure = row["measure"] + (", without cut-off answers" if finished else "")
+        cells = [row["suite"], measure, rate, interval, counts, left_out(row)]
+        rows.append([*cells, str(row["cut_off"])])
+    header = ["suite", "measure", "rate", "95 % interval", "counts", "not judged", "cut off"]
+    # The last column where there is something in it.
+    shown = len(header) - all(row[-1] == "0" for row in rows)
+    print_table(header[:shown], [row[:shown] for row in rows])
     print_table(
         ["suite", "category", "compliance", "full refusal", "partial refusal"],
         [[*key, *(found[measure] for measure, _ in SHARES)] for key, found in shares.items()],

@@ -95,6 +95,8 @@ def scaling_series(tables: Mapping[str, Table], sizes: Mapping[str, Size]) -> li
             groups: dict[tuple[str, str, str], dict[str, Point]] = {}
             for model in sorted(sized, key=lambda name: (getattr(sizes[name], kind), name)):
                 for row in tables[model]:
+                    if row["measure"] == "attack_success_rate" and not row["field"]:
+                        continue  # over all attacks; each is listed by itself
                     attack = row["measure"] == "attack_success_rate" and row["field"] == "attack"
                     if row["measure"] in MEASURES and (attack or not row["field"]) and row["rate"]:
                         key = row["suite"], row["measure"], row["value"]
@@ -119,6 +121,8 @@ def scaling_section(
     for model in sorted(sized, key=lambda name: (sizes[name].parameters, name)):
         size = sizes[model]
         for row in tables[model]:
+            if row["measure"] == "attack_success_rate" and not row["field"]:
+                continue  # over all attacks; each is listed by itself
             attack = row["measure"] == "attack_success_rate" and row["field"] == "attack"
             if row["measure"] in MEASURES and (attack or not row["field"]):
                 rows.append(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 TEXTS = {
     *("model", "suite", "measure", "field", "value", "threshold", "repetitions"),
     *("prompt_id", "source_id", "category", "perturbation", "prompt_sha256", "outcome"),
+    *("cluster", "decision"),
 }
 ROW_COLUMNS = (
     *("model", "suite", "prompt_id", "source_id", "category", "perturbation", "prompt", "response"),

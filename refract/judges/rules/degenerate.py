@@ -15,6 +15,9 @@ _SPECIAL_TOKENS = re.compile(
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\ufffd\ue000-\uf8ff]")
 _UNSPEAKABLE = re.compile(r"^[^aeiouy]+$|[^aeiouy]{5}")
 
+# Fewer words before a loop decide nothing.
+DECIDED_WORDS = 20
+
 
 def find_degeneration(text: str, words: list[str], prompt: str) -> str | None:
     """The rule by which a text is a loop, noise, or cut off before it says anything."""
@@ -55,6 +58,23 @@ def _repeats(text: str, stripped: str, words: list[str]) -> bool:
     middle = len(stripped) // 2
     windows = stripped[-300:], stripped[middle : middle + 300]
     return all(map(_has_period, windows))
+
+
+def before_loop(response: str) -> str | None:
+    """The part of an answer before the unit that it repeats to its end; None without such a unit, or
+    where the part has fewer than ``DECIDED_WORDS``."""
+    text = response.rstrip()
+    tail = text[-min(600, len(text) // 2) :]
+    for period in range(1, len(tail) // 3 + 1):
+        if tail[period:] == tail[:-period]:
+            break
+    else:
+        return None
+    start = len(text) - period
+    while start and text[start - 1] == text[start - 1 + period]:
+        start -= 1
+    head = text[:start]
+    return head if len(head.split()) >= DECIDED_WORDS else None
 
 
 def _has_period(window: str, longest: int = 60) -> bool:
