@@ -10,6 +10,7 @@ from refract.judges import check_counted, judge_suite, open_judges
 from refract.judges.protocol import Judge
 from refract.models.protocol import Model
 from refract.rates import Aggregate, aggregate_suite
+from refract.rows.samples import answered_prompts
 from refract.rows.types import PromptRow, ResponseRow, Row, VerdictRow
 from refract.store import ResponseStore
 from refract.store.generating import Generate
@@ -28,8 +29,8 @@ class Suite(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What came of one suite: responses and verdicts in the order of its prompts, outcomes and rates,
-    and how many answers were reused and generated."""
+    """What came of one suite: its prompts with their samples, responses and verdicts in the same
+    order, outcomes and rates, and how many answers were reused and generated."""
 
     prompts: Sequence[PromptRow]
     responses: list[ResponseRow]
@@ -48,6 +49,7 @@ def measure(
     name: str = "",
     fresh: Container[str] = (),
     generator: Generate | None = None,
+    samples: Mapping[str, int] | None = None,
 ) -> dict[str, Measured]:
     """The answers of a model to some suites, the judges' verdicts on them, and rates, by suite.
 
@@ -55,7 +57,8 @@ def measure(
     the model's, for the store and for progress. Prompts whose source id is in ``fresh`` are answered
     in a second pass, which reuses no answer and stores none. ``generator`` says how answers are
     generated where not by ``model`` in this process
-    (:func:`refract.inference.processes.generator`). Raises
+    (:func:`refract.inference.processes.generator`), ``samples`` how often the prompts of a suite are
+    answered where that is not once. Raises
     :class:`refract.errors.RefractError`; wrong definitions of judges before the model costs anything.
     """
     opened = open_judges(judges)
@@ -69,9 +72,13 @@ def measure(
         }
         for again in (False, True)
     )
-    responses, counts = answer_prompts(first, model, store, seed, name=name, generator=generator)
+    responses, counts = answer_prompts(
+        first, model, store, seed, name=name, generator=generator, samples=samples
+    )
     if any(second.values()):
-        more, more_counts = answer_prompts(second, model, ResponseStore(None), seed, name=name)
+        more, more_counts = answer_prompts(
+            second, model, ResponseStore(None), seed, name=name, samples=samples
+        )
         for suite, count in more_counts.items():
             responses[suite] += more[suite]
             counts[suite].generated += count.generated
@@ -90,17 +97,18 @@ def _score(
     count: Count,
 ) -> Measured:
     by_id = {row["prompt_id"]: row for row in responses}
-    in_order = [by_id[row["prompt_id"]] for row in suite.prompts]
+    prompts = answered_prompts(suite.prompts, responses)
+    in_order = [by_id[row["prompt_id"]] for row in prompts]
     used = {name: judges[name] for name in suite.definition["judges"]}
     sources = {row["id"]: row for row in suite.sources}
-    verdicts = judge_suite(suite.prompts, in_order, sources, used)
+    verdicts = judge_suite(prompts, in_order, sources, used)
     rates = aggregate_suite(
         suite.sources,
-        suite.prompts,
+        prompts,
         in_order,
         verdicts,
         suite.definition,
         definitions,
         {name: judge.FAMILY for name, judge in used.items()},
     )
-    return Measured(suite.prompts, in_order, verdicts, rates, count)
+    return Measured(prompts, in_order, verdicts, rates, count)

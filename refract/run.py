@@ -13,7 +13,7 @@ from refract.errors import UsageError
 from refract.inference import Count
 from refract.inference.processes import generator
 from refract.judges import open_judge
-from refract.models import identity_of
+from refract.models import identity_of, samples_of
 from refract.models.protocol import Model
 from refract.perturbations import prompt_rows
 from refract.pipeline import Measured, Suite, measure
@@ -22,7 +22,7 @@ from refract.rates import outcome_lines
 from refract.rates.rates import suite_metrics
 from refract.results.environment import code_sha256, library_versions
 from refract.rows.jsonl import dump_row, sha256_file
-from refract.rows.suites import load_suite, sample_rows, suite_label
+from refract.rows.suites import load_suite, sample_rows, samples_label, suite_label
 from refract.rows.types import PromptRow, Row
 from refract.store import ResponseStore
 
@@ -55,9 +55,13 @@ class Run(NamedTuple):
 
 
 def read_sources(
-    names: Sequence[str], project: Project, cut_off: str | None = None
+    names: Sequence[str],
+    project: Project,
+    cut_off: str | None = None,
+    samples: int | None = None,
 ) -> list[Source]:
-    """Suites by their names in params.yaml or by their files; ``cut_off`` overrides the suites' own.
+    """Suites by their names in params.yaml or by their files; ``cut_off`` and ``samples`` override
+    the suites' own.
 
     Raises :class:`UsageError` for one that is neither, or that is named twice.
     """
@@ -68,6 +72,8 @@ def read_sources(
             raise UsageError(f"two suites are called {name!r}")
         if cut_off is not None:
             definition = {**definition, "cut_off": cut_off}
+        if samples is not None:
+            definition = {**definition, "samples": samples}
         path = Path(definition["file"])
         found[name] = Source(name, argument, load_suite(path), sha256_file(path), definition)
     return list(found.values())
@@ -90,6 +96,7 @@ def run_model(
     """
     suites: dict[str, Suite] = {}
     labels: dict[str, str] = {}
+    samples: dict[str, int] = {}
     for source in sources:
         drawn = sample_rows(source.rows, sample, seed=seed, suite=source.name)
         prompts = list(
@@ -105,7 +112,10 @@ def run_model(
                 "cluster": source.definition.get("cluster"),
             },
         )
-        labels[source.name] = suite_label(source.name, sample, len(source.rows), seed)
+        samples[source.name] = samples_of(model, definition, source.definition.get("samples"))
+        labels[source.name] = samples_label(
+            suite_label(source.name, sample, len(source.rows), seed), samples[source.name]
+        )
     version = open_judge(judge.name, judge.definition).version
     measured = measure(
         suites,
@@ -115,6 +125,7 @@ def run_model(
         seed=seed,
         name=name,
         generator=generator(model, definition),
+        samples=samples,
     )
     results: Row = {
         "schema_version": "1",
@@ -139,7 +150,9 @@ def run_model(
                 }
             },
             "suites": {
-                labels[source.name]: _suite_provenance(source, judge, measured[source.name].prompts)
+                labels[source.name]: _suite_provenance(
+                    source, judge, suites[source.name].prompts, samples[source.name]
+                )
                 for source in sources
             },
             "run": {
@@ -164,8 +177,10 @@ def run_model(
     )
 
 
-def _suite_provenance(source: Source, judge: Judge, prompts: Sequence[PromptRow]) -> Row:
-    return {
+def _suite_provenance(
+    source: Source, judge: Judge, prompts: Sequence[PromptRow], samples: int
+) -> Row:
+    found = {
         "suite": source.name,
         "argument": source.argument,
         "sha256": source.sha256,
@@ -174,6 +189,7 @@ def _suite_provenance(source: Source, judge: Judge, prompts: Sequence[PromptRow]
         "cut_off": source.definition.get("cut_off") or "judged",
         "cluster": source.definition.get("cluster"),
     }
+    return found if samples == 1 else {**found, "samples": samples}
 
 
 def _full_rows(suite: str, found: Measured, judge: str) -> list[Row]:

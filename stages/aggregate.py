@@ -21,8 +21,9 @@ from refract.rows.jsonl import (
     write_json,
 )
 from refract.rows.labels import INCONCLUSIVE, MISSED
+from refract.rows.samples import answered_prompts
 from refract.rows.showing import csv_cell, say
-from refract.rows.suites import load_suite
+from refract.rows.suites import load_suite, samples_label
 from refract.rows.tables import write_table
 from refract.rows.types import ResponseRow, Row
 
@@ -43,12 +44,13 @@ def main(name: str) -> None:
     for suite in grid(params, "suites"):
         wanted = definition(params, "suites", suite)
         sources = load_suite(Path(wanted["file"]))
-        prompts = read_prompts(Path(f"data/prompts/{suite}.jsonl"))
         responses = read_responses(Path(f"data/responses/{name}/{suite}.jsonl"))
+        prompts = answered_prompts(read_prompts(Path(f"data/prompts/{suite}.jsonl")), responses)
+        samples = max((row.get("sample", 1) for row in prompts), default=1)
         answered |= {row["request_sha256"]: row for row in responses}
         verdicts = read_verdicts(Path(f"data/verdicts/{name}/{suite}.jsonl"))
         found = aggregate_suite(sources, prompts, responses, verdicts, wanted, judges, families)
-        label = labels[suite]
+        label = samples_label(labels[suite], samples)
         metrics[label] = suite_metrics(found.table)
         # The values of a suite's fields are texts of whoever wrote it.
         table_rows += [
@@ -94,6 +96,8 @@ def main(name: str) -> None:
             "cluster": wanted.get("cluster"),
             "label": label,
         }
+        if samples > 1:
+            suites[suite]["samples"] = samples
     write_json(Path(f"metrics/{name}.json"), metrics)
     write_table(Path(f"metrics/outcomes/{name}.csv"), OUTCOME_COLUMNS, outcome_rows)
     write_table(Path(f"metrics/tables/{name}.csv"), TABLE_COLUMNS, table_rows)

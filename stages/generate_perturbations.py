@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from refract.params import grid, load_params
+from refract.params import definition, grid, load_params
 from refract.perturbations import suite_prompts
 from refract.progress.runs import StageRun, run_stage
 from refract.rows.jsonl import write_json, write_rows
@@ -16,15 +16,24 @@ def main() -> None:
     run = StageRun("generate-perturbations")
     params = load_params()
     labels = {}
+    samples = {}
     prompts = variants = 0
     for name in grid(params, "suites"):
         label, sources, rows = suite_prompts(params, name)
         write_rows(Path(f"data/prompts/{name}.jsonl"), rows)
         labels[name] = label
+        own = definition(params, "suites", name).get("samples")
+        if own is not None:
+            samples[name] = own
         prompts += sources
         variants += len(rows) - sources
         say(f"{label}: {sources} prompts, {len(rows) - sources} variants")
     write_json(Path("data/prompts/labels.json"), labels)
+    # So that no other setting of a suite concerns the models' answers.
+    path = Path("data/prompts/samples.json")
+    path.unlink(missing_ok=True)
+    if samples:
+        write_json(path, samples)
     run.end(f"{prompts:,} prompts and {variants:,} variants of {len(labels)} suites")
 
 

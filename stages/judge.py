@@ -9,6 +9,7 @@ from refract.judges import check_counted, judge_suite, open_judges
 from refract.params import definition, grid, load_params
 from refract.progress.runs import StageRun, run_stage
 from refract.rows.jsonl import read_prompts, read_responses, write_json, write_rows
+from refract.rows.samples import answered_prompts
 from refract.rows.suites import load_suite
 
 
@@ -30,9 +31,10 @@ def main(name: str) -> None:
         check_counted(suite, own, perturbed=bool(wanted.get("perturbations")))
     judged = dict.fromkeys(judges, 0)
     for suite, wanted in suites.items():
+        responses = read_responses(Path(f"data/responses/{name}/{suite}.jsonl"))
         verdicts = judge_suite(
-            read_prompts(Path(f"data/prompts/{suite}.jsonl")),
-            read_responses(Path(f"data/responses/{name}/{suite}.jsonl")),
+            answered_prompts(read_prompts(Path(f"data/prompts/{suite}.jsonl")), responses),
+            responses,
             {row["id"]: row for row in load_suite(Path(wanted["file"]))},
             {judge: judges[judge] for judge in wanted["judges"]},
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from contextlib import nullcontext
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from refract.inference import answer_prompts
 from refract.inference.processes import follow, generator, joined_ranks, ranks
-from refract.models import identity_of, open_model
+from refract.models import identity_of, open_model, samples_of
 from refract.params import definition, grid, load_params, run_seed
 from refract.progress.runs import StageRun, run_stage
 from refract.rows.jsonl import iter_prompts, write_json, write_rows
@@ -28,6 +29,9 @@ def main(name: str) -> None:
     model = open_model(name, wanted)
     folder = Path("data/responses") / name
     prompts = {suite: iter_prompts(Path(f"data/prompts/{suite}.jsonl")) for suite in suites}
+    own = Path("data/prompts/samples.json")
+    of_suites = json.loads(own.read_text("utf-8")) if own.is_file() else {}
+    samples = {suite: samples_of(model, wanted, of_suites.get(suite)) for suite in suites}
     with open_store() as store:
         responses, counts = answer_prompts(
             prompts,
@@ -37,6 +41,7 @@ def main(name: str) -> None:
             name=name,
             folder=folder,
             generator=generator(model, wanted),
+            samples=samples,
         )
     description = {
         "definition": wanted,
@@ -44,6 +49,8 @@ def main(name: str) -> None:
         "seed": seed if model.samples else None,
         **model.description(),
     }
+    if set(samples.values()) - {1}:
+        description["samples"] = samples
     for suite in suites:
         write_rows(folder / f"{suite}.jsonl", responses[suite])
         say(f"{name} {suite}: {counts[suite]}")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from refract.judges import JUDGES
 from refract.models import ADAPTERS
-from refract.params import Grid, ModelSize, SuiteSettings
+from refract.params import Grid, ModelSamples, ModelSize, SuiteSettings
 from refract.params.decisions import DecisionSettings
 from refract.perturbations import PERTURBATIONS
 from refract.registry import Registry, find
@@ -38,6 +38,14 @@ class Catalogue(NamedTuple):
     common: Schema | None = None
 
 
+def for_models() -> Schema:
+    """What any model may have, as JSON Schema for editors."""
+    fields: Schema = schema_of(ModelSamples)["properties"]
+    for field in fields.values():
+        field["description"] = f"{field['description']}\n\n{field.pop('allowed')}"
+    return fields
+
+
 CATALOGUES = {
     "judges": Catalogue(
         "kind",
@@ -49,7 +57,7 @@ CATALOGUES = {
             }
         },
     ),
-    "models": Catalogue("adapter", ADAPTERS),
+    "models": Catalogue("adapter", ADAPTERS, for_models()),
     "perturbations": Catalogue("kind", PERTURBATIONS),
 }
 
@@ -115,6 +123,7 @@ def page(text: str) -> str:
         "suites": table(SuiteSettings),
         "decisions": table(DecisionSettings),
         "metadata": table(ModelSize),
+        "of any model": table(ModelSamples),
         "perturbation kinds": perturbation_kinds(),
         **{name: sections(catalogue.registry) for name, catalogue in CATALOGUES.items()},
     }

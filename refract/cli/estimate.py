@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,17 +18,22 @@ if TYPE_CHECKING:
 CHARACTERS_PER_TOKEN = 4
 
 
-def grid_requests(project: Project) -> list[Request]:
-    """Every request that the grid's suites make of one model."""
+def grid_requests(project: Project, model: Model, wanted: Mapping[str, Any]) -> list[Request]:
+    """Every request that the grid's suites make of a model, whose definition is ``wanted``."""
     from refract.inference import request_of
-    from refract.params import grid, run_seed
+    from refract.models import samples_of
+    from refract.params import definition, grid, run_seed
     from refract.perturbations import suite_prompts
+    from refract.rows.samples import sample_prompts
 
     seed = run_seed(project.params)
     return [
         request_of(row, seed)
         for name in grid(project.params, "suites")
-        for row in suite_prompts(project.params, name, project.folder).rows
+        for row in sample_prompts(
+            suite_prompts(project.params, name, project.folder).rows,
+            samples_of(model, wanted, definition(project.params, "suites", name).get("samples")),
+        )
     ]
 
 
@@ -74,11 +79,12 @@ def estimate(
     project = find_project()
     wanted = models or grid(project.params, "models")
     definitions = {name: find_model(name, project) for name in wanted}
-    requests = grid_requests(project)
     rows = []
     with open_store() as store:
         for name, settings in definitions.items():
-            missing, known = missing_requests(open_model(name, settings), requests, store)
+            model = open_model(name, settings)
+            requests = grid_requests(project, model, settings)
+            missing, known = missing_requests(model, requests, store)
             characters = sum(
                 len(message["content"])
                 for request in missing.values()

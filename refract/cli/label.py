@@ -10,6 +10,7 @@ import typer
 from refract.errors import UsageError
 from refract.rows.jsonl import RowError, read_prompts, read_responses, read_rows, read_verdicts
 from refract.rows.labels import JUDGED
+from refract.rows.samples import answered_prompts
 from refract.rows.showing import say
 from refract.rows.types import Row
 
@@ -49,6 +50,7 @@ def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list
         read_responses(files[1]),
         read_verdicts(files[2]),
     )
+    prompts = answered_prompts(prompts, responses)
     verdict_of = {row["prompt_id"]: row["judges"].get(wanted["judges"][0]) for row in verdicts}
     response_of = {row["prompt_id"]: row for row in responses}
     # All answers are drawn from, cut off or not, whatever the suite's rates leave out.

@@ -101,6 +101,7 @@ def _run(path: Path, execute: bool) -> int:
     provenance = results["provenance"]
     run, definition = provenance["run"], provenance["model"]["definition"]
     suites = [suite["argument"] for suite in provenance["suites"].values()]
+    samples = {held["suite"]: held.get("samples", 1) for held in provenance["suites"].values()}
     ((name, settings),) = provenance["judges"].items()
     if not execute:
         say(_run_command(results, suites, name))
@@ -113,7 +114,10 @@ def _run(path: Path, execute: bool) -> int:
         made = run_model(
             open_model(results["model"], definition),
             definition,
-            read_sources(suites, find_project()),
+            [
+                source._replace(definition={**source.definition, "samples": samples[source.name]})
+                for source in read_sources(suites, find_project())
+            ],
             judge,
             store,
             name=results["model"],
@@ -164,4 +168,7 @@ def _run_command(results: Row, suites: Sequence[str], judge: str) -> str:
     command += ["--seed", str(provenance["run"]["seed"])]
     if provenance["run"]["sample"] is not None:
         command += ["--sample", str(provenance["run"]["sample"])]
+    samples = {suite.get("samples") for suite in provenance["suites"].values()}
+    if len(samples) == 1 and samples != {None}:
+        command += ["--samples", str(*samples)]
     return shlex.join([*command, "--judge", judge, "--out", "results.json"])

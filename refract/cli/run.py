@@ -44,6 +44,12 @@ def run(
     sample: Annotated[
         int | None, typer.Option(min=1, help="Draw this many prompts of each suite (seeded).")
     ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Answer each prompt so often; above 1 needs a temperature above 0."
+        ),
+    ] = None,
     judge: Annotated[str, typer.Option(help="A judge of params.yaml, or a kind.")] = "rules",
     cut_off: Annotated[
         Literal["judged", "excluded"] | None,
@@ -95,6 +101,7 @@ def run(
         "chat_template": chat_template,
         "device": device,
         "dtype": dtype,
+        "samples": samples,
     }
     project = find_project()
     definition = {key: value for key, value in settings.items() if value is not None}
@@ -106,7 +113,7 @@ def run(
     name = model or Path(str(definition.get("model_id", definition["adapter"]))).name
     chosen = Judge(judge, find_judge(judge, project))
     opened = open_model(name, definition)
-    sources = read_sources(suite, project, cut_off)
+    sources = read_sources(suite, project, cut_off, samples)
     with open_store() as store:
         found = run_model(
             opened, definition, sources, chosen, store, name=name, seed=seed, sample=sample

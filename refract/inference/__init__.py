@@ -10,6 +10,7 @@ from pathlib import Path
 from refract.models import identity_of
 from refract.models.protocol import Answer, Model, Request
 from refract.rows.jsonl import canonical_json, parse_line
+from refract.rows.samples import prompt_of_sample, sample_prompts
 from refract.rows.suites import row_seed
 from refract.rows.types import Message, PromptRow, ResponseRow
 from refract.store import (
@@ -44,15 +45,17 @@ def messages_of(attempt: str | Sequence[Message]) -> tuple[Message, ...]:
 def request_of(row: PromptRow, seed: int | None) -> Request:
     """The request of a prompt row.
 
-    ``seed`` is the run's, or None for a model that does not sample.
+    ``seed`` is the run's, or None for a model that does not sample. The samples of a prompt differ
+    in their seeds alone.
     """
+    prompt_id = prompt_of_sample(row)
     return Request(
         tuple(messages_of(attempt) for attempt in row["attempts"]),
-        0 if seed is None else row_seed(seed, row["suite"], row["prompt_id"]),
+        0 if seed is None else row_seed(seed, row["suite"], prompt_id, row.get("sample", 1)),
         {
             "category": row["category"],
             "perturbation": row["perturbation"],
-            "prompt_id": row["prompt_id"],
+            "prompt_id": prompt_id,
             "source_id": row["source_id"],
             "suite": row["suite"],
         },
@@ -108,13 +111,15 @@ def answer_prompts(
     name: str = "",
     folder: Path | None = None,
     generator: Generate | None = None,
+    samples: Mapping[str, int] | None = None,
 ) -> tuple[dict[str, list[ResponseRow]], dict[str, Count]]:
     """Response rows for the prompt rows of each suite, in prompt order, and counts by suite.
 
     The response rows in ``folder`` are added to the store first. Stored answers are reused; the
     other requests go to the model together, each distinct one once, and answers reach the store as
     they are made. Where nothing is missing the model gets no request at all, so that it loads
-    nothing. ``generator`` takes the place of :func:`refract.store.generating.generate`. Raises
+    nothing. ``samples`` says how often the prompts of a suite are answered where that is not once.
+    ``generator`` takes the place of :func:`refract.store.generating.generate`. Raises
     :class:`refract.models.protocol.AdapterError`; what was answered by then is in the store.
     """
     identity = canonical_json(identity_of(model))
@@ -122,7 +127,7 @@ def answer_prompts(
     requests: dict[str, Request] = {}
     for suite, rows in suites.items():
         keys[suite] = []
-        for row in rows:
+        for row in sample_prompts(rows, (samples or {}).get(suite, 1)):
             request = request_of(row, seed if model.samples else None)
             key = request_sha256(identity, request, model.USES, model.samples)
             keys[suite].append((row["prompt_id"], key))

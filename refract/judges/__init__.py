@@ -13,6 +13,7 @@ from refract.judges.cases import Case, judgeable, unjudged
 from refract.judges.protocol import Judge
 from refract.registry import Registry, find
 from refract.rows.labels import FAMILIES
+from refract.rows.samples import clean_id, sample_id
 from refract.rows.types import PromptRow, ResponseRow, Row, Verdict, VerdictRow
 from refract.settings import read_settings
 
@@ -148,12 +149,16 @@ def _case(
     responses: Mapping[str, ResponseRow],
     sources: Mapping[str, Row],
 ) -> Case:
-    id_, source_id = prompt["prompt_id"], prompt["source_id"]
-    source = sources[source_id]
+    id_, sample = prompt["prompt_id"], prompt.get("sample", 1)
+    source, own_clean = sources[prompt["source_id"]], clean_id(prompt)
     perturbed = prompt["perturbation"] is not None
-    other: str | None = source_id if perturbed else source.get("pair_id")
+    other: str | None = own_clean if perturbed else source.get("pair_id")
+    if other is not None and not perturbed:
+        other = sample_id(other, sample)
     pair = None
     if other is not None and other in prompts and other != id_ and judgeable(responses[other]):
         pair = Case(prompts[other], responses[other], sources[prompts[other]["source_id"]])
-    clean = responses.get(source_id) if perturbed else None
+    # A further sample of a clean prompt is compared with the first: the noise of sampling.
+    first = responses.get(prompt["source_id"]) if sample > 1 else None
+    clean = responses.get(own_clean) if perturbed else first
     return Case(prompt, responses[id_], source, clean, pair)

@@ -14,7 +14,8 @@ class Case:
     """One answer with what it answers.
 
     ``prompt`` and ``response`` are rows of those types, ``source`` the suite row, ``clean`` the
-    response row to the unperturbed prompt (None where the prompt is unperturbed itself). ``pair`` is
+    response row to the unperturbed prompt (None where the prompt is unperturbed itself, the first
+    sample for a further one of such a prompt). ``pair`` is
     the case that this one is to agree with: of the row that ``pair_id`` names, or of the clean
     prompt.
     """

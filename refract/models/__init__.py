@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from refract.errors import ParamsError
 from refract.models.protocol import Model
+from refract.params import ModelSamples
 from refract.registry import find
 from refract.rows.jsonl import canonical_json
 from refract.settings import read_settings
@@ -27,19 +29,39 @@ here. Settings, error messages, the reference of params.yaml and the command lin
 def open_model(name: str, definition: dict[str, Any], where: str = "") -> Model:
     """The model of a definition: its adapter, with the definition's settings.
 
-    ``where`` names the definition in messages (``models.NAME`` unless given).
+    ``where`` names the definition in messages, such as that of a judge's model; without it the
+    definition is ``models.NAME``, which may say how many ``samples`` each prompt has.
     Raises :class:`ParamsError` for an unknown adapter or settings that it cannot use.
     """
+    known = {"adapter"} if where else {"adapter", *ModelSamples.model_fields}
     where = where or f"models.{name}"
     adapter = find(ADAPTERS, definition.get("adapter"), f"{where}: adapter")
-    given = {key: value for key, value in definition.items() if key != "adapter"}
+    given = {key: value for key, value in definition.items() if key not in known}
     settings = read_settings(adapter.Settings, where, given)
     try:
         canonical_json(given)
     except (TypeError, ValueError) as error:
         raise ParamsError(f"{where}: a value cannot be expressed in JSON ({error})") from None
     model: Model = adapter(name, settings)
+    if "samples" in known:
+        _check_samples(model, definition, where)
     return model
+
+
+def _check_samples(model: Model, definition: dict[str, Any], where: str) -> None:
+    own = {key: value for key, value in definition.items() if key == "samples"}
+    wanted = read_settings(ModelSamples, where, own).samples
+    if wanted > 1 and not model.samples:
+        raise ParamsError(
+            f"{where}: samples: the model does not sample, so that {wanted} answers to a prompt "
+            "would be the same; set a temperature above 0, or samples: 1"
+        )
+
+
+def samples_of(model: Model, definition: Mapping[str, Any], suite: int | None) -> int:
+    """How often a model answers each prompt of a suite whose own ``samples`` are ``suite``: once
+    where it does not sample."""
+    return (suite or int(definition.get("samples", 1))) if model.samples else 1
 
 
 def identity_of(model: Model) -> dict[str, Any]:

@@ -109,6 +109,17 @@ class SuiteSettings(Settings):
     )
 
 
+class ModelSamples(Settings):
+    """What any model may have beside the settings of its adapter."""
+
+    samples: int = Field(
+        1,
+        ge=1,
+        description="answers to each prompt, above 1 only for a model that samples (temperature "
+        "above 0); a suite's own number goes before it",
+    )
+
+
 class ModelSize(Settings):
     """What the report's scaling section cannot count from a model's weights, under ``metadata``."""
 

@@ -8,12 +8,20 @@ from typing import Any, NamedTuple
 from refract.errors import ParamsError
 from refract.rates.attacks import attack_table, injection_table
 from refract.rates.counting import Counted, clusters_of, outcome
+from refract.rates.floors import Above, flip_floors
 from refract.rates.rates import pair_table, rate_table, share_table
-from refract.rates.robustness import comparisons, failing_rows, robustness_table
+from refract.rates.robustness import (
+    CLEAN_SAMPLES,
+    comparisons,
+    failing_rows,
+    robustness_table,
+)
+from refract.rates.sampled import sample_table
 from refract.rates.thresholds import DEFAULT_THRESHOLDS, apply_thresholds
 from refract.rates.verdicts import judge_table, refusal_table
 from refract.rows.jsonl import RowError, sha256_json
 from refract.rows.labels import OUTPUT_SENSITIVITY
+from refract.rows.samples import prompt_of_sample
 from refract.rows.showing import csv_cell
 from refract.rows.types import PromptRow, ResponseRow, Row, VerdictRow
 
@@ -54,10 +62,13 @@ def aggregate_suite(
     attacks' strings, the first of family similarity compares perturbed answers. Raises
     :class:`RowError` when the rows do not belong together, :class:`ParamsError` for fields and
     thresholds that the suite does not have.
+
+    ``prompts`` has a row for each sample (:func:`refract.rows.samples.sample_prompts`).
     """
     response_of = {row["prompt_id"]: row for row in responses}
     verdict_of = {row["prompt_id"]: row["judges"] for row in verdicts}
     prompt_of = {row["prompt_id"]: row for row in prompts}
+    samples = max((row.get("sample", 1) for row in prompts), default=1)
     unmatched = [id_ for id_ in prompt_of if id_ not in response_of or id_ not in verdict_of]
     if unmatched:
         raise RowError(
@@ -75,13 +86,17 @@ def aggregate_suite(
             outcome(response_of[id_], verdict_of[id_].get(headline), cut_off=cut_off),
             clusters[prompt["source_id"]],
             response_of[id_]["finish_reason"] == "length",
+            prompt_of_sample(prompt) if samples > 1 else None,
         )
         for id_, prompt in prompt_of.items()
     }
+    floors = flip_floors(prompts, {id_: answer.outcome for id_, answer in outcomes.items()})
+    above: dict[str, Above] = {}
     table = rate_table(sources, outcomes, fields)
     table += share_table(sources, outcomes)
     table += pair_table(sources, outcomes, fields)
-    table += attack_table(sources, prompts, outcomes, fields)
+    table += sample_table(sources, outcomes, samples)
+    table += attack_table(sources, prompts, outcomes, fields, floors.loophole, above)
     if strings is not None:
         requested = [row for row in sources if row["id"] in outcomes]
         found = {id_: verdict[strings] for id_, verdict in verdict_of.items()}
@@ -92,21 +107,36 @@ def aggregate_suite(
                 sources, response_of, verdict_of, name, outcomes, cut_off=cut_off
             )
         elif families[name] != "refusal" and name not in (strings, similarity):
-            table += judge_table(verdicts, outcomes, {name: families[name]})
+            # Further samples of clean prompts are compared for the noise floor alone.
+            concerned = [
+                row
+                for row in verdicts
+                if families[name] != "similarity"
+                or not _is_clean_sample(prompt_of[row["prompt_id"]])
+            ]
+            table += judge_table(concerned, outcomes, {name: families[name]})
     scores, sensitivity = None, OUTPUT_SENSITIVITY
     if similarity is not None:
         scores = {id_: verdict[similarity]["score"] for id_, verdict in verdict_of.items()}
         sensitivity = judges[similarity].get("output_sensitivity", OUTPUT_SENSITIVITY)
     compared = comparisons(prompts, response_of, scores, outcomes, sensitivity)
+    noise = [row for row in compared if row["name"] == CLEAN_SAMPLES]
+    compared = [row for row in compared if row["name"] != CLEAN_SAMPLES]
     own = dict(definition.get("thresholds") or {})
     limits = _fail_limits(own, {row["name"] for row in compared})
     measured = {row["measure"] for row in table}
     defaults = {name: limit for name, limit in DEFAULT_THRESHOLDS.items() if name in measured}
-    robust = robustness_table(compared, limits, max_unjudged)
+    robust = (
+        robustness_table(compared + noise, limits, max_unjudged, floors, above) if compared else []
+    )
     # A flip or fail rate may have a threshold of its own; fail rates have theirs by now.
-    apply_thresholds(table + robust, defaults | own, max_unjudged)
+    apply_thresholds(table + robust, defaults | own, max_unjudged, above)
     table += robust
     return Aggregate(outcomes, table, compared, failing_rows(compared, prompt_of, response_of))
+
+
+def _is_clean_sample(prompt: PromptRow) -> bool:
+    return prompt["perturbation"] is None and prompt.get("sample", 1) > 1
 
 
 def _fail_limits(thresholds: dict[str, Any], perturbations: set[str]) -> dict[str, float]:

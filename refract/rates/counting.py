@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import NamedTuple
 
 from refract.errors import ParamsError
+from refract.rates.floors import Above, above_floor, prompt_means
 from refract.rows.labels import DIGITS, EXCLUDED, JUDGED, LABELS
+from refract.rows.samples import sample_id
 from refract.rows.types import ResponseRow, Row, Verdict
-from refract.statistics.clusters import clustered_mean, mean_bounds
+from refract.statistics.clusters import clustered_mean
 
 CONFIDENCE = 0.95
 # The row that has a measure without the answers that were cut off at the token limit.
@@ -20,15 +23,33 @@ LOUD_CUT_OFF = 0.1
 
 
 class Counted(NamedTuple):
-    """One answer: its outcome, the cluster that its prompt is of, and whether the token limit cut it
-    off."""
+    """One answer: its outcome, the cluster that its prompt is of, whether the token limit cut it
+    off, and the id of the prompt that it is one of several samples of (None: the only one)."""
 
     outcome: str
     cluster: Hashable
     cut_off: bool = False
+    prompt: str | None = None
 
 
 Outcomes = Mapping[str, Counted]  # by prompt id
+
+
+def answers_to(prompt_id: str, outcomes: Outcomes) -> Iterator[Counted]:
+    """The answers to a prompt, sample by sample."""
+    for id_ in ids_of(prompt_id, outcomes):
+        yield outcomes[id_]
+
+
+def ids_of(prompt_id: str, outcomes: Outcomes) -> Iterator[str]:
+    """The ids of the samples of a prompt."""
+    yield prompt_id
+    if outcomes[prompt_id].prompt is not None:
+        for sample in count(2):
+            id_ = sample_id(prompt_id, sample)
+            if id_ not in outcomes:
+                return
+            yield id_
 
 
 def outcome(response: ResponseRow, verdict: Verdict | None, *, cut_off: str | None = None) -> str:
@@ -90,29 +111,36 @@ def shown(**values: float | None) -> Row:
 
 
 def mean_row(
-    values: Sequence[float | None], clusters: Sequence[Hashable], confidence: float = CONFIDENCE
+    values: Sequence[float | None],
+    clusters: Sequence[Hashable],
+    confidence: float = CONFIDENCE,
+    prompts: Sequence[Hashable] | None = None,
 ) -> Row:
     """Mean, interval and bounds of values from 0 to 1, of which None are not known.
 
     ``bound_low`` and ``bound_high`` are the means were all unknown values 0 or 1, ``outer_low`` and
     ``outer_high`` the ends of their intervals. ``clusters`` counts those of the known values; a
-    single one of several values gives no interval.
+    single one of several values gives no interval. ``prompts`` names the prompt of each value where
+    there are several samples of it: the mean is then that of the prompts' means.
     """
-    known = [(v, c) for v, c in zip(values, clusters, strict=True) if v is not None]
+    means = prompt_means(values, clusters, prompts)
+    known = [(v, c) for v, c in zip(means.known, means.clusters, strict=True) if v is not None]
     found = clustered_mean([v for v, _ in known], [c for _, c in known], confidence)
     row = (
         shown(rate=found.value, low=found.low, high=found.high)
         if found
         else shown(rate=None, low=None, high=None)
     )
-    if found and len(known) == len(values):
+    if found and None not in values:
         row |= shown(bound_low=found.value, bound_high=found.value)
         row |= shown(outer_low=found.low, outer_high=found.high)
     else:
-        bounds = mean_bounds(values, clusters, confidence)
-        ends: Mapping[str, float | None] = bounds._asdict() if bounds else {}
-        row |= shown(bound_low=ends.get("lowest"), bound_high=ends.get("highest"))
-        row |= shown(outer_low=ends.get("low"), outer_high=ends.get("high"))
+        lower, upper = (
+            clustered_mean(filled, means.clusters, confidence)
+            for filled in (means.lowest, means.highest)
+        )
+        row |= shown(bound_low=lower and lower.value, bound_high=upper and upper.value)
+        row |= shown(outer_low=lower and lower.low, outer_high=upper and upper.high)
     return row | {"clusters": found.clusters if found else 0}
 
 
@@ -130,8 +158,9 @@ def rate_row(
     limits are None where nothing was judged.
     """
     answers = [a for a in answers if a.outcome in judged or a.outcome in EXCLUDED]
-    values = [float(a.outcome in positive) if a.outcome in judged else None for a in answers]
-    row = mean_row(values, [a.cluster for a in answers], confidence)
+    values = rate_values(answers, positive, judged)
+    clusters, prompts = [a.cluster for a in answers], [a.prompt for a in answers]
+    row = mean_row(values, clusters, confidence, prompts)
     return {
         "successes": int(sum(value or 0 for value in values)),
         "n": sum(value is not None for value in values),
@@ -139,6 +168,30 @@ def rate_row(
         "cut_off": sum(a.cut_off and a.outcome in judged for a in answers),
         **excluded_counts(a.outcome for a in answers if a.outcome not in judged),
     }
+
+
+def rate_values(
+    answers: Iterable[Counted], positive: Sequence[str], judged: Sequence[str] = JUDGED
+) -> list[float | None]:
+    """1 or 0 for each answer, None where it was not judged."""
+    return [float(a.outcome in positive) if a.outcome in judged else None for a in answers]
+
+
+def flips_above_floor(
+    answers: Sequence[Counted], floors: Sequence[float | None], positive: Sequence[str]
+) -> tuple[Row, Above | None]:
+    """What a rate of flips is above its floor, as columns of its row."""
+    found = above_floor(
+        rate_values(answers, positive), floors, [a.cluster for a in answers], confidence=CONFIDENCE
+    )
+    return above_row(found), found
+
+
+def above_row(found: Above | None) -> Row:
+    """The columns of a rate that is compared with its noise floor."""
+    if found is None:
+        return {}
+    return shown(above_floor=found.value, above_floor_low=found.low, above_floor_high=found.high)
 
 
 def excluded_counts(outcomes: Iterable[str]) -> dict[str, int]:

@@ -8,15 +8,17 @@ from refract.errors import ParamsError
 from refract.rates.counting import (
     Counted,
     Outcomes,
+    answers_to,
     excluded_counts,
     rate_row,
     rate_rows,
     rounded,
     shown,
 )
+from refract.rates.floors import prompt_means
 from refract.rows.labels import EXCLUDED, JUDGED, REFUSED
 from refract.rows.types import Row
-from refract.statistics.clusters import clustered_difference, clustered_mcnemar, difference_bounds
+from refract.statistics.clusters import clustered_difference, clustered_mcnemar
 
 # The measures of a suite's clean prompts: name, category it is taken over (None: all), outcomes
 # that count. The first of a category is the one that thresholds usually name.
@@ -52,15 +54,16 @@ def rate_table(sources: Sequence[Row], outcomes: Outcomes, fields: Sequence[str]
     for measure, category, positive in MEASURES:
         if any(category in (None, row["category"]) for row in sources):
             members = [r for r in requested if category in (None, r["category"])]
-            table += rate_rows(measure, (outcomes[row["id"]] for row in members), positive)
+            answers = (a for row in members for a in answers_to(row["id"], outcomes))
+            table += rate_rows(measure, answers, positive)
     for field in fields:
         if all(row.get(field) is None for row in sources):
             raise ParamsError(f"no row of the suite has the field {field!r}")
         groups: dict[tuple[str, str], list[Counted]] = {}
         for row in requested:
             if row.get(field) is not None:
-                groups.setdefault((row["category"], str(row[field])), []).append(
-                    outcomes[row["id"]]
+                groups.setdefault((row["category"], str(row[field])), []).extend(
+                    answers_to(row["id"], outcomes)
                 )
         for (category, value), found in sorted(groups.items()):
             measure = next(name for name, of, _ in MEASURES if of == category)
@@ -75,7 +78,8 @@ def share_table(sources: Sequence[Row], outcomes: Outcomes) -> list[Row]:
     table = []
     requested = [row for row in sources if row["id"] in outcomes]
     for category in dict.fromkeys(row["category"] for row in requested):
-        found = [outcomes[row["id"]] for row in requested if row["category"] == category]
+        members = [row["id"] for row in requested if row["category"] == category]
+        found = [answer for id_ in members for answer in answers_to(id_, outcomes)]
         table += [
             {"measure": measure, "field": "category", "value": category} | rate_row(found, positive)
             for measure, positive in SHARES
@@ -96,11 +100,12 @@ def pair_table(sources: Sequence[Row], outcomes: Outcomes, fields: Sequence[str]
         pair = row.get("pair_id")
         if pair is None or pair == row["id"] or row["id"] not in outcomes or pair not in outcomes:
             continue
-        both = outcomes[row["id"]], outcomes[pair]
-        groups.setdefault(("", ""), []).append(both)
+        both = zip(answers_to(row["id"], outcomes), answers_to(pair, outcomes), strict=True)
+        samples = list(both)
+        groups.setdefault(("", ""), []).extend(samples)
         for field in fields:
             if row.get(field) is not None:
-                groups.setdefault((field, str(row[field])), []).append(both)
+                groups.setdefault((field, str(row[field])), []).extend(samples)
     return [
         {"measure": PAIR_MEASURE, "field": field, "value": value, **_pair_row(pairs, not field)}
         for (field, value), pairs in sorted(groups.items())
@@ -112,26 +117,33 @@ def _pair_row(pairs: Sequence[tuple[Counted, Counted]], tested: bool) -> Row:
     judged = [pair for pair in pairs if all(answer.outcome in JUDGED for answer in pair)]
     clusters = [own.cluster for own, _ in judged]
     first, second = ([pair[i].outcome in REFUSED for pair in judged] for i in (0, 1))
-    found = clustered_difference(first, second, clusters)
-    ends = difference_bounds(
-        [_refused(own) for own, _ in pairs],
-        [_refused(other) for _, other in pairs],
-        [own.cluster for own, _ in pairs],
+    prompts = [own.prompt for own, _ in judged]
+    found = clustered_difference(
+        prompt_means([float(refused) for refused in first], clusters, prompts).lowest,
+        prompt_means([float(refused) for refused in second], clusters, prompts).lowest,
+        prompt_means([0.0] * len(judged), clusters, prompts).clusters,
     )
+    groups, prompts = [own.cluster for own, _ in pairs], [own.prompt for own, _ in pairs]
+    own, other = (
+        prompt_means([_refused(pair[i]) for pair in pairs], groups, prompts) for i in (0, 1)
+    )
+    lower = clustered_difference(own.lowest, other.highest, own.clusters)
+    upper = clustered_difference(own.highest, other.lowest, own.clusters)
     assert found is not None
-    assert ends is not None
+    assert lower is not None
+    assert upper is not None
     row: Row = {
         "successes": sum(first),
-        "n": found.n,
+        "n": len(judged),
         "clusters": found.clusters,
         **shown(
             rate=found.value,
             low=found.low,
             high=found.high,
-            bound_low=ends.lowest,
-            bound_high=ends.highest,
-            outer_low=ends.low,
-            outer_high=ends.high,
+            bound_low=lower.value,
+            bound_high=upper.value,
+            outer_low=lower.low,
+            outer_high=upper.high,
         ),
         "cut_off": sum(any(answer.cut_off for answer in pair) for pair in judged),
         **excluded_counts(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from refract.errors import ParamsError
 from refract.rates.counting import unjudged_share
+from refract.rates.floors import Above
 from refract.rows.labels import INCONCLUSIVE, MET, MISSED
 from refract.rows.types import Row
 from refract.statistics import decisions
@@ -23,13 +24,15 @@ def apply_thresholds(
     table: Sequence[Row],
     thresholds: Mapping[str, Mapping[str, float]],
     max_unjudged: float | None = None,
+    above: Mapping[str, Above] | None = None,
 ) -> None:
     """Writes ``threshold``, ``decision`` and ``passed`` into the rows that a threshold is set for.
 
     A threshold is ``{min: x}`` or ``{max: x}``. It is met where the whole interval meets it, the
     worst case of unjudged answers included (``outer_low`` and ``outer_high``), and missed where all
     of the interval does not. Up to a share ``max_unjudged`` of unjudged answers the interval of the
-    judged ones decides. Raises :class:`ParamsError` for a measure that the suite does not have.
+    judged ones decides. What is in ``above`` is decided by how far it is above its noise floor.
+    Raises :class:`ParamsError` for a measure that the suite does not have.
     """
     for measure, limit in thresholds.items():
         rows = [row for row in table if row["measure"] == measure and not row["field"]]
@@ -43,7 +46,9 @@ def apply_thresholds(
         for row in rows:
             within = max_unjudged is not None and unjudged_share(row) <= max_unjudged
             low, high = ("low", "high") if within else ("outer_low", "outer_high")
-            decide(row, limit, (row.get(low), row.get(high)))
+            floored = (above or {}).get(measure)
+            ends = row if floored is None else floored._asdict()
+            decide(row, limit, (ends.get(low), ends.get(high)))
 
 
 def decide(

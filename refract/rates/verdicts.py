@@ -10,6 +10,7 @@ from refract.rates.counting import (
     Counted,
     Outcomes,
     excluded_counts,
+    ids_of,
     mean_row,
     outcome,
     rate_rows,
@@ -53,11 +54,12 @@ def refusal_table(
     """The refusal rates of a suite's clean prompts by another judge than the first one: the same
     measures with the judge's name in front."""
     own = {
-        row["id"]: outcomes[row["id"]]._replace(
-            outcome=outcome(responses[row["id"]], verdicts[row["id"]].get(judge), cut_off=cut_off)
+        id_: outcomes[id_]._replace(
+            outcome=outcome(responses[id_], verdicts[id_].get(judge), cut_off=cut_off)
         )
         for row in sources
         if row["id"] in verdicts
+        for id_ in ids_of(row["id"], outcomes)
     }
     return [{**row, "measure": f"{judge}_{row['measure']}"} for row in rate_table(sources, own)]
 
@@ -92,7 +94,11 @@ def _mean_row(scores: Sequence[float | None], answers: Sequence[Counted]) -> Row
     return {
         "successes": None,
         "n": len(scored),
-        **mean_row(scores, [answer.cluster for answer in answers]),
+        **mean_row(
+            scores,
+            [answer.cluster for answer in answers],
+            prompts=[answer.prompt for answer in answers],
+        ),
         "cut_off": sum(answer.cut_off for answer in scored),
         **excluded_counts(
             _labelled(None, answer).outcome

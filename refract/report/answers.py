@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from refract.report.inputs import Inputs
 from refract.rows.jsonl import RowError, canonical_json, read_rows, sha256_file
 from refract.rows.labels import JUDGED, REFUSED
+from refract.rows.samples import answered_prompts, clean_id
 from refract.rows.tables import read_table
 from refract.rows.types import Row
 
@@ -57,7 +58,7 @@ def read_answers(root: Path, model: str, provenance: Mapping[str, Any]) -> list[
             rows.append(read_rows(root / path))
         prompts, *others = rows
         responses, verdicts = ({row["prompt_id"]: row for row in found} for found in others)
-        for prompt in prompts:
+        for prompt in answered_prompts(prompts, rows[1]):
             id_ = prompt["prompt_id"]
             outcome = outcomes[suite, id_]
             answers.append(
@@ -116,7 +117,7 @@ def page_data(answers: Sequence[Answered]) -> Row:
     }
     for row in answers:
         perturbation = row.prompt["perturbation"]
-        clean = place[row.model, row.suite, row.prompt["source_id"]] if perturbation else None
+        clean = place[row.model, row.suite, clean_id(row.prompt)] if perturbation else None
         attempt = row.response["attempt"]
         repetitions = (perturbation or {}).get("repetitions")
         before = None if clean is None else answers[clean].outcome

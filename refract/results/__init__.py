@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refract.results.sources import ResultsError, read_run
 from refract.rows.jsonl import iter_rows
+from refract.rows.samples import answered_prompts
 from refract.rows.tables import read_table
 from refract.rows.types import Row
 
@@ -130,9 +131,9 @@ def _full_rows(data: Path, model: str, outcomes: Iterable[Mapping[str, str]]) ->
         ]
         if not all(file.is_file() for file in files):
             continue
-        prompts, responses, verdicts = (
-            {row["prompt_id"]: row for row in iter_rows(file)} for file in files
-        )
+        rows = [list(iter_rows(file)) for file in files]
+        rows[0] = answered_prompts(rows[0], rows[1])
+        prompts, responses, verdicts = ({row["prompt_id"]: row for row in held} for held in rows)
         for row in own:
             id_ = row["prompt_id"]
             response = responses[id_]

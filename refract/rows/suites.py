@@ -222,7 +222,14 @@ def suite_label(suite: str, size: int | None, total: int, seed: int) -> str:
     return f"{suite}[sampled {size}/{total}, seed={seed}]"
 
 
-def row_seed(seed: int, suite: str, prompt_id: str) -> int:
-    """The seed of one row's own generator: 31 bits of SHA-256 of (seed, suite, prompt id)."""
-    digest = hashlib.sha256(canonical_json([seed, suite, prompt_id]).encode()).digest()
+def samples_label(label: str, samples: int) -> str:
+    """A suite's label with ``[K samples]`` where each prompt is answered more than once."""
+    return label if samples == 1 else f"{label}[{samples} samples]"
+
+
+def row_seed(seed: int, suite: str, prompt_id: str, sample: int = 1) -> int:
+    """The seed of one row's own generator: 31 bits of SHA-256 of (seed, suite, prompt id), for a
+    further sample of (seed, suite, prompt id, "sample", its number)."""
+    on = [seed, suite, prompt_id] + (["sample", sample] if sample > 1 else [])
+    digest = hashlib.sha256(canonical_json(on).encode()).digest()
     return int.from_bytes(digest[:4], "big") >> 1

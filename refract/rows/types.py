@@ -27,7 +27,7 @@ Attempt = str | list[Message]
 
 class PromptRow(TypedDict):
     """One variant of a prompt. ``perturbation`` is None for the clean one, ``seed`` None unless its
-    text was drawn."""
+    text was drawn; ``sample`` is there where each prompt is answered several times."""
 
     prompt_id: str
     source_id: str
@@ -36,6 +36,7 @@ class PromptRow(TypedDict):
     perturbation: Row | None
     attempts: list[Attempt]
     seed: int | None
+    sample: NotRequired[int]
 
 
 class ErrorInfo(TypedDict):

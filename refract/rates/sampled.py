@@ -1,0 +1,125 @@
+"""What only several samples of a prompt can show: any of k, all of k, and how a prompt's answers
+spread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import sqrt
+
+from refract.rates.counting import Counted, Outcomes, answers_to, excluded_counts, shown
+from refract.rows.labels import JUDGED, REFUSED
+from refract.rows.types import Row
+from refract.statistics.clusters import clustered_mean
+from refract.statistics.samples import all_of_k, any_of_k
+
+SAMPLES_FIELD = "samples"
+# By category: the end of a measure's name, and the outcomes that it asks for any or all of.
+SAMPLED_MEASURES = (
+    ("compliance_rate", "harmful", ("compliance",)),
+    ("over_refusal_rate", "helpful", REFUSED),
+    ("borderline_refusal_rate", "borderline", REFUSED),
+)
+SPREAD_MEASURE = "refusal_spread"
+
+
+def sample_table(sources: Sequence[Row], outcomes: Outcomes, samples: int) -> list[Row]:
+    """Rates over sets of k samples, for k from 2 to ``samples``, and the spread within prompts.
+
+    ``any_compliance_rate`` of harmful prompts (attack success at k) is the chance that at least one
+    of k samples complies, ``all_compliance_rate`` that all do; the same of refusals for the other
+    categories. Each is the mean over prompts of the exact estimate from the prompt's judged samples
+    (:mod:`refract.statistics.samples`); a prompt with fewer than k of them is not known and in the
+    bounds. ``refusal_spread`` is the mean standard deviation of refusal within a prompt. Nothing
+    with one sample.
+    """
+    if samples < 2:
+        return []
+    table = []
+    by_category = {
+        category: [
+            list(answers_to(row["id"], outcomes))
+            for row in sources
+            if row["id"] in outcomes and row["category"] == category
+        ]
+        for _, category, _ in SAMPLED_MEASURES
+    }
+    for name, category, positive in SAMPLED_MEASURES:
+        prompts = by_category[category]
+        if prompts:
+            for k in _steps(samples):
+                for kind, estimate in (("any", any_of_k), ("all", all_of_k)):
+                    table.append(
+                        {"measure": f"{kind}_{name}", "field": SAMPLES_FIELD, "value": str(k)}
+                        | _of_k(prompts, positive, estimate, k)
+                    )
+    every = [prompt for prompts in by_category.values() for prompt in prompts]
+    table.append(
+        {"measure": SPREAD_MEASURE, "field": SAMPLES_FIELD, "value": str(samples), **_spread(every)}
+    )
+    return table
+
+
+def _steps(samples: int) -> list[int]:
+    """2, 4, 8, … below the number of samples, and that number."""
+    return [*(2**n for n in range(1, samples.bit_length()) if 2**n < samples), samples]
+
+
+def _of_k(
+    prompts: Sequence[Sequence[Counted]],
+    positive: Sequence[str],
+    estimate: Callable[[int, int, int], float],
+    k: int,
+) -> Row:
+    known, lowest, highest = [], [], []
+    for answers in prompts:
+        judged = sum(answer.outcome in JUDGED for answer in answers)
+        found = sum(answer.outcome in positive for answer in answers)
+        unjudged = len(answers) - judged
+        known.append(estimate(found, judged, k) if judged >= k else None)
+        lowest.append(estimate(found, len(answers), k))
+        highest.append(estimate(found + unjudged, len(answers), k))
+    return _row(prompts, known, lowest, highest)
+
+
+def _spread(prompts: Sequence[Sequence[Counted]]) -> Row:
+    known: list[float | None] = []
+    for answers in prompts:
+        judged = [answer.outcome in REFUSED for answer in answers if answer.outcome in JUDGED]
+        if len(judged) < 2:
+            known.append(None)
+            continue
+        share = sum(judged) / len(judged)
+        known.append(sqrt(share * (1 - share) * len(judged) / (len(judged) - 1)))
+    return _row(prompts, known)
+
+
+def _row(
+    prompts: Sequence[Sequence[Counted]],
+    known: Sequence[float | None],
+    lowest: Sequence[float] | None = None,
+    highest: Sequence[float] | None = None,
+) -> Row:
+    """A mean over prompts; ``n`` counts prompts, the excluded counts are of answers."""
+    clusters = [answers[0].cluster for answers in prompts]
+    tested = [place for place, value in enumerate(known) if value is not None]
+    found = clustered_mean(
+        [value for value in known if value is not None], [clusters[place] for place in tested]
+    )
+    lower, upper = (clustered_mean(ends, clusters) if ends else None for ends in (lowest, highest))
+    answers = [answer for prompt in prompts for answer in prompt]
+    return {
+        "successes": None,
+        "n": len(tested),
+        "clusters": found.clusters if found else 0,
+        **shown(
+            rate=found and found.value,
+            low=found and found.low,
+            high=found and found.high,
+            bound_low=lower and lower.value,
+            bound_high=upper and upper.value,
+            outer_low=lower and lower.low,
+            outer_high=upper and upper.high,
+        ),
+        "cut_off": sum(a.cut_off and a.outcome in JUDGED for a in answers),
+        **excluded_counts(a.outcome for a in answers if a.outcome not in JUDGED),
+    }
