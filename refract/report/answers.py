@@ -8,11 +8,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.report.inputs import Inputs
-from refract.rows.jsonl import RowError, canonical_json, read_rows, sha256_file
+from refract.rows.jsonl import (
+    RowError,
+    canonical_json,
+    read_prompts,
+    read_responses,
+    read_verdicts,
+    sha256_file,
+)
 from refract.rows.labels import JUDGED, REFUSED
 from refract.rows.samples import answered_prompts, clean_id
 from refract.rows.tables import read_table
-from refract.rows.types import Row
+from refract.rows.types import Attempt, PromptRow, ResponseRow, Row, Verdict
 
 ANSWERS = Path("data/report/answers.json")
 # Longer texts are cut in the page, which says so; the rows themselves are whole.
@@ -24,9 +31,9 @@ class Answered(NamedTuple):
 
     model: str
     suite: str
-    prompt: Row
-    response: Row
-    verdicts: Mapping[str, Row]
+    prompt: PromptRow
+    response: ResponseRow
+    verdicts: Mapping[str, Verdict]
     outcome: str
     changed: str  # "1", "0", or "" where nothing was compared
 
@@ -43,7 +50,7 @@ def read_answers(root: Path, model: str, provenance: Mapping[str, Any]) -> list[
         for row in read_table(root / f"metrics/outcomes/{model}.csv")
     }
     for suite, held in provenance["suites"].items():
-        rows = []
+        paths = []
         for kind, path in (
             ("prompts", f"data/prompts/{suite}.jsonl"),
             ("responses", f"data/responses/{model}/{suite}.jsonl"),
@@ -55,10 +62,11 @@ def read_answers(root: Path, model: str, provenance: Mapping[str, Any]) -> list[
                 )
             if sha256_file(root / path) != held[f"{kind}_sha256"]:
                 raise RowError(f"{path} is not what metrics/ was made of; run: dvc repro")
-            rows.append(read_rows(root / path))
-        prompts, *others = rows
-        responses, verdicts = ({row["prompt_id"]: row for row in found} for found in others)
-        for prompt in answered_prompts(prompts, rows[1]):
+            paths.append(root / path)
+        answered = read_responses(paths[1])
+        responses = {row["prompt_id"]: row for row in answered}
+        verdicts = {row["prompt_id"]: row for row in read_verdicts(paths[2])}
+        for prompt in answered_prompts(read_prompts(paths[0]), answered):
             id_ = prompt["prompt_id"]
             outcome = outcomes[suite, id_]
             answers.append(
@@ -123,6 +131,7 @@ def page_data(answers: Sequence[Answered]) -> Row:
         before = None if clean is None else answers[clean].outcome
         scores = [v["score"] for v in row.verdicts.values() if "truncated" in v]
         error = row.response["error"]
+        thinking = row.response.get("thinking")
         added = {
             "model": names["model"].place(row.model),
             "suite": names["suite"].place(row.suite),
@@ -133,9 +142,7 @@ def page_data(answers: Sequence[Answered]) -> Row:
             "clean": clean,
             "prompt": texts.place(_cut(_conversation(row.prompt["attempts"][attempt]))),
             "answer": texts.place(_cut(row.response["response"])),
-            "thinking": texts.place(_cut(row.response["thinking"]))
-            if row.response.get("thinking")
-            else None,
+            "thinking": texts.place(_cut(thinking)) if thinking else None,
             "verdict": verdicts.place(
                 canonical_json(_verdicts(row.verdicts, row.response["response"]))
             ),
@@ -162,14 +169,14 @@ def page_data(answers: Sequence[Answered]) -> Row:
     }
 
 
-def _disagree(verdicts: Mapping[str, Row]) -> bool:
+def _disagree(verdicts: Mapping[str, Verdict]) -> bool:
     """Whether two judges of refusal say different things, full or partial refusal included."""
     refused = {verdict["refused"] for verdict in verdicts.values()} - {None}
     labels = {verdict["label"] for verdict in verdicts.values()} & {*JUDGED, "degenerate"}
     return len(refused) > 1 or len(labels) > 1
 
 
-def _conversation(attempt: str | Sequence[Row]) -> str:
+def _conversation(attempt: Attempt) -> str:
     if isinstance(attempt, str):
         return attempt
     return "\n\n".join(f"[{message['role']}]\n{message['content']}" for message in attempt)
@@ -181,7 +188,7 @@ def _cut(text: str) -> str:
     return f"{text[:LONGEST]}\n[{len(text) - LONGEST} more characters are not in this page]"
 
 
-def _verdicts(verdicts: Mapping[str, Row], answer: str) -> list[Row]:
+def _verdicts(verdicts: Mapping[str, Verdict], answer: str) -> list[Row]:
     """The verdicts as the page shows them, with evidence that lies within what it shows."""
     held = answer[:LONGEST]
     units = [0, *accumulate(1 + (char > "\uffff") for char in held)] if not held.isascii() else None

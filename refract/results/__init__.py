@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refract.results.sources import ResultsError, read_run
-from refract.rows.jsonl import iter_rows
+from refract.rows.jsonl import iter_rows, read_prompts, read_responses, read_verdicts
 from refract.rows.samples import answered_prompts
 from refract.rows.tables import read_table
-from refract.rows.types import Row
+from refract.rows.types import Attempt, Row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,17 +131,18 @@ def _full_rows(data: Path, model: str, outcomes: Iterable[Mapping[str, str]]) ->
         ]
         if not all(file.is_file() for file in files):
             continue
-        rows = [list(iter_rows(file)) for file in files]
-        rows[0] = answered_prompts(rows[0], rows[1])
-        prompts, responses, verdicts = ({row["prompt_id"]: row for row in held} for held in rows)
+        answered = read_responses(files[1])
+        responses = {row["prompt_id"]: row for row in answered}
+        prompts = {
+            row["prompt_id"]: row for row in answered_prompts(read_prompts(files[0]), answered)
+        }
+        verdicts = {row["prompt_id"]: row for row in read_verdicts(files[2])}
         for row in own:
             id_ = row["prompt_id"]
             response = responses[id_]
-            judges = {
-                f"{what}_{judge}": verdict[what]
-                for judge, verdict in verdicts[id_]["judges"].items()
-                for what in ("label", "score")
-            }
+            judges: Row = {}
+            for judge, verdict in verdicts[id_]["judges"].items():
+                judges |= {f"label_{judge}": verdict["label"], f"score_{judge}": verdict["score"]}
             found.append(
                 {name: row[name] for name in row if name not in ("prompt_sha256", "changed")}
                 | {
@@ -156,7 +157,7 @@ def _full_rows(data: Path, model: str, outcomes: Iterable[Mapping[str, str]]) ->
     return found
 
 
-def _text(prompt: str | list[Row]) -> str:
+def _text(prompt: Attempt) -> str:
     """A prompt as one text; of several messages, their JSON."""
     return prompt if isinstance(prompt, str) else json.dumps(prompt, ensure_ascii=False)
 
