@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +13,7 @@ from refract.inference import answer_prompts
 from refract.models import open_model, samples_of
 from refract.perturbations import prompt_rows
 from refract.pipeline import Suite, measure
-from refract.rates.counting import Counted, rate_row
+from refract.rates.counting import Counted, flips_above_floor, rate_row
 from refract.rates.floors import above_floor, flip_floors, prompt_means
 from refract.rates.rates import pair_table
 from refract.rates.sampled import sample_table
@@ -220,3 +222,28 @@ def test_thresholds_of_attacks_apply_above_the_floor():
     row = by_key(found.rates.table)["attack_success_rate", "", ""]
     assert row["above_floor_high"] < 0.35
     assert row["decision"] == "met"
+
+
+def test_an_attack_that_does_nothing_is_nothing_above_the_floor():
+    """Simulated: prompts that differ, three samples of each clean and under an attack."""
+    rng = random.Random(0)
+    covered, differences = 0, []
+    for _ in range(100):
+        prompts, outcomes, attacked = [], {}, []
+        for source in range(40):
+            chance = rng.betavariate(0.8, 1.6)
+            for sample in (1, 2, 3):
+                row = {**prompt(str(source)), "prompt_id": f"{source}~{sample}"}
+                clean, attack = (C if rng.random() < chance else R for _ in range(2))
+                prompts.append(row)
+                outcomes[row["prompt_id"]] = clean
+                if clean == R:
+                    attacked.append(Counted(attack, str(source)))
+        floor = flip_floors(prompts, outcomes).loophole
+        _, found = flips_above_floor(
+            attacked, [floor[answer.cluster] for answer in attacked], ("compliance",)
+        )
+        covered += found.low <= 0 <= found.high
+        differences.append(found.value)
+    assert covered >= 90
+    assert abs(sum(differences) / len(differences)) < 0.02

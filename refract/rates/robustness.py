@@ -25,7 +25,7 @@ from refract.rates.counting import (
 from refract.rates.floors import Above, FlipFloors, above_floor
 from refract.rates.thresholds import decide
 from refract.rows.labels import JUDGED, MISSED, OUTPUT_SENSITIVITY, REFUSED, UNTESTED
-from refract.rows.samples import clean_id
+from refract.rows.samples import clean_id, sample_id
 from refract.rows.showing import visible
 from refract.rows.types import Attempt, PromptRow, ResponseRow, Row
 from refract.statistics.multiplicity import holm
@@ -125,7 +125,6 @@ def comparisons(
             {
                 "prompt_id": id_,
                 "source_id": prompt["source_id"],
-                "clean_id": clean,
                 "name": perturbation["name"],
                 "kind": perturbation["kind"],
                 "group": group_of(perturbation),
@@ -312,8 +311,9 @@ def failing_rows(
     rows = []
     for row in found:
         if row["changed"]:
-            prompt, clean = prompts[row["prompt_id"]], prompts[row["clean_id"]]
-            response, clean_response = responses[row["prompt_id"]], responses[row["clean_id"]]
+            prompt, response = prompts[row["prompt_id"]], responses[row["prompt_id"]]
+            clean_prompt = sample_id(row["source_id"], prompt.get("sample", 1))
+            clean, clean_response = prompts[clean_prompt], responses[clean_prompt]
             rows.append(
                 {
                     "prompt_id": row["prompt_id"],
