@@ -62,7 +62,7 @@ def answers_of(
 ) -> list[Row]:
     """The answers to a suite's clean prompts that its refusal rates count, in order.
 
-    ``clusters`` names the cluster of each prompt; left out, each is one of its own.
+    ``clusters`` names the cluster of each row of the suite; left out, each is one of its own.
     """
     answers = []
     for prompt in prompts:
@@ -77,7 +77,7 @@ def answers_of(
                     "prompt": prompt["attempts"][response["attempt"]],
                     "response": response["response"],
                     "outcome": outcomes[id_],
-                    "cluster": (clusters or {}).get(id_, id_),
+                    "cluster": (clusters or {}).get(prompt["source_id"], prompt["source_id"]),
                 }
             )
     return answers
