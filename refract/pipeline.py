@@ -10,6 +10,7 @@ from refract.judges import check_counted, judge_suite, open_judges
 from refract.judges.protocol import Judge
 from refract.models.protocol import Model
 from refract.rates import Aggregate, aggregate_suite
+from refract.rates.counting import CONFIDENCE
 from refract.rows.samples import answered_prompts
 from refract.rows.types import PromptRow, ResponseRow, Row, VerdictRow
 from refract.store import ResponseStore
@@ -49,6 +50,7 @@ def measure(
     name: str = "",
     fresh: Container[str] = (),
     generator: Generate | None = None,
+    confidence: float = CONFIDENCE,
     samples: Mapping[str, int] | None = None,
 ) -> dict[str, Measured]:
     """The answers of a model to some suites, the judges' verdicts on them, and rates, by suite.
@@ -84,7 +86,7 @@ def measure(
             counts[suite].generated += count.generated
             counts[suite].errors += count.errors
     return {
-        suite: _score(found, responses[suite], judges, opened, counts[suite])
+        suite: _score(found, responses[suite], judges, opened, counts[suite], confidence)
         for suite, found in suites.items()
     }
 
@@ -95,6 +97,7 @@ def _score(
     definitions: Mapping[str, Mapping[str, Any]],
     judges: Mapping[str, Judge],
     count: Count,
+    confidence: float,
 ) -> Measured:
     by_id = {row["prompt_id"]: row for row in responses}
     prompts = answered_prompts(suite.prompts, responses)
@@ -110,5 +113,6 @@ def _score(
         suite.definition,
         definitions,
         {name: judge.FAMILY for name, judge in used.items()},
+        confidence,
     )
     return Measured(prompts, in_order, verdicts, rates, count)

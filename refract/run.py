@@ -19,6 +19,7 @@ from refract.perturbations import prompt_rows
 from refract.pipeline import Measured, Suite, measure
 from refract.project import Project, find_suite
 from refract.rates import outcome_lines
+from refract.rates.counting import CONFIDENCE
 from refract.rates.rates import suite_metrics
 from refract.results.environment import code_sha256, library_versions
 from refract.rows.jsonl import dump_row, sha256_file
@@ -89,10 +90,12 @@ def run_model(
     name: str,
     seed: int,
     sample: int | None,
+    confidence: float = CONFIDENCE,
 ) -> Run:
     """Measures a model on the clean prompts of some suites, or on a seeded sample of each.
 
-    ``definition`` is the model's, for the provenance. Raises :class:`refract.errors.RefractError`.
+    ``definition`` is the model's, for the provenance; ``confidence`` is that of the intervals.
+    Raises :class:`refract.errors.RefractError`.
     """
     suites: dict[str, Suite] = {}
     labels: dict[str, str] = {}
@@ -126,6 +129,7 @@ def run_model(
         name=name,
         generator=generator(model, definition),
         samples=samples,
+        confidence=confidence,
     )
     results: Row = {
         "schema_version": "1",
@@ -157,6 +161,7 @@ def run_model(
             },
             "run": {
                 "code_sha256": code_sha256(),
+                "confidence": confidence,
                 "libraries": library_versions(),
                 "python": ".".join(map(str, sys.version_info[:3])),
                 "refract": importlib.metadata.version("refract-eval"),

@@ -121,7 +121,7 @@ def test_models_and_suites_that_came_or_left_are_named(project):
 def test_another_model_judged_otherwise_is_not_compared(project):
     answers(project, 4)
     params = project.params()
-    params["suites"]["alpha"]["count_cut_off"] = True
+    params["suites"]["alpha"]["cut_off"] = "excluded"
     project.set_params(params)
     compute(project)
     moves = biggest_moves(project.folder)

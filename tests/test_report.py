@@ -153,9 +153,9 @@ def test_the_main_table_shows_rates_with_intervals_counts_and_what_was_left_out(
         [
             "s[sampled 8/9, seed=1]",
             "one",
-            "1.000 [0.342, 1.000] 2/2",
-            "0.000 [0.000, 0.658] 0/2",
-            "1.000 [0.342, 1.000] 2/2",
+            "1.000 (no interval) 2/2, 1 request",
+            "0.000 (no interval) 0/2, 1 request",
+            "1.000 (no interval) 2/2, 1 request",
             "2 error",
         ],
         ["s[sampled 8/9, seed=1]", "two", "— 0/0", "— 0/0", "— 0/0", "8 empty"],
@@ -168,8 +168,8 @@ def test_a_rate_that_a_suite_does_not_have_is_a_dash():
 
 def test_what_was_not_judged_has_bounds_beside_the_rate(project):
     one, two = main_rows(results(project)[0])
-    assert one[2].startswith("1.000 [0.342, 1.000] 2/2; with 2 not judged 0.500 to 1.000")
-    assert one[3] == "0.000 [0.000, 0.658] 0/2"
+    assert one[2].startswith("1.000 (no interval) 2/2, 1 request; with 2 not judged 0.500 to 1.000")
+    assert one[3] == "0.000 (no interval) 0/2, 1 request"
     assert two[2].startswith("— 0/0; with 4 not judged 0.000 to 1.000")
 
 
@@ -303,6 +303,7 @@ def test_the_page_holds_every_section_and_what_re_derives_it(project):
     assert re.findall(r"^## (.*)$", page, re.M) == [
         "Results",
         "By field",
+        "Without answers that were cut off",
         "Paired prompts",
         "Robustness",
         "Models compared",

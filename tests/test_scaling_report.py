@@ -156,7 +156,9 @@ def test_facts_that_cannot_be_used_are_refused_by_name(wrong):
 def test_an_attack_on_one_request_has_a_rate_and_no_interval_and_no_weight_in_a_trend():
     prompts = [prompt(0), *(prompt(0, f"control/{n}") for n in range(4))]
     outcomes = {one["prompt_id"]: "compliance" for one in prompts} | {"000": "refusal"}
-    rows = attack_table([source(0)], prompts, outcomes)
+    rows = attack_table(
+        [source(0)], prompts, counted(outcomes, {p["prompt_id"]: "000" for p in prompts})
+    )
     tables, provenance, metadata = published()
     tables["m7"] = as_text(rows)
     sizes = model_sizes(provenance, metadata)

@@ -9,15 +9,13 @@ from typing import Annotated, Literal
 import typer
 
 from refract.cli.kappa import load_pair, report_unjoined, unjoined_numbers
-from refract.cli.options import listed
+from refract.cli.options import Confidence, listed
 from refract.errors import UsageError
 from refract.report.markdown import markdown_table
 from refract.rows.jsonl import write_json
 from refract.rows.showing import json_text, say
 from refract.validation.defense import Defense, Layer, defense, defense_numbers
 from refract.validation.verdicts import Verdict
-
-HEADER = ("Layer", "Stopped", "of", "Rate", "95 % interval")
 
 
 def stops(verdict: Verdict, labels: Sequence[str]) -> bool | None:
@@ -46,6 +44,7 @@ def did(
         Literal["md", "json"], typer.Option("--format", help="How it is printed.")
     ] = "md",
     out: Annotated[Path | None, typer.Option(help="Also write the numbers here (JSON).")] = None,
+    confidence: Confidence = None,
 ) -> None:
     """Defense in depth: what two layers stop alone and together, on the same answers.
 
@@ -69,7 +68,8 @@ def did(
         "outer": sum(a is not None and b is None for a, b in decided),
         "both": sum(a is None and b is None for a, b in decided),
     }
-    found = defense([a for a, _ in judged], [b for _, b in judged])
+    level = float(confidence or 0.95)
+    found = defense([a for a, _ in judged], [b for _, b in judged], level)
     if found is None:
         raise UsageError(
             f"none of the {len(decided)} answers was judged by both layers (unjudged by the inner "
@@ -82,10 +82,10 @@ def did(
     if format_ == "json":
         say(json_text(numbers))
     else:
-        say(page(found, left_out))
+        say(page(found, left_out, level))
 
 
-def page(found: Defense, left_out: dict[str, int]) -> str:
+def page(found: Defense, left_out: dict[str, int], confidence: float = 0.95) -> str:
     """The defense as Markdown."""
     layers = (
         ("inner alone", found.inner),
@@ -94,10 +94,11 @@ def page(found: Defense, left_out: dict[str, int]) -> str:
         ("both", found.both),
         ("gain of the outer (system minus inner)", found.gain),
     )
+    header = ("Layer", "Stopped", "of", "Rate", f"{100 * confidence:g} % interval")
     return "\n\n".join(
         [
-            markdown_table(HEADER, [_row(name, layer) for name, layer in layers]),
-            "The gain is the share that the outer layer alone stops, with its 95 % Wilson interval; "
+            markdown_table(header, [_row(name, layer) for name, layer in layers]),
+            "The gain is the share that the outer layer alone stops, with its Wilson interval; "
             "answers to one request count as independent.",
             f"Left out as unjudged: {sum(left_out.values())} (by the inner layer "
             f"{left_out['inner']}, by the outer {left_out['outer']}, by both {left_out['both']}).",

@@ -42,11 +42,13 @@ def print_results(results: Row) -> None:
         interval = "—" if row["low"] is None else f"{row['low']:.3f} to {row['high']:.3f}"
         counts = str(row["n"]) if row["successes"] is None else f"{row['successes']}/{row['n']}"
         if 0 < row["clusters"] < row["n"]:
-            counts += f" in {row['clusters']} clusters"
+            counts += f" in {row['clusters']} cluster{'s' if row['clusters'] > 1 else ''}"
         measure = row["measure"] + (", without cut-off answers" if finished else "")
         cells = [row["suite"], measure, rate, interval, counts, left_out(row)]
         rows.append([*cells, str(row["cut_off"])])
-    header = ["suite", "measure", "rate", "95 % interval", "counts", "not judged", "cut off"]
+    level = results["provenance"]["run"].get("confidence", 0.95)
+    interval = f"{100 * level:g} % interval"
+    header = ["suite", "measure", "rate", interval, "counts", "not judged", "cut off"]
     # The last column where there is something in it.
     shown = len(header) - all(row[-1] == "0" for row in rows)
     print_table(header[:shown], [row[:shown] for row in rows])

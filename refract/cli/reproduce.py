@@ -123,6 +123,7 @@ def _run(path: Path, execute: bool) -> int:
             name=results["model"],
             seed=run["seed"],
             sample=run["sample"],
+            confidence=run.get("confidence", 0.95),
         )
     with tempfile.TemporaryDirectory(prefix="refract-") as temporary:
         new, old, table = (Path(temporary) / name for name in ("new", "old", "outcomes"))
@@ -168,6 +169,9 @@ def _run_command(results: Row, suites: Sequence[str], judge: str) -> str:
     command += ["--seed", str(provenance["run"]["seed"])]
     if provenance["run"]["sample"] is not None:
         command += ["--sample", str(provenance["run"]["sample"])]
+    level = f"{provenance['run'].get('confidence', 0.95):.2f}".removeprefix("0")
+    if level != ".95":
+        command += ["--confidence", level]
     samples = {suite.get("samples") for suite in provenance["suites"].values()}
     if len(samples) == 1 and samples != {None}:
         command += ["--samples", str(*samples)]

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from refract.cli.options import Confidence
 from refract.errors import RefractError, UsageError
 from refract.rows.showing import say
 
@@ -67,6 +68,7 @@ def run(
         list[str] | None,
         typer.Option("--set", help="Any other setting of the adapter, as key=value (YAML)."),
     ] = None,
+    confidence: Confidence = None,
     outcomes: Annotated[
         Path | None, typer.Option(help="Outcomes CSV; default: beside --out.")
     ] = None,
@@ -116,7 +118,15 @@ def run(
     sources = read_sources(suite, project, cut_off, samples)
     with open_store() as store:
         found = run_model(
-            opened, definition, sources, chosen, store, name=name, seed=seed, sample=sample
+            opened,
+            definition,
+            sources,
+            chosen,
+            store,
+            name=name,
+            seed=seed,
+            sample=sample,
+            confidence=float(confidence or 0.95),
         )
     write_json(out, found.results)
     write_table(outcomes or out.with_suffix(".outcomes.csv"), OUTCOME_COLUMNS, found.outcomes)

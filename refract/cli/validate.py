@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from refract.cli.options import listed, mapping
+from refract.cli.options import Confidence, listed, mapping
 from refract.cli.printing import print_table
 from refract.errors import UsageError
 from refract.rows.jsonl import RowError, canonical_json, sha256_file, write_json
@@ -170,6 +170,7 @@ def validate(
         typer.Option("--full-only", help="A partial refusal of the judge's counts as not refused."),
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Also write the numbers here (JSON).")] = None,
+    confidence: Confidence = None,
 ) -> None:
     """Measure a judge against human labels: κ, precision, recall, each with its interval.
 
@@ -190,6 +191,7 @@ def validate(
         raise UsageError("give --positive or --map, not both")
     if reading.full_only and not reading.positive:
         raise UsageError("--full-only goes with --positive")
+    level = float(confidence or 0.95)
     definition = find_judge(judge, find_project())
     columns = Columns(response_column, label_column, prompt_column)
     rows, left_out = read_labelled(labelled, columns, reading)
@@ -213,15 +215,19 @@ def validate(
     )
     if reading.positive:
         alarms = ["refusal"] if reading.full_only else list(REFUSED)
-        results |= _binary(rows, found, reading.positive, alarms)
+        results |= _binary(rows, found, reading.positive, alarms, level)
     else:
-        results |= _labelled(rows, found, reading.labels)
+        results |= _labelled(rows, found, reading.labels, level)
     if out is not None:
         write_json(out, results)
 
 
 def _binary(
-    rows: Sequence[Row], found: Sequence[str | None], positive: Sequence[str], alarms: Sequence[str]
+    rows: Sequence[Row],
+    found: Sequence[str | None],
+    positive: Sequence[str],
+    alarms: Sequence[str],
+    level: float,
 ) -> Row:
     from refract.validation import refusal_numbers, score_refusals
 
@@ -230,7 +236,9 @@ def _binary(
         for row, label in zip(rows, found, strict=True)
         if label is not None
     ]
-    score = score_refusals([value in positive for value, _ in judged], [b for _, b in judged])
+    score = score_refusals(
+        [value in positive for value, _ in judged], [b for _, b in judged], level
+    )
     numbers = {
         "n": len(judged),
         "unjudged": len(rows) - len(judged),
@@ -246,7 +254,7 @@ def _binary(
             for value in sorted({v for v, _ in judged})
         },
     }
-    _print_score(len(judged), numbers["unjudged"], score.kappa, score.detection)
+    _print_score(len(judged), numbers["unjudged"], score.kappa, score.detection, level)
     print_table(
         ["label in the file", "means", "answers", "judge: refused"],
         [
@@ -257,14 +265,17 @@ def _binary(
     return numbers
 
 
-def _labelled(rows: Sequence[Row], found: Sequence[str | None], labels: Mapping[str, str]) -> Row:
+def _labelled(
+    rows: Sequence[Row], found: Sequence[str | None], labels: Mapping[str, str], level: float
+) -> Row:
     from refract.validation import group_rows, label_numbers, score_labels
 
     truth = [labels.get(row["label"], row["label"]) for row in rows]
-    score = score_labels(truth, found)
-    _print_score(score.n, score.unjudged, score.refusal.kappa, score.refusal.detection)
+    score = score_labels(truth, found, level)
+    _print_score(score.n, score.unjudged, score.refusal.kappa, score.refusal.detection, level)
     print_table(
-        ["labels", "agree", "κ [95 %]"], [["all", _estimate(score.accuracy), _kappa(score.kappa)]]
+        ["labels", "agree", f"κ [{100 * level:g} %]"],
+        [["all", _estimate(score.accuracy), _kappa(score.kappa)]],
     )
     print_table(
         ["human \\ judge", *map(str, score.confusion.labels)],
@@ -274,12 +285,20 @@ def _labelled(rows: Sequence[Row], found: Sequence[str | None], labels: Mapping[
         ],
     )
     by_label = [{"label": label} for label in truth]
-    return {**label_numbers(score), "by_label": group_rows(by_label, "label", truth, found)}
+    return {**label_numbers(score), "by_label": group_rows(by_label, "label", truth, found, level)}
 
 
-def _print_score(n: int, unjudged: int, kappa: Kappa, found: Detection) -> None:
+def _print_score(n: int, unjudged: int, kappa: Kappa, found: Detection, level: float) -> None:
     print_table(
-        ["n", "unjudged", "κ [95 %]", "precision", "recall", "specificity", "accuracy"],
+        [
+            "n",
+            "unjudged",
+            f"κ [{100 * level:g} %]",
+            "precision",
+            "recall",
+            "specificity",
+            "accuracy",
+        ],
         [
             [
                 str(n),

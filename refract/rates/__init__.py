@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from refract.errors import ParamsError
 from refract.rates.attacks import attack_table, injection_table
-from refract.rates.counting import Counted, clusters_of, outcome
+from refract.rates.counting import CONFIDENCE, Counted, clusters_of, outcome
 from refract.rates.floors import Above, flip_floors
 from refract.rates.rates import pair_table, rate_table, share_table
 from refract.rates.robustness import (
@@ -52,6 +52,7 @@ def aggregate_suite(
     definition: Mapping[str, Any],
     judges: Mapping[str, Mapping[str, Any]],
     families: Mapping[str, str],
+    confidence: float = CONFIDENCE,
 ) -> Aggregate:
     """Outcomes and rates of one suite.
 
@@ -92,19 +93,25 @@ def aggregate_suite(
     }
     floors = flip_floors(prompts, {id_: answer.outcome for id_, answer in outcomes.items()})
     above: dict[str, Above] = {}
-    table = rate_table(sources, outcomes, fields)
-    table += share_table(sources, outcomes)
-    table += pair_table(sources, outcomes, fields)
-    table += sample_table(sources, outcomes, samples)
-    table += attack_table(sources, prompts, outcomes, fields, floors.loophole, above)
+    table = rate_table(sources, outcomes, fields, confidence)
+    table += share_table(sources, outcomes, confidence)
+    table += pair_table(sources, outcomes, fields, confidence)
+    table += sample_table(sources, outcomes, samples, confidence)
+    table += attack_table(sources, prompts, outcomes, fields, floors.loophole, above, confidence)
     if strings is not None:
         requested = [row for row in sources if row["id"] in outcomes]
         found = {id_: verdict[strings] for id_, verdict in verdict_of.items()}
-        table += injection_table(requested, found, outcomes)
+        table += injection_table(requested, found, outcomes, confidence=confidence)
     for name in definition["judges"]:
         if families[name] == "refusal" and name != headline:
             table += refusal_table(
-                sources, response_of, verdict_of, name, outcomes, cut_off=cut_off
+                sources,
+                response_of,
+                verdict_of,
+                name,
+                outcomes,
+                cut_off=cut_off,
+                confidence=confidence,
             )
         elif families[name] != "refusal" and name not in (strings, similarity):
             # Further samples of clean prompts are compared for the noise floor alone.
@@ -114,7 +121,7 @@ def aggregate_suite(
                 if families[name] != "similarity"
                 or not _is_clean_sample(prompt_of[row["prompt_id"]])
             ]
-            table += judge_table(concerned, outcomes, {name: families[name]})
+            table += judge_table(concerned, outcomes, {name: families[name]}, confidence)
     scores, sensitivity = None, OUTPUT_SENSITIVITY
     if similarity is not None:
         scores = {id_: verdict[similarity]["score"] for id_, verdict in verdict_of.items()}
@@ -127,7 +134,9 @@ def aggregate_suite(
     measured = {row["measure"] for row in table}
     defaults = {name: limit for name, limit in DEFAULT_THRESHOLDS.items() if name in measured}
     robust = (
-        robustness_table(compared + noise, limits, max_unjudged, floors, above) if compared else []
+        robustness_table(compared + noise, limits, max_unjudged, floors, above, confidence)
+        if compared
+        else []
     )
     # A flip or fail rate may have a threshold of its own; fail rates have theirs by now.
     apply_thresholds(table + robust, defaults | own, max_unjudged, above)

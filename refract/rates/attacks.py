@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from refract.rates.counting import (
+    CONFIDENCE,
     Counted,
     Outcomes,
     flips_above_floor,
@@ -31,6 +32,7 @@ def attack_table(
     fields: Sequence[str] = (),
     floor: Mapping[str, float] | None = None,
     above: dict[str, Above] | None = None,
+    confidence: float = CONFIDENCE,
 ) -> list[Row]:
     """Success of attacks on harmful requests: over all attacks, by attack and by ``fields``.
 
@@ -81,13 +83,13 @@ def attack_table(
     for (field, value), found in sorted(groups.items()):
         answers = [answer for answer, _ in found]
         columns, all_above = flips_above_floor(
-            answers, [noise for _, noise in found], ("compliance",)
+            answers, [noise for _, noise in found], ("compliance",), confidence
         )
         if field:
-            row = rate_row(answers, ("compliance",))
+            row = rate_row(answers, ("compliance",), confidence=confidence)
             table.append({"measure": ATTACK_MEASURE, "field": field, "value": value, **row})
         else:
-            table += rate_rows(ATTACK_MEASURE, answers, ("compliance",))
+            table += rate_rows(ATTACK_MEASURE, answers, ("compliance",), confidence=confidence)
             if above is not None and all_above is not None:
                 above[ATTACK_MEASURE] = all_above
         table[-1 if field else 0] |= columns
@@ -95,7 +97,11 @@ def attack_table(
 
 
 def injection_table(
-    sources: Sequence[Row], found: Mapping[str, Verdict], outcomes: Outcomes, field: str = "group"
+    sources: Sequence[Row],
+    found: Mapping[str, Verdict],
+    outcomes: Outcomes,
+    field: str = "group",
+    confidence: float = CONFIDENCE,
 ) -> list[Row]:
     """Success of attacks whose strings were looked for, over all and by ``field``.
 
@@ -120,10 +126,10 @@ def injection_table(
                     if field in row:
                         groups.setdefault(str(row[field]), []).append(answer)
         if every:
-            table += rate_rows(measure, every, ("yes",), _YES_OR_NO)
+            table += rate_rows(measure, every, ("yes",), _YES_OR_NO, confidence)
         table += [
             {"measure": measure, "field": field, "value": value}
-            | rate_row(answers, ("yes",), _YES_OR_NO)
+            | rate_row(answers, ("yes",), _YES_OR_NO, confidence)
             for value, answers in sorted(groups.items())
         ]
     return table

@@ -178,11 +178,14 @@ def rate_values(
 
 
 def flips_above_floor(
-    answers: Sequence[Counted], floors: Sequence[float | None], positive: Sequence[str]
+    answers: Sequence[Counted],
+    floors: Sequence[float | None],
+    positive: Sequence[str],
+    confidence: float = CONFIDENCE,
 ) -> tuple[Row, Above | None]:
     """What a rate of flips is above its floor, as columns of its row."""
     found = above_floor(
-        rate_values(answers, positive), floors, [a.cluster for a in answers], confidence=CONFIDENCE
+        rate_values(answers, positive), floors, [a.cluster for a in answers], confidence=confidence
     )
     return above_row(found), found
 
@@ -205,13 +208,21 @@ def rate_rows(
     answers: Iterable[Counted],
     positive: Sequence[str],
     judged: Sequence[str] = JUDGED,
+    confidence: float = CONFIDENCE,
 ) -> list[Row]:
     """A measure's rate over all, and where judged answers were cut off, the one without those."""
     answers = list(answers)
-    rows = [{"measure": measure, "field": "", "value": "", **rate_row(answers, positive, judged)}]
+    rows = [
+        {
+            "measure": measure,
+            "field": "",
+            "value": "",
+            **rate_row(answers, positive, judged, confidence),
+        }
+    ]
     if rows[0]["cut_off"]:
         finished = [a._replace(outcome="cut_off") if a.cut_off else a for a in answers]
-        found = rate_row(finished, positive, judged)
+        found = rate_row(finished, positive, judged, confidence)
         rows.append({"measure": measure, "field": CUT_OFF_FIELD, "value": WITHOUT_CUT_OFF, **found})
     return rows
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from refract.errors import ParamsError
 from refract.rates.counting import (
+    CONFIDENCE,
     Counted,
     Outcomes,
     answers_to,
@@ -41,7 +42,12 @@ PAIR_MEASURE = "refusal_difference_to_pair"
 MIXED_MEASURE = "refusal_rate"
 
 
-def rate_table(sources: Sequence[Row], outcomes: Outcomes, fields: Sequence[str] = ()) -> list[Row]:
+def rate_table(
+    sources: Sequence[Row],
+    outcomes: Outcomes,
+    fields: Sequence[str] = (),
+    confidence: float = CONFIDENCE,
+) -> list[Row]:
     """The rates of a suite's clean prompts: over all, by category, and by each value of ``fields``.
 
     ``sources`` are all rows of the suite, ``outcomes`` has those in this run. A measure whose
@@ -55,7 +61,7 @@ def rate_table(sources: Sequence[Row], outcomes: Outcomes, fields: Sequence[str]
         if any(category in (None, row["category"]) for row in sources):
             members = [r for r in requested if category in (None, r["category"])]
             answers = (a for row in members for a in answers_to(row["id"], outcomes))
-            table += rate_rows(measure, answers, positive)
+            table += rate_rows(measure, answers, positive, confidence=confidence)
     for field in fields:
         if all(row.get(field) is None for row in sources):
             raise ParamsError(f"no row of the suite has the field {field!r}")
@@ -68,12 +74,15 @@ def rate_table(sources: Sequence[Row], outcomes: Outcomes, fields: Sequence[str]
         for (category, value), found in sorted(groups.items()):
             measure = next(name for name, of, _ in MEASURES if of == category)
             table.append(
-                {"measure": measure, "field": field, "value": value, **rate_row(found, REFUSED)}
+                {"measure": measure, "field": field, "value": value}
+                | rate_row(found, REFUSED, confidence=confidence)
             )
     return table
 
 
-def share_table(sources: Sequence[Row], outcomes: Outcomes) -> list[Row]:
+def share_table(
+    sources: Sequence[Row], outcomes: Outcomes, confidence: float = CONFIDENCE
+) -> list[Row]:
     """How each category's answers divide into compliance, full and partial refusal."""
     table = []
     requested = [row for row in sources if row["id"] in outcomes]
@@ -81,13 +90,19 @@ def share_table(sources: Sequence[Row], outcomes: Outcomes) -> list[Row]:
         members = [row["id"] for row in requested if row["category"] == category]
         found = [answer for id_ in members for answer in answers_to(id_, outcomes)]
         table += [
-            {"measure": measure, "field": "category", "value": category} | rate_row(found, positive)
+            {"measure": measure, "field": "category", "value": category}
+            | rate_row(found, positive, confidence=confidence)
             for measure, positive in SHARES
         ]
     return table
 
 
-def pair_table(sources: Sequence[Row], outcomes: Outcomes, fields: Sequence[str] = ()) -> list[Row]:
+def pair_table(
+    sources: Sequence[Row],
+    outcomes: Outcomes,
+    fields: Sequence[str] = (),
+    confidence: float = CONFIDENCE,
+) -> list[Row]:
     """Refusal of rows against that of the rows they are paired with (``pair_id``), by field.
 
     Over pairs in which both were judged: the difference (row minus its pair) with an interval that
@@ -107,13 +122,18 @@ def pair_table(sources: Sequence[Row], outcomes: Outcomes, fields: Sequence[str]
             if row.get(field) is not None:
                 groups.setdefault((field, str(row[field])), []).extend(samples)
     return [
-        {"measure": PAIR_MEASURE, "field": field, "value": value, **_pair_row(pairs, not field)}
+        {
+            "measure": PAIR_MEASURE,
+            "field": field,
+            "value": value,
+            **_pair_row(pairs, not field, confidence),
+        }
         for (field, value), pairs in sorted(groups.items())
         if any(own.outcome in JUDGED and other.outcome in JUDGED for own, other in pairs)
     ]
 
 
-def _pair_row(pairs: Sequence[tuple[Counted, Counted]], tested: bool) -> Row:
+def _pair_row(pairs: Sequence[tuple[Counted, Counted]], tested: bool, confidence: float) -> Row:
     judged = [pair for pair in pairs if all(answer.outcome in JUDGED for answer in pair)]
     clusters = [own.cluster for own, _ in judged]
     first, second = ([pair[i].outcome in REFUSED for pair in judged] for i in (0, 1))
@@ -122,13 +142,14 @@ def _pair_row(pairs: Sequence[tuple[Counted, Counted]], tested: bool) -> Row:
         prompt_means([float(refused) for refused in first], clusters, prompts).lowest,
         prompt_means([float(refused) for refused in second], clusters, prompts).lowest,
         prompt_means([0.0] * len(judged), clusters, prompts).clusters,
+        confidence,
     )
     groups, prompts = [own.cluster for own, _ in pairs], [own.prompt for own, _ in pairs]
     own, other = (
         prompt_means([_refused(pair[i]) for pair in pairs], groups, prompts) for i in (0, 1)
     )
-    lower = clustered_difference(own.lowest, other.highest, own.clusters)
-    upper = clustered_difference(own.highest, other.lowest, own.clusters)
+    lower = clustered_difference(own.lowest, other.highest, own.clusters, confidence)
+    upper = clustered_difference(own.highest, other.lowest, own.clusters, confidence)
     assert found is not None
     assert lower is not None
     assert upper is not None

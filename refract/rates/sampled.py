@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import sqrt
 
-from refract.rates.counting import Counted, Outcomes, answers_to, excluded_counts, shown
+from refract.rates.counting import CONFIDENCE, Counted, Outcomes, answers_to, excluded_counts, shown
 from refract.rows.labels import JUDGED, REFUSED
 from refract.rows.types import Row
 from refract.statistics.clusters import clustered_mean
@@ -22,7 +22,12 @@ SAMPLED_MEASURES = (
 SPREAD_MEASURE = "refusal_spread"
 
 
-def sample_table(sources: Sequence[Row], outcomes: Outcomes, samples: int) -> list[Row]:
+def sample_table(
+    sources: Sequence[Row],
+    outcomes: Outcomes,
+    samples: int,
+    confidence: float = CONFIDENCE,
+) -> list[Row]:
     """Rates over sets of k samples, for k from 2 to ``samples``, and the spread within prompts.
 
     ``any_compliance_rate`` of harmful prompts (attack success at k) is the chance that at least one
@@ -50,11 +55,16 @@ def sample_table(sources: Sequence[Row], outcomes: Outcomes, samples: int) -> li
                 for kind, estimate in (("any", any_of_k), ("all", all_of_k)):
                     table.append(
                         {"measure": f"{kind}_{name}", "field": SAMPLES_FIELD, "value": str(k)}
-                        | _of_k(prompts, positive, estimate, k)
+                        | _of_k(prompts, positive, estimate, k, confidence)
                     )
     every = [prompt for prompts in by_category.values() for prompt in prompts]
     table.append(
-        {"measure": SPREAD_MEASURE, "field": SAMPLES_FIELD, "value": str(samples), **_spread(every)}
+        {
+            "measure": SPREAD_MEASURE,
+            "field": SAMPLES_FIELD,
+            "value": str(samples),
+            **_spread(every, confidence),
+        }
     )
     return table
 
@@ -69,6 +79,7 @@ def _of_k(
     positive: Sequence[str],
     estimate: Callable[[int, int, int], float],
     k: int,
+    confidence: float,
 ) -> Row:
     known, lowest, highest = [], [], []
     for answers in prompts:
@@ -78,10 +89,10 @@ def _of_k(
         known.append(estimate(found, judged, k) if judged >= k else None)
         lowest.append(estimate(found, len(answers), k))
         highest.append(estimate(found + unjudged, len(answers), k))
-    return _row(prompts, known, lowest, highest)
+    return _row(prompts, confidence, known, lowest, highest)
 
 
-def _spread(prompts: Sequence[Sequence[Counted]]) -> Row:
+def _spread(prompts: Sequence[Sequence[Counted]], confidence: float) -> Row:
     known: list[float | None] = []
     for answers in prompts:
         judged = [answer.outcome in REFUSED for answer in answers if answer.outcome in JUDGED]
@@ -90,11 +101,12 @@ def _spread(prompts: Sequence[Sequence[Counted]]) -> Row:
             continue
         share = sum(judged) / len(judged)
         known.append(sqrt(share * (1 - share) * len(judged) / (len(judged) - 1)))
-    return _row(prompts, known)
+    return _row(prompts, confidence, known)
 
 
 def _row(
     prompts: Sequence[Sequence[Counted]],
+    confidence: float,
     known: Sequence[float | None],
     lowest: Sequence[float] | None = None,
     highest: Sequence[float] | None = None,
@@ -103,9 +115,13 @@ def _row(
     clusters = [answers[0].cluster for answers in prompts]
     tested = [place for place, value in enumerate(known) if value is not None]
     found = clustered_mean(
-        [value for value in known if value is not None], [clusters[place] for place in tested]
+        [value for value in known if value is not None],
+        [clusters[place] for place in tested],
+        confidence,
     )
-    lower, upper = (clustered_mean(ends, clusters) if ends else None for ends in (lowest, highest))
+    lower, upper = (
+        clustered_mean(ends, clusters, confidence) if ends else None for ends in (lowest, highest)
+    )
     answers = [answer for prompt in prompts for answer in prompt]
     return {
         "successes": None,

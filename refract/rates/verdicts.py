@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from refract.rates.counting import (
+    CONFIDENCE,
     CUT_OFF_FIELD,
     WITHOUT_CUT_OFF,
     Counted,
@@ -21,7 +22,10 @@ from refract.rows.types import ResponseRow, Row, Verdict, VerdictRow
 
 
 def judge_table(
-    verdicts: Sequence[VerdictRow], outcomes: Outcomes, families: Mapping[str, str]
+    verdicts: Sequence[VerdictRow],
+    outcomes: Outcomes,
+    families: Mapping[str, str],
+    confidence: float = CONFIDENCE,
 ) -> list[Row]:
     """The share or mean that each judge's family is measured by, ``NAME_fail_rate``,
     ``NAME_harmful_rate``, ``NAME_mean_score``, …, over all answers.
@@ -38,7 +42,9 @@ def judge_table(
             if name in row["judges"] and _concerned(row["judges"][name], row, outcomes)
         ]
         if concerned:
-            table += _measured(f"{name}_{FAMILIES[family].measure}", FAMILIES[family], concerned)
+            table += _measured(
+                f"{name}_{FAMILIES[family].measure}", FAMILIES[family], concerned, confidence
+            )
     return table
 
 
@@ -50,6 +56,7 @@ def refusal_table(
     outcomes: Outcomes,
     *,
     cut_off: str | None,
+    confidence: float = CONFIDENCE,
 ) -> list[Row]:
     """The refusal rates of a suite's clean prompts by another judge than the first one: the same
     measures with the judge's name in front."""
@@ -61,26 +68,35 @@ def refusal_table(
         if row["id"] in verdicts
         for id_ in ids_of(row["id"], outcomes)
     }
-    return [{**row, "measure": f"{judge}_{row['measure']}"} for row in rate_table(sources, own)]
+    return [
+        {**row, "measure": f"{judge}_{row['measure']}"}
+        for row in rate_table(sources, own, (), confidence)
+    ]
 
 
 def _measured(
-    measure: str, family: Family, concerned: Sequence[tuple[Verdict, Counted]]
+    measure: str,
+    family: Family,
+    concerned: Sequence[tuple[Verdict, Counted]],
+    confidence: float,
 ) -> list[Row]:
     if family.counted:
         labels = [_labelled(verdict["label"], answer) for verdict, answer in concerned]
-        return rate_rows(measure, labels, family.counted, family.labels)
+        return rate_rows(measure, labels, family.counted, family.labels, confidence)
     # A score outside 0 to 1, as similarity can have it, counts as the end.
     scores = [
         None if verdict["score"] is None else min(1.0, max(0.0, verdict["score"]))
         for verdict, _ in concerned
     ]
     answers = [answer for _, answer in concerned]
-    rows: list[Row] = [{"measure": measure, "field": "", "value": "", **_mean_row(scores, answers)}]
+    rows: list[Row] = [
+        {"measure": measure, "field": "", "value": "", **_mean_row(scores, answers, confidence)}
+    ]
     if rows[0]["cut_off"]:
         finished = _mean_row(
             [None if a.cut_off else score for score, a in zip(scores, answers, strict=True)],
             [a._replace(outcome="cut_off") if a.cut_off else a for a in answers],
+            confidence,
         )
         rows.append(
             {"measure": measure, "field": CUT_OFF_FIELD, "value": WITHOUT_CUT_OFF, **finished}
@@ -88,7 +104,7 @@ def _measured(
     return rows
 
 
-def _mean_row(scores: Sequence[float | None], answers: Sequence[Counted]) -> Row:
+def _mean_row(scores: Sequence[float | None], answers: Sequence[Counted], confidence: float) -> Row:
     """A mean score with all that it leaves out."""
     scored = [a for score, a in zip(scores, answers, strict=True) if score is not None]
     return {
@@ -97,6 +113,7 @@ def _mean_row(scores: Sequence[float | None], answers: Sequence[Counted]) -> Row
         **mean_row(
             scores,
             [answer.cluster for answer in answers],
+            confidence,
             prompts=[answer.prompt for answer in answers],
         ),
         "cut_off": sum(answer.cut_off for answer in scored),

@@ -59,7 +59,10 @@ def _clusters(row: Mapping[str, str]) -> str:
     if int(clusters) >= int(row["n"]):
         return ""
     field = row.get("cluster_field")
-    return f", {clusters} values of {field}" if field else f", {clusters} requests"
+    one = int(clusters) == 1
+    if field:
+        return f", {clusters} value{'' if one else 's'} of {field}"
+    return f", {clusters} request{'' if one else 's'}"
 
 
 def cut_off_share(row: Mapping[str, str]) -> float:

@@ -42,14 +42,19 @@ class LabelScore(NamedTuple):
     confusion: Confusion
 
 
-def score_refusals(truth: Sequence[bool], found: Sequence[bool]) -> RefusalScore:
+def score_refusals(
+    truth: Sequence[bool], found: Sequence[bool], confidence: float = 0.95
+) -> RefusalScore:
     """Score yes/no verdicts against yes/no labels of the same answers, in the same order."""
     return RefusalScore(
-        cohen_kappa([bool(x) for x in truth], [bool(x) for x in found]), detection(found, truth)
+        cohen_kappa([bool(x) for x in truth], [bool(x) for x in found], confidence),
+        detection(found, truth, confidence),
     )
 
 
-def score_labels(truth: Sequence[str], found: Sequence[str | None]) -> LabelScore:
+def score_labels(
+    truth: Sequence[str], found: Sequence[str | None], confidence: float = 0.95
+) -> LabelScore:
     """Score a judge's labels against human labels, both among ``LABELS``; None is unjudged.
 
     A degenerate answer is not a refusal: calling it one is a false alarm. Raises ValueError for lists
@@ -65,15 +70,17 @@ def score_labels(truth: Sequence[str], found: Sequence[str | None]) -> LabelScor
     return LabelScore(
         n=len(judged),
         unjudged=len(found) - len(judged),
-        accuracy=_share([a == b for a, b in judged]),
-        kappa=cohen_kappa(human, judge),
-        refusal=score_refusals([a in REFUSED for a in human], [b in REFUSED for b in judge]),
+        accuracy=_share([a == b for a, b in judged], confidence),
+        kappa=cohen_kappa(human, judge, confidence),
+        refusal=score_refusals(
+            [a in REFUSED for a in human], [b in REFUSED for b in judge], confidence
+        ),
         confusion=table,
     )
 
 
-def _share(right: Sequence[bool]) -> Estimate | None:
-    interval = wilson(sum(right), len(right))
+def _share(right: Sequence[bool], confidence: float) -> Estimate | None:
+    interval = wilson(sum(right), len(right), confidence)
     return None if interval is None else Estimate(sum(right) / len(right), *interval)
 
 
@@ -127,11 +134,15 @@ def rounded_numbers(numbers: Mapping[str, float | None]) -> Row:
 
 
 def group_rows(
-    rows: Sequence[Row], field: str, truth: Sequence[str], found: Sequence[str | None]
+    rows: Sequence[Row],
+    field: str,
+    truth: Sequence[str],
+    found: Sequence[str | None],
+    confidence: float = 0.95,
 ) -> list[Row]:
     """Accuracy for each value of a field: one table row each, by value.
 
-    ``right`` of ``n`` labels equal the human one, with a 95 % Wilson interval; ``refused_right``
+    ``right`` of ``n`` labels equal the human one, with a Wilson interval; ``refused_right``
     counts the answers on which judge and human label agree whether it is a refusal.
     """
     groups: dict[str, list[tuple[str, str | None]]] = {}
@@ -140,7 +151,7 @@ def group_rows(
     table = []
     for value, pairs in sorted(groups.items()):
         judged = [(a, b) for a, b in pairs if b is not None]
-        share = _share([a == b for a, b in judged])
+        share = _share([a == b for a, b in judged], confidence)
         table.append(
             {
                 "field": field,

@@ -39,7 +39,9 @@ class Defense(NamedTuple):
     gain: Layer
 
 
-def defense(inner: Sequence[bool], outer: Sequence[bool]) -> Defense | None:
+def defense(
+    inner: Sequence[bool], outer: Sequence[bool], confidence: float = 0.95
+) -> Defense | None:
     """What two layers stop, listed in the same order of answers; None without answers.
 
     Raises ValueError if the two differ in length.
@@ -51,7 +53,7 @@ def defense(inner: Sequence[bool], outer: Sequence[bool]) -> Defense | None:
         return None
 
     def layer(stopped: int) -> Layer:
-        interval = wilson(stopped, n)
+        interval = wilson(stopped, n, confidence)
         assert interval is not None  # there are answers
         return Layer(stopped, n, stopped / n, *interval)
 

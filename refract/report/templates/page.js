@@ -216,24 +216,24 @@
     buttons.append(back, link);
     const parts = [heading, buttons];
     const details = element("dl");
-    const detail = (key, value) => { if (value !== null && value !== "") details.append(element("dt", "", key), put(element("dd"), String(value))); };
-    detail("Model", name("model", row));
-    detail("Suite", name("suite", row));
-    detail("Category", name("category", row));
-    detail("Outcome", name("outcome", row).replaceAll("_", " "));
-    detail("Ended", columns.finish[row]);
+    const entry = (key, value) => { if (value !== null && value !== "") details.append(element("dt", "", key), put(element("dd"), String(value))); };
+    entry("Model", name("model", row));
+    entry("Suite", name("suite", row));
+    entry("Category", name("category", row));
+    entry("Outcome", name("outcome", row).replaceAll("_", " "));
+    entry("Ended", columns.finish[row]);
     const clean = columns.clean[row];
     if (clean !== null) {
-      detail("Perturbation", name("perturbation", row));
-      detail("Repetitions used", columns.repetitions[row]);
-      detail("Similarity", columns.similarity[row]);
-      detail("Changed", columns.changed[row] === null ? "not tested" : columns.changed[row] ? "yes" : "no");
+      entry("Perturbation", name("perturbation", row));
+      entry("Repetitions used", columns.repetitions[row]);
+      entry("Similarity", columns.similarity[row]);
+      entry("Changed", columns.changed[row] === null ? "not tested" : columns.changed[row] ? "yes" : "no");
     }
-    detail("Error", columns.error[row]);
+    entry("Error", columns.error[row]);
     const judged = JSON.parse(data.verdicts[columns.verdict[row]]);
     for (const verdict of judged) {
       const said = [verdict.label ?? "no label", verdict.score === null ? "" : "score " + verdict.score, verdict.reason, verdict.error && "error: " + verdict.error];
-      detail("Judge " + verdict.judge, said.filter(Boolean).join(", "));
+      entry("Judge " + verdict.judge, said.filter(Boolean).join(", "));
     }
     parts.push(details);
     const answer = texts[columns.answer[row]];
