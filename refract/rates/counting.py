@@ -12,7 +12,7 @@ from refract.rates.floors import Above, above_floor, prompt_means
 from refract.rows.labels import DIGITS, EXCLUDED, JUDGED, LABELS
 from refract.rows.samples import sample_id
 from refract.rows.types import ResponseRow, Row, Verdict
-from refract.statistics.clusters import clustered_mean
+from refract.statistics.clusters import bounds_between, clustered_mean
 
 CONFIDENCE = 0.95
 # The row that has a measure without the answers that were cut off at the token limit.
@@ -135,12 +135,9 @@ def mean_row(
         row |= shown(bound_low=found.value, bound_high=found.value)
         row |= shown(outer_low=found.low, outer_high=found.high)
     else:
-        lower, upper = (
-            clustered_mean(filled, means.clusters, confidence)
-            for filled in (means.lowest, means.highest)
-        )
-        row |= shown(bound_low=lower and lower.value, bound_high=upper and upper.value)
-        row |= shown(outer_low=lower and lower.low, outer_high=upper and upper.high)
+        bounds = bounds_between(means.lowest, means.highest, means.clusters, confidence)
+        row |= shown(bound_low=bounds and bounds.lowest, bound_high=bounds and bounds.highest)
+        row |= shown(outer_low=bounds and bounds.low, outer_high=bounds and bounds.high)
     return row | {"clusters": found.clusters if found else 0}
 
 

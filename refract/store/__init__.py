@@ -87,11 +87,6 @@ def answer_sha256(key: str, answer: Answer) -> str:
     return _record(key, answer)[1]
 
 
-def answer_fields(answer: Answer) -> dict[str, Any]:
-    """The fields of an answer as response rows and stored records hold them."""
-    return dict(zip(ANSWER_FIELDS, _values(answer), strict=True))
-
-
 def answer_from(fields: Mapping[str, Any]) -> Answer:
     """The answer that a response row or a stored record holds."""
     return Answer(**{field: fields[field] for field in ANSWER_FIELDS})
