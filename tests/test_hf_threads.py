@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from refract.models import threads
+from refract.models.hf import HF
+from refract.models.linear import Int8Linear
 from refract.models.protocol import AdapterError
 from refract.models.threads import Others, free_threads, running_on, usable_processors
 from refract.progress.runs import run_stage
@@ -52,6 +54,43 @@ def test_an_answer_through_onednn_does_not_depend_on_its_batch(request, size, te
     for count in (16, 11, 1):
         picked = generator.sample(range(16), count)
         assert answers(adapter, [asked[i] for i in picked]) == [whole[i] for i in picked]
+
+
+@pytest.mark.parametrize("size", ["folder", "small"])
+def test_an_answer_with_weights_in_8_bits_does_not_depend_on_its_batch(request, size):
+    folder = request.getfixturevalue(size)
+    adapter = model(folder, max_tokens=12, quantization="int8", device="cpu")
+    asked = prompts(16)
+    whole = answers(adapter, asked)
+    assert (adapter.runtime["linear"], adapter.runtime["dtype"]) == ("int8", "bfloat16")
+    generator = random.Random(2)
+    for count in (16, 11, 1):
+        picked = generator.sample(range(16), count)
+        assert answers(adapter, [asked[i] for i in picked]) == [whole[i] for i in picked]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs"), [(16, 5), (48, 1), (512, 640)], ids=["few", "one output", "many"]
+)
+def test_weights_in_8_bits_give_the_product_but_for_their_rounding(inputs, outputs):
+    import torch
+
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(inputs, outputs, dtype=torch.bfloat16)
+    rounded, x = Int8Linear(layer), torch.randn(3, 2, inputs, dtype=torch.bfloat16)
+    expected = x.double() @ layer.weight.double().t() + layer.bias.double()
+    assert rounded(x).shape == expected.shape
+    # half a step of each weight, and bfloat16's 8 bits of what is added
+    bound = x.double().abs().sum(-1, keepdim=True) * rounded.scale.double() * 0.6
+    bound += expected.abs().amax() / 100
+    assert ((rounded(x).double() - expected).abs() <= bound).all()
+
+
+def test_weights_in_8_bits_are_a_setting_of_a_cpu_in_bfloat16():
+    with pytest.raises(ValueError, match=r"int8 computes in bfloat16.*got dtype: 'float32'"):
+        HF.Settings(model_id="x", quantization="int8", dtype="float32")
+    with pytest.raises(ValueError, match="linear: 'onednn'"):
+        HF.Settings(model_id="x", quantization="int8", linear="onednn")
 
 
 def test_logits_do_not_depend_on_the_number_of_threads(folder):
@@ -183,11 +222,19 @@ def test_others_are_what_is_busy_beside_this_process(monkeypatch):
     assert Others().busy() == pytest.approx(1.0)
 
 
-def test_waiting_threads_do_not_keep_a_processor_busy(monkeypatch):
-    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, ("PASSIVE", "30000")),
+        ({"GOMP_SPINCOUNT": "5"}, ("PASSIVE", "5")),
+        ({"OMP_WAIT_POLICY": "ACTIVE"}, ("ACTIVE", None)),
+    ],
+)
+def test_waiting_threads_do_not_keep_a_processor_busy(monkeypatch, given, expected):
+    names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+    monkeypatch.setattr(os, "environ", {k: v for k, v in os.environ.items() if k not in names})
+    os.environ.update(given)
     monkeypatch.setattr(sys, "argv", ["stage"])
     seen = []
-    run_stage("stage", lambda: seen.append(os.environ["OMP_WAIT_POLICY"]))
-    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
-    run_stage("stage", lambda: seen.append(os.environ["OMP_WAIT_POLICY"]))
-    assert seen == ["PASSIVE", "ACTIVE"]
+    run_stage("stage", lambda: seen.append(tuple(map(os.environ.get, names))))
+    assert seen == [expected]

@@ -17,6 +17,9 @@ from refract.models import checkpoint, gguf
 from refract.models.hf_settings import HFSettings
 from refract.models.protocol import AdapterError
 
+# Quantisations of bitsandbytes, and what it calls them.
+BITS = {"4bit": "load_in_4bit", "8bit": "load_in_8bit"}
+
 
 class Loader:
     """Loads what one definition names. Raises :class:`AdapterError`."""
@@ -89,12 +92,12 @@ class Loader:
         }
         if settings.device_map:
             arguments["device_map"] = "auto"
-        if settings.quantization:
+        if settings.quantization in BITS:
             self._need("bitsandbytes", f"quantization: {settings.quantization}")
             # on a CPU it warns at each layer of each step that float32 is rounded
             warnings.filterwarnings("ignore", message="MatMul8bitLt", module="bitsandbytes")
-            bits = {"4bit": "load_in_4bit", "8bit": "load_in_8bit"}[settings.quantization]
-            arguments["quantization_config"] = transformers.BitsAndBytesConfig(**{bits: True})
+            bits = {BITS[settings.quantization]: True}
+            arguments["quantization_config"] = transformers.BitsAndBytesConfig(**bits)
             arguments.setdefault("device_map", {"": device})
         peft_folder = self.peft_folder
         if peft_folder:
@@ -113,7 +116,7 @@ class Loader:
                 import peft
 
                 model = peft.PeftModel.from_pretrained(model, str(peft_folder))
-                if not settings.quantization:
+                if settings.quantization not in BITS:
                     model = model.merge_and_unload()
             if "device_map" not in arguments:
                 model = model.to(device)
@@ -179,6 +182,8 @@ class Loader:
         import torch
 
         chosen: str = self.settings.dtype
+        if self.settings.quantization == "int8":
+            return torch.bfloat16  # what its products on a CPU are made for
         if chosen == "auto":
             declared = str(config.dtype or "auto").removeprefix("torch.")
             if declared == "auto":

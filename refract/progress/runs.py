@@ -16,6 +16,9 @@ from refract.rows.jsonl import write_json
 from refract.rows.showing import printable, say
 
 FOLDER = Path("data/runs")
+# Turns of a waiting thread before it sleeps, a few ten microseconds: the least of those measured that
+# cost nothing on a machine at rest (tests/benchmarks/bench_busy.py).
+SPINS = "30000"
 
 
 def run_stage(stage: str, work: Callable[..., object], *arguments: str) -> None:
@@ -34,9 +37,13 @@ def run_stage(stage: str, work: Callable[..., object], *arguments: str) -> None:
 
 
 def let_threads_sleep() -> None:
-    """Threads of a model that wait for each other leave the processor to others instead of spinning,
-    unless the environment says otherwise. It counts only where it comes before PyTorch is loaded."""
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    """Threads of a model that wait for each other soon leave the processor to others instead of
+    spinning, unless the environment says otherwise. It counts only where it comes before PyTorch is
+    loaded."""
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+        # GNU's OpenMP alone: a short spin first, since to wake a thread takes longer than most waits
+        os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
 
 
 class StageRun:

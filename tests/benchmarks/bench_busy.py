@@ -23,8 +23,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from refract.progress.runs import SPINS  # noqa: E402
+
 WAYS = {
-    "chosen": {"OMP_WAIT_POLICY": "PASSIVE"},
+    "chosen": {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": SPINS},  # as the stages set them
     "spinning": {"OMP_WAIT_POLICY": "ACTIVE", "THREADS": str(os.cpu_count())},
 }
 

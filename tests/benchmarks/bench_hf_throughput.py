@@ -1,17 +1,22 @@
 """Throughput of the ``hf`` adapter beside plain ``generate``: same prompts and token counts.
 
-    OMP_NUM_THREADS=2 .venv/bin/python tests/benchmarks/bench_hf_throughput.py --size 25M
+    python tests/benchmarks/bench_hf_throughput.py --size 25M
+    python tests/benchmarks/bench_hf_throughput.py --model FOLDER_OR_FILE.gguf --llama-cpp PYTHON
 
-The model is a random Llama, the prompts have heavy-tailed lengths, every answer has exactly
-``--new-tokens`` tokens. The contenders take turns ``--repeats`` times and the best time of each
-counts, since other work on a machine only ever adds time; ``--clock cpu`` counts processor time
-instead, which with one thread is fair on a busy machine. Prints one JSON object:
+``--size``: a random Llama, prompts of heavy-tailed lengths, every answer of exactly ``--new-tokens``
+tokens. ``--model``: real weights with their chat template, prompts of ``harmful_helpful``, answers of
+at most so many tokens. The contenders take turns ``--repeats`` times and the best time of each counts,
+since other work on a machine only ever adds time. Prints one JSON object:
 
-``seconds``       best time of each: the adapter, ``generate`` in length-sorted batches of each size
-                  in ``--batches``, ``generate`` one prompt at a time (not with ``--skip-single``)
-``of_bound``      fastest sorted time / adapter time (target: at least 0.95)
-``over_single``   one-at-a-time time / adapter time (target: at least 5 up to 10M parameters on CPU)
-``same_answers``  rows on which the adapter and one-at-a-time ``generate`` agree, of all
+``seconds``        best wall time of each: the adapter, the adapter with each setting in ``--also``,
+                   plain ``generate`` in length-sorted batches of each size in ``--batches`` and one
+                   prompt at a time (not with ``--skip-single``), llama.cpp one prompt at a time on the
+                   GGUF file as it is (``--llama-cpp``: a Python that has llama-cpp-python)
+``cpu_seconds``    the same in processor time, but for llama.cpp
+``of_bound``       adapter time / fastest sorted time, and ``cpu_of_bound`` (below 1: faster)
+``over_single``    one-at-a-time time / adapter time
+``tokens_per_second``  of each whose answers were counted
+``same_answers``   rows on which each agrees with the fastest sorted batches, of all
 """
 
 from __future__ import annotations
@@ -19,19 +24,25 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
 
-import torch
-import transformers
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from refract.progress.runs import let_threads_sleep  # noqa: E402
 
-from refract.models.hf import HF
-from refract.models.protocol import Request
+let_threads_sleep()  # as the stages do, before torch is loaded
+
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # noqa: E402
+
+from refract.models.hf import HF  # noqa: E402
+from refract.models.protocol import Request  # noqa: E402
 
 # hidden size, intermediate size, layers, heads, key/value heads, vocabulary
 SIZES = {
@@ -76,7 +87,9 @@ def heavy_tailed(count: int, longest: int) -> list[str]:
 
 
 @torch.inference_mode()
-def generate(model, prompts: list[list[int]], batch: int, new_tokens: int) -> list[list[int]]:
+def generate(
+    model, prompts: list[list[int]], batch: int, new_tokens: int, eos: frozenset[int] = frozenset()
+) -> list[list[int]]:
     """Plain ``generate`` over prompts sorted by length, ``batch`` at a time; answers in order."""
     order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]), reverse=True)
     answers: list[list[int]] = [[] for _ in prompts]
@@ -93,79 +106,150 @@ def generate(model, prompts: list[list[int]], batch: int, new_tokens: int) -> li
             attention_mask=mask.to(model.device),
             max_new_tokens=new_tokens,
             do_sample=False,
+            eos_token_id=sorted(eos) or None,
+            pad_token_id=min(eos, default=0),
         )
         for row, i in enumerate(part):
-            answers[i] = output[row, width:].tolist()
+            answer = output[row, width:].tolist()
+            ends = [place for place, token in enumerate(answer) if token in eos]
+            answers[i] = answer[: ends[0] + 1] if ends else answer
     return answers
+
+
+# Runs in another Python: prompts and settings in, seconds, tokens and texts out.
+LLAMA_CPP = """
+import json, sys, time
+from llama_cpp import Llama
+given = json.load(sys.stdin)
+model = Llama(given["path"], n_ctx=2048, n_threads=given["threads"], verbose=False)
+ask = lambda prompt, most: model.create_chat_completion(
+    [{"role": "user", "content": prompt}], temperature=0, max_tokens=most, repeat_penalty=1.0)
+ask(given["prompts"][0], 4)
+start = time.perf_counter()
+made = [ask(prompt, given["new_tokens"]) for prompt in given["prompts"]]
+print(json.dumps({"seconds": time.perf_counter() - start,
+                  "tokens": sum(one["usage"]["completion_tokens"] for one in made),
+                  "texts": [one["choices"][0]["message"]["content"] for one in made]}))
+"""
+
+ALSO = {
+    "torch": {"linear": "torch", "dtype": "float32"},
+    "bfloat16": {"dtype": "bfloat16"},
+    "int8": {"quantization": "int8", "dtype": "auto"},
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--size", choices=SIZES, default="25M")
+    parser.add_argument("--model", help="a folder with a checkpoint, or a GGUF file")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--prompts", type=int, default=256)
+    parser.add_argument("--prompts", type=int)
     parser.add_argument("--longest", type=int, default=1000)
-    parser.add_argument("--new-tokens", type=int, default=32)
+    parser.add_argument("--new-tokens", type=int)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--batches", type=int, nargs="+", default=[16, 32])
-    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
+    parser.add_argument("--also", choices=ALSO, nargs="*", default=[])
+    parser.add_argument("--llama-cpp", metavar="PYTHON")
     parser.add_argument("--skip-single", action="store_true")
-    parser.add_argument("--batch-tokens", type=int)
     options = parser.parse_args()
-    clock = time.process_time if options.clock == "cpu" else time.perf_counter
     transformers.logging.set_verbosity_error()
+    count = options.prompts or (64 if options.model else 256)
+    new_tokens = options.new_tokens or (64 if options.model else 32)
 
     with tempfile.TemporaryDirectory() as folder:
-        save(folder, options.size, options.dtype)
-        definition = {
-            "model_id": folder,
-            "chat_template": False,
-            "max_tokens": options.new_tokens,
-            "dtype": options.dtype,
-            "device": options.device,
-            "batch_tokens": options.batch_tokens,
-        }
-        adapter = HF("benchmark", HF.Settings(**definition))
-        texts = heavy_tailed(options.prompts, options.longest)
+        definition = {"max_tokens": new_tokens, "dtype": options.dtype, "device": options.device}
+        if options.model:
+            path = Path(options.model)
+            file = {"gguf_file": path.name} if path.suffix == ".gguf" else {}
+            definition |= {"model_id": str(path.parent if file else path)} | file
+            with (ROOT / "data/suites/harmful_helpful.jsonl").open(encoding="utf-8") as lines:
+                texts = [json.loads(line)["prompt"] for line in lines]
+            texts = random.Random(0).sample(texts, count)
+        else:
+            save(folder, options.size, options.dtype)
+            definition |= {"model_id": folder, "chat_template": False}
+            texts = heavy_tailed(count, options.longest)
         requests = [Request((({"role": "user", "content": text},),)) for text in texts]
-        list(adapter.answer(requests[:1]))  # loads the weights
-        model, tokenizer = adapter._decoder.model, adapter._tokenizer
-        ids = [tokenizer(text)["input_ids"] for text in texts]
+        adapters = {"adapter": HF("benchmark", HF.Settings(**definition))}
+        plain = HF("plain", HF.Settings(**definition | ALSO["torch"] | {"dtype": options.dtype}))
+        for name in options.also:
+            adapters[name] = HF(name, HF.Settings(**definition | ALSO[name]))
+        for adapter in (*adapters.values(), plain):
+            list(adapter.answer(requests[:1]))  # loads the weights
+        model, tokenizer, eos = plain._decoder.model, plain._tokenizer, plain._decoder.eos
+        ids = [plain._encode(request.attempts[0])[1] for request in requests]
 
-        best: dict[str, float] = {}
-        results: dict[str, list] = {}
+        wall: dict[str, float] = {}
+        cpu: dict[str, float] = {}
+        texts_of: dict[str, list[str]] = {}
+        tokens_of: dict[str, int] = {}
 
-        def timed(name: str, run) -> None:
-            start = clock()
-            results[name] = run()
-            best[name] = min(best.get(name, 1e9), clock() - start)
+        def note(name: str, took: tuple[float, float], tokens: int, made: list[str]) -> None:
+            wall[name] = min(wall.get(name, took[0]), took[0])
+            cpu[name] = min(cpu.get(name, took[1]), took[1])
+            tokens_of[name], texts_of[name] = tokens, made
+
+        def time_adapter(name: str) -> None:
+            start = time.perf_counter(), time.process_time()
+            made = dict(adapters[name].answer(requests))
+            took = time.perf_counter() - start[0], time.process_time() - start[1]
+            answers = [made[index] for index in range(count)]
+            tokens = sum(answer.completion_tokens for answer in answers)
+            note(name, took, tokens, [answer.response.strip() for answer in answers])
+
+        def time_generate(name: str, batch: int) -> None:
+            start = time.perf_counter(), time.process_time()
+            made = generate(model, ids, batch, new_tokens, eos)
+            took = time.perf_counter() - start[0], time.process_time() - start[1]
+            decoded = [tokenizer.decode(one, skip_special_tokens=True).strip() for one in made]
+            note(name, took, sum(map(len, made)), decoded)
 
         for _ in range(options.repeats):
-            timed("adapter", lambda: dict(adapter.answer(requests)))
+            for name in adapters:
+                time_adapter(name)
             for size in options.batches:
-                timed(f"sorted_{size}", lambda n=size: generate(model, ids, n, options.new_tokens))
+                time_generate(f"sorted_{size}", size)
+            if options.llama_cpp:
+                given = {"path": options.model, "prompts": texts, "new_tokens": new_tokens}
+                given["threads"] = torch.get_num_threads()
+                found = json.loads(
+                    subprocess.run(
+                        [options.llama_cpp, "-c", LLAMA_CPP],
+                        input=json.dumps(given),
+                        stdout=subprocess.PIPE,
+                        text=True,
+                        check=True,
+                    ).stdout
+                )
+                made = [text.strip() for text in found["texts"]]
+                note("llama_cpp", (found["seconds"], 0.0), found["tokens"], made)
         if not options.skip_single:
-            timed("single", lambda: generate(model, ids, 1, options.new_tokens))
+            time_generate("single", 1)
 
-    made = [results["adapter"][i] for i in range(len(requests))]
-    assert all(answer.completion_tokens == options.new_tokens for answer in made)
-    bound = min(seconds for name, seconds in best.items() if name.startswith("sorted_"))
+    if not options.model:
+        assert set(tokens_of.values()) == {count * new_tokens}
+    fastest = min((name for name in wall if name.startswith("sorted_")), key=lambda n: wall[n])
+    cpu_bound = min(seconds for name, seconds in cpu.items() if name.startswith("sorted_"))
     report = {
-        "size": options.size,
-        "prompts": len(texts),
+        "model": (options.model and Path(options.model).name) or options.size,
+        "prompts": count,
         "prompt_tokens": sum(map(len, ids)),
-        "new_tokens": options.new_tokens,
-        "clock": options.clock,
-        "runtime": adapter.runtime,
-        "seconds": {name: round(seconds, 2) for name, seconds in best.items()},
-        "of_bound": round(bound / best["adapter"], 3),
+        "new_tokens": new_tokens,
+        "runtime": adapters["adapter"].runtime,
+        "seconds": {name: round(seconds, 2) for name, seconds in wall.items()},
+        "cpu_seconds": {name: round(seconds, 2) for name, seconds in cpu.items() if seconds},
+        "of_bound": round(wall["adapter"] / wall[fastest], 3),
+        "cpu_of_bound": round(cpu["adapter"] / cpu_bound, 3),
+        "tokens_per_second": {name: round(tokens_of[name] / wall[name], 1) for name in wall},
+        "same_answers": {
+            name: f"{sum(a == b for a, b in zip(made, texts_of[fastest], strict=True))}/{count}"
+            for name, made in texts_of.items()
+        },
     }
-    if "single" in best:
-        decoded = [tokenizer.decode(answer) for answer in results["single"]]
-        report["over_single"] = round(best["single"] / best["adapter"], 2)
-        same = sum(answer.response == text for answer, text in zip(made, decoded, strict=True))
-        report["same_answers"] = f"{same}/{len(texts)}"
+    if "single" in wall:
+        report["over_single"] = round(wall["single"] / wall["adapter"], 2)
     print(json.dumps(report, indent=1))
 
 
