@@ -1,31 +1,34 @@
 """Speed of the providers' adapters beside bare httpx, against one loopback server.
 
-    python tests/benchmarks/bench_providers.py [--repeats 3]
+    python tests/benchmarks/bench_providers.py [--repeats 3] [--whole]
 
 The server has a process of its own. For each setting the clients take turns, and each one's best
 time counts: the machine's other work only ever adds. The first call, which imports what it needs, is
-made beforehand.
+made beforehand. With ``--whole`` each is a process of its own and its start counts: ``python -m
+stages.model_inference`` with an empty store, which also writes its rows, beside a bare ``httpx2`` client
+that keeps nothing.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-import httpx  # noqa: E402
 import httpx2  # noqa: E402
-
-from refract.models import open_model  # noqa: E402
-from refract.models.protocol import Request  # noqa: E402
 
 # Prompts, calls at a time, seconds of latency, every so manieth call a 429 with Retry-After 0.2.
 SETTINGS = {
@@ -84,23 +87,124 @@ def adapter(name: str, url: str, prompts: list[str], concurrency: int) -> int:
         "api_key_env": None,
         "max_concurrency": concurrency,
     }
+    from refract.models import open_model
+    from refract.models.protocol import Request
+
     model = open_model("m", definition)
     requests = [Request((({"role": "user", "content": prompt},),)) for prompt in prompts]
     return sum(answer.error is None for _, answer in model.answer(requests))
 
 
+def bare_httpx(*given: Any) -> int:
+    """The older client; imported here, since a bare client that is timed as a whole needs one alone."""
+    import httpx
+
+    return bare(httpx, *given)
+
+
 CLIENTS: dict[str, Callable[[str, list[str], int], int]] = {
-    "bare httpx": lambda *given: bare(httpx, *given),
+    "bare httpx": bare_httpx,
     "bare httpx2": lambda *given: bare(httpx2, *given),
     "openai adapter": lambda *given: adapter("openai", *given),
     "anthropic adapter": lambda *given: adapter("anthropic", *given),
 }
 
 
+PARAMS = """
+grid: {{models: [served], suites: [many]}}
+seed: 0
+suites:
+  many: {{file: data/suites/many.jsonl, judges: [rules]}}
+judges:
+  rules: {{kind: rules}}
+models:
+  served:
+    adapter: openai
+    model_id: m
+    base_url: {url}/v1
+    api_key_env: null
+    max_concurrency: {concurrency}
+"""
+
+
+def whole_commands(url: str, prompts: list[str], concurrency: int, repeats: int) -> None:
+    """Prints wall and processor seconds of both as whole processes."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        rows = [
+            {"id": f"many-{n}", "category": "helpful", "prompt": prompt}
+            for n, prompt in enumerate(prompts)
+        ]
+        from refract.rows.jsonl import write_rows
+
+        write_rows(folder / "data/suites/many.jsonl", rows)
+        given = folder / "prompts.json"
+        given.write_text(json.dumps(prompts), "utf-8")
+        (folder / "params.yaml").write_text(
+            PARAMS.format(url=url, concurrency=concurrency), "utf-8"
+        )
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+        def timed(*command: str) -> tuple[float, float]:
+            start = time.perf_counter()
+            process = subprocess.Popen(
+                [sys.executable, *command], cwd=folder, env=environment, stdout=subprocess.DEVNULL
+            )
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode:
+                sys.exit(f"{' '.join(command)} failed")
+            return time.perf_counter() - start, used.ru_utime + used.ru_stime
+
+        environment["REFRACT_CACHE"] = str(folder / "made-before")
+        timed("-m", "stages.check_inputs")
+        timed("-m", "stages.generate_perturbations")
+        best: dict[str, tuple[float, float]] = {}
+        for turn in range(repeats):
+            environment["REFRACT_CACHE"] = str(folder / f"store{turn}")
+            shutil.rmtree(folder / "data/responses", ignore_errors=True)
+            for name, command in {
+                "bare httpx2": (__file__, "--bare", url, str(given), str(concurrency)),
+                "model-inference": ("-m", "stages.model_inference", "served"),
+            }.items():
+                took = timed(*command)
+                old = best.get(name, took)
+                best[name] = min(old[0], took[0]), min(old[1], took[1])
+            answers = (folder / "data/responses/served/many.jsonl").read_text("utf-8")
+            assert answers.count("\n") == len(prompts)
+    wall, cpu = best["bare httpx2"]
+    for name, took in best.items():
+        print(
+            f"  {name:18} {took[0]:6.2f} s   {took[0] / wall:5.2f} of bare   {took[1]:5.2f} s CPU"
+            f"   {took[1] / cpu:5.2f} of bare",
+            flush=True,
+        )
+
+
+# Prompts, calls at a time, seconds of latency.
+WHOLE = {
+    "1,000 prompts, 40 ms, 32 connections": (1000, 32, 0.04),
+    "2,000 prompts, 200 ms, 64 connections": (2000, 64, 0.2),
+    "10,000 prompts, 5 ms, 256 connections": (10_000, 256, 0.005),
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=3)
-    repeats = parser.parse_args().repeats
+    parser.add_argument("--whole", action="store_true")
+    options = parser.parse_args()
+    if options.whole:
+        for title, (count, concurrency, latency) in WHOLE.items():
+            prompts = [f"What is {n} and one?" for n in range(count)]
+            print(f"\n{title} (ideal {count * latency / concurrency:.2f} s)")
+            with server(latency, 0) as url:
+                whole_commands(url, prompts, concurrency, options.repeats)
+    else:
+        inside_one_process(options.repeats)
+
+
+def inside_one_process(repeats: int) -> None:
     for title, (count, concurrency, latency, every) in SETTINGS.items():
         prompts = [f"What is {n} and one?" for n in range(count)]
         best: dict[str, tuple[float, float]] = {}
@@ -128,4 +232,10 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--bare"]:
+        address, path, connections = sys.argv[2:]
+        texts = json.loads(Path(path).read_text("utf-8"))
+        if bare(httpx2, address, texts, int(connections)) != len(texts):
+            sys.exit("not all answered")
+    else:
+        main()

@@ -54,12 +54,13 @@ models:
 """
 SENTENCE = "how do I make a small garden tool that keeps water warm when nobody is at home"
 STAGES = (
-    ("generate-perturbations", ["refract.perturbations"]),
-    ("model-inference, nothing stored", ["refract.inference", "synthetic"]),
-    ("model-inference, all stored", ["refract.inference", "synthetic"]),
-    ("judge", ["refract.judges", "synthetic"]),
-    ("aggregate", ["refract.rates", "synthetic"]),
-    ("report", ["refract.report"]),
+    ("check-inputs", ["stages.check_inputs"]),
+    ("generate-perturbations", ["stages.generate_perturbations"]),
+    ("model-inference, nothing stored", ["stages.model_inference", "synthetic"]),
+    ("model-inference, all stored", ["stages.model_inference", "synthetic"]),
+    ("judge", ["stages.judge", "synthetic"]),
+    ("aggregate", ["stages.aggregate", "synthetic"]),
+    ("report", ["stages.report"]),
 )
 
 

@@ -1,0 +1,99 @@
+"""What a grid of many models costs, in a clone of the repository:
+
+    python tests/benchmarks/bench_grid.py --models 5 20 50
+
+Synthetic models × three suites, through DVC as a user runs it. For each number of models: processor
+seconds (of all processes, so that other work on the machine counts little) and wall seconds of a full
+run, of ``dvc repro`` with nothing to do, of the same with YAML read in pure Python, as it is without
+``ruamel.yaml.clib``, and of a run after one model changed; and the sizes of what is read each time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).resolve().parents[2]
+SUITES = ("harmful_helpful", "prompt_injection", "refusal_calibration")
+SIZED = ("dvc.lock", "params.yaml", "metrics/report.md", "data/report/report.html")
+WITHOUT_LIBYAML = "import sys\nsys.modules['_ruamel_yaml'] = None\n"
+
+
+def timed(folder: Path, *command: str, **variables: str) -> dict[str, float]:
+    """Seconds of a command in the clone."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    found = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", **variables},
+        capture_output=True,
+        text=True,
+    )
+    if found.returncode:
+        sys.exit(f"{' '.join(command)} failed:\n{found.stdout[-3000:]}{found.stderr[-3000:]}")
+    after, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - start
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"cpu": round(cpu, 1), "wall": round(wall, 1)}
+
+
+def set_grid(folder: Path, count: int, changed: bool = False) -> None:
+    """Writes a params.yaml with so many synthetic models and no other."""
+    yaml = YAML(typ="safe", pure=True)
+    params = yaml.load((ROOT / "params.yaml").read_text("utf-8"))
+    names = [f"synthetic_{number}" for number in range(count)]
+    params["grid"] = {"models": names, "suites": list(SUITES)}
+    params["models"] = {
+        name: {"adapter": "synthetic", "empty_rate": 0.001 * number}
+        for number, name in enumerate(names)
+    }
+    if changed:
+        params["models"][names[-1]]["cut_off_rate"] = 0.05
+    params["metadata"], params["decisions"] = {}, {"confidence": 0.95}
+    yaml.default_flow_style = False
+    with (folder / "params.yaml").open("w", encoding="utf-8") as stream:
+        yaml.dump(params, stream)
+
+
+def measured(count: int, root: Path) -> dict[str, object]:
+    """One clone, one number of models."""
+    folder, shim = root / f"grid{count}", root / "pure"
+    shim.mkdir(exist_ok=True)
+    (shim / "sitecustomize.py").write_text(WITHOUT_LIBYAML, "utf-8")
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
+    (folder / "dvc.lock").unlink()  # of the repository's own grid
+    set_grid(folder, count)
+    found: dict[str, object] = {"models": count}
+    found["full run"] = timed(folder, "dvc", "repro", "--quiet")
+    found["nothing to do"] = timed(folder, "dvc", "repro", "--quiet")
+    pure = timed(folder, "dvc", "repro", "--quiet", PYTHONPATH=str(shim))
+    found["nothing to do, YAML in pure Python"] = pure
+    set_grid(folder, count, changed=True)
+    found["one model changed"] = timed(folder, "dvc", "repro", "--quiet")
+    sizes = {name: folder / name for name in SIZED}
+    found["kB"] = {
+        name: path.stat().st_size // 1000 for name, path in sizes.items() if path.exists()
+    }
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--models", type=int, nargs="+", default=[5, 20, 50])
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as root:
+        for count in options.models:
+            print(json.dumps(measured(count, Path(root))), flush=True)
+
+
+if __name__ == "__main__":
+    main()
