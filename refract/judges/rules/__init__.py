@@ -30,4 +30,4 @@ from refract.judges.rules.decision import judge_response
 
 __all__ = ["VERSION", "judge_response"]
 
-VERSION = "6"
+VERSION = "7"

@@ -206,7 +206,9 @@ def helps(answer: Answer, refusing: list[Hit]) -> bool:
             continue
         if len(answer.read) - sentence.start - turn.end() >= GIVEN:
             return True
-    return sum(plain.values()) >= MUCH
+    # Who turns down the request as a whole goes on with reasons, or with something else.
+    whole = EN.whole_request.search(answer.sentences[min(places)].text)
+    return not whole and sum(plain.values()) >= MUCH
 
 
 def _states(text: str) -> bool:
