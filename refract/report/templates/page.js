@@ -317,7 +317,7 @@
     filter();
     followHash();
     followFilter();
-    document.documentElement.dataset.ready = "true";
+    document.documentElement.dataset.ready = performance.now();
     idly(lowerIdly);
   }
   // After the first paint: the tables and figures stand before the answers are read.
