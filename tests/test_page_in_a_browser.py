@@ -17,11 +17,10 @@ import pytest
 
 from refract.report.answers import page_data
 from refract.report.figures import draw_figures
-from refract.report.page import html_page
 from refract.report.state import PAGE
 from tests.hostile import TEXTS, hostile_answers
 from tests.pipeline import ROOT
-from tests.test_page import HISTORY, PROVENANCE, TABLES
+from tests.test_page import HISTORY, PROVENANCE, TABLES, html_page
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(

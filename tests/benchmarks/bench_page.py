@@ -30,15 +30,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from refract.report.answers import ANSWERS, LONGEST
+from refract.report.answers import ANSWERS
 from refract.report.state import PAGE
 from refract.rows.jsonl import write_json, write_rows
 from refract.rows.types import given_prompt, given_response
 from tests.test_page_in_a_browser import CHROMIUM, DRIVER, FILTER, chromium, visit
 
+ROOT = Path(__file__).resolve().parents[2]
 RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes
 MODELS = ("one", "two", "three", "four")
 PARAMS = f"""
@@ -95,7 +95,9 @@ def write_project(folder: Path, answers: int, length: int) -> None:
     for model in MODELS:
         held, judged = folder / f"data/responses/{model}", folder / f"data/verdicts/{model}"
         made = (given_response(id_, text(generator, vocabulary, length)) for id_ in ids)
-        write_rows(held / "many.jsonl", ({**row, "request_sha256": row["prompt_id"]} for row in made))
+        write_rows(
+            held / "many.jsonl", ({**row, "request_sha256": row["prompt_id"]} for row in made)
+        )
         identity = {"adapter": "synthetic", "adapter_version": "2"}
         write_json(
             held / "model.json",
