@@ -6,6 +6,7 @@ import csv
 import hashlib
 import json
 import re
+import tracemalloc
 import xml.etree.ElementTree as ElementTree
 from base64 import b64encode
 from html import unescape
@@ -31,9 +32,10 @@ from refract.report.pool import page_json
 from refract.report.scaling import Measured, Series
 from refract.report.titles import Titles
 from refract.results.current import rows_missing, rows_note
-from refract.rows.jsonl import sha256_file, write_rows
+from refract.rows.jsonl import RowError, sha256_file, write_rows
 from refract.rows.showing import printable
 from refract.rows.tables import read_table, write_table
+from refract.rows.types import given_prompt, given_response
 from refract.statistics.scaling import Trend
 from refract.validation.ledger import Entry
 from tests.hostile import TEXTS, hostile_answers
@@ -196,7 +198,7 @@ def answered(*texts: str) -> list[Answered]:
     ]
 
 
-def test_a_page_holds_so_many_characters_at_most_and_says_where_texts_are_cut():
+def test_a_page_holds_so_many_bytes_of_texts_at_most_and_says_where_they_are_cut():
     answers = answered("a" * 10, "b" * 400, "c" * 5000)
     whole = page_data(answers)
     assert (whole.texts.longest, whole.texts.cut) == (LONGEST, 0)
@@ -210,16 +212,63 @@ def test_a_page_holds_so_many_characters_at_most_and_says_where_texts_are_cut():
         "c" * 150 + "\n[4850 more characters are not in this page]",
     ]
     said = (
-        "2 texts of more than 150 characters are cut here, because all texts of a page are "
-        "50,000,000 characters at most, and searched up to there. Whole ones are in "
+        "2 texts of more than 150 characters are cut here, because a page holds about 50 MB "
+        "of texts at most, and searched up to there. Whole ones are in "
         "data/prompts/SUITE.jsonl, data/responses/MODEL/SUITE.jsonl and "
         "data/verdicts/MODEL/SUITE.jsonl, by prompt_id."
     )
     assert said in text_of(html_page(TABLES, PROVENANCE, data, []))
     assert "cut here" not in text_of(html_page(TABLES, PROVENANCE, whole, []))
+    # Of 311 bytes, 11 are taken: each long text has 150, which are 50 of these letters.
+    wide = page_data(answered("a" * 10, "\u8a9e" * 400, "\u8a00" * 5000), most=311)
+    assert wide.texts.longest == 50
     long = page_data(answered("x" * (LONGEST + 1)))
     said = "1 text of more than 20,000 characters is cut here, and searched up to there."
     assert said in text_of(html_page(TABLES, PROVENANCE, long, []))
+
+
+def test_a_page_takes_memory_by_what_it_shows_and_not_by_what_was_answered():
+    class Many:
+        def __iter__(self):
+            (one,) = answered("")
+            for number in range(2000):
+                text = f"{number} " + "x" * LONGEST
+                prompt = {**one.prompt, "prompt_id": f"r{number}"}
+                yield one._replace(prompt=prompt, response={**one.response, "response": text})
+
+    tracemalloc.start()
+    data = page_data(Many(), most=1_000_000)
+    size = sum(map(len, data.json()))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (len(data.columns["id"]), data.texts.longest, data.texts.cut) == (2000, 499, 2000)
+    assert 1_000_000 < size < 1_500_000
+    assert peak < 5_000_000  # all answers are 40,000,000 characters
+
+
+def test_rows_in_another_order_give_the_same_page_and_a_missing_one_is_named(tmp_path):
+    ids = [f"r{number}" for number in range(5)]
+    prompts = [given_prompt(id_, f"question {id_}") for id_ in ids]
+    responses = [given_response(id_, f"answer {id_}") for id_ in ids]
+    judged = {"label": "refusal", "refused": True, "score": None, "evidence": [], "error": None}
+    verdicts = [{"prompt_id": id_, "judges": {"rules": judged}} for id_ in ids]
+    outcomes = [{"suite": "s", "prompt_id": id_, "outcome": "refusal"} for id_ in ids]
+    columns = ("suite", "prompt_id", "outcome", "changed")
+    write_table(tmp_path / "metrics/outcomes/m.csv", columns, outcomes)
+    write_rows(tmp_path / "data/prompts/s.jsonl", prompts)
+    provenance = {"suites": {"s": {}}} | RECORDED
+
+    def read(responses: list, verdicts: list) -> list[Answered]:
+        write_rows(tmp_path / "data/responses/m/s.jsonl", responses)
+        write_rows(tmp_path / "data/verdicts/m/s.jsonl", verdicts)
+        return list(read_answers(tmp_path, "m", provenance, TITLES))
+
+    in_order = read(responses, verdicts)
+    assert [row.response["response"] for row in in_order] == [f"answer {id_}" for id_ in ids]
+    assert read(responses[::-1], verdicts[2:] + verdicts[:2]) == in_order
+    missing = r"responses/m/s\.jsonl: no row has the prompt_id 'r3'; run: dvc repro"
+    with pytest.raises(RowError, match=missing):
+        read(responses[:3] + responses[4:], verdicts)
 
 
 def test_data_in_a_page_holds_no_markup_and_no_line_separator():

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from refract.report.inputs import Inputs
-from refract.report.pool import Pool, page_json, text_hash
+from refract.report.pool import Pool, page_json, text_hash, utf8
 from refract.report.titles import Titles
 from refract.results.current import ROWS, rows_missing, rows_note
 from refract.rows.jsonl import (
@@ -31,7 +31,7 @@ from refract.rows.types import Attempt, PromptRow, ResponseRow, Row, Verdict, Ve
 ANSWERS = Path("data/report/answers.json")
 # Longer texts are cut in the page, which says so; the rows themselves are whole.
 LONGEST = 20_000
-# Characters of all texts of a page together: with more, a browser opens it slowly or not at all.
+# Bytes of all texts of a page together: with more, a browser opens it slowly or not at all.
 MOST = 50_000_000
 
 
@@ -156,7 +156,7 @@ COLUMNS = (
 def page_data(answers: Iterable[Answered], most: int = MOST) -> PageData:
     """The answers as columns; they are iterated twice.
 
-    Texts are cut at ``LONGEST`` characters, or at fewer, so that all of them are at most ``most``.
+    Texts are cut at ``LONGEST`` characters, or at fewer, so that all are ``most`` bytes at most.
     Offsets of evidence count UTF-16 units, as JavaScript's do.
     """
     texts, verdicts = Pool(_longest(answers, most)), Pool()
@@ -226,25 +226,24 @@ def _texts(
 
 
 def _longest(answers: Iterable[Answered], most: int) -> int:
-    """The length at which texts are cut, so that all different ones are at most so many characters."""
-    lengths: Counter[int] = Counter()
+    """The length at which texts are cut, so that all different ones are about so many bytes at most."""
+    sizes: Counter[int] = Counter()  # bytes of all texts of a length
     seen: set[bytes] = set()
 
     def note(text: str) -> int:
-        if (known := text_hash(text)) not in seen:
+        if text and (known := text_hash(text)) not in seen:
             seen.add(known)
-            lengths[len(text)] += 1
+            sizes[len(text)] += len(utf8(text))
         return 0
 
     for row in answers:
         _texts(row, note)
-    room, left = most, lengths.total()
-    for length, count in sorted(lengths.items()):
-        share = room // left  # what each of those that are left may have
-        if length > share:
-            return min(LONGEST, share)
-        room -= length * count
-        left -= count
+    room, per_character = most, sum(size / length for length, size in sizes.items())
+    for length, size in sorted(sizes.items()):
+        if length * per_character > room:
+            return min(LONGEST, int(room / per_character))
+        room -= size
+        per_character -= size / length
     return LONGEST
 
 

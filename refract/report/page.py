@@ -382,7 +382,7 @@ def page_parts(
         answered=len(data.columns["id"]),
         cut=data.texts.cut,
         longest=data.texts.longest,
-        most=MOST if data.texts.longest < LONGEST else None,
+        most=MOST // 1_000_000 if data.texts.longest < LONGEST else None,
     )
     # Names and texts are escaped, so that the template alone can have written this.
     before, start, after = text.partition(DATA)

@@ -20,9 +20,14 @@ def page_json(value: Any) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
+def utf8(text: str) -> bytes:
+    """A text's bytes, of lone surrogates too."""
+    return text.encode("utf-8", "surrogatepass")
+
+
 def text_hash(text: str) -> bytes:
     """What takes the place of a text in memory: most are longer."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return hashlib.blake2b(utf8(text), digest_size=16).digest()
 
 
 class Pool:

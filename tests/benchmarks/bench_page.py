@@ -2,12 +2,11 @@
 
     .venv/bin/python tests/benchmarks/bench_page.py
 
-For 50,000 and 200,000 answers of 100 and of 1,000 characters, of four models to the same prompts:
-runs the stage ``report`` as DVC runs it, in a process of its own, in a project made in a temporary
-folder, and where Chromium and its driver are there opens the page in it. Prints a table:
+For 50,000 and 200,000 answers of 100 and of 1,000 characters: runs the stage ``report`` as DVC runs it,
+in a process of its own, in a project of one model made in a temporary folder (so that nothing is spent on
+comparing models), and where Chromium and its driver are there opens the page in it. Prints a table:
 
 ``page MB``, ``rows MB``  size of ``data/report/report.html`` and of ``data/report/answers.json``
-``of each``               characters up to which the page shows a text
 ``build s``, ``cpu s``    seconds and processor seconds of the stage
 ``peak MB``               most memory of the stage's process
 ``open s``                from the start of loading until the list of answers is there
@@ -40,15 +39,15 @@ from tests.test_page_in_a_browser import CHROMIUM, DRIVER, FILTER, chromium, vis
 
 ROOT = Path(__file__).resolve().parents[2]
 RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes
-MODELS = ("one", "two", "three", "four")
-PARAMS = f"""
-grid: {{models: [{", ".join(MODELS)}], suites: [many]}}
+PARAMS = """
+grid: {models: [synthetic], suites: [many]}
 suites:
-  many: {{file: data/suites/many.jsonl, judges: [rules]}}
+  many: {file: data/suites/many.jsonl, judges: [rules]}
 judges:
-  rules: {{kind: rules}}
+  rules: {kind: rules}
 models:
-{"".join(f"  {model}: {{adapter: synthetic}}{chr(10)}" for model in MODELS)}"""
+  synthetic: {adapter: synthetic}
+"""
 # Milliseconds from the start of loading.
 READY = "return Number(document.documentElement.dataset.ready)"
 
@@ -76,13 +75,14 @@ def text(generator: random.Random, vocabulary: list[str], length: int) -> str:
 def write_project(folder: Path, answers: int, length: int) -> None:
     """A project in which everything but the report is computed."""
     generator, vocabulary = random.Random(0), words()
-    ids = [f"many-{number:06d}" for number in range(answers // len(MODELS))]
     suite = [
-        {"id": id_, "category": ("harmful", "helpful")[number % 2], "prompt": f"{number}: "}
-        for number, id_ in enumerate(ids)
+        {
+            "id": f"many-{number:06d}",
+            "category": ("harmful", "helpful")[number % 2],
+            "prompt": f"{number}: {text(generator, vocabulary, 80)}?",
+        }
+        for number in range(answers)
     ]
-    for row in suite:
-        row["prompt"] += text(generator, vocabulary, 80)
     write_rows(folder / "data/suites/many.jsonl", suite)
     prompts = (
         {**given_prompt(row["id"], row["prompt"]), "suite": "many", "category": row["category"]}
@@ -92,22 +92,17 @@ def write_project(folder: Path, answers: int, length: int) -> None:
     write_json(folder / "data/prompts/labels.json", {"many": "many"})
     (folder / "params.yaml").write_text(PARAMS)
     (folder / "constraints.txt").write_text((ROOT / "constraints.txt").read_text())
-    for model in MODELS:
-        held, judged = folder / f"data/responses/{model}", folder / f"data/verdicts/{model}"
-        made = (given_response(id_, text(generator, vocabulary, length)) for id_ in ids)
-        write_rows(
-            held / "many.jsonl", ({**row, "request_sha256": row["prompt_id"]} for row in made)
-        )
-        identity = {"adapter": "synthetic", "adapter_version": "2"}
-        write_json(
-            held / "model.json",
-            {"definition": {"adapter": "synthetic"}, "identity": identity, "seed": None}
-            | {"parameters": None},
-        )
-        write_rows(judged / "many.jsonl", (verdict(generator, id_) for id_ in ids))
-        write_json(judged / "judges.json", {"rules": {"kind": "rules", "version": "6"}})
-        write_json(judged / "families.json", {"rules": "refusal"})
-        run_stage(folder, "stages.aggregate", model)
+    held, judged = folder / "data/responses/synthetic", folder / "data/verdicts/synthetic"
+    made = (given_response(row["id"], text(generator, vocabulary, length)) for row in suite)
+    write_rows(held / "many.jsonl", ({**row, "request_sha256": row["prompt_id"]} for row in made))
+    definition = {"adapter": "synthetic"}
+    identity = {**definition, "adapter_version": "2"}
+    model = {"definition": definition, "identity": identity, "seed": None, "parameters": None}
+    write_json(held / "model.json", model)
+    write_rows(judged / "many.jsonl", (verdict(generator, row["id"]) for row in suite))
+    write_json(judged / "judges.json", {"rules": {"kind": "rules", "version": "6"}})
+    write_json(judged / "families.json", {"rules": "refusal"})
+    run_stage(folder, "stages.aggregate", "synthetic")
 
 
 def verdict(generator: random.Random, id_: str) -> dict[str, Any]:
