@@ -3,8 +3,8 @@
     .venv/bin/python tests/benchmarks/bench_page.py
 
 For 50,000 and 200,000 answers of 100 and of 1,000 characters: runs the stage ``report`` as DVC runs it,
-in a process of its own, in a project of one model made in a temporary folder (so that nothing is spent on
-comparing models), and where Chromium and its driver are there opens the page in it. Prints a table:
+in a process of its own, in a project made in a temporary folder, of one model, so that no time goes to
+comparisons of models; and where Chromium and its driver are there, opens the page. Prints a table:
 
 ``page MB``, ``rows MB``  size of ``data/report/report.html`` and of ``data/report/answers.json``
 ``build s``, ``cpu s``    seconds and processor seconds of the stage
@@ -52,34 +52,30 @@ models:
 READY = "return Number(document.documentElement.dataset.ready)"
 
 
-def words(count: int = 20_000) -> list[str]:
-    """Made-up words, the first of them short."""
+def made_up_text(words: int = 500_000) -> str:
+    """Words of which few are frequent and those are short, as in a language."""
     generator = random.Random(0)
     letters = "etaoinshrdlucmfwypvbgk"
-    return [
+    vocabulary = [
         "".join(generator.choices(letters, k=generator.randint(2, 3 + number // 2_000)))
-        for number in range(count)
+        for number in range(20_000)
     ]
-
-
-def text(generator: random.Random, vocabulary: list[str], length: int) -> str:
-    """Words of which few are frequent, as in a language, up to so many characters."""
-    made: list[str] = []
-    size = 0
-    while size < length:
-        made.append(vocabulary[int(len(vocabulary) * generator.random() ** 4)])
-        size += len(made[-1]) + 1
-    return " ".join(made)[:length]
+    return " ".join(vocabulary[int(20_000 * generator.random() ** 4)] for _ in range(words))
 
 
 def write_project(folder: Path, answers: int, length: int) -> None:
     """A project in which everything but the report is computed."""
-    generator, vocabulary = random.Random(0), words()
+    generator, source = random.Random(1), made_up_text()
+
+    def text(length: int) -> str:
+        start = generator.randrange(len(source) - length)
+        return source[start : start + length]
+
     suite = [
         {
             "id": f"many-{number:06d}",
             "category": ("harmful", "helpful")[number % 2],
-            "prompt": f"{number}: {text(generator, vocabulary, 80)}?",
+            "prompt": f"{number}: {text(80)}?",
         }
         for number in range(answers)
     ]
@@ -93,7 +89,7 @@ def write_project(folder: Path, answers: int, length: int) -> None:
     (folder / "params.yaml").write_text(PARAMS)
     (folder / "constraints.txt").write_text((ROOT / "constraints.txt").read_text())
     held, judged = folder / "data/responses/synthetic", folder / "data/verdicts/synthetic"
-    made = (given_response(row["id"], text(generator, vocabulary, length)) for row in suite)
+    made = (given_response(row["id"], text(length)) for row in suite)
     write_rows(held / "many.jsonl", ({**row, "request_sha256": row["prompt_id"]} for row in made))
     definition = {"adapter": "synthetic"}
     identity = {**definition, "adapter_version": "2"}
