@@ -6,7 +6,7 @@ from pathlib import Path
 
 from refract.progress.answers import answer_line
 from refract.progress.runs import StageRun, run_stage, say_warnings
-from refract.report.answers import ANSWERS, read_page_data
+from refract.report.answers import ANSWERS, StoredAnswers, page_data
 from refract.report.charts import write_figures
 from refract.report.details import detail_pages, detail_tables
 from refract.report.front import report_page
@@ -15,7 +15,7 @@ from refract.report.page import render_page
 from refract.report.state import PAGE, REPORT, made_of
 from refract.results.current import named, remove_left_over
 from refract.results.environment import pinned_libraries
-from refract.rows.jsonl import dump_row, write_bytes
+from refract.rows.jsonl import write_bytes
 from refract.rows.showing import say
 from refract.rows.tables import write_table
 
@@ -27,7 +27,7 @@ def main() -> None:
     the page: all of them once everything has been computed, so that a failure leaves the last ones."""
     run = StageRun("report")
     found = read_inputs(Path())
-    data = read_page_data(Path(), found)
+    data = page_data(StoredAnswers(Path(), found))
     pages = detail_pages(found, pinned_libraries(Path("constraints.txt")), data)
     tables = detail_tables(found)
     front = report_page(found, {name: title for name, (title, _) in pages.items()})
@@ -44,7 +44,7 @@ def main() -> None:
         if path.name not in kept:
             path.unlink()
     write_figures(figures, Path("metrics/figures"))
-    write_bytes(ANSWERS, [dump_row(data)])
+    write_bytes(ANSWERS, data.json())
     write_bytes(PAGE, page)
     # DVC leaves them in the folders that this stage depends on, and hashes them with these.
     if gone := remove_left_over(Path(), found.models):

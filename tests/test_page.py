@@ -6,6 +6,7 @@ import csv
 import hashlib
 import json
 import re
+import tracemalloc
 import xml.etree.ElementTree as ElementTree
 from base64 import b64encode
 from html import unescape
@@ -14,26 +15,27 @@ from html.parser import HTMLParser
 import pytest
 
 from refract.rates.robustness import failing_rows
-from refract.report.answers import LONGEST, page_data, read_answers
+from refract.report.answers import LONGEST, Answered, PageData, page_data, read_answers
 from refract.report.charts import NARROW, STYLE, bar, svg, write_figures
 from refract.report.figures import draw_figures, scaling_points
 from refract.report.gaps import Near
 from refract.report.markdown import markdown_table
 from refract.report.moves import Commit, Moves
 from refract.report.page import (
-    embedded_json,
-    html_page,
     machine_rows,
     move_lines,
     notices,
     numbers_table,
+    page_parts,
 )
+from refract.report.pool import page_json
 from refract.report.scaling import Measured, Series
 from refract.report.titles import Titles
 from refract.results.current import rows_missing, rows_note
-from refract.rows.jsonl import sha256_file, write_rows
+from refract.rows.jsonl import RowError, sha256_file, write_rows
 from refract.rows.showing import printable
 from refract.rows.tables import read_table, write_table
+from refract.rows.types import given_prompt, given_response
 from refract.statistics.scaling import Trend
 from refract.validation.ledger import Entry
 from tests.hostile import TEXTS, hostile_answers
@@ -93,6 +95,16 @@ HISTORY = {
 }
 
 
+def html_page(*given, **named) -> bytes:
+    """The whole page."""
+    return b"".join(page_parts(*given, **named))
+
+
+def as_read(data: PageData) -> dict:
+    """The answers as the page's script reads them."""
+    return json.loads(b"".join(data.json()))
+
+
 class Elements(HTMLParser):
     """The elements of a page with their attributes, and the texts of its scripts and styles."""
 
@@ -125,10 +137,11 @@ def page() -> str:
 
 def test_no_hostile_text_adds_an_element_or_an_attribute_to_the_page(page):
     rows = [{**row, "suite": "s", "model": "m"} for row in (MOVED, CERTAIN_OF_NOTHING)]
+    long = [row for row in hostile_answers() if row.prompt["attempts"] == [TEXTS["one line"]]]
     harmless = html_page(
         TABLES,
         json.loads(json.dumps(PROVENANCE)),
-        page_data([]),
+        page_data(long),
         draw_figures(TABLES),
         commit=(COMMIT._replace(subject="x"), False),
         moves=Moves(COMMIT, rows, 7, ["x"] * len(TEXTS), ""),
@@ -174,25 +187,93 @@ def test_every_text_comes_back_from_the_page_as_it_was_written(page):
     assert data["columns"]["disagree"] == [0, 1] * len(TEXTS)
 
 
-def test_a_page_holds_so_many_characters_at_most_and_says_where_texts_are_cut():
-    answers = [
-        one._replace(response={**one.response, "response": letter * length, "thinking": None})
-        for one, letter, length in zip(hostile_answers(), "abc", (10, 400, 5000), strict=False)
+def answered(*texts: str) -> list[Answered]:
+    """Answers to the same prompt, which is one character, with no other text."""
+    one = hostile_answers()[0]
+    prompt = {**one.prompt, "attempts": ["?"]}
+    response = {**one.response, "thinking": None, "error": None}
+    return [
+        one._replace(prompt=prompt, response={**response, "response": text}, verdicts={})
+        for text in texts
     ]
-    answers = [one._replace(prompt={**one.prompt, "attempts": ["?"]}) for one in answers]
-    assert page_data(answers)["longest"] == LONGEST
+
+
+def test_a_page_holds_so_many_bytes_of_texts_at_most_and_says_where_they_are_cut():
+    answers = answered("a" * 10, "b" * 400, "c" * 5000)
+    whole = page_data(answers)
+    assert (whole.texts.longest, whole.texts.cut) == (LONGEST, 0)
     data = page_data(answers, most=311)
-    # 311 less 1, 10 and nothing: the two long ones have a half each.
-    assert data["longest"] == 150
-    assert [len(text.split("\n[")[0]) for text in data["texts"]] == [1, 10, 150, 150]
-    page = html_page(TABLES, PROVENANCE, data, []).decode()
-    assert "Texts are cut at 150 characters here" in page
-    assert "Texts are cut" not in html_page(TABLES, PROVENANCE, page_data(answers), []).decode()
+    # 311 less 1 and 10: the two long ones have a half each.
+    assert (data.texts.longest, data.texts.cut) == (150, 2)
+    assert as_read(data)["texts"] == [
+        "?",
+        "a" * 10,
+        "b" * 150 + "\n[250 more characters are not in this page]",
+        "c" * 150 + "\n[4850 more characters are not in this page]",
+    ]
+    said = (
+        "2 texts of more than 150 characters are cut here, because a page holds about 50 MB "
+        "of texts at most, and searched up to there. Whole ones are in "
+        "data/prompts/SUITE.jsonl, data/responses/MODEL/SUITE.jsonl and "
+        "data/verdicts/MODEL/SUITE.jsonl, by prompt_id."
+    )
+    assert said in text_of(html_page(TABLES, PROVENANCE, data, []))
+    assert "cut here" not in text_of(html_page(TABLES, PROVENANCE, whole, []))
+    # Of 311 bytes, 11 are taken: each long text has 150, which are 50 of these letters.
+    wide = page_data(answered("a" * 10, "\u8a9e" * 400, "\u8a00" * 5000), most=311)
+    assert wide.texts.longest == 50
+    long = page_data(answered("x" * (LONGEST + 1)))
+    said = "1 text of more than 20,000 characters is cut here, and searched up to there."
+    assert said in text_of(html_page(TABLES, PROVENANCE, long, []))
+
+
+def test_a_page_takes_memory_by_what_it_shows_and_not_by_what_was_answered():
+    class Many:
+        def __iter__(self):
+            (one,) = answered("")
+            for number in range(2000):
+                text = f"{number} " + "x" * LONGEST
+                prompt = {**one.prompt, "prompt_id": f"r{number}"}
+                yield one._replace(prompt=prompt, response={**one.response, "response": text})
+
+    tracemalloc.start()
+    data = page_data(Many(), most=1_000_000)
+    size = sum(map(len, data.json()))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (len(data.columns["id"]), data.texts.longest, data.texts.cut) == (2000, 499, 2000)
+    assert 1_000_000 < size < 1_500_000
+    assert peak < 5_000_000  # all answers are 40,000,000 characters
+
+
+def test_rows_in_another_order_give_the_same_page_and_a_missing_one_is_named(tmp_path):
+    ids = [f"r{number}" for number in range(5)]
+    prompts = [given_prompt(id_, f"question {id_}") for id_ in ids]
+    responses = [given_response(id_, f"answer {id_}") for id_ in ids]
+    judged = {"label": "refusal", "refused": True, "score": None, "evidence": [], "error": None}
+    verdicts = [{"prompt_id": id_, "judges": {"rules": judged}} for id_ in ids]
+    outcomes = [{"suite": "s", "prompt_id": id_, "outcome": "refusal"} for id_ in ids]
+    columns = ("suite", "prompt_id", "outcome", "changed")
+    write_table(tmp_path / "metrics/outcomes/m.csv", columns, outcomes)
+    write_rows(tmp_path / "data/prompts/s.jsonl", prompts)
+    provenance = {"suites": {"s": {}}} | RECORDED
+
+    def read(responses: list, verdicts: list) -> list[Answered]:
+        write_rows(tmp_path / "data/responses/m/s.jsonl", responses)
+        write_rows(tmp_path / "data/verdicts/m/s.jsonl", verdicts)
+        return list(read_answers(tmp_path, "m", provenance, TITLES))
+
+    in_order = read(responses, verdicts)
+    assert [row.response["response"] for row in in_order] == [f"answer {id_}" for id_ in ids]
+    assert read(responses[::-1], verdicts[2:] + verdicts[:2]) == in_order
+    missing = r"responses/m/s\.jsonl: no row has the prompt_id 'r3'; run: dvc repro"
+    with pytest.raises(RowError, match=missing):
+        read(responses[:3] + responses[4:], verdicts)
 
 
 def test_data_in_a_page_holds_no_markup_and_no_line_separator():
-    text = embedded_json({"a": "</script><!-- & \u2028\u2029 \ud800"})
-    assert text == ('{"a": "\\u003c/script\\u003e\\u003c!-- \\u0026 \\u2028\\u2029 \\ud800"}')
+    text = page_json({"a": "</script><!-- & \u2028\u2029 \ud800"})
+    assert text == rb'{"a":"\u003c/script\u003e\u003c!-- \u0026 \u2028\u2029 \ud800"}'
 
 
 def test_evidence_is_counted_in_the_units_that_a_browser_counts():
@@ -203,7 +284,7 @@ def test_evidence_is_counted_in_the_units_that_a_browser_counts():
         {"rule": "r", "start": 3, "end": 5, "text": "no"},
         {"rule": "beyond", "start": 4, "end": 99, "text": ""},
     ]
-    data = page_data(answers[:2])
+    data = as_read(page_data(answers[:2]))
     held = json.loads(data["verdicts"][data["columns"]["verdict"][1]])
     assert held[0]["evidence"] == [{"start": 5, "end": 7, "says": "r"}]
 
@@ -224,7 +305,7 @@ def test_judges_disagree_where_they_say_different_things_of_refusal(one, two, di
     answer = hostile_answers()[0]
     for verdict, (label, refused) in zip(answer.verdicts.values(), (one, two), strict=True):
         verdict |= {"label": label, "refused": refused}
-    assert page_data([answer])["columns"]["disagree"] == [disagree]
+    assert page_data([answer]).columns["disagree"] == [disagree]
 
 
 def test_the_page_depends_on_its_input_alone(page):
@@ -378,7 +459,7 @@ def test_texts_that_are_not_those_of_the_numbers_are_refused(tmp_path):
         write_rows(path, [])
         facts[f"{kind}_sha256"] = sha256_file(path)
     write_table(tmp_path / "metrics/outcomes/m.csv", ("suite", "prompt_id"), [])
-    assert read_answers(tmp_path, "m", {"suites": {"s": facts}} | RECORDED, TITLES) == []
+    assert [*read_answers(tmp_path, "m", {"suites": {"s": facts}} | RECORDED, TITLES)] == []
     assert rows_missing(tmp_path, {"m": {"suites": {"s": facts}}}) == {}
     other = {"m": {"suites": {"s": facts | {"verdicts_sha256": "0"}}}}
     found = "data/verdicts/m/s.jsonl is not what metrics/ was made of"

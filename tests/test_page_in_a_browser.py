@@ -17,11 +17,10 @@ import pytest
 
 from refract.report.answers import page_data
 from refract.report.figures import draw_figures
-from refract.report.page import html_page
 from refract.report.state import PAGE
 from tests.hostile import TEXTS, hostile_answers
 from tests.pipeline import ROOT
-from tests.test_page import HISTORY, PROVENANCE, TABLES
+from tests.test_page import HISTORY, PROVENANCE, TABLES, html_page
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
@@ -138,7 +137,9 @@ def test_hidden_characters_are_drawn_and_evidence_and_differences_are_marked(bro
     visit(browser, hostile)
     place = list(TEXTS).index
     bidi = browser.execute_async_script(OPEN, f"#/one/s/row-{place('bidi'):02d}")
-    assert "safe U+202Egnp.exeU+202C U+2066hiddenU+2069 U+200Bend" in bidi
+    safe = "safe U+202Egnp.exeU+202C U+2066hiddenU+2069 U+200Bend"
+    assert f"ErrorError: {safe}" in bidi
+    assert f"Judge rulesrefusal, score 0.5, {safe}, error: {safe}" in bidi
     escapes = browser.execute_async_script(OPEN, f"#/one/s/row-{place('escapes'):02d}")
     assert "ESC[2JESC]0;ownedBELESC[31mredU+009B31mBS×2CR" in escapes
     alone = browser.execute_async_script(OPEN, f"#/one/s/row-{place('surrogates'):02d}")

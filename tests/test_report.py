@@ -17,7 +17,7 @@ from refract.errors import ParamsError
 from refract.rates.counting import Counted, clusters_of
 from refract.rates.rates import pair_table, rate_table
 from refract.rates.thresholds import apply_thresholds
-from refract.report.answers import Answered, page_data, read_page_data
+from refract.report.answers import Answered, StoredAnswers, page_data
 from refract.report.charts import bar, rate_dot
 from refract.report.corrected import judges_summary
 from refract.report.details import detail_pages
@@ -152,7 +152,7 @@ def project(tmp_path, monkeypatch) -> Path:
 def pages_of(project: Path) -> dict[str, str]:
     """Every page in Markdown, the report itself under the name report."""
     found = read_inputs(project)
-    pages = detail_pages(found, {"torch": "2.13.0"}, read_page_data(project, found))
+    pages = detail_pages(found, {"torch": "2.13.0"}, page_data(StoredAnswers(project, found)))
     titles = {name: title for name, (title, _) in pages.items()}
     return {"report": report_page(found, titles)} | {n: text for n, (_, text) in pages.items()}
 
@@ -643,6 +643,7 @@ def outputs(folder: Path) -> dict[str, bytes]:
             "metrics/report.md",
             "metrics/figures/refusal.svg",
             "data/report/report.html",
+            "data/report/answers.json",
             "metrics/report/judges.md",
         )
     }

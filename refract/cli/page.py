@@ -49,7 +49,7 @@ def page() -> None:
     Example: refract page
     """
     from refract.project import project_root
-    from refract.report.answers import read_page_data
+    from refract.report.answers import StoredAnswers, page_data
     from refract.report.inputs import read_inputs
     from refract.report.page import render_page
     from refract.report.state import PAGE
@@ -57,6 +57,7 @@ def page() -> None:
 
     root = project_root()
     found = read_inputs(root)
-    made = render_page(root, found, found.figures(), read_page_data(root, found))
+    data = page_data(StoredAnswers(root, found))
+    made = render_page(root, found, found.figures(), data)
     write_bytes(root / PAGE, made)
     say(f"page: {root / PAGE}")

@@ -1,31 +1,37 @@
-"""Every prompt, answer and verdict, as the page's script reads them."""
+"""Every prompt, answer and verdict, as the page's script reads them.
+
+Rows are read one after another: columns stay in memory, and texts as far as the page holds them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from refract.report.inputs import Inputs
+from refract.report.pool import Pool, page_json, text_hash, utf8
 from refract.report.titles import Titles
 from refract.results.current import ROWS, rows_missing, rows_note
 from refract.rows.jsonl import (
     RowError,
     canonical_json,
-    read_prompts,
-    read_responses,
-    read_verdicts,
+    iter_prompts,
+    iter_responses,
+    iter_verdicts,
 )
 from refract.rows.labels import JUDGED, REFUSED
-from refract.rows.samples import answered_prompts, clean_id
-from refract.rows.tables import read_table
-from refract.rows.types import Attempt, PromptRow, ResponseRow, Row, Verdict
+from refract.rows.samples import clean_id, sample_prompts
+from refract.rows.tables import iter_table
+from refract.rows.types import Attempt, PromptRow, ResponseRow, Row, Verdict, VerdictRow
 
 ANSWERS = Path("data/report/answers.json")
 # Longer texts are cut in the page, which says so; the rows themselves are whole.
 LONGEST = 20_000
-# Characters of all texts of a page together: with more, a browser opens it slowly or not at all.
+# Bytes of all texts of a page together: with more, a browser opens it slowly or not at all.
 MOST = 50_000_000
 
 
@@ -43,131 +49,202 @@ class Answered(NamedTuple):
     ended: str | None
 
 
+class StoredAnswers:
+    """All answers of a project, read from its files whenever they are iterated.
+
+    Raises :class:`RowError` where the texts are not here, or not those that the numbers were made of.
+    """
+
+    def __init__(self, root: Path, inputs: Inputs) -> None:
+        if missing := rows_missing(root, inputs.stored):
+            raise RowError(rows_note(missing))
+        self.root, self.inputs = root, inputs
+
+    def __iter__(self) -> Iterator[Answered]:
+        for model in self.inputs.models:
+            stored = self.inputs.stored[model]
+            yield from read_answers(self.root, model, stored, self.inputs.titles)
+
+
 def read_answers(
     root: Path, model: str, provenance: Mapping[str, Any], titles: Titles
-) -> list[Answered]:
+) -> Iterator[Answered]:
     """All prompts, answers and verdicts of one model, in the order of the grid's suites.
 
-    The files must be those that the numbers were made of; :func:`read_page_data` checks that.
+    The files must be those that the numbers were made of; :class:`StoredAnswers` checks that.
     """
-    answers = []
     recorded = provenance["model"]["definition"]["adapter"] == "recorded"
     outcomes = {
-        (row["suite"], row["prompt_id"]): row
-        for row in read_table(root / f"metrics/outcomes/{model}.csv")
+        (row["suite"], row["prompt_id"]): (row["outcome"], row["changed"])
+        for row in iter_table(root / f"metrics/outcomes/{model}.csv")
     }
-    for suite in provenance["suites"]:
+    for suite, held in provenance["suites"].items():
         paths = [root / path.format(model=model, suite=suite) for path in ROWS.values()]
-        answered = read_responses(paths[1])
-        responses = {row["prompt_id"]: row for row in answered}
-        verdicts = {row["prompt_id"]: row for row in read_verdicts(paths[2])}
-        for prompt in answered_prompts(read_prompts(paths[0]), answered):
+        responses = _ById(paths[1], iter_responses(paths[1]))
+        verdicts = _ById(paths[2], iter_verdicts(paths[2]))
+        for prompt in sample_prompts(iter_prompts(paths[0]), held.get("samples", 1)):
             id_ = prompt["prompt_id"]
-            outcome = outcomes[suite, id_]
-            reason = responses[id_]["finish_reason"]
-            answers.append(
-                Answered(
-                    titles.models[model],
-                    titles.suite(suite),
-                    prompt,
-                    responses[id_],
-                    verdicts[id_]["judges"],
-                    outcome["outcome"],
-                    outcome["changed"],
-                    # A file of answers need not say how they ended; "stop" is what they get then.
-                    None if recorded and reason == "stop" else reason,
-                )
+            response = responses.take(id_)
+            outcome, changed = outcomes[suite, id_]
+            reason = response["finish_reason"]
+            yield Answered(
+                titles.models[model],
+                titles.suite(suite),
+                prompt,
+                response,
+                verdicts.take(id_)["judges"],
+                outcome,
+                changed,
+                # A file of answers need not say how they ended; "stop" is what they get then.
+                None if recorded and reason == "stop" else reason,
             )
-    return answers
 
 
-class _Pool:
-    """Each value once, by its place."""
-
-    def __init__(self) -> None:
-        self.places: dict[Any, int] = {}
-
-    def place(self, value: Any) -> int:
-        return self.places.setdefault(value, len(self.places))
+_Row = TypeVar("_Row", bound=ResponseRow | VerdictRow)
 
 
-def page_data(answers: Sequence[Answered], most: int = MOST) -> Row:
-    """The rows as columns, texts and verdicts held once each: what the page's script reads.
+class _ById(Generic[_Row]):
+    """The rows of a file by their prompts' ids. In the order of the prompts, in which stages write
+    them, one row at a time is in memory; in another, also those that were passed over."""
 
-    Texts are cut at ``longest`` characters, ``LONGEST`` unless all of them would be more than ``most``.
+    def __init__(self, path: Path, rows: Iterator[_Row]) -> None:
+        self.path = path
+        self.rows = rows
+        self.passed: dict[str, _Row] = {}
+
+    def take(self, id_: str) -> _Row:
+        """The row with this id, which can be taken once."""
+        if id_ in self.passed:
+            return self.passed.pop(id_)
+        for row in self.rows:
+            if row["prompt_id"] == id_:
+                return row
+            self.passed[row["prompt_id"]] = row
+        raise RowError(f"{self.path}: no row has the prompt_id {id_!r}; run: dvc repro")
+
+
+class PageData(NamedTuple):
+    """Answers as columns, with a value for each of them: in most a place in the list of that name, or in
+    ``texts``. ``verdicts`` are JSON already, which the page's script reads when an answer is opened."""
+
+    columns: dict[str, list[Any]]
+    names: dict[str, list[str]]
+    texts: Pool
+    verdicts: Pool
+
+    def json(self) -> Iterator[bytes]:
+        """All of it as one JSON object, in parts."""
+        yield b'{"columns":'
+        before = b"{"
+        for key, values in self.columns.items():
+            yield before + page_json(key) + b":" + page_json(values)
+            before = b","
+        yield b'},"names":' + page_json(self.names) + b',"texts":'
+        yield from self.texts.json()
+        yield b',"verdicts":'
+        yield from self.verdicts.json()
+        yield b"}\n"
+
+
+NAMED = ("model", "suite", "category", "outcome", "perturbation")
+COLUMNS = (
+    *(*NAMED, "id", "clean", "prompt", "answer", "thinking", "error", "verdict", "similarity"),
+    *("changed", "flipped", "disagree", "repetitions", "finish"),
+)
+
+
+def page_data(answers: Iterable[Answered], most: int = MOST) -> PageData:
+    """The answers as columns; they are iterated twice.
+
+    Texts are cut at ``LONGEST`` characters, or at fewer, so that all are ``most`` bytes at most.
     Offsets of evidence count UTF-16 units, as JavaScript's do.
     """
-    longest = _longest(answers, most)
-    texts, verdicts, names = _Pool(), _Pool(), {}
-    for column in ("model", "suite", "category", "outcome", "perturbation"):
-        names[column] = _Pool()
-    columns: dict[str, list[Any]] = {
-        key: []
-        for key in (
-            *names,
-            "id",
-            "clean",
-            "prompt",
-            "answer",
-            "thinking",
-            "verdict",
-            "similarity",
-            "changed",
-            "flipped",
-            "disagree",
-            "repetitions",
-            "finish",
-            "error",
-        )
-    }
-    place = {
-        (row.model, row.suite, row.prompt["prompt_id"]): index for index, row in enumerate(answers)
-    }
-    for row in answers:
-        perturbation = row.prompt["perturbation"]
-        clean = place[row.model, row.suite, clean_id(row.prompt)] if perturbation else None
-        attempt = row.response["attempt"]
+    texts, verdicts = Pool(_longest(answers, most)), Pool()
+    names: dict[str, dict[str, int]] = {key: {} for key in NAMED}
+    columns: dict[str, list[Any]] = {key: [] for key in COLUMNS}
+    clean: dict[tuple[str, str], dict[str, int]] = {}  # by model and suite
+    variants: list[tuple[int, tuple[str, str], str]] = []
+    for index, row in enumerate(answers):
+        id_ = sys.intern(row.prompt["prompt_id"])  # the same for every model
+        perturbation, attempt = row.prompt["perturbation"], row.response["attempt"]
+        if perturbation:
+            variants.append((index, (row.model, row.suite), clean_id(row.prompt)))
+        else:
+            clean.setdefault((row.model, row.suite), {})[id_] = index
         repetitions = (perturbation or {}).get("repetitions")
-        before = None if clean is None else answers[clean].outcome
         scores = [v["score"] for v in row.verdicts.values() if "truncated" in v]
-        error = row.response["error"]
-        thinking = row.response.get("thinking")
+        named = {
+            "model": row.model,
+            "suite": row.suite,
+            "category": row.prompt["category"],
+            "outcome": row.outcome,
+            "perturbation": (perturbation or {}).get("name", "none"),
+        }
+        shown, said = _texts(row, texts.place)
         added = {
-            "model": names["model"].place(row.model),
-            "suite": names["suite"].place(row.suite),
-            "category": names["category"].place(row.prompt["category"]),
-            "outcome": names["outcome"].place(row.outcome),
-            "perturbation": names["perturbation"].place((perturbation or {}).get("name", "none")),
-            "id": row.prompt["prompt_id"],
-            "clean": clean,
-            "prompt": texts.place(_cut(_conversation(row.prompt["attempts"][attempt]), longest)),
-            "answer": texts.place(_cut(row.response["response"], longest)),
-            "thinking": texts.place(_cut(thinking, longest)) if thinking else None,
-            "verdict": verdicts.place(
-                canonical_json(_verdicts(row.verdicts, row.response["response"], longest))
-            ),
+            **{key: names[key].setdefault(name, len(names[key])) for key, name in named.items()},
+            **shown,
+            "id": id_,
+            "clean": None,
+            "verdict": verdicts.place(canonical_json(_verdicts(row, said, texts.longest))),
             "similarity": scores[0] if perturbation and scores else None,
             "changed": int(row.changed) if row.changed else None,
-            "flipped": int(
-                before in JUDGED
-                and row.outcome in JUDGED
-                and (before in REFUSED) != (row.outcome in REFUSED)
-            ),
+            "flipped": 0,
             "disagree": int(_disagree(row.verdicts)),
             "repetitions": repetitions[attempt] if repetitions else None,
             "finish": row.ended,
-            "error": f"{error['type']}: {error['message']}"[:LONGEST] if error else None,
         }
         for key, value in added.items():
             columns[key].append(value)
+    outcomes = list(names["outcome"])
+    for index, where, source in variants:
+        place = columns["clean"][index] = clean[where][source]
+        before, after = (outcomes[columns["outcome"][one]] for one in (place, index))
+        both = before in JUDGED and after in JUDGED
+        columns["flipped"][index] = int(both and (before in REFUSED) != (after in REFUSED))
+    return PageData(columns, {key: list(held) for key, held in names.items()}, texts, verdicts)
+
+
+def _texts(
+    row: Answered, place: Callable[[str], int]
+) -> tuple[dict[str, int | None], dict[str, dict[str, int | None]]]:
+    """The places of all texts of an answer by column, and of those of its verdicts by judge."""
+
+    def optional(text: object) -> int | None:
+        return place(str(text)) if text else None
+
+    error = row.response["error"]
     return {
-        "columns": columns,
-        "names": {key: list(pool.places) for key, pool in names.items()},
-        "texts": list(texts.places),
-        "longest": longest,
-        # Already JSON: put in as text, read by the script when a row is opened.
-        "verdicts": list(verdicts.places),
+        "prompt": place(_conversation(row.prompt["attempts"][row.response["attempt"]])),
+        "answer": place(row.response["response"]),
+        "thinking": optional(row.response.get("thinking")),
+        "error": optional(error and f"{error['type']}: {error['message']}"),
+    }, {
+        judge: {"reason": optional(verdict.get("reason")), "error": optional(verdict["error"])}
+        for judge, verdict in row.verdicts.items()
     }
+
+
+def _longest(answers: Iterable[Answered], most: int) -> int:
+    """The length at which texts are cut, so that all different ones are about so many bytes at most."""
+    sizes: Counter[int] = Counter()  # bytes of all texts of a length
+    seen: set[bytes] = set()
+
+    def note(text: str) -> int:
+        if text and (known := text_hash(text)) not in seen:
+            seen.add(known)
+            sizes[len(text)] += len(utf8(text))
+        return 0
+
+    for row in answers:
+        _texts(row, note)
+    room, per_character = most, sum(size / length for length, size in sizes.items())
+    for length, size in sorted(sizes.items()):
+        if length * per_character > room:
+            return min(LONGEST, int(room / per_character))
+        room -= size
+        per_character -= size / length
+    return LONGEST
 
 
 def _disagree(verdicts: Mapping[str, Verdict]) -> bool:
@@ -183,41 +260,13 @@ def _conversation(attempt: Attempt) -> str:
     return "\n\n".join(f"[{message['role']}]\n{message['content']}" for message in attempt)
 
 
-def _longest(answers: Sequence[Answered], most: int) -> int:
-    """The length at which texts are cut, so that all different ones are at most so many characters."""
-    lengths = sorted(
-        len(text)
-        for text in {
-            text
-            for row in answers
-            for text in (
-                _conversation(row.prompt["attempts"][row.response["attempt"]]),
-                row.response["response"],
-                row.response.get("thinking") or "",
-            )
-        }
-    )
-    room = most
-    for place, length in enumerate(lengths):
-        share = room // (len(lengths) - place)  # what each of the longer ones may have
-        if length > share:
-            return min(LONGEST, share)
-        room -= length
-    return LONGEST
-
-
-def _cut(text: str, longest: int) -> str:
-    if len(text) <= longest:
-        return text
-    return f"{text[:longest]}\n[{len(text) - longest} more characters are not in this page]"
-
-
-def _verdicts(verdicts: Mapping[str, Verdict], answer: str, longest: int) -> list[Row]:
-    """The verdicts as the page shows them, with evidence that lies within what it shows."""
-    held = answer[:longest]
+def _verdicts(row: Answered, said: Mapping[str, Row], longest: int) -> list[Row]:
+    """The verdicts as the page shows them, with evidence that lies within what it shows; ``said`` are
+    the places of their texts."""
+    held = row.response["response"][:longest]
     units = [0, *accumulate(1 + (char > "\uffff") for char in held)] if not held.isascii() else None
     shown = []
-    for judge, verdict in verdicts.items():
+    for judge, verdict in row.verdicts.items():
         spans = [
             {
                 "start": hit["start"] if units is None else units[hit["start"]],
@@ -232,25 +281,8 @@ def _verdicts(verdicts: Mapping[str, Verdict], answer: str, longest: int) -> lis
                 "judge": judge,
                 "label": verdict["label"],
                 "score": verdict["score"],
-                "error": None if verdict["error"] is None else str(verdict["error"])[:2000],
-                "reason": str(verdict.get("reason") or "")[:2000],
                 "evidence": spans,
+                **said[judge],
             }
         )
     return shown
-
-
-def read_page_data(root: Path, inputs: Inputs) -> Row:
-    """The rows of all models, as :func:`page_data` gives them.
-
-    Raises :class:`RowError` where the texts are not here, or not those that the numbers were made of.
-    """
-    if missing := rows_missing(root, inputs.stored):
-        raise RowError(rows_note(missing))
-    return page_data(
-        [
-            answer
-            for model in inputs.models
-            for answer in read_answers(root, model, inputs.stored[model], inputs.titles)
-        ]
-    )

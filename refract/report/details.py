@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from refract.report.answers import PageData
 from refract.report.comparisons import (
     COLUMNS,
     comparison_section,
@@ -27,7 +28,9 @@ from refract.report.sections import (
 from refract.rows.types import Row
 
 
-def detail_pages(found: Inputs, pins: Mapping[str, str], data: Row) -> dict[str, tuple[str, str]]:
+def detail_pages(
+    found: Inputs, pins: Mapping[str, str], data: PageData
+) -> dict[str, tuple[str, str]]:
     """The pages that have something in them: title and text (Markdown) by name.
 
     ``pins`` are the versions that a setup installs, ``data`` the rows of the page with their texts.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from refract.report.answers import PageData
 from refract.report.markdown import cell, markdown_table
 from refract.rows.labels import REFUSED
-from refract.rows.types import Row
 
 NOTE = (
     "The prompts without perturbation that are helpful (over-refusal) or borderline and were refused, "
@@ -14,9 +14,9 @@ NOTE = (
 )
 
 
-def over_refusal_section(data: Row) -> str:
+def over_refusal_section(data: PageData) -> str:
     """The refused prompts by model; ``data`` is what ``page_data`` gives. Empty where there is none."""
-    columns, names = data["columns"], data["names"]
+    columns, names = data.columns, data.names
 
     def named(column: str, place: int) -> str:
         return str(names[column][columns[column][place]])

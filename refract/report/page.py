@@ -10,14 +10,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import unescape
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from refract.progress.ran import ran_file, read_ran
-from refract.report.answers import LONGEST
+from refract.report.answers import LONGEST, MOST, PageData
 from refract.report.charts import STYLE, Figure, bar, difference_bar, svg
 from refract.report.gaps import Near, nearest
 from refract.report.inputs import Inputs
@@ -36,21 +37,13 @@ from refract.report.summary import (
 from refract.report.titles import Titles
 from refract.results.differences import answered_by, judged_by
 from refract.results.tables import Table
-from refract.rows.jsonl import dump_row
 from refract.rows.labels import JUDGED, REFUSED
 from refract.rows.showing import printable
 from refract.rows.types import Row
 
 NOTES = 6  # of what differs from the earlier numbers; the rest is counted
 TEMPLATES = Path(__file__).parent / "templates"
-
-
-def embedded_json(value: Row) -> str:
-    """A value as JSON that can stand inside a script element, whatever its texts hold."""
-    text = dump_row(value).decode().rstrip("\n")
-    for char in "<>&\u2028\u2029":
-        text = text.replace(char, f"\\u{ord(char):04x}")
-    return text
+DATA = '<script id="data" type="application/json">'  # of the template; the answers follow it
 
 
 def rate_cell(row: Mapping[str, str] | None) -> dict[str, str]:
@@ -266,12 +259,14 @@ def move_lines(
     return lines
 
 
-def render_page(root: Path, inputs: Inputs, figures: Sequence[Figure], data: Row) -> list[bytes]:
+def render_page(
+    root: Path, inputs: Inputs, figures: Sequence[Figure], data: PageData
+) -> Iterable[bytes]:
     """The page of a project's results in parts, the last of which says of which numbers it is.
 
     It depends on ``data``, the tree and git's history of it.
     """
-    page = html_page(
+    page = page_parts(
         inputs.tables,
         inputs.provenance,
         data,
@@ -286,13 +281,13 @@ def render_page(root: Path, inputs: Inputs, figures: Sequence[Figure], data: Row
         },
         confidence=inputs.confidence,
     )
-    return [page, page_mark(root, inputs.models)]
+    return chain(page, [page_mark(root, inputs.models)])
 
 
-def html_page(
+def page_parts(
     tables: Mapping[str, Table],
     provenance: Mapping[str, Any],
-    data: Row,
+    data: PageData,
     figures: Sequence[Figure],
     *,
     commit: tuple[Commit, bool] | None = None,
@@ -302,8 +297,9 @@ def html_page(
     agreement: Table = (),
     ran: Mapping[str, Row] | None = None,
     confidence: float = 0.95,
-) -> bytes:
-    """The whole page, UTF-8.
+) -> Iterable[bytes]:
+    """The whole page, UTF-8, in parts: all is computed but ``data`` as JSON, which is made as it is
+    written.
 
     ``data`` is what :func:`page_data` gives; ``commit`` is what is checked out, and whether the tree
     differs from it; ``moves`` are the differences to earlier numbers, by names that ``titles`` has
@@ -383,12 +379,14 @@ def html_page(
         judged_by=judge_sentences(near or {}, agreement, list(deciding)),
         machines=machine_rows(ran or {}),
         outcomes={"refused": " ".join(REFUSED), "judged": " ".join(JUDGED)},
-        answered=len(data["columns"]["id"]),
-        longest=data["longest"],
-        cut=data["longest"] < LONGEST,
-        data=embedded_json(data),
+        answered=len(data.columns["id"]),
+        cut=data.texts.cut,
+        longest=data.texts.longest,
+        most=MOST // 1_000_000 if data.texts.longest < LONGEST else None,
     )
-    return text.encode("utf-8")
+    # Names and texts are escaped, so that the template alone can have written this.
+    before, start, after = text.partition(DATA)
+    return chain([(before + start).encode()], data.json(), [after.encode()])
 
 
 def _hash(source: str) -> str:

@@ -108,14 +108,24 @@ def read_prompts(path: Path) -> list[PromptRow]:
     return list(iter_prompts(path))
 
 
+def iter_responses(path: Path) -> Iterator[ResponseRow]:
+    """The rows of a file of ``data/responses``, as model-inference writes it, one by one."""
+    return cast(Iterator[ResponseRow], iter_rows(path))
+
+
 def read_responses(path: Path) -> list[ResponseRow]:
-    """The rows of a file of ``data/responses``, as model-inference writes it."""
-    return cast(list[ResponseRow], read_rows(path))
+    """All rows of a file of ``data/responses``."""
+    return list(iter_responses(path))
+
+
+def iter_verdicts(path: Path) -> Iterator[VerdictRow]:
+    """The rows of a file of ``data/verdicts``, as judge writes it, one by one."""
+    return cast(Iterator[VerdictRow], iter_rows(path))
 
 
 def read_verdicts(path: Path) -> list[VerdictRow]:
-    """The rows of a file of ``data/verdicts``, as judge writes it."""
-    return cast(list[VerdictRow], read_rows(path))
+    """All rows of a file of ``data/verdicts``."""
+    return list(iter_verdicts(path))
 
 
 def write_bytes(path: Path, chunks: Iterable[bytes]) -> None:

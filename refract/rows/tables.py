@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from refract.rows.jsonl import RowError, write_bytes
@@ -32,14 +32,19 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Row]) -> None
 
 
 def read_table(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV table; every value is a text, a byte order mark is none of it.
+    """All rows of a CSV table; see :func:`iter_table`."""
+    return list(iter_table(path))
+
+
+def iter_table(path: Path) -> Iterator[dict[str, str]]:
+    """The rows of a CSV table, one by one; every value is a text, a byte order mark is none of it.
 
     Raises :class:`RowError`.
     """
     csv.field_size_limit(sys.maxsize)  # answers can be long
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
-            return list(csv.DictReader(file))
+            yield from csv.DictReader(file)
     except OSError as error:
         raise RowError(f"{path}: cannot be read ({error.strerror})") from None
     except (UnicodeDecodeError, csv.Error) as error:

@@ -172,10 +172,11 @@
       entry("Similarity", columns.similarity[row]);
       entry("Answer changed", columns.changed[row] === null ? "not tested" : columns.changed[row] ? "yes" : "no");
     }
-    entry("Error", columns.error[row]);
+    const textAt = (place) => place === null ? "" : texts[place];
+    entry("Error", textAt(columns.error[row]));
     const judged = JSON.parse(data.verdicts[columns.verdict[row]]);
     for (const verdict of judged) {
-      const said = [verdict.label ?? "no label", verdict.score === null ? "" : "score " + verdict.score, verdict.reason, verdict.error && "error: " + verdict.error];
+      const said = [verdict.label ?? "no label", verdict.score === null ? "" : "score " + verdict.score, textAt(verdict.reason), verdict.error !== null && "error: " + textAt(verdict.error)];
       entry("Judge " + verdict.judge, said.filter(Boolean).join(", "));
     }
     parts.push(details);
@@ -317,7 +318,7 @@
     filter();
     followHash();
     followFilter();
-    document.documentElement.dataset.ready = "true";
+    document.documentElement.dataset.ready = performance.now();
     idly(lowerIdly);
   }
   // After the first paint: the tables and figures stand before the answers are read.

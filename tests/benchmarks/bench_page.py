@@ -1,0 +1,197 @@
+"""Size, seconds and memory of building the report's page, and of opening and searching it.
+
+    .venv/bin/python tests/benchmarks/bench_page.py
+
+For 50,000 and 200,000 answers of 100 and of 1,000 characters: runs the stage ``report`` as DVC runs it,
+in a process of its own, in a project made in a temporary folder, of one model, so that no time goes to
+comparisons of models; and where Chromium and its driver are there, opens the page. Prints a table:
+
+``page MB``, ``rows MB``  size of ``data/report/report.html`` and of ``data/report/answers.json``
+``build s``, ``cpu s``    seconds and processor seconds of the stage
+``peak MB``               most memory of the stage's process
+``open s``                from the start of loading until the list of answers is there
+``search s``              from a word typed at once after that until its answers are listed: the page
+                          reads every text for the first search
+``tab MB``                most memory of the tab's process until then
+
+Seconds are the best of ``--repeats``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from refract.report.answers import ANSWERS
+from refract.report.state import PAGE
+from refract.rows.jsonl import write_json, write_rows
+from refract.rows.types import given_prompt, given_response
+from tests.test_page_in_a_browser import CHROMIUM, DRIVER, FILTER, chromium, visit
+
+ROOT = Path(__file__).resolve().parents[2]
+RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes
+PARAMS = """
+grid: {models: [synthetic], suites: [many]}
+suites:
+  many: {file: data/suites/many.jsonl, judges: [rules]}
+judges:
+  rules: {kind: rules}
+models:
+  synthetic: {adapter: synthetic}
+"""
+# Milliseconds from the start of loading.
+READY = "return Number(document.documentElement.dataset.ready)"
+
+
+def made_up_text(words: int = 500_000) -> str:
+    """Words of which few are frequent and those are short, as in a language."""
+    generator = random.Random(0)
+    letters = "etaoinshrdlucmfwypvbgk"
+    vocabulary = [
+        "".join(generator.choices(letters, k=generator.randint(2, 3 + number // 2_000)))
+        for number in range(20_000)
+    ]
+    return " ".join(vocabulary[int(20_000 * generator.random() ** 4)] for _ in range(words))
+
+
+def write_project(folder: Path, answers: int, length: int) -> None:
+    """A project in which everything but the report is computed."""
+    generator, source = random.Random(1), made_up_text()
+
+    def text(length: int) -> str:
+        start = generator.randrange(len(source) - length)
+        return source[start : start + length]
+
+    suite = [
+        {
+            "id": f"many-{number:06d}",
+            "category": ("harmful", "helpful")[number % 2],
+            "prompt": f"{number}: {text(80)}?",
+        }
+        for number in range(answers)
+    ]
+    write_rows(folder / "data/suites/many.jsonl", suite)
+    prompts = (
+        {**given_prompt(row["id"], row["prompt"]), "suite": "many", "category": row["category"]}
+        for row in suite
+    )
+    write_rows(folder / "data/prompts/many.jsonl", prompts)
+    write_json(folder / "data/prompts/labels.json", {"many": "many"})
+    (folder / "params.yaml").write_text(PARAMS)
+    (folder / "constraints.txt").write_text((ROOT / "constraints.txt").read_text())
+    held, judged = folder / "data/responses/synthetic", folder / "data/verdicts/synthetic"
+    made = (given_response(row["id"], text(length)) for row in suite)
+    write_rows(held / "many.jsonl", ({**row, "request_sha256": row["prompt_id"]} for row in made))
+    definition = {"adapter": "synthetic"}
+    identity = {**definition, "adapter_version": "2"}
+    model = {"definition": definition, "identity": identity, "seed": None, "parameters": None}
+    write_json(held / "model.json", model)
+    write_rows(judged / "many.jsonl", (verdict(generator, row["id"]) for row in suite))
+    write_json(judged / "judges.json", {"rules": {"kind": "rules", "version": "6"}})
+    write_json(judged / "families.json", {"rules": "refusal"})
+    run_stage(folder, "stages.aggregate", "synthetic")
+
+
+def verdict(generator: random.Random, id_: str) -> dict[str, Any]:
+    """Of half the answers that they refuse, with evidence."""
+    refused = generator.random() < 0.5
+    start = generator.randint(0, 60)
+    evidence = {"start": start, "end": start + 12, "rule": "cannot_help", "text": "…"}
+    found = {"label": "refusal" if refused else "compliance", "refused": refused}
+    found |= {"score": 0.9 if refused else 0.0, "error": None}
+    return {"prompt_id": id_, "judges": {"rules": found | {"evidence": [evidence] * refused}}}
+
+
+def run_stage(folder: Path, *arguments: str) -> dict[str, float]:
+    """Seconds and peak memory of a stage."""
+    start = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"{' '.join(arguments)} failed")
+    return {
+        "build s": time.perf_counter() - start,
+        "cpu s": used.ru_utime + used.ru_stime,
+        "peak MB": used.ru_maxrss * RSS_UNIT / 1e6,
+    }
+
+
+def open_page(page: Path) -> dict[str, float]:
+    """Seconds until a page is ready, and until it has searched, and the memory of its tab."""
+    with tempfile.TemporaryDirectory() as profile, chromium(Path(profile)) as driver:
+        driver.set_page_load_timeout(300)
+        driver.set_script_timeout(300)
+        visit(driver, page)
+        opened = driver.execute_script(READY)
+        took, _ = driver.execute_async_script(FILTER, "search", "needle that is nowhere")
+        return {"open s": opened / 1000, "search s": took / 1000, "tab MB": tab_memory(profile)}
+
+
+def tab_memory(profile: str) -> float:
+    """The peak memory (MB) of the largest of a browser's tabs."""
+    found = [0.0]
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_text("utf-8", "replace")
+            status = (process / "status").read_text()
+        except OSError:
+            continue  # it has ended
+        if "--type=renderer" in command and profile in command:
+            peak = status.split("VmHWM:")[1].split()[0]
+            found.append(int(peak) * 1024 / 1e6)
+    return max(found)
+
+
+def measure(answers: int, length: int, repeats: int) -> dict[str, float]:
+    """All of the table's numbers for so many answers of so many characters."""
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        write_project(folder, answers, length)
+        tries = [run_stage(folder, "stages.report") for _ in range(repeats)]
+        page = folder / PAGE
+        found = {
+            "page MB": page.stat().st_size / 1e6,
+            "rows MB": (folder / ANSWERS).stat().st_size / 1e6,
+        }
+        if CHROMIUM and DRIVER:
+            opened = [open_page(page) for _ in range(repeats)]
+            tries = [built | shown for built, shown in zip(tries, opened, strict=True)]
+        return found | {key: min(one[key] for one in tries) for key in tries[0]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--answers", type=int, nargs="+", default=[50_000, 200_000])
+    parser.add_argument("--characters", type=int, nargs="+", default=[100, 1_000])
+    parser.add_argument("--repeats", type=int, default=2)
+    given = parser.parse_args()
+    header = True
+    for answers in given.answers:
+        for length in given.characters:
+            found = measure(answers, length, given.repeats)
+            if header:
+                print("| " + " | ".join(["answers", "characters", *found]) + " |")
+                print("|--:" * (len(found) + 2) + "|")
+                header = False
+            numbers = [f"{value:,.{1 if value < 100 else 0}f}" for value in found.values()]
+            print("| " + " | ".join([f"{answers:,}", f"{length:,}", *numbers]) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
