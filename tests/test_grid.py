@@ -1,4 +1,4 @@
-"""A large grid on a cluster: the job of docs/templates, run as SLURM runs its tasks, and the end of it."""
+"""A large grid on a cluster: the job of docs/templates, run as SLURM runs its tasks, and its end."""
 
 from __future__ import annotations
 
