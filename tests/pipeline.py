@@ -115,6 +115,20 @@ class Project:
         assert old in text
         (self.folder / path).write_text(text.replace(old, new), "utf-8")
 
+    def environment(self, **env: str) -> dict[str, str]:
+        """What a command in the project is run with: its code, a store of its own, an author."""
+        return {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(self.folder),
+            "REFRACT_CACHE": str(self.cache),
+            "GIT_AUTHOR_NAME": "T",
+            "GIT_AUTHOR_EMAIL": "t@localhost",
+            "GIT_COMMITTER_NAME": "T",
+            "GIT_COMMITTER_EMAIL": "t@localhost",
+            **env,
+        }
+
     def run(self, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             command,
@@ -122,17 +136,7 @@ class Project:
             capture_output=True,
             text=True,
             check=False,
-            env={
-                **os.environ,
-                "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-                "PYTHONPATH": str(self.folder),
-                "REFRACT_CACHE": str(self.cache),
-                "GIT_AUTHOR_NAME": "T",
-                "GIT_AUTHOR_EMAIL": "t@localhost",
-                "GIT_COMMITTER_NAME": "T",
-                "GIT_COMMITTER_EMAIL": "t@localhost",
-                **env,
-            },
+            env=self.environment(**env),
         )
 
     def command(self, *command: str, **env: str) -> str:

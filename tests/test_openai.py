@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -752,6 +753,13 @@ def test_a_batch_gives_the_rows_of_the_live_mode(cache):
         # One batch for each attempt that was needed.
         assert server.submitted == 3
     assert list(cache.glob("*")) == []
+
+
+def test_each_repeat_is_a_line_of_its_own_in_a_batch(cache):
+    with FaultServer() as server:
+        asked = [replace(request("plain"), repeat=number) for number in (0, 1, 2)]
+        assert len(answers(server, *asked, mode="batch", batch_poll=0.01)) == 3
+        assert server.calls == {"plain": 3}
 
 
 def test_an_interrupted_batch_is_waited_for_and_not_submitted_again(cache):

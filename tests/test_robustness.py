@@ -80,6 +80,7 @@ def compared(group, changed, *, n=1, name="cc", kind="char_injection", first=Non
         "outcome": "refusal",
         "flip": None,
         "cut_off": False,
+        "same_text": not changed,
         **more,
     }
     ids = [f"s{next(_sources)}" for _ in range(n)]

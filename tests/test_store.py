@@ -9,7 +9,9 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -217,8 +219,9 @@ def test_without_a_setting_the_store_is_in_the_users_cache_folder(monkeypatch, t
     assert "refract" in cache_folder().parts
 
 
-def ask_all(identity: dict, request: Request, uses=(), samples=False) -> str:
-    return request_sha256(canonical_json(identity), request, uses, samples)
+def ask_all(identity: dict, request: Request, uses=(), samples=False, runs_here=True) -> str:
+    model = SimpleNamespace(USES=uses, samples=samples, runs_here=runs_here)
+    return request_sha256(canonical_json(identity), request, model)
 
 
 def request(text: str = "How?", seed: int = 0, **facts: object) -> Request:
@@ -239,6 +242,15 @@ def test_the_key_holds_all_that_determines_an_answer_and_nothing_else():
         ask_all({"a": 1}, request(seed=2), samples=True),
     ]
     assert len({base, *different}) == len(different) + 1
+
+
+def test_a_repeat_is_a_request_of_its_own_where_a_server_computes_greedy_answers():
+    first, again = request(), replace(request(), repeat=1)
+    assert ask_all({}, again) == ask_all({}, first)
+    assert ask_all({}, again, runs_here=False) != ask_all({}, first, runs_here=False)
+    assert ask_all({}, first, runs_here=False) == ask_all({}, first)
+    # Where answers are sampled, the row's seed tells repeats apart.
+    assert ask_all({}, again, samples=True, runs_here=False) == ask_all({}, first, samples=True)
 
 
 PROMPTS = {

@@ -25,6 +25,7 @@ from refract.models.protocol import Answer, Request
 from refract.rows.jsonl import write_rows
 from refract.store import ANSWER_FIELDS, ResponseStore, StoreError, answer_from, claims
 from refract.store.generating import generate
+from tests.benchmarks.bench_two_processes import Share, run
 from tests.fault_server import FaultServer
 from tests.fuzz import fuzzed
 
@@ -100,6 +101,13 @@ def test_processes_with_the_same_requests_pay_for_each_once(path, processes):
     made = [list(map(int, out.splitlines()[-1].split())) for out, _ in ends]
     assert sum(count for count, *_ in made) == 100
     assert [rest for _, *rest in made] == [[100, 100]] * processes
+
+
+@pytest.mark.parametrize("second", [Share("m", range(100, 400)), Share("other", range(300))])
+def test_of_two_stages_at_once_no_prompt_is_lost_or_sent_twice(tmp_path, second):
+    settings = {"max_concurrency": 16, "requests_per_minute": 60_000}
+    result = run(tmp_path, [Share("m", range(300)), second], settings, latency=0.01)
+    assert (result.lost, result.doubled) == (0, 0)
 
 
 def test_a_killed_process_loses_its_claims_at_once(path):

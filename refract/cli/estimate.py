@@ -51,10 +51,7 @@ def missing_requests(
     except AdapterError:
         # Its weights are not here yet, so nothing can be stored of exactly these.
         identity = canonical_json(["unresolved", id(model)])
-    distinct = {
-        request_sha256(identity, request, model.USES, model.samples): request
-        for request in requests
-    }
+    distinct = {request_sha256(identity, request, model): request for request in requests}
     known = store.answers(distinct)
     return {key: request for key, request in distinct.items() if key not in known}, len(known)
 

@@ -67,6 +67,7 @@ def request_of(row: PromptRow, seed: int | None) -> Request:
             "source_id": row["source_id"],
             "suite": row["suite"],
         },
+        (row["perturbation"] or {}).get("repeat", 0),
     )
 
 
@@ -133,7 +134,7 @@ def answer_prompts(
         keys[suite] = []
         for row in sample_prompts(rows, (samples or {}).get(suite, 1)):
             request = request_of(row, seed if model.samples else None)
-            key = request_sha256(identity, request, model.USES, model.samples)
+            key = request_sha256(identity, request, model)
             keys[suite].append((row["prompt_id"], key))
             requests.setdefault(key, request)
     answers = store.answers(requests)

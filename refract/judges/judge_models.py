@@ -43,7 +43,7 @@ def replies_of(
     keys, requests = {}, {}
     for place, (conversation, seed) in questions.items():
         request = Request((conversation,), seed, dict.fromkeys(model.USES))
-        keys[place] = request_sha256(identity, request, model.USES, model.samples)
+        keys[place] = request_sha256(identity, request, model)
         requests[keys[place]] = request
     answers, made = generate(model, requests, store, "judge")
     say(

@@ -90,8 +90,9 @@ class BatchRun:
         bodies: dict[str, bytes] = {}
         for index, attempt in attempts.items():
             body = self.session.payload(self.requests[index], attempt)
-            seed = self.requests[index].seed if self.settings.samples else None
-            name = sha256_json([self.session.identity, body.decode("ascii"), seed])
+            request = self.requests[index]
+            drawn = request.seed if self.settings.samples else request.repeat or None
+            name = sha256_json([self.session.identity, body.decode("ascii"), drawn])
             indices_of.setdefault(name, []).append(index)
             bodies[name] = body
         batches = [

@@ -36,12 +36,14 @@ class Request:
     ``attempts`` holds one or more conversations, tried in order: the next one is used when, and
     only when, the model rejects the one before as too long. ``seed`` drives the row's own generator
     where the model samples. ``metadata`` holds columns of the row (``prompt_id``, ``category``, …) for
-    the adapters that name them in ``USES``.
+    the adapters that name them in ``USES``. ``repeat`` numbers requests for the same, 0 being the
+    first: a server may answer the next one otherwise.
     """
 
     attempts: tuple[tuple[Message, ...], ...]
     seed: int = 0
     metadata: dict[str, Any] = field(default_factory=dict)
+    repeat: int = 0
 
 
 class Origin(NamedTuple):

@@ -97,9 +97,9 @@ class ServedSettings(Settings):
     max_concurrency: int = Field(
         64, ge=1, description="most calls at a time; fewer where the provider throttles"
     )
-    requests_per_minute: Positive | None = Field(None, description="cap on calls")
+    requests_per_minute: Positive | None = Field(None, description="cap on calls of one process")
     tokens_per_minute: Positive | None = Field(
-        None, description="cap on prompt and completion tokens"
+        None, description="cap on prompt and completion tokens of one process"
     )
     timeout: Positive = Field(300, description="seconds for one call")
     retry_for: Annotated[Number, Field(ge=0)] = Field(

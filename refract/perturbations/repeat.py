@@ -1,4 +1,5 @@
-"""The clean prompt again: the noise floor, what a sampling model's answers differ by on their own."""
+"""The clean prompt again: the noise floor, what answers differ by on their own where a model samples or
+a server computes them."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ class RepeatSettings(Settings):
 
 
 def repeat(features: Features, settings: RepeatSettings, row: RowKey) -> list[Variant]:
-    """The clean prompt again, unchanged: the noise floor of a model that samples."""
+    """The clean prompt again, unchanged: the noise floor of a model that samples, or of a server."""
     return [
         Variant(f"r{number}", {"kind": "repeat", "repeat": number}, (dict(features),))
         for number in range(1, settings.repeats + 1)

@@ -42,8 +42,9 @@ PAIR_MEASURE = "refusal_difference_to_pair"
 MIXED_MEASURE = "refusal_rate"
 # How many numbers of a suite are metrics of one model; all of them are in its table.
 MOST_METRICS = 12
-# Metrics only under a threshold: the rest of another rate, and the less harmful half of the flips.
-SECONDARY = ("under_refusal_rate", "_new_refusal_rate")
+# Metrics only under a threshold: the rest of another rate, the less harmful half of the flips, and texts
+# that may say the same.
+SECONDARY = ("under_refusal_rate", "_new_refusal_rate", "_differs_rate")
 
 
 def rate_table(

@@ -52,7 +52,10 @@ def report_page(found: Inputs, pages: Mapping[str, str]) -> str:
     head, unmet, limits = _thresholds(found.tables)
     parts = [
         "# Refusal report",
-        *(f"**{title}.** {note}" for title, note in model_notes(found.provenance)),
+        *(
+            f"**{title}.** {cell(note)}"
+            for title, note in model_notes(found.provenance, found.tables)
+        ),
         *error_notes(found.tables),
         *cut_off_notes(found.tables),
         "## Results",

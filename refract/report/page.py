@@ -375,7 +375,7 @@ def page_parts(
         judges=judges,
         suites=suites,
         notices=notices(tables),
-        notes=model_notes(provenance),
+        notes=model_notes(provenance, tables),
         judged_by=judge_sentences(near or {}, agreement, list(deciding)),
         machines=machine_rows(ran or {}),
         outcomes={"refused": " ".join(REFUSED), "judged": " ".join(JUDGED)},

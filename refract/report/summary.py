@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from refract.report.markdown import MISSING, excluded_counts, left_out, shown_rate
@@ -18,6 +18,9 @@ CATEGORY_OF = {
     "over_refusal_rate": "helpful",
     "borderline_refusal_rate": "borderline",
 }
+# Adapters whose answers a server computes, and the end of the measure of how often its repeats differ.
+SERVED = ("anthropic", "openai")
+DIFFERS = "_differs_rate"
 MAIN_HEADER = ("Suite", "Model", *(label for _, label in HEADLINES), "Not judged", "Thresholds")
 
 
@@ -93,7 +96,9 @@ def main_rows(tables: Mapping[str, Table]) -> list[list[str]]:
     ]
 
 
-def model_notes(provenance: Mapping[str, Any]) -> list[tuple[str, str]]:
+def model_notes(
+    provenance: Mapping[str, Any], tables: Mapping[str, Table]
+) -> list[tuple[str, str]]:
     """What a reader must know of the models before reading their numbers: a title and a text."""
     notes = []
     definitions = {model: found["model"]["definition"] for model, found in provenance.items()}
@@ -125,4 +130,40 @@ def model_notes(provenance: Mapping[str, Any]) -> list[tuple[str, str]]:
         notes.append(
             ("Recorded answers", f"{', '.join(recorded)}: answers from a file, re-judged.")
         )
+    served = [m for m, d in definitions.items() if d["adapter"] in SERVED]
+    if served:
+        notes.append(("Answers from a server", _server_note(served, provenance, tables)))
     return notes
+
+
+def _server_note(
+    served: Sequence[str], provenance: Mapping[str, Any], tables: Mapping[str, Table]
+) -> str:
+    """How often a server gave the same prompt another text, for each model where that was measured."""
+    found = {
+        model: [
+            f"{shown_rate(row)} ({row['suite']})"
+            for row in tables.get(model, [])
+            if row["measure"].endswith(DIFFERS) and not row["field"] and row["rate"]
+        ]
+        for model in served
+    }
+    sampled = {model for model in served if provenance[model]["model"].get("seed") is not None}
+    measured = [
+        f"{model}{', which samples,' if model in sampled else ''} {', '.join(shares)}"
+        for model, shares in found.items()
+        if shares
+    ]
+    missing = [model for model, shares in found.items() if not shares]
+    said = (
+        f"{', '.join(served)}: a server computed the answers, and what else it was asked at the time "
+        "can change them, greedy ones too."
+    )
+    if measured:
+        said += f" Repeats with another text than the first answer: {'; '.join(measured)}."
+    if missing:
+        said += (
+            f" How often a repeat differs was not measured for {', '.join(missing)}: a perturbation "
+            "with kind: repeat in one of the suites measures it."
+        )
+    return said

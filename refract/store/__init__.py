@@ -19,7 +19,7 @@ from typing import Any
 
 from refract.errors import RefractError
 from refract.folders import cache_folder
-from refract.models.protocol import Answer, Origin, Request
+from refract.models.protocol import Answer, Model, Origin, Request
 from refract.rows.jsonl import canonical_json
 from refract.rows.types import ResponseRow
 from refract.store import claims, origins
@@ -58,20 +58,22 @@ class StoreError(RefractError, RuntimeError):
     """The store's file cannot be used; the message says which and what to do."""
 
 
-def request_sha256(identity: str, request: Request, uses: Sequence[str], samples: bool) -> str:
+def request_sha256(identity: str, request: Request, model: Model) -> str:
     """The hash of everything that determines an answer.
 
-    ``identity`` is the canonical JSON of the adapter's identity. The row's seed counts only for a
-    model that samples; of the row's metadata only what the adapter names in ``USES``.
+    ``identity`` is the canonical JSON of the model's identity. The row's seed counts only for a model
+    that samples, and which repeat it is only for a server's that does not: the others give a repeat
+    the same answer, or another seed. Of the row's metadata only what the adapter names in ``USES``
+    counts.
     """
-    content = canonical_json(
-        [
-            request.attempts,
-            request.seed if samples else None,
-            {name: request.metadata[name] for name in uses},
-        ]
-    )
-    return _sha256(f"{identity}\n{content}".encode())
+    content: list[Any] = [
+        request.attempts,
+        request.seed if model.samples else None,
+        {name: request.metadata[name] for name in model.USES},
+    ]
+    if request.repeat and not (model.samples or model.runs_here):
+        content.append(request.repeat)
+    return _sha256(f"{identity}\n{canonical_json(content)}".encode())
 
 
 def storable(answer: Answer) -> bool:
