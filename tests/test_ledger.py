@@ -8,7 +8,7 @@ import re
 import pytest
 
 from refract.judge_errors import entries_of, judge_pairs
-from refract.judges import open_judges
+from refract.judges import open_judge, open_judges
 from refract.report.gaps import gaps_section
 from refract.results.gaps import gap_notes
 from refract.results.sources import Result, Side
@@ -324,6 +324,12 @@ def test_the_ledger_of_the_package_can_be_read_and_has_no_text_but_names():
     found = read_ledger(LEDGER)
     assert {row.judge for row in found} >= {"rules"}
     assert all(len(cell) < 120 for row in read_table(LEDGER) for cell in row.values())
+
+
+def test_the_ledger_of_the_package_is_of_the_judges_that_come_with_it():
+    found = {(row.judge, row.version) for row in read_ledger(LEDGER)}
+    kinds = ("embedded", "learned", "rules")
+    assert found == {(kind, open_judge(kind, {"kind": kind}).version) for kind in kinds}
 
 
 def test_the_ledger_of_the_package_is_what_the_rules_say_of_the_published_answers():
