@@ -59,7 +59,8 @@ def test_two_tasks_at_a_time_one_stopped_and_submitted_again_make_the_bytes_of_o
             time.sleep(0.01)
         tasks[1].send_signal(signal.SIGTERM)
         (ended, first), (stopped, _) = map(end, tasks)
-        assert (ended, stopped) == (0, 255)  # as DVC ends after Ctrl-C
+        # 255 is how DVC ends after Ctrl-C, 143 how bash does after TERM: whichever is heard first.
+        assert (ended, stopped in (143, 255)) == (0, True)
         assert first.generated == {("synthetic", "s"): PROMPTS}
         kept = len(read_rows(shared / "answers/served/served/answers.jsonl"))
         assert 4 <= kept < PROMPTS
