@@ -31,6 +31,11 @@ def prompt_means(
 ) -> Means:
     """Values by prompt. A value whose prompt is None is a prompt of its own; so is each without
     ``prompts``."""
+    if not prompts or all(prompt is None for prompt in prompts):
+        lowest = [0.0 if value is None else float(value) for value in values]
+        highest = [1.0 if value is None else float(value) for value in values]
+        known_values = [None if value is None else float(value) for value in values]
+        return Means(known_values, lowest, highest, list(clusters))
     groups: dict[Hashable, tuple[Hashable, list[float | None]]] = {}
     for place, (value, cluster) in enumerate(zip(values, clusters, strict=True)):
         prompt = prompts[place] if prompts else None

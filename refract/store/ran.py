@@ -78,17 +78,25 @@ def made_by(
 ) -> Row:
     """``runs``, the earliest first, and for each of the ``suites`` the hash of its responses and which
     run made how many rows, in their order; null stands for a run that is not known."""
+    names: dict[int, str] = {}  # by the run's place in memory: rows share few runs
+
+    def name_of(run: Mapping[str, Any]) -> str:
+        found = names.get(id(run))
+        if found is None:
+            found = names[id(run)] = _name(run)
+        return found
+
     records: dict[str, Mapping[str, Any]] = {}
     for run in (run for of_suite in rows.values() for run in of_suite if run):
         # What was measured of a run when it was first noted stays, whichever of its rows do.
-        if "measured" in run or _name(run) not in records:
-            records[_name(run)] = run
+        if "measured" in run or name_of(run) not in records:
+            records[name_of(run)] = run
     order = sorted(records, key=lambda name: (records[name]["started_at"], name))
     answers: dict[str, dict[str, ResponseRow]] = {name: {} for name in order}
     for suite, of_suite in rows.items():
         for row, run in zip(responses[suite], of_suite, strict=True):
             if run:
-                answers[_name(run)][row["request_sha256"]] = row
+                answers[name_of(run)][row["request_sha256"]] = row
     places = {name: place for place, name in enumerate(order)}
     return {
         "runs": [
@@ -100,7 +108,7 @@ def made_by(
                 "responses_sha256": hashes[suite],
                 "runs": [
                     [place, len(list(same))]
-                    for place, same in groupby(run and places[_name(run)] for run in of_suite)
+                    for place, same in groupby(run and places[name_of(run)] for run in of_suite)
                 ],
             }
             for suite, of_suite in rows.items()
