@@ -149,6 +149,11 @@ class FaultServer:
         """The root, as the Anthropic adapter wants it; OpenAI's needs ``/v1`` behind it."""
         return f"http://127.0.0.1:{self.port}"
 
+    def model(self, **settings: Any) -> dict[str, Any]:
+        """A definition of a model that this server answers for, through OpenAI's API."""
+        served = {"adapter": "openai", "model_id": "m", "base_url": f"{self.url}/v1"}
+        return {**served, "api_key_env": None, **settings}
+
     # Answering
 
     def reply(self, method: str, path: str, head: str, body: bytes) -> tuple[int, bytes, str]:

@@ -21,16 +21,6 @@ def rows(directive: str) -> list[dict]:
     ]
 
 
-def served(server: FaultServer) -> dict:
-    return {
-        "adapter": "openai",
-        "model_id": "m",
-        "base_url": f"{server.url}/v1",
-        "api_key_env": None,
-        "retry_for": 0,
-    }
-
-
 def errors(project: Project) -> int:
     responses = read_rows(project.folder / "data/responses/api/alpha.jsonl")
     return sum(row["error"] is not None for row in responses)
@@ -40,7 +30,7 @@ def errors(project: Project) -> int:
 def test_errors_that_passed_are_asked_again_and_then_nothing_is(tmp_path, fault):
     with FaultServer() as server:
         project = Project.create(
-            tmp_path / "project", {"api": served(server)}, {"alpha": rows(f"{fault}*2")}
+            tmp_path / "project", {"api": server.model(retry_for=0)}, {"alpha": rows(f"{fault}*2")}
         )
         assert "`dvc repro` asks 4 of them again" in project.repro().output
         assert errors(project) == FAILING
@@ -67,7 +57,7 @@ def test_errors_that_passed_are_asked_again_and_then_nothing_is(tmp_path, fault)
 def test_an_error_that_the_prompt_brings_about_is_not_asked_again(tmp_path):
     with FaultServer() as server:
         project = Project.create(
-            tmp_path / "project", {"api": served(server)}, {"alpha": rows("too_long")}
+            tmp_path / "project", {"api": server.model(retry_for=0)}, {"alpha": rows("too_long")}
         )
         project.repro()
         assert errors(project) == FAILING
@@ -82,7 +72,7 @@ def test_a_judge_that_failed_is_asked_again(tmp_path):
         params = project.params()
         judge = {
             "kind": "refusal",
-            "model": {**served(server), "base_url": "http://127.0.0.1:1/v1"},
+            "model": server.model(retry_for=0, base_url="http://127.0.0.1:1/v1"),
         }
         params["judges"]["asked"] = judge
         params["suites"]["alpha"]["judges"] = ["rules", "asked"]

@@ -38,13 +38,7 @@ def end(task: subprocess.Popen[str]) -> tuple[int, Reproduction]:
 @pytest.mark.slow
 def test_two_tasks_at_a_time_one_stopped_and_submitted_again_make_the_bytes_of_one_clone(tmp_path):
     with FaultServer(latency=0.1) as server:
-        served = {
-            "adapter": "openai",
-            "model_id": "m",
-            "base_url": f"{server.url}/v1",
-            "api_key_env": None,
-            "max_concurrency": 1,
-        }
+        served = server.model(max_concurrency=1)
         models = {"synthetic": {"adapter": "synthetic", "refusal_rate": 0.5}, "served": served}
         project = Project.create(
             tmp_path / "main", models, {"s": suite_rows("s", 20, PROMPTS - 20)}

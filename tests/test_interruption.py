@@ -34,13 +34,7 @@ def test_twenty_kills_change_no_byte_and_repeat_only_calls_in_flight(tmp_path):
     draw = random.Random(1)
     outputs = []
     with FaultServer(latency=0.02) as server:
-        model = {
-            "adapter": "openai",
-            "model_id": "m",
-            "base_url": f"{server.url}/v1",
-            "api_key_env": None,
-            "max_concurrency": CONCURRENCY,
-        }
+        model = server.model(max_concurrency=CONCURRENCY)
         params = {"grid": {"models": ["m"], "suites": ["s"]}, "seed": 1, "models": {"m": model}}
         for name, kills in (("undisturbed", 0), ("killed", KILLS)):
             folder = tmp_path / name

@@ -461,8 +461,7 @@ def test_a_run_with_everything_stored_imports_neither_torch_nor_pandas(project):
 
 def test_usage_is_that_of_every_way_of_generation(project):
     with FaultServer() as server:
-        model = {"adapter": "openai", "model_id": "m", "base_url": f"{server.url}/v1"}
-        model |= {"api_key_env": None, "price": {"input": 1, "output": 1}}
+        model = server.model(price={"input": 1, "output": 1})
         own = {"file": "s.jsonl", "judges": ["rules"]}
         params = {
             "seed": 0,

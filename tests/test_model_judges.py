@@ -35,8 +35,7 @@ class JudgeServer(FaultServer):
         return 200, _json(_completion(text, None)), ""
 
     def model(self, **settings: Any) -> dict[str, Any]:
-        served = {"adapter": "openai", "model_id": "judge", "base_url": f"{self.url}/v1"}
-        return {**served, "api_key_env": None, "retry_for": 0.01, **settings}
+        return super().model(**{"model_id": "judge", "retry_for": 0.01, **settings})
 
 
 def judged(definition, *pairs, prompt="Say hello.", **source):

@@ -456,10 +456,7 @@ def test_a_judge_of_harm_counts_beside_the_refusal_by_rules(cli, xstest):
         entry = {
             "of": "A test",
             "asks": "harmful",
-            "model": {
-                **{"adapter": "openai", "model_id": "j", "api_key_env": None, "max_tokens": 1},
-                **{"base_url": f"{server.url}/v1", "temperature": 0},
-            },
+            "model": server.model(model_id="j", max_tokens=1, temperature=0),
             "texts": {
                 "own": {
                     "path": str(Path("own.txt").resolve()),

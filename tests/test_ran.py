@@ -76,15 +76,7 @@ def test_where_the_store_is_turned_off_this_run_is_known_all_the_same():
 
 def test_calls_to_a_server_have_their_own_seconds():
     with FaultServer(latency=0.05) as server:
-        model = open_model(
-            "m",
-            {
-                "adapter": "openai",
-                "model_id": "m",
-                "base_url": f"{server.url}/v1",
-                "api_key_env": None,
-            },
-        )
+        model = open_model("m", server.model())
         requests = {key: Request((({"role": "user", "content": f"ok {key[0]}"},),)) for key in KEYS}
         store = ResponseStore(None)
         answers, _ = generate(model, requests, store)

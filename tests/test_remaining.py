@@ -58,7 +58,9 @@ def decoding(rows: list[Row], a: float, b: float):
     mean=st.integers(10, 400),
     short=st.floats(0, 0.9),
 )
-def test_after_a_tenth_of_the_rows_the_estimate_is_within_a_factor_of_three(seed, a, b, mean, short):
+def test_after_a_tenth_of_the_rows_the_estimate_is_within_a_factor_of_three(
+    seed, a, b, mean, short
+):
     draw = random.Random(seed)
     rows = []
     for _ in range(400):

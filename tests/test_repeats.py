@@ -40,14 +40,8 @@ def note(text: str) -> str:
 def measured(tmp_path, monkeypatch):
     """A server, and what measures its model and a synthetic one and returns the report."""
     with Unsteady() as server:
-        served = {
-            "adapter": "openai",
-            "model_id": "m",
-            "base_url": f"{server.url}/v1",
-            "api_key_env": None,
-            "max_concurrency": 1,
-        }
-        models = {"served": {**served, "temperature": 0}, "synthetic": {"adapter": "synthetic"}}
+        served = server.model(max_concurrency=1, temperature=0)
+        models = {"served": served, "synthetic": {"adapter": "synthetic"}}
         project = Project.create(tmp_path / "p", models, {"s": suite_rows("s", 10, PROMPTS - 10)})
         monkeypatch.chdir(project.folder)
 

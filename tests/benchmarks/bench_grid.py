@@ -13,37 +13,27 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from ruamel.yaml import YAML
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.benchmarks.processes import ROOT, run_python
+
 SUITES = ("harmful_helpful", "prompt_injection", "refusal_calibration")
 SIZED = ("dvc.lock", "params.yaml", "metrics/report.md", "data/report/report.html")
 WITHOUT_LIBYAML = "import sys\nsys.modules['_ruamel_yaml'] = None\n"
 
 
-def timed(folder: Path, *command: str, **variables: str) -> dict[str, float]:
-    """Seconds of a command in the clone."""
+def repro(folder: Path, **variables: str) -> dict[str, float]:
+    """Seconds of ``dvc repro`` in the clone."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    found = subprocess.run(
-        command,
-        cwd=folder,
-        env={**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", **variables},
-        capture_output=True,
-        text=True,
-    )
-    if found.returncode:
-        sys.exit(f"{' '.join(command)} failed:\n{found.stdout[-3000:]}{found.stderr[-3000:]}")
-    after, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - start
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"cpu": round(cpu, 1), "wall": round(wall, 1)}
+    used = run_python(folder, "-m", "dvc", "repro", "--quiet", PATH=path, **variables)
+    return {"cpu": round(used.cpu_seconds, 1), "wall": round(used.seconds, 1)}
 
 
 def set_grid(folder: Path, count: int, changed: bool = False) -> None:
@@ -73,12 +63,12 @@ def measured(count: int, root: Path) -> dict[str, object]:
     (folder / "dvc.lock").unlink()  # of the repository's own grid
     set_grid(folder, count)
     found: dict[str, object] = {"models": count}
-    found["full run"] = timed(folder, "dvc", "repro", "--quiet")
-    found["nothing to do"] = timed(folder, "dvc", "repro", "--quiet")
-    pure = timed(folder, "dvc", "repro", "--quiet", PYTHONPATH=str(shim))
+    found["full run"] = repro(folder)
+    found["nothing to do"] = repro(folder)
+    pure = repro(folder, PYTHONPATH=str(shim))
     found["nothing to do, YAML in pure Python"] = pure
     set_grid(folder, count, changed=True)
-    found["one model changed"] = timed(folder, "dvc", "repro", "--quiet")
+    found["one model changed"] = repro(folder)
     sizes = {name: folder / name for name in SIZED}
     found["kB"] = {
         name: path.stat().st_size // 1000 for name, path in sizes.items() if path.exists()

@@ -28,7 +28,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -186,25 +188,29 @@ def main() -> None:
         texts_of: dict[str, list[str]] = {}
         tokens_of: dict[str, int] = {}
 
-        def note(name: str, took: tuple[float, float], tokens: int, made: list[str]) -> None:
-            wall[name] = min(wall.get(name, took[0]), took[0])
-            cpu[name] = min(cpu.get(name, took[1]), took[1])
-            tokens_of[name], texts_of[name] = tokens, made
+        def note(name: str, seconds: float, cpu_seconds: float | None = None) -> None:
+            wall[name] = min(wall.get(name, seconds), seconds)
+            if cpu_seconds is not None:
+                cpu[name] = min(cpu.get(name, cpu_seconds), cpu_seconds)
+
+        def timed(name: str, run: Callable[[], Any]) -> Any:
+            start, cpu_start = time.perf_counter(), time.process_time()
+            made = run()
+            note(name, time.perf_counter() - start, time.process_time() - cpu_start)
+            return made
 
         def time_adapter(name: str) -> None:
-            start = time.perf_counter(), time.process_time()
-            made = dict(adapters[name].answer(requests))
-            took = time.perf_counter() - start[0], time.process_time() - start[1]
+            made = timed(name, lambda: dict(adapters[name].answer(requests)))
             answers = [made[index] for index in range(count)]
-            tokens = sum(answer.completion_tokens for answer in answers)
-            note(name, took, tokens, [answer.response.strip() for answer in answers])
+            tokens_of[name] = sum(answer.completion_tokens for answer in answers)
+            texts_of[name] = [answer.response.strip() for answer in answers]
 
         def time_generate(name: str, batch: int) -> None:
-            start = time.perf_counter(), time.process_time()
-            made = generate(model, ids, batch, new_tokens, eos)
-            took = time.perf_counter() - start[0], time.process_time() - start[1]
-            decoded = [tokenizer.decode(one, skip_special_tokens=True).strip() for one in made]
-            note(name, took, sum(map(len, made)), decoded)
+            made = timed(name, lambda: generate(model, ids, batch, new_tokens, eos))
+            tokens_of[name] = sum(map(len, made))
+            texts_of[name] = [
+                tokenizer.decode(one, skip_special_tokens=True).strip() for one in made
+            ]
 
         for _ in range(options.repeats):
             for name in adapters:
@@ -223,8 +229,9 @@ def main() -> None:
                         check=True,
                     ).stdout
                 )
-                made = [text.strip() for text in found["texts"]]
-                note("llama_cpp", (found["seconds"], 0.0), found["tokens"], made)
+                note("llama_cpp", found["seconds"])
+                tokens_of["llama_cpp"] = found["tokens"]
+                texts_of["llama_cpp"] = [text.strip() for text in found["texts"]]
         if not options.skip_single:
             time_generate("single", 1)
 
@@ -239,7 +246,7 @@ def main() -> None:
         "new_tokens": new_tokens,
         "runtime": adapters["adapter"].runtime,
         "seconds": {name: round(seconds, 2) for name, seconds in wall.items()},
-        "cpu_seconds": {name: round(seconds, 2) for name, seconds in cpu.items() if seconds},
+        "cpu_seconds": {name: round(seconds, 2) for name, seconds in cpu.items()},
         "of_bound": round(wall["adapter"] / wall[fastest], 3),
         "cpu_of_bound": round(cpu["adapter"] / cpu_bound, 3),
         "tokens_per_second": {name: round(tokens_of[name] / wall[name], 1) for name in wall},

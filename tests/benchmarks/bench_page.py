@@ -20,12 +20,9 @@ Seconds are the best of ``--repeats``.
 from __future__ import annotations
 
 import argparse
-import os
 import random
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +32,9 @@ from refract.report.answers import ANSWERS
 from refract.report.state import PAGE
 from refract.rows.jsonl import write_json, write_rows
 from refract.rows.types import given_prompt, given_response
+from tests.benchmarks.processes import ROOT, run_python
 from tests.test_page_in_a_browser import CHROMIUM, DRIVER, FILTER, chromium, visit
 
-ROOT = Path(__file__).resolve().parents[2]
-RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes
 PARAMS = """
 grid: {models: [synthetic], suites: [many]}
 suites:
@@ -98,7 +94,7 @@ def write_project(folder: Path, answers: int, length: int) -> None:
     write_rows(judged / "many.jsonl", (verdict(generator, row["id"]) for row in suite))
     write_json(judged / "judges.json", {"rules": {"kind": "rules", "version": "6"}})
     write_json(judged / "families.json", {"rules": "refusal"})
-    run_stage(folder, "stages.aggregate", "synthetic")
+    run_python(folder, "-m", "stages.aggregate", "synthetic")
 
 
 def verdict(generator: random.Random, id_: str) -> dict[str, Any]:
@@ -109,27 +105,6 @@ def verdict(generator: random.Random, id_: str) -> dict[str, Any]:
     found = {"label": "refusal" if refused else "compliance", "refused": refused}
     found |= {"score": 0.9 if refused else 0.0, "error": None}
     return {"prompt_id": id_, "judges": {"rules": found | {"evidence": [evidence] * refused}}}
-
-
-def run_stage(folder: Path, *arguments: str) -> dict[str, float]:
-    """Seconds and peak memory of a stage."""
-    start = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, "-m", *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        sys.exit(f"{' '.join(arguments)} failed")
-    return {
-        "build s": time.perf_counter() - start,
-        "cpu s": used.ru_utime + used.ru_stime,
-        "peak MB": used.ru_maxrss * RSS_UNIT / 1e6,
-    }
 
 
 def open_page(page: Path) -> dict[str, float]:
@@ -163,7 +138,9 @@ def measure(answers: int, length: int, repeats: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         write_project(folder, answers, length)
-        tries = [run_stage(folder, "stages.report") for _ in range(repeats)]
+        built = [run_python(folder, "-m", "stages.report") for _ in range(repeats)]
+        names = ("build s", "cpu s", "peak MB")
+        tries = [dict(zip(names, used, strict=True)) for used in built]
         page = folder / PAGE
         found = {
             "page MB": page.stat().st_size / 1e6,
@@ -171,7 +148,7 @@ def measure(answers: int, length: int, repeats: int) -> dict[str, float]:
         }
         if CHROMIUM and DRIVER:
             opened = [open_page(page) for _ in range(repeats)]
-            tries = [built | shown for built, shown in zip(tries, opened, strict=True)]
+            tries = [one | shown for one, shown in zip(tries, opened, strict=True)]
         return found | {key: min(one[key] for one in tries) for key in tries[0]}
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -29,6 +28,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 import httpx2  # noqa: E402
+
+from tests.benchmarks.processes import Used, run_python  # noqa: E402
 
 # Prompts, calls at a time, seconds of latency, every so manieth call a 429 with Retry-After 0.2.
 SETTINGS = {
@@ -78,19 +79,23 @@ def bare(library: object, url: str, prompts: list[str], concurrency: int) -> int
     return asyncio.run(run())
 
 
-def adapter(name: str, url: str, prompts: list[str], concurrency: int) -> int:
-    """The adapter as model-inference uses it."""
-    definition = {
+def definition(name: str, url: str, concurrency: int) -> dict[str, Any]:
+    """A model behind the server, for one of the adapters."""
+    return {
         "adapter": name,
         "model_id": "m",
         "base_url": f"{url}/v1" if name == "openai" else url,
         "api_key_env": None,
         "max_concurrency": concurrency,
     }
+
+
+def adapter(name: str, url: str, prompts: list[str], concurrency: int) -> int:
+    """The adapter as model-inference uses it."""
     from refract.models import open_model
     from refract.models.protocol import Request
 
-    model = open_model("m", definition)
+    model = open_model("m", definition(name, url, concurrency))
     requests = [Request((({"role": "user", "content": prompt},),)) for prompt in prompts]
     return sum(answer.error is None for _, answer in model.answer(requests))
 
@@ -110,73 +115,36 @@ CLIENTS: dict[str, Callable[[str, list[str], int], int]] = {
 }
 
 
-PARAMS = """
-grid: {{models: [served], suites: [many]}}
-seed: 0
-suites:
-  many: {{file: data/suites/many.jsonl, judges: [rules]}}
-judges:
-  rules: {{kind: rules}}
-models:
-  served:
-    adapter: openai
-    model_id: m
-    base_url: {url}/v1
-    api_key_env: null
-    max_concurrency: {concurrency}
-"""
-
-
 def whole_commands(url: str, prompts: list[str], concurrency: int, repeats: int) -> None:
     """Prints wall and processor seconds of both as whole processes."""
+    from refract.rows.jsonl import write_rows
+    from refract.rows.types import given_prompt
+
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        rows = [
-            {"id": f"many-{n}", "category": "helpful", "prompt": prompt}
-            for n, prompt in enumerate(prompts)
-        ]
-        from refract.rows.jsonl import write_rows
-
-        write_rows(folder / "data/suites/many.jsonl", rows)
+        rows = ({**given_prompt(str(n), text), "suite": "s"} for n, text in enumerate(prompts))
+        write_rows(folder / "data/prompts/s.jsonl", rows)
         given = folder / "prompts.json"
         given.write_text(json.dumps(prompts), "utf-8")
-        (folder / "params.yaml").write_text(
-            PARAMS.format(url=url, concurrency=concurrency), "utf-8"
-        )
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-
-        def timed(*command: str) -> tuple[float, float]:
-            start = time.perf_counter()
-            process = subprocess.Popen(
-                [sys.executable, *command], cwd=folder, env=environment, stdout=subprocess.DEVNULL
-            )
-            _, status, used = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-            if process.returncode:
-                sys.exit(f"{' '.join(command)} failed")
-            return time.perf_counter() - start, used.ru_utime + used.ru_stime
-
-        environment["REFRACT_CACHE"] = str(folder / "made-before")
-        timed("-m", "stages.check_inputs")
-        timed("-m", "stages.generate_perturbations")
-        best: dict[str, tuple[float, float]] = {}
+        model = definition("openai", url, concurrency)
+        params = {"grid": {"models": ["m"], "suites": ["s"]}, "seed": 1, "models": {"m": model}}
+        (folder / "params.yaml").write_text(json.dumps(params), "utf-8")
+        best: dict[str, Used] = {}
         for turn in range(repeats):
-            environment["REFRACT_CACHE"] = str(folder / f"store{turn}")
             shutil.rmtree(folder / "data/responses", ignore_errors=True)
             for name, command in {
                 "bare httpx2": (__file__, "--bare", url, str(given), str(concurrency)),
-                "model-inference": ("-m", "stages.model_inference", "served"),
+                "model-inference": ("-m", "stages.model_inference", "m"),
             }.items():
-                took = timed(*command)
-                old = best.get(name, took)
-                best[name] = min(old[0], took[0]), min(old[1], took[1])
-            answers = (folder / "data/responses/served/many.jsonl").read_text("utf-8")
+                used = run_python(folder, *command, REFRACT_CACHE=str(folder / f"store{turn}"))
+                best[name] = Used(*map(min, used, best.get(name, used)))
+            answers = (folder / "data/responses/m/s.jsonl").read_text("utf-8")
             assert answers.count("\n") == len(prompts)
-    wall, cpu = best["bare httpx2"]
-    for name, took in best.items():
+    base = best["bare httpx2"]
+    for name, used in best.items():
         print(
-            f"  {name:18} {took[0]:6.2f} s   {took[0] / wall:5.2f} of bare   {took[1]:5.2f} s CPU"
-            f"   {took[1] / cpu:5.2f} of bare",
+            f"  {name:18} {used.seconds:6.2f} s   {used.seconds / base.seconds:5.2f} of bare"
+            f"   {used.cpu_seconds:5.2f} s CPU   {used.cpu_seconds / base.cpu_seconds:5.2f} of bare",
             flush=True,
         )
 

@@ -20,20 +20,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from refract.rows.jsonl import write_rows
-
-ROOT = Path(__file__).resolve().parents[2]
-RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes
+from tests.benchmarks.processes import ROOT, run_python
 
 PARAMS = """
 grid: {models: [synthetic], suites: [many]}
@@ -82,29 +77,13 @@ def measure(rows: int, folder: Path) -> dict[str, dict[str, float]]:
     write_rows(folder / "data/suites/many.jsonl", suite(rows))
     (folder / "params.yaml").write_text(PARAMS)
     (folder / "constraints.txt").write_text((ROOT / "constraints.txt").read_text())
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "REFRACT_CACHE": str(folder / "store"),
-        "OMP_NUM_THREADS": "1",
-    }
     found = {}
     for name, arguments in STAGES:
-        start = time.perf_counter()
-        process = subprocess.Popen(
-            [sys.executable, "-m", *arguments],
-            cwd=folder,
-            env=environment,
-            stdout=subprocess.DEVNULL,
-        )
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            sys.exit(f"{name} failed")
+        used = run_python(folder, "-m", *arguments, REFRACT_CACHE=str(folder / "store"))
         found[name] = {
-            "seconds": round(time.perf_counter() - start, 2),
-            "cpu_seconds": round(used.ru_utime + used.ru_stime, 2),
-            "peak_mb": round(used.ru_maxrss * RSS_UNIT / 1e6),
+            "seconds": round(used.seconds, 2),
+            "cpu_seconds": round(used.cpu_seconds, 2),
+            "peak_mb": round(used.peak_mb),
         }
     return found
 

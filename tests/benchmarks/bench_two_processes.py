@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from refract.rows.jsonl import read_rows, write_rows  # noqa: E402
+from refract.rows.types import given_prompt  # noqa: E402
 from tests.fault_server import FaultServer  # noqa: E402
 
 
@@ -64,9 +65,13 @@ def run(
 ) -> Result:
     """Has each share asked by a process of its own, at the same time, through one store."""
     with Watched(latency) as server:
-        address = {"base_url": f"{server.url}/v1", "api_key_env": None}
         started = [
-            _start(folder / str(number), share, {**address, **settings}, folder / "store")
+            _start(
+                folder / str(number),
+                share,
+                server.model(model_id=share.model, **settings),
+                folder / "store",
+            )
             for number, share in enumerate(shares)
         ]
         for process in started:
@@ -77,7 +82,8 @@ def run(
     seconds = server.arrivals[-1][0] - server.arrivals[0][0]
     return Result(
         per_minute=60 * (len(server.arrivals) - 1) / seconds,
-        lost=len(wanted - asked.keys()) + sum(map(_missing, _folders(folder, shares), shares)),
+        lost=len(wanted - asked.keys())
+        + sum(_missing(folder / str(number), share) for number, share in enumerate(shares)),
         doubled=asked.total() - len(asked),
     )
 
@@ -86,27 +92,11 @@ def _text(number: int) -> str:
     return f"What is {number} and one?"
 
 
-def _folders(folder: Path, shares: Sequence[Share]) -> list[Path]:
-    return [folder / str(number) for number in range(len(shares))]
-
-
 def _start(
-    folder: Path, share: Share, settings: Mapping[str, Any], store: Path
+    folder: Path, share: Share, definition: Mapping[str, Any], store: Path
 ) -> subprocess.Popen[str]:
-    rows = [
-        {
-            "prompt_id": str(number),
-            "source_id": str(number),
-            "suite": "s",
-            "category": "helpful",
-            "perturbation": None,
-            "attempts": [_text(number)],
-            "seed": None,
-        }
-        for number in share.prompts
-    ]
+    rows = ({**given_prompt(str(n), _text(n)), "suite": "s"} for n in share.prompts)
     write_rows(folder / "data/prompts/s.jsonl", rows)
-    definition = {"adapter": "openai", "model_id": share.model, **settings}
     params = {"grid": {"models": ["m"], "suites": ["s"]}, "seed": 1, "models": {"m": definition}}
     (folder / "params.yaml").write_text(json.dumps(params), "utf-8")
     return subprocess.Popen(
