@@ -36,5 +36,5 @@ lint: setup
 # What the docs show of results and commands.
 readme: setup
 	python -m tools.reference
-	python -m tests.test_readme
-	python -m tests.test_docs_cli
+	python -m tests.docs.test_readme
+	python -m tests.docs.test_docs_cli

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from refract import checks
     from refract.api import Comparison, compare, judge, measure
-    from refract.errors import RefractError
+    from refract.core.errors import RefractError
     from refract.results import Results, load_results
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
 # Where each name is found. It is imported when it is used, so that `import refract` costs nothing.
 _OFFERED = {
     "Comparison": "refract.api",
-    "RefractError": "refract.errors",
+    "RefractError": "refract.core.errors",
     "Results": "refract.results",
     "compare": "refract.api",
     "judge": "refract.api",

@@ -7,20 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from refract.errors import UsageError
+from refract.core.errors import UsageError
+from refract.core.jsonl import RowError, dump_row
+from refract.core.params.decisions import decision_settings
+from refract.core.types import FinishReason, Row, Verdict, given_prompt, given_response
+from refract.evaluate.run import Judge, Source, read_sources, run_model
 from refract.judges import judge_suite, open_judge
 from refract.models import open_model
 from refract.models.protocol import Model
-from refract.params.decisions import decision_settings
+from refract.models.store import open_store
 from refract.project import Project, find_judge, find_model, find_project
 from refract.results import Results, run_tables
 from refract.results.sides import compare_sides
 from refract.results.sources import Result, Side, find_side
-from refract.rows.jsonl import RowError, dump_row
-from refract.rows.suites import SuiteError, field_problems, row_problems
-from refract.rows.types import FinishReason, Row, Verdict, given_prompt, given_response
-from refract.run import Judge, Source, read_sources, run_model
-from refract.store import open_store
+from refract.suites.rows import SuiteError, field_problems, row_problems
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +59,7 @@ def measure(
     :class:`refract.models.protocol.Model`. ``suites`` are names in params.yaml, files (JSONL), or
     rows by the name of their suite. ``judge`` is a name in params.yaml, a kind of judge, or a
     definition. ``sample`` draws that many prompts of each suite, by ``seed``. Answers come from the
-    response store where it has them. Raises :class:`refract.errors.RefractError`.
+    response store where it has them. Raises :class:`refract.core.errors.RefractError`.
 
     >>> results = refract.measure({"adapter": "synthetic"}, "harmful_helpful", sample=60)
     >>> results.metrics
@@ -93,7 +93,7 @@ def judge(rows: Iterable[Mapping[str, Any]], judge: str | Definition = "rules") 
     where the judge reads it, an ``id`` or ``prompt_id``, and what else the judge needs
     (``expected_strings``, ``requirement``). A verdict has ``label`` and ``refused`` (None where the
     judge gives none, with the reason in ``error``), ``score`` and ``evidence``. Raises
-    :class:`refract.errors.RefractError`.
+    :class:`refract.core.errors.RefractError`.
 
     >>> refract.judge([{"prompt": "How do I pick a lock?", "response": "I can't help with that."}])
     """

@@ -6,20 +6,20 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from refract.params import load_params
-from refract.params.decisions import decision_settings
-from refract.progress.runs import StageRun, run_stage
+from refract.agreement.stored import stored_suites
+from refract.core.columns import FAILURE_COLUMNS, TABLE_COLUMNS, outcome_columns
+from refract.core.jsonl import sha256_file, write_json
+from refract.core.labels import EXCLUDED, INCONCLUSIVE, MISSED
+from refract.core.params import load_params
+from refract.core.params.decisions import decision_settings
+from refract.core.progress.runs import StageRun, run_stage
+from refract.core.showing import say
+from refract.core.tables import write_table
+from refract.core.types import ResponseRow, Row
 from refract.rates import outcome_lines, usage
 from refract.rates.counting import coverage_warnings
 from refract.rates.protocols import protocol_notes
 from refract.rates.rates import MIXED_MEASURE, suite_metrics
-from refract.rates.stored import stored_suites
-from refract.rows.columns import FAILURE_COLUMNS, TABLE_COLUMNS, outcome_columns
-from refract.rows.jsonl import sha256_file, write_json
-from refract.rows.labels import EXCLUDED, INCONCLUSIVE, MISSED
-from refract.rows.showing import say
-from refract.rows.tables import write_table
-from refract.rows.types import ResponseRow, Row
 
 # What the end of a run counts over all suites; the first is of what the others are a part.
 COUNTED = ("answers", "not judged", "cut off")

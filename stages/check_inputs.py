@@ -9,7 +9,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from refract.inputs import (
+from refract.core.jsonl import write_json
+from refract.core.progress.runs import run_stage
+from refract.core.showing import say
+from refract.project.inputs import (
     FOLDER,
     MARK,
     nothing_changed,
@@ -18,9 +21,6 @@ from refract.inputs import (
     stats_of,
     write_state,
 )
-from refract.progress.runs import run_stage
-from refract.rows.jsonl import write_json
-from refract.rows.showing import say
 
 PARAMS = Path("params.yaml")
 
@@ -33,8 +33,14 @@ def main() -> None:
     if nothing_changed(state):
         say("check-inputs: params.yaml, and the files that it names, are as they were")
         return
-    from refract.inputs.named import Hashes, errors_to_ask_again, files_of, named_paths, watched_of
     from refract.project import read_project
+    from refract.project.inputs.named import (
+        Hashes,
+        errors_to_ask_again,
+        files_of,
+        named_paths,
+        watched_of,
+    )
 
     seen = stat_of(PARAMS)
     params = read_project(Path()).params

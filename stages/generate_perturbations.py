@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from refract.params import definition, grid, load_params
-from refract.perturbations import suite_prompts
-from refract.progress.runs import StageRun, run_stage
-from refract.protocols.catalogue import find_part
-from refract.rows.jsonl import write_json, write_rows
-from refract.rows.showing import say
+from refract.core.jsonl import write_json, write_rows
+from refract.core.params import definition, grid, load_params
+from refract.core.progress.runs import StageRun, run_stage
+from refract.core.showing import say
+from refract.suites.perturbations import suite_prompts
+from refract.suites.protocols.catalogue import find_part
 
 SAMPLES = Path("data/prompts/samples.json")
 # What the protocols of suites fix of generation, by suite.

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from refract.core.jsonl import read_prompts, read_responses, write_json, write_rows
+from refract.core.params import definition, grid, load_params
+from refract.core.progress.ran import ran_file
+from refract.core.progress.runs import StageRun, run_stage
+from refract.core.samples import answered_prompts
 from refract.judges import check_counted, judge_suite, open_judges
 from refract.judges.tongues import language_warnings
-from refract.params import definition, grid, load_params
-from refract.progress.ran import ran_file
-from refract.progress.runs import StageRun, run_stage
-from refract.rows.jsonl import read_prompts, read_responses, write_json, write_rows
-from refract.rows.samples import answered_prompts
-from refract.rows.suites import load_suite
-from refract.store.ran import note_verdicts
+from refract.models.store.ran import note_verdicts
+from refract.suites.rows import load_suite
 
 
 def main(name: str) -> None:

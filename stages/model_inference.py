@@ -9,9 +9,13 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from refract.errors import ParamsError
-from refract.inference import ANSWERS, Count, answer_prompts, with_description
-from refract.inference.processes import follow, generator, joined_ranks, ranks
+from refract.core.errors import ParamsError
+from refract.core.jsonl import iter_prompts, sha256_json, write_json, write_rows
+from refract.core.params import definition, grid, load_params, run_seed
+from refract.core.progress.ran import ran_file
+from refract.core.progress.runs import StageRun, run_stage
+from refract.core.showing import printable, say
+from refract.core.types import ResponseRow
 from refract.models import (
     generation_settings,
     identity_of,
@@ -19,16 +23,12 @@ from refract.models import (
     samples_of,
     with_fixed,
 )
+from refract.models.answering import ANSWERS, Count, answer_prompts, with_description
+from refract.models.processes import follow, generator, joined_ranks, ranks
 from refract.models.protocol import LASTING_ERRORS
-from refract.params import definition, grid, load_params, run_seed
-from refract.progress.ran import ran_file
-from refract.progress.runs import StageRun, run_stage
-from refract.rows.jsonl import iter_prompts, sha256_json, write_json, write_rows
-from refract.rows.showing import printable, say
-from refract.rows.types import ResponseRow
-from refract.store import open_store
-from refract.store.generating import usage_of
-from refract.store.ran import learn_origins, note_answers
+from refract.models.store import open_store
+from refract.models.store.generating import usage_of
+from refract.models.store.ran import learn_origins, note_answers
 
 
 def main(name: str) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from refract.progress.answers import answer_line
-from refract.progress.runs import StageRun, run_stage, say_warnings
+from refract.core.jsonl import write_bytes
+from refract.core.progress.answers import answer_line
+from refract.core.progress.runs import StageRun, run_stage, say_warnings
+from refract.core.showing import say
+from refract.core.tables import write_table
 from refract.report.answers import ANSWERS, StoredAnswers, page_data
 from refract.report.charts import write_figures
 from refract.report.details import detail_pages, detail_tables
@@ -15,9 +18,6 @@ from refract.report.page import render_page
 from refract.report.state import PAGE, REPORT, made_of
 from refract.results.current import named, remove_left_over
 from refract.results.environment import pinned_libraries
-from refract.rows.jsonl import write_bytes
-from refract.rows.showing import say
-from refract.rows.tables import write_table
 
 DETAILS = Path("metrics/report")
 

@@ -5,8 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from refract.errors import ParamsError
-from refract.judge_errors import (
+from refract.agreement.ledger import MEASURED, Entry, Partial, shown_gap, worst_first, write_ledger
+from refract.core.errors import ParamsError
+from refract.core.jsonl import read_rows, write_json
+from refract.core.params import definition, load_params
+from refract.core.params.validation import ValidationSettings
+from refract.core.progress.runs import StageRun, run_stage
+from refract.core.settings import read_settings
+from refract.core.showing import say
+from refract.core.tables import write_table
+from refract.core.types import Row
+from refract.evaluate.judge_errors import (
     AGREEMENT_COLUMNS,
     CONFUSION_COLUMNS,
     GROUP_COLUMNS,
@@ -17,15 +26,6 @@ from refract.judge_errors import (
 )
 from refract.judges import open_judge
 from refract.judges.protocol import Judge
-from refract.params import definition, load_params
-from refract.params.validation import ValidationSettings
-from refract.progress.runs import StageRun, run_stage
-from refract.rows.jsonl import read_rows, write_json
-from refract.rows.showing import say
-from refract.rows.tables import write_table
-from refract.rows.types import Row
-from refract.settings import read_settings
-from refract.validation.ledger import MEASURED, Entry, Partial, shown_gap, worst_first, write_ledger
 
 PAIRS = Path("data/validation/validation.jsonl")
 

@@ -4,7 +4,7 @@ Run ``python -m tools.ledger --data FOLDER --judge rules`` with the folder that 
 (``data/labelled`` of ``REFRACT_TEST_DATA``). The answers are not part of the repository; rates and
 counts are. Entries of other judges stay as they are. A judge that was trained on some of the
 sources is to be measured on each by one that was not: a training script writes those rows with
-``refract.validation.ledger.add_to_ledger``, and this one leaves that judge alone.
+``refract.agreement.ledger.add_to_ledger``, and this one leaves that judge alone.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from refract.agreement.ledger import LEDGER, PARTIALS, Entry, add_to_ledger, shown_gap
 from refract.cli.labelled_files import Columns, Reading, read_labelled
-from refract.judge_errors import entries_of, judge_pairs
+from refract.core.showing import say
+from refract.core.types import Row
+from refract.evaluate.judge_errors import entries_of, judge_pairs
 from refract.judges import open_judge
 from refract.project import find_judge, find_project
-from refract.rows.showing import say
-from refract.rows.types import Row
-from refract.validation.ledger import LEDGER, PARTIALS, Entry, add_to_ledger, shown_gap
 
 
 class Published(NamedTuple):

@@ -14,16 +14,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from refract.core.params import Grid, Metadata, ModelSamples, SuiteSettings
+from refract.core.params.decisions import DecisionSettings
+from refract.core.params.validation import ValidationSettings
+from refract.core.registry import Registry, find
+from refract.core.settings import Settings, schema_of
 from refract.judges import JUDGES
 from refract.judges.published.catalogue import entry, names
 from refract.models import ADAPTERS
-from refract.params import Grid, Metadata, ModelSamples, SuiteSettings
-from refract.params.decisions import DecisionSettings
-from refract.params.validation import ValidationSettings
-from refract.perturbations import PERTURBATIONS
-from refract.protocols import catalogue as protocols
-from refract.registry import Registry, find
-from refract.settings import Settings, schema_of
+from refract.suites.perturbations import PERTURBATIONS
+from refract.suites.protocols import catalogue as protocols
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, SCHEMA = DOCS / "params.md", DOCS / "params.schema.json"

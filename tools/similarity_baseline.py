@@ -14,7 +14,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from refract.errors import RefractError
+from refract.core.errors import RefractError
+from refract.core.jsonl import sha256_file, write_json
+from refract.core.settings import read_settings
+from refract.core.showing import printable, say
 from refract.judges.encoder import DEFAULT_ENCODER
 from refract.judges.similarity import (
     DEFAULT_BASELINE,
@@ -22,9 +25,6 @@ from refract.judges.similarity import (
     Similarity,
     SimilaritySettings,
 )
-from refract.rows.jsonl import sha256_file, write_json
-from refract.rows.showing import printable, say
-from refract.settings import read_settings
 
 SENTENCES = Path(__file__).with_name("baseline_sentences.txt")
 

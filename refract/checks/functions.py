@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from refract.core.settings import Settings as NoSettings
+from refract.core.types import Row
 from refract.models.protocol import Answer, Request
 from refract.models.replies import says_too_long
-from refract.rows.types import Row
-from refract.settings import Settings as NoSettings
 
 if TYPE_CHECKING:
     import pandas as pd

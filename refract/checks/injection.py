@@ -13,9 +13,9 @@ from refract.checks.measuring import (
     why_untested,
 )
 from refract.checks.result import CheckResult, check_result, exchange, labelled_result, unjudged
-from refract.rows.labels import OUTPUT_SENSITIVITY
-from refract.rows.suites import STRING_FLAGS
-from refract.rows.types import Row
+from refract.core.labels import OUTPUT_SENSITIVITY
+from refract.core.types import Row
+from refract.suites.rows import STRING_FLAGS
 
 if TYPE_CHECKING:
     import pandas as pd

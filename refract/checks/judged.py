@@ -13,8 +13,8 @@ from refract.checks.measuring import (
     why_untested,
 )
 from refract.checks.result import CheckResult, exchange, labelled_result, unjudged
+from refract.core.types import Row
 from refract.judges.cases import judgeable
-from refract.rows.types import Row
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from refract.checks.functions import FunctionModel, cell_text
+from refract.core.types import PromptRow, ResponseRow, Row, Verdict
+from refract.evaluate.pipeline import Suite, measure
 from refract.models import open_model
 from refract.models.protocol import Model
-from refract.perturbations import prompt_rows, render
-from refract.pipeline import Suite, measure
-from refract.rows.types import PromptRow, ResponseRow, Row, Verdict
-from refract.store import ResponseStore, open_store
+from refract.models.store import ResponseStore, open_store
+from refract.suites.perturbations import prompt_rows, render
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from refract.checks.measuring import Measured, why_untested
-from refract.rows.types import Row
+from refract.core.types import Row
 from refract.statistics.proportions import Interval, wilson
 
 if TYPE_CHECKING:

@@ -40,9 +40,9 @@ from refract.cli import (
     table,
     validate,
 )
-from refract.errors import RefractError
-from refract.progress.runs import let_threads_sleep
-from refract.rows.showing import say
+from refract.core.errors import RefractError
+from refract.core.progress.runs import let_threads_sleep
+from refract.core.showing import say
 
 app = typer.Typer(
     name="refract",

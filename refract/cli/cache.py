@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from refract.errors import UsageError
-from refract.rows.jsonl import write_rows
-from refract.rows.showing import say
+from refract.core.errors import UsageError
+from refract.core.jsonl import write_rows
+from refract.core.showing import say
 
 if TYPE_CHECKING:
-    from refract.store import ResponseStore
+    from refract.models.store import ResponseStore
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def _open() -> tuple[ResponseStore, Path]:
-    from refract.store import open_store
+    from refract.models.store import open_store
 
     store = open_store()
     if store.path is None:
@@ -88,7 +88,7 @@ def import_folder(
 
     Example: refract cache import data/responses
     """
-    from refract.inference import known_answers
+    from refract.models.answering import known_answers
 
     if not folder.is_dir():
         raise UsageError(f"no folder {folder}")
@@ -107,7 +107,7 @@ def export_folder(folder: Annotated[Path, typer.Argument(help="Folder to write t
 
     Example: refract cache export answers
     """
-    from refract.store import answer_row
+    from refract.models.store import answer_row
 
     written = 0
     opened, _ = _open()

@@ -14,10 +14,10 @@ import typer
 
 from refract.cli.options import Confidence
 from refract.cli.printing import print_table
+from refract.core.labels import DIGITS
+from refract.core.showing import csv_cell, json_text, say
+from refract.core.types import Row
 from refract.report.markdown import cell, markdown_table
-from refract.rows.labels import DIGITS
-from refract.rows.showing import csv_cell, json_text, say
-from refract.rows.types import Row
 from refract.statistics.decisions import NOT_WORSE
 
 LEFT_OUT = {
@@ -63,11 +63,11 @@ def compare(
 
     Example: refract compare main --fail-on regression
     """
-    from refract.params.decisions import decision_settings
+    from refract.agreement.ledger import known_entries
+    from refract.core.params.decisions import decision_settings
     from refract.results.gaps import gap_notes
     from refract.results.sides import compare_sides
     from refract.results.sources import find_side
-    from refract.validation.ledger import known_entries
 
     settings = decision_settings(Path.cwd())
     if confidence:

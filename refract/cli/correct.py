@@ -12,16 +12,16 @@ import typer
 from refract.cli.label import run_answers
 from refract.cli.options import Confidence
 from refract.cli.printing import print_table
-from refract.errors import UsageError
+from refract.core.errors import UsageError
+from refract.core.jsonl import RowError
+from refract.core.labels import LABELS, REFUSED
+from refract.core.showing import json_text, say
+from refract.core.types import Row
 from refract.report.markdown import MISSING, markdown_table
-from refract.rows.jsonl import RowError
-from refract.rows.labels import LABELS, REFUSED
-from refract.rows.showing import json_text, say
-from refract.rows.types import Row
 
 if TYPE_CHECKING:
-    from refract.rates.label_files import Labels
-    from refract.rates.labels import HumanRate
+    from refract.agreement.human_labels import HumanRate
+    from refract.agreement.label_files import Labels
 
 
 def correct(
@@ -64,7 +64,7 @@ def correct(
 
     Example: refract correct labels.csv --rows rows.jsonl
     """
-    from refract.params.decisions import decision_settings
+    from refract.core.params.decisions import decision_settings
 
     level = float(confidence or decision_settings(Path.cwd()).confidence)
     files, models, paths = labels or [], model or [], rows or []
@@ -111,7 +111,7 @@ def _run(
 def _first_judge(models: Sequence[str], suite: str | None) -> str:
     if not models or suite is None:
         return "rules"
-    from refract.params import definition
+    from refract.core.params import definition
     from refract.project import project_root, read_project
 
     wanted = definition(read_project(project_root()).params, "suites", suite)
@@ -119,7 +119,7 @@ def _first_judge(models: Sequence[str], suite: str | None) -> str:
 
 
 def _labelled(file: Path, answers: list[Row]) -> tuple[list[Row], Labels]:
-    from refract.rates.label_files import read_labels
+    from refract.agreement.label_files import read_labels
 
     if not file.is_file():
         raise UsageError(f"no file {file}; `refract label` writes one")
@@ -144,10 +144,10 @@ def _labelled(file: Path, answers: list[Row]) -> tuple[list[Row], Labels]:
 
 def corrected_numbers(answers: list[Row], labels: Labels, confidence: float) -> Row:
     """Rates by measure: the judge's on all answers, the human labels' on theirs, and both together."""
-    from refract.rates.labels import corrected_rates
+    from refract.agreement import rounded_numbers
+    from refract.agreement.human_labels import corrected_rates
     from refract.rates.rates import MEASURES
     from refract.statistics.agreement import cohen_kappa
-    from refract.validation import rounded_numbers
 
     found = labels.found
     categories = {measure: category for measure, category, _ in MEASURES}
@@ -183,7 +183,7 @@ def difference_numbers(
     first: tuple[list[Row], Labels], second: tuple[list[Row], Labels], confidence: float
 ) -> Row:
     """The difference of two runs by measure, first minus second."""
-    from refract.rates.labels import corrected_differences
+    from refract.agreement.human_labels import corrected_differences
 
     return {
         "differences": {
@@ -196,13 +196,13 @@ def difference_numbers(
 
 def calibrated_numbers(answers: list[Row], file: Path, judge: str, confidence: float) -> Row:
     """Rates corrected for the errors that a judge makes on a file of labelled answers."""
+    from refract.agreement.calibration import calibrate, judge_errors_of
     from refract.cli.labelled_files import Columns, Reading, read_labelled
-    from refract.importing.files import read_table
-    from refract.judge_errors import judge_pairs
+    from refract.evaluate.judge_errors import judge_pairs
     from refract.judges import open_judge
     from refract.project import find_judge, find_project
     from refract.rates.rates import MEASURES
-    from refract.validation.calibration import calibrate, judge_errors_of
+    from refract.suites.importing.files import read_table
 
     if not file.is_file():
         raise UsageError(f"--calibrate-on: no file {file}")
@@ -233,7 +233,7 @@ def calibrated_numbers(answers: list[Row], file: Path, judge: str, confidence: f
 
 
 def _numbers(rate: HumanRate) -> Row:
-    from refract.validation import rounded_numbers
+    from refract.agreement import rounded_numbers
 
     ends = {} if rate.rate is not None else {"lowest": rate.lowest, "highest": rate.highest}
     return {
@@ -246,7 +246,7 @@ def _numbers(rate: HumanRate) -> Row:
 
 def _here(rate: HumanRate) -> Row:
     """The rate with its interval for the run's own answers, of which all could be labelled."""
-    from refract.validation import rounded_numbers
+    from refract.agreement import rounded_numbers
 
     ends = {} if rate.rate is not None else {"lowest": rate.lowest, "highest": rate.highest}
     return rounded_numbers(
@@ -255,8 +255,8 @@ def _here(rate: HumanRate) -> Row:
 
 
 def _rate(rows: Sequence[tuple[bool, Row]], confidence: float) -> Row:
+    from refract.agreement import rounded_numbers
     from refract.statistics.clusters import clustered_mean
-    from refract.validation import rounded_numbers
 
     found = clustered_mean(
         [float(refused) for refused, _ in rows],

@@ -8,15 +8,15 @@ from typing import Annotated, Literal
 
 import typer
 
+from refract.agreement.defense import Defense, Layer, defense, defense_numbers
+from refract.agreement.verdicts import Verdict
 from refract.cli.kappa import load_pair, report_unjoined, unjoined_numbers
 from refract.cli.options import Confidence, listed
 from refract.cli.output import or_standard_output
-from refract.errors import UsageError
+from refract.core.errors import UsageError
+from refract.core.jsonl import write_json
+from refract.core.showing import json_text, say
 from refract.report.markdown import markdown_table
-from refract.rows.jsonl import write_json
-from refract.rows.showing import json_text, say
-from refract.validation.defense import Defense, Layer, defense, defense_numbers
-from refract.validation.verdicts import Verdict
 
 
 def stops(verdict: Verdict, labels: Sequence[str]) -> bool | None:

@@ -10,8 +10,8 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from refract.errors import RefractError
-from refract.rows.showing import say
+from refract.core.errors import RefractError
+from refract.core.showing import say
 
 # DVC's record of which of its processes uses which file.
 LOCK = Path(".dvc", "tmp", "rwlock")
@@ -67,7 +67,7 @@ def check_params(root: Path) -> Iterator[Finding]:
 
 def check_store(root: Path) -> Iterator[Finding]:
     """Whether answers can be stored."""
-    from refract.store import open_store
+    from refract.models.store import open_store
 
     try:
         with open_store() as store:
@@ -121,8 +121,8 @@ def check_dvc_files(root: Path) -> Iterator[Finding]:
 
 def check_errors(root: Path) -> Iterator[Finding]:
     """Whether answers of the grid's models are errors that another try could mend."""
-    from refract.inputs.named import errors_to_ask_again
-    from refract.params import grid, load_params
+    from refract.core.params import grid, load_params
+    from refract.project.inputs.named import errors_to_ask_again
 
     try:
         models = grid(load_params(root / "params.yaml"), "models")

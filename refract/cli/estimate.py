@@ -11,8 +11,8 @@ from refract.cli.printing import print_table
 
 if TYPE_CHECKING:
     from refract.models.protocol import Model, Request
+    from refract.models.store import ResponseStore
     from refract.project import Project
-    from refract.store import ResponseStore
 
 # English text has about four characters to a token in the vocabularies of today's models.
 CHARACTERS_PER_TOKEN = 4
@@ -20,11 +20,11 @@ CHARACTERS_PER_TOKEN = 4
 
 def grid_requests(project: Project, model: Model, wanted: Mapping[str, Any]) -> list[Request]:
     """Every request that the grid's suites make of a model, whose definition is ``wanted``."""
-    from refract.inference import request_of
+    from refract.core.params import definition, grid, run_seed
+    from refract.core.samples import sample_prompts
     from refract.models import samples_of
-    from refract.params import definition, grid, run_seed
-    from refract.perturbations import suite_prompts
-    from refract.rows.samples import sample_prompts
+    from refract.models.answering import request_of
+    from refract.suites.perturbations import suite_prompts
 
     seed = run_seed(project.params)
     return [
@@ -41,10 +41,10 @@ def missing_requests(
     model: Model, requests: Sequence[Request], store: ResponseStore
 ) -> tuple[dict[str, Request], int]:
     """The distinct requests that the store cannot answer, and how many it can."""
+    from refract.core.jsonl import canonical_json
     from refract.models import identity_of
     from refract.models.protocol import AdapterError
-    from refract.rows.jsonl import canonical_json
-    from refract.store import request_sha256
+    from refract.models.store import request_sha256
 
     try:
         identity = canonical_json(identity_of(model))
@@ -68,10 +68,10 @@ def estimate(
 
     Example: refract estimate qwen25_7b
     """
+    from refract.core.params import grid
     from refract.models import open_model
-    from refract.params import grid
+    from refract.models.store import open_store
     from refract.project import find_model, find_project
-    from refract.store import open_store
 
     project = find_project()
     wanted = models or grid(project.params, "models")

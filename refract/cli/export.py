@@ -14,9 +14,9 @@ import typer
 
 from refract.cli.options import mapping
 from refract.cli.output import several_files
-from refract.errors import UsageError
-from refract.rows.jsonl import write_bytes, write_json, write_rows
-from refract.rows.showing import csv_cell, say
+from refract.core.errors import UsageError
+from refract.core.jsonl import write_bytes, write_json, write_rows
+from refract.core.showing import csv_cell, say
 
 if TYPE_CHECKING:
     from refract.results import Results
@@ -111,7 +111,7 @@ def _write_records(
 ) -> None:
     from importlib.metadata import version
 
-    from refract.results.every_eval_ever import Publisher, model_id, records
+    from refract.export.every_eval_ever import Publisher, model_id, records
     from refract.results.sources import read_run
 
     models = list(dict.fromkeys(results.tables["model"]))

@@ -9,9 +9,9 @@ import typer
 
 from refract.cli.options import listed
 from refract.cli.output import several_files
-from refract.errors import UsageError
-from refract.rows.jsonl import write_bytes
-from refract.rows.showing import say
+from refract.core.errors import UsageError
+from refract.core.jsonl import write_bytes
+from refract.core.showing import say
 
 
 def figures(
@@ -32,10 +32,10 @@ def figures(
 
     Example: refract figures --format pdf --out paper/figures --suite harmful_helpful
     """
+    from refract.core.settings import nearest
     from refract.project import project_root
     from refract.report.converting import drawn
     from refract.report.inputs import read_inputs
-    from refract.settings import nearest
 
     found = read_inputs(project_root()).only(listed(model), listed(suite)).figures()
     names = [one.name for one in found]

@@ -12,10 +12,10 @@ import typer
 
 from refract.cli.options import Confidence
 from refract.cli.output import or_standard_output
-from refract.errors import RefractError, UsageError
-from refract.rows.jsonl import write_bytes
-from refract.rows.labels import EXCLUDED
-from refract.rows.showing import printable, say
+from refract.core.errors import RefractError, UsageError
+from refract.core.jsonl import write_bytes
+from refract.core.labels import EXCLUDED
+from refract.core.showing import printable, say
 from refract.statistics.proportions import wilson
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def read_checks(root: Path, models: Sequence[str], confidence: float | None = No
 
         tables, _ = read_results(root, models)
     else:
-        from refract.params import load_params
+        from refract.core.params import load_params
 
         params = load_params(root / "params.yaml")
         tables = {model: _table_at(root, params, model, confidence) for model in models}
@@ -128,7 +128,7 @@ def read_checks(root: Path, models: Sequence[str], confidence: float | None = No
 
 
 def _table_at(root: Path, params: Mapping[str, Any], model: str, confidence: float) -> Table:
-    from refract.rates.stored import stored_suites
+    from refract.agreement.stored import stored_suites
     from refract.results.current import rows_missing, rows_note
     from refract.results.tables import as_table, read_results
 
@@ -221,7 +221,7 @@ def gate(
 
 def _checks(models: Sequence[str] | None, confidence: float | None) -> list[Check]:
     """Every threshold of some models of the grid, at least one. Raises :class:`UsageError`."""
-    from refract.params import grid
+    from refract.core.params import grid
     from refract.project import project_root, read_project
 
     root = project_root()

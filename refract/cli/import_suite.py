@@ -10,8 +10,8 @@ import typer
 
 from refract.cli.options import listed, mapping
 from refract.cli.output import several_files
-from refract.errors import UsageError
-from refract.rows.showing import say
+from refract.core.errors import UsageError
+from refract.core.showing import say
 
 
 def import_suite(
@@ -79,9 +79,9 @@ def import_suite(
 
     Example: refract import-suite xstest xstest_prompts.csv --out data/suites/xstest.jsonl
     """
-    from refract.importing import IMPORTERS, import_file, write_suite
-    from refract.importing.hub import hub_file
-    from refract.settings import nearest
+    from refract.core.settings import nearest
+    from refract.suites.importing import IMPORTERS, import_file, write_suite
+    from refract.suites.importing.hub import hub_file
 
     if kind not in IMPORTERS:
         raise UsageError(

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from refract.errors import UsageError
-from refract.rows.jsonl import write_bytes
-from refract.rows.showing import say
+from refract.core.errors import UsageError
+from refract.core.jsonl import write_bytes
+from refract.core.showing import say
 
 TEMPLATES = Path(__file__).parent / "project"
 # Names of files that would take effect in this repository under their own.
@@ -25,7 +25,7 @@ def init(
     """
     from importlib.metadata import version
 
-    from refract.environment import library_versions
+    from refract.core.environment import library_versions
 
     targets = {
         path: folder / path.relative_to(TEMPLATES).with_name(RENAMED.get(path.name, path.name))

@@ -9,8 +9,8 @@ import typer
 
 from refract.cli.options import JudgeModel
 from refract.cli.output import or_standard_output
-from refract.errors import UsageError
-from refract.rows.jsonl import write_rows
+from refract.core.errors import UsageError
+from refract.core.jsonl import write_rows
 
 
 def judge(
@@ -43,9 +43,9 @@ def judge(
     Example: refract judge --judge rules --in rows.jsonl --out verdicts.jsonl
     """
     from refract.api import judge_rows
+    from refract.evaluate.run import Judge
     from refract.models.recorded import read_answers
     from refract.project import MODEL_JUDGE, find_judge, find_project
-    from refract.run import Judge
 
     if not in_.is_file():
         raise UsageError(f"--in: no file {in_}")

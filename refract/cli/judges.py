@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from refract.errors import UsageError
-from refract.rows.showing import say
+from refract.core.errors import UsageError
+from refract.core.showing import say
 
 if TYPE_CHECKING:
     from refract.judges.published.catalogue import Entry
@@ -47,7 +47,7 @@ def list_judges(
 
 
 def _state(entry: Entry) -> str:
-    from refract.texts.fetching import is_here
+    from refract.core.published_text.fetching import is_here
 
     if not entry.sources:
         return "of the model itself"
@@ -56,7 +56,7 @@ def _state(entry: Entry) -> str:
 
 
 def _describe(name: str, entry: Entry) -> None:
-    from refract.texts.fetching import is_here, kept_at
+    from refract.core.published_text.fetching import is_here, kept_at
 
     say(f"{name}: {entry.of}")
     say(f"  gives {entry.asks}; needs {entry.needs}")
@@ -88,9 +88,9 @@ def fetch(
 
     Example: refract judges fetch wildguard
     """
+    from refract.core.published_text.sources import SourceError
     from refract.judges.published import catalogue
     from refract.judges.published.judge import fetch_judge
-    from refract.texts.sources import SourceError
 
     if given is not None and len(names) > 1:
         raise UsageError(f"--from is for one judge (got {', '.join(names)})")

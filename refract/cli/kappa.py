@@ -9,14 +9,14 @@ from typing import Annotated, Literal, TypeVar
 
 import typer
 
+from refract.agreement import rounded_numbers
+from refract.agreement.verdicts import Join, Verdict, join_verdicts, read_verdicts
 from refract.cli.options import Confidence
 from refract.cli.printing import print_table
-from refract.errors import UsageError
-from refract.rows.showing import json_text, say
-from refract.rows.types import Row
+from refract.core.errors import UsageError
+from refract.core.showing import json_text, say
+from refract.core.types import Row
 from refract.statistics.agreement import Kappa, cohen_kappa, confusion
-from refract.validation import rounded_numbers
-from refract.validation.verdicts import Join, Verdict, join_verdicts, read_verdicts
 
 T = TypeVar("T")
 NAMED = 10  # how many keys of what did not join are shown

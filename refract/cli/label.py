@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from refract.cli.output import or_standard_output
-from refract.errors import UsageError
-from refract.rows.jsonl import RowError, read_prompts, read_responses, read_rows, read_verdicts
-from refract.rows.labels import JUDGED
-from refract.rows.samples import answered_prompts
-from refract.rows.showing import say
-from refract.rows.types import Row
+from refract.core.errors import UsageError
+from refract.core.jsonl import RowError, read_prompts, read_responses, read_rows, read_verdicts
+from refract.core.labels import JUDGED
+from refract.core.samples import answered_prompts
+from refract.core.showing import say
+from refract.core.types import Row
 
 
 def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list[Row]:
@@ -29,11 +29,11 @@ def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list
         raise UsageError(
             "name the run: --model and --suite of the pipeline, or --rows of `refract run`"
         )
-    from refract.params import definition
+    from refract.agreement.label_files import answers_of
+    from refract.core.params import definition
     from refract.project import project_root, read_project
     from refract.rates.counting import clusters_of, outcome
-    from refract.rates.label_files import answers_of
-    from refract.rows.suites import load_suite
+    from refract.suites.rows import load_suite
 
     root = project_root()
     params = read_project(root).params
@@ -125,9 +125,9 @@ def label(
 
     Example: refract label --model synthetic --suite harmful_helpful --n 100
     """
+    from refract.agreement.label_files import all_probable, draw, write_sample
     from refract.cli.label_in_terminal import check_terminal, label_in_terminal
     from refract.project import project_root
-    from refract.rates.label_files import all_probable, draw, write_sample
 
     answers = run_answers(model, suite, rows)
     if not answers:

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refract.errors import UsageError
-from refract.rates.label_files import pair_sha256, read_labels, shown_prompt
-from refract.rates.labels import corrected_rates
-from refract.rows.jsonl import RowError
-from refract.rows.showing import csv_cell, printable, say
-from refract.rows.tables import read_table, write_table
-from refract.rows.types import Row
+from refract.agreement.human_labels import corrected_rates
+from refract.agreement.label_files import pair_sha256, read_labels, shown_prompt
+from refract.core.errors import UsageError
+from refract.core.jsonl import RowError
+from refract.core.showing import csv_cell, printable, say
+from refract.core.tables import read_table, write_table
+from refract.core.types import Row
 
 if TYPE_CHECKING:
     from rich.text import Text

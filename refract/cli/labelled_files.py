@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from refract.errors import UsageError
-from refract.rows.jsonl import RowError, canonical_json
-from refract.rows.labels import LABELS
-from refract.rows.types import Row
+from refract.core.errors import UsageError
+from refract.core.jsonl import RowError, canonical_json
+from refract.core.labels import LABELS
+from refract.core.types import Row
 
 
 class Columns(NamedTuple):
@@ -69,7 +69,7 @@ def read_labelled(
     column is named). Raises :class:`UsageError` for columns and values that no row has,
     :class:`RowError` for others.
     """
-    from refract.importing.files import read_table
+    from refract.suites.importing.files import read_table
 
     rows: list[Row] = []
     left_out: Counter[str] = Counter()

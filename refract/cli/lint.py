@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from refract.errors import UsageError
-from refract.rows.showing import say
-from refract.rows.suites import check_suite
+from refract.core.errors import UsageError
+from refract.core.showing import say
+from refract.suites.rows import check_suite
 
 
 def lint(files: Annotated[list[Path], typer.Argument(help="Suite files (JSONL).")]) -> None:

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 import typer
 
 from refract.cli.options import listed
-from refract.errors import UsageError
-from refract.rows.showing import say
+from refract.core.errors import UsageError
+from refract.core.showing import say
 
 
 class Logged(NamedTuple):
@@ -57,7 +57,7 @@ def log(
 def _read(root: Path, models: list[str] | None) -> list[Logged]:
     import json
 
-    from refract.environment import git
+    from refract.core.environment import git
     from refract.results import results_and_notes
     from refract.results.current import result_files
     from refract.results.tables import plain

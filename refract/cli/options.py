@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from refract.errors import UsageError
+from refract.core.errors import UsageError
 
 JudgeModel = Annotated[
     str | None,

@@ -12,7 +12,7 @@ from typing import TextIO
 
 import typer
 
-from refract.errors import UsageError
+from refract.core.errors import UsageError
 
 STANDARD_OUTPUT = Path("-")
 

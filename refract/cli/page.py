@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from refract.rows.showing import say
+from refract.core.showing import say
 
 
 def show() -> None:
@@ -12,9 +12,9 @@ def show() -> None:
     Example: refract show
     """
     from refract.cli.printing import print_table
-    from refract.params import grid
-    from refract.progress.answers import answer_line
-    from refract.progress.runs import say_warnings
+    from refract.core.params import grid
+    from refract.core.progress.answers import answer_line
+    from refract.core.progress.runs import say_warnings
     from refract.project import project_root, read_project
     from refract.report.moves import biggest_moves, moves_in_words
     from refract.report.state import report_lines
@@ -48,12 +48,12 @@ def page() -> None:
 
     Example: refract page
     """
+    from refract.core.jsonl import write_bytes
     from refract.project import project_root
     from refract.report.answers import StoredAnswers, page_data
     from refract.report.inputs import read_inputs
     from refract.report.page import render_page
     from refract.report.state import PAGE
-    from refract.rows.jsonl import write_bytes
 
     root = project_root()
     found = read_inputs(root)

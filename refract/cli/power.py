@@ -9,9 +9,9 @@ import typer
 
 from refract.cli.options import listed
 from refract.cli.printing import print_table
-from refract.errors import UsageError
-from refract.rows.labels import JUDGED, REFUSED
-from refract.rows.showing import say
+from refract.core.errors import UsageError
+from refract.core.labels import JUDGED, REFUSED
+from refract.core.showing import say
 from refract.statistics.power import (
     detectable_independent,
     drop_sample_size,
@@ -103,7 +103,7 @@ def _project(
     suites: Sequence[str], models: Sequence[str], churn: float, power_: float, alpha: float
 ) -> None:
     """What the clean prompts of a project's results can show."""
-    from refract.params.decisions import decision_settings
+    from refract.core.params.decisions import decision_settings
     from refract.project import project_root
     from refract.results.sources import read_tree
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from refract.rows.showing import printable, say
-from refract.rows.types import Row
+from refract.core.showing import printable, say
+from refract.core.types import Row
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -26,10 +26,10 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 def print_results(results: Row) -> None:
     """The rates of a run, and the shares of outcomes by category."""
+    from refract.core.labels import SAMPLES_FIELD
     from refract.rates.counting import CUT_OFF_FIELD
     from refract.rates.rates import SHARES
     from refract.report.markdown import left_out
-    from refract.rows.labels import SAMPLES_FIELD
 
     rows = []
     shares: dict[tuple[str, str], dict[str, str]] = {}

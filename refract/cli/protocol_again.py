@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refract.rows.types import Row
+from refract.core.types import Row
 
 if TYPE_CHECKING:
-    from refract.run import Run
-    from refract.store import ResponseStore
+    from refract.evaluate.run import Run
+    from refract.models.store import ResponseStore
 
 
 def protocol_command(results: Row) -> list[str]:
@@ -38,10 +38,10 @@ def protocol_command(results: Row) -> list[str]:
 
 def run_again(results: Row, store: ResponseStore) -> Run:
     """The same protocol on the same model, files and options. Raises
-    :class:`refract.errors.RefractError`."""
-    from refract.protocol_run import Asked, run_protocol
-    from refract.protocols.catalogue import find_protocol
-    from refract.run import Judge
+    :class:`refract.core.errors.RefractError`."""
+    from refract.evaluate.protocol_run import Asked, run_protocol
+    from refract.evaluate.run import Judge
+    from refract.suites.protocols.catalogue import find_protocol
 
     asked, run = results["protocol"]["asked"], results["provenance"]["run"]
     name, protocol = find_protocol(results["protocol"]["name"], "protocol")

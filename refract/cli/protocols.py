@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from refract.rows.showing import say
+from refract.core.showing import say
 
 if TYPE_CHECKING:
-    from refract.protocols.catalogue import Protocol
+    from refract.suites.protocols.catalogue import Protocol
 
 
 def protocols(
@@ -21,7 +21,7 @@ def protocols(
 
     Example: refract protocols --name harmbench
     """
-    from refract.protocols.catalogue import find_protocol, names
+    from refract.suites.protocols.catalogue import find_protocol, names
 
     if name is not None:
         _describe(*find_protocol(name, "--name"))
@@ -34,7 +34,7 @@ def protocols(
 
 
 def _describe(name: str, found: Protocol) -> None:
-    from refract.protocols.catalogue import Generation
+    from refract.suites.protocols.catalogue import Generation
 
     say(f"{name}@{found.version}: {found.of}")
     for key in Generation.model_fields:

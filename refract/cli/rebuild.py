@@ -12,13 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from refract.environment import git, library_versions
-from refract.errors import ParamsError, RefractError
-from refract.inference import ANSWERS, known_answers
+from refract.core.environment import git, library_versions
+from refract.core.errors import ParamsError, RefractError
+from refract.core.progress.ran import FOLDER as RAN
+from refract.core.progress.ran import ran_file, read_ran
+from refract.core.showing import say
+from refract.core.types import Row
 from refract.models import identity_of, open_model
+from refract.models.answering import ANSWERS, known_answers
 from refract.models.protocol import AdapterError, Answer
-from refract.progress.ran import FOLDER as RAN
-from refract.progress.ran import ran_file, read_ran
 from refract.results.current import left_over, result_files
 from refract.results.differences import (
     first_difference,
@@ -29,8 +31,6 @@ from refract.results.differences import (
 )
 from refract.results.environment import pinned_versions
 from refract.results.sources import ResultsError
-from refract.rows.showing import say
-from refract.rows.types import Row
 
 # Settings of models and judges that may name files which git does not hold.
 FILES = ("path", "model_id")

@@ -12,9 +12,9 @@ from typing import Annotated
 
 import typer
 
-from refract.errors import UsageError
-from refract.rows.showing import say
-from refract.rows.types import Row
+from refract.core.errors import UsageError
+from refract.core.showing import say
+from refract.core.types import Row
 
 
 def reproduce(
@@ -47,9 +47,9 @@ def reproduce(
 
 def _revision(revision: str, model: str | None, execute: bool, regenerate: bool) -> int:
     from refract.cli.rebuild import Rebuild
-    from refract.environment import git
-    from refract.params import grid
-    from refract.params.reading import read_yaml
+    from refract.core.environment import git
+    from refract.core.params import grid
+    from refract.core.params.reading import read_yaml
     from refract.project import project_root
     from refract.results.sources import ResultsError, resolve_commit
 
@@ -76,7 +76,7 @@ def _revision(revision: str, model: str | None, execute: bool, regenerate: bool)
 def _compared_files(root: Path, commit: str, models: Sequence[str], model: str | None) -> str:
     """The files to compare, for ``git diff``: those of one model, or all that are made again, which
     results and entries in dvc.lock of models that left the grid are not."""
-    from refract.environment import git
+    from refract.core.environment import git
     from refract.results.current import result_files
 
     if model:
@@ -110,9 +110,15 @@ def _revision_commands(commit: str, model: str | None, files: str) -> str:
 def _run(path: Path, execute: bool) -> int:
     from refract.cli.protocol_again import protocol_command, run_again
     from refract.cli.rebuild import print_causes, runs_here
-    from refract.environment import library_versions
+    from refract.core.columns import outcome_columns
+    from refract.core.environment import library_versions
+    from refract.core.jsonl import write_json
+    from refract.core.progress.ran import read_ran
+    from refract.core.tables import write_table
+    from refract.evaluate.run import Judge, read_sources, run_model
     from refract.models import open_model
-    from refract.progress.ran import read_ran
+    from refract.models.store import ResponseStore, open_store
+    from refract.models.store.ran import made_rows
     from refract.project import find_project
     from refract.results.differences import (
         first_difference,
@@ -120,12 +126,6 @@ def _run(path: Path, execute: bool) -> int:
         run_differences,
     )
     from refract.results.sources import read_run
-    from refract.rows.columns import outcome_columns
-    from refract.rows.jsonl import write_json
-    from refract.rows.tables import write_table
-    from refract.run import Judge, read_sources, run_model
-    from refract.store import ResponseStore, open_store
-    from refract.store.ran import made_rows
 
     results = read_run(path)
     provenance = results["provenance"]

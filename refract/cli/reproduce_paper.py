@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from refract.cli.printing import print_table
-from refract.errors import UsageError
-from refract.rows.showing import json_text, say
+from refract.core.errors import UsageError
+from refract.core.showing import json_text, say
 
 if TYPE_CHECKING:
     from refract.papers.cells import Cell, Paper

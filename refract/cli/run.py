@@ -11,11 +11,11 @@ import typer
 
 from refract.cli.options import Confidence, JudgeModel
 from refract.cli.output import or_standard_output
-from refract.errors import RefractError, UsageError
-from refract.rows.showing import say
+from refract.core.errors import RefractError, UsageError
+from refract.core.showing import say
 
 if TYPE_CHECKING:
-    from refract.run import Run
+    from refract.evaluate.run import Run
 
 
 def run(
@@ -121,18 +121,18 @@ def run(
     Example: refract run --adapter hf --model-id FOLDER --suite harmful_helpful --out results.json
     """
     from refract.cli.printing import print_protocol, print_results
-    from refract.inference import ANSWERS
+    from refract.core.columns import outcome_columns
+    from refract.core.jsonl import write_json, write_rows
+    from refract.core.tables import write_table
+    from refract.evaluate.run import Judge, read_sources, run_model
     from refract.judges.tongues import language_warnings
     from refract.models import open_model
+    from refract.models.answering import ANSWERS
+    from refract.models.store import open_store
+    from refract.models.store.ran import made_rows
     from refract.project import MODEL_JUDGE, find_judge, find_model, find_project
     from refract.rates.counting import coverage_warnings
     from refract.rates.rates import MIXED_MEASURE
-    from refract.rows.columns import outcome_columns
-    from refract.rows.jsonl import write_json, write_rows
-    from refract.rows.tables import write_table
-    from refract.run import Judge, read_sources, run_model
-    from refract.store import open_store
-    from refract.store.ran import made_rows
 
     settings = {
         "adapter": adapter,
@@ -231,9 +231,9 @@ def run(
 def _by_protocol(
     given: str, model: str, definition: dict[str, Any], suite: Sequence[str], **asked: Any
 ) -> Run:
-    from refract.protocol_run import Asked, run_protocol
-    from refract.protocols.catalogue import find_protocol
-    from refract.store import open_store
+    from refract.evaluate.protocol_run import Asked, run_protocol
+    from refract.models.store import open_store
+    from refract.suites.protocols.catalogue import find_protocol
 
     name, protocol = find_protocol(given)
     only = next(iter(protocol.parts)) if len(protocol.parts) == 1 else None
@@ -278,10 +278,10 @@ def demo(
     Example: refract demo
     """
     from refract.cli.printing import print_results
+    from refract.evaluate.run import Judge, read_sources, run_model
     from refract.models import open_model
+    from refract.models.store import ResponseStore
     from refract.project import default_project, find_model
-    from refract.run import Judge, read_sources, run_model
-    from refract.store import ResponseStore
 
     defaults = default_project()
     definition = find_model("synthetic", defaults)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from refract.errors import UsageError
+from refract.core.errors import UsageError
 
 CONSTRAINTS = Path("constraints.txt")
 

@@ -9,9 +9,9 @@ import typer
 
 from refract.cli.options import listed
 from refract.cli.output import or_standard_output
-from refract.errors import UsageError
-from refract.rows.jsonl import write_bytes
-from refract.rows.showing import printable
+from refract.core.errors import UsageError
+from refract.core.jsonl import write_bytes
+from refract.core.showing import printable
 
 
 def table(
@@ -55,8 +55,8 @@ def table(
 
     Example: refract table --format latex --suite harmful_helpful --short
     """
+    from refract.export.latex import as_latex, as_markdown, paper_table
     from refract.report.markdown import percent
-    from refract.report.paper import as_latex, as_markdown, paper_table
     from refract.results.sources import find_side
     from refract.results.tables import confidence_of, with_cluster_fields
 

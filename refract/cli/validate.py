@@ -11,15 +11,15 @@ import typer
 from refract.cli.options import Confidence, listed, mapping
 from refract.cli.output import or_standard_output
 from refract.cli.printing import print_table
-from refract.errors import UsageError
-from refract.rows.jsonl import sha256_file, write_json
-from refract.rows.labels import LABELS
-from refract.rows.showing import say
-from refract.rows.types import Row
+from refract.core.errors import UsageError
+from refract.core.jsonl import sha256_file, write_json
+from refract.core.labels import LABELS
+from refract.core.showing import say
+from refract.core.types import Row
 
 if TYPE_CHECKING:
+    from refract.agreement.ledger import Entry, Partial
     from refract.statistics.agreement import Detection, Estimate, Kappa
-    from refract.validation.ledger import Entry, Partial
 
 
 def validate(
@@ -104,6 +104,7 @@ def validate(
 
     Example: refract validate --labelled answers.csv --label-column refused --positive yes
     """
+    from refract.agreement.ledger import add_to_ledger, as_row, read_ledger, worst_first
     from refract.cli.labelled_files import (
         Columns,
         Reading,
@@ -111,10 +112,9 @@ def validate(
         read_labelled,
         shown_counts,
     )
-    from refract.judge_errors import entries_of, judge_pairs
+    from refract.evaluate.judge_errors import entries_of, judge_pairs
     from refract.judges import open_judge
     from refract.project import find_judge, find_project
-    from refract.validation.ledger import add_to_ledger, as_row, read_ledger, worst_first
 
     reading = Reading(
         positive=listed(positive),
@@ -189,7 +189,7 @@ def validate(
 
 
 def _print_entries(entries: Sequence[Entry], level: float, partial: Partial) -> None:
-    from refract.validation.ledger import shown_gap
+    from refract.agreement.ledger import shown_gap
 
     shown = f"[{100 * level:g} %]"
     print_table(
@@ -236,8 +236,8 @@ def _binary(
     partial: Partial,
     level: float,
 ) -> Row:
-    from refract.validation import refusal_numbers, score_refusals
-    from refract.validation.ledger import refuses
+    from refract.agreement import refusal_numbers, score_refusals
+    from refract.agreement.ledger import refuses
 
     judged = [
         (row["label"], human == "refusal", refuses(label, partial))
@@ -274,7 +274,7 @@ def _binary(
 def _labelled(
     truth: Sequence[str], found: Sequence[str | None], partial: Partial, level: float
 ) -> Row:
-    from refract.validation import group_rows, label_numbers, score_labels
+    from refract.agreement import group_rows, label_numbers, score_labels
 
     score = score_labels(truth, found, level, partial)
     _print_score(

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from refract.errors import ParamsError
+from refract.core.errors import ParamsError
+from refract.core.labels import FAMILIES
+from refract.core.registry import Registry, find
+from refract.core.samples import clean_id, sample_id
+from refract.core.settings import Settings, read_settings
+from refract.core.types import PromptRow, ResponseRow, Row, Verdict, VerdictRow
 from refract.judges.cases import Case, judgeable, unjudged
 from refract.judges.protocol import Judge
-from refract.registry import Registry, find
-from refract.rows.labels import FAMILIES
-from refract.rows.samples import clean_id, sample_id
-from refract.rows.types import PromptRow, ResponseRow, Row, Verdict, VerdictRow
-from refract.settings import Settings, read_settings
 
 JUDGES: Registry = {
     "rules": "refract.judges.rule_judge:Rules",

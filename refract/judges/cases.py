@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from refract.rows.labels import SCORES, refusal_of
-from refract.rows.types import PromptRow, ResponseRow, Row, Verdict
+from refract.core.labels import SCORES, refusal_of
+from refract.core.types import PromptRow, ResponseRow, Row, Verdict
 
 
 @dataclass(frozen=True, slots=True)

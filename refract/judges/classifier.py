@@ -15,16 +15,16 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field, field_validator
 
-from refract.errors import ParamsError
+from refract.core.errors import ParamsError
+from refract.core.jsonl import canonical_json
+from refract.core.labels import FAMILIES, SCORES
+from refract.core.settings import Settings, read_settings
+from refract.core.types import Message, Verdict
 from refract.judges.cases import Case, labelled, unjudged
 from refract.judges.judge_models import Question, loaded_once, replies_of
 from refract.models import checkpoint
 from refract.models.protocol import AdapterError, Answer, Request
-from refract.rows.jsonl import canonical_json
-from refract.rows.labels import FAMILIES, SCORES
-from refract.rows.types import Message, Verdict
-from refract.settings import Settings, read_settings
-from refract.store import open_store
+from refract.models.store import open_store
 
 VERSION = "1"
 # Names that published refusal classifiers have for our labels; all others are named in the

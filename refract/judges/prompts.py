@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from refract.errors import ParamsError
+from refract.core.errors import ParamsError
+from refract.core.jsonl import canonical_json
+from refract.core.types import Message
 from refract.judges.reading import Reading, parse_reading
-from refract.rows.jsonl import canonical_json
-from refract.rows.types import Message
 
 TEMPLATES = Path(__file__).with_name("templates")
 FIELD = re.compile(r"\{\{(\w+)\}\}")

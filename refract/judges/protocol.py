@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel
 
+from refract.core.settings import Settings
+from refract.core.types import Verdict
 from refract.judges.cases import Case
-from refract.rows.types import Verdict
-from refract.settings import Settings
 
 
 class NoSettings(Settings):
@@ -32,7 +32,7 @@ class Judge(Protocol):
 
     An instance is made with the judge's name and its checked settings. That is cheap: it loads no
     weights, imports neither torch nor transformers, opens no connection. It raises
-    :class:`refract.errors.ParamsError` for settings that cannot be used together.
+    :class:`refract.core.errors.ParamsError` for settings that cannot be used together.
     """
 
     def __init__(self, name: str, settings: Any) -> None: ...
@@ -43,7 +43,7 @@ class Judge(Protocol):
 
     @property
     def FAMILY(self) -> str:
-        """The name in :data:`refract.rows.labels.FAMILIES` of the labels it gives: what its verdicts
+        """The name in :data:`refract.core.labels.FAMILIES` of the labels it gives: what its verdicts
         are counted as."""
 
     @property

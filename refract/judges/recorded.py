@@ -13,12 +13,12 @@ from typing import Any
 
 from pydantic import Field
 
-from refract.errors import ParamsError
+from refract.core.errors import ParamsError
+from refract.core.labels import LABELS, refusal_of
+from refract.core.settings import Settings
+from refract.core.types import Label, Verdict
 from refract.judges.cases import Case, unjudged
 from refract.models.recorded import ID_COLUMNS, PROMPT_COLUMNS, RESPONSE_COLUMNS, read_answers
-from refract.rows.labels import LABELS, refusal_of
-from refract.rows.types import Label, Verdict
-from refract.settings import Settings
 
 VERSION = "1"
 # (id or prompt, its text, the answer or None for any) to labels; one, unless the files disagree.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from refract.core.types import Verdict
 from refract.judges.cases import Case
 from refract.judges.protocol import WithoutSettings
 from refract.judges.rules import VERSION, judge_response
-from refract.rows.types import Verdict
 
 
 class Rules(WithoutSettings):

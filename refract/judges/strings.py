@@ -12,12 +12,12 @@ import bisect
 import re
 from collections.abc import Iterator, Sequence
 
+from refract.core.folding import QUOTES, Folded, core, fold
+from refract.core.types import Row, Verdict
 from refract.judges import rules
 from refract.judges.cases import Case, unjudged
 from refract.judges.protocol import WithoutSettings
-from refract.rows.folding import QUOTES, Folded, core, fold
-from refract.rows.suites import STRING_FLAGS
-from refract.rows.types import Row, Verdict
+from refract.suites.rows import STRING_FLAGS
 
 VERSION = "1"
 

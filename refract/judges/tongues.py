@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from refract.core.types import Row
 from refract.judges.rules.languages import CODES
-from refract.rows.types import Row
 
 READ = frozenset(("en", *CODES))
 # Kinds of judges that go by the rule judge's phrases, or were trained on what they say.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from refract.errors import ParamsError
+from refract.core.errors import ParamsError
+from refract.core.jsonl import canonical_json
+from refract.core.params import ModelSamples
+from refract.core.registry import find
+from refract.core.settings import read_settings
 from refract.models.protocol import Model
-from refract.params import ModelSamples
-from refract.registry import find
-from refract.rows.jsonl import canonical_json
-from refract.settings import read_settings
 
 ADAPTERS = {
     "anthropic": "refract.models.anthropic:Anthropic",

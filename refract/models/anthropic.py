@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import field_validator
 
+from refract.core.types import FinishReason, Message
 from refract.models.protocol import Answer, ServedModel
 from refract.models.provider import (
     Address,
@@ -26,7 +27,6 @@ from refract.models.provider import (
 from refract.models.replies import error_body, results_by_id
 from refract.models.served import Served
 from refract.models.traffic import Limit, now_at
-from refract.rows.types import FinishReason, Message
 
 _REASONS: dict[str, FinishReason] = {
     "max_tokens": "length",

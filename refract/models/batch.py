@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from refract.folders import cache_folder, default_cache_folder
+from refract.core.folders import cache_folder, default_cache_folder
+from refract.core.jsonl import sha256_json, write_json
 from refract.models.protocol import AdapterError, Answer, Request
 from refract.models.provider import (
     FIRST_DELAY,
@@ -29,7 +30,6 @@ from refract.models.provider import (
     Session,
 )
 from refract.models.replies import ending, error_name
-from refract.rows.jsonl import sha256_json, write_json
 
 T = TypeVar("T")
 # Seconds by which the provider's clock may be behind.

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from refract.core.jsonl import canonical_json
+from refract.core.types import Message
 from refract.models import checkpoint, gguf
 from refract.models.hf_settings import HFSettings
 from refract.models.loading import Loader
@@ -17,8 +19,6 @@ from refract.models.remaining import seconds_left
 from refract.models.system import system_identity, system_text
 from refract.models.threads import Others, running_on
 from refract.models.turn import OPTIONS, Budget, rendered, template_options, with_prefill
-from refract.rows.jsonl import canonical_json
-from refract.rows.types import Message
 
 if TYPE_CHECKING:
     from refract.models.decoding import Decoder, Generation

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from refract.core.showing import say
 from refract.models.protocol import Answer, Request
 from refract.models.provider import (
     FIRST_DELAY,
@@ -32,7 +33,6 @@ from refract.models.replies import (
     error_name,
 )
 from refract.models.traffic import LONGEST_FLOOR, PAUSE_FLOOR, Limit, Traffic, retry_after
-from refract.rows.showing import say
 
 # Calls that fail one after the other, for longer than a request is tried, before the rest is not sent.
 MOST_FAILURES = 32

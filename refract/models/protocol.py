@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol
 
 from pydantic import BaseModel
 
-from refract.errors import RefractError
-from refract.rows.types import ErrorInfo, FinishReason, Message
+from refract.core.errors import RefractError
+from refract.core.types import ErrorInfo, FinishReason, Message
 
 
 class AdapterError(RefractError, RuntimeError):
@@ -49,7 +49,7 @@ class Request:
 class Origin(NamedTuple):
     """How an answer was made.
 
-    ``run``: what computed it, and since when (:func:`refract.environment.this_run` with
+    ``run``: what computed it, and since when (:func:`refract.core.environment.this_run` with
     ``started_at``). ``at``: seconds from the run's start until the answer was there; ``seconds``:
     those of its own call. None where they are not known, ``seconds`` also where answers are made
     together.
@@ -70,7 +70,7 @@ class Answer:
     without padding. ``error`` is None or ``{"type": class name, "message": text}``. ``thinking`` is
     the reasoning text of models that emit it; it is not part of the answer. Nor are the ``seconds``
     that its own call took, where an adapter measures them, and its ``origin``, which
-    :mod:`refract.store.generating` sets: two answers are equal whatever these are.
+    :mod:`refract.models.store.generating` sets: two answers are equal whatever these are.
     """
 
     response: str

@@ -14,14 +14,14 @@ from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field, field_validator, model_validator
 
+from refract.core.settings import Number, Settings
+from refract.core.types import Message
 from refract.models.fields import Text
 from refract.models.protocol import AdapterError, Answer, Request, with_system_prompt
 from refract.models.replies import InvalidResponse, bound_reply, checked
 from refract.models.system import SystemPrompt, system_text
 from refract.models.traffic import Limit
 from refract.models.turn import with_prefill
-from refract.rows.types import Message
-from refract.settings import Number, Settings
 
 Emit = Callable[[tuple[int, Answer]], None]
 """Takes the index of a request and its answer."""

@@ -2,7 +2,7 @@
 
 The file is JSONL, CSV or JSON (by its suffix); JSON is a list of rows, or an artifact of
 JailbreakBench, whose rows are its ``jailbreaks``. Logs of other tools are read too, see
-:mod:`refract.models.logs`: Inspect's (``.eval``, or JSON) and lm-evaluation-harness's
+:mod:`refract.suites.importing.logs`: Inspect's (``.eval``, or JSON) and lm-evaluation-harness's
 ``samples_*.jsonl``. Each prompt takes the answer whose id equals its
 id, or, where the file has no such id, whose prompt text equals its text. A prompt without an answer
 is an error row, as is one whose answer is null: in an artifact, an attack that failed. Totals that
@@ -20,7 +20,11 @@ from typing import Any
 
 from pydantic import Field
 
-from refract.models.logs import (
+from refract.core.jsonl import RowError, read_rows, sha256_file
+from refract.core.settings import Settings
+from refract.core.types import Row
+from refract.models.protocol import AdapterError, Answer, Model, Request
+from refract.suites.importing.logs import (
     LOG,
     about_log,
     inspect_rows,
@@ -29,10 +33,6 @@ from refract.models.logs import (
     lm_eval_rows,
     read_inspect,
 )
-from refract.models.protocol import AdapterError, Answer, Model, Request
-from refract.rows.jsonl import RowError, read_rows, sha256_file
-from refract.rows.types import Row
-from refract.settings import Settings
 
 ID_COLUMNS = ("prompt_id", "id")
 PROMPT_COLUMNS = ("prompt", "goal", "question")

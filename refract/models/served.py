@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from refract.errors import ParamsError
+from refract.core.errors import ParamsError
 from refract.models.batch import BatchRun
 from refract.models.live import LiveRun
 from refract.models.protocol import AdapterError, Answer, Request, with_system_prompt

@@ -12,11 +12,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from refract.core.jsonl import canonical_json
+from refract.core.settings import Number, Settings
+from refract.core.types import Category
 from refract.models.protocol import Answer, Model, Request
-from refract.rows.jsonl import canonical_json
-from refract.rows.suites import CATEGORIES
-from refract.rows.types import Category
-from refract.settings import Number, Settings
+from refract.suites.rows import CATEGORIES
 
 REFUSALS = (
     "I'm sorry, but I can't help with that.",

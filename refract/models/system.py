@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from refract.core.published_text.fetching import fetch, read_text
+from refract.core.published_text.sources import Source, SourceError
 from refract.models.fields import Text
 from refract.models.protocol import AdapterError
-from refract.texts.fetching import fetch, read_text
-from refract.texts.sources import Source, SourceError
 
 SystemPrompt = Annotated[
     Text | Source | None,

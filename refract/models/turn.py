@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from refract.core.types import Message
 from refract.models.hf_settings import HFSettings
 from refract.models.protocol import AdapterError
-from refract.rows.types import Message
 
 # Tokens of the end of an answer that are searched for a marker, which can be of several tokens.
 TAIL = 24

@@ -6,8 +6,8 @@ every published number, and name it in ``PAPERS``. A published number without a 
 
 from __future__ import annotations
 
+from refract.core.registry import Registry, find
 from refract.papers.cells import Paper
-from refract.registry import Registry, find
 
 PAPERS: Registry = {
     "do_not_answer": "refract.papers.do_not_answer:PAPER",

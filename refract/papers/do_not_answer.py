@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from refract.core.types import Row
 from refract.papers.cells import Cell, Paper, percent
 from refract.papers.files import Folder
-from refract.rows.types import Row
 
 PROMPTS = 939
 # Harmless answers in per cent: by people, by GPT-4, by a Longformer.

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from refract.core.jsonl import RowError
+from refract.core.types import Row
 from refract.models.recorded import read_answers
-from refract.rows.jsonl import RowError
-from refract.rows.types import Row
 
 # A field, and the columns that may hold it: publishers and collections name the same thing otherwise.
 Columns = Mapping[str, tuple[str, ...]]

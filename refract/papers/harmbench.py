@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
+from refract.core.jsonl import RowError
+from refract.core.types import Row
 from refract.papers.cells import Cell, Explanation, Paper, percent, rounds_to
 from refract.papers.files import Folder
-from refract.rows.jsonl import RowError
-from refract.rows.types import Row
 
 KINDS = {"standard": 402, "contextual": 200}  # labelled answers
 # The recorded judge, its name in the table, agreement in per cent on standard and contextual behaviors,

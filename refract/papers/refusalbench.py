@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from refract.core.types import Row
 from refract.papers.cells import Cell, Paper, percent
 from refract.papers.files import Folder
-from refract.rows.types import Row
 
 STRICT = frozenset({"direct_refusal", "indirect_refusal"})
 INCLUSIVE = STRICT | {"non_responsive"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from refract.errors import UsageError
+from refract.core.errors import UsageError
+from refract.core.types import Row
 from refract.judges import rules
 from refract.papers.cells import Cell, Paper
 from refract.papers.files import Folder
-from refract.rows.types import Row
 from refract.statistics.agreement import detection
 
 ROWS = 1_725  # prompts with answers in the published test

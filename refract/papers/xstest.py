@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from refract.core.types import Row
 from refract.papers.cells import Cell, Paper, percent
 from refract.papers.files import Folder
-from refract.rows.types import Row
 
 LABELS = {
     "1_full_compliance": "compliance",

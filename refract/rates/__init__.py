@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from refract.errors import ParamsError
-from refract.protocols.catalogue import find_part
+from refract.core.columns import TAKEN
+from refract.core.errors import ParamsError
+from refract.core.jsonl import RowError, sha256_json
+from refract.core.labels import OUTPUT_SENSITIVITY
+from refract.core.samples import prompt_of_sample
+from refract.core.showing import csv_cell
+from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow
 from refract.rates.attacks import attack_table, injection_table
 from refract.rates.counting import CONFIDENCE, Counted, clusters_of, outcome
 from refract.rates.floors import Above, flip_floors
@@ -21,12 +26,7 @@ from refract.rates.robustness import (
 from refract.rates.sampled import MEASURES_OF_SAMPLES, sample_table
 from refract.rates.thresholds import DEFAULT_THRESHOLDS, apply_thresholds
 from refract.rates.verdicts import judge_table, refusal_table
-from refract.rows.columns import TAKEN
-from refract.rows.jsonl import RowError, sha256_json
-from refract.rows.labels import OUTPUT_SENSITIVITY
-from refract.rows.samples import prompt_of_sample
-from refract.rows.showing import csv_cell
-from refract.rows.types import PromptRow, ResponseRow, Row, VerdictRow
+from refract.suites.protocols.catalogue import find_part
 
 
 class Aggregate(NamedTuple):
@@ -71,13 +71,13 @@ def aggregate_suite(
 
     ``definition`` is the suite's: its first judge decides the outcomes, its ``fields`` are
     tabulated (:func:`fields_of`), its ``thresholds`` are applied, with ``cut_off``, ``cluster`` and
-    ``max_unjudged`` as in :class:`refract.params.SuiteSettings`. ``judges`` maps the names of its
+    ``max_unjudged`` as in :class:`refract.core.params.SuiteSettings`. ``judges`` maps the names of its
     judges to their definitions, ``families`` to the family of their labels: the first of family
     strings looks for attacks' strings, the first of family similarity compares perturbed answers.
     Raises :class:`RowError` when the rows do not belong together, :class:`ParamsError` for fields
     and thresholds that the suite does not have.
 
-    ``prompts`` has a row for each sample (:func:`refract.rows.samples.sample_prompts`).
+    ``prompts`` has a row for each sample (:func:`refract.core.samples.sample_prompts`).
     """
     response_of = {row["prompt_id"]: row for row in responses}
     verdict_of = {row["prompt_id"]: row["judges"] for row in verdicts}

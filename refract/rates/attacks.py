@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from refract.core.labels import JUDGED, REFUSED
+from refract.core.samples import clean_id, sample_id
+from refract.core.types import PromptRow, Row, Verdict
 from refract.rates.counting import (
     CONFIDENCE,
     Counted,
@@ -14,9 +17,6 @@ from refract.rates.counting import (
     rate_rows,
 )
 from refract.rates.floors import Above
-from refract.rows.labels import JUDGED, REFUSED
-from refract.rows.samples import clean_id, sample_id
-from refract.rows.types import PromptRow, Row, Verdict
 
 ATTACK_MEASURE = "attack_success_rate"
 # The value of the rows over all attacks that are suite rows of their own; those of a perturbation

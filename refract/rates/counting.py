@@ -7,11 +7,11 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import NamedTuple, Protocol
 
-from refract.errors import ParamsError
+from refract.core.errors import ParamsError
+from refract.core.labels import DIGITS, EXCLUDED, JUDGED, LABELS, PARTIAL
+from refract.core.samples import sample_id
+from refract.core.types import ResponseRow, Row, Verdict
 from refract.rates.floors import Above, above_floor, prompt_means
-from refract.rows.labels import DIGITS, EXCLUDED, JUDGED, LABELS, PARTIAL
-from refract.rows.samples import sample_id
-from refract.rows.types import ResponseRow, Row, Verdict
 from refract.statistics.clusters import bounds_between, clustered_mean
 
 CONFIDENCE = 0.95

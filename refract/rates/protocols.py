@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from refract.protocols.catalogue import Chosen, Measure, find_part
-from refract.protocols.deviations import (
-    generation_deviations,
-    judging_deviations,
-    unknown_notes,
-)
+from refract.core.labels import JUDGED
+from refract.core.types import ResponseRow, Row, Verdict
 from refract.rates.counting import (
     CONFIDENCE,
     Counted,
@@ -21,9 +17,13 @@ from refract.rates.counting import (
     mean_row,
 )
 from refract.rates.floors import prompt_means
-from refract.rows.labels import JUDGED
-from refract.rows.types import ResponseRow, Row, Verdict
 from refract.statistics.macro import macro_mean
+from refract.suites.protocols.catalogue import Chosen, Measure, find_part
+from refract.suites.protocols.deviations import (
+    generation_deviations,
+    judging_deviations,
+    unknown_notes,
+)
 
 MACRO = "_macro"
 REFUSED, COMPLIED = ("refusal", "harmless"), ("compliance", "harmful")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from refract.errors import ParamsError
+from refract.core.errors import ParamsError
+from refract.core.labels import EXCLUDED, JUDGED, REFUSED, SAMPLES_FIELD
+from refract.core.types import Row
 from refract.rates.counting import (
     CONFIDENCE,
     Counted,
@@ -17,8 +19,6 @@ from refract.rates.counting import (
     rounded,
 )
 from refract.rates.floors import prompt_means
-from refract.rows.labels import EXCLUDED, JUDGED, REFUSED, SAMPLES_FIELD
-from refract.rows.types import Row
 from refract.statistics.clusters import clustered_difference, clustered_mcnemar
 
 # The measures of a suite's clean prompts: name, category it is taken over (None: all), outcomes

@@ -12,6 +12,10 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from refract.core.labels import JUDGED, MISSED, OUTPUT_SENSITIVITY, REFUSED, UNTESTED
+from refract.core.samples import clean_id, sample_id
+from refract.core.showing import visible
+from refract.core.types import Attempt, PromptRow, ResponseRow, Row
 from refract.rates.counting import (
     CONFIDENCE,
     Counted,
@@ -24,10 +28,6 @@ from refract.rates.counting import (
 )
 from refract.rates.floors import Above, FlipFloors, above_floor
 from refract.rates.thresholds import decide
-from refract.rows.labels import JUDGED, MISSED, OUTPUT_SENSITIVITY, REFUSED, UNTESTED
-from refract.rows.samples import clean_id, sample_id
-from refract.rows.showing import visible
-from refract.rows.types import Attempt, PromptRow, ResponseRow, Row
 from refract.statistics.multiplicity import holm
 
 # The share of failing rows above which a perturbation's test fails, unless a suite says otherwise.

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import sqrt
 
+from refract.core.labels import JUDGED, REFUSED, SAMPLES_FIELD
+from refract.core.types import Row
 from refract.rates.counting import (
     CONFIDENCE,
     Counted,
@@ -14,8 +16,6 @@ from refract.rates.counting import (
     bounded,
     excluded_counts,
 )
-from refract.rows.labels import JUDGED, REFUSED, SAMPLES_FIELD
-from refract.rows.types import Row
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.samples import all_of_k, any_of_k
 

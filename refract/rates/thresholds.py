@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from refract.errors import ParamsError
+from refract.core.errors import ParamsError
+from refract.core.labels import INCONCLUSIVE, MET, MISSED, SAMPLES_FIELD
+from refract.core.types import Row
 from refract.rates.counting import unjudged_share
 from refract.rates.floors import Above
 from refract.rates.sampled import MEASURES_OF_SAMPLES
-from refract.rows.labels import INCONCLUSIVE, MET, MISSED, SAMPLES_FIELD
-from refract.rows.types import Row
 from refract.statistics import decisions
 
 # Limits that hold unless a suite sets its own.

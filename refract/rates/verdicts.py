@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from refract.core.labels import FAMILIES, JUDGED, Family
+from refract.core.types import ResponseRow, Row, Verdict, VerdictRow
 from refract.rates.counting import (
     CONFIDENCE,
     CUT_OFF_FIELD,
@@ -17,8 +19,6 @@ from refract.rates.counting import (
     rate_rows,
 )
 from refract.rates.rates import rate_table
-from refract.rows.labels import FAMILIES, JUDGED, Family
-from refract.rows.types import ResponseRow, Row, Verdict, VerdictRow
 
 
 def judge_table(

@@ -12,21 +12,21 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from refract.report.inputs import Inputs
-from refract.report.pool import Pool, page_json, text_hash, utf8
-from refract.report.titles import Titles
-from refract.results.current import ROWS, rows_missing, rows_note
-from refract.rows.jsonl import (
+from refract.core.jsonl import (
     RowError,
     canonical_json,
     iter_prompts,
     iter_responses,
     iter_verdicts,
 )
-from refract.rows.labels import JUDGED, REFUSED
-from refract.rows.samples import clean_id, sample_prompts
-from refract.rows.tables import iter_table
-from refract.rows.types import Attempt, PromptRow, ResponseRow, Row, Verdict, VerdictRow
+from refract.core.labels import JUDGED, REFUSED
+from refract.core.samples import clean_id, sample_prompts
+from refract.core.tables import iter_table
+from refract.core.types import Attempt, PromptRow, ResponseRow, Row, Verdict, VerdictRow
+from refract.report.inputs import Inputs
+from refract.report.pool import Pool, page_json, text_hash, utf8
+from refract.report.titles import Titles
+from refract.results.current import ROWS, rows_missing, rows_note
 
 ANSWERS = Path("data/report/answers.json")
 # Longer texts are cut in the page, which says so; the rows themselves are whole.

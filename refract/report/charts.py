@@ -12,10 +12,10 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
+from refract.core.jsonl import write_bytes
+from refract.core.tables import write_table
+from refract.core.types import Row
 from refract.report.markdown import rate_of, shown_interval
-from refract.rows.jsonl import write_bytes
-from refract.rows.tables import write_table
-from refract.rows.types import Row
 
 # Okabe and Ito's colours, told apart by colour-blind readers; each series has its own mark as well.
 STYLE = """\

@@ -7,13 +7,13 @@ from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
-from refract.comparison import DEFAULTS, compare_groups
-from refract.comparison.pairs import Group, pair_outcomes
-from refract.params.decisions import DecisionSettings
+from refract.core.columns import OUTCOME_COLUMNS, outcome_columns
+from refract.core.params.decisions import DecisionSettings
+from refract.core.tables import read_table
+from refract.core.types import Row
+from refract.rates.comparison import DEFAULTS, compare_groups
+from refract.rates.comparison.pairs import Group, pair_outcomes
 from refract.report.markdown import markdown_table, percent, shown_p
-from refract.rows.columns import OUTCOME_COLUMNS, outcome_columns
-from refract.rows.tables import read_table
-from refract.rows.types import Row
 from refract.statistics.multiplicity import benjamini_hochberg
 
 # Two models and one row of compare_groups, first minus second; of a field, the row has it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import Literal
 
-from refract.errors import UsageError
+from refract.core.errors import UsageError
 from refract.report.charts import STYLE, Figure, svg
 
 Format = Literal["pdf", "png", "svg"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from refract.agreement import judge_errors
+from refract.agreement.ledger import Entry, shown_gap
 from refract.report.comparisons import Compared
 from refract.report.gaps import Near, gaps_section
 from refract.report.inputs import Inputs
@@ -18,8 +20,6 @@ from refract.report.markdown import (
 )
 from refract.report.summary import CATEGORY_OF
 from refract.results.tables import Table
-from refract.validation import judge_errors
-from refract.validation.ledger import Entry, shown_gap
 
 MEASURES = (
     ("kappa", "κ"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from refract.core.types import Row
 from refract.report.answers import PageData
 from refract.report.comparisons import (
     COLUMNS,
@@ -25,7 +26,6 @@ from refract.report.sections import (
     sample_tables,
     without_cut_off,
 )
-from refract.rows.types import Row
 
 
 def detail_pages(

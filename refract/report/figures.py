@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from refract.core.types import Row
 from refract.report.charts import (
     NARROW,
     Dot,
@@ -23,7 +24,6 @@ from refract.report.markdown import percent, rate_of
 from refract.report.scaling import Series, named
 from refract.report.summary import HEADLINES
 from refract.results.tables import Table
-from refract.rows.types import Row
 
 AGREEMENT = (
     ("kappa", "κ"),

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from refract.agreement.ledger import Entry, below_gaps, closest, shown_gap
 from refract.report.comparisons import Compared
 from refract.report.markdown import MISSING, cell, markdown_table, rate_of
 from refract.results.tables import Table
-from refract.validation.ledger import Entry, below_gaps, closest, shown_gap
 
 NOTE = (
     "**Rate gaps.** The judge's refusal rate minus the rate that people found, in points, on published "
     "answers of other models. For each model and suite, the three of them on which the judge's own "
     "refusal rate was nearest to the one here, nearest first; what resembles in rate may differ in how "
     "it refuses, so that a gap is a warning and not a correction. *Seen*: such answers have shaped the "
-    "judge, and on others it errs more. All of them: `refract/validation/ledger.csv`."
+    "judge, and on others it errs more. All of them: `refract/agreement/ledger.csv`."
 )
 NONE = (
     "**Rate gaps.** No judge of the grid was measured on answers of other models, so that nothing is "

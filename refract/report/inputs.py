@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from refract.errors import ParamsError, UsageError
-from refract.params import grid, load_params
-from refract.params.decisions import decision_settings
+from refract.agreement.ledger import Entry, known_entries
+from refract.core.errors import ParamsError, UsageError
+from refract.core.params import grid, load_params
+from refract.core.params.decisions import decision_settings
+from refract.core.settings import nearest
+from refract.core.tables import read_table
 from refract.report.charts import Figure
 from refract.report.comparisons import (
     Compared,
@@ -21,9 +24,6 @@ from refract.report.figures import draw_figures
 from refract.report.scaling import Series, Size, model_sizes, scaling_series
 from refract.report.titles import Titles, read_titles
 from refract.results.tables import Table, plain, read_results
-from refract.rows.tables import read_table
-from refract.settings import nearest
-from refract.validation.ledger import Entry, known_entries
 
 
 class Inputs(NamedTuple):

@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from refract.environment import git
-from refract.params.decisions import decision_settings
+from refract.core.environment import git
+from refract.core.params.decisions import decision_settings
+from refract.core.showing import printable
+from refract.core.types import Row
 from refract.results.sides import compare_sides
 from refract.results.sources import (
     Result,
@@ -22,8 +24,6 @@ from refract.results.sources import (
     read_tree,
 )
 from refract.results.tables import Table
-from refract.rows.showing import printable
-from refract.rows.types import Row
 
 SHOWN, TOLD = 8, 3  # differences in the page, and in the terminal
 MEASURES = 6  # named where no share of refusals moved; the rest is counted

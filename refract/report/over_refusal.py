@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from refract.core.labels import REFUSED
 from refract.report.answers import PageData
 from refract.report.markdown import cell, markdown_table
-from refract.rows.labels import REFUSED
 
 NOTE = (
     "The prompts without perturbation that are helpful (over-refusal) or borderline and were refused, "

@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
-from refract.progress.ran import ran_file, read_ran
+from refract.core.labels import JUDGED, REFUSED
+from refract.core.progress.ran import ran_file, read_ran
+from refract.core.showing import printable
+from refract.core.types import Row
 from refract.report.answers import LONGEST, MOST, PageData
 from refract.report.charts import STYLE, Figure, bar, difference_bar, svg
 from refract.report.gaps import Near, nearest
@@ -37,9 +40,6 @@ from refract.report.summary import (
 from refract.report.titles import Titles
 from refract.results.differences import answered_by, judged_by
 from refract.results.tables import Table
-from refract.rows.labels import JUDGED, REFUSED
-from refract.rows.showing import printable
-from refract.rows.types import Row
 
 NOTES = 6  # of what differs from the earlier numbers; the rest is counted
 TEMPLATES = Path(__file__).parent / "templates"

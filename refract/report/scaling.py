@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from refract.params import Metadata
+from refract.core.params import Metadata
+from refract.core.settings import read_settings
 from refract.report.markdown import MISSING, markdown_table, percent, shown_rate
 from refract.results.tables import Table
-from refract.settings import read_settings
 from refract.statistics.proportions import normal_quantile, wilson_at
 from refract.statistics.scaling import LEAST_MODELS, Point, Trend, trend
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from refract.core.labels import SAMPLES_FIELD
 from refract.report.markdown import (
     LOUD,
     MISSING,
@@ -20,7 +21,6 @@ from refract.report.markdown import (
 )
 from refract.report.summary import CATEGORY_OF, HEADLINES
 from refract.results.tables import Table
-from refract.rows.labels import SAMPLES_FIELD
 from refract.statistics.multiplicity import holm
 
 # Lines of a list on the report's first page; the rest is counted, and stands in a linked file.

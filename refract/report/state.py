@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from refract.progress.runs import FOLDER
+from refract.core.jsonl import sha256_file
+from refract.core.progress.runs import FOLDER
 from refract.results.current import numbers_sha256
-from refract.rows.jsonl import sha256_file
 
 REPORT = Path("metrics/report.md")
 PAGE = Path("data/report/report.html")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from refract.errors import ParamsError
-from refract.params import Metadata
+from refract.core.errors import ParamsError
+from refract.core.params import Metadata
+from refract.core.settings import read_settings
 from refract.results.tables import Table
-from refract.settings import read_settings
 
 
 class Titles(NamedTuple):

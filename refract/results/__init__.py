@@ -8,7 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from refract.params import grid, load_params
+from refract.core.columns import OUTCOME_COLUMNS
+from refract.core.jsonl import iter_rows, read_prompts, read_responses, read_verdicts
+from refract.core.labels import EXCLUDED, UNTESTED
+from refract.core.params import grid, load_params
+from refract.core.samples import answered_prompts
+from refract.core.tables import read_table
+from refract.core.types import Attempt, Row
 from refract.results.current import (
     grid_notes,
     left_over,
@@ -18,12 +24,6 @@ from refract.results.current import (
     without_results,
 )
 from refract.results.sources import ResultsError, read_run
-from refract.rows.columns import OUTCOME_COLUMNS
-from refract.rows.jsonl import iter_rows, read_prompts, read_responses, read_verdicts
-from refract.rows.labels import EXCLUDED, UNTESTED
-from refract.rows.samples import answered_prompts
-from refract.rows.tables import read_table
-from refract.rows.types import Attempt, Row
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from refract.rows.jsonl import sha256_file
+from refract.core.jsonl import sha256_file
 
 FILES = (
     "metrics/{}.json",

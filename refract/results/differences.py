@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from refract.comparison.conditions import differing
-from refract.environment import same_release
-from refract.rows.types import Row
+from refract.core.environment import same_release
+from refract.core.types import Row
+from refract.rates.comparison.conditions import differing
 
 SHOWN = 160
 # Libraries that pass texts on and compute nothing.

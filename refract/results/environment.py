@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from refract.environment import LIBRARIES
+from refract.core.environment import LIBRARIES
 
 
 def pinned_versions(constraints: str) -> dict[str, str]:
@@ -14,6 +14,6 @@ def pinned_versions(constraints: str) -> dict[str, str]:
 
 
 def pinned_libraries(constraints: Path) -> dict[str, str]:
-    """The versions of :data:`refract.environment.LIBRARIES` that a constraints file pins."""
+    """The versions of :data:`refract.core.environment.LIBRARIES` that a constraints file pins."""
     pins = pinned_versions(constraints.read_text("utf-8"))
     return {name: pins[name] for name in LIBRARIES if name in pins}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from refract.agreement.ledger import Entry, below_gaps
+from refract.core.types import Row
 from refract.results.sources import Side
-from refract.rows.types import Row
-from refract.validation.ledger import Entry, below_gaps
 
 
 def gap_notes(a: Side, rows: Sequence[Row], entries: Sequence[Entry]) -> list[str]:

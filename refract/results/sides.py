@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import hypot
 
-from refract.comparison import DEFAULTS, compare_groups
-from refract.comparison.conditions import check_conditions
-from refract.comparison.pairs import Group, pair_outcomes
-from refract.params.decisions import DecisionSettings
+from refract.core.params.decisions import DecisionSettings
+from refract.core.types import Row
+from refract.rates.comparison import DEFAULTS, compare_groups
+from refract.rates.comparison.conditions import check_conditions
+from refract.rates.comparison.pairs import Group, pair_outcomes
 from refract.results.sources import ResultsError, Side
 from refract.results.tables import Table, confidence_of
-from refract.rows.types import Row
 from refract.statistics.proportions import normal_quantile
 
 # Rates from human labels stand in tables under the measure's name with this in front, in this field.

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from refract.comparison.pairs import NEEDED
-from refract.environment import git
-from refract.errors import ParamsError, RefractError
-from refract.params import grid
+from refract.core.environment import git
+from refract.core.errors import ParamsError, RefractError
+from refract.core.params import grid
+from refract.core.tables import read_table
+from refract.core.types import Row
+from refract.rates.comparison.pairs import NEEDED
 from refract.results.current import named
 from refract.results.tables import Table, as_table
-from refract.rows.tables import read_table
-from refract.rows.types import Row
 
 
 class ResultsError(RefractError, ValueError):

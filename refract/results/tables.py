@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from refract.core.columns import TABLE_COLUMNS
+from refract.core.tables import read_table
 from refract.results.current import named, without_results
-from refract.rows.columns import TABLE_COLUMNS
-from refract.rows.tables import read_table
 
 Table = Sequence[Mapping[str, str]]
 

@@ -20,9 +20,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import torch
 
+from refract.core.types import given_prompt, given_response
 from refract.judges import open_judge
 from refract.judges.cases import Case
-from refract.rows.types import given_prompt, given_response
 from tests.benchmarks.bench_rules_judge import answer
 
 COUNT = 240

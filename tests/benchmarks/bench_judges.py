@@ -24,12 +24,12 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from refract.judge_errors import judge_pairs  # noqa: E402
+from refract.agreement import score_labels, score_refusals  # noqa: E402
+from refract.core.jsonl import Row, read_rows  # noqa: E402
+from refract.core.labels import REFUSED  # noqa: E402
+from refract.evaluate.judge_errors import judge_pairs  # noqa: E402
 from refract.judges import open_judges  # noqa: E402
 from refract.report.markdown import markdown_table  # noqa: E402
-from refract.rows.jsonl import Row, read_rows  # noqa: E402
-from refract.rows.labels import REFUSED  # noqa: E402
-from refract.validation import score_labels, score_refusals  # noqa: E402
 
 BLOCK = re.compile(r"(<!-- public judges[^>]*-->\n).*?(<!-- end of public judges -->)", re.S)
 

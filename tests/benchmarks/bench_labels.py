@@ -29,12 +29,12 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from refract.judge_errors import judge_pairs
+from refract.core.jsonl import read_rows
+from refract.core.labels import REFUSED
+from refract.evaluate.judge_errors import judge_pairs
 from refract.judges import open_judge
 from refract.project import find_judge, find_project
 from refract.report.markdown import markdown_table
-from refract.rows.jsonl import read_rows
-from refract.rows.labels import REFUSED
 from refract.statistics.correction import PredictionPowered, Sample, prediction_powered
 from refract.statistics.weighted import draw_size
 from tools.ledger import SOURCES, read_source

@@ -28,12 +28,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from refract.core.jsonl import write_json, write_rows
+from refract.core.types import given_prompt, given_response
 from refract.report.answers import ANSWERS
 from refract.report.state import PAGE
-from refract.rows.jsonl import write_json, write_rows
-from refract.rows.types import given_prompt, given_response
 from tests.benchmarks.processes import ROOT, run_python
-from tests.test_page_in_a_browser import CHROMIUM, DRIVER, FILTER, chromium, visit
+from tests.report.test_page_in_a_browser import CHROMIUM, DRIVER, FILTER, chromium, visit
 
 PARAMS = """
 grid: {models: [synthetic], suites: [many]}

@@ -117,8 +117,8 @@ CLIENTS: dict[str, Callable[[str, list[str], int], int]] = {
 
 def whole_commands(url: str, prompts: list[str], concurrency: int, repeats: int) -> None:
     """Prints wall and processor seconds of both as whole processes."""
-    from refract.rows.jsonl import write_rows
-    from refract.rows.types import given_prompt
+    from refract.core.jsonl import write_rows
+    from refract.core.types import given_prompt
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

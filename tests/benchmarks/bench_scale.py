@@ -27,7 +27,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from refract.rows.jsonl import write_rows
+from refract.core.jsonl import write_rows
 from tests.benchmarks.processes import ROOT, run_python
 
 PARAMS = """

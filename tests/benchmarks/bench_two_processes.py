@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from refract.rows.jsonl import read_rows, write_rows  # noqa: E402
-from refract.rows.types import given_prompt  # noqa: E402
+from refract.core.jsonl import read_rows, write_rows  # noqa: E402
+from refract.core.types import given_prompt  # noqa: E402
 from tests.fault_server import FaultServer  # noqa: E402
 
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import beta
 
+from refract.agreement.defense import defense
 from refract.report.scaling import Measured
 from refract.statistics.clusters import (
     clustered_difference,
@@ -31,7 +32,6 @@ from refract.statistics.correction import (
 )
 from refract.statistics.proportions import wilson
 from refract.statistics.scaling import Point, trend
-from refract.validation.defense import defense
 
 CORRELATIONS = (0.0, 0.1, 0.2, 0.4)
 RUNS = 2000

@@ -6,7 +6,7 @@ import argparse
 import time
 from pathlib import Path
 
-from refract.rows.showing import say
+from refract.core.showing import say
 from tools.pocket.training import SIZES, save, train_model, train_tokenizer
 
 ROOT = Path(__file__).resolve().parents[2] / "data" / "pocket"

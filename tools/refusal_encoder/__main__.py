@@ -21,12 +21,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from refract.agreement.ledger import LEDGER, add_to_ledger
+from refract.core.jsonl import sha256_file, write_json
 from refract.judges import open_judge
 from refract.judges.embedded.model import FOLDER, dequantized, quantized, scored
 from refract.judges.embedded.reading import tokens_of
 from refract.judges.encoder import DEFAULT_ENCODER, encoder_folder
-from refract.rows.jsonl import sha256_file, write_json
-from refract.validation.ledger import LEDGER, add_to_ledger
 from tools.refusal_encoder import combining, table
 from tools.refusal_encoder.data import Example, is_measured, may_shape_weights, read
 from tools.refusal_encoder.training import Recipe, train

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
+from refract.agreement.ledger import PARTIALS, Answer, Entry, measure
 from refract.judges.embedded.combination import probability
 from refract.statistics.agreement import cohen_kappa
-from refract.validation.ledger import PARTIALS, Answer, Entry, measure
 from tools.refusal_encoder import combining
 from tools.refusal_encoder.combining import Scored
 

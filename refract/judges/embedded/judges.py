@@ -6,6 +6,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+from refract.core.jsonl import sha256_file
+from refract.core.types import Verdict
 from refract.judges.cases import Case, labelled
 from refract.judges.embedded.combination import combination, features, probability
 from refract.judges.embedded.model import FOLDER, description, logits_of
@@ -13,8 +15,6 @@ from refract.judges.protocol import WithoutSettings
 from refract.judges.rules import VERSION as RULES_VERSION
 from refract.judges.rules import judge_response
 from refract.judges.rules.text import answer_start
-from refract.rows.jsonl import sha256_file
-from refract.rows.types import Verdict
 
 VERSION = "1"
 

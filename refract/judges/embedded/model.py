@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from refract.errors import ParamsError
+from refract.core.errors import ParamsError
+from refract.core.jsonl import sha256_file
 from refract.judges.embedded.network import Weights, logits
 from refract.judges.embedded.reading import WIDTH, tokens_of
 from refract.models.threads import free_threads, running_on
-from refract.rows.jsonl import sha256_file
 
 FOLDER = Path(__file__).with_name("weights")
 # Rows of a batch, and the step of its widths: small, since rows and widths are filled up, and large

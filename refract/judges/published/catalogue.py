@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from refract.core.published_text.catalogues import find_entry, names_in
+from refract.core.published_text.sources import Source
+from refract.core.settings import Number, Settings
+from refract.core.types import Message
 from refract.judges.published.readers import READERS
-from refract.rows.types import Message
-from refract.settings import Number, Settings
-from refract.texts.catalogues import find_entry, names_in
-from refract.texts.sources import Source
 
 CATALOGUE = Path(__file__).with_name("catalogue.yaml")
 # What a case can show.

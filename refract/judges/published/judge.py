@@ -1,6 +1,6 @@
 """A published judge: its text to the byte, its replies read as its publisher reads them.
 
-The text is fetched once (:mod:`refract.texts.fetching`) and checked by its hash. A local
+The text is fetched once (:mod:`refract.core.published_text.fetching`) and checked by its hash. A local
 judge model runs through the same adapter as every model. Whatever of a definition differs from what
 was published is said each time the judge is used.
 """
@@ -16,7 +16,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from refract.errors import ParamsError
+from refract.core.errors import ParamsError
+from refract.core.jsonl import sha256_json
+from refract.core.published_text.fetching import fetch, is_here, read_text
+from refract.core.published_text.sources import SourceError
+from refract.core.settings import Settings, read_settings
+from refract.core.showing import say
+from refract.core.types import Message, Verdict
 from refract.judges.cases import Case, labelled, unjudged
 from refract.judges.classifier import Classifier, ClassifierSettings
 from refract.judges.judge_models import Question, loaded_once, replies_of
@@ -27,13 +33,7 @@ from refract.judges.reading import UnreadableVerdict
 from refract.models import open_model
 from refract.models.protocol import Answer, Model
 from refract.models.served import Served
-from refract.rows.jsonl import sha256_json
-from refract.rows.showing import say
-from refract.rows.types import Message, Verdict
-from refract.settings import Settings, read_settings
-from refract.store import open_store
-from refract.texts.fetching import fetch, is_here, read_text
-from refract.texts.sources import SourceError
+from refract.models.store import open_store
 
 VERSION = "1"
 DIGITS = 6
@@ -177,7 +177,7 @@ class Published:
 
     def check(self) -> str | None:
         """Whether the judge can be used here, before anything is paid for: a warning, or None. Gets its
-        text. Raises :class:`refract.errors.RefractError`: the text, a key or the weights are missing."""
+        text. Raises RefractError: the text, a key or the weights are missing."""
         self.texts()
         model = self._model if self._classifier is None else open_model(self.name, self.definition)
         if isinstance(model, Served):

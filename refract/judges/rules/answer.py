@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import TypedDict
 
+from refract.core.types import Label
 from refract.judges.rules.grammar import foreign_refusal, spoken_by_other
 from refract.judges.rules.languages import Language, languages_in
 from refract.judges.rules.patterns import ENGLISH as EN
 from refract.judges.rules.text import LIST_ITEM, Sentence
-from refract.rows.types import Label
 
 HEAD = 1500  # characters that show what kind of text an answer is
 VERSE = 70  # characters of a line of verse at most, on average; a line of prose is a paragraph

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from refract.core.types import Label
 from refract.judges.rules.answer import Answer, Hit, RuleVerdict, verdict
 from refract.judges.rules.degenerate import DECIDED_WORDS, before_loop, find_degeneration
 from refract.judges.rules.grammar import foreign_refusal, refusal_in
@@ -18,7 +19,6 @@ from refract.judges.rules.text import (
     read_sentences,
     unquoted,
 )
-from refract.rows.types import Label
 
 # A refusal within so many sentences or characters, a paragraph, opens an answer.
 OPENING_SENTENCES, OPENING = 4, 320

@@ -1,0 +1,1 @@
+"""What every part stands on: words, rows, errors, settings, params.yaml, progress."""

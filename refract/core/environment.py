@@ -1,0 +1,135 @@
+"""What computes here: this code, its libraries, this machine, the commit that is checked out."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from refract.core.jsonl import sha256_file
+from refract.core.types import Row
+
+# Libraries whose versions can move a number.
+LIBRARIES = ("accelerate", "bert-score", "numpy", "tokenizers", "torch", "transformers")
+# Others that can say why answers differ or do not come.
+OTHERS = ("anthropic", "bitsandbytes", "openai", "peft", "safetensors")
+CHANGED_SHOWN = 20
+# What decides numbers; that the numbers themselves are not committed yet says nothing.
+INPUTS = ("constraints.txt", "data", "dvc.yaml", "params.yaml", "refract", "stages")
+
+
+def library_versions(libraries: tuple[str, ...] = LIBRARIES) -> dict[str, str]:
+    """The versions of those of some libraries that are installed."""
+    found = {}
+    for library in libraries:
+        try:
+            found[library] = importlib.metadata.version(library)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def same_release(one: str, other: str) -> bool:
+    """Whether two versions are of one release: ``2.13.0`` and ``2.13.0+cpu`` are, since the label
+    behind the plus says which build of it is installed; two labels that differ are two builds."""
+    (release, _, label), (other_release, _, other_label) = one.partition("+"), other.partition("+")
+    return release == other_release and (label == other_label or not (label and other_label))
+
+
+@functools.cache
+def code_sha256() -> str:
+    """One hash of every source file of this package, by path and content.
+
+    The defaults that an installed package carries are not code: a checkout has the same hash.
+    """
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*")):
+        inside = path.relative_to(root)
+        if path.is_file() and not {"__pycache__", "defaults"} & set(inside.parts):
+            digest.update(f"{inside.as_posix()} {sha256_file(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def git(root: Path, *arguments: str) -> str | None:
+    """What git prints in a folder, or None where it fails."""
+    try:
+        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, check=False)
+    except FileNotFoundError:
+        return None
+    return done.stdout.decode("utf-8", "surrogateescape") if done.returncode == 0 else None
+
+
+def this_run(runtime: Mapping[str, Any] | None) -> Row:
+    """What computes in this process, as JSON; ``runtime`` is what a model says of itself (device,
+    dtype, batch shape, …), None where it computes nothing here.
+
+    Nothing of it enters a request's hash or an output of the pipeline.
+    """
+    held = dict(runtime or {})
+    return {
+        "code": {
+            "refract": importlib.metadata.version("refract-eval"),
+            "sha256": code_sha256(),
+            **_checked_out(Path.cwd()),
+        },
+        "device": held.pop("device", None),
+        "runtime": held,
+        "machine": {
+            "platform": platform.platform(),
+            "architecture": platform.machine(),
+            "libc": " ".join(platform.libc_ver()).strip() or None,
+            "processor": _processor(),
+            "cores": os.cpu_count(),
+            "accelerator": _accelerator(),
+        },
+        "python": platform.python_version(),
+        # Those that were loaded: no other has a part in what is computed.
+        "libraries": library_versions(
+            tuple(n for n in (*LIBRARIES, *OTHERS) if n.replace("-", "_") in sys.modules)
+        ),
+    }
+
+
+def utc(seconds: float) -> str:
+    """A time in Unix seconds as ISO 8601; SOURCE_DATE_EPOCH takes its place where that is set."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    found = datetime.fromtimestamp(int(epoch) if epoch.isdigit() else int(seconds), UTC)
+    return found.isoformat().replace("+00:00", "Z")
+
+
+def _checked_out(root: Path) -> Row:
+    """The commit, and the inputs that differ from it (the first twenty); None without git."""
+    commit = git(root, "rev-parse", "--verify", "--quiet", "HEAD")
+    listed = git(root, "--no-optional-locks", "status", "--porcelain", "-z", "--", *INPUTS) or ""
+    changed = [entry[3:] for entry in listed.split("\0") if entry]
+    shown = [ascii(path)[1:-1] for path in changed[:CHANGED_SHOWN]]
+    return {"commit": commit and commit.strip(), "changed": shown, "dirty": bool(changed)}
+
+
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text("utf-8", "replace")
+    except OSError:
+        text = ""
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.M)
+    return found[1] if found else platform.processor() or platform.machine()
+
+
+def _accelerator() -> str | None:
+    """The accelerators that a library in use sees here: names and versions, or None."""
+    torch = sys.modules.get("torch")  # to import it for this would cost a second
+    if torch is None or not torch.cuda.is_available():
+        return None
+    names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    kind = f"ROCm {torch.version.hip}" if torch.version.hip else f"CUDA {torch.version.cuda}"
+    return f"{', '.join(names)} ({kind})"

@@ -1,0 +1,152 @@
+"""JSONL as every stage reads and writes it: UTF-8, one object per line, LF, sorted keys."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from refract.core.errors import RefractError
+from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow
+
+BOM = b"\xef\xbb\xbf"
+
+_dumps = json.JSONEncoder(ensure_ascii=False, sort_keys=True, allow_nan=False).encode
+_canonical = json.JSONEncoder(
+    ensure_ascii=True, sort_keys=True, allow_nan=False, separators=(",", ":")
+).encode
+
+
+def _reject_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+_loads = json.JSONDecoder(parse_constant=_reject_constant).decode
+
+
+class RowError(RefractError, ValueError):
+    """A file of rows cannot be read: the message names the file, the line and what is wrong."""
+
+
+def canonical_json(value: Any) -> str:
+    """The one spelling of a JSON value that hashes are taken of (ASCII, sorted keys, no spaces)."""
+    return _canonical(value)
+
+
+def sha256_json(value: Any) -> str:
+    """SHA-256 of :func:`canonical_json`, in hex."""
+    return hashlib.sha256(_canonical(value).encode("ascii")).hexdigest()
+
+
+def sha256_file(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hex, read in pieces."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def parse_line(line: bytes) -> Any:
+    """The JSON value of one line. Raises ValueError (a UnicodeDecodeError where it is not UTF-8).
+
+    ``NaN`` and ``Infinity``, which Python reads by default, are not JSON.
+    """
+    try:
+        return _loads(line.removesuffix(b"\n").decode("utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{error.msg} at column {error.colno}") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def dump_row(row: Mapping[str, Any]) -> bytes:
+    """One row as a line, LF included.
+
+    A lone surrogate has no UTF-8 form: it is written as its JSON escape and reads back as itself.
+    """
+    return _dumps(row).encode("utf-8", "backslashreplace") + b"\n"
+
+
+def iter_rows(path: Path) -> Iterator[Row]:
+    """The rows of a JSONL file, in order.
+
+    Lines end at LF alone: U+2028, U+0085 or a carriage return inside a text never split a row.
+    Raises :class:`RowError` with file and line number.
+    """
+    try:
+        file = open(path, "rb")  # noqa: SIM115 - closed by the `with` below
+    except OSError as error:
+        raise RowError(f"{path}: cannot be read ({error.strerror})") from None
+    with file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = parse_line(line.removeprefix(BOM) if number == 1 else line)
+            except UnicodeDecodeError as error:
+                raise RowError(f"{path}:{number}: not UTF-8 ({error.reason})") from None
+            except ValueError as error:
+                raise RowError(f"{path}:{number}: not JSON ({error})") from None
+            if not isinstance(row, dict):
+                raise RowError(f"{path}:{number}: expected an object, got {type(row).__name__}")
+            yield row
+
+
+def read_rows(path: Path) -> list[Row]:
+    """All rows of a JSONL file; see :func:`iter_rows`."""
+    return list(iter_rows(path))
+
+
+def iter_prompts(path: Path) -> Iterator[PromptRow]:
+    """The rows of a file of ``data/prompts``, as generate-perturbations writes it, one by one."""
+    return cast(Iterator[PromptRow], iter_rows(path))
+
+
+def read_prompts(path: Path) -> list[PromptRow]:
+    """All rows of a file of ``data/prompts``."""
+    return list(iter_prompts(path))
+
+
+def iter_responses(path: Path) -> Iterator[ResponseRow]:
+    """The rows of a file of ``data/responses``, as model-inference writes it, one by one."""
+    return cast(Iterator[ResponseRow], iter_rows(path))
+
+
+def read_responses(path: Path) -> list[ResponseRow]:
+    """All rows of a file of ``data/responses``."""
+    return list(iter_responses(path))
+
+
+def iter_verdicts(path: Path) -> Iterator[VerdictRow]:
+    """The rows of a file of ``data/verdicts``, as judge writes it, one by one."""
+    return cast(Iterator[VerdictRow], iter_rows(path))
+
+
+def read_verdicts(path: Path) -> list[VerdictRow]:
+    """All rows of a file of ``data/verdicts``."""
+    return list(iter_verdicts(path))
+
+
+def write_bytes(path: Path, chunks: Iterable[bytes]) -> None:
+    """Writes a file beside its place and moves it there, so that no reader sees half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with open(beside, "wb") as file:
+            file.writelines(chunks)
+        os.replace(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Writes rows as JSONL; the file appears whole or not at all."""
+    write_bytes(path, map(dump_row, rows))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes one JSON value: sorted keys, two spaces, trailing newline."""
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, indent=2, allow_nan=False) + "\n"
+    write_bytes(path, [text.encode("utf-8", "backslashreplace")])

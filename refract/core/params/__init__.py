@@ -1,0 +1,278 @@
+"""params.yaml: its sections and their form, and finding definitions in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+from pydantic.config import JsonDict
+
+from refract.core.errors import ParamsError
+from refract.core.params.reading import read_yaml
+from refract.core.settings import Distinct, Number, Settings, nearest, read_settings
+
+# Dots, hyphens and bare numbers break DVC's names of stages, two of the three silently.
+NAME = "[a-z][a-z0-9_]*"
+Name = Annotated[str, Field(pattern=f"^{NAME}$")]
+# Sections whose entries are definitions, and the key that says of what kind each is.
+CATALOGUES = {
+    "suites": "file",
+    "judges": "kind",
+    "perturbations": "kind",
+    "models": "adapter",
+    "metadata": "",
+}
+SECTIONS = ("grid", "seed", *CATALOGUES, "decisions", "validation")
+# Sections that may be left out, or left empty.
+OPTIONAL = ("perturbations", "metadata", "decisions", "validation")
+_NAMES: JsonDict = {
+    "allowed": "a list of names, none twice: lower-case letters, digits and underscores, starting "
+    "with a letter"
+}
+
+
+class Grid(Settings, json_schema_extra={"required": ["models", "suites"]}):
+    """What ``dvc repro`` measures. A stage is given the lists that it reads."""
+
+    models: Distinct[Name] = Field([], description="names from `models`", json_schema_extra=_NAMES)
+    suites: Distinct[Name] = Field([], description="names from `suites`", json_schema_extra=_NAMES)
+
+
+class Limit(Settings):
+    """A threshold: one bound."""
+
+    min: Annotated[Number, Field(ge=-1, le=1)] | None = None
+    max: Annotated[Number, Field(ge=-1, le=1)] | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Limit:
+        if len(self.model_fields_set) != 1 or (self.min is None and self.max is None):
+            raise ValueError("must be {min: x} or {max: x}")
+        return self
+
+
+class SuiteSettings(Settings):
+    """A suite: its rows, what is done to them, who judges, and what must hold."""
+
+    file: str = Field(
+        description="the rows, under `data/suites/`",
+        json_schema_extra={"allowed": "the path of a JSONL file"},
+    )
+    sample: int | None = Field(
+        None,
+        ge=1,
+        description="number of prompts to draw (seeded); null takes all",
+        json_schema_extra={"allowed": "null or a number of prompts above 0"},
+    )
+    perturbations: list[str] | None = Field(
+        None,
+        description="names from `perturbations`",
+        json_schema_extra={"allowed": "a list of names"},
+    )
+    judges: list[str] = Field(
+        min_length=1,
+        description="names from `judges`; the first decides refusal",
+        json_schema_extra={"allowed": "a list with at least one name"},
+    )
+    fields: list[str] | None = Field(
+        None,
+        description="columns of the suite to break rates down by; null: `language` where its rows are "
+        "in several",
+        json_schema_extra={"allowed": "null or a list of columns of the suite"},
+    )
+    thresholds: dict[str, Limit] | None = Field(
+        None,
+        description="what must hold; met where the whole interval meets x",
+        json_schema_extra={
+            "allowed": "a mapping of measure to {min: x} or {max: x}, x from -1 to 1"
+        },
+    )
+    cut_off: Literal["judged", "excluded"] = Field(
+        "judged",
+        description="answers cut off at the token limit: judged by what was said, or left out and "
+        "counted, which makes rates of refusal too high",
+    )
+    cluster: str | None = Field(
+        None,
+        description="column whose equal values mark rows that resemble each other; null: the rows "
+        "that `pair_id` joins",
+        json_schema_extra={"allowed": "null or a column of the suite"},
+    )
+    samples: int | None = Field(
+        None,
+        ge=1,
+        description="answers to each prompt; null: as the model says, or 1",
+        json_schema_extra={"allowed": "null or a number above 0"},
+    )
+    protocol: str | None = Field(
+        None,
+        pattern=r"^[a-z0-9_]+@[0-9.]+(/[a-z0-9_]+)?$",
+        description="a published protocol, which fixes how the answers to this suite are generated "
+        "whatever the model's definition says, and adds its numbers; `refract protocols` lists them",
+        json_schema_extra={
+            "allowed": "null, NAME@VERSION, or NAME@VERSION/PART of one with several suites"
+        },
+    )
+    max_unjudged: Annotated[Number, Field(ge=0, le=1)] | None = Field(
+        None,
+        description="share of unjudged answers up to which thresholds are decided without their "
+        "worst case",
+        json_schema_extra={"allowed": "null or a share from 0 to 1"},
+    )
+    template: str | None = Field(
+        None,
+        description="for rows that have `features`",
+        json_schema_extra={"allowed": "a text with {feature} in it"},
+    )
+
+
+class ModelSamples(Settings):
+    """What any model may have beside the settings of its adapter."""
+
+    samples: int = Field(
+        1,
+        ge=1,
+        description="answers to each prompt, above 1 only for a model that samples (temperature "
+        "above 0); a suite's own number goes before it",
+    )
+
+
+class Metadata(Settings):
+    """What the report says of a model or a suite, under ``metadata``: its title, and of a model what
+    cannot be counted from its weights."""
+
+    title: str | None = Field(
+        None,
+        min_length=1,
+        description="name of a model or a suite in the report, its page and figures; null: the name "
+        "that it has everywhere else",
+        json_schema_extra={"allowed": "null or a text that no other model or suite has"},
+    )
+    family: str | None = Field(
+        None, description="models of one family have their rates fitted over size together"
+    )
+    parameters: Annotated[Number, Field(gt=0)] | None = Field(
+        None, description="number of weights, for models without weights here"
+    )
+    active_parameters: Annotated[Number, Field(gt=0)] | None = Field(
+        None, description="number of weights used for each token, for mixtures of experts"
+    )
+    training_compute: Annotated[Number, Field(gt=0)] | None = Field(
+        None, description="floating-point operations of the training"
+    )
+
+
+def load_params(path: Path = Path("params.yaml")) -> dict[str, Any]:
+    """All of params.yaml as plain dicts and lists. Raises :class:`ParamsError` unless each section
+    that is there has its form and names nothing that is not defined.
+
+    What a definition may hold is a matter of its kind: :func:`refract.project.read_project`.
+    """
+    params = read_yaml(path)
+    check_sections(params, str(path))
+    return params
+
+
+def check_sections(params: Mapping[str, Any], where: str = "params.yaml") -> None:
+    """Raises :class:`ParamsError` for the first thing wrong with the form of params.yaml.
+
+    A section may be missing, since a stage is tested with nothing but those that it declares.
+    """
+    for section in params:
+        if section not in SECTIONS:
+            raise ParamsError(
+                f"{where}: unknown section {section!r}{nearest(section, SECTIONS)}; it has "
+                f"{', '.join(SECTIONS)}"
+            )
+    if "seed" in params:
+        run_seed(params)
+    if "grid" in params:
+        read_settings(Grid, "grid", params["grid"])
+    for catalogue, key in CATALOGUES.items():
+        for name, found in _entries(params, catalogue).items():
+            if catalogue == "suites":
+                read_settings(SuiteSettings, f"suites.{name}", found)
+            elif catalogue == "metadata":
+                read_settings(Metadata, f"metadata.{name}", {} if found is None else found)
+            elif not isinstance(found, Mapping) or not isinstance(found.get(key), str):
+                got = found.get(key) if isinstance(found, Mapping) else found
+                raise ParamsError(
+                    f"{catalogue}.{name} must be a mapping with its {key} (got {got!r:.80})"
+                )
+    _check_names(params)
+
+
+def _entries(params: Mapping[str, Any], catalogue: str) -> Mapping[str, Any]:
+    """The definitions of a catalogue by name; none where params.yaml has no such section."""
+    found = params.get(catalogue)
+    if found is None and (catalogue not in params or catalogue in OPTIONAL):
+        return {}
+    if not isinstance(found, Mapping):
+        raise ParamsError(f"{catalogue} must be a mapping of names (got {found!r:.80})")
+    for name in found:
+        if catalogue in ("models", "suites") and not re.fullmatch(NAME, name):
+            raise ParamsError(
+                f"{catalogue}: a name is made of lower-case letters, digits and underscores, and "
+                f"starts with a letter (got {name!r:.80})"
+            )
+    return found
+
+
+def _check_names(params: Mapping[str, Any]) -> None:
+    """Raises :class:`ParamsError` for a name that no definition has."""
+    grid_of = params.get("grid") or {}
+    named = [("grid", axis, grid_of[axis]) for axis in ("models", "suites") if axis in grid_of]
+    for name, suite in _entries(params, "suites").items():
+        for key in ("judges", "perturbations"):
+            named.append((f"suites.{name}", key, suite.get(key) or []))
+    for where, catalogue, names in named:
+        if catalogue not in params:
+            continue
+        known = _entries(params, catalogue)
+        for name in names:
+            if name not in known:
+                raise ParamsError(
+                    f"{where} names {name!r}, which {catalogue} does not define"
+                    f"{nearest(name, known)}; it defines: {', '.join(sorted(known)) or 'nothing'}"
+                )
+
+
+def run_seed(params: Mapping[str, Any]) -> int:
+    """The seed of every draw. Raises :class:`ParamsError` unless it is an integer."""
+    seed = params.get("seed")
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise ParamsError(f"params.yaml: seed must be an integer (got {seed!r})")
+    return seed
+
+
+def definition(params: Mapping[str, Any], catalogue: str, name: str) -> dict[str, Any]:
+    """The definition of a model, suite, judge or perturbation by name.
+
+    Raises :class:`ParamsError` when the catalogue has no such name, or a suite's definition cannot
+    be used.
+    """
+    entries = params.get(catalogue)
+    if not isinstance(entries, dict):
+        raise ParamsError(f"{catalogue} must be a mapping of names (got {entries!r:.80})")
+    if name not in entries:
+        known = ", ".join(sorted(entries))
+        raise ParamsError(
+            f"{catalogue} has no {name!r}{nearest(name, entries)}; it defines: {known}"
+        )
+    found = entries[name]
+    if not isinstance(found, dict):
+        raise ParamsError(f"{catalogue}.{name} must be a mapping (got {found!r:.80})")
+    if catalogue == "suites":
+        read_settings(SuiteSettings, f"suites.{name}", found)
+    return found
+
+
+def grid(params: Mapping[str, Any], axis: str) -> list[str]:
+    """The names of ``grid.models`` or ``grid.suites``. Raises :class:`ParamsError`."""
+    given = params.get("grid")
+    names = given.get(axis) if isinstance(given, Mapping) else None
+    found: list[str] = getattr(read_settings(Grid, "grid", {axis: names}), axis)
+    return found

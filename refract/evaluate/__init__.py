@@ -1,0 +1,1 @@
+"""From suites and a model to results."""

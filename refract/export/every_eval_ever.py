@@ -1,0 +1,300 @@
+"""Results as records of Every Eval Ever, schema 0.3.0: https://github.com/evaleval/every_eval_ever
+
+One record for each model and suite, with every rate that has a value, and, where the texts are on
+this machine, one line for each judged answer. A line has to say whether the answer is correct: what
+was not judged has no line, and is counted in the record.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+from refract.core.jsonl import dump_row, sha256_json
+from refract.core.labels import JUDGED, REFUSED
+from refract.core.types import Row
+from refract.results.tables import confidence_of, plain
+
+SCHEMA = "0.3.0"
+LOWER_IS_BETTER = (
+    *("over_refusal_rate", "borderline_refusal_rate", "under_refusal_rate", "fail_rate"),
+    *("loophole_rate", "new_refusal_rate", "injection_success_rate", "attack_success_rate"),
+    *("harmful_rate", "any_compliance_rate", "all_compliance_rate", "strongreject_score"),
+)
+HIGHER_IS_BETTER = ("harmful_refusal_rate", "task_done_rate", "accuracy")
+# Which rate an answer to a clean prompt is counted in, and what it should be.
+CLEAN = {
+    "harmful": ("harmful_refusal_rate", "refusal"),
+    "helpful": ("over_refusal_rate", "compliance"),
+    "borderline": ("borderline_refusal_rate", "compliance"),
+}
+
+
+class Record(NamedTuple):
+    """``aggregate`` and ``samples`` as they are written, at ``path`` without its ending; how many
+    answers have no sample, by reason."""
+
+    path: PurePosixPath
+    aggregate: Row
+    samples: list[Row]
+    left_out: Counter[str]
+
+
+class Publisher(NamedTuple):
+    """Who ran the evaluation, what they are to the models, and when, in seconds since 1970."""
+
+    organization: str
+    relationship: str
+    time: int
+    version: str
+
+
+def records(
+    tables: Sequence[Row],
+    outcomes: Sequence[Row],
+    rows: Sequence[Row],
+    provenance: Mapping[str, Row],
+    model_ids: Mapping[str, str],
+    publisher: Publisher,
+) -> Iterator[Record]:
+    """The records of the models in ``provenance``, from the tables of :class:`Results` as rows.
+
+    ``model_ids`` are the models' ids as DEVELOPER/NAME.
+    """
+    texts = {(row["model"], row["suite"], row["prompt_id"]): row for row in rows}
+    for model, held in provenance.items():
+        of_model = [row for row in tables if row["model"] == model]
+        for label in dict.fromkeys(row["suite"] for row in of_model):
+            found = [row for row in of_model if row["suite"] == label and row["rate"] is not None]
+            own = [
+                {**row, **texts.get((model, row["suite"], row["prompt_id"]), {})}
+                for row in outcomes
+                if row["model"] == model and row["suite"] in (label, plain({"suite": label}))
+            ]
+            if found:
+                yield _record(label, found, own, held, model_ids[model], publisher)
+
+
+def model_id(name: str, definition: Mapping[str, Any]) -> str:
+    """A model's id as DEVELOPER/NAME: that of the hub or provider, else ``local/NAME``."""
+    given, adapter = str(definition.get("model_id", "")), definition["adapter"]
+    if adapter == "hf" and re.fullmatch(r"[\w-]+/[\w.-]+", given) and not given.startswith("data/"):
+        return given
+    if adapter in ("openai", "anthropic") and not definition.get("base_url"):
+        return given if given.startswith(f"{adapter}/") else f"{adapter}/{given}"
+    return f"local/{name}"
+
+
+def _record(
+    label: str, table: list[Row], outcomes: list[Row], held: Row, model: str, publisher: Publisher
+) -> Record:
+    suite = plain({"suite": label})
+    of_suites = {one.get("label", name): one for name, one in held["suites"].items()}
+    made = of_suites.get(label, {})
+    judge = (made.get("judges") or ["unknown"])[0]
+    evaluation = f"{label}/{model}/{publisher.time}"
+    results = [_result(row, label, held, judge) for row in table]
+    known = {result["evaluation_result_id"] for result in results}
+    samples, left_out = [], Counter[str]()
+    for row in outcomes:
+        measure, right, score, reason = _counted(row)
+        if reason or measure not in known:
+            left_out[reason or "no rate"] += 1
+        elif row.get("response") is not None:
+            samples.append(_sample(row, evaluation, model, label, judge, measure, right, score))
+    definition = held["model"]["definition"]
+    aggregate: Row = {
+        "schema_version": SCHEMA,
+        "evaluation_id": evaluation,
+        "retrieved_timestamp": str(publisher.time),
+        "source_metadata": {
+            "source_name": "Refract",
+            "source_type": "evaluation_run",
+            "source_organization_name": publisher.organization,
+            "evaluator_relationship": publisher.relationship,
+        },
+        "eval_library": {
+            "name": "refract",
+            "version": publisher.version,
+            "additional_details": _texts(
+                {"suite_sha256": made.get("sha256"), "prompts_sha256": made.get("prompts_sha256")}
+                | {"judge": judge, "judge_definition": held["judges"].get(judge)}
+                | {"cut_off_answers": made.get("cut_off")}
+            ),
+        },
+        "model_info": {
+            "name": definition.get("model_id") or model.rpartition("/")[2],
+            "id": model,
+            "additional_details": _model_details(definition)
+            | _texts(
+                {"identity_sha256": sha256_json(held["model"].get("identity"))}
+                | {key: held["model"].get(key) for key in ("parameters", "dtype")}
+            ),
+        },
+        "evaluation_results": results,
+    }
+    # The same results have the same name, whenever they are exported.
+    content = [
+        label,
+        model,
+        results,
+        [row["sample_hash"] for row in samples],
+        publisher.organization,
+    ]
+    digest = bytes.fromhex(sha256_json(content))
+    name = str(uuid.UUID(bytes=digest[:16], version=4))
+    developer, _, rest = model.partition("/")
+    path = PurePosixPath("data", *map(_component, (suite, developer, rest)), name)
+    if left_out:
+        details = {f"not_judged_{reason}": count for reason, count in left_out.items()}
+        aggregate["eval_library"]["additional_details"] |= _texts(details)
+    if samples:
+        lines = b"".join(map(dump_row, samples))
+        aggregate["detailed_evaluation_results"] = {
+            "format": "jsonl",
+            "file_path": f"{path}_samples.jsonl",
+            "hash_algorithm": "sha256",
+            "checksum": sha256(lines).hexdigest(),
+            "total_rows": len(samples),
+            "additional_details": _texts({"not_judged": sum(left_out.values())}),
+        }
+    return Record(path, aggregate, samples, left_out)
+
+
+def _result(row: Row, label: str, held: Row, judge: str) -> Row:
+    measure, rate = row["measure"], float(row["rate"])
+    group = f"/{row['field']}={row['value']}" if row["field"] else ""
+    lower, higher = measure.endswith(LOWER_IS_BETTER), measure.endswith(HIGHER_IS_BETTER)
+    details = {"judge": judge, "metric_id_status": "unregistered"}
+    if not (lower or higher):
+        details["polarity"] = "not_applicable"
+    metric: Row = {
+        "evaluation_description": f"docs/metrics.md of Refract: {measure}",
+        "metric_id": f"refract.{measure}",
+        "metric_name": measure.replace("_", " "),
+        "metric_unit": "proportion",
+        "lower_is_better": lower,
+        "additional_details": details,
+    }
+    least = -1 if "difference" in measure else 0
+    if not measure.endswith("_mean_score") and least <= rate <= 1:
+        metric |= {"score_type": "continuous", "min_score": least, "max_score": 1}
+    uncertainty: Row = {"num_samples": int(row["n"])}
+    if row["low"] is not None and row["high"] is not None:
+        uncertainty["confidence_interval"] = {
+            "lower": float(row["low"]),
+            "upper": float(row["high"]),
+            "confidence_level": confidence_of(held),
+            "method": "docs/metrics.md of Refract: Wilson's or Tango's score interval, with clusters",
+        }
+    told = ("successes", "n", "clusters", "bound_low", "bound_high", "cut_off", "threshold")
+    extra = ("decision", *(key for key in row if key.startswith("excluded_")))
+    definition = held["model"]["definition"]
+    kept = ("temperature", "top_p", "top_k", "max_tokens")
+    arguments = {key: definition[key] for key in kept if definition.get(key) is not None}
+    return {
+        "evaluation_result_id": measure + group,
+        "evaluation_name": label,
+        "source_data": {"dataset_name": plain({"suite": label}), "source_type": "other"},
+        "metric_config": metric,
+        "score_details": {
+            "score": rate,
+            "details": _texts({key: row[key] for key in (*told, *extra) if row[key] != ""}),
+            "uncertainty": uncertainty,
+        },
+        "generation_config": {"generation_args": arguments},
+    }
+
+
+def _counted(row: Row) -> tuple[str, str, bool, str]:
+    """The rate that an answer is counted in, what it should be, whether it is one of those that the
+    rate is the share of, and why it is in none."""
+    if row["perturbation"]:
+        if row["changed"] is None:
+            return "", "", False, "not compared"
+        return f"{row['perturbation']}_fail_rate", "unchanged", bool(row["changed"]), ""
+    if row["outcome"] not in JUDGED:
+        return "", "", False, row["outcome"]
+    measure, right = CLEAN[row["category"]]
+    return measure, right, row["outcome"] in REFUSED, ""
+
+
+def _sample(
+    row: Row,
+    evaluation: str,
+    model: str,
+    label: str,
+    judge: str,
+    measure: str,
+    right: str,
+    score: bool,
+) -> Row:
+    expected = score if right == "refusal" else not score
+    return {
+        "schema_version": SCHEMA,
+        "evaluation_id": evaluation,
+        "model_id": model,
+        "evaluation_name": label,
+        "evaluation_result_id": measure,
+        "sample_id": row["prompt_id"],
+        "sample_hash": sha256(_bytes(row["prompt"] + right)).hexdigest(),
+        "interaction_type": "single_turn",
+        "input": {"raw": _whole(row["prompt"]), "reference": [right]},
+        "output": {"raw": [_whole(row["response"])]},
+        "answer_attribution": [
+            {
+                "turn_idx": 0,
+                "source": "output.raw",
+                "extracted_value": row["outcome"],
+                "extraction_method": judge,
+                "is_terminal": True,
+            }
+        ],
+        "evaluation": {"score": float(score), "is_correct": expected},
+        "metadata": _texts(
+            {key: row[key] for key in ("category", "perturbation", "cluster", "sample") if row[key]}
+        ),
+    }
+
+
+def _model_details(definition: Mapping[str, Any]) -> dict[str, str]:
+    adapter = definition["adapter"]
+    served = adapter in ("openai", "anthropic") and not definition.get("base_url")
+    runs_here = adapter == "hf"
+    return {
+        "deployment_type": "externally_managed"
+        if served
+        else "self_deployed"
+        if runs_here
+        else "unknown",
+        "model_availability": "closed_weights" if served else "unknown",
+        "adapter": adapter,
+    }
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+    """Details as the schema wants them: texts, without those that are not known."""
+    return {
+        key: value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=int)
+        for key, value in values.items()
+        if value is not None
+    }
+
+
+def _component(name: str) -> str:
+    """A name as one part of a path on any system."""
+    return re.sub(r'[<>:"/\\|?*\x00-\x1f]', "_", name).rstrip(". ") or "_"
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _whole(text: str) -> str:
+    return _bytes(text).decode("utf-8")

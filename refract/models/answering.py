@@ -1,0 +1,164 @@
+"""model-inference: prompt rows in, response rows out, every stored answer reused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from refract.core.jsonl import canonical_json, parse_line
+from refract.core.samples import prompt_of_sample, sample_prompts
+from refract.core.types import Message, PromptRow, ResponseRow
+from refract.models import identity_of
+from refract.models.protocol import Answer, Model, Request
+from refract.models.store import (
+    ResponseStore,
+    answer_from,
+    answer_row,
+    answer_sha256,
+    request_sha256,
+)
+from refract.models.store.generating import Generate, generate
+from refract.suites.rows import row_seed
+
+# Answers that a project keeps in git, in a folder for each model, as response rows.
+ANSWERS = Path("data/answers")
+
+
+@dataclass
+class Count:
+    """How many answers of one suite were reused, how many of these ``from_store``, generated, and
+    errors."""
+
+    reused: int = 0
+    from_store: int = 0
+    generated: int = 0
+    errors: int = 0
+
+    def __str__(self) -> str:
+        text = f"{self.reused} reused, {self.generated} generated"
+        return f"{text}, {self.errors} errors" if self.errors else text
+
+
+def messages_of(attempt: str | Sequence[Message]) -> tuple[Message, ...]:
+    """An attempt of a prompt row as a conversation: a text is one user message."""
+    if isinstance(attempt, str):
+        return ({"role": "user", "content": attempt},)
+    return tuple(attempt)
+
+
+def request_of(row: PromptRow, seed: int | None) -> Request:
+    """The request of a prompt row.
+
+    ``seed`` is the run's, or None for a model that does not sample. The samples of a prompt differ
+    in their seeds alone.
+    """
+    prompt_id = prompt_of_sample(row)
+    return Request(
+        tuple(messages_of(attempt) for attempt in row["attempts"]),
+        0 if seed is None else row_seed(seed, row["suite"], prompt_id, row.get("sample", 1)),
+        {
+            "category": row["category"],
+            "perturbation": row["perturbation"],
+            "prompt_id": prompt_id,
+            "source_id": row["source_id"],
+            "suite": row["suite"],
+        },
+        (row["perturbation"] or {}).get("repeat", 0),
+    )
+
+
+def known_answers(
+    folder: Path, besides: Container[str] = frozenset()
+) -> Iterator[tuple[str, Answer]]:
+    """The answers of response rows on disk (from ``dvc pull``, say), by request hash.
+
+    A row counts only when its checksum holds: an edited or damaged row is skipped, and no other row
+    with it. So are rows whose hash is in ``besides``.
+    """
+    for path in sorted(folder.glob("*.jsonl")):
+        with open(path, "rb") as file:
+            for line in file:
+                try:
+                    row = parse_line(line)
+                    key = row["request_sha256"]
+                    if key in besides:
+                        continue
+                    answer = answer_from(row)
+                    intact = row["answer_sha256"] == answer_sha256(key, answer)
+                except (KeyError, TypeError, ValueError, RecursionError):
+                    continue
+                if intact:
+                    yield key, answer
+
+
+def with_description(described: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """What is known of a model, and where its weights are not here, what ``model.json`` in a folder of
+    its answers says of the same model."""
+    path = folder / "model.json"
+    if not path.is_file():
+        return described
+    held = json.loads(path.read_text("utf-8"))
+    if held.get("identity") != described["identity"]:
+        return described
+    return {key: held.get(key) if value is None else value for key, value in described.items()}
+
+
+def answer_prompts(
+    suites: Mapping[str, Iterable[PromptRow]],
+    model: Model,
+    store: ResponseStore,
+    seed: int,
+    *,
+    name: str = "",
+    folders: Iterable[Path] = (),
+    generator: Generate | None = None,
+    samples: Mapping[str, int] | None = None,
+) -> tuple[dict[str, list[ResponseRow]], dict[str, Count]]:
+    """Response rows for the prompt rows of each suite, in prompt order, and counts by suite.
+
+    The response rows in ``folders`` are added to the store first. Stored answers are reused; the
+    other requests go to the model together, each distinct one once, and answers reach the store as
+    they are made. Where nothing is missing the model gets no request at all, so that it loads
+    nothing. ``samples`` says how often the prompts of a suite are answered where that is not once.
+    ``generator`` takes the place of :func:`refract.models.store.generating.generate`. Raises
+    :class:`refract.models.protocol.AdapterError`; what was answered by then is in the store.
+    """
+    identity = canonical_json(identity_of(model))
+    keys: dict[str, list[tuple[str, str]]] = {}
+    requests: dict[str, Request] = {}
+    for suite, rows in suites.items():
+        keys[suite] = []
+        for row in sample_prompts(rows, (samples or {}).get(suite, 1)):
+            request = request_of(row, seed if model.samples else None)
+            key = request_sha256(identity, request, model)
+            keys[suite].append((row["prompt_id"], key))
+            requests.setdefault(key, request)
+    answers = store.answers(requests)
+    stored = set(answers)
+    for folder in folders:
+        if len(answers) < len(requests) and store.put(known_answers(folder, besides=answers), name):
+            answers = store.answers(requests)
+    missing = {key: request for key, request in requests.items() if key not in answers}
+    made, generated = (generator or partial(generate, model))(missing, store, name)
+    answers |= made
+    counts = {suite: Count() for suite in suites}
+    responses: dict[str, list[ResponseRow]] = {}
+    for suite, pairs in keys.items():
+        count = counts[suite]
+        responses[suite] = []
+        for prompt_id, key in pairs:
+            answer = answers[key]
+            if key in generated:
+                # A request that two rows share is sent once: the second row reuses its answer.
+                count.generated += 1
+                generated.discard(key)
+            else:
+                count.reused += 1
+                count.from_store += key in stored
+            count.errors += answer.error is not None
+            responses[suite].append(answer_row(key, answer, prompt_id))
+    return responses, counts

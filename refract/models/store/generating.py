@@ -1,0 +1,196 @@
+"""Requesting from a model the answers that the store lacks, and storing them as they are made."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from queue import Empty, Queue
+from types import TracebackType
+from typing import Any, Self
+
+from refract.core.environment import this_run, utc
+from refract.core.jsonl import dump_row, write_rows
+from refract.core.progress import Progress
+from refract.core.showing import say
+from refract.models.protocol import Answer, Model, Origin, Request
+from refract.models.store import ResponseStore, StoreError, answer_row, storable
+from refract.models.store.claims import LEASE
+
+# Seconds between two looks at what another process is asking.
+LOOK_SECONDS = 0.5
+
+Generated = tuple[dict[str, Answer], set[str]]
+"""Answers by request hash, and the hashes whose answers were not in the store."""
+Generate = Callable[[Mapping[str, Request], ResponseStore, str], Generated]
+"""Answers requests by hash, for the model of this name, through a store."""
+
+
+def generate(
+    model: Model, requests: Mapping[str, Request], store: ResponseStore, name: str = ""
+) -> Generated:
+    """The answers to requests by hash, and the hashes whose answers had to be generated.
+
+    Where nothing is missing the model gets no request at all, so that it loads nothing. What another
+    process is asking is waited for, and asked here where that process ends without an answer.
+    Raises :class:`refract.models.protocol.AdapterError`, and :class:`StoreError`: before anything is
+    requested where the store cannot be written. What was answered by then is in the store.
+    """
+    answers = store.answers(requests)
+    made: set[str] = set()
+    waited = False
+    while missing := {key: request for key, request in requests.items() if key not in answers}:
+        mine = store.claim(missing)
+        try:
+            # Another process may have stored them since.
+            answers |= store.answers({key: missing[key] for key in mine})
+            asked = {key: missing[key] for key in missing if key in mine and key not in answers}
+            if asked:
+                made |= asked.keys()
+                answers |= _ask(model, asked, store, name)
+        finally:
+            with contextlib.suppress(StoreError):  # a claim also ends with its process
+                store.give_up_claims(mine)
+        if len(mine) == len(missing):
+            break
+        if not waited:
+            waited = True
+            say(
+                f"{name or 'answers'}: {len(missing) - len(mine)} requests are being sent by another "
+                "process; waiting for its answers",
+                file=sys.stderr,
+            )
+        time.sleep(LOOK_SECONDS)
+        answers |= store.answers(missing)
+    return answers, made
+
+
+def _ask(
+    model: Model, requests: Mapping[str, Request], store: ResponseStore, name: str
+) -> dict[str, Answer]:
+    """The model's answers to requests, each stored as it is made."""
+    keys = list(requests)
+    answers: dict[str, Answer] = {}
+    tokens = errors = 0
+    run: dict[str, Any] | None = None
+    clock, started_at = time.monotonic(), utc(time.time())
+    left = getattr(model, "seconds_left", None)  # of models whose rows take unlike times
+    with _Writer(store, name) as writer, Progress(name or "answers", len(keys), left) as progress:
+        for index, answer in model.answer([requests[key] for key in keys]):
+            # Before the first answer it is not known on which device the weights are.
+            if run is None and answer.error is None:
+                run = {**this_run(getattr(model, "runtime", None)), "started_at": started_at}
+            if run is not None:
+                origin = Origin(run, round(time.monotonic() - clock, 3), answer.seconds)
+                answer = replace(answer, origin=origin)
+            answers[keys[index]] = answer
+            writer.add(keys[index], answer)
+            tokens += answer.completion_tokens or 0
+            errors += answer.error is not None
+            cost = usage_of(model).get("cost")
+            spent = f", ${cost:.4f}" if cost else ""
+            progress.advance(1, f"{tokens} tokens, {errors} errors{spent}")
+    # The store has those of what it stored: not of errors, and of nothing where it is turned off.
+    store.learn_origins({key: answer.origin for key, answer in answers.items() if answer.origin})
+    for key in keys:
+        answers.setdefault(
+            key, Answer.failed("NoAnswer", "the adapter returned nothing for this request")
+        )
+    return answers
+
+
+def usage_of(model: Model) -> dict[str, Any]:
+    """What the requests to a served model used so far; empty for a model that runs here."""
+    usage: dict[str, Any] = getattr(model, "usage", {})
+    return usage
+
+
+class _Writer:
+    """Commits answers from a thread as they arrive: a kill loses those of one commit at most.
+
+    Answers that arrive while a commit is under way go into the next one together. Where the store
+    fails, what it did not take is written elsewhere.
+    """
+
+    def __init__(self, store: ResponseStore, name: str) -> None:
+        self._store, self._name = store, name
+        self._arrived: Queue[tuple[str, Answer] | None] = Queue()
+        self._failure: Exception | None = None
+        self._unsaved: list[tuple[str, Answer]] = []
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        type_: type[BaseException] | None,
+        value: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        # Also when the model fails or the user interrupts: what was paid for is stored.
+        self._arrived.put(None)
+        self._thread.join()
+        if self._failure is None:
+            return
+        while not self._arrived.empty():
+            if (answer := self._arrived.get()) is not None:
+                self._unsaved.append(answer)
+        kept = keep_elsewhere([answer for answer in self._unsaved if storable(answer[1])])
+        raise StoreError(f"{self._failure}{kept}") from None
+
+    def add(self, key: str, answer: Answer) -> None:
+        self._arrived.put((key, answer))
+        if self._failure is not None:
+            raise self._failure
+
+    def _run(self) -> None:
+        more, renewed = True, time.monotonic()
+        while more:
+            batch: list[tuple[str, Answer] | None] = []
+            try:
+                batch.append(self._arrived.get(timeout=LEASE / 4))
+                while not self._arrived.empty():
+                    batch.append(self._arrived.get())
+            except Empty:
+                pass
+            more = None not in batch
+            answers = [answer for answer in batch if answer is not None]
+            try:
+                if answers:
+                    self._store.put(answers, self._name)
+                if time.monotonic() - renewed > LEASE / 4:
+                    self._store.renew_claims()
+                    renewed = time.monotonic()
+            except Exception as failure:  # raised in the generating thread, which can report it
+                self._unsaved += answers
+                self._failure = failure
+                return
+
+
+def keep_elsewhere(answers: Sequence[tuple[str, Answer]]) -> str:
+    """Writes answers that the store did not take to a folder that `refract cache import` reads, or
+    prints them where no folder can be written. Returns where they are, for a message."""
+    if not answers:
+        return ""
+    rows = [answer_row(key, answer) for key, answer in answers]
+    count = f"{len(rows)} answers that were not stored"
+    for parent in (Path.cwd(), Path(tempfile.gettempdir()), Path.home()):
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="refract-answers-", dir=parent))
+            write_rows(folder / "answers.jsonl", rows)
+        except OSError:
+            continue
+        return f". The {count} are in {folder}: `refract cache import {folder}` takes them"
+    for row in rows:
+        sys.stderr.write(dump_row(row).decode("utf-8", "backslashreplace"))
+    return (
+        f". The {count} are printed above: put those lines into a file FOLDER/answers.jsonl, for "
+        "`refract cache import FOLDER`"
+    )

@@ -1,0 +1,187 @@
+"""What made a model's answers and verdicts, beside the numbers: ``metrics/ran/MODEL.json``.
+
+The file is in git and no output of the pipeline: a processor, a time and a version differ where the
+answers do not. What it says of a file of rows stands as long as those bytes do, so that making the same
+results again changes nothing in it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from refract.core.environment import this_run, utc
+from refract.core.jsonl import (
+    canonical_json,
+    read_responses,
+    sha256_file,
+    sha256_json,
+    write_json,
+)
+from refract.core.progress.ran import read_ran
+from refract.core.types import ResponseRow, Row
+from refract.models.protocol import Origin
+from refract.models.store import ResponseStore
+
+PERCENTILES = (50, 90, 99)
+
+
+def learn_origins(path: Path, folder: Path, store: ResponseStore) -> None:
+    """Has the store know by which run the rows in a folder of responses were made.
+
+    They may have come with ``dvc pull``, and the file at ``path`` with git.
+    """
+    held = read_ran(path)
+    found: dict[str, Origin] = {}
+    for suite, of_suite in held.get("suites", {}).items():
+        rows = folder / f"{suite}.jsonl"
+        if rows.is_file() and sha256_file(rows) == of_suite["responses_sha256"]:
+            runs = _runs_of_rows(held, suite)
+            for row, run in zip(read_responses(rows), runs, strict=True):
+                if run is not None:
+                    found[row["request_sha256"]] = Origin(run)
+    store.learn_origins(found)
+
+
+def note_answers(
+    path: Path,
+    folder: Path,
+    responses: Mapping[str, Sequence[ResponseRow]],
+    origins: Mapping[str, Origin],
+) -> None:
+    """Notes which runs made the answers of each suite, which stand in ``folder``.
+
+    A row whose run was not known gets the one that is known now.
+    """
+    held = read_ran(path)
+    hashes = {suite: sha256_file(folder / f"{suite}.jsonl") for suite in responses}
+    known = held.get("suites", {})
+    rows: dict[str, list[Any]] = {}
+    for suite, answers in responses.items():
+        found = (origins.get(row["request_sha256"]) for row in answers)
+        rows[suite] = [origin and origin.run for origin in found]
+        if known.get(suite, {}).get("responses_sha256") == hashes[suite]:
+            noted = _runs_of_rows(held, suite)
+            rows[suite] = [old or new for old, new in zip(noted, rows[suite], strict=True)]
+    write_json(path, {**held, **made_by(responses, hashes, rows, origins)})
+
+
+def made_by(
+    responses: Mapping[str, Sequence[ResponseRow]],
+    hashes: Mapping[str, str],
+    rows: Mapping[str, Sequence[Any]],
+    origins: Mapping[str, Origin],
+) -> Row:
+    """``runs``, the earliest first, and for each of the ``suites`` the hash of its responses and which
+    run made how many rows, in their order; null stands for a run that is not known."""
+    names: dict[int, str] = {}  # by the run's place in memory: rows share few runs
+
+    def name_of(run: Mapping[str, Any]) -> str:
+        found = names.get(id(run))
+        if found is None:
+            found = names[id(run)] = _name(run)
+        return found
+
+    records: dict[str, Mapping[str, Any]] = {}
+    for run in (run for of_suite in rows.values() for run in of_suite if run):
+        # What was measured of a run when it was first noted stays, whichever of its rows do.
+        if "measured" in run or name_of(run) not in records:
+            records[name_of(run)] = run
+    order = sorted(records, key=lambda name: (records[name]["started_at"], name))
+    answers: dict[str, dict[str, ResponseRow]] = {name: {} for name in order}
+    for suite, of_suite in rows.items():
+        for row, run in zip(responses[suite], of_suite, strict=True):
+            if run:
+                answers[name_of(run)][row["request_sha256"]] = row
+    places = {name: place for place, name in enumerate(order)}
+    return {
+        "runs": [
+            {"measured": measured(records[name], answers[name], origins), **records[name]}
+            for name in order
+        ],
+        "suites": {
+            suite: {
+                "responses_sha256": hashes[suite],
+                "runs": [
+                    [place, len(list(same))]
+                    for place, same in groupby(run and places[name_of(run)] for run in of_suite)
+                ],
+            }
+            for suite, of_suite in rows.items()
+        },
+    }
+
+
+def made_rows(rows: Sequence[Row], origins: Mapping[str, Origin]) -> Row:
+    """The same of the rows of one run of ``refract run``. The hash of a suite's responses is that of
+    their checksums, since they may be in no file."""
+    by_suite: dict[str, list[Any]] = {}
+    for row in rows:
+        by_suite.setdefault(row["suite"], []).append(row)
+    hashes, runs = {}, {}
+    for suite, of_suite in by_suite.items():
+        hashes[suite] = sha256_json([row["answer_sha256"] for row in of_suite])
+        found = (origins.get(row["request_sha256"]) for row in of_suite)
+        runs[suite] = [origin and origin.run for origin in found]
+    return made_by(by_suite, hashes, runs, origins)
+
+
+def measured(
+    run: Mapping[str, Any], rows: Mapping[str, ResponseRow], origins: Mapping[str, Origin]
+) -> Row | None:
+    """How fast a run made some answers, by request; None where that was not measured.
+
+    ``seconds`` go from the run's start to its last answer, without the loading of weights;
+    ``call_seconds`` are the percentiles (nearest rank) of the calls that were answered.
+    """
+    ends = [at for key in rows if (at := origins.get(key, Origin({})).at) is not None]
+    if not ends:
+        return None
+    seconds = max(ends) - (run["runtime"].get("load_seconds") or 0.0)
+    tokens = [row["completion_tokens"] for row in rows.values()]
+    total = None if None in tokens else sum(token or 0 for token in tokens)
+    calls = sorted(s for key in rows if (s := origins.get(key, Origin({})).seconds) is not None)
+
+    def per_second(count: int | None) -> float | None:
+        return None if count is None or seconds <= 0 else float(f"{count / seconds:.4g}")
+
+    return {
+        "answers": len(rows),
+        "completion_tokens": total,
+        "seconds": round(seconds, 3),
+        "answers_per_second": per_second(len(rows)),
+        "tokens_per_second": per_second(total),
+        "call_seconds": {
+            **{f"p{p}": calls[ceil(p / 100 * len(calls)) - 1] for p in PERCENTILES},
+            "max": calls[-1],
+        }
+        if calls
+        else None,
+    }
+
+
+def note_verdicts(path: Path, folder: Path, suites: Iterable[str]) -> None:
+    """Notes what judged: this process, unless the verdicts in ``folder`` are those that are noted."""
+    held = read_ran(path)
+    hashes = {suite: sha256_file(folder / f"{suite}.jsonl") for suite in suites}
+    if held.get("judged", {}).get("verdicts_sha256") != hashes:
+        judged = {"verdicts_sha256": hashes, "judged_at": utc(time.time()), **this_run(None)}
+        write_json(path, {**held, "judged": judged})
+
+
+def _runs_of_rows(held: Mapping[str, Any], suite: str) -> list[Any]:
+    """The run of each row of a suite, None where it is not known."""
+    return [
+        None if place is None else held["runs"][place]
+        for place, count in held["suites"][suite]["runs"]
+        for _ in range(count)
+    ]
+
+
+def _name(run: Mapping[str, Any]) -> str:
+    """What a run is told apart by: all but what was measured of it."""
+    return canonical_json({key: value for key, value in run.items() if key != "measured"})

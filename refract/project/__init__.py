@@ -1,0 +1,151 @@
+"""Which params.yaml counts, and the models, suites and judges that it names.
+
+In a project's folder that is the project's own. Elsewhere it is the default one, which travels with
+the package together with the suites that it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from refract.core.errors import ParamsError, UsageError
+from refract.core.params import OPTIONAL, SECTIONS, Grid, definition, grid, load_params
+from refract.core.params.decisions import DecisionSettings
+from refract.core.params.validation import ValidationSettings
+from refract.core.settings import nearest, read_settings
+from refract.judges import JUDGES, read_judge
+from refract.judges.published.catalogue import names as published_names
+from refract.models import open_model
+from refract.suites.perturbations import read_perturbation
+
+PARAMS = "params.yaml"
+# What the command line calls a judge of kind refusal whose model it names.
+MODEL_JUDGE = "llm"
+NEEDED = [section for section in SECTIONS if section not in OPTIONAL]
+
+
+class Project(NamedTuple):
+    """A folder with a params.yaml, and what that holds."""
+
+    folder: Path
+    params: dict[str, Any]
+
+
+def default_folder() -> Path:
+    """The folder of the default params.yaml, suites and stages; in a checkout, the checkout itself."""
+    packaged = Path(__file__).parents[1] / "defaults"
+    return packaged if packaged.is_dir() else Path(__file__).parents[2]
+
+
+def read_project(folder: Path) -> Project:
+    """The project in a folder, with every definition in its params.yaml checked.
+
+    Raises :class:`ParamsError` for the first thing wrong with the file, used or not.
+    """
+    params = load_params(folder / PARAMS)
+    check_definitions(params)
+    return Project(folder, params)
+
+
+def check_definitions(params: Mapping[str, Any]) -> None:
+    """Raises :class:`ParamsError` for a section that is missing, and for a definition that its kind
+    cannot use. Opens nothing: files that a definition names may be elsewhere."""
+    for section in SECTIONS:
+        if section not in params and section not in OPTIONAL:
+            raise ParamsError(f"{PARAMS} has no section {section!r}; it needs {', '.join(NEEDED)}")
+    for axis in Grid.model_fields:
+        grid(params, axis)
+    decisions = params.get("decisions")
+    read_settings(DecisionSettings, "decisions", {} if decisions is None else decisions)
+    validation = params.get("validation")
+    read_settings(ValidationSettings, "validation", {} if validation is None else validation)
+    for name, given in (params.get("perturbations") or {}).items():
+        read_perturbation(name, given)
+    for name, given in params["models"].items():
+        open_model(name, given)
+    for name, given in params["judges"].items():
+        read_judge(name, given)
+        model = given.get("model")
+        if isinstance(model, dict) and "adapter" in model:
+            open_model(name, model, f"judges.{name}.model")
+
+
+def default_project() -> Project:
+    """The default params.yaml with its suites."""
+    return read_project(default_folder())
+
+
+def find_project() -> Project:
+    """The project in the current folder if there is one, else the default."""
+    here = Path.cwd()
+    if not (here / PARAMS).is_file():
+        return default_project()
+    return read_project(here)
+
+
+def project_root() -> Path:
+    """The current folder, for what needs a project. Raises :class:`UsageError` if it is none."""
+    here = Path.cwd()
+    if not (here / PARAMS).is_file():
+        raise UsageError(
+            f"{here} holds no {PARAMS}: change to a project's folder, or make one with `refract init`"
+        )
+    return here
+
+
+def find_model(name: str, project: Project) -> dict[str, Any]:
+    """A model's definition by its name in params.yaml. Raises :class:`UsageError`."""
+    known = project.params.get("models") or {}
+    if name not in known:
+        raise UsageError(_unknown("model", name, known))
+    return definition(project.params, "models", name)
+
+
+def find_suite(name: str, project: Project) -> tuple[str, dict[str, Any]]:
+    """A suite by its name in params.yaml or by its file: (name, definition).
+
+    Raises :class:`UsageError` when it is neither.
+    """
+    known = project.params.get("suites") or {}
+    if name in known:
+        suite = definition(project.params, "suites", name)
+        return name, {**suite, "file": str(project.folder / suite["file"])}
+    path = Path(name)
+    if path.is_file():
+        return path.stem, {"file": name}
+    raise UsageError(_unknown("suite and no file", name, known))
+
+
+def find_judge(name: str, project: Project, model: str | None = None) -> dict[str, Any]:
+    """A judge by its name in params.yaml, by its kind, or by the name of a published one; ``llm`` is
+    one of kind refusal. ``model`` is the model that judges in place of the judge's own: by its name in
+    params.yaml, or as ADAPTER:MODEL_ID. Raises :class:`UsageError`."""
+    if model is None:
+        if name == MODEL_JUDGE and name not in (project.params.get("judges") or {}):
+            raise UsageError("--judge llm: name the model that judges with --judge-model")
+        return _judge(name, project)
+    found = {"kind": "refusal"} if name == MODEL_JUDGE else _judge(name, project)
+    adapter, colon, model_id = model.partition(":")
+    if colon:
+        return found | {"model": {"adapter": adapter, "model_id": model_id}}
+    own = find_model(model, project)
+    return found | {"model": {key: value for key, value in own.items() if key != "samples"}}
+
+
+def _judge(name: str, project: Project) -> dict[str, Any]:
+    known = project.params.get("judges") or {}
+    if name in known:
+        return definition(project.params, "judges", name)
+    if name in JUDGES:
+        return {"kind": name}
+    published = published_names()
+    if name in published:
+        return {"kind": "published", "judge": name}
+    raise UsageError(_unknown("judge", name, {*known, *JUDGES, *published}))
+
+
+def _unknown(what: str, name: str, known: Iterable[str]) -> str:
+    names = sorted(known)
+    return f"no {what} {name!r}{nearest(name, names)}; there are: {', '.join(names)}"

@@ -1,1 +1,0 @@
-"""Rows and the files that hold them: JSONL reading and writing, suites, sampling."""

@@ -1,0 +1,1 @@
+"""What becomes prompts: suites, importers, perturbations, protocols."""

@@ -1,0 +1,150 @@
+"""Published prompt files in, suites with their cards out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from refract.core.errors import UsageError
+from refract.core.jsonl import dump_row, sha256_file, write_bytes
+from refract.core.registry import Registry, find
+from refract.core.types import Row
+from refract.suites.importing.importer import Importer, Options, Origin
+from refract.suites.rows import CATEGORIES, SuiteError, check_suite
+
+IMPORTERS: Registry = {
+    "advbench": "refract.suites.importing.published:ADVBENCH",
+    "ailuminate": "refract.suites.importing.published:AILUMINATE",
+    "coconot": "refract.suites.importing.published:COCONOT",
+    "coconot_contrast": "refract.suites.importing.published:COCONOT_CONTRAST",
+    "cyberseceval_frr": "refract.suites.importing.published:CYBERSECEVAL_FRR",
+    "donotanswer": "refract.suites.importing.published:DONOTANSWER",
+    "donotanswer_zh": "refract.suites.importing.published:DONOTANSWER_ZH",
+    "falsereject": "refract.suites.importing.published:FALSEREJECT",
+    "giskard": "refract.suites.importing.giskard:giskard",
+    "harmbench": "refract.suites.importing.published:HARMBENCH",
+    "jailbreakbench": "refract.suites.importing.published:JAILBREAKBENCH",
+    "jailbreakbench_artifact": "refract.suites.importing.published:JAILBREAKBENCH_ARTIFACT",
+    "multijail": "refract.suites.importing.published:MULTIJAIL",
+    "orbench": "refract.suites.importing.published:ORBENCH",
+    "orfuzz": "refract.suites.importing.published:ORFUZZ",
+    "simplesafetytests": "refract.suites.importing.published:SIMPLESAFETYTESTS",
+    "sorrybench": "refract.suites.importing.published:SORRYBENCH",
+    "strongreject": "refract.suites.importing.published:STRONGREJECT",
+    "wildguardtest": "refract.suites.importing.published:WILDGUARDTEST",
+    "wildjailbreak": "refract.suites.importing.published:WILDJAILBREAK",
+    "xsafety": "refract.suites.importing.xsafety:xsafety",
+    "xstest": "refract.suites.importing.published:XSTEST",
+    "generic": "refract.suites.importing.generic:generic",
+}
+
+
+class Imported(NamedTuple):
+    """A suite made of a published file: its rows, its card as Markdown, and what was decided."""
+
+    rows: list[Row]
+    card: str
+    notes: list[str]
+
+
+def import_file(kind: str, path: Path, *, suite: str, **options: Any) -> Imported:
+    """The suite that a published file makes; ``options`` as in
+    :class:`~refract.suites.importing.importer.Options`.
+
+    Every row is kept, with an id of its own; one without a prompt is left out and named in
+    ``notes``. Raises :class:`SuiteError`, and :class:`ParamsError` for an unknown kind.
+    """
+    given = Options(**options)
+    if given.category is not None and given.category not in CATEGORIES:
+        raise SuiteError(
+            f"category must be one of {', '.join(CATEGORIES)} (got {given.category!r})"
+        )
+    strange = sorted(set(given.values.values()) - set(CATEGORIES))
+    if strange:
+        raise SuiteError(f"a category must be one of {', '.join(CATEGORIES)} (got {strange[0]!r})")
+    importer: Importer = find(IMPORTERS, kind, "kind")
+    if given.values and kind != "generic" and not getattr(importer, "by_value", None):
+        raise UsageError(f"{kind} knows the category of each row; --map is for other kinds")
+    rows, origin, files, notes = importer(kind, path, given)
+    if given.address is not None:
+        notes = [f"The file is {given.address}.", *notes]
+    if given.category is not None:
+        origin = origin._replace(rule=f"Every row is {given.category}, as --category says.")
+    texts = Counter(row["prompt"] for row in rows)
+    repeats = sum(count - 1 for count in texts.values())
+    if repeats:
+        notes = [
+            *notes,
+            f"Rows that repeat the text of another row, kept with ids of their own: {repeats}.",
+        ]
+    return Imported(rows, card(suite, kind, origin, files, rows, notes), notes)
+
+
+def card(
+    suite: str,
+    kind: str,
+    origin: Origin,
+    files: Sequence[Path],
+    rows: Sequence[Row],
+    notes: Sequence[str],
+) -> str:
+    """A suite's card as Markdown: origin, licence, hashes of the files, counts, decisions."""
+    counts = Counter(row["category"] for row in rows)
+    fields = sorted({field for row in rows for field in row} - {"id", "prompt", "category"})
+    lines = [
+        f"# {suite}",
+        "",
+        f"**Source.** {origin.title}. {origin.url}",
+        "",
+        f"**Licence.** {origin.licence}.",
+        "",
+        "**File.** " + "; ".join(f"`{path.name}`, SHA-256 `{sha256_file(path)}`" for path in files),
+        "",
+        f"**Categories.** {origin.rule}",
+        "",
+        f"**Counts.** {len(rows)} prompts: "
+        + ", ".join(f"{counts[name]} {name}" for name in CATEGORIES if counts[name])
+        + ".",
+        "",
+    ]
+    if origin.context:
+        lines += [
+            f"**Context.** Where a row has one (`{origin.context}`), the prompt is the context, "
+            "a line of three hyphens and the behavior, as the publisher sends it.",
+            "",
+        ]
+    if fields:
+        lines += ["**Fields.** " + ", ".join(f"`{field}`" for field in fields), ""]
+    for field in fields:
+        groups = Counter((row["category"], str(row[field])) for row in rows if field in row)
+        if 1 < len(groups) <= 40:
+            lines += [f"| {field} | category | prompts |", "|---|---|---:|"]
+            lines += [
+                f"| {value.replace('|', '/')} | {category} | {n} |"
+                for (category, value), n in sorted(groups.items())
+            ] + [""]
+    lines += ["**Decided at import.**" + ("" if notes else " Nothing: the file is clean."), ""]
+    lines += [f"- {note}" for note in notes]
+    lines += [""] if notes else []
+    lines += [f"Made by `refract import-suite {kind}`.", ""]
+    return "\n".join(lines)
+
+
+def write_suite(imported: Imported, out: Path) -> None:
+    """Writes a suite and, beside it, its card.
+
+    Raises :class:`SuiteError` when the file is there with other rows, or the rows make no usable
+    suite.
+    """
+    content = b"".join(map(dump_row, imported.rows))
+    if out.exists() and out.read_bytes() != content:
+        raise SuiteError(f"{out} exists and holds other rows; name another file with --out")
+    write_bytes(out, [content])
+    problems = [problem for problem in check_suite(out)[1] if not problem.harmless]
+    if problems:
+        out.unlink()
+        listed = "\n".join(f"  row {problem.line}: {problem.message}" for problem in problems)
+        raise SuiteError(f"the rows make no usable suite:\n{listed}")
+    write_bytes(out.with_suffix(".md"), [imported.card.encode()])

@@ -1,0 +1,236 @@
+"""Files as publishers ship them, read without losing or merging a row."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from refract.core.jsonl import RowError, parse_line
+from refract.core.types import Row
+from refract.suites.importing.logs import (
+    asked_rows,
+    inspect_rows,
+    is_inspect,
+    is_lm_eval,
+    lm_eval_rows,
+    read_inspect,
+)
+from refract.suites.importing.typed import TYPED, read_typed
+from refract.suites.rows import SuiteError
+
+BOM = "\ufeff"
+# A prompt may be longer than the csv module's default limit for one field.
+LONGEST_FIELD = 10_000_000
+TEXTS = (".csv", ".tsv", ".json", ".jsonl")
+SUFFIXES = (*TEXTS, *TYPED, ".eval")
+
+
+class Table(NamedTuple):
+    """The rows of a file in order, the line each ends on, and what had to be decided on the way."""
+
+    rows: list[Row]
+    lines: list[int]
+    columns: list[str]
+    notes: list[str]
+    sha256: str
+
+
+def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> Table:
+    """All rows of a file in one of ``SUFFIXES``; of a log of Inspect or lm-evaluation-harness the
+    prompts.
+
+    Without a ``header`` the columns of CSV, TSV and XLSX are called ``1``, ``2``, …
+    A byte order mark is not part of the text. In CSV, rows that start with # are comments where they
+    stand before the header or do not have its number of cells; every other line is data, and a row
+    with more or fewer cells than the header (or the first row) is an error. Line breaks and carriage
+    returns within a cell stay as they are. In TSV a quote is a quote only where it starts a cell, as in
+    CSV. In JSONL, blank lines and lines that start with # are skipped. NUL characters and lone
+    surrogates, which a prompt may not hold, become U+FFFD. Everything but blank lines is stated in
+    ``notes``. Raises :class:`SuiteError` naming the file and the line.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise SuiteError(f"{path}: must be one of {', '.join(SUFFIXES)} (got {path.suffix!r})")
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise SuiteError(f"{path}: cannot be read ({error.strerror})") from None
+    except ValueError as error:  # a NUL in the name
+        raise SuiteError(f"{str(path)!r}: cannot be read ({error})") from None
+    notes: list[str] = []
+    try:
+        if suffix == ".eval":
+            rows, lines, columns = _asked(inspect_rows(read_inspect(path)))
+        elif suffix in TYPED:
+            rows, lines, columns = read_typed(path, data, notes, header=header)
+        else:
+            text = _decoded(path, data, encoding, notes)
+            if suffix == ".jsonl":
+                rows, lines, columns = _read_jsonl(path, text, notes)
+            elif suffix == ".json":
+                rows, lines, columns = _read_json(path, text)
+            else:
+                delimiter = "," if suffix == ".csv" else "\t"
+                rows, lines, columns = _read_csv(path, text, notes, delimiter, header)
+    except RowError as error:  # of another tool's log
+        raise SuiteError(f"{path}: {error}") from None
+    if not rows:
+        raise SuiteError(f"{path}: holds no rows")
+    returns = [line for row, line in zip(rows, lines, strict=True) if _any(row, "\r")]
+    if returns:
+        notes.append(f"Rows with carriage returns, kept as they are: {_listed(returns)}.")
+    mended = [line for row, line in zip(rows, lines, strict=True) if _any(row, "\0\ud800-\udfff")]
+    if mended:
+        rows = [{key: _mended(value) for key, value in row.items()} for row in rows]
+        notes.append(
+            "Rows with NUL characters or lone surrogates, each replaced by U+FFFD: "
+            f"{_listed(mended)}."
+        )
+    return Table(rows, lines, columns, notes, hashlib.sha256(data).hexdigest())
+
+
+def _decoded(path: Path, data: bytes, encoding: str, notes: list[str]) -> str:
+    try:
+        text = data.decode(encoding)
+    except (LookupError, AssertionError):
+        raise SuiteError(f"no encoding is called {encoding!r}; try utf-8 or cp1252") from None
+    except UnicodeDecodeError as error:
+        raise SuiteError(
+            f"{path}: not {encoding} at byte {error.start}; name its encoding with --encoding"
+        ) from None
+    except ValueError as error:  # a codec that is no encoding of text can raise anything of its own
+        raise SuiteError(
+            f"{path}: cannot be read as {encoding} ({error}); try utf-8 or cp1252"
+        ) from None
+    if text.startswith(BOM):
+        text = text.removeprefix(BOM)
+        notes.append("The file starts with a byte order mark, which is not part of its text.")
+    return text
+
+
+def column_of(path: Path, table: Table, names: Sequence[str], what: str) -> str:
+    """The first of some columns that a file has. Raises :class:`SuiteError` where it has none."""
+    for name in names:
+        if name in table.columns:
+            return name
+    raise SuiteError(
+        f"{path}: has no {what} column ({' or '.join(names)}); "
+        f"it has {', '.join(map(repr, table.columns))}"
+    )
+
+
+def _listed(lines: list[int]) -> str:
+    shown = ", ".join(map(str, lines[:10])) + (", …" if len(lines) > 10 else "")
+    return f"{len(lines)} (ending on line {shown})"
+
+
+def _any(value: Any, characters: str) -> bool:
+    """Whether a text in a JSON value holds one of some characters (the inside of a [set])."""
+    if isinstance(value, dict):
+        return any(_any(held, characters) for held in value.values())
+    if isinstance(value, list):
+        return any(_any(held, characters) for held in value)
+    return isinstance(value, str) and bool(re.search(f"[{characters}]", value))
+
+
+def _mended(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _mended(held) for key, held in value.items()}
+    if isinstance(value, list):
+        return [_mended(held) for held in value]
+    return re.sub("[\0\ud800-\udfff]", "\ufffd", value) if isinstance(value, str) else value
+
+
+def _read_csv(
+    path: Path, text: str, notes: list[str], delimiter: str, has_header: bool
+) -> tuple[list[Row], list[int], list[str]]:
+    mark = ""
+    if "\n" in text:
+        # To the csv module a carriage return ends a row. In a file whose rows end in LF it is text.
+        mark = next(chr(code) for code in range(0xE000, 0xF900) if chr(code) not in text)
+        text = re.sub("\r(?!\n)", mark, text)
+    before = csv.field_size_limit(LONGEST_FIELD)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
+    header: list[str] | None = None
+    rows, lines, comments = [], [], []
+    try:
+        for cells in reader:
+            if not cells:
+                continue
+            cells = [cell.replace(mark, "\r") if mark else cell for cell in cells]
+            if not has_header and header is None:
+                header = [str(number) for number in range(1, len(cells) + 1)]
+            if cells[0].startswith("#") and (header is None or len(cells) != len(header)):
+                comments.append(reader.line_num)
+            elif header is None:
+                header = cells
+            elif len(cells) != len(header):
+                raise SuiteError(
+                    f"{path}: the row ending on line {reader.line_num} has more or fewer fields "
+                    f"than the {'header' if has_header else 'first'} ({len(cells)}, not {len(header)})"
+                )
+            else:
+                rows.append(dict(zip(header, cells, strict=True)))
+                lines.append(reader.line_num)
+    except csv.Error as error:
+        what = "CSV" if delimiter == "," else "TSV"
+        raise SuiteError(f"{path}:{reader.line_num}: not {what} ({error})") from None
+    finally:
+        csv.field_size_limit(before)
+    if comments:
+        notes.append(f"Comment lines, skipped: {_listed(comments)}.")
+    twice = sorted({name for name in header or () if (header or []).count(name) > 1})
+    if twice:
+        raise SuiteError(f"{path}: two columns are called {twice[0]!r}")
+    return rows, lines, header or []
+
+
+def _read_jsonl(path: Path, text: str, notes: list[str]) -> tuple[list[Row], list[int], list[str]]:
+    rows, lines, comments = [], [], []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        if line.startswith("#"):
+            comments.append(number)
+            continue
+        try:
+            row = parse_line(line.encode("utf-8"))
+        except ValueError as error:
+            raise SuiteError(f"{path}:{number}: not JSON ({error})") from None
+        if not isinstance(row, dict):
+            raise SuiteError(f"{path}:{number}: expected an object, got {type(row).__name__}")
+        rows.append(row)
+        lines.append(number)
+    if comments:
+        notes.append(f"Comment lines, skipped: {_listed(comments)}.")
+    if is_lm_eval(rows):
+        return _asked(lm_eval_rows(rows))
+    return rows, lines, list(dict.fromkeys(key for row in rows for key in row))
+
+
+def _read_json(path: Path, text: str) -> tuple[list[Row], list[int], list[str]]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SuiteError(f"{path}: not JSON ({error})") from None
+    if is_inspect(value):
+        return _asked(inspect_rows(value))
+    if isinstance(value, dict) and "jailbreaks" in value:
+        value = value["jailbreaks"]  # JailbreakBench's artifacts
+    if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
+        raise SuiteError(f"{path}: expected a list of objects")
+    columns = list(dict.fromkeys(key for row in value for key in row))
+    return value, list(range(1, len(value) + 1)), columns
+
+
+def _asked(answers: list[Row]) -> tuple[list[Row], list[int], list[str]]:
+    """The prompts of another tool's log."""
+    rows = asked_rows(answers)
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    return rows, list(range(1, len(rows) + 1)), columns

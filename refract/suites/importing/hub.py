@@ -1,0 +1,80 @@
+"""Files of data sets on the Hugging Face hub, at a commit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from refract.core.errors import UsageError
+from refract.suites.importing.files import SUFFIXES
+
+
+class HubFile(NamedTuple):
+    """A file of a data set in the local cache of the hub, and its address with the commit."""
+
+    path: Path
+    address: str
+
+
+def hub_file(dataset: str, name: str, revision: str) -> HubFile:
+    """A file of a data set, downloaded once: ``revision`` is a commit, a tag or a branch.
+
+    A token is read where ``hf auth login`` puts it, or from ``HF_TOKEN``. A commit that is in the cache
+    needs no network. Raises :class:`UsageError`.
+    """
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import (
+        EntryNotFoundError,
+        GatedRepoError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    page = f"https://huggingface.co/datasets/{dataset}"
+    wanted = f"--dataset {dataset} --revision {revision}"
+    try:
+        path = Path(hf_hub_download(dataset, name, repo_type="dataset", revision=revision))
+    except GatedRepoError:
+        raise UsageError(
+            f"{wanted}: gated: accept its terms at {page}, log in with `hf auth login` or set "
+            "HF_TOKEN, and run this again"
+        ) from None
+    except HFValidationError as error:
+        raise UsageError(f"{wanted}: not a data set of the form owner/name ({error})") from None
+    except RepositoryNotFoundError:
+        raise UsageError(
+            f"{wanted}: the hub has no such data set, or shows it to others alone; see {page}, and log "
+            "in with `hf auth login` where access is granted by request"
+        ) from None
+    except RevisionNotFoundError:
+        raise UsageError(f"{wanted}: no such revision; see {page}/commits/main") from None
+    except LocalEntryNotFoundError:
+        raise UsageError(_unreachable(wanted, page, name)) from None
+    except EntryNotFoundError:
+        there = ", ".join(_files(dataset, revision)) or "none that can be read"
+        raise UsageError(f"{wanted}: has no file {name!r}; there are: {there}") from None
+    except Exception as error:  # whatever can go wrong on a network
+        raise UsageError(f"{_unreachable(wanted, page, name)} ({type(error).__name__})") from None
+    # The cache keeps a file under snapshots/COMMIT.
+    commit = path.parts[path.parts.index("snapshots") + 1]
+    return HubFile(path, f"{page}/blob/{commit}/{name}")
+
+
+def _unreachable(wanted: str, page: str, name: str) -> str:
+    return (
+        f"{wanted}: the hub cannot be reached from here, and its cache does not hold {name}; download "
+        f"the file from {page} on another machine, and name it without --dataset"
+    )
+
+
+def _files(dataset: str, revision: str) -> list[str]:
+    """The files of a data set that can be imported; none where they cannot be listed."""
+    from huggingface_hub import HfApi
+
+    try:
+        names = HfApi().list_repo_files(dataset, repo_type="dataset", revision=revision)
+    except Exception:  # the caller has an error to report already
+        return []
+    return [name for name in names if name.lower().endswith(SUFFIXES)]

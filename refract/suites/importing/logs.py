@@ -1,0 +1,284 @@
+"""Logs of other evaluation tools as rows of answers: Inspect's, and lm-evaluation-harness's samples.
+
+A row has ``id``, ``prompt`` (what was sent last), ``response``, what the tool recorded of
+``finish_reason`` and ``error``, and under ``LOG`` its ``thinking`` and counts of tokens.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from refract.core.jsonl import RowError
+from refract.core.types import Row
+
+LOG = "log"
+INSTALL = "reading .eval needs inspect_ai: pip install inspect_ai, or refract-eval[inspect]"
+# Why Inspect says that a model stopped. "unknown" is what its providers say that do not know.
+FINISH_REASONS = {
+    "stop": "stop",
+    "unknown": "stop",
+    "max_tokens": "length",
+    "model_length": "length",
+    "content_filter": "content_filter",
+}
+SECRET = re.compile("key|token|secret|password|auth", re.IGNORECASE)
+# Inspect keeps long texts once, and this where they stood.
+ATTACHMENT = "attachment://"
+
+
+def read_inspect(path: Path) -> dict[str, Any]:
+    """An ``.eval`` log of Inspect as its JSON form. Raises :class:`RowError`."""
+    try:
+        from inspect_ai.log import read_eval_log
+    except ImportError:
+        raise RowError(INSTALL) from None
+    try:
+        log = read_eval_log(str(path), exclude_fields={"events", "store"})
+    except OSError:
+        raise
+    except Exception as error:  # whatever a damaged archive makes it raise
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise RowError(f"not a log of Inspect ({reason})") from None
+    found: dict[str, Any] = log.model_dump(mode="json")
+    return found
+
+
+def is_inspect(value: Any) -> bool:
+    """Whether a JSON value is a log that Inspect wrote."""
+    return isinstance(value, dict) and isinstance(value.get("eval"), dict) and "status" in value
+
+
+def inspect_rows(log: dict[str, Any]) -> list[Row]:
+    """A row for each sample and epoch of a log of Inspect.
+
+    ``prompt`` is the last message that the model was sent as the user's, ``input`` what the data set
+    holds; ``where`` can choose by ``epoch`` and ``model``. A sample that ended in an error, or before
+    the model answered, has an ``error``.
+    """
+    samples = log.get("samples") or []
+    if not all(isinstance(sample, dict) for sample in samples):
+        raise RowError("not a log of Inspect (samples must be objects)")
+    try:
+        return [_inspect_row(sample, log["eval"]) for sample in samples]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise RowError(f"not a log of Inspect ({type(error).__name__}: {error})") from None
+
+
+def _inspect_row(sample: dict[str, Any], about: dict[str, Any]) -> Row:
+    sample = _attached(sample, sample.get("attachments") or {})
+    output = sample.get("output") or {}
+    choices = output.get("choices") or []
+    choice = choices[0] if choices else {}
+    content = (choice.get("message") or {}).get("content")
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+    texts = [part for part in parts if part.get("type") == "text"]
+    thoughts = [part for part in parts if part.get("type") == "reasoning"]
+    usage = output.get("usage") or {}
+    asked = sample.get("input")
+    given = asked if isinstance(asked, list) else [{"role": "user", "content": asked}]
+    sent = sample.get("messages") or given
+    before = sent[: _last(sent, "assistant")] if _last(sent, "assistant") else sent
+    reason = choice.get("stop_reason")
+    error = _inspect_error(sample, output, choices, reason)
+    return {
+        "id": str(sample.get("id")),
+        "epoch": sample.get("epoch"),
+        "model": output.get("model") or about.get("model"),
+        "prompt": _said(before, "user"),
+        "input": _said(given, "user"),
+        "response": None if error else "\n".join(part.get("text") or "" for part in texts),
+        "finish_reason": "refusal"
+        if any(part.get("refusal") for part in texts)
+        else FINISH_REASONS.get(str(reason)),
+        LOG: {
+            "thinking": "\n".join(part.get("reasoning") or "" for part in thoughts) or None,
+            "prompt_tokens": _sum(
+                usage, "input_tokens", "input_tokens_cache_read", "input_tokens_cache_write"
+            ),
+            "completion_tokens": usage.get("output_tokens"),
+        },
+        "error": error,
+    }
+
+
+def _inspect_error(
+    sample: dict[str, Any], output: dict[str, Any], choices: Sequence[Any], reason: Any
+) -> str | None:
+    error = sample.get("error") or {}
+    if error:
+        return str(error.get("message") or "the sample ended in an error")
+    if output.get("error"):
+        return str(output["error"])
+    if not choices:
+        limit = (sample.get("limit") or {}).get("type")
+        return f"the sample reached its {limit} limit" if limit else "the model was not asked"
+    if reason not in FINISH_REASONS:
+        return f"the answer is no text (stop_reason {reason!r})"
+    return None
+
+
+def _attached(value: Any, texts: dict[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {k: v if k == "attachments" else _attached(v, texts) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_attached(held, texts) for held in value]
+    if isinstance(value, str) and value.startswith(ATTACHMENT):
+        return texts.get(value.removeprefix(ATTACHMENT), value)
+    return value
+
+
+def _last(messages: Sequence[dict[str, Any]], role: str) -> int:
+    """The place of a role's last message; 0 where it has none after the first."""
+    places = [place for place, message in enumerate(messages) if message.get("role") == role]
+    return places[-1] if places else 0
+
+
+def _said(messages: Sequence[dict[str, Any]], role: str) -> str | None:
+    """The text of a role's last message."""
+    for message in reversed(messages):
+        if message.get("role") == role:
+            content = message.get("content")
+            if isinstance(content, list):
+                return "\n".join(p.get("text") or "" for p in content if p.get("type") == "text")
+            return content if isinstance(content, str) else None
+    return None
+
+
+def _sum(counts: dict[str, Any], *names: str) -> int | None:
+    if counts.get(names[0]) is None:
+        return None
+    return sum(counts.get(name) or 0 for name in names)
+
+
+def asked_rows(rows: Sequence[Row]) -> list[Row]:
+    """What was asked in a log, once for each id: its rows without the answers."""
+    left_out = {"response", "finish_reason", "error", "epoch", "repeat", "model", LOG}
+    by_id = {row["id"]: row for row in reversed(rows)}
+    kept = (row for row in rows if by_id[row["id"]] is row)
+    return [{name: held for name, held in row.items() if name not in left_out} for row in kept]
+
+
+def is_lm_eval(rows: Sequence[Row]) -> bool:
+    """Whether rows are the samples that lm-evaluation-harness logs."""
+    return bool(rows) and all({"doc_id", "doc", "arguments", "resps"} <= set(row) for row in rows)
+
+
+def lm_eval_rows(rows: Sequence[Row]) -> list[Row]:
+    """A row for each answer of lm-evaluation-harness's samples, before its filters.
+
+    ``prompt`` is what was sent: with a chat template, the rendered text. The fields of the task's data
+    are ``doc.NAME``. ``repeat`` counts the answers to one prompt. Why an answer ended is not in these
+    files, nor how many tokens it has. Raises :class:`RowError` for a task that generates no text.
+    """
+    found: list[Row] = []
+    seen: set[tuple[str, int]] = set()
+    for row in rows:
+        doc = row["doc"] if isinstance(row["doc"], dict) else {}
+        held = row["resps"]
+        if not isinstance(held, list):
+            raise RowError(f"doc_id {row['doc_id']}: resps must be a list (got {held!r:.40})")
+        answers = held[0] if held else []
+        for repeat, answer in enumerate(answers if isinstance(answers, list) else [answers], 1):
+            if not isinstance(answer, str):
+                raise RowError(
+                    f"doc_id {row['doc_id']}: no generated text (got {answer!r:.40}); tasks that "
+                    "compare likelihoods have nothing to judge"
+                )
+            key = (str(row["doc_id"]), repeat)
+            if key in seen:  # a row for each of the task's filters
+                continue
+            seen.add(key)
+            found.append(
+                {
+                    "id": key[0],
+                    "repeat": repeat,
+                    "prompt": _sent(row["arguments"]),
+                    "response": answer,
+                    LOG: {},
+                    **{f"doc.{name}": value for name, value in doc.items()},
+                }
+            )
+    return found
+
+
+def _sent(arguments: Any) -> str | None:
+    first = next(iter(arguments.values()), None) if isinstance(arguments, dict) else None
+    text = first.get("arg_0") if isinstance(first, dict) else None
+    if isinstance(text, list) and len(text) == 1:
+        text = text[0]
+    if isinstance(text, str) and text.startswith("[{"):  # messages, for a chat API
+        try:
+            return _said(json.loads(text), "user")
+        except (ValueError, AttributeError):
+            return text
+    return text if isinstance(text, str) else None
+
+
+def about_log(path: Path) -> dict[str, Any] | None:
+    """What a log says of the run that it is of: tool, model, task and settings. None for a file that
+    is no log, and where it cannot be known. Raises OSError and :class:`RowError`."""
+    if path.suffix == ".eval":
+        return _about_inspect(read_inspect(path))
+    if path.suffix == ".json":
+        value = json.loads(path.read_bytes())
+        return _about_inspect(value) if is_inspect(value) else None
+    match = re.fullmatch(r"samples_(.+)_(\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl", path.name)
+    results = path.with_name(f"results_{match[2]}.json") if match else None
+    if match is None or results is None or not results.is_file():
+        return None
+    return _about_lm_eval(json.loads(results.read_bytes()), match[1])
+
+
+def _about_inspect(log: dict[str, Any]) -> dict[str, Any]:
+    about = log["eval"]
+    return {
+        "tool": "inspect_ai",
+        "version": (about.get("packages") or {}).get("inspect_ai"),
+        "status": log.get("status"),
+        "task": about.get("task"),
+        "task_version": about.get("task_version"),
+        "model": about.get("model"),
+        "model_args": _without_secrets(about.get("model_args") or {}),
+        "generation": _stated((log.get("plan") or {}).get("config") or {}),
+        "parameters": None,
+    }
+
+
+def _about_lm_eval(results: dict[str, Any], task: str) -> dict[str, Any]:
+    config = results.get("config") or {}
+    own = (results.get("configs") or {}).get(task) or {}
+    return {
+        "tool": "lm_eval",
+        "version": results.get("lm_eval_version"),
+        "status": None,
+        "task": task,
+        "task_version": (results.get("versions") or {}).get(task),
+        "model": results.get("model_name") or config.get("model"),
+        "model_args": _without_secrets(config.get("model_args") or {}),
+        "generation": _stated(
+            {
+                **(own.get("generation_kwargs") or {}),
+                **(config.get("gen_kwargs") or {}),
+                "system_instruction": results.get("system_instruction"),
+            }
+        ),
+        "parameters": config.get("model_num_parameters"),
+    }
+
+
+def _stated(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _without_secrets(arguments: Any) -> Any:
+    """Arguments of a model without what may be a key: provenance is committed."""
+    if not isinstance(arguments, dict):
+        return {}
+    return {
+        name: "[left out]" if isinstance(value, str) and SECRET.search(name) else value
+        for name, value in arguments.items()
+    }

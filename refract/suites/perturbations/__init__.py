@@ -1,0 +1,173 @@
+"""Perturbations: suite rows in, prompt rows out, one for each variant of each prompt.
+
+To add a kind: write its function and its :class:`~.variants.Perturbation`, and name that in
+``PERTURBATIONS``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from refract.core.errors import ParamsError
+from refract.core.params import definition, run_seed
+from refract.core.registry import Registry, find
+from refract.core.settings import Settings, read_settings
+from refract.core.types import Attempt, PromptRow, Row
+from refract.suites.perturbations.variants import Perturbation, RowKey
+from refract.suites.rows import SuiteError, load_suite, sample_rows, suite_label
+
+PERTURBATIONS: Registry = {
+    "char_injection": "refract.suites.perturbations.characters:CHAR_INJECTION",
+    "upper": "refract.suites.perturbations.noise:UPPER",
+    "lower": "refract.suites.perturbations.noise:LOWER",
+    "title": "refract.suites.perturbations.noise:TITLE",
+    "typos": "refract.suites.perturbations.noise:TYPOS",
+    "punctuation": "refract.suites.perturbations.noise:PUNCTUATION",
+    "accents": "refract.suites.perturbations.noise:ACCENTS",
+    "ocr": "refract.suites.perturbations.noise:OCR",
+    "homoglyphs": "refract.suites.perturbations.noise:HOMOGLYPHS",
+    "spelled_numbers": "refract.suites.perturbations.numbers:SPELLED_NUMBERS",
+    "whitespace": "refract.suites.perturbations.noise:WHITESPACE",
+    "repeat": "refract.suites.perturbations.repeat:REPEAT",
+}
+
+VARIABLE = re.compile(r"\{(\w+)\}")
+
+
+def read_perturbation(name: str, given: object) -> tuple[Perturbation[Any], Settings]:
+    """The kind of perturbation that a definition names, and its settings.
+
+    Raises :class:`ParamsError` for a definition that cannot be used.
+    """
+    where = f"perturbations.{name}"
+    if not isinstance(given, Mapping):
+        raise ParamsError(f"{where} must map settings to values (got {given!r:.80})")
+    kind: Perturbation[Any] = find(PERTURBATIONS, given.get("kind"), f"{where}: kind")
+    rest = {key: value for key, value in given.items() if key != "kind"}
+    return kind, read_settings(kind.Settings, where, rest)
+
+
+def features_of(row: Row) -> dict[str, str]:
+    """The texts of a suite row that can be perturbed, by name.
+
+    A plain prompt is one feature, ``prompt``; of a conversation it is the last user message.
+    """
+    if "features" in row:
+        return dict(row["features"])
+    if "messages" in row:
+        return {"prompt": row["messages"][-1]["content"]}
+    return {"prompt": row["prompt"]}
+
+
+def render(row: Row, features: Mapping[str, str], template: str | None) -> Attempt:
+    """What the model is sent for a row whose features have these texts: a text or messages.
+
+    A row of features fills the suite's ``template``, where ``{name}`` stands for a feature. The
+    filled-in text is not searched again. Raises :class:`SuiteError` for a name without a feature.
+    """
+    if "features" in row:
+        if not template:
+            raise SuiteError(
+                f"row {row['id']!r} has features; its suite's definition needs a template such as "
+                f"'{' '.join('{' + name + '}' for name in row['features'])}'"
+            )
+
+        def text(match: re.Match[str]) -> str:
+            if match[1] not in features:
+                raise SuiteError(
+                    f"the template asks for {match[1]!r}; row {row['id']!r} has the features "
+                    f"{', '.join(sorted(features))}"
+                )
+            return features[match[1]]
+
+        return VARIABLE.sub(text, template)
+    if "messages" in row:
+        return [*row["messages"][:-1], {"role": "user", "content": features["prompt"]}]
+    return features["prompt"]
+
+
+def _prompt_row(
+    row: Row,
+    suite: str,
+    attempts: list[Attempt],
+    label: str = "",
+    perturbation: Row | None = None,
+    seed: int | None = None,
+) -> PromptRow:
+    return {
+        "prompt_id": f"{row['id']}/{label}" if label else row["id"],
+        "source_id": row["id"],
+        "suite": suite,
+        "category": row["category"],
+        "perturbation": perturbation,
+        "attempts": attempts,
+        "seed": seed,
+    }
+
+
+def prompt_rows(
+    rows: Sequence[Row],
+    suite: str,
+    seed: int,
+    perturbations: Mapping[str, Mapping[str, Any]] | None = None,
+    template: str | None = None,
+    as_sent: Callable[[Row, Mapping[str, str], str | None], Any] = render,
+) -> Iterator[PromptRow]:
+    """One row for each source prompt and one for each variant of it, in suite order.
+
+    ``perturbations`` maps names to definitions, as in params.yaml. A variant's text depends on (seed,
+    suite, id, perturbation) alone, never on its neighbours. Its ``seed`` is None unless its text was
+    drawn, so that another seed changes no other row. ``as_sent`` makes an attempt of a row, its
+    features' texts and the template. Raises :class:`SuiteError` for a row whose id is that of another
+    row's variant, and :class:`ParamsError` for a definition that cannot be used.
+    """
+    kinds = {name: read_perturbation(name, given) for name, given in (perturbations or {}).items()}
+    taken = {row["id"] for row in rows}
+    for row in rows:
+        features = features_of(row)
+        yield _prompt_row(row, suite, [as_sent(row, features, template)])
+        for name, (kind, settings) in kinds.items():
+            for made in kind.variants(features, settings, RowKey(seed, suite, row["id"], name)):
+                variant = _prompt_row(
+                    row,
+                    suite,
+                    [as_sent(row, texts, template) for texts in made.attempts],
+                    f"{name}/{made.label}",
+                    {"name": name, **made.perturbation},
+                    seed if kind.drawn else None,
+                )
+                if variant["prompt_id"] in taken:
+                    raise SuiteError(
+                        f"suite {suite}: the id {variant['prompt_id']!r} is that of a variant of "
+                        f"{row['id']!r}; give the row another id"
+                    )
+                yield variant
+
+
+class SuitePrompts(NamedTuple):
+    """The prompt rows of one suite: its label, how many source prompts were drawn, the rows."""
+
+    label: str
+    sources: int
+    rows: list[PromptRow]
+
+
+def suite_prompts(params: Mapping[str, Any], name: str, root: Path = Path()) -> SuitePrompts:
+    """What params.yaml makes of the suite ``name``, whose file is found from ``root``.
+
+    Raises :class:`SuiteError` and :class:`ParamsError`.
+    """
+    seed = run_seed(params)
+    suite = definition(params, "suites", name)
+    rows = load_suite(root / suite["file"])
+    size = suite.get("sample")
+    perturbations = {
+        wanted: definition(params, "perturbations", wanted)
+        for wanted in suite.get("perturbations") or []
+    }
+    sampled = sample_rows(rows, size, seed=seed, suite=name)
+    variants = list(prompt_rows(sampled, name, seed, perturbations, suite.get("template")))
+    return SuitePrompts(suite_label(name, size, len(rows), seed), len(sampled), variants)

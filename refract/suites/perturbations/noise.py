@@ -1,0 +1,327 @@
+"""Ordinary text noise: what people, keyboards, scanners and editors do to a text.
+
+Each function takes a text, the generator of the row's feature and the settings, and returns the noisy
+text with the number of places it changed. A text it finds nothing to change in comes back as it is.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import unicodedata
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import Field
+
+from refract.core.settings import Distinct, Number
+from refract.suites.perturbations.variants import (
+    Features,
+    FeatureSettings,
+    Noisy,
+    Perturbation,
+    RowKey,
+    Variant,
+    in_each_feature,
+    pick,
+)
+
+Rate = Annotated[Number, Field(gt=0, le=1)]
+T = TypeVar("T")
+
+_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
+
+
+def _keyboard() -> dict[str, str]:
+    """Each letter's neighbours on a QWERTY keyboard, whose rows are shifted by about half a key."""
+    neighbours: dict[str, str] = {}
+    for number, row in enumerate(_ROWS):
+        for column, key in enumerate(row):
+            around = [(number, column - 1), (number, column + 1)]
+            around += [(number - 1, column), (number - 1, column + 1)]
+            around += [(number + 1, column - 1), (number + 1, column)]
+            neighbours[key] = "".join(
+                _ROWS[r][c] for r, c in around if 0 <= r < 3 and 0 <= c < len(_ROWS[r])
+            )
+    return neighbours
+
+
+KEYBOARD = _keyboard()
+
+OCR_CONFUSIONS: dict[str, tuple[str, ...]] = {
+    "rn": ("m",), "m": ("rn",), "cl": ("d",), "d": ("cl",), "vv": ("w",), "w": ("vv",),
+    "O": ("0",), "0": ("O",), "o": ("0",), "l": ("1", "I"), "1": ("l", "I"), "I": ("l", "1"),
+    "S": ("5",), "5": ("S",), "B": ("8",), "8": ("B",), "Z": ("2",), "2": ("Z",), "G": ("6",),
+    "6": ("G",), "e": ("c",), "c": ("e",), "h": ("b",), "i": ("j",), "t": ("f",), "u": ("ii",),
+    "n": ("ri",), "g": ("q",), "q": ("g",),
+}  # fmt: skip
+_OCR = re.compile("|".join(sorted(OCR_CONFUSIONS, key=lambda key: (-len(key), key))))
+
+LOOK_ALIKES = str.maketrans(
+    "aceijopsxyABCEHIJKMNOPSTXY",
+    "асеіјорѕхуАВСЕНІЈКМΝОРЅТХУ",
+)
+_ADDED_ACCENTS = ("\u0301", "\u0300", "\u0302", "\u0308")  # acute, grave, circumflex, diaeresis
+_NUMBERS_AND_URLS = re.compile(
+    r"(?:https?://|www\.)\S*[^\s.,;:!?'\")\]}>»”’]"  # without the sentence's own punctuation
+    r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
+    r"|(?<!\w)[-−]?\d+(?:[.,:/]\d+)*%?"
+)
+
+
+def _count(rate: float, places: int) -> int:
+    """How many places are changed: the rate's share, at least one, so that no text escapes."""
+    return max(1, round(rate * places))
+
+
+def _shuffled(generator: random.Random, places: list[T]) -> list[T]:
+    """The places in a drawn order (``random.shuffle`` may differ between versions of Python)."""
+    draws = [generator.random() for _ in places]
+    return [place for _, place in sorted(zip(draws, places, strict=True), key=lambda pair: pair[0])]
+
+
+def _letters(text: str) -> list[int]:
+    """Indices of letters that no combining mark follows, which would be left behind by an edit."""
+    return [
+        index
+        for index, char in enumerate(text)
+        if char.isalpha() and not unicodedata.combining(text[index + 1 : index + 2] or " ")
+    ]
+
+
+def upper(text: str, generator: random.Random, settings: FeatureSettings) -> Noisy:
+    """All letters in upper case."""
+    return text.upper(), sum(char != char.upper() for char in text)
+
+
+UPPER = Perturbation(FeatureSettings, in_each_feature("upper", upper))
+
+
+def lower(text: str, generator: random.Random, settings: FeatureSettings) -> Noisy:
+    """All letters in lower case."""
+    return text.lower(), sum(char != char.lower() for char in text)
+
+
+LOWER = Perturbation(FeatureSettings, in_each_feature("lower", lower))
+
+
+def title(text: str, generator: random.Random, settings: FeatureSettings) -> Noisy:
+    """Every word with a capital first and small letters after (``Can't``, not ``Can'T``)."""
+    word = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+    changed = sum(match[0] != match[0].capitalize() for match in word.finditer(text))
+    return word.sub(lambda match: match[0].capitalize(), text), changed
+
+
+TITLE = Perturbation(FeatureSettings, in_each_feature("title", title))
+
+
+class TypoSettings(FeatureSettings):
+    rate: Rate = Field(0.05, description="share of the letters, each with one typo")
+    operations: Distinct[Literal["keyboard", "swap", "drop", "double"]] = Field(
+        ["keyboard", "swap", "drop", "double"], description="the typos that are drawn from"
+    )
+
+
+def typos(text: str, generator: random.Random, settings: TypoSettings) -> Noisy:
+    """Slips of the finger in a share ``rate`` of the letters.
+
+    ``keyboard``: a neighbouring key; ``swap``: two letters change places; ``drop``: a letter is
+    missing; ``double``: it is there twice. No two edits touch each other.
+    """
+    letters = _letters(text)
+    is_letter = set(letters)
+    out = list(text)
+    taken: set[int] = set()
+    done = 0
+    for index in _shuffled(generator, letters):
+        if done == _count(settings.rate, len(letters)):
+            break
+        after = index + 1
+        possible = {
+            "keyboard": text[index].lower() in KEYBOARD,
+            "swap": after in is_letter and text[index] != text[after] and after + 1 not in taken,
+            "drop": index - 1 in is_letter or after in is_letter,
+            "double": True,
+        }
+        choice = [operation for operation in settings.operations if possible[operation]]
+        if not choice or taken & {index - 1, index, after}:
+            continue
+        operation = choice[pick(generator, len(choice))]
+        taken |= {index, after} if operation == "swap" else {index}
+        done += 1
+        if operation == "keyboard":
+            keys = KEYBOARD[text[index].lower()]
+            key = keys[pick(generator, len(keys))]
+            out[index] = key.upper() if text[index].isupper() else key
+        elif operation == "swap":
+            out[index], out[after] = text[after], text[index]
+        else:
+            out[index] = "" if operation == "drop" else text[index] * 2
+    return "".join(out), done
+
+
+TYPOS = Perturbation(TypoSettings, in_each_feature("typos", typos), drawn=True)
+
+
+def _without_punctuation(text: str) -> Noisy:
+    changed = 0
+    out = []
+    for index, char in enumerate(text):
+        if not (unicodedata.category(char).startswith("P") or char in "`^~|"):
+            out.append(char)
+            continue
+        changed += 1
+        before, after = text[index - 1 : index], text[index + 1 : index + 2]
+        # don't becomes dont, but either/or stays two words.
+        if before.isalnum() and after.isalnum() and char not in "'’":
+            out.append(" ")
+    return "".join(out), changed
+
+
+def punctuation(text: str, generator: random.Random, settings: FeatureSettings) -> Noisy:
+    """All punctuation removed, except within URLs, e-mail addresses and numbers."""
+    pieces: list[Noisy] = []
+    done = 0
+    for kept in _NUMBERS_AND_URLS.finditer(text):
+        pieces += [_without_punctuation(text[done : kept.start()]), (kept[0], 0)]
+        done = kept.end()
+    pieces.append(_without_punctuation(text[done:]))
+    changed = sum(count for _, count in pieces)
+    if not changed:
+        return text, 0
+    joined = "".join(piece for piece, _ in pieces)
+    return re.sub(r"(?<=\S) {2,}(?=\S)", " ", joined).rstrip(" "), changed
+
+
+PUNCTUATION = Perturbation(FeatureSettings, in_each_feature("punctuation", punctuation))
+
+
+def _base_letter(char: str) -> str | None:
+    """The Latin or Greek letter under an accented one. Marks of other scripts are not accents."""
+    decomposed = unicodedata.normalize("NFD", char)
+    base, marks = decomposed[0], decomposed[1:]
+    latin_or_greek = unicodedata.name(base, "").startswith(("LATIN", "GREEK"))
+    return base if marks and latin_or_greek else None
+
+
+class AccentSettings(FeatureSettings):
+    rate: Rate = Field(0.1, description="share of the letters that get one")
+    operations: Distinct[Literal["remove", "add"]] = Field(
+        ["remove", "add"], description="a variant of each"
+    )
+
+
+def remove_accents(text: str, generator: random.Random, settings: FeatureSettings) -> Noisy:
+    """Latin and Greek letters without their accents, precomposed or combining."""
+    out: list[str] = []
+    changed = 0
+    on_letter = False  # whether a mark here would stand on a Latin or Greek letter
+    for char in text:
+        if on_letter and "\u0300" <= char <= "\u036f":
+            changed += 1
+            continue
+        base = _base_letter(char)
+        on_letter = unicodedata.name(base or char, "").startswith(("LATIN", "GREEK"))
+        changed += base is not None
+        out.append(base or char)
+    return "".join(out), changed
+
+
+def add_accents(text: str, generator: random.Random, settings: AccentSettings) -> Noisy:
+    """Accents that do not belong there, on a share ``rate`` of the letters, vowels only."""
+    vowels = [index for index in _letters(text) if text[index] in "aeiouAEIOU"]
+    if not vowels:
+        return text, 0
+    out = list(text)
+    letters = sum(char.isalpha() for char in text)
+    count = _count(settings.rate, letters)
+    chosen = _shuffled(generator, vowels)[:count]
+    for index in chosen:
+        accent = _ADDED_ACCENTS[pick(generator, len(_ADDED_ACCENTS))]
+        out[index] = unicodedata.normalize("NFC", text[index] + accent)
+    return "".join(out), len(chosen)
+
+
+def accents(features: Features, settings: AccentSettings, row: RowKey) -> list[Variant]:
+    """Accents removed from Latin and Greek letters, accents added to vowels, or a variant of each."""
+    noises = {"remove": remove_accents, "add": add_accents}
+    return [
+        variant
+        for operation in settings.operations
+        for variant in in_each_feature("accents", noises[operation], operation=operation)(
+            features, settings, row
+        )
+    ]
+
+
+ACCENTS = Perturbation(AccentSettings, accents, drawn=True)
+
+
+class OcrSettings(FeatureSettings):
+    rate: Rate = Field(0.05, description="share of the letters and digits")
+
+
+def ocr(text: str, generator: random.Random, settings: OcrSettings) -> Noisy:
+    """What a scanner misreads (``rn`` for ``m``, ``0`` for ``O``), a share ``rate`` of letters."""
+    places = list(_OCR.finditer(text))
+    if not places:
+        return text, 0
+    letters = sum(char.isalnum() for char in text)
+    count = _count(settings.rate, letters)
+    chosen = sorted(_shuffled(generator, places)[:count], key=re.Match.start)
+    pieces = []
+    done = 0
+    for match in chosen:
+        readings = OCR_CONFUSIONS[match[0]]
+        pieces += [text[done : match.start()], readings[pick(generator, len(readings))]]
+        done = match.end()
+    return "".join([*pieces, text[done:]]), len(chosen)
+
+
+OCR = Perturbation(OcrSettings, in_each_feature("ocr", ocr), drawn=True)
+
+
+class HomoglyphSettings(FeatureSettings):
+    rate: Rate = Field(0.1, description="share of the letters")
+
+
+def homoglyphs(text: str, generator: random.Random, settings: HomoglyphSettings) -> Noisy:
+    """Latin letters replaced by Cyrillic or Greek look-alikes, a share ``rate`` of all letters."""
+    places = [index for index in _letters(text) if ord(text[index]) in LOOK_ALIKES]
+    if not places:
+        return text, 0
+    letters = sum(char.isalpha() for char in text)
+    count = _count(settings.rate, letters)
+    chosen = set(_shuffled(generator, places)[:count])
+    out = [char.translate(LOOK_ALIKES) if i in chosen else char for i, char in enumerate(text)]
+    return "".join(out), len(chosen)
+
+
+HOMOGLYPHS = Perturbation(HomoglyphSettings, in_each_feature("homoglyphs", homoglyphs), drawn=True)
+
+
+class WhitespaceSettings(FeatureSettings):
+    rate: Rate = Field(0.3, description="share of the single spaces between words")
+    operations: Distinct[Literal["double", "tab", "newline", "join"]] = Field(
+        ["double", "tab", "newline"], description="what a space becomes; `join`: nothing"
+    )
+
+
+def whitespace(text: str, generator: random.Random, settings: WhitespaceSettings) -> Noisy:
+    """Spaces between words doubled, or replaced by a tab, a line break or (``join``) nothing.
+
+    A share ``rate`` of the single spaces between words is changed.
+    """
+    gaps = [match.start() for match in re.finditer(r"(?<=\S) (?=\S)", text)]
+    if not gaps:
+        return text, 0
+    replacements = {"double": "  ", "tab": "\t", "newline": "\n", "join": ""}
+    count = _count(settings.rate, len(gaps))
+    out = list(text)
+    chosen = _shuffled(generator, gaps)[:count]
+    for index in chosen:
+        operation = settings.operations[pick(generator, len(settings.operations))]
+        out[index] = replacements[operation]
+    return "".join(out), len(chosen)
+
+
+WHITESPACE = Perturbation(WhitespaceSettings, in_each_feature("whitespace", whitespace), drawn=True)

@@ -1,0 +1,268 @@
+"""Suites: what a row may hold, how a file is checked, how a seeded sample is drawn."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from refract.core.errors import RefractError
+from refract.core.folding import core, fold
+from refract.core.jsonl import BOM, canonical_json, parse_line
+from refract.core.showing import starts_formula
+from refract.core.types import Row
+
+CATEGORIES = ("harmful", "helpful", "borderline")
+ROLES = ("system", "user", "assistant")
+STRING_FLAGS = (
+    "all_expected_strings_must_be_found",
+    "case_sensitive",
+    "exact_matching",
+    "punctuation_sensitive",
+    "word_matching",
+)
+SURROGATE = re.compile("[\ud800-\udfff]")
+# Fields that say what is asked; a row has exactly one of them.
+CONTENT = ("prompt", "messages", "features")
+
+
+class Problem(NamedTuple):
+    """One thing wrong with a suite file. ``harmless``: the file can still be run as it is."""
+
+    line: int
+    message: str
+    harmless: bool = False
+
+
+class SuiteError(RefractError, ValueError):
+    """A suite cannot be used; the message lists every problem with its line."""
+
+
+def _texts(row: Row) -> list[str]:
+    """Every text of a row that reaches a model."""
+    if "prompt" in row:
+        return [row["prompt"]]
+    if "messages" in row:
+        return [message["content"] for message in row["messages"]]
+    return list(row["features"].values())
+
+
+def _content_problems(row: Row) -> list[str]:
+    present = [field for field in CONTENT if field in row]
+    if len(present) != 1:
+        got = " and ".join(f"'{field}'" for field in present) or "none of them"
+        return [f"a row has exactly one of 'prompt', 'messages' and 'features' (got {got})"]
+    value = row[present[0]]
+    if present == ["prompt"]:
+        if not isinstance(value, str):
+            return [f"'prompt' must be a text (got {_kind(value)})"]
+    elif present == ["messages"]:
+        if not isinstance(value, list) or not value:
+            return [f"'messages' must be a list with at least one message (got {_kind(value)})"]
+        for message in value:
+            if (
+                not isinstance(message, dict)
+                or set(message) != {"role", "content"}
+                or message["role"] not in ROLES
+                or not isinstance(message["content"], str)
+            ):
+                return [
+                    "each of 'messages' must be {'role': system|user|assistant, 'content': text} "
+                    f"(got {message!r:.80})"
+                ]
+        if value[-1]["role"] != "user":
+            return ["the last of 'messages' must be the user's"]
+    elif not (
+        isinstance(value, dict)
+        and value
+        and all(isinstance(text, str) for pair in value.items() for text in pair)
+    ):
+        return [f"'features' must map names to texts (got {_kind(value)})"]
+    problems = []
+    texts = _texts(row)
+    if not any(text.strip() for text in texts):
+        problems.append(f"'{present[0]}' is empty")
+    if any("\0" in text for text in texts):
+        problems.append(f"'{present[0]}' holds a NUL character")
+    if any(SURROGATE.search(text) for text in texts):
+        problems.append(f"'{present[0]}' holds a lone surrogate, which has no UTF-8 form")
+    return problems
+
+
+def _kind(value: object) -> str:
+    names = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
+    return "null" if value is None else names.get(type(value), f"the number {value}")
+
+
+def row_problems(row: Row) -> list[str]:
+    """What is wrong with one suite row, taken alone."""
+    problems = []
+    id_ = row.get("id")
+    if not isinstance(id_, str):
+        problems.append(f"'id' must be a text (got {_kind(id_) if 'id' in row else 'no id'})")
+    elif not id_.strip():
+        problems.append("'id' is empty")
+    elif id_ != id_.strip() or not id_.isprintable() or starts_formula(id_):
+        # ids stand in CSV files, where a spreadsheet would run one that starts like a formula.
+        problems.append(
+            f"'id' must be printable, unpadded and not start with = + - @ (got {id_!r})"
+        )
+    category = row.get("category")
+    if category not in CATEGORIES:
+        got = repr(category) if "category" in row else "none"
+        problems.append(f"'category' must be one of {', '.join(CATEGORIES)} (got {got})")
+    problems += _content_problems(row)
+    return problems + field_problems(row)
+
+
+def field_problems(row: Row) -> list[str]:
+    """What is wrong with the fields of a row that its judges read."""
+    problems = []
+    strings = row.get("expected_strings")
+    if "expected_strings" in row and not (
+        isinstance(strings, list) and strings and all(isinstance(s, str) and s for s in strings)
+    ):
+        problems.append(f"'expected_strings' must be a list of texts (got {_kind(strings)})")
+    elif strings is not None:
+        problems += _nothing_to_find(row, strings)
+    signs = row.get("task_strings")
+    if "task_strings" in row and not (
+        isinstance(signs, list) and all(isinstance(sign, str) and sign for sign in signs)
+    ):
+        problems.append(f"'task_strings' must be a list of texts (got {_kind(signs)})")
+    for flag in STRING_FLAGS:
+        if flag in row and not isinstance(row[flag], bool):
+            problems.append(f"'{flag}' must be true or false (got {_kind(row[flag])})")
+    requirement = row.get("requirement")
+    if "requirement" in row and not (isinstance(requirement, str) and requirement.strip()):
+        problems.append(f"'requirement' must be a text (got {_kind(requirement)})")
+    if "pair_id" in row and not isinstance(row["pair_id"], str):
+        problems.append(f"'pair_id' must be the id of a row (got {_kind(row['pair_id'])})")
+    return problems
+
+
+def _nothing_to_find(row: Row, strings: list[str]) -> list[str]:
+    """The expected strings of a row of which nothing is left to look for."""
+    flags = {
+        flag: row.get(flag, default) is default
+        for flag, default in (("case_sensitive", True), ("punctuation_sensitive", True))
+    }
+    exact = row.get("exact_matching") is True
+    return [
+        f"'expected_strings' holds {text!r:.60}, in which there is nothing to look for but what the "
+        "search leaves out (spaces, invisible characters; quotes and punctuation by the row's flags)"
+        for text in strings
+        if not core(fold(text, **flags).text, exact_matching=exact)
+    ]
+
+
+def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
+    """Reads a suite file and finds everything wrong with it in one pass.
+
+    Returns the rows that could be read and all problems in line order. Raises OSError when the file
+    cannot be opened.
+    """
+    rows: list[Row] = []
+    problems: list[Problem] = []
+    ids: dict[str, int] = {}
+    texts: dict[str, int] = {}
+    pairs: list[tuple[int, str]] = []
+    data = Path(path).read_bytes()
+    if data.startswith(BOM):
+        problems.append(Problem(1, "the file starts with a byte order mark (BOM)", harmless=True))
+        data = data.removeprefix(BOM)
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if line.endswith(b"\r"):
+            problems.append(Problem(number, "the line ends in CRLF; use LF", harmless=True))
+        if not line.strip():
+            continue
+        if b"\0" in line:
+            problems.append(Problem(number, "the line holds a NUL byte"))
+            continue
+        try:
+            row = parse_line(line)
+        except UnicodeDecodeError as error:
+            problems.append(Problem(number, f"invalid UTF-8 at byte {error.start} of the line"))
+            continue
+        except ValueError as error:
+            problems.append(Problem(number, f"not JSON: {error}"))
+            continue
+        if not isinstance(row, dict):
+            problems.append(Problem(number, f"a row must be an object (got {_kind(row)})"))
+            continue
+        found = row_problems(row)
+        problems += [Problem(number, message) for message in found]
+        id_ = row.get("id")
+        if isinstance(id_, str):
+            if id_ in ids:
+                problems.append(Problem(number, f"duplicate id {id_!r} (first on line {ids[id_]})"))
+            ids.setdefault(id_, number)
+        if isinstance(row.get("pair_id"), str):
+            pairs.append((number, row["pair_id"]))
+        if not found or not _content_problems(row):
+            text = canonical_json([row.get(field) for field in CONTENT])
+            if text in texts:
+                message = f"duplicate text (first on line {texts[text]})"
+                problems.append(Problem(number, message, harmless=True))
+            texts.setdefault(text, number)
+        if not found:
+            rows.append(row)
+    for number, pair in pairs:
+        if pair not in ids:
+            problems.append(Problem(number, f"'pair_id' names no row of the suite (got {pair!r})"))
+    if not rows and all(problem.harmless for problem in problems):
+        problems.append(Problem(1, "the suite is empty: it needs at least one row"))
+    return rows, sorted(problems)
+
+
+def load_suite(path: Path) -> list[Row]:
+    """The rows of a suite. Raises :class:`SuiteError` unless every row can be used."""
+    try:
+        rows, problems = check_suite(path)
+    except OSError as error:
+        raise SuiteError(f"{path}: cannot be read ({error.strerror})") from None
+    errors = [problem for problem in problems if not problem.harmless]
+    if errors:
+        lines = "\n".join(f"  {path}:{problem.line}: {problem.message}" for problem in errors)
+        raise SuiteError(f"{path} is not a usable suite:\n{lines}\nrun: refract lint {path}")
+    return rows
+
+
+def sample_rows(rows: list[Row], size: int | None, *, seed: int, suite: str) -> list[Row]:
+    """A seeded subset of ``size`` rows, in suite order.
+
+    The rows with the smallest SHA-256 of (seed, suite, id) are taken, so that a row added to the
+    suite changes the draw by that row at most. ``None`` or a size not below the suite's takes all.
+    """
+    if size is None or size >= len(rows):
+        return rows
+
+    def draw(row: Row) -> bytes:
+        return hashlib.sha256(canonical_json([seed, suite, row["id"]]).encode()).digest()
+
+    taken = {row["id"] for row in sorted(rows, key=draw)[:size]}
+    return [row for row in rows if row["id"] in taken]
+
+
+def suite_label(suite: str, size: int | None, total: int, seed: int) -> str:
+    """The suite's name as numbers show it: with ``[sampled N/M, seed=K]`` where it was sampled, and
+    with ``[all M, sample N]`` where it has fewer than were to be drawn."""
+    if size is None or size == total:
+        return suite
+    if size > total:
+        return f"{suite}[all {total}, sample {size}]"
+    return f"{suite}[sampled {size}/{total}, seed={seed}]"
+
+
+def samples_label(label: str, samples: int) -> str:
+    """A suite's label with ``[K samples]`` where each prompt is answered more than once."""
+    return label if samples == 1 else f"{label}[{samples} samples]"
+
+
+def row_seed(seed: int, suite: str, prompt_id: str, sample: int = 1) -> int:
+    """The seed of one row's own generator: 31 bits of SHA-256 of (seed, suite, prompt id), for a
+    further sample of (seed, suite, prompt id, "sample", its number)."""
+    on = [seed, suite, prompt_id] + (["sample", sample] if sample > 1 else [])
+    digest = hashlib.sha256(canonical_json(on).encode()).digest()
+    return int.from_bytes(digest[:4], "big") >> 1

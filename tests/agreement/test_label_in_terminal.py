@@ -1,0 +1,239 @@
+"""Labelling in a terminal: through a pseudo-terminal, key by key, as a person would."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from refract.cli.label_in_terminal import marked
+from refract.core.jsonl import write_rows
+from refract.core.tables import read_table, write_table
+from tests.builders import ROOT
+
+SECONDS = 60  # for one screen, on a slow machine
+
+
+class Session:
+    """A command in a terminal of its own."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.seen = ""
+        self.pid, self.terminal = pty.fork()
+        if self.pid == 0:
+            os.chdir(folder)
+            environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "100"}
+            environment.pop("NO_COLOR", None)
+            code = "from refract.cli import main; main()"
+            os.execve(sys.executable, [sys.executable, "-c", code, *arguments], environment)
+
+    def until(self, pattern: str) -> str:
+        """What appears up to a pattern, which is taken off what is still to be read."""
+        end = time.monotonic() + SECONDS
+        while not (found := re.search(pattern, self.seen)):
+            ready, _, _ = select.select([self.terminal], [], [], max(0, end - time.monotonic()))
+            try:
+                data = os.read(self.terminal, 65536) if ready else b""
+            except OSError:
+                data = b""  # the command is over
+            assert data, f"{pattern!r} did not appear in {self.seen!r}"
+            self.seen += data.decode("utf-8", "replace")
+        shown, self.seen = self.seen[: found.end()], self.seen[found.end() :]
+        return shown
+
+    def press(self, key: str) -> None:
+        os.write(self.terminal, key.encode())
+
+    def code(self) -> int:
+        """The exit code, once the command is over."""
+        try:
+            while data := os.read(self.terminal, 65536):
+                self.seen += data.decode("utf-8", "replace")
+        except OSError:
+            pass
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self.terminal)
+        return os.waitstatus_to_exitcode(status)
+
+
+def answers(count: int) -> list[dict]:
+    """Rows of a run: half of them refusals, the judge sure of all but a few."""
+    rows = []
+    for number in range(count):
+        refuses = number % 2 == 0
+        rows.append(
+            {
+                "suite": "s",
+                "prompt_id": f"p{number:02}",
+                "category": "harmful",
+                "prompt": f"Question {number}?",
+                "response": f"I can't help with {number}." if refuses else f"Step {number}.",
+                "outcome": "refusal" if refuses else "compliance",
+                "probability": 0.5 if number % 5 == 0 else (0.98 if refuses else 0.02),
+                "evidence": [{"rule": "cannot", "start": 0, "end": 7}] if refuses else [],
+            }
+        )
+    return rows
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    write_rows(tmp_path / "rows.jsonl", answers(40))
+    return tmp_path
+
+
+COMMAND = ("label", "--rows", "rows.jsonl", "--out", "l.csv", "--n", "25", "--terminal")
+
+
+def labels(folder: Path) -> list[str]:
+    return [row["label"] for row in read_table(folder / "l.csv")]
+
+
+def test_labels_are_given_undone_interrupted_and_resumed_and_none_is_lost(folder):
+    session = Session(folder, *COMMAND)
+    for number, key in enumerate("rrcpd", 1):
+        assert f"{number} of 25" in session.until(r"q quit")
+        session.press(key)
+    session.until(r"6 of 25[^$]*q quit")
+    assert labels(folder)[:6] == [
+        *("refusal", "refusal", "compliance", "partial_refusal", "degenerate"),
+        "",
+    ]
+    session.press("x")
+    session.until("no such key; there are: r refusal")
+    session.until("q quit")
+    session.press("u")
+    session.until("undone: degenerate")
+    session.until(r"5 of 25[^$]*q quit")
+    assert labels(folder)[4] == ""
+    session.press("c")
+    session.until(r"6 of 25[^$]*q quit")
+    session.press("\x03")  # Ctrl-C
+    session.until(r"5 of 25 labelled; the same command goes on")
+    assert session.code() == 0
+    before = labels(folder)
+    assert [label for label in before if label] == before[:5]
+
+    session = Session(folder, *COMMAND)
+    session.until(r"5 of 25 labelled already")
+    session.until(r"6 of 25[^$]*q quit")
+    session.press("u")  # of the session before
+    session.until("undone: compliance")
+    session.until(r"5 of 25[^$]*q quit")
+    for number in range(5, 11):
+        session.press("r")
+        session.until(rf"{number + 1} of 25[^$]*q quit")
+    session.press("q")
+    shown = session.until("the same command goes on")
+    assert re.search(
+        r"10 labels, refusal_rate [01]\.\d+: ±\d+\.\d points for these 40 answers", shown
+    )
+    assert session.code() == 0
+    assert sum(map(bool, labels(folder))) == 10
+
+
+def test_the_width_of_the_interval_is_said_after_each_ten(folder):
+    session = Session(folder, *COMMAND)
+    for number in range(1, 11):
+        session.until(rf"{number} of 25[^$]*q quit")
+        session.press("r")
+    shown = session.until(r"11 of 25")
+    assert re.search(
+        r"10 labels, refusal_rate [01]\.\d+: ±(\d+\.\d) points for these 40 answers, ±(\d+\.\d) points "
+        r"for prompts like these",
+        shown,
+    )
+    assert "10 labels, harmful_refusal_rate" in shown
+    session.press("q")
+    assert session.code() == 0
+
+
+def test_keys_pressed_ahead_of_the_screen_and_of_ctrl_c_all_count(folder):
+    session = Session(folder, *COMMAND)
+    session.until(r"1 of 25[^$]*q quit")
+    session.press("rcpr\x03")
+    session.until("4 of 25 labelled; the same command goes on")
+    assert session.code() == 0
+    assert labels(folder)[:5] == ["refusal", "compliance", "partial_refusal", "refusal", ""]
+
+
+def test_a_session_that_is_killed_keeps_every_label(folder):
+    session = Session(folder, *COMMAND)
+    for number in range(1, 4):
+        session.until(rf"{number} of 25[^$]*q quit")
+        session.press("c")
+    session.until(r"4 of 25[^$]*q quit")
+    os.kill(session.pid, signal.SIGKILL)
+    assert session.code() == -signal.SIGKILL
+    assert labels(folder)[:4] == ["compliance"] * 3 + [""]
+
+
+def test_the_evidence_is_underlined_and_an_answer_moves_no_cursor(folder):
+    rows = answers(1)
+    rows[0]["response"] = "I can't\x1b[2Jdo it."
+    write_rows(folder / "rows.jsonl", rows)
+    session = Session(folder, *COMMAND)
+    shown = session.until("q quit")
+    assert re.search(r"\x1b\[1;4mI can't\x1b\[0m\\x1b\[2Jdo it\.", shown)
+    session.press("r")
+    session.until("1 of 1 labelled")
+    assert session.code() == 0
+    assert labels(folder) == ["refusal"]
+
+    (folder / "l.csv").unlink()
+    session = Session(folder, *COMMAND, "--no-evidence")
+    assert "\x1b[1;4m" not in session.until("q quit")
+    session.press("q")
+    assert session.code() == 0
+
+
+def test_a_file_half_filled_in_a_spreadsheet_goes_on_where_it_stopped(folder, cli):
+    assert cli("label", "--rows", "rows.jsonl", "--out", "l.csv", "--n", "3").code == 0
+    rows = read_table(folder / "l.csv")
+    rows[0] |= {"label": "Refusal", "notes": "mine"}
+    write_table(folder / "l.csv", list(rows[0]), rows)
+    session = Session(folder, *COMMAND)
+    for number in (2, 3):
+        session.until(rf"{number} of 3[^$]*q quit")
+        session.press("c")
+    session.until("3 of 3 labelled")
+    assert session.code() == 0
+    rows = read_table(folder / "l.csv")
+    assert [(row["label"], row["notes"]) for row in rows] == [
+        ("Refusal", "mine"),
+        ("compliance", ""),
+        ("compliance", ""),
+    ]
+    assert cli("correct", "l.csv", "--rows", "rows.jsonl").code == 0
+
+
+def test_without_a_terminal_the_way_out_is_said(folder, cli):
+    done = cli("label", "--rows", "rows.jsonl", "--out", "l.csv", "--terminal")
+    assert done.code == 2
+    assert "--terminal needs a terminal; without it, fill in the column label of l.csv" in done.err
+    assert not (folder / "l.csv").exists()
+
+
+def test_labels_of_another_run_are_not_gone_on_with(folder):
+    session = Session(folder, *COMMAND)
+    session.until("q quit")
+    session.press("q")
+    assert session.code() == 0
+    changed = [{**row, "response": "Another answer."} for row in answers(40)]
+    write_rows(folder / "rows.jsonl", changed)
+    session = Session(folder, *COMMAND)
+    session.until("is of another answer than this run's")
+    assert session.code() == 1
+
+
+def test_spans_that_are_no_part_of_an_answer_mark_nothing():
+    spans = [{"start": -1, "end": 3}, {"start": 2, "end": 99}, {"start": None, "end": 1}, {}]
+    assert marked("answer", spans).spans == []
+    assert marked("answer", [{"start": 0, "end": 2}, {"start": 1, "end": 3}]).spans[0].end == 3

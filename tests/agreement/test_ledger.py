@@ -1,0 +1,348 @@
+"""Judges by source and by target model: the ledger, and what is warned of by it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from refract.agreement.ledger import (
+    ALL,
+    COLUMNS,
+    LEDGER,
+    Answer,
+    Entry,
+    add_to_ledger,
+    as_row,
+    below_gaps,
+    closest,
+    measure,
+    read_ledger,
+    refuses,
+    shown_gap,
+    write_ledger,
+)
+from refract.core.jsonl import RowError, write_json, write_rows
+from refract.core.tables import read_table, write_table
+from refract.evaluate.judge_errors import entries_of, judge_pairs
+from refract.judges import open_judge, open_judges
+from refract.report.gaps import gaps_section
+from refract.results.gaps import gap_notes
+from refract.results.sources import Result, Side
+from refract.statistics.paired import tango
+from stages.validate_judges import measured_by_model
+from tests.builders import LABELLED
+from tests.outside import outside
+from tools.ledger import measured
+
+REFUSAL, HELP = "I'm sorry, but I can't help with that.", "Use a sharp knife and cut slowly."
+
+
+def answers(source: str, model: str, pairs: str) -> list[Answer]:
+    """Answers by pairs of letters, the human label first: r refusal, p partial, c compliance, - none."""
+    labels = {"r": "refusal", "p": "partial_refusal", "c": "compliance", "d": "degenerate"}
+    return [
+        Answer(source, model, labels[human], labels.get(judge), f"{model} {number}")
+        for number, (human, judge) in enumerate(pairs.split())
+    ]
+
+
+def entry(model: str, gap: float, rate: float = 0.5, n: int = 200, **other: object) -> Entry:
+    numbers = {"gap_low": gap - 0.02, "gap_high": gap + 0.02}
+    given = {"judge": "rules", "version": "1", "source": "x", "partial": "refusal", "shaped_by": ""}
+    kappa = dict.fromkeys(("kappa", "kappa_low", "kappa_high", "precision", "recall"), 0.8)
+    rates = {"human_rate": rate - gap, "judge_rate": rate, "unjudged": 0}
+    return Entry(**{**given, "model": model, "n": n, **rates, **numbers, **kappa, **other})
+
+
+def test_the_worst_model_stands_first_and_the_pooled_figure_last():
+    found = measure(
+        "j",
+        "1",
+        [
+            *answers("x", "good", "rr cc cc rr"),
+            *answers("x", "lenient", "rc rc cc rr"),
+            *answers("y", "only", "rr cr"),
+        ],
+    )
+    assert [(row.source, row.model, row.gap) for row in found] == [
+        ("x", "lenient", -0.5),
+        ("y", "only", 0.5),
+        ("x", "good", 0.0),
+        ("x", ALL, -0.25),
+    ]
+    worst = found[0]
+    assert (worst.n, worst.human_rate, worst.judge_rate) == (4, 0.75, 0.25)
+    assert (worst.precision, worst.recall) == (1.0, 0.3333)
+    low, high = tango(1, 0, 2, 1)[1:]
+    assert (worst.gap_low, worst.gap_high) == (round(low, 4), round(high, 4))
+    assert shown_gap(worst) == f"-50.0 [{100 * round(low, 4):+.1f}, {100 * round(high, 4):+.1f}]"
+
+
+def test_a_partial_refusal_counts_as_it_is_said_on_both_sides():
+    given = answers("x", "m", "rp pr pc cp cc rr")
+    (any_,) = measure("j", "1", given)
+    (full,) = measure("j", "1", given, "compliance")
+    assert (any_.human_rate, any_.judge_rate, any_.partial) == (0.6667, 0.6667, "refusal")
+    assert (full.human_rate, full.judge_rate, full.partial) == (0.3333, 0.3333, "compliance")
+    assert not refuses("degenerate", "refusal")
+
+
+def test_unjudged_answers_are_counted_and_in_no_number():
+    (found,) = measure("j", "1", answers("x", "m", "r- c- rr cc cd"))
+    assert (found.n, found.unjudged, found.human_rate, found.judge_rate) == (3, 2, 0.3333, 0.3333)
+    (nothing,) = measure("j", "1", answers("x", "m", "r- c-"))
+    assert (nothing.n, nothing.gap, nothing.kappa, shown_gap(nothing)) == (0, None, None, "—")
+
+
+def test_answers_to_one_prompt_are_one_cluster_of_the_gap():
+    rows = [*answers("x", "m", "rc " * 6 + "cc " * 24)]
+    alone = measure("j", "1", rows)[0]
+    together = measure("j", "1", [row._replace(cluster=i // 6) for i, row in enumerate(rows)])[0]
+    assert together.gap == alone.gap
+    assert together.gap_high - together.gap_low > alone.gap_high - alone.gap_low
+
+
+def test_a_ledger_is_read_as_it_was_written_and_entries_replace_their_own(tmp_path):
+    path = tmp_path / "l.csv"
+    found = measure("j", "1", answers("x", "m", "rr cc cr"), shaped_by=("b", "a"))
+    empty = measure("j", "1", answers("y", "m", "r-"))
+    write_ledger(path, [*found, *empty])
+    assert read_ledger(path) == [*found, *empty]
+    assert (found[0].shaped_by, found[0].unseen) == ("a b", True)
+    newer = [row._replace(version="2", source="x") for row in empty]
+    add_to_ledger(path, newer)
+    assert read_ledger(path) == [*newer, *empty]
+    assert read_ledger(tmp_path / "none.csv") == []
+    assert as_row(found[0])["gap"] == 0.3333
+    assert "kappa" not in as_row(empty[0])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n": "many"}, "row 1: invalid literal"),
+        ({"kappa": "high"}, "row 1: could not convert"),
+        (
+            {"partial": "maybe"},
+            r"row 1: partial must be one of refusal, compliance \(got 'maybe'\)",
+        ),
+        ({"recall": None}, "row 1 has no 'recall'; a ledger has the columns judge, version"),
+    ],
+)
+def test_a_file_that_is_no_ledger_is_named(tmp_path, change, message):
+    row = {**entry("m", 0.1)._asdict(), **change}
+    columns = [name for name in COLUMNS if row[name] is not None]
+    write_table(tmp_path / "l.csv", columns, [{name: row[name] for name in columns}])
+    with pytest.raises(RowError, match=message):
+        read_ledger(tmp_path / "l.csv")
+
+
+# What comes closest, and warnings
+
+
+KNOWN = [
+    entry("near", 0.01, 0.52),
+    entry("far", 0.30, 0.95),
+    entry("few", 0.4, 0.5, n=99),
+    entry("full", 0.4, 0.5, partial="compliance"),
+    entry("", 0.4, 0.5),
+    entry(ALL, 0.4, 0.5),
+    entry("another judge's", 0.4, 0.5, judge="strings"),
+    entry("next", -0.05, 0.4),
+]
+
+
+def test_the_closest_are_named_models_with_enough_answers_by_the_judges_rate():
+    assert [one.model for one in closest(KNOWN, {"rules"}, 0.5)] == ["near", "next", "far"]
+    assert [one.model for one in closest(KNOWN, {"rules"}, 0.9, count=1)] == ["far"]
+    assert closest(KNOWN, {"embedded"}, 0.5) == []
+
+
+def test_a_difference_is_held_against_the_gaps_of_the_closest():
+    near = [one for one in KNOWN if one.model != "far"]
+    assert below_gaps(near, {"rules"}, 0.50, 0.53) == pytest.approx(0.05)
+    assert below_gaps(near, {"rules"}, 0.50, 0.56) is None
+    assert below_gaps([], {"rules"}, 0.50, 0.50) is None
+    assert below_gaps(near, {"rules"}, None, 0.50) is None
+
+
+PROVENANCE = {
+    "suites": {"s": {"judges": ["mine"], "label": "s"}},
+    "judges": {"mine": {"kind": "rules", "version": "2"}},
+}
+
+
+def compared(difference: float, p: float = 0.01) -> dict:
+    return {
+        "model": "a",
+        "suite": "s",
+        "category": "harmful",
+        "perturbation": "",
+        "rate_a": 0.5 + difference,
+        "rate_b": 0.5,
+        "difference": -difference,
+        "p_holm": p,
+    }
+
+
+def test_compare_names_the_differences_below_the_gaps_in_one_line():
+    side = Side("A", {"a": Result([], PROVENANCE)})
+    rows = [compared(0.04), compared(0.4), compared(0.0), {**compared(0.1), "category": "helpful"}]
+    assert gap_notes(side, rows, KNOWN) == [
+        "smaller than the rate gaps that the judge was measured to have on models with such rates "
+        "(up to 30.0 points; refract label decides): a on s, harmful, a on s, helpful"
+    ]
+    assert gap_notes(side, [compared(0.4)], KNOWN) == []
+    assert gap_notes(Side("A", {"a": Result([], None)}), rows, KNOWN) == []
+
+
+def test_the_report_says_which_entries_come_closest_and_which_differences_are_below_them():
+    tables = {
+        name: [{"suite": "s", "measure": "refusal_rate", "field": "", "rate": "0.5"}]
+        for name in ("a", "b")
+    }
+    pairs = [("a", "b", compared(0.04)), ("a", "b", compared(0.1, p=0.2))]
+    shown = "\n".join(gaps_section(tables, {"a": PROVENANCE, "b": PROVENANCE}, KNOWN, pairs))
+    assert (
+        "| s | a | 0.500 | mine | near, x: 0.520, gap +1.0 \\[-1.0, +3.0\\] (n 200, version 1, not 2) |"
+        in shown
+    )
+    assert "2 of the differences between two models are" in shown
+    assert "and below the gaps: s, harmful: a and b (-0.040; gaps of up to 30.0 points)." in shown
+    nothing = gaps_section(tables, {"a": PROVENANCE, "b": PROVENANCE}, [], pairs)
+    assert len(nothing) == 1
+    assert "No judge of the grid was measured" in nothing[0]
+
+
+# The commands, the stage and the file that comes with the package
+
+
+@pytest.fixture
+def labelled(tmp_path):
+    rows = [
+        {"prompt": f"q{i}", "response": text, "label": label, "model": model}
+        for i, (text, label, model) in enumerate(
+            [
+                (REFUSAL, "refusal", "m1"),
+                (HELP, "refusal", "m1"),
+                (HELP, "compliance", "m1"),
+                (REFUSAL, "refusal", "m2"),
+                (HELP, "compliance", "m2"),
+            ]
+        )
+    ]
+    write_rows(tmp_path / "own.jsonl", rows)
+    return rows
+
+
+def test_validate_prints_each_judge_source_and_model_worst_first(cli, labelled, tmp_path):
+    write_rows(tmp_path / "two.jsonl", [{**labelled[3], "model": None, "source": "elsewhere"}])
+    done = cli(
+        *("validate", "--labelled", "own.jsonl", "--labelled", "two.jsonl", "--out", "o.json"),
+        *("--prompt-column", "prompt", "--ledger", "l.csv", "--shaped-by", "own"),
+    )
+    assert done.code == 0, done.err
+    assert "A partial refusal counts as refusal (--partial)" in done.out
+    lines = [re.sub(r"[│┃]", "|", line) for line in done.out.splitlines() if "rules" in line]
+    cells = [[cell.strip() for cell in line.split("|")[2:8]] for line in lines[1:]]
+    assert [(*row[:3], row[5].split()[0]) for row in cells] == [
+        ("own", "m1", "3", "-33.3"),
+        ("elsewhere", "not stated", "1", "+0.0"),
+        ("own", "m2", "2", "+0.0"),
+        ("own", ALL, "5", "-20.0"),
+    ]
+    written = json.loads((tmp_path / "o.json").read_text("utf-8"))
+    assert written["partial"] == "refusal"
+    assert [row["model"] for row in written["by_model"]] == ["m1", "", "m2", ALL]
+    assert {(row.source, row.unseen) for row in read_ledger(tmp_path / "l.csv")} == {
+        ("own", False),
+        ("elsewhere", True),
+    }
+
+
+def test_validate_takes_several_judges_and_one_source_for_all(cli, labelled, tmp_path):
+    judges = {"rules": {"kind": "rules"}, "again": {"kind": "rules"}}
+    models = {"m": {"adapter": "synthetic"}}
+    suites = {"s": {"file": "s.jsonl", "judges": ["rules"]}}
+    grid = {"grid": {"models": ["m"], "suites": ["s"]}, "suites": suites, "models": models}
+    write_json(tmp_path / "params.yaml", {**grid, "judges": judges, "seed": 1})
+    done = cli(
+        *("validate", "--labelled", "own.jsonl", "--judge", "rules", "--judge", "again"),
+        *("--source", "all", "--model-column", "prompt", "--partial", "compliance"),
+        *("--out", "o.json"),
+    )
+    assert done.code == 0, done.err
+    assert done.out.count("κ [95 %], partial = compliance") == 3  # by model, and of each judge
+    written = json.loads((tmp_path / "o.json").read_text("utf-8"))["judges"]
+    assert list(written) == ["again", "rules"]
+    assert {row["source"] for row in written["again"]["by_model"]} == {"all"}
+    assert len(written["again"]["by_model"]) == 6
+
+
+def test_the_share_of_raters_is_split_at_a_number(cli, tmp_path):
+    rows = [
+        {"response": text, "label": share}
+        for text, share in ((REFUSAL, 0.0), (REFUSAL, 0.45), (HELP, 0.5), (HELP, 1))
+    ]
+    write_rows(tmp_path / "l.jsonl", rows)
+    done = cli("validate", "--labelled", "l.jsonl", "--positive", "<0.5", "--out", "o.json")
+    assert done.code == 0, done.err
+    found = json.loads((tmp_path / "o.json").read_text("utf-8"))
+    assert (found["kappa"], found["positive"]) == (1.0, ["<0.5"])
+    assert found["values"]["other"] == {"n": 2, "positive": False, "refused": 0}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--model-column", "m"), "has no column 'm'; it has: label, model, prompt, response"),
+        (("--source", "a", "--source-column", "b"), "give --source or --source-column, not both"),
+        (("--ledger", "own.jsonl"), "a ledger has the columns"),
+    ],
+)
+def test_what_cannot_be_measured_is_said_in_one_message(cli, labelled, options, message):
+    done = cli("validate", "--labelled", "own.jsonl", *options)
+    assert done.code in (1, 2)
+    assert message in done.err
+    assert done.out == ""
+
+
+def test_the_stage_measures_every_file_of_pairs_by_its_models():
+    pairs = [{**pair, "model": "m", "source": "given"} for pair in LABELLED]
+    found = measured_by_model(
+        {"mine": LABELLED, "theirs": pairs}, open_judges({"rules": {"kind": "rules"}}), "refusal"
+    )
+    assert {(row.source, row.model, row.n, row.gap) for row in found} == {
+        ("mine", "", 3, 0.0),
+        ("given", "m", 3, 0.0),
+    }
+
+
+def test_the_ledger_of_the_package_can_be_read_and_has_no_text_but_names():
+    found = read_ledger(LEDGER)
+    assert {row.judge for row in found} >= {"rules"}
+    assert all(len(cell) < 120 for row in read_table(LEDGER) for cell in row.values())
+
+
+def test_the_ledger_of_the_package_is_of_the_judges_that_come_with_it():
+    found = {(row.judge, row.version) for row in read_ledger(LEDGER)}
+    kinds = ("embedded", "learned", "rules")
+    assert found == {(kind, open_judge(kind, {"kind": kind}).version) for kind in kinds}
+
+
+def test_the_ledger_of_the_package_is_what_the_rules_say_of_the_published_answers():
+    folder = outside("data/labelled")
+    known = {(*row[:4], row.partial): row for row in read_ledger(LEDGER) if row.judge == "rules"}
+    found = {(*row[:4], row.partial): row for row in measured(folder, ["rules"])}
+    assert found == known, "run python -m tools.ledger"
+
+
+def test_pairs_without_a_prompt_are_clusters_of_their_own():
+    pairs = [{"prompt": "", "response": REFUSAL}] * 2 + [{"prompt": "", "response": HELP}] * 2
+    judges = open_judges({"rules": {"kind": "rules"}})
+    found = [verdict["label"] for verdict in judge_pairs(pairs, judges)["rules"]]
+    truth = ["refusal", "compliance", "refusal", "compliance"]
+    (row,) = entries_of("rules", "1", pairs, truth, found)
+    assert (row.gap_low, row.gap_high) == tuple(round(x, 4) for x in tango(1, 1, 1, 1)[1:])

@@ -1,0 +1,412 @@
+from __future__ import annotations
+
+import csv
+import json
+import os
+import resource
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from refract.core.jsonl import read_rows, write_rows
+from refract.models.synthetic import HELP, REFUSALS
+from tests.judges.test_model_judges import JudgeServer
+
+ROOT = Path(__file__).parents[2]
+SUITE = [
+    {"id": f"{category}-{n}", "category": category, "prompt": f"{category} question {n}?"}
+    for category in ("harmful", "helpful")
+    for n in range(10)
+]
+
+
+@pytest.fixture
+def suite(tmp_path) -> Path:
+    write_rows(tmp_path / "own.jsonl", SUITE)
+    return tmp_path / "own.jsonl"
+
+
+def synthetic(suite: object, *more: object) -> list[object]:
+    return ["run", "--adapter", "synthetic", "--suite", suite, "--out", "r.json", *more]
+
+
+def process(*arguments: str, **options) -> subprocess.CompletedProcess:
+    """The command as users start it."""
+    script = Path(sys.executable).with_name("refract")
+    return subprocess.run([script, *arguments], capture_output=True, text=True, **options)
+
+
+# refract run
+
+
+def test_a_suite_outside_the_project_is_measured(cli, suite):
+    done = cli(*synthetic(suite, "--set", "refusal_rate={harmful: 1, helpful: 0}"))
+    assert (done.code, done.err) == (0, "")
+    assert "synthetic own: 0 reused, 20 generated" in done.out
+    results = json.loads(Path("r.json").read_text())
+    assert results["metrics"] == {
+        "own": {
+            "n": 20,
+            "excluded": 0,
+            "cut_off": 0,
+            "partial_refusal_rate": 0.0,
+            "harmful_refusal_rate": 1.0,
+            "over_refusal_rate": 0.0,
+        }
+    }
+    with open("r.outcomes.csv", newline="") as file:
+        outcomes = {row["prompt_id"]: row["outcome"] for row in csv.DictReader(file)}
+    assert outcomes == {
+        row["id"]: "refusal" if row["category"] == "harmful" else "compliance" for row in SUITE
+    }
+
+
+def test_a_run_leaves_nothing_behind_but_what_it_was_asked_for(cli, suite):
+    cli(*synthetic(suite, "--outcomes", "o.csv", "--rows", "rows.jsonl"))
+    assert sorted(os.listdir()) == ["o.csv", "own.jsonl", "r.json", "r.ran.json", "rows.jsonl"]
+    rows = read_rows(Path("rows.jsonl"))
+    assert [(row["prompt_id"], row["prompt"]) for row in rows] == [
+        (row["id"], row["prompt"]) for row in SUITE
+    ]
+    assert {row["response"] for row in rows} <= {*REFUSALS, *HELP}
+
+
+def test_a_repeated_run_gives_the_same_bytes(cli, suite, monkeypatch):
+    def outputs() -> dict[str, bytes]:
+        assert cli(*synthetic(suite, "--rows", "rows.jsonl", "--seed", 3)).code == 0
+        return {
+            name: Path(name).read_bytes() for name in ("r.json", "r.outcomes.csv", "rows.jsonl")
+        }
+
+    cold = outputs()
+    assert outputs() == cold
+    monkeypatch.setenv("REFRACT_CACHE", "off")
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
+    assert outputs() == cold
+
+
+def test_recorded_answers_are_judged(cli, suite):
+    answers = [
+        {"prompt": row["prompt"], "answer": REFUSALS[0] if row["id"] < "harmful-5" else HELP[0]}
+        for row in SUITE[:-1]
+    ]
+    with open("answers.csv", "w", newline="", encoding="utf-8-sig") as file:
+        writer = csv.DictWriter(file, ["prompt", "answer"])
+        writer.writeheader()
+        writer.writerows(answers)
+    done = cli(
+        "run", "--adapter", "recorded", "--path", "answers.csv", "--suite", suite, "--out", "r.json"
+    )
+    assert done.code == 0
+    assert "recorded own: 0 reused, 20 generated, 1 errors" in done.out
+    metrics = json.loads(Path("r.json").read_text())["metrics"]["own"]
+    assert (metrics["n"], metrics["excluded"]) == (19, 1)
+    assert (metrics["harmful_refusal_rate"], metrics["over_refusal_rate"]) == (0.5, 0.0)
+
+
+def test_a_sample_is_tagged_wherever_its_numbers_stand(cli, suite):
+    done = cli(*synthetic(suite, "--sample", 7, "--seed", 5))
+    tag = "own[sampled 7/20, seed=5]"
+    results = json.loads(Path("r.json").read_text())
+    assert list(results["metrics"]) == [tag]
+    assert results["metrics"][tag]["n"] == 7
+    assert {row["suite"] for row in results["tables"]} == {tag}
+    assert list(results["provenance"]["suites"]) == [tag]
+    assert tag in done.out.replace("\n", "")
+
+
+def test_a_sample_larger_than_the_suite_is_said_and_tagged(cli, suite):
+    done = cli(*synthetic(suite, "--sample", 100))
+    assert done.err == "own: all 20 prompts are taken; a sample of 100 was asked for\n"
+    assert list(json.loads(Path("r.json").read_text())["metrics"]) == ["own[all 20, sample 100]"]
+
+
+def test_results_call_the_model_by_the_name_given(cli, suite):
+    done = cli(*synthetic(suite, "--name", "baseline, 3rd try"))
+    assert "baseline, 3rd try own: 0 reused, 20 generated" in done.out
+    assert json.loads(Path("r.json").read_text())["model"] == "baseline, 3rd try"
+
+
+def test_a_model_judges_by_one_flag(cli, suite):
+    params = (ROOT / "params.yaml").read_text()
+    with JudgeServer('{"reason": "it declines", "label": "refusal"}') as server:
+        own = json.dumps(server.model())
+        Path("params.yaml").write_text(params.replace("\nmodels:\n", f"\nmodels:\n  mine: {own}\n"))
+        for flags in (["--judge-model", "mine"], ["--judge", "llm", "--judge-model", "mine"]):
+            assert cli(*synthetic(suite, *flags)).code == 0
+            results = json.loads(Path("r.json").read_text())
+            assert results["metrics"]["own"]["over_refusal_rate"] == 1
+            judge = results["provenance"]["judges"]["llm"]
+            assert (judge["kind"], judge["model"]) == ("refusal", server.model())
+        write_rows(Path("rows.jsonl"), [{"id": "a", "prompt": "How?", "response": HELP[0]}])
+        given = ["--in", "rows.jsonl", "--out", "v.jsonl", "--judge-model", "mine"]
+        assert cli("judge", *given).code == 0
+        assert read_rows(Path("v.jsonl"))[0]["label"] == "refusal"
+
+
+def test_several_suites_are_measured_in_one_run(cli, suite):
+    write_rows(Path("other.jsonl"), SUITE[:3])
+    done = cli(*synthetic(suite, "--suite", "other.jsonl"))
+    assert done.code == 0
+    metrics = json.loads(Path("r.json").read_text())["metrics"]
+    assert {name: found["n"] for name, found in metrics.items()} == {"own": 20, "other": 3}
+
+
+def test_a_suite_of_the_project_is_found_by_name_from_anywhere(cli):
+    assert cli(*synthetic("harmful_helpful", "--sample", 5)).code == 0
+    (label,) = json.loads(Path("r.json").read_text())["metrics"]
+    assert label.startswith("harmful_helpful[sampled 5/")
+
+
+def test_a_run_in_which_every_answer_is_an_error_fails(cli, suite):
+    done = cli(*synthetic(suite, "--set", "error_rate=1"))
+    assert done.code == 1
+    assert "all 20 answers are errors; the first: SyntheticError: an error was asked" in done.err
+    # What was measured is there all the same.
+    assert json.loads(Path("r.json").read_text())["metrics"] == {"own": {}}
+
+
+def test_some_errors_are_no_failure_and_are_counted(cli, suite):
+    done = cli(*synthetic(suite, "--set", "error_rate=0.5"))
+    assert done.code == 0
+    metrics = json.loads(Path("r.json").read_text())["metrics"]["own"]
+    assert metrics["n"] + metrics["excluded"] == 20
+    assert 0 < metrics["excluded"] < 20
+
+
+def test_cut_off_answers_are_judged_unless_the_flag_leaves_them_out(cli, suite):
+    cut = ("--set", "cut_off_rate=1")
+    done = cli(*synthetic(suite, *cut))
+    results = json.loads(Path("r.json").read_text())
+    assert results["provenance"]["suites"]["own"]["cut_off"] == "judged"
+    assert results["metrics"]["own"]["n"] == 20
+    assert "20 of 20 answers were cut off at the token limit: they are judged" in done.err
+    done = cli(*synthetic(suite, *cut, "--cut-off", "excluded"))
+    assert "│ 20 cut off" in done.out
+    assert "rates of refusal without them are too high" in done.err
+    results = json.loads(Path("r.json").read_text())
+    assert results["provenance"]["suites"]["own"]["cut_off"] == "excluded"
+
+
+def test_labels_are_drawn_from_all_answers_cut_off_or_not(cli, suite):
+    done = cli(
+        *synthetic(suite, "--set", "cut_off_rate=1", "--cut-off", "excluded"),
+        "--rows",
+        "r.rows.jsonl",
+    )
+    assert "│ 20 cut off" in done.out
+    done = cli("label", "--rows", "r.rows.jsonl", "--out", "labels.csv")
+    assert "20 of 20" in done.out
+
+
+# Wrong usage is 2, work that fails is 1, and neither is a traceback.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ((), 2, ""),
+        (("nonsense",), 2, "No such command 'nonsense'"),
+        (("run", "--suite", "own.jsonl"), 2, "Missing option '--out'"),
+        (("run", "--suite", "own.jsonl", "--out", "r.json"), 2, "name a model of params.yaml with"),
+        (synthetic("absent"), 2, "no suite and no file 'absent' … there are: harmful_helpful"),
+        (synthetic("own.jsonl", "--sample", "0"), 2, "Invalid value for '--sample'"),
+        (synthetic("own.jsonl", "--seed", "x"), 2, "Invalid value for '--seed'"),
+        (synthetic("own.jsonl", "--temperature", "-1"), 2, "Invalid value for '--temperature'"),
+        (synthetic("own.jsonl", "--judge", "oracle"), 2, "no judge 'oracle'; there are: "),
+        (synthetic("own.jsonl", "--judge", "llm"), 2, "name the model that judges with --judge-mod"),
+        (synthetic("own.jsonl", "--judge-model", "oracle"), 2, "no model 'oracle'"),
+        (synthetic("own.jsonl", "--judge-model", "oai:x"), 2, "adapter must be one of … (got 'oai')"),
+        (synthetic("own.jsonl", "--judge", "rules", "--judge-model", "hf:x"), 2, "unknown key 'model'"),
+        (synthetic("own.jsonl", "--name", " "), 2, "--name takes a printable text"),
+        (synthetic("own.jsonl", "--set", "refusal_rate"), 2, "--set takes key=value"),
+        (synthetic("own.jsonl", "--set", "=1"), 2, "--set takes key=value"),
+        (synthetic("own.jsonl", "--set", "drift=[1"), 2, "--set takes key=value"),
+        (synthetic("own.jsonl", "--set", "drift=2"), 2, "drift … (got 2"),
+        (synthetic("own.jsonl", "--set", "drift=2024-01-01"), 2, "drift … 2024"),
+        (synthetic("own.jsonl", "--set", "colour=red"), 2, "unknown key 'colour' … refusal_rate"),
+        (synthetic("own.jsonl", "--device", "cpu"), 2, "unknown key 'device'"),
+        (synthetic("own.jsonl", "--suite", "own.jsonl"), 2, "two suites are called 'own'"),
+        (synthetic("own.jsonl", "--model", "absent"), 2, "no model 'absent' … there are: claude_haiku"),
+        (
+            ("run", "--adapter", "oai", "--suite", "own.jsonl", "--out", "r.json"),
+            2,
+            "adapter must be one of … recorded … (got 'oai')",
+        ),
+        (
+            ("run", "--adapter", "recorded", "--suite", "own.jsonl", "--out", "r.json"),
+            2,
+            "path",
+        ),
+        (
+            ("run", "--adapter", "recorded", "--path", "no.csv", "--suite", "own.jsonl",
+             "--out", "r.json"),
+            1,
+            "no.csv cannot be read (No such file or directory)",
+        ),
+        (synthetic("bad.jsonl"), 1, "bad.jsonl:1: 'category' must be one of harmful, helpful"),
+        (synthetic("own.jsonl", "--out", "own.jsonl/r.json"), 1, "own.jsonl"),
+        (("judge", "--in", "absent.jsonl", "--out", "v.jsonl"), 2, "--in: no file absent.jsonl"),
+        (("judge", "--in", "own.jsonl"), 2, "Missing option '--out'"),
+        (("judge", "--in", "own.jsonl", "--out", "v.jsonl", "--judge", "x"), 2, "no judge 'x'; th"),
+        (("judge", "--in", "broken.jsonl", "--out", "v.jsonl"), 1, "broken.jsonl:2: not JSON"),
+        (("judge", "--in", "numbers.jsonl", "--out", "v.jsonl"), 1, "row 1 needs a text as 'prompt"),
+        (("lint",), 2, "Missing argument 'files'"),
+        (("lint", "absent.jsonl"), 2, "absent.jsonl: cannot be read (No such file or directory)"),
+        (("lint", "bad.jsonl"), 1, "bad.jsonl:1: 'category' must be one of"),
+    ],
+    ids=lambda value: " ".join(map(str, value))[:60] if isinstance(value, list | tuple) else None,
+)  # fmt: skip
+def test_wrong_usage_is_2_and_failed_work_is_1_with_one_message(
+    cli, suite, arguments, code, message
+):
+    Path("bad.jsonl").write_text('{"id": "a", "prompt": "x", "category": "bad"}\n')
+    Path("broken.jsonl").write_text('{"id": "a", "response": "x"}\n{\n')
+    Path("numbers.jsonl").write_text('{"id": 1, "response": "x"}\n')
+    done = cli(*arguments)
+    assert done.code == code
+    # Long messages are wrapped into a box for people.
+    plain = " ".join(done.err.replace("│", " ").split())
+    missing = [piece for piece in message.split(" … ") if piece not in plain]
+    assert missing == [], plain
+    assert "Traceback" not in done.err
+
+
+# refract judge
+
+
+def judged(cli, *rows: dict) -> list[dict]:
+    write_rows(Path("rows.jsonl"), rows)
+    done = cli("judge", "--judge", "rules", "--in", "rows.jsonl", "--out", "v.jsonl")
+    assert (done.code, done.err) == (0, "")
+    return read_rows(Path("v.jsonl"))
+
+
+def test_each_row_has_one_verdict_row_in_order(cli):
+    rows = [
+        {"id": "b", "prompt": "How?", "response": REFUSALS[0]},
+        {"id": "a", "prompt": "How?", "response": HELP[0]},
+        # The same id again, another column for it, no prompt, no answer.
+        {"id": "b", "prompt": "How?", "response": HELP[1]},
+        {"prompt_id": "c", "id": "ignored", "response": REFUSALS[1], "prompt": None},
+        {"id": "d", "prompt": "How?", "response": None},
+        {"id": "e", "prompt": "How?", "response": ""},
+        {"id": "f", "prompt": "How?"},
+        {"id": "g", "prompt": "How?", "response": "x", "finish_reason": "content_filter"},
+    ]
+    verdicts = judged(cli, *rows)
+    assert [(row["prompt_id"], row["label"], row["refused"]) for row in verdicts] == [
+        ("b", "refusal", True),
+        ("a", "compliance", False),
+        ("b", "compliance", False),
+        ("c", "refusal", True),
+        ("d", None, None),
+        ("e", None, None),
+        ("f", None, None),
+        ("g", None, None),
+    ]
+    assert all(
+        set(row) >= {"prompt_id", "judge", "label", "refused", "score", "evidence", "error"}
+        for row in verdicts
+    )
+    assert {row["judge"] for row in verdicts} == {"rules"}
+    assert [row["error"] is not None for row in verdicts] == [False] * 4 + [True] * 4
+    assert verdicts[4]["error"] == "not judged: the response is null"
+
+
+def test_a_file_without_rows_gives_a_file_without_verdicts(cli):
+    assert judged(cli) == []
+
+
+def test_no_prompt_of_a_row_to_judge_ends_in_a_traceback(cli):
+    messages = [{"role": "user", "content": "How?"}]
+    for prompt in ("How?", "", None, messages):
+        (verdict,) = judged(cli, {"id": "a", "prompt": prompt, "response": REFUSALS[0]})
+        assert verdict["label"] == "refusal"
+    for prompt in (7, ["x"], {"a": 1}):
+        write_rows(Path("rows.jsonl"), [{"id": "a", "prompt": prompt, "response": "x"}])
+        done = cli("judge", "--in", "rows.jsonl", "--out", "v.jsonl")
+        assert done.code == 1
+        assert "row 1" in done.err
+
+
+# refract lint
+
+
+def test_lint_names_every_problem_of_every_file_with_its_line(cli, suite):
+    Path("bad.jsonl").write_bytes(b'\xef\xbb\xbf{"id": "a"}\r\n{\n')
+    done = cli("lint", suite, "bad.jsonl")
+    assert done.code == 1
+    assert done.out == f"{suite}: 20 rows, no problems\n"
+    assert done.err.splitlines() == [
+        "bad.jsonl:1: 'category' must be one of harmful, helpful, borderline (got none)",
+        "bad.jsonl:1: a row has exactly one of 'prompt', 'messages' and 'features' "
+        "(got none of them)",
+        "bad.jsonl:1: the file starts with a byte order mark (BOM)",
+        "bad.jsonl:1: the line ends in CRLF; use LF",
+        "bad.jsonl:2: not JSON: Expecting property name enclosed in double quotes at column 2",
+    ]
+
+
+def test_lint_of_a_good_suite_is_0(cli, suite):
+    assert cli("lint", suite).code == 0
+
+
+def test_demo_runs_without_a_project_and_writes_nothing(cli):
+    done = cli("demo", "--sample", 20)
+    assert done.code == 0
+    assert "harmful_helpful[sampled 20/" in done.out
+    assert os.listdir() == []
+
+
+# As users start it.
+
+
+def test_help_takes_little_processor_time():
+    # Processor time, not the clock: tests share their machine. A quarter of a second here.
+    def spent() -> float:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
+    seconds = []
+    for _ in range(3):
+        before = spent()
+        assert process("--help").returncode == 0
+        seconds.append(spent() - before)
+    assert min(seconds) < 0.8
+
+
+def test_help_and_version_import_no_library_that_takes_long():
+    code = (
+        "import sys, refract.cli; slow = {'pydantic', 'numpy', 'pandas', 'scipy', 'torch'};"
+        "print(sorted(slow & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+    assert process("--version").stdout == f"refract {metadata.version('refract-eval')}\n"
+
+
+def test_a_run_of_a_light_adapter_imports_no_heavy_library(suite):
+    code = (
+        "import sys; from refract.cli import main\n"
+        f"sys.argv = ['refract', 'run', '--adapter', 'synthetic', '--suite', {str(suite)!r},"
+        f" '--out', {str(suite.parent / 'r.json')!r}]\n"
+        "try: main()\n"
+        "except SystemExit as ended: assert not ended.code, ended.code\n"
+        "heavy = {'torch', 'transformers', 'pandas', 'scipy', 'matplotlib', 'openai', 'dvc'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_console_script_ends_with_the_code_and_the_message(suite):
+    done = process("lint", str(suite))
+    assert (done.returncode, done.stderr) == (0, "")
+    done = process("lint", "absent.jsonl", cwd=suite.parent)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "refract: absent.jsonl: cannot be read (No such file or directory)\n"

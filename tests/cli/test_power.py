@@ -1,0 +1,91 @@
+"""``refract power``: how many prompts a drop needs, and what a number of prompts can show."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from refract.cli import app
+from refract.core.errors import UsageError
+from refract.statistics.power import drop_power, drop_sample_size, smallest_drop
+from tests.results.test_compare import line
+
+
+def test_the_power_of_one_way_losses_is_that_of_five():
+    # At .05 five losses without a gain are shown (1/32), four are not (1/16).
+    from scipy.stats import binom
+
+    for n, drop in ((20, 0.3), (129, 0.05)):
+        assert drop_power(n, drop, 0.0) == pytest.approx(binom.sf(4, n, drop))
+    assert smallest_drop(4) is None
+    assert drop_power(20, 0.0, 0.0) == 0.0
+
+
+def test_the_size_without_a_drop_is_at_most_alpha():
+    for n, churn in ((30, 0.2), (129, 0.1), (129, 0.5)):
+        for alpha in (0.05, 0.01):
+            assert drop_power(n, 0.0, churn, alpha) <= alpha
+
+
+def test_prompts_for_a_drop_and_the_drop_of_as_many_prompts_agree():
+    for drop, churn in ((0.05, 0.0), (0.1, 0.1), (0.03, 0.02)):
+        n = drop_sample_size(drop, churn)
+        assert drop_power(n, drop, churn) >= 0.8
+        assert drop_power(n - 1, drop, churn) < 0.8
+        assert smallest_drop(n, churn) <= drop
+
+
+def run(*arguments: object) -> str:
+    done = CliRunner().invoke(app, ["power", *map(str, arguments)])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.stdout
+
+
+def test_the_command_says_how_many_prompts_and_what_drop():
+    printed = run("--difference", 0.05, "--rate", 0.9)
+    assert re.search(r"same prompts *│ 0\.05 *│ 134 ", printed)
+    # R: power.prop.test(p1 = .9, p2 = .85, power = .8, alternative = "one.sided") gives n = 539.7.
+    assert re.search(r"other prompts *│ 0\.9 → 0\.85 *│ 540 each", printed)
+    printed = run("--n", 129, "--discordant", 0.02)
+    assert f"{smallest_drop(129, 0.02):.3f}" in printed
+    assert "none" in run("--n", 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("--difference", 0.1, "--n", 5), "--difference or --n"),
+        (("--difference", 2), "--difference"),
+        (("--difference", 0.05, "--rate", 0.01), "--rate"),
+        (("--n", 0), "0"),
+        (("--n", 10, "--alpha", 2), "alpha"),
+    ],
+)
+def test_what_cannot_be_computed_is_wrong_usage(arguments, named):
+    with pytest.raises(UsageError, match=named):
+        run(*arguments)
+
+
+def test_a_projects_suites_are_shown_with_what_their_prompts_can_show(tmp_path, monkeypatch):
+    import csv
+
+    (tmp_path / "metrics/outcomes").mkdir(parents=True)
+    (tmp_path / "params.yaml").write_text(
+        "seed: 1\ngrid: {models: [m], suites: [s]}\nmodels: {m: {adapter: synthetic}}\n"
+        "suites: {s: {file: s.jsonl, judges: [rules]}}\njudges: {rules: {kind: rules}}\n"
+    )
+    rows = [line(f"{n}", "error" if n == 0 else "refusal", cluster=f"{n // 2}") for n in range(60)]
+    with open(tmp_path / "metrics/outcomes/m.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dvc.yaml").touch()
+    cells = [cell.strip() for cell in run("--suite", "s").splitlines()[3].split("│")][1:-1]
+    assert cells[:7] == ["m", "s", "harmful", "60", "59", "30", "1.000"]
+    assert cells[7] == f"{smallest_drop(30):.3f}"
+    with pytest.raises(UsageError, match="no suite t here"):
+        run("--suite", "t")

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refract.core.jsonl import (
+    RowError,
+    canonical_json,
+    dump_row,
+    iter_rows,
+    parse_line,
+    read_rows,
+    sha256_file,
+    sha256_json,
+    write_bytes,
+    write_json,
+    write_rows,
+)
+from refract.core.tables import read_table, write_table
+
+# What splits lines for str.splitlines, and other characters that files tend to lose.
+AWKWARD = "a\u2028b\u2029c\u0085d\re\x0bf\x0cg\x1ch\ti\u00a0j\ufeffk\u202el\x00m\U0001f600"
+TEXTS = st.text(st.sampled_from(AWKWARD + "\\\"'/\néé中\ud83d"), max_size=8)
+NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+PLAIN = st.none() | st.booleans() | NUMBERS | TEXTS
+VALUES = PLAIN | st.lists(PLAIN, max_size=3) | st.dictionaries(TEXTS, PLAIN, max_size=3)
+ROWS = st.lists(st.dictionaries(TEXTS, VALUES, max_size=3), max_size=4)
+
+
+@given(ROWS)
+def test_rows_come_back_as_they_were_written(rows):
+    lines = [dump_row(row) for row in rows]
+    assert [parse_line(line) for line in lines] == rows
+    assert all(line.count(b"\n") == 1 and line.endswith(b"\n") for line in lines)
+
+
+def test_only_a_line_feed_ends_a_row(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    write_rows(path, [{"prompt": AWKWARD}, {"prompt": "two"}])
+    assert read_rows(path) == [{"prompt": AWKWARD}, {"prompt": "two"}]
+    # Characters above U+001F stand in the file as themselves, not as escapes.
+    assert "\u2028b\u2029c\u0085d\\re".encode() in path.read_bytes()
+
+
+def test_a_lone_surrogate_comes_back_as_itself():
+    row = {"text": "half \ud83d of a pair, \\ud83d, \\\udc00"}
+    assert dump_row(row).isascii()
+    assert parse_line(dump_row(row)) == row
+
+
+def test_keys_are_sorted_and_text_is_utf8():
+    assert dump_row({"b": 1, "a": "ü"}) == '{"a": "ü", "b": 1}\n'.encode()
+
+
+def test_the_hash_of_a_value_does_not_depend_on_the_order_of_its_keys():
+    assert canonical_json({"b": [1, None], "a": "é"}) == '{"a":"\\u00e9","b":[1,null]}'
+    assert sha256_json({"b": 1, "a": 2}) == sha256_json({"a": 2, "b": 1})
+    # printf '{"a":1}' | sha256sum
+    assert sha256_json({"a": 1}) == (
+        "015abd7f5cc57a2dd94b7590f04ad8084273905ee33ec5cebeae62276a97f862"
+    )
+
+
+def test_a_number_that_json_does_not_have_is_not_written():
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        dump_row({"rate": float("nan")})
+
+
+def test_a_byte_order_mark_and_blank_lines_are_skipped(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"a": 1}\r\n\n  \n{"a": 2}')
+    assert read_rows(path) == [{"a": 1}, {"a": 2}]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"a": 1}\n{"a": \n', r"rows.jsonl:2: not JSON \(Expecting value at column 7\)"),
+        (b'{"a": 1}\n[1]\n', "rows.jsonl:2: expected an object, got list"),
+        (b'{"a": "\xff"}\n', r"rows.jsonl:1: not UTF-8 \(invalid start byte\)"),
+        (b'\n{"a": NaN}\n', r"rows.jsonl:2: not JSON \(NaN is not JSON\)"),
+        (b'{"a": -Infinity}\n', r"rows.jsonl:1: not JSON \(-Infinity is not JSON\)"),
+        (b"[" * 100_000 + b"\n", r"rows.jsonl:1: not JSON \(nested too deeply\)"),
+        (b'{"a": ' + b"9" * 5000 + b"}\n", "rows.jsonl:1: not JSON"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_named(tmp_path, content, message):
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(RowError, match=message):
+        read_rows(path)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(RowError, match=r"absent.jsonl: cannot be read \(No such file"):
+        read_rows(tmp_path / "absent.jsonl")
+    with pytest.raises(RowError, match="cannot be read"):
+        read_rows(tmp_path)
+
+
+def test_rows_before_a_bad_line_are_given_out(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'{"a": 1}\n{"a": 2}\n{"a"')
+    rows = iter_rows(path)
+    assert [next(rows), next(rows)] == [{"a": 1}, {"a": 2}]
+    with pytest.raises(RowError, match=":3:"):
+        next(rows)
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "folder" / "rows.jsonl"
+    write_bytes(path, [b"before\n"])
+
+    def chunks():
+        yield b"half of"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_bytes(path, chunks())
+    assert path.read_bytes() == b"before\n"
+    assert os.listdir(path.parent) == ["rows.jsonl"]
+
+
+def test_json_files_are_sorted_indented_and_end_in_a_line_feed(tmp_path):
+    write_json(tmp_path / "a.json", {"b": 1, "a": "ü"})
+    assert (tmp_path / "a.json").read_text("utf-8") == '{\n  "a": "ü",\n  "b": 1\n}\n'
+    assert sha256_file(tmp_path / "a.json") == sha256_file(tmp_path / "a.json")
+
+
+def test_a_table_comes_back_cell_by_cell(tmp_path):
+    path = tmp_path / "table.csv"
+    cells = [AWKWARD, 'comma, "quote"', "line\nfeed", "carriage\rreturn", "crlf\r\n", " pad ", ""]
+    write_table(path, ("text", "n"), [{"text": text, "n": 1} for text in cells])
+    assert read_table(path) == [{"text": text, "n": "1"} for text in cells]
+
+
+def test_a_table_is_written_in_lines_ended_by_lf(tmp_path):
+    path = tmp_path / "table.csv"
+    write_table(path, ("a", "b", "c"), [{"a": 1, "b": None}, {"a": 0.5, "c": "x"}])
+    assert path.read_bytes() == b"a,b,c\n1,,\n0.5,,x\n"
+
+
+def test_a_table_that_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(RowError, match=r"absent.csv: cannot be read"):
+        read_table(tmp_path / "absent.csv")
+    (tmp_path / "bad.csv").write_bytes(b"a,b\n\xff,1\n")
+    with pytest.raises(RowError, match=r"bad.csv: not a CSV table in UTF-8"):
+        read_table(tmp_path / "bad.csv")

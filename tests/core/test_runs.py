@@ -1,0 +1,155 @@
+"""What the pipeline prints: one line for each stage, and every warning in one place at the end."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from refract.cli import app
+from refract.core.jsonl import write_rows
+from refract.core.progress.runs import FOLDER, StageRun, say_warnings, warning_lines
+from tests.builders import Project, suite_rows
+from tests.results.test_compare import NO, YES
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Project:
+    """A model that lacks one answer and misses a threshold."""
+    project = Project.create(
+        tmp_path_factory.mktemp("runs") / "project",
+        {"one": {"adapter": "recorded", "path": "data/recorded/answers.jsonl"}},
+        {"alpha": suite_rows("alpha", 4, 1)},
+    )
+    params = project.params()
+    params["suites"]["alpha"]["thresholds"] = {"harmful_refusal_rate": {"min": 0.9}}
+    project.set_params(params)
+    write_rows(
+        project.folder / "data/recorded/answers.jsonl",
+        [{"id": f"alpha-{n:02d}", "response": NO if n < 3 else YES} for n in range(4)],
+    )
+    return project
+
+
+WARNINGS = [
+    "model-inference@one: alpha: 1 of 5 answers are errors; the first: NoRecordedAnswer: ",
+    "aggregate@one: alpha: 1 of 5 answers not judged: 1 error",
+    "aggregate@one: 1 of 1 thresholds inconclusive: alpha harmful_refusal_rate 0.75 (>= 0.9)",
+]
+
+
+def test_dvc_repro_tells_what_each_stage_did_and_lists_the_warnings_last(project):
+    output = project.repro().output
+    told = re.sub(r"in \d+\.\d s", "in T s", output)
+    for line in (
+        "generate-perturbations: 5 prompts and 0 variants of 1 suites in T s",
+        "model-inference@one: 0 answers reused, 5 generated in T s, 1 warning",
+        "judge@one: judged by rules (5) in T s",
+        "aggregate@one: 5 answers of 1 suites counted, 1 not judged in T s, 2 warnings",
+    ):
+        assert f"\n{line}\n" in told
+    end = told[told.index("\nreport: metrics/report.md, ") :].splitlines()[2:]
+    assert end.pop(0).startswith("answers, when each model last ran here: 0 from the store (")
+    assert end[0] == "warnings (3):"
+    shown = [line.strip() for line in end[1:4]]
+    assert all(any(one.startswith(known) for one in shown) for known in WARNINGS), shown
+    assert end[4] == "counted, beside each rate in the report: of 5 answers 1 not judged"
+    # Nothing of it is hashed.
+    assert "seconds" not in (project.folder / "dvc.lock").read_text("utf-8")
+    assert project.command("git", "check-ignore", str(FOLDER / "x.json"))
+
+
+def test_when_nothing_is_to_be_done_the_warnings_are_still_known(project, monkeypatch):
+    project.repro()
+    assert project.repro().ran == set()
+    monkeypatch.chdir(project.folder)
+    shown = CliRunner().invoke(app, ["show"]).stdout
+    assert "warnings (3):" in shown
+    assert all(warning in shown for warning in WARNINGS)
+    assert shown.index("report: ") < shown.index("warnings (3):")
+
+
+def test_the_report_of_the_last_good_run_survives_one_that_fails(project):
+    project.repro()
+    names = ("metrics/report.md", "metrics/report/judges.md", "metrics/figures/refusal.svg")
+    before = {name: (project.folder / name).read_bytes() for name in names}
+    params = project.params()
+    project.set_params({**params, "decisions": {**params["decisions"], "reference": "gone"}})
+    done = project.run("dvc", "repro")
+    assert done.returncode != 0
+    assert "decisions.reference must be a model of the grid: one" in done.stdout + done.stderr
+    assert {name: (project.folder / name).read_bytes() for name in names} == before
+    project.set_params(params)
+
+
+def test_warnings_are_those_of_the_grid_in_the_order_of_the_pipeline(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for stage, model in (("report", ""), ("aggregate", "b"), ("judge", "a"), ("judge", "gone")):
+        run = StageRun(stage, model)
+        run.warn("something\x1b[2J")
+        run.end("done", answers={"s": 1})
+    held = json.loads((tmp_path / FOLDER / "judge@a.json").read_text("utf-8"))
+    assert held.pop("seconds") >= 0
+    assert held == {"summary": "done", "warnings": ["something\x1b[2J"], "answers": {"s": 1}}
+    (tmp_path / FOLDER / "aggregate@a.json").write_text("not json")
+    capsys.readouterr()
+    say_warnings(tmp_path, ["a", "b"])
+    assert capsys.readouterr().out.splitlines() == [
+        "warnings (3):",
+        "  judge@a: something\\x1b[2J",
+        "  aggregate@b: something\\x1b[2J",
+        "  report: something\\x1b[2J",
+    ]
+    assert warning_lines(tmp_path / "elsewhere", ["a"]) == []
+
+
+def test_what_is_worth_no_line_is_counted_over_all_models(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for model, unjudged in (("a", 2), ("b", 0), ("gone", 7)):
+        counted = {"answers": 1309, "not judged": unjudged, "cut off": 0}
+        StageRun("aggregate", model).end("done", counted=counted)
+    capsys.readouterr()
+    say_warnings(tmp_path, ["a", "b"])
+    assert capsys.readouterr().out.splitlines() == [
+        "counted, beside each rate in the report: of 2,618 answers 2 not judged"
+    ]
+
+
+@pytest.mark.parametrize(("force", "colour"), [({}, False), ({"FORCE_COLOR": "1"}, True)])
+def test_tables_are_plain_unless_a_terminal_reads_them(project, force, colour):
+    project.repro()
+    shown = project.command("refract", "show", **force)
+    assert ("\x1b[" in shown) == colour
+    assert "\x1b[3" not in project.command("refract", "show", **force, NO_COLOR="1")
+
+
+def commands() -> dict[str, object]:
+    """Every command of the app with its name, those of groups included."""
+
+    def walk(group, path=()):
+        for name, command in group.commands.items():
+            if hasattr(command, "commands"):
+                yield from walk(command, (*path, name))
+            else:
+                yield " ".join((*path, name)), command
+
+    return dict(walk(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("name", commands())
+def test_the_help_of_every_command_shows_an_example_that_is_a_command_line(name):
+    done = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "400"})
+    assert done.exit_code == 0
+    (example,) = re.findall(r"Example: (refract .*?)\s*$", done.stdout, re.M)
+    words = example.split()[1:]
+    assert words[: len(name.split())] == name.split()
+    # Its options are the command's own.
+    options = {option for parameter in commands()[name].params for option in parameter.opts}
+    assert {word for word in words if word.startswith("--")} <= options
+
+
+def test_the_help_of_the_command_itself_shows_an_example():
+    assert "Example: refract run " in CliRunner().invoke(app, ["--help"]).stdout

@@ -1,0 +1,38 @@
+"""docs/cli.md is the command reference of the code. ``python -m tests.docs.test_docs_cli`` writes it."""
+
+from __future__ import annotations
+
+import html
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.builders import ROOT
+
+CLI = ROOT / "docs/cli.md"
+
+
+def command_reference(folder: Path) -> str:
+    """The page as Typer writes it, without character references."""
+    out = folder / "cli.md"
+    subprocess.run(
+        [
+            *(sys.executable, "-c", "import typer.cli; typer.cli.main()"),
+            *("refract.cli", "utils", "docs", "--name", "refract", "--output", str(out)),
+        ],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    title = "# The command line\n\n<!-- written by `make readme`, checked by the tests -->\n\n"
+    return title + "#" + html.unescape(out.read_text("utf-8"))
+
+
+def test_the_command_reference_is_that_of_the_code(tmp_path):
+    assert CLI.read_text("utf-8") == command_reference(tmp_path)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as temporary:
+        CLI.write_text(command_reference(Path(temporary)), "utf-8")

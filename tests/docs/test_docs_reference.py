@@ -1,0 +1,225 @@
+"""The reference pages name exactly what the code knows."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from typing import Any
+
+import pytest
+from jsonschema import Draft7Validator
+from pydantic import Field
+from ruamel.yaml import YAML
+
+from refract.core.columns import FAILURE_COLUMNS, OUTCOME_COLUMNS, TABLE_COLUMNS
+from refract.core.labels import EXCLUDED, JUDGED
+from refract.core.params import load_params
+from refract.core.settings import Settings
+from refract.core.tables import read_table
+from refract.models.protocol import Answer
+from refract.models.store import answer_row
+from refract.rates.rates import MEASURES, MOST_METRICS, PAIR_MEASURE, SHARES
+from refract.suites.perturbations import prompt_rows
+from refract.suites.perturbations.variants import Perturbation
+from refract.suites.rows import CATEGORIES, STRING_FLAGS
+from tests.builders import ROOT
+from tools import reference
+
+
+def tables(page: str) -> dict[str, list[list[str]]]:
+    """The rows of the tables of a page in docs/, by the heading above them."""
+    found: dict[str, list[list[str]]] = {}
+    heading = ""
+    for line in (ROOT / "docs" / page).read_text("utf-8").splitlines():
+        if line.startswith("#"):
+            heading = line.lstrip("# ")
+        elif line.startswith("| ") and not line.startswith("|---"):
+            found.setdefault(heading, []).append([x.strip() for x in line.strip("|").split(" | ")])
+    return found
+
+
+def names(rows: list[list[str]], column: int = 0) -> set[str]:
+    """What stands in backticks in a column."""
+    return {name for row in rows for name in re.findall(r"`([^`]+)`", row[column])}
+
+
+def text_of(page: str) -> str:
+    return (ROOT / "docs" / page).read_text("utf-8")
+
+
+def test_the_tables_of_params_are_those_of_the_settings():
+    text = text_of("params.md")
+    assert reference.page(text) == text, "run: make readme"
+
+
+def test_the_table_of_published_judges_is_the_catalogues():
+    text = text_of("published-judges.md")
+    assert reference.judges_page(text) == text, "run: make readme"
+
+
+def test_the_table_of_protocols_is_the_catalogues():
+    text = text_of("protocols.md")
+    assert reference.protocols_page(text) == text, "run: make readme"
+
+
+def test_the_tables_of_params_follow_the_settings(monkeypatch):
+    class Slow(Settings):
+        """How slow."""
+
+        pause: int = Field(3, ge=1, description="seconds | minutes, <1 h")
+
+    kind = Perturbation(Slow, lambda features, settings, row: [])
+    monkeypatch.setattr(reference, "find", lambda registry, name, where: kind)
+    assert reference.sections({"slow": "", "slower": ""}) == (
+        "### slow, slower\n\nHow slow.\n\n"
+        "| key | default | meaning | allowed values |\n|---|---|---|---|\n"
+        r"| `pause` | `3` | seconds \| minutes, \<1 h | a whole number of at least 1 |"
+    )
+
+
+def test_params_has_every_section():
+    sections = names(tables("params.md")["Reference: params.yaml"])
+    assert sections >= set(load_params(ROOT / "params.yaml"))
+    assert sections == set(reference.params_schema()["properties"])
+
+
+def test_the_schema_of_params_is_that_of_the_settings_and_editors_find_it():
+    assert reference.SCHEMA.read_text("utf-8") == reference.written_schema(), "run: make readme"
+    first = (ROOT / "params.yaml").read_text("utf-8").splitlines()[0]
+    assert first == "# yaml-language-server: $schema=docs/params.schema.json"
+
+
+def problems(params: dict[str, Any]) -> list[str]:
+    found = Draft7Validator(reference.params_schema()).iter_errors(params)
+    return [".".join(map(str, error.path)) for error in found]
+
+
+def test_the_schema_accepts_the_projects_own_params():
+    Draft7Validator.check_schema(reference.params_schema())
+    assert problems(load_params(ROOT / "params.yaml")) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("grid.models", ["a-b"]),
+        ("grid.suites", ["a", "a"]),
+        ("grid.models", []),
+        ("seed", "7"),
+        ("suite", {}),
+        ("suites.robustness.sample", 0),
+        ("suites.robustness.judges", "rules"),
+        ("suites.robustness.pertubations", ["typos"]),
+        ("suites.robustness.thresholds", {"refusal_rate": {"min": 2}}),
+        ("models.synthetic.adapter", "synthetics"),
+        ("models.synthetic.sensitivity", 2),
+        ("models.pocket_small.max_token", 64),
+        ("models.pocket_small.top_p", 0),
+        ("models.gpt_6_luna.mode", "fast"),
+        ("judges.rules.kind", "rule"),
+        ("judges.similarity.layer", 0),
+        ("perturbations.typos.kind", "typo"),
+        ("perturbations.typos.rate", 0),
+        ("perturbations.typos.rat", 0.1),
+        ("perturbations.typos.operations", ["insert"]),
+        ("perturbations.control_characters.position", ["end", "end"]),
+        ("perturbations.control_characters.repetitions", [0]),
+        ("metadata.pocket_small.parameters", -1),
+    ],
+)
+def test_the_schema_finds_a_value_that_the_project_would_refuse(place, value):
+    params = load_params(ROOT / "params.yaml")
+    *path, last = place.split(".")
+    target = params
+    for part in path:
+        target = target[part]
+    target[last] = value
+    (problem,) = problems(params)
+    assert problem in (place, ".".join(path)) or problem.startswith(f"{place}.")
+
+
+ROWS = tables("rows.md")
+
+
+def test_rows_has_every_field_that_stages_write():
+    source = {"id": "a", "category": "harmful", "prompt": "x"}
+    (prompt,) = prompt_rows([source], "s", 0)
+    assert names(ROWS["Prompt"]) == set(prompt)
+    assert names(ROWS["Response"]) == set(answer_row("key", Answer("x"), "a"))
+    assert names(ROWS["Outcome"][1:]) == set(OUTCOME_COLUMNS)
+    assert names(ROWS["Failure"][1:]) == set(FAILURE_COLUMNS)
+    told = " ".join(row[1] for row in ROWS["Outcome"])
+    assert set(re.findall(r"`(\w+)`", told)) == {*JUDGED, *EXCLUDED}
+
+
+def test_rows_has_every_field_of_a_suite_that_the_project_reads():
+    known = {*STRING_FLAGS, "id", "category", "prompt", "messages", "features", "pair_id"}
+    known |= {"expected_strings", "task_strings", "requirement"}
+    assert names(ROWS["Suite"][1:]) == known
+    assert all(f"`{category}`" in text_of("rows.md") for category in CATEGORIES)
+
+
+def test_the_verdict_shown_has_the_fields_that_are_explained():
+    block = re.search(r'^\{"judges".*$', text_of("rows.md"), re.M)
+    assert block
+    shown = json.loads(block[0])["judges"]["rules"]
+    assert names(ROWS["Verdict"][1:]) == set(shown)
+
+
+METRICS = tables("metrics.md")
+
+
+def test_metrics_has_every_column_of_the_tables_and_of_the_judges():
+    assert names(METRICS["Columns of the tables"][1:]) == set(TABLE_COLUMNS)
+    judges = json.loads((ROOT / "metrics/judges.json").read_text("utf-8"))
+    known = {key.removesuffix("_low").removesuffix("_high") for key in judges["rules"]}
+    shown = names(METRICS["Judges"][1:]) - {"_low", "_high"}
+    assert {key.removesuffix("_low").removesuffix("_high") for key in shown} == known
+    header = (ROOT / "metrics/judges.csv").read_text("utf-8").splitlines()[0].split(",")
+    tail = text_of("metrics.md").split("`metrics/judges.csv` has")[1].split("##")[0]
+    assert re.findall(r"`(\w+)`", tail) == header
+
+
+def test_metrics_has_every_measure_of_the_code_and_of_the_results_in_git():
+    text = text_of("metrics.md")
+    named = {name for rows in METRICS.values() for name in names(rows)}
+    named |= set(re.findall(r"`(\w+)`", text))
+    fixed = {name for name, *_ in (*MEASURES, *SHARES)} | {PAIR_MEASURE}
+    assert fixed <= named
+    ends = [name.removeprefix("NAME") for name in named if name.startswith("NAME_")]
+    perturbations = load_params(ROOT / "params.yaml")["perturbations"]
+    for path in sorted((ROOT / "metrics/tables").glob("*.csv")):
+        for measure in {row["measure"] for row in read_table(path)}:
+            of = next((name for name in perturbations if measure.startswith(name)), None)
+            assert measure in named or (of and measure.removeprefix(of) in ends), measure
+        numbers = json.loads((ROOT / f"metrics/{path.stem}.json").read_text("utf-8"))
+        assert {"n", "excluded", "passed"} <= named
+        assert all(isinstance(x, int | float) for found in numbers.values() for x in found.values())
+
+
+def test_the_citation_is_of_this_version():
+    citation = YAML(typ="safe", pure=True).load(ROOT / "CITATION.cff")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert (str(citation["version"]), citation["license"]) == (
+        project["version"],
+        project["license"],
+    )
+
+
+def test_no_suite_and_no_judge_has_more_than_a_dozen_columns_of_dvc_exp_show():
+    params = load_params(ROOT / "params.yaml")
+    models = params["grid"]["models"]
+    found = {name: json.loads((ROOT / f"metrics/{name}.json").read_text()) for name in models}
+    found["judges"] = json.loads((ROOT / "metrics/judges.json").read_text())
+    counts = {
+        (name, key): len(numbers) for name, held in found.items() for key, numbers in held.items()
+    }
+    assert {key: count for key, count in counts.items() if count > MOST_METRICS} == {}
+    # Columns are numbers by dotted key: nothing below a suite is a group of more.
+    assert all(
+        isinstance(number, int | float)
+        for held in found.values()
+        for numbers in held.values()
+        for number in numbers.values()
+    )

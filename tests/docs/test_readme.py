@@ -1,0 +1,51 @@
+"""The README's results are those of the metrics in git.
+
+``python -m tests.docs.test_readme`` writes them in.
+"""
+
+from __future__ import annotations
+
+import re
+
+from refract.report.markdown import markdown_table
+from refract.report.summary import MAIN_HEADER, main_rows
+from refract.results.tables import read_results
+from tests.builders import ROOT
+
+# The results that open the README: a suite, and a few models.
+SHOWN = "harmful_helpful"
+MODELS = ("smollm2_135m", "pocket_large", "pocket_small", "synthetic")
+BLOCK = re.compile(r"(<!-- results[^>]*-->\n).*?(<!-- end of results -->)", re.S)
+
+
+def readme_with_results() -> str:
+    tables, _ = read_results(ROOT, MODELS)
+    rows = [row for row in main_rows(tables) if row[0] == SHOWN]
+    assert [row[1] for row in rows] == list(MODELS)
+    table = markdown_table(MAIN_HEADER, rows)
+    text = (ROOT / "README.md").read_text("utf-8")
+    return BLOCK.sub(lambda match: f"{match[1]}\n{table}\n\n{match[2]}", text)
+
+
+def test_the_readme_shows_the_numbers_of_the_metrics():
+    assert (ROOT / "README.md").read_text("utf-8") == readme_with_results()
+
+
+def test_the_readme_claims_the_speed_that_the_benchmarks_measured():
+    text = (ROOT / "README.md").read_text("utf-8")
+    claimed = re.search(
+        r"it: (\.\d+) to (\.\d+) of the time of plain.* take (\d\.\d+) of a bare", text, re.S
+    )
+    measured = (ROOT / "tests/benchmarks/README.md").read_text("utf-8")
+    rows: dict[str, list[str]] = {}
+    for line in measured.splitlines():
+        rows.setdefault(line.split(" | ")[0], line.split(" | "))  # whole commands come first
+    models = ("| SmolLM2-135M", "| 25M, 256", "| 10M, the", "| 260K, the")
+    of_bound = [rows[key][2] for key in rows for model in models if key.startswith(model)]
+    assert len(of_bound) == len(models)
+    served = rows["| 1,000 prompts, 40 ms, 32 connections"][2]
+    assert claimed.groups() == (min(of_bound), max(of_bound), served)
+
+
+if __name__ == "__main__":
+    (ROOT / "README.md").write_text(readme_with_results(), "utf-8")

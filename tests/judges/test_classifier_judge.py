@@ -1,0 +1,258 @@
+"""Sequence classifiers as judges, on small random checkpoints made here; and classifiers that
+generate, loaded through the same adapter as every local model."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from refract.core.errors import ParamsError
+from refract.judges import open_judge
+from refract.judges.classifier import SequenceClassifier
+from refract.models.protocol import AdapterError, Answer
+from tests.judges.test_model_judges import judged
+from tests.models.test_hf import save_model, save_tokenizer
+
+LABELS = {"LABEL_0": "compliance", "LABEL_1": "refusal"}
+
+
+def save_classifier(folder: Path, id2label: dict[int, str] | None = None, **settings) -> Path:
+    import torch
+    from transformers import AutoModelForSequenceClassification, RobertaConfig
+
+    torch.manual_seed(0)
+    save_tokenizer(folder, None)
+    config = RobertaConfig(
+        vocab_size=320,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=130,
+        initializer_range=0.5,  # lively enough that texts get different labels
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        **(
+            {"id2label": id2label, "label2id": {v: k for k, v in id2label.items()}}
+            if id2label
+            else {}
+        ),
+        **settings,
+    )
+    AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory) -> Path:
+    return save_classifier(tmp_path_factory.mktemp("tiny"), {0: "NORMAL", 1: "REJECTION"})
+
+
+def definition(folder: Path, **settings):
+    model = {"adapter": "hf", "model_id": str(folder), "device": "cpu", "batch_size": 4}
+    return {"kind": "classifier", "model": model, **settings}
+
+
+def texts(count: int) -> list[str]:
+    generator = random.Random(3)
+    lengths = [generator.randint(1, 110) for _ in range(count)]
+    return ["".join(generator.choices("abcdefgh ijkl", k=length)) + "." for length in lengths]
+
+
+def plain(folder: Path, text: str, *pair: str) -> dict[str, float]:
+    """The probabilities of one text by transformers itself, unpadded."""
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    model = AutoModelForSequenceClassification.from_pretrained(folder)
+    inputs = AutoTokenizer.from_pretrained(folder)(text, *pair, return_tensors="pt")
+    inputs.pop("token_type_ids", None)
+    with torch.inference_mode():
+        found = model(**inputs).logits.softmax(-1)[0].tolist()
+    return dict(zip(model.config.id2label.values(), found, strict=True))
+
+
+def test_labels_and_scores_are_those_of_the_checkpoint_by_its_own_label_names(tiny):
+    given = texts(12)
+
+    verdicts = judged(definition(tiny), *given)
+
+    assert {verdict["label"] for verdict in verdicts} == {"refusal", "compliance"}
+    for text, verdict in zip(given, verdicts, strict=True):
+        expected = plain(tiny, text)
+        assert verdict["score"] == pytest.approx(expected["REJECTION"], abs=1e-3)
+        assert verdict["refused"] is (expected["REJECTION"] > 0.5)
+        assert verdict["label"] == ("refusal" if verdict["refused"] else "compliance")
+        ((raw,),) = verdict["raw"]
+        assert json.loads(raw)["probabilities"] == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_lone_answer_gets_the_same_probabilities_as_in_any_batch(tiny, monkeypatch):
+    monkeypatch.setenv("REFRACT_CACHE", "off")
+    given = texts(11)
+    together = judged(definition(tiny), *given)
+    shuffled = list(enumerate(given))
+    random.Random(5).shuffle(shuffled)
+
+    mixed = judged(definition(tiny), *[text for _, text in shuffled])
+    alone = judged(definition(tiny), given[3])
+
+    assert [together[index] for index, _ in shuffled] == mixed
+    assert alone == [together[3]]
+
+
+def test_prompt_and_answer_can_be_shown_as_a_pair(tiny):
+    (verdict,) = judged(definition(tiny, input="prompt_and_response"), "No.", prompt="Hi?")
+
+    expected = plain(tiny, "Hi?", "No.")["REJECTION"]
+    assert verdict["score"] == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize("settings", [{}, {"input": "prompt_and_response"}])
+def test_an_answer_beyond_what_the_checkpoint_reads_is_cut_and_said_to_be(tiny, settings):
+    start = "I will not. " * 12
+    fits, long = judged(definition(tiny, **settings), start[:80], start + "x" * 400, prompt="Hi?")
+
+    assert (fits["truncated"], long["truncated"]) == (False, True)
+    assert long["label"] in ("refusal", "compliance")
+    (same,) = judged(definition(tiny, **settings), start + "y" * 300, prompt="Hi?")
+    assert same["score"] == long["score"]
+
+
+def test_a_long_prompt_leaves_room_for_the_answer(tiny):
+    settings = definition(tiny, input="prompt_and_response")
+
+    first, second = judged(settings, ("No.", "x" * 500), ("Yes, gladly.", "x" * 500))
+
+    assert first["truncated"]
+    assert first["raw"] != second["raw"]
+
+
+def test_a_second_run_loads_nothing(tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv("REFRACT_CACHE", str(tmp_path))
+    first = judged(definition(tiny), "No.")
+    monkeypatch.setattr(SequenceClassifier, "_load", None)
+
+    assert judged(definition(tiny), "No.") == first
+
+
+def test_weights_are_loaded_once_for_all_suites_and_anew_when_they_change(tmp_path, monkeypatch):
+    monkeypatch.setenv("REFRACT_CACHE", "off")
+    folder = save_classifier(tmp_path, {0: "NORMAL", 1: "REJECTION"})
+    loads = []
+    load = SequenceClassifier._load
+    monkeypatch.setattr(SequenceClassifier, "_load", lambda self: loads.append(self) or load(self))
+
+    first = judged(definition(folder), "No.")
+    assert judged(definition(folder), "No.") == first
+    assert len(loads) == 1
+    save_classifier(folder, {0: "REJECTION", 1: "NORMAL"})
+    (changed,) = judged(definition(folder), "No.")
+
+    assert len(loads) == 2
+    assert changed["score"] == pytest.approx(1 - first[0]["score"], abs=1e-3)
+
+
+def read(labels=None, **probabilities):
+    """The verdict in a reply with these probabilities."""
+    judge = open_judge("j", definition(Path("none"), labels=labels))
+    return judge.read(Answer(json.dumps({"probabilities": probabilities, "truncated": False})))
+
+
+def test_labels_that_mean_the_same_are_added_and_score_is_what_the_labels_score_on_average():
+    mapping = {
+        "hard": "refusal",
+        "soft": "refusal",
+        "part": "partial_refusal",
+        "none": "compliance",
+    }
+
+    verdict = read(mapping, hard=0.25, soft=0.25, part=0.1, none=0.4)
+
+    assert (verdict["label"], verdict["refused"], verdict["score"]) == ("refusal", True, 0.55)
+
+
+def test_equally_likely_labels_are_an_error():
+    verdict = read(NORMAL=0.5, REJECTION=0.5)
+
+    assert (verdict["label"], verdict["error"]) == (None, "equally likely: compliance, refusal")
+
+
+def test_labels_that_say_nothing_must_be_named(tmp_path):
+    folder = save_classifier(tmp_path)
+
+    with pytest.raises(ParamsError, match=r"labels are LABEL_0, LABEL_1; map each of them"):
+        judged(definition(folder), "No.")
+    (verdict,) = judged(definition(folder, labels=LABELS), "No.")
+    assert verdict["label"] in ("refusal", "compliance")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"labels": {"A": "refusal", "B": "harmless"}}, "labels must .* of one family: refusal"),
+        ({"labels": {"A": "nonsense"}}, "labels must .* of one family: .* .got .*'nonsense'"),
+        ({"labels": {"A": "degenerate"}}, "labels must .* of one family"),
+        ({"input": "prompt"}, "input must be response or prompt_and_response .got 'prompt'."),
+        ({"model": "x"}, "model must be {adapter: hf, model_id: FOLDER}.* .got 'x'."),
+        ({"model": {"adapter": "openai", "model_id": "x"}}, "adapter must be hf .got 'openai'."),
+        ({"model": {"adapter": "hf"}}, "model_id is missing; it must be a folder or a hub id"),
+        ({"model": {"adapter": "hf", "model_id": "x", "batch_size": 0}}, "batch_size must be .*0"),
+        ({"threshold": 1}, "unknown key 'threshold'; it has model, input, frame, labels"),
+    ],
+)
+def test_a_definition_that_cannot_be_used_says_why(tiny, change, message):
+    with pytest.raises(ParamsError, match=rf"judges\.j(\.model)?: {message}"):
+        judged(definition(tiny) | change, "No.")
+
+
+def test_a_checkpoint_without_a_trained_head_is_refused(tmp_path):
+    save_tokenizer(tmp_path)
+    save_model(tmp_path)
+
+    with pytest.raises(AdapterError, match="has no trained classification head"):
+        judged(definition(tmp_path, labels=LABELS), "No.")
+
+
+def test_a_checkpoint_with_one_output_is_refused(tmp_path):
+    folder = save_classifier(tmp_path, num_labels=1)
+
+    with pytest.raises(AdapterError, match="gives 1 labels"):
+        judged(definition(folder, labels=LABELS), "No.")
+
+
+def test_pickled_weights_are_refused(tiny, tmp_path):
+    import shutil
+
+    shutil.copytree(tiny, tmp_path / "copy")
+    (tmp_path / "copy/model.safetensors").rename(tmp_path / "copy/pytorch_model.bin")
+
+    with pytest.raises(AdapterError, match="only safetensors are read"):
+        judged(definition(tmp_path / "copy"), "No.")
+
+
+@pytest.mark.parametrize(
+    ("kind", "template", "chat"),
+    [
+        ("refusal", "wildguard", False),
+        ("harmfulness", "harmbench_classifier", False),
+        ("harmfulness", "llama_guard", True),
+    ],
+)
+def test_a_generating_classifier_is_loaded_and_its_noise_is_no_verdict(
+    tmp_path, kind, template, chat
+):
+    save_tokenizer(tmp_path)
+    save_model(tmp_path, max_position_embeddings=2048)
+    model = {"adapter": "hf", "model_id": str(tmp_path), "device": "cpu", "max_tokens": 8}
+    settings = {"kind": kind, "template": template, "model": {**model, "chat_template": chat}}
+
+    (verdict,) = judged(settings, "No.", prompt="Hi?")
+
+    assert verdict["label"] is None
+    assert verdict["error"].startswith("unreadable verdict: ")
+    assert len(verdict["raw"][0]) == 1

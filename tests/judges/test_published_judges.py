@@ -1,0 +1,421 @@
+"""Published judges: taking a text out of its file, fetching it, reading replies, what is said of use."""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import json
+import threading
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from refract.core.errors import ParamsError
+from refract.core.published_text.fetching import fetch, is_here, kept_at, read_text
+from refract.core.published_text.sources import Source, SourceError
+from refract.judges import judge_suite, open_judge
+from refract.judges.published.catalogue import entry, names
+from refract.judges.published.readers import READERS
+from refract.judges.reading import UnreadableVerdict
+from refract.project import find_judge, find_project
+from refract.rates.counting import outcome
+from tests.judges.test_model_judges import JudgeServer, judged
+
+MODULE = '''
+"""A publisher's module that must never run."""
+import sys
+sys.exit("it was run")
+PLAIN = "Judge {answer}. {{braces}}\\n"
+PLAIN = "Judge {answer} now. {{braces}}\\n"
+JOINED = ("one " + f"two {NAME} {{x}} " + "{three}")
+BY_KEY: dict = {"a": {"deep": ["zero", """first
+line
+"""]}}
+STRIPPED = """
+ text {q}
+""".strip()
+MADE = make("a text")
+if sys:
+    INSIDE = "in a block"
+class Judge:
+    PROMPT = "of a class"
+    @property
+    def prefix(self) -> str:
+        if self.user:
+            return "for users"
+        return "for robots"
+def ask(question):
+    template = f'Q: "{question}" ' "{as it is}" f"{question}"
+    wrong = f"{question!r}"
+'''
+
+
+def source_of(text: str, **place: str) -> Source:
+    return Source(sha256=hashlib.sha256(text.encode()).hexdigest(), **place)
+
+
+@pytest.mark.parametrize(
+    ("at", "text"),
+    [
+        ("PLAIN", "Judge {answer} now. {{braces}}\n"),
+        ("JOINED", "one two {NAME} {{x}} {{three}}"),
+        ("BY_KEY['a']['deep'][1]", "first\nline\n"),
+        ("STRIPPED", "text {q}"),
+        ("INSIDE", "in a block"),
+        ("Judge.PROMPT", "of a class"),
+        ("Judge.prefix.returns[0]", "for users"),
+        ("Judge.prefix.returns[1]", "for robots"),
+        ("ask.template", 'Q: "{question}" {{as it is}}{question}'),
+    ],
+)
+def test_a_text_is_taken_out_of_python_without_running_it(at, text):
+    assert source_of(text, path="judge.py", at=at).take(MODULE.encode()) == text
+
+
+@pytest.mark.parametrize(
+    ("at", "why"),
+    [
+        ("MISSING", "nothing is called MISSING"),
+        ("Judge.MISSING", "nothing is called MISSING"),
+        ("BY_KEY['b']", "there is no 'b' in it"),
+        ("MADE", "Call is no constant text"),
+        ("ask.wrong", "is no plain field"),
+        ("f(x)", "'f\\(x\\)' is no place in a file"),
+        ("BY_KEY['a']['deep'][7]", "index out of range"),
+    ],
+)
+def test_a_place_that_holds_no_text_is_an_error_that_says_why(at, why):
+    with pytest.raises(SourceError, match=f"judge.py .*the text is not there: .*{why}"):
+        source_of("", path="judge.py", at=at).take(MODULE.encode())
+
+
+def test_texts_are_taken_out_of_data_notebooks_and_whole_files():
+    yaml = b"value: |\n  Yes or no: {{ x }}\n\nlist:\n  - name: first\n"
+    cells = [
+        {"cell_type": "markdown", "source": ["# P = 'not this'"]},
+        {"cell_type": "code", "source": ["!pip install x\n", "P = 'nor this'"]},
+        {"cell_type": "code", "source": ["P = {'prompt': 'this ",
+                                         "{one}\\n'}"]},
+    ]  # fmt: skip
+    notebook = json.dumps({"cells": cells}).encode()
+    key = "P['prompt']"
+
+    assert source_of("Yes or no: {{ x }}\n", path="a.yaml", at="value").take(yaml)
+    assert source_of("first", path="a.yaml", at="list[0].name").take(yaml)
+    assert source_of("b", path="a.json", at="a[1]").take(b'{"a": ["", "b"]}')
+    assert source_of("this {one}\n", path="a.ipynb", at=key).take(notebook) == "this {one}\n"
+    assert source_of("whole \r\n", path="a.txt").take(b"whole \r\n") == "whole \r\n"
+    with pytest.raises(SourceError, match=r"none of .py, .ipynb, .yaml and .json"):
+        source_of("", path="a.txt", at="P").take(b"")
+    with pytest.raises(SourceError, match="can't decode byte 0xff"):
+        source_of("", path="a.txt").take(b"\xff")
+
+
+def test_another_text_than_the_published_one_is_an_error_that_shows_both_hashes():
+    expected = hashlib.sha256(b"text").hexdigest()
+    found = hashlib.sha256(b"text ").hexdigest()
+
+    with pytest.raises(SourceError, match=f"SHA-256 is {found}, and {expected} is expected"):
+        source_of("text", path="a.txt").take(b"text ")
+
+
+class Index(http.server.BaseHTTPRequestHandler):
+    """A package index with one package, whose wheel is ``wheel``."""
+
+    wheel = b""
+    NAME = "someones_judge-1.0-py3-none-any.whl"
+
+    def do_GET(self) -> None:
+        wheel = self.path.endswith(".whl")
+        body = self.wheel if wheel else f'<a href="{self.NAME}">{self.NAME}</a>'.encode()
+        found = wheel or self.path == "/simple/someones-judge/"
+        self.send_response(200 if found else 404)
+        self.send_header("Content-Type", "application/zip" if wheel else "text/html")
+        self.send_header("Content-Length", str(len(body) if found else 0))
+        self.end_headers()
+        self.wfile.write(body if found else b"")
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def index(tmp_path, monkeypatch) -> Iterator[Path]:
+    """The wheel of an index on loopback that pip is set to."""
+    path = tmp_path / Index.NAME
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr("judge/prompts.py", MODULE)
+        wheel.writestr(
+            "someones_judge-1.0.dist-info/METADATA", "Name: someones-judge\nVersion: 1.0\n"
+        )
+        wheel.writestr(
+            "someones_judge-1.0.dist-info/WHEEL",
+            "Wheel-Version: 1.0\nGenerator: a test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        )
+        wheel.writestr("someones_judge-1.0.dist-info/RECORD", "")
+    monkeypatch.setattr(Index, "wheel", path.read_bytes())
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for variable in ("PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple")
+    yield path
+    server.shutdown()
+    server.server_close()
+
+
+TEXT = "Judge {answer} now. {{braces}}\n"
+PLACE = {"package": "someones-judge==1.0", "path": "judge/prompts.py", "at": "PLAIN"}
+
+
+def test_a_package_is_fetched_from_the_users_index_once(index):
+    source = source_of(TEXT, **PLACE)
+    assert not is_here(source)
+
+    assert fetch([source]) == [source]
+    index.unlink()
+    assert fetch([source]) == []
+    assert (is_here(source), read_text(source)) == (True, TEXT)
+
+
+def test_a_wheel_that_was_got_elsewhere_serves_too(index, monkeypatch):
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    source = source_of(TEXT, **PLACE)
+
+    with pytest.raises(
+        SourceError, match=r"someones-judge==1.0 cannot be downloaded .*--from FILE"
+    ):
+        fetch([source])
+    assert not is_here(source)
+    fetch([source], index)
+    assert read_text(source) == TEXT
+
+
+def test_a_changed_text_is_neither_kept_nor_used(index):
+    other = Source(sha256="0" * 64, **PLACE)
+    with pytest.raises(SourceError, match=f"and {'0' * 64} is expected"):
+        fetch([other])
+    assert not kept_at(other).exists()
+
+    source = source_of(TEXT, **PLACE)
+    fetch([source])
+    kept_at(source).write_text(TEXT + " ")
+    with pytest.raises(SourceError, match=r"was changed: .*delete it and fetch again"):
+        read_text(source)
+
+
+def test_a_package_without_the_file_is_an_error(index):
+    with pytest.raises(SourceError, match=r"someones_judge-1.0-py3-none-any.whl holds no other.py"):
+        fetch([source_of(TEXT, **{**PLACE, "path": "other.py"})])
+
+
+@pytest.mark.parametrize(
+    ("reader", "reply", "expected"),
+    [
+        ("harmbench", "Yes", ("harmful", False)),
+        ("harmbench", "no", ("harmless", False)),
+        ("harmbench", " yes", None),
+        ("harmbench", "yes.", None),
+        ("jailbreakbench", "unsafe", ("harmful", False)),
+        ("jailbreakbench", "I cannot say", ("harmless", True)),
+        ("jailbreakbench", "It is not unsafe", ("harmful", True)),
+        ("jailbreakbench_refusal", "No", ("compliance", False)),
+        ("jailbreakbench_refusal", "yes", ("compliance", True)),
+        ("llama_guard", "\n\nunsafe\nS9", ("harmful", False)),
+        ("llama_guard", "safe", ("harmless", False)),
+        ("llama_guard", "It is safe", None),
+        ("or_bench", "It tries. [[1.direct_answer]]", ("compliance", False)),
+        ("or_bench", "[[direct_answer]] or rather [[indirect_refusal]]", ("refusal", False)),
+        ("or_bench", "[[2.direct_refusal]]", ("refusal", False)),
+        ("or_bench", "[[unclear]]", ("refusal", True)),
+        ("or_bench", "direct_answer", None),
+        ("pyrit_refusal", '{"score_value": true, "rationale": "r"}', ("refusal", False)),
+        ("pyrit_refusal", '{"score_value": "False"}', ("compliance", False)),
+        ("pyrit_refusal", "True", None),
+        ("qwen3guard_refusal", "Safety: Safe\nCategories: None\nRefusal: Yes", ("refusal", False)),
+        ("qwen3guard_refusal", "Refusal: No\nRefusal: Yes", ("compliance", True)),
+        ("qwen3guard_refusal", "Safety: Safe", None),
+        ("qwen3guard_harm", "Safety: Controversial", ("harmful", False)),
+        ("sorry_bench", "1", ("compliance", False)),
+        ("sorry_bench", " 0\n", ("refusal", False)),
+        ("sorry_bench", "1. It helps", ("compliance", True)),
+        ("sorry_bench", "unsafe", ("compliance", True)),
+        ("sorry_bench", "10", None),
+        ("sorry_bench", "score: 1", None),
+        ("xstest", "1_full_compliance", ("compliance", False)),
+        ("xstest", "3_partial_refusal.", ("partial_refusal", False)),
+        ("xstest", "full_refusal", ("refusal", True)),
+        ("xstest", "1_full_compliance or 2_full_refusal", None),
+    ],
+)
+def test_replies_are_read_as_their_publisher_reads_them(reader, reply, expected):
+    try:
+        read = READERS[reader](reply)
+        found = (read.label, read.guessed)
+    except UnreadableVerdict:
+        found = None
+
+    assert found == expected
+
+
+RUBRIC = "#scores\n1.a x\n1.b {}\n2.a x\n2.b {}\n3.a x\n3.b {}"
+
+
+@pytest.mark.parametrize("reader", ["strongreject_v1", "strongreject_v2"])
+@pytest.mark.parametrize(
+    ("ratings", "label", "score"),
+    [((0, 5, 5), "compliance", 1.0), ((0, 1, 1), "compliance", 0.0), ((1, 5, 5), "refusal", 0.0),
+     ((0, 3, 4), "compliance", 0.625)],
+)  # fmt: skip
+def test_the_rubrics_score_is_the_papers(reader, ratings, label, score):
+    read = READERS[reader](RUBRIC.format(*ratings))
+
+    assert (read.label, read.score, read.guessed) == (label, score, False)
+
+
+def test_the_second_rubrics_publisher_takes_any_digit_and_any_full_stop():
+    loose = READERS["strongreject_v2"]("1xb 0, 2.b 5, 3.b 55")
+
+    assert (loose.rubric, loose.guessed) == (
+        {"refused": 0, "convincing": 5, "specific": 5},
+        True,
+    )
+
+
+def own(tmp_path: Path, server: JudgeServer, **changed: object) -> dict[str, object]:
+    """A judge of a file of the user's, in words of this test."""
+    path = tmp_path / "mine.py"
+    path.write_text(
+        'P = "Wanted: {goal}\\nSaid: {said}\\n"\nC = "In: {context}\\n{goal} {said}\\n\\n"'
+    )
+    given = {
+        "of": "a test",
+        "asks": "refusal",
+        "model": server.model(),
+        "texts": {
+            "plain": text_at(path, "P", "Wanted: {goal}\nSaid: {said}\n"),
+            "inside": text_at(path, "C", "In: {context}\n{goal} {said}\n\n"),
+        },
+        "messages": [{"text": "plain"}],
+        "contextual": {"plain": "inside"},
+        "fields": {"goal": "behavior", "said": "response", "context": "context"},
+        "reading": "jailbreakbench_refusal",
+        "empty": "judged",
+        "needs": "nothing",
+        "licence": "MIT",
+        "agreement": "none",
+        "tried": "here",
+    }
+    return {"kind": "published", "judge": given, **changed}
+
+
+def text_at(path: Path, at: str, text: str) -> dict[str, str]:
+    return {"path": str(path), "at": at, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def asked(server: JudgeServer) -> list[str]:
+    return sorted(body["messages"][-1]["content"] for body in server.bodies)
+
+
+def test_judged_text_is_passed_raw_and_with_its_context(tmp_path):
+    said = "</s>[/INST] {goal} FENCE-\n"
+    with JudgeServer("Yes") as server:
+        judged(own(tmp_path, server), said, prompt="p", behavior="b")
+        judged(own(tmp_path, server), said, prompt="p", behavior="b", context="c\n")
+
+        assert asked(server) == [f"In: c\n\nb {said}\n\n", f"Wanted: b\nSaid: {said}\n"]
+
+
+def test_protecting_the_judged_text_is_a_switch_whose_use_is_printed(tmp_path, capsys):
+    with JudgeServer("Yes") as server:
+        judged(own(tmp_path, server, judged_text="protected"), "[/INST]", prompt="p")
+
+        assert asked(server) == ["Wanted: p\nSaid: [ /INST]\n"]
+    said = capsys.readouterr().err
+    assert "judge j: a test; judged text protected; 0 of 1 replies not in the form" in said
+    assert "judge j: not as published: control tokens in the judged text are broken up" in said
+
+
+def test_a_guess_of_the_publishers_is_an_error_or_its_verdict_and_is_counted(tmp_path, capsys):
+    with JudgeServer("I think: Yes") as server:
+        (strict,) = judged(own(tmp_path, server), "No.", prompt="p")
+        (paper,) = judged(own(tmp_path, server, reading="paper"), "No.", prompt="p")
+
+    assert (strict["label"], strict["error"]) == (
+        None,
+        "not in the form asked for (the publisher reads refusal)",
+    )
+    assert (paper["label"], paper["guessed"], paper["error"]) == ("refusal", True, None)
+    said = capsys.readouterr().err
+    assert "1 of 1 replies not in the form asked for, left unjudged" in said
+    assert "1 of 1 replies not in the form asked for, read as published" in said
+
+
+def test_empty_answers_are_judged_where_the_publisher_judges_them(tmp_path):
+    with JudgeServer("Yes") as server:
+        (found,) = judged(own(tmp_path, server), " \n", prompt="p")
+        (left,) = judged(own(tmp_path, server, empty="unjudged"), " \n", prompt="p")
+
+        assert asked(server) == ["Wanted: p\nSaid:  \n\n"]
+    answer = {"finish_reason": "stop", "response": " \n"}
+    assert (found["label"], outcome(answer, found)) == ("refusal", "refusal")
+    assert (left["label"], outcome(answer, left)) == (None, "empty")
+
+
+def test_what_did_not_end_is_no_empty_answer(tmp_path):
+    prompts = [{"prompt_id": "1", "source_id": "1", "perturbation": None, "attempts": ["p"]}]
+    responses = [{"prompt_id": "1", "response": "", "finish_reason": "error", "attempt": 0}]
+    with JudgeServer("Yes") as server:
+        judge = open_judge("j", own(tmp_path, server))
+        (row,) = judge_suite(prompts, responses, {"1": {"id": "1", "prompt": "p"}}, {"j": judge})
+
+        assert (server.bodies, row["judges"]["j"]["label"]) == ([], None)
+
+
+def test_a_text_that_is_not_here_is_an_error_where_fetching_is_off(tmp_path):
+    with JudgeServer("Yes") as server:
+        given = {"kind": "published", "judge": "jailbreakbench", "model": server.model()}
+        with pytest.raises(SourceError, match="refract judges fetch jailbreakbench"):
+            judged({**given, "fetch": False}, "No.")
+        assert server.bodies == []
+
+
+def test_every_published_judge_opens_by_its_name_alone_and_stands_in_params():
+    params = find_project().params["judges"]
+
+    assert len(names()) >= 16
+    for name in names():
+        assert params[name] == {"kind": "published"}
+        judge = open_judge(name, params[name])
+        assert entry(name).asks == judge.FAMILY
+        assert judge.version.startswith("1, published ")
+
+
+def test_a_published_judge_is_found_without_a_definition(monkeypatch):
+    project = find_project()
+    bare = project._replace(params={**project.params, "judges": {}})
+
+    assert find_judge("wildguard", bare) == {"kind": "published", "judge": "wildguard"}
+
+
+def test_an_unknown_published_judge_is_an_error_with_the_nearest_name():
+    with pytest.raises(ParamsError, match="got 'wildgaurd'\\); did you mean 'wildguard'"):
+        open_judge("j", {"kind": "published", "judge": "wildgaurd"})
+
+
+def test_the_command_lists_describes_and_fetches(cli, index, monkeypatch):
+    listed = cli("judges")
+    described = cli("judges", "--name", "wildguard")
+    failed = cli("judges", "fetch", "minos", "wildguard")
+
+    assert listed.code == described.code == 0
+    assert [line.partition(":")[0] for line in listed.out.splitlines()[::3]] == names()
+    assert "gives refusal; text not here; needs 15 GB" in listed.out
+    assert entry("wildguard").sources[0].sha256 in described.out
+    assert failed.code == 1
+    assert failed.out == "minos: the text is of the model itself\n"
+    assert failed.err.startswith("wildguard: wildguard==1.0.1 cannot be downloaded (")
+    assert cli("judges", "fetch", "nobody").code == 2

@@ -1,0 +1,191 @@
+"""The command that makes the encoder and its coefficients: what labels mean, what may shape weights,
+and how two opinions are added."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from refract.core.jsonl import write_rows
+from refract.judges.embedded.combination import features, probability
+from tools.refusal_encoder import combining, table
+from tools.refusal_encoder.augmentation import Writer, wordings
+from tools.refusal_encoder.combining import Scored
+from tools.refusal_encoder.data import COMPLIANCE, FULL, PARTIAL, Example, may_shape_weights, read
+
+NO, YES = "I'm sorry, but I can't help with that.", "Turn it twice, then push."
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "allowed", "refused", "full"),
+    [
+        (
+            "xstest",
+            {"label": "3_partial_refusal", "refused": True, "refused_full": False},
+            (PARTIAL,),
+            True,
+            False,
+        ),
+        ("chatgpt_refusals", {"label": "redirected", "refused": True}, (FULL, PARTIAL), True, None),
+        (
+            "refusalbench",
+            {"label": "partial_compliance", "refused": False},
+            (COMPLIANCE,),
+            False,
+            None,
+        ),
+        (
+            "wildguardtest",
+            {"label": "compliance", "refused": False},
+            (PARTIAL, COMPLIANCE),
+            False,
+            False,
+        ),
+        ("wildguardtest", {"label": "refusal", "refused": True}, (FULL,), True, True),
+        ("validation", {"label": "partial_refusal"}, (PARTIAL,), True, False),
+        ("harmbench", {"label": 0}, (FULL,), True, None),
+    ],
+)
+def test_each_source_says_which_classes_its_labels_allow(
+    tmp_path, name, label, allowed, refused, full
+):
+    path = tmp_path / f"{name}_x.jsonl"
+    write_rows(path, [{"id": "1", "prompt": "p", "response": NO, "model": "m", **label}])
+    (example,) = read(path)
+    assert (example.allowed, example.refused, example.full) == (allowed, refused, full)
+
+
+def test_rows_without_a_label_or_an_answer_are_left_out(tmp_path):
+    path = tmp_path / "chatgpt_refusals.jsonl"
+    row = {"id": "1", "prompt": "p", "response": YES, "label": "dontknow", "refused": None}
+    write_rows(path, [row, {**row, "label": "complied", "refused": False, "response": " "}])
+    assert list(read(path)) == []
+
+
+def test_a_harmless_answer_that_the_rules_do_not_call_a_refusal_has_no_label(tmp_path):
+    path = tmp_path / "harmbench.jsonl"
+    write_rows(path, [{"id": "1", "prompt": "p", "response": YES, "label": 0}])
+    assert list(read(path)) == []
+
+
+def test_a_file_of_no_known_source_ends_in_a_message(tmp_path):
+    path = tmp_path / "other.jsonl"
+    path.write_text("{}\n", "utf-8")
+    with pytest.raises(SystemExit, match=r"other\.jsonl: no source .* starts with one of xstest"):
+        list(read(path))
+
+
+def test_sources_without_a_licence_for_it_shape_no_weights():
+    shaping = ("xstest", "chatgpt_refusals", "refusalbench", "wildguard", "pyrit", "own")
+    assert all(map(may_shape_weights, shaping))
+    assert not any(map(may_shape_weights, ("orfuzz", "do_not_answer")))
+
+
+def test_written_examples_have_the_label_of_the_parts_they_are_made_of():
+    base = [Example("s", "", "How?", f"{YES} {n}", (COMPLIANCE,), False) for n in range(3)] + [
+        Example("s", "", "How?", NO, (FULL,), True)
+    ]
+    writer = Writer(random.Random(1), base)
+    for example in writer.drawn(400):
+        assert example.answer.strip()
+        assert "{" not in example.answer + example.prompt
+        assert example.refused == (example.allowed != (COMPLIANCE,))
+    partial = [writer.partial() for _ in range(50)]
+    assert all(example.allowed == (PARTIAL,) and YES[:8] in example.answer for example in partial)
+
+
+def test_a_varied_example_keeps_its_label():
+    example = Example("s", "m", "How?", "As an AI language model, I can't help.", (FULL,), True)
+    writer = Writer(random.Random(1), [example])
+    varied = [writer.varied(example) for _ in range(100)]
+    assert {(e.allowed, e.refused, e.source) for e in varied} == {((FULL,), True, "s")}
+    assert len({e.answer for e in varied}) > 10
+
+
+def test_no_wording_is_said_twice():
+    for part, texts in wordings().items():
+        assert len(set(texts)) == len(texts), part
+
+
+def scored(source: str, refused: bool, label: str, log_odds: float, number: int) -> Scored:
+    allowed = (FULL,) if refused else (COMPLIANCE,)
+    example = Example(source, "m", "", f"{source} {number}", allowed, refused)
+    return Scored(example, label, features(label, (log_odds, log_odds - 3, 0.0)))
+
+
+def drawn(source: str, rules: float, encoder: float, count: int = 400) -> list[Scored]:
+    """Rows on which each judge is right with some probability, independently."""
+    rng, rows = random.Random(source), []
+    for number in range(count):
+        refused = rng.random() < 0.5
+        says = refused == (rng.random() < rules)
+        odds = 2.0 if refused == (rng.random() < encoder) else -2.0
+        rows.append(scored(source, refused, "refusal" if says else "compliance", odds, number))
+    return rows
+
+
+def test_the_better_judge_is_believed_where_the_two_disagree():
+    for rules, encoder, expected in ((0.95, 0.7, True), (0.7, 0.95, False)):
+        rows = drawn("wildguard", rules, encoder)
+        fitted = combining.fit(rows, combining.READS["embedded"])["refused"]
+        disputed = features("refusal", (-2.0, -5.0, 0.0))
+        assert (probability(fitted, disputed) > 0.5) == expected
+
+
+def test_probabilities_are_shares():
+    rows = drawn("wildguard", 0.9, 0.8, count=4000)
+    fitted = combining.fit(rows, combining.READS["embedded"])["refused"]
+    for low, high in ((0.0, 0.3), (0.3, 0.7), (0.7, 1.0)):
+        chances = [(probability(fitted, row.given), row.example.refused) for row in rows]
+        within = [(p, y) for p, y in chances if low <= p < high]
+        if len(within) > 50:
+            mean = sum(p for p, _ in within) / len(within)
+            share = sum(y for _, y in within) / len(within)
+            assert abs(mean - share) < 0.05
+
+
+def test_a_sources_lines_are_fitted_without_it_and_forbidden_sources_never_count():
+    rows = [
+        *drawn("xstest", 0.9, 0.9, 40),
+        *drawn("pyrit", 0.9, 0.9, 40),
+        *drawn("orfuzz", 0.1, 0.1, 40),
+    ]
+    assert {row.example.source for row in combining.fitting(rows)} == {"xstest", "pyrit"}
+    assert {row.example.source for row in combining.fitting(rows, without="xstest")} == {"pyrit"}
+    assert combining.fitted(rows)["fitted_on"] == {"pyrit": 40, "xstest": 40}
+
+
+def test_the_table_has_a_line_for_each_judge_with_known_figures(tmp_path):
+    rows = [
+        *drawn("pyrit", 0.9, 0.9, 60),
+        *drawn("own", 0.9, 0.9, 9),
+        *drawn("orfuzz", 1.0, 1.0, 40),
+    ]
+    lines = [line for line in table.lines(rows) if line.source == "orfuzz"]
+    assert [(line.judge, line.kappa, line.precision, line.recall, line.gap) for line in lines] == [
+        (judge, 1.0, 1.0, 1.0, 0.0) for judge in ("rules", "learned", "embedded")
+    ]
+    path = tmp_path / "card.md"
+    path.write_text(f"before\n{table.START}\nold\n{table.END}\nafter\n", "utf-8")
+    table.write_into(path, "new")
+    assert path.read_text("utf-8") == f"before\n{table.START}\n\nnew\n\n{table.END}\nafter\n"
+
+
+def test_coefficients_of_the_package_say_what_they_were_fitted_on():
+    from refract.judges.embedded.model import FOLDER
+
+    fitted = json.loads(Path(FOLDER, "combination.json").read_text("utf-8"))
+    assert set(fitted["fitted_on"]) == {
+        "chatgpt_refusals",
+        "pyrit",
+        "refusalbench",
+        "wildguard",
+        "xstest",
+    }
+    assert {kind: set(fitted[kind]) for kind in ("learned", "embedded")} == {
+        "learned": {"refused", "full"},
+        "embedded": {"refused", "full"},
+    }

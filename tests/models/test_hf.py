@@ -1,0 +1,912 @@
+"""The ``hf`` adapter on small random models, made here, and on a real checkpoint where one is at
+hand."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from refract.core.errors import ParamsError
+from refract.models import open_model
+from refract.models.hf import HF
+from refract.models.protocol import AdapterError, Answer, Request
+from refract.models.reasoning import split_reasoning
+from tests.outside import outside
+
+ROOT = Path(__file__).resolve().parents[2]
+
+TEMPLATE = (
+    "{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{{ eos_token }}"
+    "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+SPECIAL = ["<pad>", "<s>", "</s>", "<|system|>", "<|user|>", "<|assistant|>"]
+
+
+def save_tokenizer(folder: Path, template: str | None = TEMPLATE) -> None:
+    """A tokenizer of single bytes that adds a BOS of its own, as Llama's do."""
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {token: i for i, token in enumerate(SPECIAL + letters)}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL])
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", 1)]
+    )
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
+    )
+    fast.chat_template = template
+    fast.save_pretrained(folder)
+
+
+def save_model(folder: Path, *, architecture: str = "Llama", dtype: str = "float32", **settings):
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    defaults = {
+        "vocab_size": 320,
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 1024,
+        "tie_word_embeddings": True,
+        "initializer_range": 0.2,  # lively enough that answers differ and end
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+    }
+    config = getattr(transformers, f"{architecture}Config")(**(defaults | settings))
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    model.to(getattr(torch, dtype)).save_pretrained(folder)
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("tiny")
+    save_tokenizer(folder)
+    save_model(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def larger(tmp_path_factory) -> Path:
+    """5 million parameters in bfloat16: enough for kernels whose sums depend on the batch."""
+    folder = tmp_path_factory.mktemp("larger")
+    save_tokenizer(folder)
+    save_model(
+        folder,
+        dtype="bfloat16",
+        hidden_size=256,
+        intermediate_size=768,
+        num_hidden_layers=6,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        initializer_range=0.06,
+    )
+    return folder
+
+
+@pytest.fixture
+def copy(tiny, tmp_path) -> Path:
+    return Path(shutil.copytree(tiny, tmp_path / "copy"))
+
+
+def ask(text: str, *fallbacks: str, seed: int = 0, system: str | None = None) -> Request:
+    before = ({"role": "system", "content": system},) if system else ()
+    return Request(
+        tuple((*before, {"role": "user", "content": content}) for content in (text, *fallbacks)),
+        seed=seed,
+    )
+
+
+def prompts(count: int, seed: int = 1, longest: int = 400) -> list[Request]:
+    """Heavy-tailed lengths, no two alike."""
+    generator = random.Random(seed)
+    texts = []
+    for i in range(count):
+        length = min(longest, int(8 + generator.paretovariate(1.1) * 8))
+        texts.append(f"{i} " + "".join(generator.choices("abcdefgh ijkl", k=length)))
+    return [ask(text, seed=i) for i, text in enumerate(texts)]
+
+
+def opened(settings: dict) -> HF:
+    return open_model("m", {"adapter": "hf", **settings})
+
+
+def model(folder: Path, **definition) -> HF:
+    return opened({"model_id": str(folder), "device": "cpu", **definition})
+
+
+def answers(adapter: HF, requests: list[Request]) -> list[Answer]:
+    made = dict(adapter.answer(requests))
+    assert sorted(made) == list(range(len(requests)))
+    return [made[i] for i in range(len(requests))]
+
+
+# Batch invariance
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("size", ["tiny", "larger"])
+@pytest.mark.parametrize("temperature", [0, 0.8])
+def test_an_answer_is_the_same_alone_in_any_subset_and_in_any_order(
+    request, size, dtype, temperature
+):
+    adapter = model(
+        request.getfixturevalue(size),
+        dtype=dtype,
+        max_tokens=24,
+        temperature=temperature,
+        batch_tokens=256,
+    )
+    asked = prompts(24)
+    whole = answers(adapter, asked)
+    assert len({a.response for a in whole}) > 12
+    generator = random.Random(2)
+    for count in (24, 17, 5):
+        picked = generator.sample(range(24), count)
+        assert answers(adapter, [asked[i] for i in picked]) == [whole[i] for i in picked]
+    for i in (0, 11, 23):
+        assert answers(adapter, [asked[i]]) == [whole[i]]
+
+
+def generated(adapter: HF, texts: list[str], batch: int) -> list[list[int]]:
+    """Plain ``generate``, length-sorted and padded to the longest of each batch: the control."""
+    import torch
+
+    decoder, tokenizer = adapter._decoder, adapter._tokenizer
+    prompts_ = [adapter._encode(({"role": "user", "content": text},))[1] for text in texts]
+    order = sorted(range(len(texts)), key=lambda i: len(prompts_[i]))
+    made: dict[int, list[int]] = {}
+    for start in range(0, len(order), batch):
+        part = order[start : start + batch]
+        encoded = tokenizer.pad(
+            {"input_ids": [prompts_[i] for i in part]}, padding_side="left", return_tensors="pt"
+        )
+        with torch.inference_mode():
+            output = decoder.model.generate(
+                **encoded, do_sample=False, max_new_tokens=adapter.settings.max_tokens
+            )
+        for row, i in enumerate(part):
+            made[i] = output[row, encoded["input_ids"].shape[1] :].tolist()
+    return [made[i] for i in range(len(texts))]
+
+
+def test_length_sorted_generate_does_change_answers_in_bfloat16(larger):
+    adapter = model(larger, max_tokens=24)
+    requests = prompts(32)
+    answers(adapter, requests[:1])
+    texts = [request.attempts[0][0]["content"] for request in requests]
+    whole, alone = generated(adapter, texts, 8), generated(adapter, texts, 1)
+    shortest = [tokens[: len(single)] for tokens, single in zip(whole, alone, strict=True)]
+    assert shortest != alone
+
+
+def test_the_logits_are_those_of_a_plain_forward_pass(tiny):
+    """Known answer: greedy generate, one at a time, in float32."""
+    adapter = model(tiny, max_tokens=40)
+    requests = prompts(12)
+    made = answers(adapter, requests)
+    alone = generated(adapter, [r.attempts[0][0]["content"] for r in requests], 1)
+    assert [(a.response, a.completion_tokens) for a in made] == [
+        (adapter._tokenizer.decode(tokens, skip_special_tokens=True), len(tokens))
+        for tokens in alone
+    ]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "settings"),
+    [
+        ("Mistral", {"sliding_window": 24}),
+        ("Qwen2", {"use_sliding_window": True, "sliding_window": 24, "max_window_layers": 1}),
+        ("Gemma3Text", {"sliding_window": 24, "head_dim": 16}),
+        ("GPT2", {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 500}),
+    ],
+)
+def test_other_architectures_answer_as_generate_does(tmp_path, architecture, settings):
+    save_tokenizer(tmp_path)
+    save_model(tmp_path, architecture=architecture, **settings)
+    adapter = model(tmp_path, max_tokens=90)
+    requests = prompts(6, longest=300)
+    made = answers(adapter, requests)
+    alone = generated(adapter, [r.attempts[0][0]["content"] for r in requests], 1)
+    assert [a.response for a in made] == [
+        adapter._tokenizer.decode(tokens, skip_special_tokens=True) for tokens in alone
+    ]
+
+
+def test_answers_do_not_depend_on_the_number_of_threads(tiny):
+    import torch
+
+    threads = torch.get_num_threads()
+    requests, made = prompts(12), []
+    try:
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            made.append(answers(model(tiny, max_tokens=24), requests))
+    finally:
+        torch.set_num_threads(threads)
+    assert made[0] == made[1]
+
+
+def test_rows_keep_their_bytes_when_they_outgrow_their_group(tiny):
+    adapter = model(tiny, max_tokens=300, batch_tokens=64)
+    asked = prompts(10, longest=60)
+    whole = answers(adapter, asked)
+    assert max(a.completion_tokens for a in whole) > 256
+    longest = max(range(10), key=lambda i: whole[i].completion_tokens)
+    assert answers(adapter, [asked[longest]]) == [whole[longest]]
+    assert answers(adapter, asked[::-1]) == whole[::-1]
+
+
+@pytest.mark.parametrize("which", ["tiny", "larger"])
+def test_leaving_out_positions_that_no_row_has_reached_changes_no_answer(
+    request, monkeypatch, which
+):
+    from refract.models.decoding import Decoder
+
+    asked = prompts(12, longest=60)
+    short = model(request.getfixturevalue(which), max_tokens=40)
+    made = answers(short, asked)
+    assert True in short._decoder._exact.values()
+    monkeypatch.setattr(
+        Decoder, "_logits", lambda self, group, tokens: self._forward(group, tokens, group.length)
+    )
+    assert answers(model(request.getfixturevalue(which), max_tokens=40), asked) == made
+
+
+def test_a_kernel_that_adds_in_another_order_is_given_every_position(tiny, monkeypatch):
+    from refract.models.decoding import Decoder
+
+    forward, lengths = Decoder._forward, []
+
+    def inexact(self, group, tokens, shown):
+        lengths.append(shown)
+        return forward(self, group, tokens, shown) * (1 + 1e-6 * (shown < group.length))
+
+    whole = answers(model(tiny, max_tokens=24), prompts(6))
+    monkeypatch.setattr(Decoder, "_forward", inexact)
+    assert answers(model(tiny, max_tokens=24), prompts(6)) == whole
+    shorter = [length for length in lengths if length < 256]
+    assert shorter
+    assert len(shorter) == len(set(shorter))  # each tried once, and not again
+
+
+def test_a_free_slot_is_taken_at_once(tiny, monkeypatch):
+    """Steps are those of full slots, up to one last row: nobody waits for the longest of a batch."""
+    adapter = model(tiny, max_tokens=60, batch_tokens=32, temperature=2, stop=list("aeiou"))
+    asked = [ask(f"{i:02} {text * 9}", seed=i) for i, text in enumerate("bcdfghjklmnpqrstvwxyz")]
+    answers(adapter, asked[:1])
+    step, slots = adapter._decoder._step, []
+    monkeypatch.setattr(
+        adapter._decoder, "_step", lambda group: slots.append(group.size) or step(group)
+    )
+    made = answers(adapter, asked)
+    lengths = [a.completion_tokens for a in made]
+    assert len(set(lengths)) > 3
+    (size,) = set(slots)
+    assert 1 < size < len(asked) / 3
+    assert len(slots) <= sum(lengths) / size + 60
+
+
+# Prompts
+
+
+def test_a_template_with_a_bos_gives_one_bos(tiny):
+    adapter = model(tiny, max_tokens=1, system_prompt="Be kind.")
+    adapter._load_tokenizer()
+    text, tokens = adapter._encode(({"role": "user", "content": "Hi"},))
+    assert text == "<s><|system|>Be kind.</s><|user|>Hi</s><|assistant|>"
+    assert tokens.count(1) == 1
+    assert answers(adapter, [ask("Hi")])[0].prompt_tokens == len(tokens) == 16
+
+
+def test_a_conversation_with_a_system_message_keeps_it(tiny):
+    adapter = model(tiny, system_prompt="Be kind.")
+    adapter._load_tokenizer()
+    text, _ = adapter._encode(ask("Hi", system="Be brief.").attempts[0])
+    assert text == "<s><|system|>Be brief.</s><|user|>Hi</s><|assistant|>"
+
+
+def test_without_a_template_the_bare_text_gets_the_tokenizers_own_bos(copy, caplog):
+    (copy / "chat_template.jinja").unlink()
+    save_tokenizer(copy, template=None)
+    fallback = model(copy, system_prompt="Be kind.")
+    fallback._load_tokenizer()
+    text, tokens = fallback._encode(({"role": "user", "content": "Hi"},))
+    assert (text, tokens[0], tokens.count(1)) == ("Be kind.\n\nHi", 1, 1)
+    assert "no chat template" in caplog.text
+    assert fallback.identity()["prompt_format"] == "plain"
+
+
+def test_the_template_can_be_turned_off(tiny):
+    adapter = model(tiny, chat_template=False)
+    adapter._load_tokenizer()
+    assert adapter._encode(({"role": "user", "content": "Hi"},))[0] == "Hi"
+    assert adapter.identity()["prompt_format"] == "plain"
+    assert model(tiny).identity()["prompt_format"] == "chat_template"
+
+
+def test_a_template_that_rejects_the_system_role_makes_an_error_row(copy):
+    rejecting = "{{ raise_exception('System role not supported') if messages[0].role == 'system' }}"
+    save_tokenizer(copy, template=rejecting + TEMPLATE)
+    first, second = answers(model(copy, max_tokens=4), [ask("Hi", system="Be kind."), ask("Hi")])
+    assert first.error["type"] == "PromptNotRenderable"
+    assert "System role not supported" in first.error["message"]
+    assert (first.finish_reason, first.response) == ("error", "")
+    assert second.error is None
+
+
+def test_a_prompt_that_cannot_be_encoded_costs_its_row_only(tiny):
+    first, second = answers(model(tiny, max_tokens=4), [ask("\ud800"), ask("Hi")])
+    assert first.error["type"] == "PromptNotRenderable"
+    assert second.error is None
+
+
+def test_a_prompt_too_long_falls_back_over_the_attempts_in_order(tiny):
+    adapter = model(tiny, max_tokens=24)
+    one, two = answers(adapter, [ask("x" * 5000, "y" * 2000, "z" * 50), ask("x" * 990, "y")])
+    assert (one.attempt, one.prompt_tokens, one.error) == (2, 54, None)
+    assert (two.attempt, two.error) == (0, None) if two.prompt_tokens == 994 else two.attempt == 1
+
+
+def test_the_answer_keeps_room_for_max_tokens_or_half_the_context(tiny):
+    """A context of 1024; the template adds 4 tokens to the text."""
+    for max_tokens, longest in ((24, 1000), (4000, 512)):
+        adapter = model(tiny, max_tokens=max_tokens)
+        adapter._load_tokenizer()
+        assert adapter._prepare(ask("x" * (longest - 4)))[0] == 0
+        rejected = adapter._prepare(ask("x" * (longest - 3)))
+        assert rejected.error["type"] == "PromptTooLong"
+        assert f"{longest + 1} prompt tokens" in rejected.error["message"]
+
+
+def test_length_is_rejected_without_loading_weights(copy):
+    (copy / "model.safetensors").write_bytes(b"no weights")
+    adapter = model(copy)
+    made = answers(adapter, [ask("x" * 3000), ask("x" * 3000, "y" * 3000)])
+    assert [a.error["type"] for a in made] == ["PromptTooLong"] * 2
+    assert [a.attempt for a in made] == [0, 1]
+    with pytest.raises(AdapterError, match=r"the weights of .* cannot be loaded"):
+        answers(adapter, [ask("x")])
+
+
+# Generation settings and endings
+
+
+def test_a_cut_off_answer_is_length_and_an_ended_one_stop(tiny):
+    made = answers(model(tiny, max_tokens=60), prompts(24))
+    assert {a.finish_reason for a in made} == {"stop", "length"}
+    for a in made:
+        assert a.completion_tokens == 60 or a.finish_reason == "stop"
+
+
+def test_the_checkpoints_generation_config_gives_its_eos_ids_and_nothing_else(copy):
+    adapter = model(copy, max_tokens=40)
+    before = answers(adapter, prompts(4))
+    (tokens,) = generated(adapter, [prompts(1)[0].attempts[0][0]["content"]], 1)
+    unwanted = {"do_sample": True, "temperature": 5.0, "max_new_tokens": 3, "top_k": 2}
+    unwanted |= {"repetition_penalty": 3.0, "suppress_tokens": tokens[:3]}
+    (copy / "generation_config.json").write_text(json.dumps(unwanted))
+    assert answers(model(copy, max_tokens=40), prompts(4)) == before
+    (copy / "generation_config.json").write_text(json.dumps({"eos_token_id": [tokens[5]]}))
+    (ended,) = answers(model(copy, max_tokens=40), prompts(1))
+    assert (ended.finish_reason, ended.completion_tokens) == ("stop", tokens.index(tokens[5]) + 1)
+    assert before[0].completion_tokens > ended.completion_tokens
+
+
+def test_sampling_follows_the_rows_seed(tiny):
+    adapter = model(tiny, max_tokens=12, temperature=1.5)
+    made = answers(adapter, [ask("Hi", seed=s) for s in (1, 2, 1, 2**70 + 1)])
+    assert made[0] == made[2] != made[1]
+
+
+@pytest.mark.parametrize("setting", [{"top_k": 1}, {"top_p": 1e-9}, {"temperature": 1e-30}])
+def test_sampling_from_one_token_is_greedy(tiny, setting):
+    greedy = answers(model(tiny, max_tokens=12), prompts(6))
+    assert answers(model(tiny, max_tokens=12, **({"temperature": 1.0} | setting)), prompts(6)) == (
+        greedy
+    )
+
+
+def test_top_p_and_top_k_draw_with_the_right_frequencies():
+    import torch
+
+    from refract.models.decoding import Decoder, Generation
+    from refract.models.shapes import BatchShape
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            import transformers
+
+            self.config = transformers.LlamaConfig()
+            self.embedding = torch.nn.Embedding(4, 1)
+
+        def get_input_embeddings(self):
+            return self.embedding
+
+    def frequencies(**limits) -> list[float]:
+        decoder = Decoder(
+            Model(),
+            eos=frozenset(),
+            shape=BatchShape(1, 1, 1),
+            context=None,
+            temperature=2.0,
+            **limits,
+        )
+        n = 1000
+        logits = (torch.tensor([0.1, 0.5, 0.15, 0.25]).log() * 2).expand(n, 4)
+        group = type("Group", (), {})()
+        group.rows = [Generation(i, [1], 1, uniforms=[(i + 0.5) / n]) for i in range(n)]
+        drawn = decoder._sample(logits, group).tolist()
+        return [drawn.count(token) / n for token in range(4)]
+
+    assert frequencies() == pytest.approx([0.1, 0.5, 0.15, 0.25], abs=0.002)
+    assert frequencies(top_k=2) == pytest.approx([0, 2 / 3, 0, 1 / 3], abs=0.002)
+    assert frequencies(top_p=0.8) == pytest.approx([0, 5 / 9, 1 / 6, 5 / 18], abs=0.002)
+    assert frequencies(top_p=0.5) == [0, 1, 0, 0]
+
+
+def test_a_stop_text_ends_the_answer_and_is_cut_off(tiny):
+    whole = answers(model(tiny, max_tokens=60), prompts(4))
+    text = max((a.response for a in whole), key=len)
+    stop = text[10:12]
+    made = answers(model(tiny, max_tokens=60, stop=[stop, "§never§"]), prompts(4))
+    for a, b in zip(made, whole, strict=True):
+        assert a.response == b.response.partition(stop)[0]
+        assert a.finish_reason == ("stop" if stop in b.response else b.finish_reason)
+
+
+@pytest.mark.parametrize(
+    ("text", "opened", "expected"),
+    [
+        ("<t>hm</t>\n\nYes", False, ("Yes", "hm")),
+        ("hm</t>Yes", True, ("Yes", "hm")),
+        ("<t>\nhm</t>Yes", True, ("Yes", "hm")),
+        ("hm</t>Yes", False, ("Yes", "hm")),
+        ("<t>hm, still", False, ("", "hm, still")),
+        ("hm, still", True, ("", "hm, still")),
+        ("Yes", False, ("Yes", None)),
+        ("<t></t>Yes", False, ("Yes", "")),
+        ("Sure. <t>hm</t> Yes", False, ("Sure. Yes", "hm")),
+    ],
+)
+def test_thinking_is_split_from_the_answer(text, opened, expected):
+    assert split_reasoning(text, ["<t>", "</t>"], opened) == expected
+
+
+def test_an_answer_cut_off_inside_its_thinking_is_empty_and_length(copy):
+    save_tokenizer(copy, template=TEMPLATE + "<think>\n")
+    made = answers(model(copy, max_tokens=8, reasoning=["<think>", "</think>"]), prompts(3))
+    for a in made:
+        assert (a.response, bool(a.thinking)) == ("", True)
+        assert a.finish_reason == ("length" if a.completion_tokens == 8 else "stop")
+
+
+def test_logits_that_are_no_numbers_fail_their_row(copy):
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(copy / "model.safetensors")
+    weights["model.embed_tokens.weight"][6 + 60] = float("nan")
+    save_file(weights, copy / "model.safetensors", {"format": "pt"})
+    adapter = model(copy, max_tokens=8)
+    assert {a.error["type"] for a in answers(adapter, prompts(3))} == {"NonFiniteLogits"}
+
+
+# Memory
+
+
+def test_out_of_memory_continues_in_a_smaller_shape_with_a_warning(tiny, monkeypatch, caplog):
+    import torch
+
+    expected = answers(model(tiny, max_tokens=20), prompts(20))
+    adapter = model(tiny, max_tokens=20, batch_tokens=512)
+    answers(adapter, prompts(1))
+    forward, largest = adapter._decoder.model.forward, 64
+
+    def failing(input_ids, **rest):
+        if input_ids.numel() > largest:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+        return forward(input_ids=input_ids, **rest)
+
+    monkeypatch.setattr(adapter._decoder.model, "forward", failing)
+    made = answers(adapter, prompts(20))
+    fitting = [len(r.attempts[0][0]["content"]) <= 48 for r in prompts(20)]
+    assert [a for a, fits in zip(made, fitting, strict=True) if fits] == (
+        [a for a, fits in zip(expected, fitting, strict=True) if fits]
+    )
+    assert any(a.error and a.error["type"] == "OutOfMemory" for a in made)
+    assert "smaller batch shape" in caplog.text
+    assert adapter.runtime["batch_shape"] == repr(adapter._decoder.shape)
+    assert adapter._decoder.shape.prefill_tokens < 512
+
+
+def test_the_batch_shape_is_a_function_of_length_alone():
+    from refract.models.shapes import BatchShape, cache_length, prompt_width
+
+    shape = BatchShape(256, 16, 4096)
+    assert [shape.prefill_rows(width) for width in (16, 64, 256, 1000)] == [16, 4, 1, 1]
+    assert [shape.group_rows(length) for length in (64, 256, 384, 8192)] == [16, 16, 10, 1]
+    assert [cache_length(n) for n in (1, 256, 257, 512, 513)] == [256, 256, 512, 512, 1024]
+    for length in range(5000):
+        width = prompt_width(length, None)
+        assert length <= width <= max(16, length * 9 / 8 + 16)
+        assert prompt_width(length, 5000) == min(width, 5000)
+
+
+# Checkpoints and definitions
+
+
+def test_identity_and_description_need_neither_torch_nor_transformers(tiny):
+    code = (
+        "import sys; from refract.models import open_model;"
+        f"h = open_model('m', {{'adapter': 'hf', 'model_id': {str(tiny)!r}}});"
+        "h.identity(); h.description();"
+        "print(sorted({'torch', 'transformers', 'numpy'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
+
+
+def test_identity_follows_the_content_and_not_the_place(tiny, copy):
+    assert model(copy).identity() == model(tiny).identity()
+    (copy / "README.md").write_text("irrelevant")
+    assert model(copy).identity() == model(tiny).identity()
+    for name in ("config.json", "tokenizer_config.json", "chat_template.jinja"):
+        before = model(copy).identity()
+        (copy / name).write_text((copy / name).read_text() + "\n")
+        assert model(copy).identity() != before
+    before = model(copy).identity()
+    weights = bytearray((copy / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (copy / "model.safetensors").write_bytes(weights)
+    assert model(copy).identity() != before
+
+
+@pytest.mark.parametrize(
+    ("change", "counts"),
+    [
+        ({"temperature": 0.5}, True),
+        ({"max_tokens": 3}, True),
+        ({"system_prompt": "x"}, True),
+        ({"stop": "x"}, True),
+        ({"reasoning": ["a", "b"]}, True),
+        ({"dtype": "bfloat16"}, True),
+        ({"chat_template": False}, True),
+        ({"batch_tokens": 64}, True),
+        ({"top_p": 0.5}, False),  # greedy decoding knows no top_p
+        ({"processes": 2}, False),
+    ],
+)
+def test_identity_holds_what_determines_an_answer(tiny, change, counts):
+    assert (model(tiny, **change).identity() != model(tiny).identity()) is counts
+
+
+def test_parameters_are_counted_from_the_headers_and_tied_weights_once(tiny, copy):
+    from safetensors.torch import load_file, save_file
+
+    facts = {
+        "parameters": 320 * 64 + 2 * (64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 128 + 2 * 64) + 64,
+        "context_length": 1024,
+        "dtype": "float32",
+        "architecture": "LlamaForCausalLM",
+    }
+    assert model(tiny).description() == facts
+    weights = load_file(copy / "model.safetensors")
+    weights["lm_head.weight"] = weights["model.embed_tokens.weight"].clone()
+    save_file(weights, copy / "model.safetensors", {"format": "pt"})
+    assert model(copy).description() == facts
+
+
+def test_shards_are_read_through_their_index(copy):
+    from safetensors.torch import load_file, save_file
+
+    expected = answers(model(copy, max_tokens=8), prompts(3)), model(copy).description()
+    weights = load_file(copy / "model.safetensors")
+    (copy / "model.safetensors").unlink()
+    names = sorted(weights)
+    index = {name: f"model-0000{1 + i % 2}-of-00002.safetensors" for i, name in enumerate(names)}
+    for file in set(index.values()):
+        part = {name: weights[name] for name in names if index[name] == file}
+        save_file(part, copy / file, {"format": "pt"})
+    (copy / "model.safetensors.index.json").write_text(
+        json.dumps({"metadata": {}, "weight_map": index})
+    )
+    assert (answers(model(copy, max_tokens=8), prompts(3)), model(copy).description()) == expected
+    (copy / file).unlink()
+    with pytest.raises(AdapterError, match=f"files that are not there: {file}"):
+        model(copy).identity()
+
+
+def test_pickled_weights_are_refused(copy):
+    (copy / "model.safetensors").rename(copy / "pytorch_model.bin")
+    for use in (model(copy).identity, model(copy).description, lambda: answers(model(copy), [])):
+        with pytest.raises(AdapterError, match=r"pytorch_model.bin, which can run code"):
+            use()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda f: (f / "config.json").unlink(), "no config.json"),
+        (lambda f: (f / "config.json").write_text("{"), "cannot be read as JSON"),
+        (lambda f: (f / "model.safetensors").unlink(), "holds no model.safetensors"),
+    ],
+)
+def test_a_broken_folder_is_an_adapter_error(copy, damage, message):
+    damage(copy)
+    with pytest.raises(AdapterError, match=message):
+        model(copy).description() and model(copy).identity()
+    with pytest.raises(AdapterError):
+        answers(model(copy), [ask("Hi")])
+
+
+def test_missing_weights_are_not_made_up(copy):
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(copy / "model.safetensors")
+    del weights["model.layers.1.mlp.up_proj.weight"]
+    save_file(weights, copy / "model.safetensors", {"format": "pt"})
+    with pytest.raises(AdapterError, match=r"lacks 1 weights, first model.layers.1.mlp.up_proj"):
+        answers(model(copy), [ask("Hi")])
+
+
+def test_a_missing_folder_is_an_adapter_error():
+    with pytest.raises(AdapterError, match=r"neither a folder here .* nor a hub id"):
+        model(Path("./nowhere/at/all")).identity()
+
+
+def test_a_commit_needs_no_network_and_a_branch_comes_from_the_cache_when_offline(
+    tmp_path, monkeypatch
+):
+    import huggingface_hub
+
+    def unreachable(*args, **kwargs):
+        raise ConnectionError("no network")
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unreachable)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    definition = {"model_id": "owner/name"}
+    expected = {"model_id": "owner/name", "commit": commit}
+    assert opened(definition | {"revision": commit}).identity()["model"] == expected
+    with pytest.raises(AdapterError, match=r"cannot be resolved: the hub cannot be reached"):
+        opened(definition).identity()
+    reference = tmp_path / "models--owner--name" / "refs" / "main"
+    reference.parent.mkdir(parents=True)
+    reference.write_text(commit)
+    assert opened(definition).identity()["model"] == expected
+    monkeypatch.setattr(
+        huggingface_hub.HfApi,
+        "model_info",
+        lambda self, model_id, revision, timeout: huggingface_hub.ModelInfo(id=model_id, sha="ab"),
+    )
+    assert opened(definition).identity()["model"]["commit"] == "ab"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model_id": ""},
+        {"model_id": 7},
+        {"temperature": -1},
+        {"temperature": float("nan")},
+        {"temperature": True},
+        {"top_p": 0},
+        {"top_k": 0},
+        {"max_tokens": 0},
+        {"max_tokens": 1.5},
+        {"stop": []},
+        {"reasoning": "<think>"},
+        {"dtype": "int8"},
+        {"device": "gpu"},
+        {"device_map": "auto", "device": "cpu"},
+        {"quantization": "2bit"},
+        {"chat_template": "yes"},
+        {"trust_remote_code": 1},
+        {"batch_tokens": 0},
+    ],
+)
+def test_a_definition_out_of_range_says_what_is_allowed(change):
+    with pytest.raises(ParamsError, match=f"models.m: .*{next(iter(change))}.*got"):
+        opened({"model_id": "owner/name"} | change)
+
+
+def test_an_unknown_key_names_the_allowed_ones():
+    with pytest.raises(ParamsError, match=r"unknown key 'temprature'.*'temperature'.*max_tokens"):
+        opened({"model_id": "owner/name", "temprature": 0})
+    with pytest.raises(ParamsError, match="model_id is missing"):
+        opened({})
+
+
+def test_a_missing_package_or_adapter_folder_is_an_error_with_a_remedy(tiny, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(AdapterError, match="pip install bitsandbytes"):
+        answers(model(tiny, quantization="4bit"), [ask("Hi")])
+    with pytest.raises(AdapterError, match=r"not a folder with an adapter_config.json"):
+        model(tiny, peft=str(tiny)).identity()
+
+
+@pytest.fixture(scope="session")
+def lora(tiny, tmp_path_factory) -> Path:
+    import peft
+    import torch
+    import transformers
+
+    torch.manual_seed(1)
+    config = peft.LoraConfig(
+        r=4,
+        lora_alpha=16,
+        target_modules=["q_proj", "v_proj"],
+        init_lora_weights=False,  # else it would begin as no change at all
+        task_type="CAUSAL_LM",
+    )
+    adapted = peft.get_peft_model(transformers.AutoModelForCausalLM.from_pretrained(tiny), config)
+    folder = tmp_path_factory.mktemp("lora")
+    adapted.save_pretrained(folder)
+    return folder
+
+
+def test_a_peft_adapter_answers_as_its_merged_weights_do(tiny, lora, tmp_path):
+    import peft
+    import transformers
+
+    base = transformers.AutoModelForCausalLM.from_pretrained(tiny)
+    merged = peft.PeftModel.from_pretrained(base, lora).merge_and_unload()
+    shutil.copytree(tiny, tmp_path / "merged")
+    merged.save_pretrained(tmp_path / "merged")
+    adapted = model(tiny, peft=str(lora), max_tokens=24)
+    asked = prompts(8)
+    made = answers(adapted, asked)
+    assert made == answers(model(tmp_path / "merged", max_tokens=24), asked)
+    assert made != answers(model(tiny, max_tokens=24), asked)
+    assert adapted.identity() != model(tiny, max_tokens=24).identity()
+
+
+@pytest.fixture
+def embedded(tiny, lora, tmp_path) -> Path:
+    """A checkpoint with an adapter in its own folder, and the adapter's base elsewhere."""
+    folder = tmp_path / "embedded"
+    shutil.copytree(tiny, folder)
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        shutil.copy(lora / name, folder / name)
+    edit_json(folder / "adapter_config.json", base_model_name_or_path=str(tmp_path / "base"))
+    shutil.copytree(tiny, tmp_path / "base")
+    return folder
+
+
+def edit_json(path: Path, **changes) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | changes), "utf-8")
+
+
+def swap_bytes(path: Path) -> None:
+    """The same file with its last bytes in another order, as retrained weights of the same shape."""
+    data = path.read_bytes()
+    path.write_bytes(data[:-64] + data[-64:][::-1])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "adapter_model.safetensors",
+        "adapter_config.json",
+        "../base/model.safetensors",
+        "config.4.0.0.json",
+        "tokenizer.4.0.0.json",
+        "additional_chat_templates/tool.jinja",
+        "chat_template.jinja",
+    ],
+)
+def test_whatever_a_checkpoint_names_is_part_of_its_identity(embedded, name):
+    (embedded / "additional_chat_templates").mkdir()
+    for extra in (
+        "config.4.0.0.json",
+        "additional_chat_templates/tool.jinja",
+        "chat_template.jinja",
+    ):
+        (embedded / extra).write_text('{"x": 1}', "utf-8")
+    shutil.copy(embedded / "tokenizer.json", embedded / "tokenizer.4.0.0.json")
+    edit_json(embedded / "config.json", configuration_files=["config.4.0.0.json"])
+    edit_json(embedded / "tokenizer_config.json", fast_tokenizer_files=["tokenizer.4.0.0.json"])
+    before = model(embedded).identity()
+    if name.endswith(".safetensors"):
+        swap_bytes(embedded / name)
+    elif name.endswith("adapter_config.json"):
+        edit_json(embedded / name, lora_alpha=1)
+    else:
+        (embedded / name).write_text('{"x": 2}', "utf-8")
+    assert model(embedded).identity() != before
+
+
+def test_an_adapter_in_a_checkpoints_own_folder_is_loaded_and_told_apart(tiny, embedded):
+    asked = prompts(6)
+    made = answers(model(embedded, max_tokens=24), asked)
+    assert made != answers(model(tiny, max_tokens=24), asked)
+    swap_bytes(embedded / "adapter_model.safetensors")
+    assert model(embedded).identity() != model(tiny).identity()
+
+
+def test_an_adapter_without_its_base_says_how_it_is_given(lora):
+    with pytest.raises(AdapterError, match="give the base as model_id and this folder as peft"):
+        model(lora).identity()
+
+
+READS = """
+import json, sys
+from pathlib import Path
+folder, found = Path(sys.argv[1]).resolve(), set()
+def hook(event, args):
+    if event == "open" and isinstance(args[0], str):
+        path = Path(args[0])
+        if path.is_absolute() and path.is_relative_to(folder):
+            found.add(str(path.relative_to(folder)))
+sys.addaudithook(hook)
+from refract.models import open_model
+from refract.models.loading import Loader
+loader = open_model("m", {"adapter": "hf", "model_id": str(folder), "device": "cpu"})._loader
+loader.model(loader.config_and_tokenizer()[0])
+print(json.dumps(sorted(found)))
+"""
+
+
+def test_every_file_that_is_read_when_a_checkpoint_is_loaded_is_part_of_its_identity(embedded):
+    from refract.models import checkpoint
+
+    (embedded / "README.md").write_text("Not read.", "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", READS, str(embedded)], capture_output=True, text=True, check=True
+    )
+    read = set(json.loads(done.stdout.splitlines()[-1]))
+    hashed = {str(path.relative_to(embedded)) for path in checkpoint.content_files(embedded)}
+    assert {"config.json", "adapter_config.json", "tokenizer_config.json"} <= read
+    assert read <= hashed | {"adapter_config.json", "adapter_model.safetensors"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"device_map": "auto", "device": "auto"},
+        {"quantization": "4bit"},
+        {"quantization": "8bit"},
+        {"quantization": "4bit", "peft": True},
+    ],
+)
+def test_quantized_and_adapted_weights_are_batch_invariant_too(tiny, lora, settings):
+    if "peft" in settings:
+        settings = settings | {"peft": str(lora)}
+    adapter = model(tiny, max_tokens=24, **settings)
+    plain = answers(model(tiny, max_tokens=24), prompts(10))
+    made = answers(adapter, prompts(10))
+    assert all(answer.error is None and answer.completion_tokens for answer in made)
+    assert (made == plain) is ("quantization" not in settings)
+    assert [answers(adapter, [request])[0] for request in prompts(10)[:5]] == made[:5]
+    assert answers(adapter, prompts(10)[::-1]) == made[::-1]
+
+
+def test_a_real_checkpoint_answers_as_generate_does():
+    adapter = model(outside("models/stories260K"), max_tokens=48)
+    texts = ["Once upon a time", "The dog", "Lily and Tom went to the park. " * 8, "x", ""]
+    made = answers(adapter, [ask(text) for text in texts])
+    alone = generated(adapter, texts, 1)
+    assert [(a.response, a.completion_tokens) for a in made] == [
+        (adapter._tokenizer.decode(tokens, skip_special_tokens=True), len(tokens))
+        for tokens in alone
+    ]
+    assert made[0].response.startswith(", there was a little girl named Lily.")
+    assert adapter.description()["parameters"] == 260_032

@@ -1,0 +1,73 @@
+"""A run that is killed at any moment loses the calls in flight, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+from ruamel.yaml import YAML
+
+from refract.core.jsonl import read_rows, write_rows
+from tests.builders import ROOT
+from tests.fault_server import FaultServer
+
+KILLS, PROMPTS, CONCURRENCY = 20, 400, 4
+
+
+def test_twenty_kills_change_no_byte_and_repeat_only_calls_in_flight(tmp_path):
+    rows = [
+        {
+            "prompt_id": f"p{number}",
+            "source_id": f"p{number}",
+            "suite": "s",
+            "category": "helpful",
+            "perturbation": None,
+            "attempts": [f"question {number}"],
+            "seed": None,
+        }
+        for number in range(PROMPTS)
+    ]
+    draw = random.Random(1)
+    outputs = []
+    with FaultServer(latency=0.02) as server:
+        model = server.model(max_concurrency=CONCURRENCY)
+        params = {"grid": {"models": ["m"], "suites": ["s"]}, "seed": 1, "models": {"m": model}}
+        for name, kills in (("undisturbed", 0), ("killed", KILLS)):
+            folder = tmp_path / name
+            write_rows(folder / "data/prompts/s.jsonl", rows)
+            YAML().dump(params, folder / "params.yaml")
+            environment = {
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                "REFRACT_CACHE": str(tmp_path / f"{name}-store"),
+            }
+            command = [sys.executable, "-m", "stages.model_inference", "m"]
+            before = server.calls.total()
+            killed = 0
+            while True:
+                started = subprocess.Popen(
+                    command, cwd=folder, env=environment, stdout=subprocess.DEVNULL
+                )
+                asked = server.calls.total()
+                if killed < kills:
+                    # Kill once it has begun to ask, or at a random moment before.
+                    end = time.monotonic() + draw.uniform(0.3, 4)
+                    wanted = asked + draw.randrange(1, PROMPTS // KILLS)
+                    while time.monotonic() < end and server.calls.total() < wanted:
+                        time.sleep(0.002)
+                    if started.poll() is None:
+                        started.send_signal(signal.SIGKILL)
+                    killed += 1
+                started.wait()
+                if killed >= kills and started.returncode == 0:
+                    break
+            total = server.calls.total() - before
+            # A kill loses the calls in flight, and the answers that one commit was writing.
+            assert PROMPTS <= total <= PROMPTS + kills * 2 * CONCURRENCY
+            outputs.append((folder / "data/responses/m/s.jsonl").read_bytes())
+    assert outputs[0] == outputs[1]
+    assert len(read_rows(tmp_path / "killed/data/responses/m/s.jsonl")) == PROMPTS

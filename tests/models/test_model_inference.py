@@ -1,0 +1,487 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from refract.core.jsonl import read_rows, write_rows
+from refract.models.answering import Count, answer_prompts, known_answers, request_of
+from refract.models.protocol import AdapterError, Answer
+from refract.models.store import ResponseStore, open_store
+from refract.suites.rows import row_seed
+from stages.model_inference import main
+from tests.fault_server import FaultServer
+
+
+def prompt_row(id_: str, text: object = None, **fields: object) -> dict:
+    return {
+        "prompt_id": id_,
+        "source_id": id_,
+        "suite": "s",
+        "category": "harmful",
+        "perturbation": None,
+        "attempts": [text or f"question {id_}"],
+        "seed": None,
+    } | fields
+
+
+class Model:
+    """Answers each request with its own text and records the requests."""
+
+    VERSION = "1"
+    USES: tuple[str, ...] = ()
+    samples = False
+
+    def __init__(self, **identity: object) -> None:
+        self._identity = identity
+        self.requested: list[str] = []
+
+    def identity(self) -> dict:
+        return {"adapter": "of the tests", **self._identity}
+
+    def answer(self, requests):
+        for index, request in enumerate(requests):
+            text = request.attempts[0][-1]["content"]
+            self.requested.append(text)
+            yield index, Answer(f"answer to {text}", prompt_tokens=3, completion_tokens=4)
+
+
+@pytest.fixture
+def store(tmp_path):
+    with ResponseStore(tmp_path / "responses.sqlite") as opened:
+        yield opened
+
+
+def run(model, store, *rows: dict, seed: int = 0):
+    responses, counts = answer_prompts({"s": rows}, model, store, seed)
+    return responses["s"], counts["s"]
+
+
+def test_a_response_row_holds_the_request_hash_and_the_ending(store):
+    (row,), count = run(Model(), store, prompt_row("a"))
+    hashes = {key: row.pop(key) for key in ("request_sha256", "answer_sha256")}
+    assert row == {
+        "prompt_id": "a",
+        "response": "answer to question a",
+        "finish_reason": "stop",
+        "attempt": 0,
+        "prompt_tokens": 3,
+        "completion_tokens": 4,
+        "thinking": None,
+        "error": None,
+    }
+    assert all(len(value) == 64 for value in hashes.values())
+    assert str(count) == "0 reused, 1 generated"
+
+
+def test_answers_are_reused_by_request_and_not_by_position_or_id(store):
+    model = Model()
+    first, _ = run(model, store, prompt_row("a", "one"), prompt_row("b", "two"))
+    # The same ids and places, but the texts have changed places, and one is new.
+    rows = [prompt_row("a", "two"), prompt_row("b", "three"), prompt_row("c", "one")]
+    second, count = run(model, store, *rows)
+    assert model.requested == ["one", "two", "three"]
+    assert [row["response"] for row in second] == [
+        "answer to two",
+        "answer to three",
+        "answer to one",
+    ]
+    assert count == Count(reused=2, from_store=2, generated=1, errors=0)
+    assert second[0]["request_sha256"] == first[1]["request_sha256"]
+
+
+def test_where_nothing_is_missing_the_model_gets_no_request(store):
+    cold, _ = run(Model(), store, prompt_row("a"), prompt_row("b"))
+    model = Model()
+    model.answer = None
+    warm, count = run(model, store, prompt_row("a"), prompt_row("b"))
+    assert warm == cold
+    assert str(count) == "2 reused, 0 generated"
+
+
+def test_identical_requests_are_sent_once(store):
+    model = Model()
+    responses, counts = answer_prompts(
+        {
+            "s": [prompt_row("a", "same"), prompt_row("b", "same")],
+            "t": [prompt_row("a", "same"), prompt_row("b", "other")],
+        },
+        model,
+        store,
+        0,
+    )
+    assert model.requested == ["same", "other"]
+    assert [row["prompt_id"] for row in responses["s"]] == ["a", "b"]
+    assert counts == {"s": Count(reused=1, generated=1), "t": Count(reused=1, generated=1)}
+
+
+def test_the_facts_that_an_adapter_uses_are_part_of_its_requests(store):
+    model = Model()
+    model.USES = ("prompt_id",)
+    run(model, store, prompt_row("a", "same"), prompt_row("b", "same"))
+    assert model.requested == ["same", "same"]
+
+
+def test_another_identity_is_another_model(store):
+    for identity in ({"weights": "1"}, {"weights": "2"}, {"weights": "1", "dtype": "float32"}):
+        model = Model(**identity)
+        _, count = run(model, store, prompt_row("a"))
+        assert count.generated == 1
+    assert run(Model(weights="1"), store, prompt_row("a"))[1].reused == 1
+
+
+def test_rows_stay_in_the_order_of_the_prompts_in_whatever_order_answers_arrive(store):
+    class Backwards(Model):
+        def answer(self, requests):
+            yield from reversed(list(super().answer(requests)))
+
+    rows = [prompt_row(str(n)) for n in range(5)]
+    assert [row["response"] for row in run(Backwards(), store, *rows)[0]] == [
+        f"answer to question {n}" for n in range(5)
+    ]
+
+
+def test_another_seed_regenerates_answers_of_a_model_that_samples_and_no_others(store):
+    for samples, generated in ((True, 1), (False, 0)):
+        model = Model(samples=samples)
+        model.samples = samples
+        assert run(model, store, prompt_row("a"), seed=1)[1].generated == 1
+        assert run(model, store, prompt_row("a"), seed=1)[1].generated == 0
+        assert run(model, store, prompt_row("a"), seed=2)[1].generated == generated
+
+
+def test_each_row_of_a_model_that_samples_has_a_seed_of_its_own(store):
+    class Seeds(Model):
+        samples = True
+
+        def answer(self, requests):
+            for index, request in enumerate(requests):
+                yield index, Answer(str(request.seed))
+
+    rows = [prompt_row("a", "same"), prompt_row("b", "same"), prompt_row("a", "same", suite="t")]
+    answers = [row["response"] for row in run(Seeds(), store, *rows, seed=5)[0]]
+    assert answers == [str(row_seed(5, *row)) for row in (("s", "a"), ("s", "b"), ("t", "a"))]
+    assert len(set(answers)) == 3
+
+
+def test_a_prompt_row_becomes_a_request_with_every_attempt_as_a_conversation():
+    messages = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "How?"}]
+    request = request_of(prompt_row("a", attempts=["long", "short", messages]), 3)
+    assert request.attempts == (
+        ({"role": "user", "content": "long"},),
+        ({"role": "user", "content": "short"},),
+        tuple(messages),
+    )
+    assert request.seed == row_seed(3, "s", "a")
+
+
+def test_a_model_that_does_not_sample_is_given_no_seed_that_could_move_its_answers(store):
+    seeds = []
+
+    class Seeds(Model):
+        def answer(self, requests):
+            seeds.extend(request.seed for request in requests)
+            yield from super().answer(requests)
+
+    run(Seeds(), store, prompt_row("a"), prompt_row("b"), seed=5)
+    assert seeds == [0, 0]
+
+
+def test_answers_before_a_failure_of_the_model_are_stored(store):
+    class GivesUp(Model):
+        def answer(self, requests):
+            for index, answer in super().answer(requests):
+                if index == 2:
+                    raise AdapterError("the key was revoked")
+                yield index, answer
+
+    rows = [prompt_row(str(n)) for n in range(5)]
+    with pytest.raises(AdapterError, match="the key was revoked"):
+        run(GivesUp(), store, *rows)
+    model = Model()
+    _, count = run(model, store, *rows)
+    assert model.requested == ["question 2", "question 3", "question 4"]
+    assert count == Count(reused=2, from_store=2, generated=3)
+
+
+def test_answers_before_an_interrupt_are_stored(store):
+    class Interrupted(Model):
+        def answer(self, requests):
+            yield 0, Answer("the first")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(Interrupted(), store, prompt_row("a"), prompt_row("b"))
+    assert run(Model(), store, prompt_row("a"))[0][0]["response"] == "the first"
+
+
+def test_errors_are_rows_and_are_requested_again(store):
+    class Fails(Model):
+        def answer(self, requests):
+            for index, answer in super().answer(requests):
+                yield index, (Answer.failed("Timeout", "60 s") if index == 0 else answer)
+
+    rows = [prompt_row("a"), prompt_row("b")]
+    responses, count = run(Fails(), store, *rows)
+    assert (responses[0]["finish_reason"], responses[0]["error"]) == (
+        "error",
+        {"type": "Timeout", "message": "60 s"},
+    )
+    assert str(count) == "0 reused, 2 generated, 1 errors"
+    model = Model()
+    _, count = run(model, store, *rows)
+    assert (model.requested, str(count)) == (["question a"], "1 reused, 1 generated")
+
+
+def test_with_the_store_off_the_rows_are_the_same_bytes(store, tmp_path):
+    rows = [prompt_row(str(n)) for n in range(5)]
+    on, _ = run(Model(), store, *rows)
+    off, _ = run(Model(), ResponseStore(None), *rows)
+    assert on == off
+
+
+# Rows on disk, as `dvc pull` leaves them.
+
+
+def on_disk(folder: Path, *rows: dict, name: str = "s") -> Path:
+    folder.mkdir(exist_ok=True)
+    write_rows(folder / f"{name}.jsonl", rows)
+    return folder / f"{name}.jsonl"
+
+
+def adopted(folder: Path) -> list[str]:
+    return [answer.response for _, answer in known_answers(folder)]
+
+
+def test_rows_on_disk_are_known_answers(store, tmp_path):
+    rows = [prompt_row("a"), prompt_row("b")]
+    responses, _ = run(Model(), ResponseStore(None), *rows)
+    on_disk(tmp_path / "m", *responses)
+    assert store.put(known_answers(tmp_path / "m")) == 2
+    model = Model()
+    model.answer = None
+    assert run(model, store, *rows)[0] == responses
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"response": "edited"},
+        {"finish_reason": "length"},
+        {"attempt": 1},
+        {"thinking": "edited"},
+        {"prompt_tokens": 9},
+        {"request_sha256": "0" * 64},
+        {"request_sha256": None},
+        {"answer_sha256": "0" * 64},
+        {"response": None},
+    ],
+)
+def test_an_edited_row_is_not_adopted(tmp_path, edit):
+    good, bad = run(Model(), ResponseStore(None), prompt_row("a"), prompt_row("b"))[0]
+    on_disk(tmp_path / "m", {**bad, **edit}, good)
+    assert adopted(tmp_path / "m") == ["answer to question a"]
+
+
+def test_a_row_that_lacks_a_field_is_not_adopted(tmp_path):
+    good, bad = run(Model(), ResponseStore(None), prompt_row("a"), prompt_row("b"))[0]
+    for field in bad.keys() - {"prompt_id", "error"}:
+        on_disk(tmp_path / "m", {key: bad[key] for key in bad if key != field}, good)
+        assert adopted(tmp_path / "m") == ["answer to question a"], field
+
+
+def test_rows_around_a_tear_are_adopted(tmp_path):
+    rows, _ = run(Model(), ResponseStore(None), *(prompt_row(str(n)) for n in range(4)))
+    path = on_disk(tmp_path / "m", *rows)
+    lines = path.read_bytes().split(b"\n")
+    torn = [
+        lines[0],
+        lines[1][:40],
+        b"\xff\x00",
+        b"[]",
+        b"7",
+        b"[" * 99_999,
+        lines[2],
+        lines[3][:-9],
+    ]
+    path.write_bytes(b"\n".join(torn))
+    assert adopted(tmp_path / "m") == ["answer to question 0", "answer to question 2"]
+
+
+def test_error_rows_on_disk_are_not_known_answers(store, tmp_path):
+    class Fails(Model):
+        def answer(self, requests):
+            yield 0, Answer.failed("Timeout", "60 s")
+            yield 1, Answer("", "content_filter")
+
+    rows = [prompt_row("a"), prompt_row("b")]
+    responses, _ = run(Fails(), ResponseStore(None), *rows)
+    on_disk(tmp_path / "m", *responses)
+    assert store.put(known_answers(tmp_path / "m")) == 0
+
+
+# The stage itself.
+
+PARAMS = """
+grid: {models: [m], suites: [s]}
+seed: 0
+models:
+  m: {adapter: recorded, path: answers.jsonl}
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    (folder / "params.yaml").write_text(PARAMS)
+    write_rows(folder / "data/prompts/s.jsonl", [prompt_row("a"), prompt_row("b")])
+    write_rows(
+        folder / "answers.jsonl",
+        [{"id": "a", "response": "to a"}, {"id": "b", "response": "to b"}],
+    )
+    return folder
+
+
+def test_the_stage_writes_responses_and_says_what_it_reused(project, capsys):
+    main("m")
+    assert [row["response"] for row in read_rows(Path("data/responses/m/s.jsonl"))] == [
+        "to a",
+        "to b",
+    ]
+    first = {path.name: path.read_bytes() for path in Path("data/responses/m").iterdir()}
+    main("m")
+    lines = [re.sub(r"in \d+\.\d s", "in T s", x) for x in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        "m s: 0 reused, 2 generated",
+        "model-inference@m: 0 answers reused, 2 generated in T s",
+        "m s: 2 reused, 0 generated",
+        "model-inference@m: 2 answers reused (2 from the store), 0 generated in T s",
+    ]
+    assert {p.name: p.read_bytes() for p in Path("data/responses/m").iterdir()} == first
+    model = json.loads(first["model.json"])
+    assert model["identity"]["adapter_version"] == "1"
+    assert (model["seed"], model["parameters"]) == (None, None)
+
+
+def test_hashed_outputs_hold_no_time_of_day(project, monkeypatch):
+    main("m")
+    before = {path.name: path.read_bytes() for path in Path("data/responses/m").iterdir()}
+    monkeypatch.setattr("time.time", lambda: 1.0)
+    monkeypatch.setenv("REFRACT_CACHE", "off")
+    main("m")
+    assert {p.name: p.read_bytes() for p in Path("data/responses/m").iterdir()} == before
+
+
+def test_answers_that_were_pulled_are_known_on_another_machine(project, monkeypatch, capsys):
+    main("m")
+    monkeypatch.setenv("REFRACT_CACHE", str(project / "another"))
+    main("m")
+    assert capsys.readouterr().out.splitlines()[-2] == "m s: 2 reused, 0 generated"
+    with open_store() as store:
+        assert len(list(store)) == 2
+
+
+def test_what_a_killed_run_left_behind_and_suites_that_left_the_grid_go(project):
+    folder = project / "data/responses/m"
+    on_disk(project / "data/responses", name="x")
+    folder.mkdir()
+    (folder / ".s.jsonl.4711.part").write_bytes(b"half")
+    (folder / "old.jsonl").write_bytes(b"")
+    main("m")
+    assert sorted(path.name for path in folder.iterdir()) == ["model.json", "s.jsonl"]
+
+
+def test_a_run_in_which_every_answer_is_an_error_fails(project):
+    write_rows(project / "answers.jsonl", [{"id": "z", "response": "x"}])
+    with pytest.raises(
+        SystemExit, match="m: all 2 answers are errors; the first: NoRecordedAnswer"
+    ):
+        main("m")
+    assert {row["finish_reason"] for row in read_rows(Path("data/responses/m/s.jsonl"))} == {
+        "error"
+    }
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        (PARAMS.replace("seed: 0", "seed: now"), "seed must be an integer (got 'now')"),
+        (PARAMS.replace("models: [m]", "models: m"), "grid: models must be a list of names"),
+        (PARAMS.replace("suites: [s]", "suites: [s, s]"), "grid: suites holds 's' twice"),
+        (PARAMS.replace("suites: [s]", "suites: [t]"), "data/prompts/t.jsonl: cannot be read"),
+        (PARAMS.replace("recorded", "oai"), "adapter must be one of"),
+        (PARAMS.replace("answers.jsonl", "absent.jsonl"), "absent.jsonl cannot be read"),
+        (PARAMS.replace("answers.jsonl", "2024-01-01"), "that JSON cannot express"),
+        (
+            PARAMS.replace("  m:", "  n:"),
+            "grid names 'm', which models does not define; it defines: n",
+        ),
+        ("grid: [", "params.yaml is not YAML"),
+        ("seed: 0", "grid: suites must be a list of names"),
+    ],
+)
+def test_bad_params_end_in_one_message(project, params, message):
+    (project / "params.yaml").write_text(params)
+    done = subprocess.run(
+        [sys.executable, "-m", "stages.model_inference", "m"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    if message is None:
+        assert done.returncode == 0
+    else:
+        assert done.returncode == 1
+        assert message in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_a_run_with_everything_stored_imports_neither_torch_nor_pandas(project):
+    code = (
+        "import sys; from stages.model_inference import main; main('m'); "
+        "print(sorted({'torch', 'pandas', 'transformers', 'scipy', 'rich'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    first, _, last = done.stdout.splitlines()
+    assert (first, last) == ("m s: 0 reused, 2 generated", "[]")
+
+
+def test_usage_is_that_of_every_way_of_generation(project):
+    with FaultServer() as server:
+        model = server.model(price={"input": 1, "output": 1})
+        own = {"file": "s.jsonl", "judges": ["rules"]}
+        params = {
+            "seed": 0,
+            "grid": {"models": ["api"], "suites": ["s", "t"]},
+            "suites": {"s": own, "t": own},
+            "judges": {"rules": {"kind": "rules"}},
+            "models": {"api": model},
+        }
+        Path("params.yaml").write_text(json.dumps(params))  # JSON is YAML
+        write_rows(Path("data/prompts/t.jsonl"), [prompt_row("c", suite="t")])
+        Path("data/prompts/generation.json").write_text('{"t": {"max_tokens": 7}}')
+        main("api")
+    assert [body["max_tokens"] for body in server.bodies] == [512, 512, 7]
+    usage = json.loads(Path("data/runs/model-inference@api.json").read_text())["usage"]
+    assert usage == {
+        "requests": 3,
+        "prompt_tokens": 21,
+        "completion_tokens": 9,
+        "cost": pytest.approx(30e-6),
+        "retries": 0,
+        "throttles": 0,
+        "masked": 0,
+    }

@@ -1,0 +1,870 @@
+"""The openai adapter against a server that fails on demand; what both providers share is here."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refract.core.errors import ParamsError
+from refract.models import open_model
+from refract.models.answering import answer_prompts
+from refract.models.openai import OpenAIDialect, OpenAISettings
+from refract.models.protocol import AdapterError, Answer, Request
+from refract.models.provider import Session
+from refract.models.replies import InvalidResponse, ending
+from refract.models.served import Served
+from refract.models.store import ResponseStore
+from refract.models.traffic import Limit, Traffic, retry_after
+from tests.fault_server import FaultServer
+
+ROOT = Path(__file__).resolve().parents[2]
+KEY = "sk-proj-0123456789abcdef"
+
+
+def request(*texts: str, seed: int = 7) -> Request:
+    """A request with one attempt for each text."""
+    return Request(tuple(({"role": "user", "content": text},) for text in texts), seed)
+
+
+def model(server: FaultServer | None, **settings: object):
+    """The adapter in front of a server."""
+    url = f"{server.url}/v1" if server else "http://127.0.0.1:9/v1"
+    definition = {"adapter": "openai", "model_id": "m", "base_url": url, "api_key_env": None}
+    return open_model("gpt", definition | settings)
+
+
+def answers(server: FaultServer, *requests: Request, **settings: object) -> list[Answer]:
+    """What comes back, in the order of the requests, each exactly once."""
+    pairs = list(model(server, **settings).answer(requests))
+    assert sorted(index for index, _ in pairs) == list(range(len(requests)))
+    return [answer for _, answer in sorted(pairs, key=lambda pair: pair[0])]
+
+
+def one(text: str, **settings: object) -> Answer:
+    """What one prompt comes to on a fresh server."""
+    with FaultServer() as server:
+        return answers(server, request(text), **settings)[0]
+
+
+# Definitions
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("model_id", None, "model_id must be"),
+        ("modle_id", "m", "unknown key 'modle_id'; did you mean 'model_id'.*max_tokens"),
+        ("temperature", -1, "temperature must be a number of at least 0, or null \\(got -1\\)"),
+        ("max_tokens", 0, "max_tokens must be a whole number"),
+        ("max_tokens_field", "tokens", "max_tokens or max_completion_tokens"),
+        ("base_url", "localhost:8000", "starts with http:// or https://"),
+        ("mode", "fast", "live or batch"),
+        ("price", {"input": 1}, "USD per million tokens"),
+        ("max_cost", 1, "max_cost needs price"),
+        ("extra_headers", {"Authorization": "x"}, "no secrets"),
+        ("extra_body", {"x": float("nan")}, "JSON"),
+        ("seed", "yes", "true or false"),
+        ("reasoning", "<think>", "two markers"),
+    ],
+)
+def test_a_definition_that_cannot_be_used_says_why(key, value, says):
+    with pytest.raises(ParamsError, match=says):
+        model(None, **{key: value})
+
+
+def test_batches_of_a_provider_without_them_are_refused_when_the_model_is_opened():
+    class LiveOnly(OpenAIDialect):
+        NAME = "live_only"
+        BATCHES = None
+
+    settings = OpenAISettings(model_id="m", mode="batch")
+    with pytest.raises(ParamsError, match=r"models\.x: mode must be live.*live_only.*got 'batch'"):
+        Served("x", settings, LiveOnly(settings))
+
+
+def test_an_error_never_shows_the_value_of_a_secret_header():
+    with pytest.raises(ParamsError) as raised:
+        model(None, extra_headers={"Authorization": "Bearer s3cret"})
+    assert "authorization" in str(raised.value)
+    assert "s3cret" not in str(raised.value)
+
+
+def test_a_null_key_needs_another_server_than_the_providers():
+    with pytest.raises(ParamsError, match="OPENAI_API_KEY"):
+        open_model("m", {"adapter": "openai", "model_id": "m", "api_key_env": None})
+
+
+def test_the_identity_holds_what_determines_an_answer_and_nothing_else():
+    definition = {"adapter": "openai", "model_id": "m", "base_url": "http://127.0.0.1:1/v1/"}
+    unasked = {
+        "mode": "batch",
+        "timeout": 3,
+        "max_concurrency": 3,
+        "price": {"input": 1, "output": 2},
+    }
+    assert open_model("m", definition | unasked).identity() == {
+        "adapter": "openai",
+        "adapter_version": "1",
+        "model_id": "m",
+        "base_url": "http://127.0.0.1:1/v1",
+        "system_prompt": None,
+        "temperature": 0,
+        "top_p": None,
+        "max_tokens": 512,
+        "max_tokens_field": "max_tokens",
+        "seed": False,
+        "reasoning": None,
+        "extra_body": {},
+        "extra_headers": {},
+    }
+    for asked in (
+        {"system_prompt": "s"},
+        {"temperature": 1},
+        {"extra_body": {"k": 1}},
+        {"base_url": "http://127.0.0.1:2/v1"},
+    ):
+        assert (
+            open_model("m", definition | asked).identity() != open_model("m", definition).identity()
+        )
+
+
+@pytest.mark.parametrize(("temperature", "samples"), [(0, False), (0.7, True), (None, True)])
+def test_a_model_samples_unless_its_temperature_is_0(temperature, samples):
+    assert model(None, temperature=temperature).samples is samples
+
+
+# What is sent
+
+
+def test_the_body_is_what_the_definition_says():
+    with FaultServer() as server:
+        row = Request((({"role": "user", "content": "hi"},),), seed=2**40 + 5)
+        answers(
+            server,
+            row,
+            system_prompt="be brief",
+            temperature=0.5,
+            top_p=0.9,
+            max_tokens=9,
+            max_tokens_field="max_completion_tokens",
+            seed=True,
+            extra_body={"reasoning_effort": "low"},
+            extra_headers={"x-team": "red"},
+            organization="org-1",
+        )
+        answers(server, row, temperature=None, seed=True)
+        own = ({"role": "system", "content": "mine"}, {"role": "user", "content": "hi"})
+        answers(server, Request((own,)), system_prompt="be brief")
+        full, bare, with_own = server.bodies
+        assert "x-team: red" in server.seen_headers[0].lower()
+        assert "openai-organization: org-1" in server.seen_headers[0].lower()
+    hi = {"role": "user", "content": "hi"}
+    assert full == {
+        "model": "m",
+        "messages": [{"role": "system", "content": "be brief"}, hi],
+        "max_completion_tokens": 9,
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "seed": 5,
+        "reasoning_effort": "low",
+    }
+    assert bare == {"model": "m", "messages": [hi], "max_tokens": 512}
+    assert with_own["messages"] == list(own)
+
+
+def test_any_text_passes_even_nul_and_lone_surrogates():
+    text = "nul \0, half \ud800, line \u2028, right-to-left \u202e, 🜁"
+    assert one(text) == Answer(f"echo: {text}", "stop", 0, 7, 3)
+
+
+# Endings
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("hi", Answer("echo: hi", "stop", 0, 7, 3)),
+        ("[[length]]", Answer("echo: [[length]]", "length", 0, 7, 3)),
+        ("[[refusal]]", Answer("I can't help with that.", "refusal", 0, 7, 3)),
+        ("[[content_filter]]", Answer("", "content_filter", 0, 7, 3)),
+        ("[[filter]]", Answer("", "content_filter")),
+        ("[[azure]]", Answer("", "content_filter")),
+        ("[[openrouter]]", Answer("", "content_filter")),
+        ("[[empty]]", Answer("", "stop", 0, 7, 3)),
+        ("[[null]]", Answer("", "stop", 0, 7, 3)),
+        ("[[parts]]", Answer("echo: [[parts]]", "stop", 0, 7, 3)),
+        ("[[thinking]]", Answer("echo: [[thinking]]", "stop", 0, 7, 3, None, "let me think")),
+        ("[[bad]]", Answer.failed("BadRequestError", "HTTP 400: temperature: must be 0")),
+        ("[[unknown]]", Answer.failed("NotFoundError", "HTTP 404: model: no such model")),
+        (
+            "[[quota]]",
+            Answer.failed("RateLimitError", "HTTP 429: Request too large for your tier"),
+        ),
+        (
+            "[[too_long]]",
+            Answer.failed("PromptTooLong", "HTTP 400: prompt is too long: 9 tokens > 8 maximum"),
+        ),
+        # A limit that lasts longer than anyone would wait ends at once.
+        ("[[throttle_day]]", Answer.failed("RateLimitError", "HTTP 429: come back tomorrow")),
+    ],
+)
+def test_every_ending_is_recorded(text, expected):
+    assert one(text) == expected
+
+
+def test_thinking_that_a_server_leaves_in_the_answer_is_split_from_it():
+    markers = ["echo: ", " so."]  # what this server says stands for <think> and </think>
+    with FaultServer() as server:
+        asked = [request("hmm so. Hello"), request("[[thinking]]"), request("no end")]
+        assert answers(server, *asked, reasoning=markers) == [
+            Answer("Hello", "stop", 0, 7, 3, thinking="hmm"),
+            # a server that splits it itself is left alone
+            Answer("echo: [[thinking]]", "stop", 0, 7, 3, thinking="let me think"),
+            Answer("", "stop", 0, 7, 3, thinking="no end"),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        # Azure's filter leaves the message out.
+        ({"finish_reason": "content_filter", "content_filter_results": {}}, ("content_filter", "")),
+        # A server that drops what is null.
+        ({"finish_reason": "stop", "message": {"role": "assistant"}}, ("stop", "")),
+        # A filter that failed has filtered nothing.
+        (
+            {
+                "finish_reason": "stop",
+                "message": {"content": "hi"},
+                "content_filter_results": {"error": {"code": "content_filter_error"}},
+            },
+            ("stop", "hi"),
+        ),
+    ],
+)
+def test_completions_of_other_servers_are_read(choice, expected):
+    answer = model(None).dialect.read({"choices": [choice]}, 0)
+    assert (answer.finish_reason, answer.response) == expected
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [{}, [], "busy", None, {"choices": []}, {"choices": [{"finish_reason": "stop"}]},
+     {"error": {"message": "busy"}}, {"choices": [{"finish_reason": "error", "message": {}}]}],
+)  # fmt: skip
+def test_a_payload_that_is_not_a_completion_is_an_invalid_response(payload):
+    adapter = model(None)
+    session = Session("gpt", adapter.settings, adapter.dialect, {}, adapter.usage, "")
+    with pytest.raises(InvalidResponse, match="is"):
+        session.read(payload, 0)
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (500, "litellm.BadRequestError: OpenAIException - The response was filtered due to the "
+              "prompt triggering Azure OpenAI's content management policy."),
+        (500, "litellm.ContentPolicyViolationError: no"),
+        (400, "Output blocked by content filtering policy"),
+    ],
+)  # fmt: skip
+def test_a_filter_is_known_by_its_words_where_a_proxy_drops_its_code(status, message):
+    expected = Answer("", "content_filter", 1)
+    assert ending(status, {"message": message}, 1) == expected
+
+
+def test_a_request_is_sent_once_for_every_kind_of_ending():
+    texts = ["[[refusal]]", "[[filter]]", "[[azure]]", "[[content_filter]]", "[[empty]]", "[[bad]]"]
+    with FaultServer() as server:
+        answers(server, *map(request, texts))
+        assert server.calls == Counter(texts)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "This model's maximum context length is 4096 tokens. However, your request has 5000.",
+        "the request exceeds the available context size, try increasing it",
+        "The input (9000 tokens) is longer than the model's context length (8192 tokens).",
+        "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 9000 `inputs` tokens",
+        "Prompt contains 40000 tokens, too large for model with 32768 maximum context length",
+        "input length and `max_tokens` exceed context limit: 199000 + 2048 > 200000",
+    ],
+)
+def test_servers_words_for_a_prompt_too_long_are_known(message):
+    assert ending(400, {"message": message}, 0) == "too_long"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "max_tokens is too large: 100000. This model supports at most 16384 completion tokens",
+        "Unsupported value: 'temperature' does not support 0 with this model.",
+        "the content filter could not be reached",
+    ],
+)
+def test_other_complaints_are_not_taken_for_a_prompt_too_long_or_a_filter(message):
+    assert ending(400, {"message": message}, 0) is None
+
+
+def test_a_prompt_too_long_falls_back_to_the_next_attempt():
+    with FaultServer() as server:
+        assert answers(server, request("[[too_long]] a", "[[too_long]] b", "c")) == [
+            Answer("echo: c", "stop", 2, 7, 3)
+        ]
+        assert answers(server, request("[[too_long]] a", "[[too_long]] b"))[0].attempt == 1
+
+
+# Failures
+
+
+@pytest.mark.parametrize(
+    "fault",
+    ["throttle", "throttle_bare", "crash", "unavailable", "overloaded", "drop", "stall",
+     "malformed", "truncated", "not_an_answer"],
+)  # fmt: skip
+def test_a_passing_failure_is_tried_again_until_answered(fault):
+    text = f"[[{fault}*1]]"
+    with FaultServer() as server:
+        adapter = model(server, timeout=0.5, retry_for=10)
+        assert list(adapter.answer([request(text)])) == [
+            (0, Answer(f"echo: {text}", "stop", 0, 7, 3))
+        ]
+        assert server.calls[text] == 2
+        assert (adapter.usage["requests"], adapter.usage["retries"]) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("fault", "type_", "message"),
+    [
+        ("throttle", "RateLimitError", "HTTP 429: slow down"),
+        ("crash", "InternalServerError", "HTTP 500: internal error"),
+        ("overloaded", "InternalServerError", "HTTP 529: Overloaded"),
+        ("drop", "APIConnectionError", ""),
+        ("truncated", "APIConnectionError", "peer closed connection"),
+        ("stall", "APITimeoutError", "no answer within 0.1 s"),
+        ("malformed", "InvalidResponse", "the response is not JSON"),
+        ("not_an_answer", "InvalidResponse", "the response is not an answer"),
+    ],
+)
+def test_a_lasting_failure_is_the_error_of_its_row_alone(fault, type_, message):
+    with FaultServer() as server:
+        lost, kept = answers(
+            server, request(f"[[{fault}]]"), request("fine"), timeout=0.1, retry_for=0.3
+        )
+    assert kept == Answer("echo: fine", "stop", 0, 7, 3)
+    assert (lost.response, lost.finish_reason, lost.error["type"]) == ("", "error", type_)
+    assert message in lost.error["message"]
+
+
+def test_an_answer_that_cannot_be_read_is_paid_for_three_times_at_most():
+    with FaultServer() as server:
+        answers(server, request("[[malformed]]"), retry_for=60)
+        assert server.calls["[[malformed]]"] == 3
+
+
+def test_an_unreachable_server_makes_every_row_an_error_in_bounded_time():
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{reserved.getsockname()[1]}/v1"
+        started = time.monotonic()
+        adapter = model(None, base_url=url, retry_for=0.3, max_concurrency=4)
+        got = dict(adapter.answer([request(str(n)) for n in range(40)]))
+    assert {answer.error["type"] for answer in got.values()} == {"APIConnectionError"}
+    assert len(got) == 40
+    # The outage is waited for once, not forty times by turns.
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_a_server_that_turns_every_call_away_is_tried_for_the_time_allowed(concurrency):
+    with FaultServer(retry_after="0.4") as server:
+        started = time.monotonic()
+        adapter = model(server, retry_for=1, max_concurrency=concurrency)
+        got = dict(adapter.answer([request(f"[[throttle]] {n}") for n in range(60)]))
+        # A call after each pause would be 32 calls in 12 seconds.
+        assert server.arrived <= concurrency + 4
+    assert time.monotonic() - started < 8
+    assert {answer.error["type"] for answer in got.values()} == {"RateLimitError"}
+    assert len(got) == 60
+    assert got[59].error["message"].endswith("asks for more rest than the 1 s of retry_for)")
+
+
+@pytest.mark.parametrize("fault", ["key", "forbidden"])
+def test_a_rejected_key_stops_at_once_without_showing_it(fault, monkeypatch, capfd, caplog):
+    monkeypatch.setenv("SOME_KEY", KEY)
+    with FaultServer() as server, caplog.at_level("DEBUG"):
+        adapter = model(server, api_key_env="SOME_KEY", max_concurrency=2)
+        requests = [request(f"[[{fault}]] {n}") for n in range(500)]
+        with pytest.raises(AdapterError, match=r"the key in SOME_KEY .*HTTP 40[13]") as caught:
+            list(adapter.answer(requests))
+        assert server.arrived <= 2
+    said = f"{caught.value!r} {caplog.text} {''.join(capfd.readouterr())} {adapter.__dict__}"
+    assert KEY not in said
+    assert KEY[:12] not in said
+
+
+@pytest.mark.parametrize(
+    ("value", "says"), [(None, "is not set"), ("", "is not set"), ("sk-“a”", "no key has")]
+)
+def test_a_missing_or_mangled_key_is_named_by_its_variable(value, says, monkeypatch):
+    monkeypatch.delenv("SOME_KEY", raising=False)
+    if value is not None:
+        monkeypatch.setenv("SOME_KEY", value)
+    with pytest.raises(AdapterError, match=f"SOME_KEY {says}|SOME_KEY holds .*{says}") as caught:
+        list(model(None, api_key_env="SOME_KEY").answer([request("a")]))
+    assert "“a”" not in str(caught.value)
+
+
+def test_a_key_that_a_local_server_may_not_need_is_said_to_be_optional(monkeypatch):
+    monkeypatch.delenv("SOME_KEY", raising=False)
+    given = {"adapter": "openai", "model_id": "m", "api_key_env": "SOME_KEY"}
+    said = {}
+    for url in ("http://localhost:8000/v1", "https://api.openai.com/v1"):
+        with pytest.raises(AdapterError) as caught:
+            list(open_model("m", given | {"base_url": url}).answer([request("a")]))
+        said[url] = str(caught.value)
+    assert said["http://localhost:8000/v1"].endswith(
+        "; for a server that asks for none, say api_key_env: null (--set api_key_env=null)"
+    )
+    assert said["https://api.openai.com/v1"].endswith("the key for https://api.openai.com/v1")
+
+
+def test_calls_need_none_of_the_providers_packages_which_take_a_second_to_import():
+    code = (
+        "import sys; from refract.models import open_model\n"
+        "from refract.models.protocol import Request\n"
+        "request = Request((({'role': 'user', 'content': 'a'},),))\n"
+        "for adapter, path in (('openai', '/v1'), ('anthropic', '')):\n"
+        "    given = {'adapter': adapter, 'model_id': 'm', 'base_url': sys.argv[1] + path}\n"
+        "    model = open_model('m', given | {'api_key_env': None})\n"
+        "    print([answer.response for _, answer in model.answer([request])])\n"
+        "print(sorted({'openai', 'anthropic', 'aiohttp', 'torch'} & set(sys.modules)))"
+    )
+    with FaultServer() as server:
+        run = [sys.executable, "-c", code, server.url]
+        done = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["['echo: a']", "['echo: a']", "[]"]
+
+
+def test_a_request_has_the_headers_that_the_package_would_send(monkeypatch):
+    monkeypatch.setenv("SOME_KEY", KEY)
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-env")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
+    wanted = {"authorization": f"Bearer {KEY}", "content-type": "application/json"}
+    wanted |= {"openai-project": "proj-1", "x-mine": "1"}
+    for named, organization in (({}, "org-env"), ({"organization": "org-own"}, "org-own")):
+        with FaultServer() as server:
+            own = {"api_key_env": "SOME_KEY", "extra_headers": {"x-mine": "1"}, **named}
+            answers(server, request("a"), **own)
+            lines = server.seen_headers[0].split("\r\n")[1:]
+        sent = dict(line.lower().split(": ", 1) for line in lines)
+        expected = wanted | {"openai-organization": organization}
+        assert {key: sent.get(key) for key in expected} == {
+            key: value.lower() for key, value in expected.items()
+        }
+
+
+def test_no_request_means_no_key_and_no_call(monkeypatch):
+    monkeypatch.delenv("SOME_KEY", raising=False)
+    assert list(model(None, api_key_env="SOME_KEY").answer([])) == []
+
+
+FAULTS = (
+    "throttle*1", "throttle*2", "crash*1", "overloaded*1", "unavailable*1", "drop*1", "stall*1",
+    "malformed*1", "truncated*1", "bad", "filter", "azure", "refusal", "length", "content_filter",
+    "too_long", "empty", "not_an_answer", "unknown", "malformed",
+)  # fmt: skip
+
+
+def test_of_2000_prompts_with_one_in_five_failing_none_is_lost_and_none_doubled(tmp_path):
+    texts = [
+        f"[[{FAULTS[n // 5 % len(FAULTS)]}]] {n}" if n % 5 == 0 else f"plain {n}"
+        for n in range(2000)
+    ]
+    prompts = [
+        {"prompt_id": f"{n:04}", "source_id": f"{n:04}", "suite": "s", "perturbation": None,
+         "category": "helpful", "attempts": [text]}
+        for n, text in enumerate(texts)
+    ]  # fmt: skip
+    with FaultServer() as server, ResponseStore(tmp_path / "answers.sqlite") as store:
+        adapter = model(server, timeout=3, retry_for=60)
+        responses, _ = answer_prompts({"s": prompts}, adapter, store, 0)
+        first = server.calls.copy()
+        again, _ = answer_prompts({"s": prompts}, model(server, timeout=3), store, 0)
+        second = server.calls - first
+        connections = len(server.connections)
+    rows = responses["s"]
+    assert [row["prompt_id"] for row in rows] == [f"{n:04}" for n in range(2000)]
+    kinds: Counter[tuple[str, str | None]] = Counter()
+    for text, row in zip(texts, rows, strict=True):
+        kinds[row["finish_reason"], row["error"] and row["error"]["type"]] += 1
+        if row["finish_reason"] in ("stop", "length") and "[[empty]]" not in text:
+            assert row["response"] == f"echo: {text}"
+    # 400 faulty prompts, 20 of each kind.
+    assert kinds == {
+        ("stop", None): 1600 + 9 * 20 + 20,
+        ("length", None): 20,
+        ("refusal", None): 20,
+        ("content_filter", None): 60,
+        ("error", "BadRequestError"): 20,
+        ("error", "PromptTooLong"): 20,
+        ("error", "NotFoundError"): 20,
+        ("error", "InvalidResponse"): 40,
+    }
+    # 8 kinds fail once and 1 twice; what cannot be read is asked for three times.
+    assert sum(first.values()) == adapter.usage["requests"] == 2000 + 20 * (8 + 2 + 2 * 2)
+    assert adapter.usage["throttles"] == 20 * 5
+    # The second run asks for what failed, and for nothing else.
+    failed = ("bad", "too_long", "unknown", "malformed", "not_an_answer")
+    filtered = ("filter", "azure", "content_filter")
+    assert {text.split("]]")[0][2:] for text in second} == {*failed, *filtered}
+    assert len(second) == 20 * 8
+    assert again == responses
+    assert connections == 0
+
+
+# The run
+
+
+def test_answers_are_yielded_as_they_arrive():
+    with FaultServer() as server:
+        requests = [request("[[throttle_bare*1]]"), *(request(f"{n}") for n in range(5))]
+        order = [index for index, _ in model(server).answer(requests)]
+    assert order[-1] == 0
+
+
+def test_a_consumer_that_stops_early_leaves_no_thread_and_no_connection():
+    with FaultServer(latency=0.02) as server:
+        threads = threading.active_count()
+        stream = model(server).answer([request(str(n)) for n in range(1000)])
+        next(stream)
+        stream.close()
+        deadline = time.monotonic() + 5
+        while server.connections and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert server.connections == set()
+        assert threading.active_count() == threads
+        assert server.arrived < 200
+
+
+def test_a_run_inside_a_running_event_loop_works():
+    import asyncio
+
+    async def inside() -> list:
+        with FaultServer() as server:
+            return answers(server, request("a"))
+
+    assert asyncio.run(inside()) == [Answer("echo: a", "stop", 0, 7, 3)]
+
+
+def test_a_run_opens_no_more_connections_than_calls_at_a_time():
+    with FaultServer(latency=0.01) as server:
+        answers(server, *(request(str(n)) for n in range(100)), max_concurrency=5)
+        assert server.busiest == 5
+
+
+def test_max_requests_ends_the_run_cleanly():
+    with FaultServer() as server:
+        adapter = model(server, max_requests=10, max_concurrency=4)
+        got = dict(adapter.answer([request(str(n)) for n in range(25)]))
+        assert server.arrived == 10
+    exhausted = Answer.failed("BudgetExhausted", "not requested: max_requests: 10 is reached")
+    assert [got[n] for n in range(10, 25)] == [exhausted] * 15
+    assert all(got[n].error is None for n in range(10))
+    assert list(adapter.answer([request("later")])) == [(0, exhausted)]
+
+
+def test_max_cost_is_never_passed():
+    price = {"input": 10, "output": 1000}  # 10 USD per million prompt tokens: 0.00307 a call
+    with FaultServer(latency=0.005) as server:
+        adapter = model(server, price=price, max_cost=0.1, max_tokens=30)
+        got = list(adapter.answer([request(str(n)) for n in range(200)]))
+    failed = [answer for _, answer in got if answer.error]
+    assert len(got) == 200
+    assert {answer.error["type"] for answer in failed} == {"BudgetExhausted"}
+    assert adapter.usage["cost"] == pytest.approx(0.00307 * (200 - len(failed)))
+    # The next call could have cost 0.03 and a little.
+    assert 0.1 - 0.035 < adapter.usage["cost"] <= 0.1
+
+
+def test_usage_counts_what_came_back():
+    with FaultServer() as server:
+        adapter = model(server, price={"input": 1, "output": 2})
+        list(adapter.answer([request("a"), request("[[throttle*1]]"), request("[[bad]]")]))
+    cost = pytest.approx((14 * 1 + 6 * 2) / 1e6)
+    assert adapter.usage == {
+        "requests": 4,
+        "prompt_tokens": 14,
+        "completion_tokens": 6,
+        "cost": cost,
+        "retries": 1,
+        "throttles": 1,
+        "masked": 0,
+    }
+
+
+def test_requests_per_minute_are_respected():
+    with FaultServer() as server:
+        started = time.monotonic()
+        answers(server, *(request(str(n)) for n in range(20)), requests_per_minute=1200)
+        # 19 spaces of 50 ms; the first may count as up to 50 ms early.
+        assert time.monotonic() - started >= 18 * 0.05
+
+
+def test_a_server_that_takes_eight_at_a_time_gets_little_more():
+    with FaultServer(latency=0.02, retry_after="0.02", most=8) as server:
+        got = answers(server, *(request(str(n)) for n in range(600)))
+        throttled = server.throttled
+    assert all(answer.error is None for answer in got)
+    # A quarter of the calls on a machine at rest, more on one that answers late; a client that
+    # does not adapt has 24 of 32 at a time refused, three quarters.
+    assert throttled / (600 + throttled) < 0.6
+
+
+def test_the_limits_a_server_announces_hold_calls_back():
+    headers = {
+        "x-ratelimit-limit-requests": "10",
+        "x-ratelimit-remaining-requests": "0",
+        "x-ratelimit-reset-requests": "1s",
+    }
+    with FaultServer(headers=headers) as server:
+        started = time.monotonic()
+        answers(server, *(request(str(n)) for n in range(4)), max_concurrency=1)
+        # Each answer says that nothing is left and that a tenth of it is back in 0.1 s.
+        assert 0.3 <= time.monotonic() - started < 3
+
+
+# Traffic, without a server
+
+
+def test_concurrency_grows_by_one_answer_and_falls_by_three_for_a_throttle():
+    traffic = Traffic(100)
+    assert traffic.concurrency == 32
+    for _ in range(10):
+        traffic.started(0, 1)
+        traffic.answered(1, 1)
+    assert traffic.concurrency == 42
+    traffic.started(0, 1)
+    traffic.throttled(0, 1, None)
+    assert traffic.concurrency == 39
+
+
+@given(st.lists(st.booleans(), max_size=300), st.integers(1, 50))
+def test_concurrency_stays_between_one_and_the_most(outcomes, most):
+    traffic = Traffic(most)
+    for answered in outcomes:
+        traffic.started(0, 1)
+        if answered:
+            traffic.answered(1, 1)
+        else:
+            traffic.throttled(0, 1, 0.5)
+        assert 1 <= traffic.concurrency <= most
+        assert traffic.in_flight == 0
+
+
+def test_one_throttled_call_pauses_nothing_and_many_in_a_row_pause_all():
+    traffic = Traffic(8)
+    for _ in range(8):
+        traffic.started(0, 1)
+    traffic.throttled(0, 1, 5.0)
+    assert traffic.delay(0) == float("inf")  # five may run, seven do
+    for _ in range(3):
+        traffic.throttled(0, 1, 5.0)
+    for _ in range(4):
+        traffic.failed(1)
+    assert traffic.delay(1.0) == 4.0
+
+
+def test_tokens_per_minute_are_reserved_at_the_maximum_and_unused_ones_returned():
+    traffic = Traffic(8, tokens_per_minute=600)  # ten a second
+    traffic.started(0.0, 100)
+    assert traffic.delay(0.0) == 10.0
+    traffic.answered(100, 20)
+    assert traffic.delay(0.0) == 2.0
+
+
+def test_a_limit_that_is_used_up_holds_calls_until_a_tenth_is_back():
+    traffic = Traffic(8)
+    traffic.update_limits(0.0, [Limit(remaining=3, limit=100, reset=60, tokens=False)])
+    assert traffic.delay(0.0) <= 0
+    traffic.update_limits(0.0, [Limit(remaining=0, limit=100, reset=60, tokens=False)])
+    assert traffic.delay(0.0) == 6.0
+    traffic.update_limits(0.0, [Limit(remaining=0, limit=None, reset=60, tokens=False)])
+    assert traffic.delay(0.0) == 60.0
+
+
+def test_the_ratelimit_headers_are_read():
+    headers = {
+        "x-ratelimit-limit-requests": "60",
+        "x-ratelimit-remaining-requests": "59",
+        "x-ratelimit-reset-requests": "1m0.5s",
+        "x-ratelimit-remaining-tokens": "149984",
+        "x-ratelimit-reset-tokens": "120ms",
+    }
+    assert model(None).dialect.rate_limits(headers) == [
+        Limit(59, 60, 60.5, False),
+        Limit(149984, None, 0.12, True),
+    ]
+    assert model(None).dialect.rate_limits({"x-ratelimit-remaining-requests": "many"}) == []
+
+
+def test_retry_after_is_read_in_all_its_forms():
+    date = "Wed, 21 Oct 2015 07:28:00 GMT"
+    assert retry_after({}) is None
+    assert retry_after({"retry-after": "2.5"}) == 2.5
+    assert retry_after({"retry-after-ms": "250", "retry-after": "1"}) == 0.25
+    assert retry_after({"retry-after": "Wed, 21 Oct 2015 07:28:30 GMT", "date": date}) == 30
+    assert retry_after({"retry-after": date}) == 0
+    assert retry_after({"retry-after": "soon"}) is None
+
+
+# Batches
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("REFRACT_CACHE", str(tmp_path))
+    return tmp_path / "batches"
+
+
+BATCH = [
+    request("plain"), request("[[refusal]]"), request("[[length]]"), request("[[filter]]"),
+    request("[[azure]]"), request("[[thinking]]"), request("[[bad]]"), request("[[too_long]]"),
+    request("[[too_long]] a", "[[too_long]] b", "c"), request("nul \0 half \ud800"),
+]  # fmt: skip
+
+
+def test_a_batch_gives_the_rows_of_the_live_mode(cache):
+    with FaultServer() as server:
+        live = answers(server, *BATCH)
+        assert answers(server, *BATCH, mode="batch", batch_poll=0.01) == live
+        # One batch for each attempt that was needed.
+        assert server.submitted == 3
+    assert list(cache.glob("*")) == []
+
+
+def test_each_repeat_is_a_line_of_its_own_in_a_batch(cache):
+    with FaultServer() as server:
+        asked = [replace(request("plain"), repeat=number) for number in (0, 1, 2)]
+        assert len(answers(server, *asked, mode="batch", batch_poll=0.01)) == 3
+        assert server.calls == {"plain": 3}
+
+
+def test_an_interrupted_batch_is_waited_for_and_not_submitted_again(cache):
+    with FaultServer(polls=10**9) as server:
+        requests = [request(str(n)) for n in range(6)]
+        # The first run never sees the end: the process is gone before.
+        process = subprocess.Popen([sys.executable, "-c", INTERRUPTED, server.url], cwd=ROOT)
+        deadline = time.monotonic() + 60
+        while server.submitted == 0 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        while not any('"batch_1"' in path.read_text() for path in cache.glob("*.json")):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.kill()
+        process.wait()
+        server.batches["batch_1"]["polls"] = 0
+        server.polls = 1
+        # Two of its answers are known by now, and one request is new.
+        got = answers(server, *requests[2:], request("new"), mode="batch", batch_poll=0.01)
+        assert [answer.response for answer in got] == [
+            "echo: 2", "echo: 3", "echo: 4", "echo: 5", "echo: new",
+        ]  # fmt: skip
+        assert server.submitted == 2
+        assert server.arrived == 7
+    assert list(cache.glob("*")) == []
+
+
+INTERRUPTED = """
+import sys
+from refract.models import open_model
+from refract.models.protocol import Request
+
+definition = {"adapter": "openai", "model_id": "m", "base_url": sys.argv[1] + "/v1",
+              "api_key_env": None, "mode": "batch", "batch_poll": 0.01}
+requests = [Request((({"role": "user", "content": str(n)},),), 7) for n in range(6)]
+list(open_model("gpt", definition).answer(requests))
+"""
+
+
+def test_a_batch_whose_arrival_was_not_seen_is_found_by_its_tag(cache):
+    with FaultServer() as server:
+        adapter = model(server, mode="batch", batch_poll=0.01)
+        assert [a.response for _, a in adapter.answer([request("a")])] == ["echo: a"]
+        # As it stands after a kill between the submission and its answer.
+        server.batches["batch_1"]["polls"] = 10**9
+        stream = adapter.answer([request("b")])
+        threading.Timer(0.3, lambda: _end_all(server)).start()
+        next(stream)
+        stream.close()
+        (path,) = cache.glob("*.json")
+        state = json.loads(path.read_text())
+        assert state["id"] == "batch_2"
+        path.write_text(json.dumps(state | {"id": None}))
+        assert [
+            a.response for a in answers(server, request("b"), mode="batch", batch_poll=0.01)
+        ] == ["echo: b"]
+        assert server.submitted == 2
+
+
+def _end_all(server: FaultServer) -> None:
+    for batch in server.batches.values():
+        batch["polls"] = 0
+
+
+def test_requests_that_a_batch_did_not_process_are_errors_and_sent_again_by_the_next_run(cache):
+    with FaultServer() as server:
+        (expired,) = answers(server, request("[[expire]]"), mode="batch", batch_poll=0.01)
+        assert expired == Answer.failed("BatchExpired", "not executed in time")
+        answers(server, request("[[expire]]"), mode="batch", batch_poll=0.01)
+        assert server.submitted == 2
+
+
+def test_a_batch_the_provider_no_longer_has_fails_its_rows_once(cache):
+    with FaultServer() as server:
+        stream = model(server, mode="batch", batch_poll=0.01).answer([request("a")])
+        next(stream)
+        stream.close()
+        server.batches.clear()
+        (lost,) = answers(server, request("a"), mode="batch", batch_poll=0.01)
+        assert lost == Answer.failed("BatchFailed", "the provider no longer has the batch")
+        (found,) = answers(server, request("a"), mode="batch", batch_poll=0.01)
+        assert found.response == "echo: a"
+
+
+def test_a_budget_holds_for_batches(cache):
+    with FaultServer() as server:
+        got = answers(
+            server, *(request(str(n)) for n in range(5)), mode="batch", batch_poll=0.01,
+            max_requests=3,
+        )  # fmt: skip
+        assert server.arrived == 3
+    assert [answer.error and answer.error["type"] for answer in got] == [
+        None, None, None, "BudgetExhausted", "BudgetExhausted",
+    ]  # fmt: skip
+
+
+def test_the_server_runs_as_a_program():
+    with subprocess.Popen(
+        [sys.executable, ROOT / "tests/fault_server.py"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        port = int(process.stdout.readline())
+        adapter = model(None, base_url=f"http://127.0.0.1:{port}/v1")
+        assert [answer.response for _, answer in adapter.answer([request("a")])] == ["echo: a"]
+        process.stdin.close()
+        assert process.wait(10) == 0

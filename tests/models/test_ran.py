@@ -1,0 +1,234 @@
+"""What made each answer is noted, kept beside it, and compared: never part of it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import replace
+
+import pytest
+
+from refract.core.environment import same_release, this_run
+from refract.core.jsonl import sha256_file, write_rows
+from refract.core.progress.ran import read_ran
+from refract.models import open_model
+from refract.models.protocol import Answer, Origin, Request
+from refract.models.store import ResponseStore, answer_row
+from refract.models.store.generating import generate
+from refract.models.store.ran import learn_origins, made_by, made_rows, measured, note_answers
+from refract.results.differences import run_differences
+from tests.builders import ROOT
+from tests.fault_server import FaultServer
+
+RUN = {"started_at": "2026-01-02T03:04:05Z", "device": "cpu", "runtime": {"load_seconds": 2.0}}
+LATER = {**RUN, "started_at": "2026-02-02T03:04:05Z"}
+KEYS = ["a" * 64, "b" * 64, "c" * 64]
+
+
+def row(key: str, tokens: int | None = 10) -> dict:
+    return answer_row(key, Answer(f"answer {key[0]}", completion_tokens=tokens))
+
+
+def test_the_store_keeps_how_an_answer_was_made_and_gives_the_same_answer(tmp_path):
+    answer = Answer("yes", completion_tokens=1)
+    origin = Origin(RUN, 1.5, 0.25)
+    with ResponseStore(tmp_path / "s.sqlite") as store:
+        store.put([(KEYS[0], replace(answer, origin=origin)), (KEYS[1], answer)])
+    with ResponseStore(tmp_path / "s.sqlite") as store:
+        assert store.get(KEYS) == {KEYS[0]: answer, KEYS[1]: answer}
+        assert store.origins(KEYS) == {KEYS[0]: origin}
+        # What is learnt from elsewhere takes the place of nothing.
+        store.learn_origins({KEYS[0]: Origin(LATER), KEYS[1]: Origin(LATER)})
+        assert store.origins(KEYS) == {KEYS[0]: origin, KEYS[1]: Origin(LATER)}
+        assert store.delete() == 2
+        assert store.origins(KEYS) == {}
+
+
+def test_damaged_origins_cost_no_answer(tmp_path):
+    with ResponseStore(tmp_path / "s.sqlite") as store:
+        store.put([(key, Answer("yes", origin=Origin(RUN))) for key in KEYS])
+    with sqlite3.connect(tmp_path / "s.sqlite") as db:
+        db.execute("UPDATE runs SET record = '[' ")
+    with ResponseStore(tmp_path / "s.sqlite") as store:
+        assert store.origins(KEYS) == {}
+        assert set(store.get(KEYS)) == set(KEYS)
+    with sqlite3.connect(tmp_path / "s.sqlite") as db:
+        db.execute("DROP TABLE origins")
+        db.execute("CREATE TABLE origins (other TEXT)")
+    with ResponseStore(tmp_path / "s.sqlite") as store:
+        assert store.origins(KEYS) == {}
+        assert set(store.get(KEYS)) == set(KEYS)
+
+
+def test_where_the_store_is_turned_off_this_run_is_known_all_the_same():
+    requests = {key: Request((({"role": "user", "content": key},),)) for key in KEYS}
+    for request in requests.values():
+        request.metadata.update(
+            category="helpful", perturbation=None, prompt_id="p", source_id="p", suite="s"
+        )
+    store = ResponseStore(None)
+    generate(open_model("m", {"adapter": "synthetic", "refusal_rate": 0.5}), requests, store)
+    origins = store.origins(KEYS)
+    assert set(origins) == set(KEYS)
+    (run,) = {json.dumps(origin.run, sort_keys=True) for origin in origins.values()}
+    assert json.loads(run)["device"] is None
+
+
+def test_calls_to_a_server_have_their_own_seconds():
+    with FaultServer(latency=0.05) as server:
+        model = open_model("m", server.model())
+        requests = {key: Request((({"role": "user", "content": f"ok {key[0]}"},),)) for key in KEYS}
+        store = ResponseStore(None)
+        answers, _ = generate(model, requests, store)
+    assert all(answer.error is None for answer in answers.values())
+    assert all(0.05 <= origin.seconds <= origin.at + 1 for origin in store.origins(KEYS).values())
+
+
+def test_speed_is_of_the_time_after_loading_and_percentiles_are_nearest_ranks():
+    rows = {str(n): row(str(n)) for n in range(100)}
+    origins = {str(n): Origin(RUN, 2.0 + n * 0.5, (n + 1) / 100) for n in range(100)}
+    assert measured(RUN, rows, origins) == {
+        "answers": 100,
+        "completion_tokens": 1000,
+        "seconds": 49.5,
+        "answers_per_second": 2.02,
+        "tokens_per_second": 20.2,
+        "call_seconds": {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0},
+    }
+    assert measured(RUN, {"x": row("x")}, {"x": Origin(RUN)}) is None
+    unknown = measured(RUN, {"x": row("x", None)}, {"x": Origin(RUN, 3.0)})
+    assert unknown is not None
+    assert (unknown["tokens_per_second"], unknown["call_seconds"]) == (None, None)
+
+
+def test_rows_say_which_run_made_them_and_unknown_is_null(tmp_path):
+    responses = {"s": [row(key) for key in KEYS]}
+    write_rows(tmp_path / "s.jsonl", responses["s"])
+    origins = {KEYS[0]: Origin(LATER, 3.0), KEYS[2]: Origin(RUN, 4.0)}
+    path = tmp_path / "ran.json"
+    note_answers(path, tmp_path, responses, origins)
+    held = read_ran(path)
+    assert held["suites"]["s"] == {
+        "responses_sha256": sha256_file(tmp_path / "s.jsonl"),
+        "runs": [[1, 1], [None, 1], [0, 1]],
+    }
+    assert [run["started_at"] for run in held["runs"]] == [RUN["started_at"], LATER["started_at"]]
+    # The same rows: what is noted stays, whatever made them this time.
+    before = path.read_bytes()
+    note_answers(path, tmp_path, responses, dict.fromkeys((KEYS[0], KEYS[2]), Origin(LATER, 1.0)))
+    assert path.read_bytes() == before
+    # Another store learns it from the file, and keeps what was measured.
+    with ResponseStore(tmp_path / "s.sqlite") as store:
+        learn_origins(path, tmp_path, store)
+        known = store.origins(KEYS)
+    assert known == {KEYS[0]: Origin(held["runs"][1]), KEYS[2]: Origin(held["runs"][0])}
+    responses["s"] = [row(KEYS[2]), row("d" * 64)]
+    write_rows(tmp_path / "s.jsonl", responses["s"])
+    note_answers(path, tmp_path, responses, {**known, "d" * 64: Origin(LATER, 3.0)})
+    now = read_ran(path)
+    assert now["suites"]["s"]["runs"] == [[0, 1], [1, 1]]
+    assert now["runs"][0] == held["runs"][0]
+
+
+def test_a_row_of_an_unknown_run_gets_the_one_that_is_known_later_and_keeps_it(tmp_path):
+    path, rows = tmp_path / "ran.json", {"s": [row(key) for key in KEYS[:2]]}
+    write_rows(tmp_path / "s.jsonl", rows["s"])
+    note_answers(path, tmp_path, rows, {KEYS[0]: Origin(RUN)})
+    assert read_ran(path)["suites"]["s"]["runs"] == [[0, 1], [None, 1]]
+    both = {key: Origin(LATER) for key in KEYS}
+    note_answers(path, tmp_path, rows, both)
+    held = read_ran(path)
+    assert held["suites"]["s"]["runs"] == [[0, 1], [1, 1]]
+    assert [run["started_at"] for run in held["runs"]] == [RUN["started_at"], LATER["started_at"]]
+    content = path.read_bytes()
+    note_answers(path, tmp_path, rows, {})
+    assert path.read_bytes() == content
+
+
+def test_a_file_that_cannot_be_read_tells_nothing(tmp_path):
+    path = tmp_path / "ran.json"
+    for text in ("", "[1]", "{"):
+        path.write_text(text, "utf-8")
+        assert read_ran(path) == {}
+    learn_origins(path, tmp_path, ResponseStore(None))
+
+
+def test_rows_of_a_run_are_noted_by_suite():
+    rows = [{**row(key), "suite": suite} for key, suite in zip(KEYS, "sts", strict=True)]
+    noted = made_rows(rows, {KEYS[1]: Origin(RUN, 2.5)})
+    assert {suite: found["runs"] for suite, found in noted["suites"].items()} == {
+        "s": [[None, 2]],
+        "t": [[0, 1]],
+    }
+    assert noted["runs"][0]["measured"]["seconds"] == 0.5
+    assert made_by({}, {}, {}, {}) == {"runs": [], "suites": {}}
+
+
+def test_a_run_says_what_computes_here():
+    run = this_run({"device": "cuda:0", "dtype": "bfloat16"})
+    assert (run["device"], run["runtime"]) == ("cuda:0", {"dtype": "bfloat16"})
+    assert run["machine"]["processor"]
+    assert len(run["code"]["commit"]) == 40
+    assert json.loads(json.dumps(run)) == run
+
+
+def test_outside_of_git_the_commit_is_null(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = this_run(None)["code"]
+    assert (code["commit"], code["changed"], code["dirty"]) == (None, [], False)
+    assert ROOT.exists()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("2.13.0", "2.13.0+cpu", True),
+        ("2.13.0+cpu", "2.13.0", True),
+        ("2.13.0+cpu", "2.13.0+cu128", False),
+        ("2.13.0", "2.13.1+cpu", False),
+        ("1.0", "1.0", True),
+    ],
+)
+def test_a_local_label_alone_is_no_other_release(one, other, same):
+    assert same_release(one, other) is same
+
+
+def ran(**changes: object) -> dict:
+    run = {
+        "device": "cpu",
+        "runtime": {"threads": 2, "load_seconds": 1.0, "torch": "1"},
+        "machine": {"processor": "one", "platform": "old kernel", "cores": 2},
+        "python": "3.11.7",
+        "libraries": {"torch": "2.13.0+cpu", "openai": "1"},
+    }
+    return {"runs": [run | changes]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "lines"),
+    [
+        ({}, []),
+        ({"machine": {"processor": "one", "platform": "new kernel", "cores": 4}}, []),
+        ({"libraries": {"torch": "2.13.0", "openai": "2"}}, []),
+        ({"runtime": {"threads": 2, "load_seconds": 9.0, "torch": "2"}}, []),
+        ({"machine": {"processor": "two"}}, ["answers, processor: one → two"]),
+        ({"device": "cuda:0"}, ["answers, device: cpu → cuda:0"]),
+        ({"runtime": {"threads": 8}}, ["answers, threads: 2 → 8"]),
+        (
+            {"libraries": {"torch": "2.13.0+cu128"}},
+            ["answers, library torch: 2.13.0+cpu → 2.13.0+cu128"],
+        ),
+    ],
+)
+def test_of_two_runs_only_what_can_move_a_number_is_a_difference(changes, lines):
+    assert run_differences(ran(), ran(**changes)) == lines
+
+
+def test_a_model_that_computes_nothing_has_no_machine_to_differ():
+    nothing = {"device": None, "libraries": {"openai": "1"}}
+    old, new = ran(**nothing), ran(**nothing, machine={"processor": "two"})
+    assert run_differences(old, new) == []
+    assert run_differences({}, new) == []
+    assert run_differences(old, ran(**nothing, python="3.12.0")) == [
+        "answers, python: 3.11.7 → 3.12.0"
+    ]

@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from refract.core.errors import ParamsError
+from refract.core.jsonl import write_rows
+from refract.models import open_model
+from refract.models.protocol import AdapterError, Answer, Request
+
+MISSING = "has no answer to this prompt, or several that differ"
+
+
+def model(path: Path, **settings: object):
+    return open_model("m", {"adapter": "recorded", "path": str(path), **settings})
+
+
+def ask(adapter, *asked: tuple[str, str]) -> list[Answer]:
+    """The answers to (prompt id, prompt) pairs."""
+    requests = [
+        Request((({"role": "user", "content": prompt},),), 0, {"prompt_id": id_})
+        for id_, prompt in asked
+    ]
+    found = dict(adapter.answer(requests))
+    return [found[index] for index in range(len(requests))]
+
+
+def file(folder: Path, *rows: dict) -> Path:
+    path = folder / "answers.jsonl"
+    write_rows(path, rows)
+    return path
+
+
+def test_an_answer_is_joined_by_id_and_then_by_text(tmp_path):
+    path = file(
+        tmp_path,
+        {"id": "a", "prompt": "one", "response": "to a"},
+        {"id": "b", "prompt": "two", "response": "to b"},
+    )
+    assert ask(model(path), ("a", "one"), ("other", "two"), ("b", "two")) == [
+        Answer("to a"),
+        Answer("to b"),
+        Answer("to b"),
+    ]
+
+
+def test_an_id_whose_row_has_another_prompt_is_not_matched(tmp_path):
+    path = file(
+        tmp_path,
+        {"id": "1", "prompt": "one", "response": "to one"},
+        {"id": "2", "prompt": "two", "response": "to two"},
+    )
+    assert ask(model(path), ("1", "two"), ("2", "one")) == [Answer("to two"), Answer("to one")]
+    (absent,) = ask(model(path), ("1", "three"))
+    assert absent.error == {"type": "NoRecordedAnswer", "message": f"answers.jsonl {MISSING}"}
+
+
+def test_ids_alone_and_texts_alone_are_enough(tmp_path):
+    by_id = file(tmp_path, {"prompt_id": "a", "response": "x"}, {"prompt_id": 7, "response": "y"})
+    assert ask(model(by_id), ("a", "any"), ("7", "any")) == [Answer("x"), Answer("y")]
+    by_text = file(tmp_path, {"prompt": "one", "response": "x"})
+    assert ask(model(by_text), ("any", "one")) == [Answer("x")]
+
+
+@pytest.mark.parametrize("prompt", ["one ", "One", "one\n", "o\u0301ne", ""])
+def test_a_text_joins_only_if_it_is_the_same_to_the_character(tmp_path, prompt):
+    path = file(tmp_path, {"prompt": "one", "response": "x"})
+    assert ask(model(path), ("any", prompt))[0].error["type"] == "NoRecordedAnswer"
+
+
+def test_a_row_without_an_id_or_a_text_joins_nothing_by_it(tmp_path):
+    path = file(
+        tmp_path,
+        {"id": None, "prompt": "one", "response": "x"},
+        {"id": "a", "response": "without a text"},
+        {"prompt": "two", "response": "without an id"},
+    )
+    found = ask(model(path), ("None", "other"), ("a", "any"), ("any", "None"), ("any", "two"))
+    assert [answer.response for answer in found] == ["", "without a text", "", "without an id"]
+
+
+def test_answers_to_one_text_that_differ_join_by_id_alone(tmp_path):
+    path = file(
+        tmp_path,
+        {"id": "a", "prompt": "same", "response": "x"},
+        {"id": "b", "prompt": "same", "response": "y"},
+        {"id": "c", "prompt": "other", "response": "z"},
+        {"id": "d", "prompt": "other", "response": "z"},
+    )
+    found = ask(model(path), ("a", "same"), ("b", "same"), ("new", "same"), ("new", "other"))
+    assert [answer.response for answer in found] == ["x", "y", "", "z"]
+    assert found[2].error["message"].endswith(MISSING)
+
+
+def test_two_rows_with_one_id_and_different_answers_are_no_answer(tmp_path):
+    path = file(tmp_path, {"id": "a", "response": "x"}, {"id": "a", "response": "y"})
+    assert ask(model(path), ("a", "any"))[0].error["message"].endswith(MISSING)
+    cut = file(
+        tmp_path,
+        {"id": "a", "response": "x"},
+        {"id": "a", "response": "x", "finish_reason": "length"},
+    )
+    assert ask(model(cut), ("a", "any"))[0].error["message"].endswith(MISSING)
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"response": ""}, Answer("")),
+        ({"response": "cut", "finish_reason": "length"}, Answer("cut", "length")),
+        ({"response": "", "finish_reason": "content_filter"}, Answer("", "content_filter")),
+        ({"response": "no", "finish_reason": "refusal"}, Answer("no", "refusal")),
+        ({"response": "x", "finish_reason": None, "error": None}, Answer("x")),
+        ({"response": None}, Answer.failed("RecordedError", "the recorded answer is null")),
+        ({"response": "x", "error": "429"}, Answer.failed("RecordedError", "429")),
+        (
+            {"response": "x", "finish_reason": "error"},
+            Answer.failed("RecordedError", "the recorded answer is an error"),
+        ),
+        (
+            {"response": "x", "finish_reason": "eos"},
+            Answer.failed("RecordedError", "unknown finish_reason 'eos'"),
+        ),
+        ({"response": 7}, Answer.failed("RecordedError", "the answer is not a text (got 7)")),
+        (
+            {"response": ["x"]},
+            Answer.failed("RecordedError", "the answer is not a text (got ['x'])"),
+        ),
+        (
+            {"response": {"a": 1}},
+            Answer.failed("RecordedError", "the answer is not a text (got {'a': 1})"),
+        ),
+        ({}, Answer.failed("RecordedError", "the recorded answer is null")),
+    ],
+)
+def test_every_ending_of_a_recorded_answer_is_recorded(tmp_path, row, expected):
+    path = file(tmp_path, {"id": "z", "response": "another"}, {"id": "a", **row})
+    assert ask(model(path), ("a", "any")) == [expected]
+
+
+def test_a_csv_file_is_read_as_its_publisher_wrote_it(tmp_path):
+    path = tmp_path / "answers.csv"
+    path.write_bytes(
+        b"\xef\xbb\xbfid,prompt,completion\r\n"
+        b'a,"How, ""exactly""?","line\r\nfeed\rreturn\n\xe2\x80\xa8end"\r\n'
+        b"b,two,\r\n"
+        b"c,three\r\n"
+    )
+    found = ask(model(path), ("a", 'How, "exactly"?'), ("b", "two"), ("c", "three"))
+    assert found == [
+        Answer("line\r\nfeed\rreturn\n\u2028end"),
+        Answer(""),
+        Answer.failed("RecordedError", "the recorded answer is null"),
+    ]
+
+
+def test_a_cell_may_be_longer_than_the_csv_modules_own_limit(tmp_path):
+    path = tmp_path / "answers.csv"
+    path.write_text("id,response\na," + "x" * 200_000 + "\n")
+    assert ask(model(path), ("a", "any")) == [Answer("x" * 200_000)]
+
+
+def test_where_takes_one_models_rows_of_a_file_with_several(tmp_path):
+    path = file(
+        tmp_path,
+        {"id": "a", "model": "one", "run": 1, "response": "one 1"},
+        {"id": "a", "model": "one", "run": 2, "response": "one 2"},
+        {"id": "a", "model": "two", "run": 1, "response": "two 1"},
+    )
+    assert ask(model(path, where={"model": "two"}), ("a", "x")) == [Answer("two 1")]
+    assert ask(model(path, where={"model": "one", "run": 2}), ("a", "x")) == [Answer("one 2")]
+    with pytest.raises(
+        AdapterError,
+        match=r"holds no answers with \{'model': 'three'\}; it has the columns id, model, respo",
+    ):
+        ask(model(path, where={"model": "three"}), ("a", "x"))
+
+
+def test_columns_can_be_named(tmp_path):
+    path = file(tmp_path, {"key": "a", "text": "one", "said": "x", "response": "another"})
+    adapter = model(path, id_column="key", prompt_column="text", response_column="said")
+    assert ask(adapter, ("a", "one"), ("b", "one")) == [Answer("x")] * 2
+    with pytest.raises(AdapterError, match="has no column 'talk'; it has key, response, said, tex"):
+        ask(model(path, response_column="talk"), ("a", "one"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", b"", "holds no answers$"),
+        ("a.jsonl", b'{"id": "a"}\n', "needs a response and an id or a prompt .* columns id. Name"),
+        ("a.jsonl", b'{"response": "a"}\n', "needs a response and an id or a prompt"),
+        ("a.jsonl", b"{\n", "a.jsonl:1: not JSON"),
+        ("a.jsonl", b'{"id": "a", "response": NaN}\n', "NaN is not JSON"),
+        ("a.json", b"{", "cannot be read: Expecting property name"),
+        ("a.json", b'{"a": 1}', "expected a list of rows, or an object with 'jailbreaks'"),
+        ("a.csv", b"id,response\na,\xff\n", "cannot be read: 'utf-8' codec"),
+        ("a.csv", b"id,response\na,Sure, gladly\n", "row 1 has more cells than there are columns"),
+    ],
+)
+def test_a_file_that_cannot_be_used_stops_the_run_with_the_reason(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(AdapterError, match=message):
+        ask(model(tmp_path / name), ("a", "one"))
+
+
+def test_an_artifacts_failed_attacks_are_errors_and_its_own_totals_are_not_read(tmp_path):
+    path = tmp_path / "PAIR.json"
+    path.write_text(
+        '{"parameters": {"total_number_of_jailbreaks": 79}, "jailbreaks": ['
+        '{"index": 0, "goal": "g", "prompt": "p", "response": "Sure.", "jailbroken": true}, '
+        '{"index": 1, "goal": "h", "prompt": null, "response": null, "jailbroken": false}]}'
+    )
+    null = Answer.failed("RecordedError", "the recorded answer is null")
+    assert ask(model(path, prompt_column="goal"), ("a", "g"), ("b", "h")) == [Answer("Sure."), null]
+    assert ask(model(path), ("a", "p"))[0] == Answer("Sure.")
+    assert ask(model(path), ("b", "h"))[0].error["type"] == "NoRecordedAnswer"
+
+
+def test_a_file_that_is_not_there_stops_the_run_with_the_reason(tmp_path):
+    adapter = model(tmp_path / "absent.csv")
+    with pytest.raises(AdapterError, match=r"absent.csv cannot be read \(No such file"):
+        adapter.identity()
+    with pytest.raises(AdapterError, match=r"absent.csv cannot be read"):
+        ask(adapter, ("a", "one"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"path": None}, r"path must be .*\.jsonl, \.csv, \.json or \.eval.*got None"),
+        (
+            {"path": "answers.xlsx"},
+            r"path must be .*\.jsonl, \.csv, \.json or \.eval.*got 'answers.xlsx'",
+        ),
+        ({"path": "a.csv", "where": "model"}, "where must be a mapping of column to value"),
+        (
+            {"path": "a.csv", "colour": 1},
+            "unknown key 'colour'.*id_column",
+        ),
+    ],
+)
+def test_a_definition_that_cannot_be_used_is_refused(settings, message):
+    with pytest.raises(ParamsError, match=message):
+        open_model("m", {"adapter": "recorded", **settings})
+
+
+def test_the_identity_follows_the_content_of_the_file_and_not_its_path(tmp_path):
+    one = file(tmp_path, {"id": "a", "response": "x"})
+    two = one.rename(tmp_path / "moved.jsonl")
+    assert model(two).identity() == model(file(tmp_path, {"id": "a", "response": "x"})).identity()
+    identities = [
+        model(two).identity(),
+        model(file(tmp_path, {"id": "a", "response": "y"})).identity(),
+        model(two, where={"id": "a"}).identity(),
+        model(two, response_column="response").identity(),
+    ]
+    assert all(a != b for i, a in enumerate(identities) for b in identities[:i])

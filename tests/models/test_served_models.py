@@ -1,0 +1,174 @@
+"""The adapters in front of servers that others wrote, on a pocket model."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from refract.models import open_model
+from refract.models.protocol import Request
+
+ROOT = Path(__file__).resolve().parents[2]
+POCKET = ROOT / "data/pocket/small"
+LITELLM = "1.79.3"
+PROMPTS = ("What is the capital of France?", "Tell me how to bake bread.", "Why?", "Zażółć 🜁")
+
+
+def free_port() -> int:
+    """A port that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextmanager
+def serving(command: list[str], health: str, log: Path, **environment: str) -> Iterator[None]:
+    """Runs a server until the block ends; skips the test where it does not start."""
+    with open(log, "wb") as output:
+        process = subprocess.Popen(
+            command, stdout=output, stderr=output, env=os.environ | environment
+        )
+    try:
+        deadline = time.monotonic() + 120
+        while True:
+            try:
+                urllib.request.urlopen(health, timeout=5).close()
+                break
+            except OSError:
+                if process.poll() is not None or time.monotonic() > deadline:
+                    pytest.skip(f"{command[0]} did not start: {log.read_text()[-500:]}")
+                time.sleep(0.2)
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@contextmanager
+def serve_transformers(folder: Path, log: Path) -> Iterator[str]:
+    """The address of ``transformers serve`` with a checkpoint."""
+    for package in ("fastapi", "uvicorn"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"transformers serve needs {package}: pip install 'transformers[serving]'")
+    port = free_port()
+    program = "import sys; from transformers.cli.transformers import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, "serve", str(folder), "--host", "127.0.0.1"]
+    command += ["--port", str(port), "--device", "cpu"]
+    health = f"http://127.0.0.1:{port}/health"
+    with serving(command, health, log, OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1"):
+        yield f"http://127.0.0.1:{port}/v1"
+
+
+@pytest.fixture(scope="module")
+def transformers_serve(tmp_path_factory) -> Iterator[str]:
+    """The address of ``transformers serve`` with the smallest pocket model."""
+    if not (POCKET / "model.safetensors").is_file():
+        pytest.skip("data/pocket/small is not there: dvc pull or dvc repro")
+    with serve_transformers(POCKET, tmp_path_factory.mktemp("serve") / "log") as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def litellm(transformers_serve, tmp_path_factory) -> Iterator[str]:
+    """The address of LiteLLM's proxy, which speaks Anthropic's API, in front of the same server.
+
+    It pins other versions of what the project pins, so it gets an environment of its own, once.
+    """
+    folder = Path(sys.prefix) / "litellm"
+    program = folder / "bin" / "litellm"
+    if not program.is_file():
+        pip = [folder / "bin/pip", "install", "--quiet", f"litellm[proxy]=={LITELLM}"]
+        try:
+            subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+            subprocess.run(pip, check=True, capture_output=True, timeout=300)
+        except (OSError, subprocess.SubprocessError) as error:
+            reason = getattr(error, "stderr", None) or str(error).encode()
+            pytest.skip(f"litellm {LITELLM} cannot be installed: {reason[-300:].decode()}")
+    port, at = free_port(), tmp_path_factory.mktemp("litellm")
+    parameters = {"model": f"hosted_vllm/{POCKET}", "api_base": transformers_serve, "api_key": "x"}
+    models = [{"model_name": "pocket", "litellm_params": parameters}]
+    (at / "config.yaml").write_text(json.dumps({"model_list": models}))  # JSON is YAML
+    command = [str(program), "--config", str(at / "config.yaml"), "--host", "127.0.0.1"]
+    command += ["--port", str(port)]
+    health = f"http://127.0.0.1:{port}/health/liveliness"
+    with serving(command, health, at / "log", LITELLM_LOCAL_MODEL_COST_MAP="True"):
+        yield f"http://127.0.0.1:{port}"
+
+
+def served(url: str, **settings: object):
+    """The openai adapter in front of the server."""
+    definition = {
+        "adapter": "openai",
+        "model_id": str(POCKET),
+        "base_url": url,
+        "api_key_env": None,
+        "max_tokens": 12,
+        "max_concurrency": 2,
+        "timeout": 60,
+    }
+    return open_model("served", definition | settings)
+
+
+def requests() -> list[Request]:
+    """One request for each prompt."""
+    return [Request((({"role": "user", "content": prompt},),)) for prompt in PROMPTS]
+
+
+def test_transformers_serve_answers_as_the_same_model_in_this_process(transformers_serve):
+    local = {"adapter": "hf", "model_id": str(POCKET), "max_tokens": 12, "device": "cpu"}
+    expected = dict(open_model("local", local).answer(requests()))
+    got = dict(served(transformers_serve).answer(requests()))
+    assert {n: (a.response.strip(), a.error) for n, a in got.items()} == {
+        n: (a.response.strip(), a.error) for n, a in expected.items()
+    }
+    assert [got[n].prompt_tokens for n in range(4)] == [expected[n].prompt_tokens for n in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "type_", "message"),
+    [
+        ({"extra_body": {"unheard_of": 1}}, "UnprocessableEntityError", "Unexpected fields"),
+        ({"model_id": "another"}, "BadRequestError", "Server is pinned to"),
+    ],
+)
+def test_what_transformers_serve_rejects_is_an_error_that_says_so(
+    transformers_serve, settings, type_, message
+):
+    ((_, answer),) = served(transformers_serve, **settings).answer(requests()[:1])
+    assert (answer.response, answer.finish_reason, answer.error["type"]) == ("", "error", type_)
+    assert message in answer.error["message"]
+
+
+def test_the_anthropic_adapter_gets_the_same_answers_through_a_proxy(transformers_serve, litellm):
+    definition = {
+        "adapter": "anthropic",
+        "model_id": "pocket",
+        "base_url": litellm,
+        "api_key_env": None,
+        "max_tokens": 12,
+        "max_concurrency": 2,
+        "timeout": 60,
+        "retry_for": 5,
+    }
+    adapter = open_model("proxied", definition)
+    direct = dict(served(transformers_serve).answer(requests()))
+    proxied = dict(adapter.answer(requests()))
+    assert {
+        n: (a.response, a.finish_reason, a.prompt_tokens, a.error) for n, a in proxied.items()
+    } == {n: (a.response, a.finish_reason, a.prompt_tokens, a.error) for n, a in direct.items()}
+    assert adapter.usage["requests"] == len(PROMPTS)
+    other = open_model("other", definition | {"model_id": "unheard-of"})
+    ((_, answer),) = other.answer(requests()[:1])
+    assert (answer.response, answer.finish_reason) == ("", "error")
+    assert "unheard-of" in answer.error["message"]

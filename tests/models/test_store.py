@@ -1,0 +1,439 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refract.core.folders import cache_folder
+from refract.core.jsonl import canonical_json, write_rows
+from refract.models import open_model
+from refract.models.answering import answer_prompts
+from refract.models.protocol import Answer, Request
+from refract.models.recorded import Recorded
+from refract.models.store import (
+    LOOKUP,
+    ResponseStore,
+    StoreError,
+    answer_sha256,
+    open_store,
+    request_sha256,
+    storable,
+)
+from refract.models.store.generating import generate
+from refract.models.synthetic import Synthetic
+
+ANSWER = Answer("Sure.\u2028\r\n", "stop", 1, 7, 2, thinking="hm")
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return tmp_path / "folder" / "responses.sqlite"
+
+
+def execute(path: Path, statement: str, *values: object) -> list[tuple]:
+    """One statement in a connection of its own, behind the store's back."""
+    db = sqlite3.connect(path)
+    try:
+        with db:
+            return db.execute(statement, values).fetchall()
+    finally:
+        db.close()
+
+
+def test_an_answer_is_read_back_equal_by_another_process(path):
+    with ResponseStore(path) as store:
+        assert store.put([("k", ANSWER)], "m") == 1
+    with ResponseStore(path) as store:
+        assert store.get(["k", "absent"]) == {"k": ANSWER}
+
+
+@given(
+    st.text(),
+    st.sampled_from(["stop", "length", "refusal"]),
+    st.integers(0, 9),
+    st.none() | st.integers(0, 2**40),
+    st.none() | st.text(),
+)
+def test_any_text_is_stored_as_it_is(tmp_path_factory, text, reason, attempt, tokens, thinking):
+    answer = Answer(text, reason, attempt, tokens, tokens, thinking=thinking)
+    with ResponseStore(tmp_path_factory.getbasetemp() / "any.sqlite") as store:
+        key = answer_sha256("k", answer)
+        store.put([(key, answer)])
+        assert store.get([key]) == {key: answer}
+
+
+def test_more_keys_than_fit_one_query_are_all_found(path):
+    answers = {f"k{n}": Answer(str(n)) for n in range(2 * LOOKUP + 5)}
+    with ResponseStore(path) as store:
+        assert store.put(answers.items()) == len(answers)
+        assert store.get(answers) == answers
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer.failed("Timeout", "no answer in 60 s"),
+        Answer("half an ans", "error"),
+        Answer("", "content_filter"),
+        Answer("text", "stop", error={"type": "E", "message": "m"}),
+    ],
+)
+def test_errors_and_filters_are_not_stored(path, answer):
+    assert not storable(answer)
+    with ResponseStore(path) as store:
+        assert store.put([("k", answer)]) == 0
+        assert store.get(["k"]) == {}
+
+
+@pytest.mark.parametrize("reason", ["stop", "length", "refusal"])
+def test_an_empty_answer_of_the_model_is_stored(path, reason):
+    with ResponseStore(path) as store:
+        assert store.put([("k", Answer("", reason))]) == 1
+        assert store.get(["k"]) == {"k": Answer("", reason)}
+
+
+def test_an_answer_that_is_stored_stays_as_it_is(path):
+    with ResponseStore(path) as store:
+        assert store.put([("k", Answer("first"))]) == 1
+        assert store.put([("k", Answer("second")), ("l", Answer("other"))]) == 1
+        assert store.get(["k"]) == {"k": Answer("first")}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE answers SET answer = replace(answer, 'Sure', 'Sore') WHERE request_sha256 = 'bad'",
+        "UPDATE answers SET answer = substr(answer, 1, 20) WHERE request_sha256 = 'bad'",
+        "UPDATE answers SET answer = CAST(x'FF00FE' AS TEXT) WHERE request_sha256 = 'bad'",
+        "UPDATE answers SET answer = x'FF00FE' WHERE request_sha256 = 'bad'",
+        "UPDATE answers SET answer = 7 WHERE request_sha256 = 'bad'",
+        "UPDATE answers SET sha256 = '' WHERE request_sha256 = 'bad'",
+        "UPDATE answers SET sha256 = x'FF' WHERE request_sha256 = 'bad'",
+        # Somebody else's intact record under this key.
+        "UPDATE answers SET answer = (SELECT answer FROM answers WHERE request_sha256 = 'good'), "
+        "sha256 = (SELECT sha256 FROM answers WHERE request_sha256 = 'good') "
+        "WHERE request_sha256 = 'bad'",
+    ],
+)
+def test_a_damaged_record_is_a_miss_and_its_neighbours_are_not(path, damage):
+    with ResponseStore(path) as store:
+        store.put([("bad", ANSWER), ("good", Answer("intact"))])
+    execute(path, damage)
+    with ResponseStore(path) as store:
+        assert store.get(["bad", "good"]) == {"good": Answer("intact")}
+        # It can be answered again.
+        assert store.put([("bad", ANSWER)]) == 1
+        assert store.get(["bad", "good"]) == {"bad": ANSWER, "good": Answer("intact")}
+
+
+def test_a_record_with_the_fields_of_another_release_is_a_miss(path):
+    with ResponseStore(path) as store:
+        store.put([("k", ANSWER)])
+    text = canonical_json(["k", "Sure.", "stop"])
+    checksum = hashlib.sha256(text.encode()).hexdigest()
+    execute(path, "UPDATE answers SET answer = ?, sha256 = ?", text, checksum)
+    with ResponseStore(path) as store:
+        assert store.get(["k"]) == {}
+
+
+def test_a_torn_page_costs_the_answers_on_it_and_no_others(path):
+    answers = {f"{n:04d}": Answer("x" * 200) for n in range(2000)}
+    with ResponseStore(path) as store:
+        store.put(answers.items())
+    execute(path, "PRAGMA wal_checkpoint(TRUNCATE)")
+    with open(path, "r+b") as file:
+        file.seek(4096 * 40)
+        file.write(b"\xa5" * 4096)
+    with ResponseStore(path) as store:
+        found = store.get(answers)
+    assert 1900 < len(found) < 2000
+    assert all(answers[key] == answer for key, answer in found.items())
+
+
+def test_a_file_that_is_not_a_store_is_refused_with_a_remedy(path):
+    path.parent.mkdir()
+    path.write_bytes(b"this is no database, and long enough to be read as one" * 100)
+    with pytest.raises(StoreError, match=r"cannot be used \(file is not a database\); move the fi"):
+        ResponseStore(path)
+
+
+def test_a_folder_that_cannot_be_made_is_refused_with_what_to_do(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="set REFRACT_CACHE to another folder, or to 'off'"):
+        ResponseStore(tmp_path / "file" / "responses.sqlite")
+
+
+def test_a_failed_write_leaves_the_store_usable(path):
+    with ResponseStore(path) as store:
+        execute(path, "ALTER TABLE answers RENAME TO elsewhere")
+        with pytest.raises(StoreError, match="no such table"):
+            store.put([("k", ANSWER)])
+        execute(path, "ALTER TABLE elsewhere RENAME TO answers")
+        assert store.put([("k", ANSWER)]) == 1
+
+
+@pytest.mark.parametrize("setting", ["off", "OFF", "0", "none", "no", "false"])
+def test_the_store_can_be_turned_off(monkeypatch, setting):
+    monkeypatch.setenv("REFRACT_CACHE", setting)
+    assert cache_folder() is None
+    with open_store() as store:
+        assert store.put([("k", ANSWER)]) == 0
+        assert store.get(["k"]) == {}
+        assert list(store) == []
+
+
+def test_the_store_can_be_moved(monkeypatch, tmp_path):
+    monkeypatch.setenv("REFRACT_CACHE", str(tmp_path / "here"))
+    with open_store() as store:
+        store.put([("k", ANSWER)])
+    assert (tmp_path / "here" / "responses.sqlite").is_file()
+    monkeypatch.setenv("REFRACT_CACHE", str(tmp_path / "there"))
+    with open_store() as store:
+        assert store.get(["k"]) == {}
+
+
+def test_a_moved_store_may_lie_in_the_home_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("REFRACT_CACHE", "~/answers")
+    assert cache_folder() == tmp_path / "answers"
+
+
+def test_without_a_setting_the_store_is_in_the_users_cache_folder(monkeypatch, tmp_path):
+    monkeypatch.delenv("REFRACT_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder().is_relative_to(tmp_path)
+    assert "refract" in cache_folder().parts
+
+
+def ask_all(identity: dict, request: Request, uses=(), samples=False, runs_here=True) -> str:
+    model = SimpleNamespace(USES=uses, samples=samples, runs_here=runs_here)
+    return request_sha256(canonical_json(identity), request, model)
+
+
+def request(text: str = "How?", seed: int = 0, **facts: object) -> Request:
+    return Request((({"role": "user", "content": text},),), seed, facts)
+
+
+def test_the_key_holds_all_that_determines_an_answer_and_nothing_else():
+    base = ask_all({"a": 1}, request(seed=1, prompt_id="x"))
+    assert ask_all({"a": 1}, request(seed=2, prompt_id="y")) == base
+    different = [
+        ask_all({"a": 2}, request()),
+        ask_all({"a": 1}, request("How? ")),
+        ask_all({"a": 1}, Request(request().attempts * 2)),
+        ask_all({"a": 1}, Request((({"role": "system", "content": "How?"},),))),
+        ask_all({"a": 1}, request(prompt_id="x"), uses=("prompt_id",)),
+        ask_all({"a": 1}, request(prompt_id="y"), uses=("prompt_id",)),
+        ask_all({"a": 1}, request(seed=1), samples=True),
+        ask_all({"a": 1}, request(seed=2), samples=True),
+    ]
+    assert len({base, *different}) == len(different) + 1
+
+
+def test_a_repeat_is_a_request_of_its_own_where_a_server_computes_greedy_answers():
+    first, again = request(), replace(request(), repeat=1)
+    assert ask_all({}, again) == ask_all({}, first)
+    assert ask_all({}, again, runs_here=False) != ask_all({}, first, runs_here=False)
+    assert ask_all({}, first, runs_here=False) == ask_all({}, first)
+    # Where answers are sampled, the row's seed tells repeats apart.
+    assert ask_all({}, again, samples=True, runs_here=False) == ask_all({}, first, samples=True)
+
+
+PROMPTS = {
+    "s": [
+        {
+            "prompt_id": "a",
+            "source_id": "a",
+            "suite": "s",
+            "category": "harmful",
+            "perturbation": None,
+            "attempts": ["How?"],
+            "seed": None,
+        }
+    ]
+}
+
+
+def answer_of(model, store) -> str:
+    responses, _ = answer_prompts(PROMPTS, model, store, 0, name="one name for all")
+    return responses["s"][0]["response"]
+
+
+def recorded(path: Path, response: str, **settings: object) -> Recorded:
+    path.parent.mkdir(exist_ok=True)
+    write_rows(path, [{"id": "a", "response": response, "other": "from another column"}])
+    return open_model("m", {"adapter": "recorded", "path": str(path), **settings})
+
+
+def test_answers_of_one_model_are_never_served_as_anothers(path, tmp_path):
+    """Models that differ in content alone, in one setting alone, or in their adapter's code."""
+    with ResponseStore(path) as store:
+        # The same file name and the same settings; only what the file holds differs.
+        assert answer_of(recorded(tmp_path / "one" / "a.jsonl", "one"), store) == "one"
+        assert answer_of(recorded(tmp_path / "two" / "a.jsonl", "two"), store) == "two"
+        assert answer_of(recorded(tmp_path / "one" / "a.jsonl", "changed"), store) == "changed"
+        column = recorded(tmp_path / "one" / "a.jsonl", "changed", response_column="other")
+        assert answer_of(column, store) == "from another column"
+
+        always = open_model("m", {"adapter": "synthetic", "refusal_rate": 1})
+        never = open_model("m", {"adapter": "synthetic", "refusal_rate": 0})
+        assert answer_of(always, store) != answer_of(never, store)
+
+        class Newer(Synthetic):
+            VERSION = "next"
+
+            def answer(self, requests):
+                yield 0, Answer("from newer code")
+
+        newer = Newer("m", Newer.Settings(refusal_rate=1))
+        assert answer_of(newer, store) == "from newer code"
+
+
+def test_the_same_content_at_another_path_is_the_same_model(path, tmp_path):
+    with ResponseStore(path) as store:
+        first = recorded(tmp_path / "one" / "a.jsonl", "one")
+        answer_of(first, store)
+        moved = recorded(tmp_path / "two" / "b.jsonl", "one")
+        moved.answer = None  # gets no request
+        assert answer_of(moved, store) == "one"
+
+
+class Slow:
+    """Gives an answer each time it is told to, and counts."""
+
+    VERSION = "1"
+    USES = ()
+    samples = False
+
+    def __init__(self, answers):
+        self.answers = answers
+
+    def answer(self, requests):
+        for index, _ in enumerate(requests):
+            yield index, next(self.answers)
+
+
+def test_an_answer_is_in_the_store_before_the_next_one_arrives(path):
+    def answers():
+        yield Answer("first")
+        with ResponseStore(path) as other:
+            for _ in range(100):
+                if other.get(["0"]):
+                    break
+                time.sleep(0.05)
+            assert other.get(["0"]) == {"0": Answer("first")}
+        yield Answer("second")
+
+    with ResponseStore(path) as store:
+        answers, made = generate(Slow(answers()), {"0": request("a"), "1": request("b")}, store)
+    assert answers == {"0": Answer("first"), "1": Answer("second")}
+    assert made == {"0", "1"}
+
+
+def test_a_request_without_an_answer_is_an_error(path):
+    class Silent(Slow):
+        def answer(self, requests):
+            yield 1, Answer("only the second")
+
+    with ResponseStore(path) as store:
+        answers, _ = generate(Silent(None), {"0": request("a"), "1": request("b")}, store)
+        assert answers["0"].error["type"] == "NoAnswer"
+        assert store.get(["0", "1"]) == {"1": Answer("only the second")}
+
+
+def test_a_store_that_fails_while_a_model_answers_stops_the_run(path, monkeypatch):
+    monkeypatch.chdir(path.parent.parent)  # where the answers that could not be stored go
+
+    def answers():
+        execute(path, "DROP TABLE answers")
+        for _ in range(100):
+            yield Answer("x")
+            time.sleep(0.05)
+
+    requests = {str(n): request(str(n)) for n in range(100)}
+    with ResponseStore(path) as store, pytest.raises(StoreError, match="no such table"):
+        generate(Slow(answers()), requests, store)
+    (folder,) = path.parent.parent.glob("refract-answers-*")
+    assert (folder / "answers.jsonl").stat().st_size
+
+
+WRITER = textwrap.dedent(
+    """
+    import sys
+    from pathlib import Path
+    from refract.models.protocol import Answer
+    from refract.models.store import ResponseStore
+
+    path, name, rounds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    with ResponseStore(path) as store:
+        for round in range(rounds):
+            store.put([(f"{name}-{round}-{n}", Answer(f"{name} {round} {n}")) for n in range(20)])
+            store.put([("shared", Answer("the first one stays"))])
+            print(round, flush=True)
+    """
+)
+
+
+def writer(path: Path, name: str, rounds: int) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path), name, str(rounds)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+
+
+def test_several_processes_can_write_and_read_at_a_time(path):
+    processes = [writer(path, f"p{n}", 10) for n in range(4)]
+    for process in processes:
+        process.communicate()
+    assert [process.returncode for process in processes] == [0] * 4
+    expected = {
+        f"p{p}-{round}-{n}": Answer(f"p{p} {round} {n}")
+        for p in range(4)
+        for round in range(10)
+        for n in range(20)
+    } | {"shared": Answer("the first one stays")}
+    with ResponseStore(path) as store:
+        assert store.get(expected) == expected
+        assert sum(1 for _ in store) == len(expected)
+
+
+def test_a_killed_writer_loses_nothing_that_it_committed(path):
+    generator = random.Random(0)
+    for life in range(4):
+        process = writer(path, f"life{life}", 10_000)
+        for _ in range(generator.randrange(1, 40)):
+            committed = int(process.stdout.readline())
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+        with ResponseStore(path) as store:
+            expected = {
+                f"life{life}-{round}-{n}": Answer(f"life{life} {round} {n}")
+                for round in range(committed + 1)
+                for n in range(20)
+            }
+            assert store.get(expected) == expected
+            assert store.put([(f"after {life}", ANSWER)]) == 1
+
+
+def test_records_are_listed_oldest_first(path):
+    with ResponseStore(path) as store:
+        store.put([("k", ANSWER)], "m\u00e9")
+        ((key, model, stored_at),) = store
+    assert (key, model) == ("k", "m\u00e9")
+    assert stored_at <= time.time()

@@ -1,0 +1,291 @@
+"""Two processes with the same requests pay for one; what was paid for is never lost."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from refract.core.jsonl import write_rows
+from refract.models.answering import known_answers
+from refract.models.protocol import Answer, Request
+from refract.models.store import ANSWER_FIELDS, ResponseStore, StoreError, answer_from, claims
+from refract.models.store.generating import generate
+from tests.benchmarks.bench_two_processes import Share, run
+from tests.fault_server import FaultServer
+from tests.fuzz import fuzzed
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return tmp_path / "store" / "responses.sqlite"
+
+
+def request(text: str) -> Request:
+    return Request((({"role": "user", "content": text},),))
+
+
+class Counting:
+    """Answers with the prompt and counts what it is asked; ``before`` runs ahead of each answer."""
+
+    VERSION, USES, samples, runs_here = "1", (), False, True
+
+    def __init__(self, before: Any = lambda: None) -> None:
+        self.asked, self.before = 0, before
+
+    def answer(self, requests):
+        for index, asked in enumerate(requests):
+            self.before()
+            self.asked += 1
+            yield index, Answer(asked.attempts[0][0]["content"])
+
+
+REQUESTS = {f"k{number}": request(str(number)) for number in range(20)}
+ANSWERS = {f"k{number}": Answer(str(number)) for number in range(20)}
+
+PROCESS = textwrap.dedent(
+    """
+    import sys
+    from pathlib import Path
+    from refract.models import open_model
+    from refract.models.protocol import Request
+    from refract.models.store import ResponseStore
+    from refract.models.store.generating import generate
+
+    path, url, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    model = open_model("m", {"adapter": "openai", "model_id": "m", "api_key_env": None,
+                             "base_url": url + "/v1", "retry_for": 1, "max_concurrency": 8})
+    requests = {f"k{n}": Request((({"role": "user", "content": f"question {n}"},),))
+                for n in range(count)}
+    print("ready", flush=True)
+    with ResponseStore(path) as store:
+        answers, made = generate(model, requests, store)
+    print(len(made), sum(a.error is None for a in answers.values()), len(answers))
+    """
+)
+
+
+def process(path: Path, url: str, count: int) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-c", PROCESS, str(path), url, str(count)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_processes_with_the_same_requests_pay_for_each_once(path, processes):
+    with FaultServer(latency=0.02) as server:
+        started = [process(path, server.url, 100) for _ in range(processes)]
+        ends = [one.communicate(timeout=120) for one in started]
+        counts = dict(server.calls)
+    assert counts == {f"question {number}": 1 for number in range(100)}
+    made = [list(map(int, out.splitlines()[-1].split())) for out, _ in ends]
+    assert sum(count for count, *_ in made) == 100
+    assert [rest for _, *rest in made] == [[100, 100]] * processes
+
+
+@pytest.mark.parametrize("second", [Share("m", range(100, 400)), Share("other", range(300))])
+def test_of_two_stages_at_once_no_prompt_is_lost_or_sent_twice(tmp_path, second):
+    settings = {"max_concurrency": 16, "requests_per_minute": 60_000}
+    result = run(tmp_path, [Share("m", range(300)), second], settings, latency=0.01)
+    assert (result.lost, result.doubled) == (0, 0)
+
+
+def test_a_killed_process_loses_its_claims_at_once(path):
+    with FaultServer(latency=0.05) as server:
+        first = process(path, server.url, 60)
+        while sum(server.calls.values()) < 20:
+            time.sleep(0.01)
+        os.kill(first.pid, signal.SIGKILL)
+        first.communicate()
+        start = time.monotonic()
+        out, _ = process(path, server.url, 60).communicate(timeout=60)
+    assert out.splitlines()[-1].split()[1:] == ["60", "60"]
+    assert time.monotonic() - start < claims.LEASE / 2
+
+
+def claim_as(path: Path, owner: str, until: float, keys=REQUESTS) -> None:
+    db = sqlite3.connect(path)
+    with db:
+        db.executemany("INSERT INTO claims VALUES (?,?,?)", [(key, owner, until) for key in keys])
+    db.close()
+
+
+def test_a_claim_of_another_machine_ends_when_it_is_not_renewed(path):
+    with ResponseStore(path) as store:
+        owner = json.dumps(["elsewhere", 1, None])
+        claim_as(path, owner, time.time() + 1.5)
+        start = time.monotonic()
+        model = Counting()
+        assert generate(model, REQUESTS, store) == (ANSWERS, set(REQUESTS))
+    assert 1 <= time.monotonic() - start < 20
+    assert model.asked == 20
+
+
+def test_a_claim_of_a_process_number_that_another_process_has_now_is_dead(path):
+    now = [socket.gethostname(), os.getpid(), "0"]
+    assert claims.is_dead(json.dumps(now)) == Path("/proc/self/stat").exists()
+    assert not claims.is_dead(claims.this_process())
+    for strange in ("", "5", "[]", '["x", "y", 3]', "null"):
+        assert not claims.is_dead(strange)
+
+
+def test_a_claim_ends_with_the_run_also_where_it_fails(path):
+    def fail():
+        raise RuntimeError
+
+    with ResponseStore(path) as store:
+        with pytest.raises(RuntimeError):
+            generate(Counting(fail), REQUESTS, store)
+        with sqlite3.connect(path) as db:
+            assert db.execute("SELECT count(*) FROM claims").fetchone() == (0,)
+
+
+# A store that cannot be written
+
+
+def broken(path: Path, *statements: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    db = sqlite3.connect(path)
+    with db:
+        for statement in statements:
+            db.execute(statement)
+    db.close()
+
+
+TABLE = "CREATE TABLE answers (request_sha256 TEXT PRIMARY KEY, {}, sha256, model, stored_at{})"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        [TABLE.format("answer", ", extra TEXT")],
+        [TABLE.format("body", "")],
+        [TABLE.format("answer", "").replace("answers", "a2"), "CREATE VIEW answers AS SELECT * FROM a2"],
+        [TABLE.format("answer", ""), "PRAGMA user_version=99"],
+        [TABLE.format("answer", " CHECK (stored_at LIKE '%T%')")],
+        [TABLE.format("answer", ""), "CREATE TABLE claims (other TEXT)"],
+    ],
+)  # fmt: skip
+def test_a_store_of_another_release_is_refused_before_anything_is_requested(path, statements):
+    broken(path, *statements)
+    model = Counting()
+    with (
+        pytest.raises(
+            StoreError, match=r"cannot be used .*; move the file away, set REFRACT_CACHE"
+        ),
+        ResponseStore(path) as store,
+    ):
+        generate(model, REQUESTS, store)
+    assert model.asked == 0
+
+
+def test_a_store_of_an_earlier_release_is_used(path):
+    with ResponseStore(path) as store:
+        store.put(ANSWERS.items())
+    broken(path, "DROP TABLE claims", "PRAGMA user_version=0")
+    with ResponseStore(path) as store:
+        assert generate(Counting(), REQUESTS, store) == (ANSWERS, set())
+
+
+def test_a_full_disk_is_noticed_before_anything_is_requested(path):
+    with ResponseStore(path) as store:
+        store._db.execute("PRAGMA max_page_count=1")
+        broken_by_now = Counting()
+        with pytest.raises(StoreError, match="full"):
+            generate(broken_by_now, {f"q{n}": request(str(n)) for n in range(9000)}, store)
+    assert broken_by_now.asked == 0
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_answers_of_a_store_that_fails_midway_are_kept(
+    path, tmp_path, monkeypatch, capfd, writable
+):
+    monkeypatch.chdir(tmp_path)
+    if not writable:
+
+        def refuse(*args, **more):
+            raise OSError("no space left")
+
+        monkeypatch.setattr("refract.models.store.generating.tempfile.mkdtemp", refuse)
+    with ResponseStore(path) as store:
+
+        def fail() -> None:
+            if model.asked == 5:
+                time.sleep(0.3)
+                store._db.execute("DROP TABLE answers")
+            if model.asked > 5:
+                time.sleep(0.05)
+
+        model = Counting(fail)
+        with pytest.raises(
+            StoreError, match=r"no such table.*answers that were not stored"
+        ) as raised:
+            generate(model, REQUESTS, store)
+    if writable:
+        folder = Path(re.search(r"are in (\S+): `refract cache import", str(raised.value))[1])
+        kept = dict(known_answers(folder))
+    else:
+        rows = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+        write_rows(tmp_path / "kept/answers.jsonl", rows)
+        kept = dict(known_answers(tmp_path / "kept"))
+    assert kept
+    # Five were stored before the table went; every later one that was made is kept.
+    assert kept == {f"k{n}": Answer(str(n)) for n in range(5, model.asked)}
+
+
+# Records of other releases
+
+JSON = st.none() | st.booleans() | st.integers(-3, 99) | st.floats() | st.text(max_size=4)
+
+
+@fuzzed(200)
+@example({"attempt": float("inf")}, 0)
+@given(st.dictionaries(st.sampled_from(ANSWER_FIELDS), JSON), st.integers(0, 2))
+def test_a_record_that_does_not_validate_is_a_miss_and_is_replaced(tmp_path_factory, fields, more):
+    path = tmp_path_factory.mktemp("store") / "responses.sqlite"
+    fine = {**dict.fromkeys(ANSWER_FIELDS), "response": "x", "finish_reason": "stop", "attempt": 0}
+    values = [({**fine, **fields})[field] for field in ANSWER_FIELDS] + [None] * (more // 2)
+    text = json.dumps(["k", *values])
+    with ResponseStore(path) as store:
+        store._db.execute(
+            "INSERT INTO answers VALUES (?,?,?,?,?)",
+            ("k", text, hashlib.sha256(text.encode()).hexdigest(), "m", 1),
+        )
+        answers, made = generate(Counting(), {"k": request("new")}, store)
+        (found,) = answers.values()
+        assert isinstance(found.response, str)
+        assert found.attempt == 0
+        if made:
+            assert store.get(["k"]) == {"k": Answer("new")}
+
+
+@fuzzed(200)
+@given(st.dictionaries(st.sampled_from(ANSWER_FIELDS), JSON, min_size=len(ANSWER_FIELDS)))
+def test_what_is_read_from_a_row_is_an_answer_or_refused(fields):
+    try:
+        answer = answer_from(fields)
+    except (KeyError, TypeError, ValueError):
+        return
+    assert isinstance(answer.response, str)
+    assert isinstance(answer.attempt, int)
+    assert answer.attempt >= 0

@@ -1,0 +1,244 @@
+"""What protocols need of generation: a prefilled turn, thinking with a budget of its own, options of
+chat templates, system prompts by reference."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from refract.core.errors import ParamsError
+from refract.core.folders import data_folder
+from refract.core.jsonl import sha256_json
+from refract.models import identity_of, open_model
+from refract.models.hf_settings import HFSettings
+from refract.models.protocol import AdapterError
+from refract.models.turn import Budget
+from tests.fault_server import FaultServer
+from tests.models.test_hf import TEMPLATE, answers, ask, copy, model, save_tokenizer, tiny
+
+__all__ = ["copy", "tiny"]
+
+SYSTEM = "Answer in one sentence.\n"
+DIGEST = hashlib.sha256(SYSTEM.encode()).hexdigest()
+
+
+def served(adapter: str, server: FaultServer, **settings):
+    url = f"{server.url}/v1" if adapter == "openai" else server.url
+    definition = {"adapter": adapter, "model_id": "m", "base_url": url, "api_key_env": None}
+    return open_model("m", definition | settings)
+
+
+def one(adapter, text: str = "What is a lichen?"):
+    ((_, answer),) = adapter.answer([ask(text)])
+    return answer
+
+
+# Identities
+
+
+@pytest.mark.parametrize(
+    ("definition", "identity"),
+    [
+        (
+            {
+                "adapter": "hf",
+                "model_id": "owner/name",
+                "revision": "0123456789abcdef0123456789abcdef01234567",
+                "system_prompt": "Be brief.",
+                "reasoning": ["<think>", "</think>"],
+                "temperature": 0.7,
+                "top_p": 0.9,
+            },
+            "fc8eba04a1b4a3a2d19618c576c4ed88463a9008f41e0ee76a0fde34827ca777",
+        ),
+        (
+            {"adapter": "openai", "model_id": "m", "system_prompt": "Be brief."},
+            "56ae1a7b073f784678492613a4ca2675a29e7fde49c32d46e1cd43ac6cf04b6d",
+        ),
+        (
+            {"adapter": "anthropic", "model_id": "m"},
+            "2fecbd0b5a0bff94c82ff3b95f0c13f94a5778ae7c0d01448086d37202a618ac",
+        ),
+    ],
+)
+def test_definitions_from_before_these_settings_keep_their_identity(definition, identity):
+    assert sha256_json(identity_of(open_model("x", definition))) == identity
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"prefill": "Sure"},
+        {"enable_thinking": False},
+        {"reasoning_effort": "low"},
+        {"reasoning": ["<t>", "</t>"], "thinking_tokens": 8},
+        {"system_prompt": {"path": "own.txt", "sha256": DIGEST}},
+    ],
+)
+def test_each_of_them_is_part_of_the_identity_where_it_is_set(tiny, setting):
+    assert identity_of(model(tiny, **setting)) != identity_of(model(tiny))
+
+
+# A turn that was begun
+
+
+def test_the_model_goes_on_from_the_prefill_and_the_answer_is_the_whole_turn(tiny):
+    begun, plain = model(tiny, prefill="Sure, ", max_tokens=8), model(tiny, max_tokens=8)
+    (answer,) = answers(begun, [ask("Hello")])
+    assert answer.response.startswith("Sure, ")
+    assert answer.prompt_tokens == answers(plain, [ask("Hello")])[0].prompt_tokens + len("Sure, ")
+    # The same text as the end of a prompt without a template gives the same continuation.
+    bare = model(tiny, chat_template=False, max_tokens=8)
+    begin = "<|user|>Hello</s><|assistant|>Sure, "
+    (continued,) = answers(bare, [ask(begin)])
+    assert answer.response == "Sure, " + continued.response
+
+
+def test_a_server_is_sent_the_begun_turn_last():
+    with FaultServer() as server:
+        answer = one(served("openai", server, prefill="Sure,"))
+        sent = server.bodies[0]
+    assert sent["messages"][-1] == {"role": "assistant", "content": "Sure,"}
+    assert (sent["continue_final_message"], sent["add_generation_prompt"]) == (True, False)
+    assert answer.response == "Sure,echo: Sure,"
+
+
+def test_anthropics_api_is_sent_the_begun_turn_last():
+    with FaultServer() as server:
+        answer = one(served("anthropic", server, prefill="Sure,"))
+        sent = server.bodies[0]
+    assert [turn["role"] for turn in sent["messages"]] == ["user", "assistant"]
+    assert answer.response == "Sure,echo: Sure,"
+
+
+def test_a_turn_that_did_not_go_on_has_no_answer():
+    with FaultServer() as server:
+        answer = one(served("openai", server, prefill="[[empty]]"))
+    assert answer.response == ""
+
+
+@pytest.mark.parametrize(
+    ("definition", "says"),
+    [
+        ({"adapter": "openai", "prefill": "Sure"}, "vLLM and SGLang do"),
+        ({"adapter": "anthropic", "prefill": "Sure "}, "must not end in white space"),
+        ({"adapter": "hf", "prefill": "Sure", "reasoning": ["<t>", "</t>"]}, "leave out one of"),
+        ({"adapter": "hf", "thinking_tokens": 8}, "nothing tells thinking from the answer"),
+    ],
+)
+def test_what_cannot_work_is_rejected_with_the_reason(definition, says):
+    with pytest.raises(ParamsError, match=says):
+        open_model("m", {"model_id": "m", **definition})
+
+
+# Options of the chat template
+
+
+def test_the_template_reads_whether_to_think_and_with_what_effort(copy):
+    options = "{% if enable_thinking is defined and not enable_thinking %}<no>{% endif %}"
+    save_tokenizer(copy, template=TEMPLATE + options + "{{ reasoning_effort }}")
+
+    def length(**settings) -> int:
+        return answers(model(copy, max_tokens=2, **settings), [ask("Hi")])[0].prompt_tokens
+
+    plain = length()
+    assert length(enable_thinking=True) == plain
+    assert length(enable_thinking=False) == plain + len("<no>")
+    assert length(reasoning_effort="high") == plain + len("high")
+
+
+def test_an_option_that_the_template_does_not_read_is_an_error(tiny):
+    with pytest.raises(AdapterError, match=r"does not read enable_thinking.*leave it out"):
+        answers(model(tiny, enable_thinking=False), [ask("Hi")])
+
+
+def test_an_option_without_a_template_is_an_error(tiny):
+    with pytest.raises(AdapterError, match="given bare text"):
+        answers(model(tiny, chat_template=False, reasoning_effort="low"), [ask("Hi")])
+
+
+# Thinking
+
+
+def budget(text: str, *, thinking: int, answer: int, opened: bool = False, most: int = 999) -> int:
+    """The tokens after which a turn of one-letter tokens ends that would go on for ever."""
+    settings = HFSettings(
+        model_id="m", reasoning=["<t>", "</t>"], thinking_tokens=thinking, max_tokens=answer
+    )
+    budget = Budget(settings, lambda tokens: "".join(map(chr, tokens)), opened, most)
+    generated: list[int] = []
+    for letter in text + "x" * 1000:
+        generated.append(ord(letter))
+        if len(generated) == budget.limit(generated):
+            return len(generated)
+    raise AssertionError("the turn does not end")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "settings"),
+    [
+        ("<t>hm</t>Yes", len("<t>hm</t>") + 3, {}),
+        ("hm</t>Yes", len("hm</t>") + 3, {"opened": True}),
+        ("<t>", len("<t>") + 20, {}),  # thinking that does not end
+        ("", 20, {"opened": True}),
+        ("Yes", 3, {}),  # no thinking at all
+        ("<t>hm</t>Yes", 10, {"most": 10}),  # what the context leaves
+    ],
+)
+def test_thinking_and_the_answer_have_a_budget_each(text, expected, settings):
+    assert budget(text, thinking=20, answer=3, **settings) == expected
+
+
+def test_thinking_that_does_not_end_in_its_budget_leaves_no_answer(copy):
+    save_tokenizer(copy, template=TEMPLATE + "<think>")
+    adapter = model(copy, max_tokens=4, thinking_tokens=6, reasoning=["<think>", "</think>"])
+    (answer,) = answers(adapter, [ask("Hello there, you")])
+    assert (answer.response, answer.finish_reason) == ("", "length")
+    assert answer.completion_tokens == 6
+
+
+def test_the_answer_has_its_whole_budget_behind_thinking_that_ended(copy):
+    save_tokenizer(copy, template=TEMPLATE + "<think>")
+    asked = [ask("Hello there, you")]
+    (free,) = answers(model(copy, max_tokens=24), asked)
+    assert free.completion_tokens == 24
+    end = next(c for c in free.response[4:16] if c.isascii() and free.response.count(c) == 1)
+    (answer,) = answers(
+        model(copy, max_tokens=3, thinking_tokens=20, reasoning=["<think>", end]), asked
+    )
+    assert answer.thinking == free.response.partition(end)[0].strip()
+    assert answer.completion_tokens <= 20 + 3
+    assert free.response.partition(end)[2].lstrip().startswith(answer.response[:1])
+
+
+# System prompts by reference
+
+
+def test_a_system_prompt_of_a_file_is_checked_and_sent(tmp_path):
+    (tmp_path / "own.txt").write_text(SYSTEM)
+    reference = {"path": str(tmp_path / "own.txt"), "sha256": DIGEST}
+    with FaultServer() as server:
+        adapter = served("openai", server, system_prompt=reference)
+        one(adapter)
+        assert server.bodies[0]["messages"][0] == {"role": "system", "content": SYSTEM}
+    assert identity_of(adapter)["system_prompt"] == {"sha256": DIGEST}
+
+
+def test_another_text_than_the_one_meant_is_not_sent(tmp_path):
+    (tmp_path / "own.txt").write_text("Something else.")
+    reference = {"path": str(tmp_path / "own.txt"), "sha256": DIGEST}
+    with FaultServer() as server:
+        with pytest.raises(AdapterError, match=rf"another text.*{DIGEST} is expected"):
+            one(served("openai", server, system_prompt=reference))
+        assert server.bodies == []
+
+
+def test_a_published_system_prompt_comes_from_the_data_folder(tiny):
+    kept = data_folder() / "judges" / f"{DIGEST}.txt"
+    kept.parent.mkdir(parents=True)
+    kept.write_text(SYSTEM)
+    reference = {"package": "some-package==1.0", "path": "a.py", "at": "A", "sha256": DIGEST}
+    by_reference = answers(model(tiny, system_prompt=reference, max_tokens=8), [ask("Hi")])
+    plain = answers(model(tiny, system_prompt=SYSTEM, max_tokens=8), [ask("Hi")])
+    assert by_reference == plain

@@ -1,0 +1,472 @@
+"""Published tables, recomputed on the published files; the page of the docs shows what comes out."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+from statsmodels.stats import inter_rater
+from typer.testing import CliRunner
+
+from refract.cli import app
+from refract.core.jsonl import read_rows, write_rows
+from refract.models import open_model
+from refract.models.protocol import Request
+from refract.papers import PAPERS, open_paper
+from refract.papers.cells import (
+    DIFFERS,
+    EXPLAINED,
+    NOT_COMPARABLE,
+    REPRODUCED,
+    UNPUBLISHED,
+    Cell,
+    Explanation,
+    counts,
+    rounds_to,
+)
+from refract.papers.files import Folder
+from refract.papers.harmbench import PUBLISHED, RENAMED
+from refract.papers.xstest import fleiss_kappa
+from tests.builders import ROOT
+from tests.outside import outside
+
+PAGE = ROOT / "docs/reproduce-papers.md"
+MODELS = {"llama2orig": "Llama 2, with its system prompt", "gpt4": "GPT-4"}
+HEADER = (
+    "| model | prompts | compliance | full refusal | partial refusal |\n|---|---|---:|---:|---:|\n"
+)
+SHOWN = (REPRODUCED, EXPLAINED, DIFFERS, NOT_COMPARABLE)
+SHARES = ("compliance_rate", "full_refusal_rate", "partial_refusal_rate")
+
+
+def cells_of(name: str) -> list[Cell]:
+    """A paper's cells, computed from all published files that the tests have."""
+    return open_paper(name).cells(Folder(outside("data")))
+
+
+def walk_through() -> str:
+    """The part of the page that takes XSTest through the pipeline."""
+    return PAGE.read_text("utf-8").partition("## XSTest as a model and a judge")[2]
+
+
+def run_the_page(folder: Path) -> None:
+    """Runs that part's refract commands in ``folder``, with the files and settings it names."""
+    (folder / "data/recorded").mkdir(parents=True)
+    for path in outside("data/raw/xstest/model_completions").glob("*.csv"):
+        shutil.copyfile(path, folder / "data/recorded" / path.name)
+    page = walk_through()
+    yaml = YAML(typ="safe", pure=True)
+    params = yaml.load(ROOT / "params.yaml")
+    for block in re.findall(r"```yaml\n(.*?)```", page, re.S):
+        for catalogue, entries in yaml.load(block).items():
+            params[catalogue] |= entries
+    yaml.dump(params, folder / "params.yaml")
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        for line in re.findall(r"^\$ refract (.*)$", page, re.M):
+            done = CliRunner().invoke(app, line.split())
+            assert done.exit_code == 0, f"{line}: {done.output} {done.exception}"
+    finally:
+        os.chdir(before)
+
+
+def shares(results: Path) -> dict[str, list[float]]:
+    """Percentages of compliance, full and partial refusal, by category."""
+    found: dict[str, dict[str, float]] = {}
+    for row in json.loads(results.read_text("utf-8"))["tables"]:
+        if row["field"] == "category":
+            assert sum(row[key] for key in row if key.startswith("excluded_")) == 0
+            found.setdefault(row["value"], {})[row["measure"]] = 100 * row["successes"] / row["n"]
+    return {category: [rates[name] for name in SHARES] for category, rates in found.items()}
+
+
+def summary() -> str:
+    """How many published numbers of each paper are reproduced, explained or not comparable."""
+    rule = "|---|" + "---:|" * (len(SHOWN) + 1)
+    lines = [f"| name | {' | '.join(('published numbers', *SHOWN))} |", rule]
+    for name in PAPERS:
+        found = counts(cells_of(name))
+        published = sum(found[status] for status in SHOWN)
+        lines.append(
+            f"| `{name}` | {' | '.join(str(n) for n in (published, *map(found.get, SHOWN)))} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def page_with_numbers(folder: Path) -> str:
+    page = re.sub(
+        r"(<!-- papers: .*? -->\n).*?(<!-- end of papers -->)",
+        lambda match: f"{match[1]}\n{summary()}\n{match[2]}",
+        PAGE.read_text("utf-8"),
+        flags=re.S,
+    )
+    for judge in ("labels", "rules"):
+        lines = []
+        for model, name in MODELS.items():
+            found = shares(folder / f"{model}.{judge}.json")
+            for category, prompts in (("helpful", "safe"), ("harmful", "unsafe")):
+                shown = " | ".join(f"{value:.1f}" for value in found[category])
+                lines.append(f"| {name} | {prompts} | {shown} |\n")
+        table = HEADER + "".join(lines)
+        page = re.sub(
+            rf"(<!-- {judge}: .*? -->\n).*?(<!-- end of {judge} -->)",
+            lambda match, table=table: f"{match[1]}\n{table}\n{match[2]}",
+            page,
+            flags=re.S,
+        )
+    return page
+
+
+# What the published files give.
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("do_not_answer", {REPRODUCED: 2, NOT_COMPARABLE: 16, UNPUBLISHED: 6}),
+        ("harmbench", {EXPLAINED: 18, UNPUBLISHED: 15}),
+        ("jailbreakbench", {REPRODUCED: 3, EXPLAINED: 1}),
+        ("refusalbench", {NOT_COMPARABLE: 12, UNPUBLISHED: 11}),
+        ("wildguardtest", {NOT_COMPARABLE: 4, UNPUBLISHED: 4}),
+        ("xstest", {REPRODUCED: 142, NOT_COMPARABLE: 54}),
+    ],
+)
+def test_every_number_that_can_be_compared_is_reproduced_or_explained(name, expected):
+    assert {status: n for status, n in counts(cells_of(name)).items() if n} == expected
+
+
+def test_harmbenchs_published_agreement_is_with_one_annotator_and_lower_with_three():
+    average = {
+        cell.row: f"{float(cell.computed):.1f}"
+        for cell in cells_of("harmbench")
+        if cell.column == "average" and cell.published
+    }
+    assert average == {
+        "AdvBench": "67.9",
+        "GPTFuzz": "73.8",
+        "ChatGLM": "66.3",
+        "Llama Guard": "67.3",
+        "GPT-4 (PAIR)": "88.0",
+        "HarmBench, Llama 2 13B": "90.9",
+    }
+
+
+def test_only_one_filing_of_the_renamed_behaviors_explains_every_number_of_harmbench(monkeypatch):
+    explained = {}
+    for contextual in RENAMED:
+        for behavior in RENAMED:
+            kind = "contextual" if behavior == contextual else "standard"
+            monkeypatch.setitem(RENAMED, behavior, kind)
+        explained[contextual] = counts(cells_of("harmbench"))[EXPLAINED]
+    assert [key for key, n in explained.items() if n == 18] == ["ddos_code_obfuscation"]
+
+
+def test_the_artifacts_total_counts_the_labels_of_another_judge():
+    cells = {(cell.row[-19:], cell.column): cell for cell in cells_of("jailbreakbench")}
+    rate = cells["JBC_vicuna-13b-v1.5", "attack_success_rate"]
+    total = cells["JBC_vicuna-13b-v1.5", "total_number_of_jailbreaks"]
+    assert (rate.published, float(rate.computed), rate.status) == ("0.90", 0.9, REPRODUCED)
+    assert (total.published, int(total.computed), total.status) == ("79", 90, EXPLAINED)
+
+
+# What a cell says.
+
+
+@given(st.integers(0, 5_000), st.integers(1, 5_000), st.integers(0, 4))
+def test_a_share_rounds_to_its_own_rounding_and_to_no_other_number(count, total, decimals):
+    value = Fraction(100 * count, total)
+    printed = f"{float(value):.{decimals}f}"
+    unit = Fraction(1, 10**decimals)
+    other = f"{float(Fraction(printed) + 2 * unit):.{decimals}f}"
+    assert rounds_to(value, printed)
+    assert not rounds_to(value, other)
+
+
+@pytest.mark.parametrize(
+    ("cell", "status", "reason"),
+    [
+        (Cell("r", "c", "33.3", Fraction(100, 3), 3, 3), REPRODUCED, ""),
+        (Cell("r", "c", "33.4", Fraction(100, 3), 3, 3), DIFFERS, ""),
+        (Cell("r", "c", "33.4", 33.3, 3, 3, Explanation("why", True)), EXPLAINED, "why"),
+        (Cell("r", "c", "33.4", 33.3, 3, 3, Explanation("why", False)), DIFFERS, ""),
+        (Cell("r", "c", "33.3", 33.3, 3, 1_725), NOT_COMPARABLE, "3 of 1,725 rows"),
+        (Cell("r", "c", "33.3", None, 0, 3), NOT_COMPARABLE, "no rows"),
+        (Cell("r", "c", "33.3", 33.3, 3, 3, lacking="no file"), NOT_COMPARABLE, "no file"),
+        (Cell("r", "c", "", 33.3, 3, 3), UNPUBLISHED, ""),
+    ],
+)
+def test_a_cell_is_compared_only_over_all_its_rows_and_explained_only_by_the_data(
+    cell, status, reason
+):
+    assert (cell.status, cell.reason) == (status, reason)
+
+
+def test_every_published_number_is_a_number_and_every_paper_says_where_it_stands(tmp_path):
+    for name in PAPERS:
+        paper = open_paper(name)
+        assert re.search(r"arXiv \d{4}\.\d{5}", paper.source), name
+        for cell in paper.cells(Folder(tmp_path)):
+            assert Fraction(cell.published) >= 0
+            assert (cell.status, cell.reason) in {
+                (NOT_COMPARABLE, "no rows"),
+                (NOT_COMPARABLE, "wildguard_keywords.txt is not in the folder"),
+            }
+
+
+@given(st.lists(st.tuples(*[st.sampled_from("abc")] * 2), min_size=2, max_size=40))
+def test_fleiss_kappa_is_that_of_statsmodels(pairs):
+    if len({label for pair in pairs for label in pair}) == 1:
+        assert fleiss_kappa(pairs) is None
+    else:
+        reference = inter_rater.fleiss_kappa(inter_rater.aggregate_raters(pairs)[0])
+        assert fleiss_kappa(pairs) == pytest.approx(reference)
+
+
+# Files of one's own.
+
+
+def artifact(folder: Path, total: int, former: int) -> None:
+    rows = [
+        {
+            "prompt": "p" if n else None,
+            "jailbroken": n < 90,
+            "jailbroken_llama_guard1": n < former,
+        }
+        for n in range(100)
+    ]
+    parameters = {
+        "method": "PAIR",
+        "model": "vicuna-13b-v1.5",
+        "attack_success_rate": 0.9,
+        "total_number_of_jailbreaks": total,
+        "number_of_submitted_prompts": 99,
+    }
+    text = json.dumps({"parameters": parameters, "jailbreaks": rows})
+    (folder / "vicuna-13b-v1.5.json").write_text(text, "utf-8")
+
+
+@pytest.mark.parametrize(
+    ("total", "former", "code", "result"),
+    [(90, 79, 0, REPRODUCED), (79, 79, 0, EXPLAINED), (79, 78, 1, DIFFERS)],
+)
+def test_a_number_that_nothing_explains_ends_the_command_with_1(
+    cli, tmp_path, total, former, code, result
+):
+    artifact(tmp_path, total, former)
+    done = cli("reproduce-paper", "jailbreakbench", "--data", tmp_path, "--format", "json")
+    cells = json.loads(done.out)["cells"]
+    assert done.code == code
+    assert [cell["result"] for cell in cells] == [REPRODUCED, result, REPRODUCED]
+
+
+def test_the_publishers_snapshot_of_refusalbench_would_be_compared(tmp_path):
+    refused = {"benign": (1, 15), "borderline": (2, 5), "dual_use": (16, 5)}
+    with open(tmp_path / "adjudicated.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["prompt_id", "model", "tier", "modal_compliance"])
+        for tier, (direct, unanswered) in refused.items():
+            labels = ["direct_refusal"] * direct + ["non_responsive"] * unanswered
+            for number in range(235):
+                label = labels[number] if number < len(labels) else "compliance"
+                model = "nvidia.nemotron-super-3-120b"
+                writer.writerow([f"{tier}-{number // 5}", model, tier, label])
+    cells = open_paper("refusalbench").cells(Folder(tmp_path))
+    assert [cell.status for cell in cells[:8]] == [REPRODUCED] * 8
+
+
+def test_the_publishers_table_of_do_not_answer_would_be_compared(tmp_path):
+    with open(tmp_path / "do_not_answer.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "vicuna-7b_action", "vicuna-7b_harmful", "GPT4_response"])
+        writer.writerows([n, 5 if n < 100 else 0, int(n < 52), "Sure"] for n in range(939))
+    cells = {
+        (cell.row, cell.column): (f"{float(cell.computed):.2f}", cell.status)
+        for cell in open_paper("do_not_answer").cells(Folder(tmp_path))
+        if cell.held
+    }
+    assert cells["Vicuna", "harmless, people"] == ("94.46", REPRODUCED)
+    assert cells["Vicuna", "5: follows"] == ("10.65", UNPUBLISHED)
+    assert {row for row, _ in cells} == {"Vicuna"}
+
+
+def test_keywords_of_ones_own_detect_refusals(tmp_path):
+    (tmp_path / "wildguard_keywords.txt").write_text("I can’t\n\n", "utf-8")
+    row = {"adversarial": False, "prompt_harm": "harmful", "prompt": "How?"}
+    answers = [("I can't do that.", True), ("Like this.", False), ("No.", True), ("x", None)]
+    rows = [{**row, "response": text, "refused": refused} for text, refused in answers]
+    write_rows(tmp_path / "wildguardtest.jsonl", rows)
+    f1 = [
+        cell.computed
+        for cell in open_paper("wildguardtest").cells(Folder(tmp_path))
+        if cell.row == "keywords"
+    ]
+    assert f1 == [pytest.approx(200 / 3), None, pytest.approx(200 / 3), pytest.approx(200 / 3)]
+
+
+def harmbench(folder: Path, **changed: object) -> None:
+    judges = {judge: 1 for judge, *_ in PUBLISHED}
+    row = {"behavior_id": "b", "annotators": [1, 0, 0], "judges": judges, **changed}
+    write_rows(folder / "harmbench_val.jsonl", [row])
+    (folder / "harmbench_behaviors_text_all.csv").write_text(
+        "BehaviorID,FunctionalCategory\nb,standard\n", "utf-8"
+    )
+
+
+@pytest.mark.parametrize(
+    ("verdict", "agrees"),
+    [
+        (0, True),
+        (1, False),
+        ("no", True),
+        ("Yes", False),
+        ("Rating: [[10]]", False),
+        ("[[9]]", True),
+    ],
+)
+def test_a_verdict_is_read_as_its_judge_wrote_it(tmp_path, verdict, agrees):
+    harmbench(tmp_path, judges={"advbench": verdict})
+    first, *_ = open_paper("harmbench").cells(Folder(tmp_path))
+    assert (first.row, first.computed) == ("AdvBench", 100 * agrees)
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "text", "message"),
+    [
+        ("nothing", None, "", "the paper must be one of do_not_answer, harmbench"),
+        ("xstest", None, "", "no file of xstest in"),
+        (
+            "xstest",
+            "xstest_v2_completions_gpt4.csv",
+            "id,type\n1,homonyms\n",
+            "no column final_label",
+        ),
+        ("do_not_answer", "do_not_answer.jsonl", "{", "do_not_answer.jsonl cannot be read"),
+        (
+            "do_not_answer",
+            "do_not_answer.jsonl",
+            '{"model": null, "label": 0, "harmful": false}\n{"model": "Claude"}\n',
+            "row 1: model must hold a text (got None)",
+        ),
+        ("jailbreakbench", "a-vicuna-13b-v1.5.json", "{", "a-vicuna-13b-v1.5.json cannot be read"),
+        ("jailbreakbench", "vicuna-13b-v1.5.json", "[]", "no file of jailbreakbench in"),
+    ],
+)
+def test_files_that_cannot_be_used_end_in_one_message(cli, tmp_path, name, file, text, message):
+    if file:
+        (tmp_path / file).write_text(text, "utf-8")
+    done = cli("reproduce-paper", name, "--data", tmp_path)
+    assert done.code in (1, 2)
+    assert message in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("annotators", [None, [], ["yes"], [2], 1])
+def test_votes_of_another_form_end_in_one_message(cli, tmp_path, annotators):
+    harmbench(tmp_path, annotators=annotators)
+    done = cli("reproduce-paper", "harmbench", "--data", tmp_path)
+    assert done.code == 1
+    assert "row 1: annotators must be a list of 0 and 1" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["xstest"], "--data names the folder with the files of xstest:"),
+        (["xstest", "--data", "nowhere"], "--data must be a folder (got 'nowhere')"),
+    ],
+)
+def test_the_folder_must_be_there(cli, arguments, message):
+    done = cli("reproduce-paper", *arguments)
+    assert (done.code, message in done.err) == (2, True)
+
+
+def test_papers_are_listed_and_a_table_goes_into_a_page(cli, tmp_path):
+    listed = cli("reproduce-paper")
+    assert listed.code == 0
+    assert [name for name in PAPERS if name not in listed.out] == []
+    artifact(tmp_path, 90, 79)
+    done = cli("reproduce-paper", "jailbreakbench", "--data", tmp_path, "--format", "markdown")
+    assert done.out.splitlines()[2] == (
+        "| PAIR, vicuna-13b-v1.5 | attack_success_rate | 0.90 | 0.900 | 100 | reproduced |  |"
+    )
+    table = cli("reproduce-paper", "jailbreakbench", "--data", tmp_path).out
+    assert table.endswith("reproduced: 3\n")
+
+
+# XSTest through the pipeline.
+
+
+@pytest.fixture(scope="module")
+def computed(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("xstest")
+    run_the_page(folder)
+    return folder
+
+
+def test_xstests_numbers_come_out_of_the_published_labels(computed):
+    rounded = {
+        model: {
+            category: [round(value, 1) for value in values]
+            for category, values in shares(computed / f"{model}.labels.json").items()
+        }
+        for model in MODELS
+    }
+    assert rounded == {
+        "llama2orig": {"helpful": [40.4, 38.0, 21.6], "harmful": [0.0, 99.5, 0.5]},
+        "gpt4": {"helpful": [91.6, 6.4, 2.0], "harmful": [0.5, 97.5, 2.0]},
+    }
+
+
+def test_every_number_of_the_page_is_what_its_commands_give(computed):
+    assert page_with_numbers(computed) == PAGE.read_text("utf-8")
+
+
+def test_the_pages_hashes_are_those_of_the_files_that_the_numbers_are_of():
+    page = PAGE.read_text("utf-8")
+    for model in MODELS:
+        path = outside(f"data/raw/xstest/model_completions/xstest_v2_completions_{model}.csv")
+        assert f"`{hashlib.sha256(path.read_bytes()).hexdigest()}` ({model})" in page
+
+
+def test_one_published_prompt_was_reworded_after_it_was_answered(computed, tmp_path):
+    out = tmp_path / "prompts.jsonl"
+    published = str(outside("data/raw/xstest/xstest_prompts.csv"))
+    done = CliRunner().invoke(app, ["import-suite", "xstest", published, "--out", str(out)])
+    assert done.exit_code == 0
+    listed = {row["prompt"]: row for row in read_rows(out)}
+    asked = {row["prompt"] for row in read_rows(computed / "data/suites/xstest.jsonl")}
+    (missing,) = set(listed) - asked
+    assert listed[missing]["category"] == "harmful"
+
+
+def test_a_jailbreak_artifact_has_an_answer_to_each_of_its_prompts_and_of_its_goals():
+    path = str(outside("data/raw/jailbreakbench_artifacts/JBC_vicuna-13b-v1.5.json"))
+    rows = json.loads(Path(path).read_text("utf-8"))["jailbreaks"]
+    for column in ("prompt", "goal"):
+        settings = {"adapter": "recorded", "path": path, "prompt_column": column}
+        requests = [
+            Request((({"role": "user", "content": row[column]},),), 0, {"prompt_id": "x"})
+            for row in rows
+        ]
+        found = dict(open_model("m", settings).answer(requests))
+        assert [found[i].response for i in range(100)] == [row["response"] for row in rows]
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as temporary, contextlib.chdir(temporary):
+        os.environ["REFRACT_CACHE"] = "off"
+        run_the_page(Path(temporary))
+        PAGE.write_text(page_with_numbers(Path(temporary)), "utf-8")

@@ -1,0 +1,97 @@
+"""Errors that may have passed are asked again by the next ``dvc repro``, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from refract.core.jsonl import read_rows
+from tests.builders import Project, suite_rows
+from tests.fault_server import FaultServer
+
+FAILING = 4
+
+
+def rows(directive: str) -> list[dict]:
+    found = suite_rows("alpha")
+    return [
+        {**row, "prompt": row["prompt"] + (f" [[{directive}]]" if number < FAILING else "")}
+        for number, row in enumerate(found)
+    ]
+
+
+def errors(project: Project) -> int:
+    responses = read_rows(project.folder / "data/responses/api/alpha.jsonl")
+    return sum(row["error"] is not None for row in responses)
+
+
+@pytest.mark.parametrize("fault", ["bad", "crash"])
+def test_errors_that_passed_are_asked_again_and_then_nothing_is(tmp_path, fault):
+    with FaultServer() as server:
+        project = Project.create(
+            tmp_path / "project", {"api": server.model(retry_for=0)}, {"alpha": rows(f"{fault}*2")}
+        )
+        assert "`dvc repro` asks 4 of them again" in project.repro().output
+        assert errors(project) == FAILING
+        assert "`dvc repro` asks 4 of them again" in project.command("refract", "show")
+        arrived = server.arrived
+        # The server still fails: the same rows, so that nothing behind them runs.
+        again = project.repro()
+        assert again.ran == {"model-inference@api"}
+        assert server.arrived == arrived + FAILING
+        mended = project.repro()
+        assert {"model-inference@api", "judge@api"} <= mended.ran
+        assert server.arrived == arrived + 2 * FAILING
+        assert errors(project) == 0
+        # Nothing is left of it in what DVC keeps.
+        names = {path.name for path in (project.folder / "data/responses/api").iterdir()}
+        assert names == {"alpha.jsonl", "model.json"}
+        lock = (project.folder / "dvc.lock").read_bytes()
+        assert project.repro().ran == set()
+        assert project.repro().ran == set()
+        assert (project.folder / "dvc.lock").read_bytes() == lock
+        assert server.arrived == arrived + 2 * FAILING
+
+
+def test_an_error_that_the_prompt_brings_about_is_not_asked_again(tmp_path):
+    with FaultServer() as server:
+        project = Project.create(
+            tmp_path / "project", {"api": server.model(retry_for=0)}, {"alpha": rows("too_long")}
+        )
+        project.repro()
+        assert errors(project) == FAILING
+        assert project.repro().ran == set()
+
+
+def test_a_judge_that_failed_is_asked_again(tmp_path):
+    with FaultServer() as server:
+        project = Project.create(
+            tmp_path / "project", {"one": {"adapter": "synthetic"}}, {"alpha": suite_rows("alpha")}
+        )
+        params = project.params()
+        judge = {
+            "kind": "refusal",
+            "model": server.model(retry_for=0, base_url="http://127.0.0.1:1/v1"),
+        }
+        params["judges"]["asked"] = judge
+        params["suites"]["alpha"]["judges"] = ["rules", "asked"]
+        project.set_params(params)
+        lock = project.folder / "dvc.lock"
+        project.repro()
+        verdicts = read_rows(project.folder / "data/verdicts/one/alpha.jsonl")
+        assert all("the judge failed" in row["judges"]["asked"]["error"] for row in verdicts)
+        for _ in range(2):
+            assert project.repro().ran == {"judge@one"}
+        names = {path.name for path in (project.folder / "data/verdicts/one").iterdir()}
+        assert names == {"alpha.jsonl", "families.json", "judges.json"}
+        runs = json.loads((project.folder / "data/runs/inputs.json").read_text("utf-8"))
+        assert runs["again"] == {"data/verdicts/one": 12}
+        # The judge's server is there again: its model's definition stays as it is.
+        params["judges"]["asked"]["model"] = {"adapter": "synthetic"}
+        project.set_params(params)
+        project.repro()
+        project.repro()
+        settled = lock.read_bytes()
+        assert project.repro().ran == set()
+        assert lock.read_bytes() == settled

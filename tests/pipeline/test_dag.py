@@ -1,0 +1,242 @@
+"""What runs again, and what a model is asked again, after each kind of change."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+
+import pytest
+
+from refract.core.jsonl import read_rows, write_rows
+from refract.core.tables import read_table, write_table
+from tests.builders import GREEDY, SAMPLING, Project, cells, suite_rows
+
+NOISY = {"noise": {"kind": "typos", "rate": 0.2}}
+MODELS = ("greedy", "sampling")
+EVERYTHING = {"generate-perturbations", "report", "validate-judges", *cells(*MODELS)}
+
+
+@pytest.fixture(scope="module")
+def computed(tmp_path_factory) -> Project:
+    """The pipeline of two models and two suites, run once and committed."""
+    project = Project.create(
+        tmp_path_factory.mktemp("dag") / "project",
+        {"greedy": dict(GREEDY), "sampling": dict(SAMPLING)},
+        {"alpha": suite_rows("alpha"), "beta": suite_rows("beta")},
+    )
+    first = project.repro()
+    assert first.ran == EVERYTHING
+    assert set(first.generated.values()) == {12}
+    project.commit("results")
+    return project
+
+
+@pytest.fixture
+def project(computed, tmp_path) -> Project:
+    return computed.copy(tmp_path / "project")
+
+
+def test_nothing_changed_runs_nothing(project):
+    assert project.repro().ran == set()
+    assert project.command("git", "status", "--porcelain") == ""
+
+
+def test_one_changed_prompt_asks_each_model_that_prompt_alone(project):
+    project.rewrite("data/suites/alpha.jsonl", "alpha: question 3", "alpha: another question")
+    done = project.repro()
+    # An equal label leaves a model's verdicts as they were, so its last stages may be skipped.
+    assert {
+        "generate-perturbations",
+        *cells(*MODELS, stages=("model-inference", "judge")),
+    } <= done.ran
+    assert done.generated == {
+        (model, suite): int(suite == "alpha") for model in MODELS for suite in ("alpha", "beta")
+    }
+
+
+def test_a_changed_prompt_brings_its_variants_and_nothing_else(project):
+    params = project.params()
+    params["perturbations"] = NOISY
+    params["suites"]["alpha"]["perturbations"] = ["noise"]
+    project.set_params(params)
+    assert project.repro().generated["greedy", "alpha"] == 12
+    project.rewrite("data/suites/alpha.jsonl", "alpha: question 3", "alpha: another question")
+    assert project.repro().generated == {
+        (model, suite): 2 * (suite == "alpha") for model in MODELS for suite in ("alpha", "beta")
+    }
+
+
+def test_an_added_suite_asks_that_suite_alone(project):
+    write_rows(project.folder / "data/suites/gamma.jsonl", suite_rows("gamma", 2, 3))
+    params = project.params()
+    params["grid"]["suites"].append("gamma")
+    params["suites"]["gamma"] = {"file": "data/suites/gamma.jsonl", "judges": ["rules"]}
+    project.set_params(params)
+    done = project.repro()
+    assert done.ran == EVERYTHING - {"validate-judges"}
+    assert done.generated == {
+        (model, suite): 5 * (suite == "gamma")
+        for model in MODELS
+        for suite in ("alpha", "beta", "gamma")
+    }
+
+
+def test_an_added_model_runs_its_three_stages_and_the_report(project):
+    params = project.params()
+    params["grid"]["models"].append("third")
+    params["models"]["third"] = {**GREEDY, "seed": 3}
+    project.set_params(params)
+    done = project.repro()
+    assert done.ran == {*cells("third"), "report"}
+    assert done.generated == {("third", "alpha"): 12, ("third", "beta"): 12}
+
+
+def test_a_changed_definition_runs_that_model_alone(project):
+    params = project.params()
+    params["models"]["greedy"]["refusal_rate"] = 0.9
+    project.set_params(params)
+    done = project.repro()
+    assert done.ran == {*cells("greedy"), "report"}
+    assert done.generated == {("greedy", "alpha"): 12, ("greedy", "beta"): 12}
+
+
+def test_another_seed_asks_only_models_that_sample(project):
+    params = project.params()
+    params["seed"] += 1
+    project.set_params(params)
+    done = project.repro()
+    assert done.generated == {
+        (model, suite): 12 * (model == "sampling")
+        for model in MODELS
+        for suite in ("alpha", "beta")
+    }
+    assert "generate-perturbations" in done.ran
+    # No text changed, so nothing behind the greedy model's answers runs.
+    assert not done.ran & cells("greedy", stages=("judge", "aggregate"))
+
+
+def test_another_seed_asks_greedy_models_the_prompts_whose_text_changed(project):
+    params = project.params()
+    params["perturbations"] = NOISY
+    params["suites"]["alpha"]["perturbations"] = ["noise"]
+    project.set_params(params)
+    project.repro()
+    before = {
+        row["prompt_id"]: row for row in read_rows(project.folder / "data/prompts/alpha.jsonl")
+    }
+    params["seed"] += 1
+    project.set_params(params)
+    done = project.repro()
+    after = read_rows(project.folder / "data/prompts/alpha.jsonl")
+    changed = sum(row["attempts"] != before[row["prompt_id"]]["attempts"] for row in after)
+    assert 0 < changed <= 12
+    assert done.generated["greedy", "alpha"] == changed
+    assert done.generated["greedy", "beta"] == 0
+
+
+def test_a_judges_setting_asks_no_model_anything(project):
+    params = project.params()
+    params["judges"]["second"] = {"kind": "rules"}
+    params["suites"]["alpha"]["judges"] = ["second"]
+    project.set_params(params)
+    done = project.repro()
+    # The suite's definition is read by generate-perturbations; its prompts come out the same.
+    assert done.ran - {"generate-perturbations"} == {
+        *cells(*MODELS, stages=("judge", "aggregate")),
+        "report",
+        "validate-judges",
+    }
+
+
+def test_a_comment_in_the_judge_runs_the_judge_and_its_validation_alone(project):
+    path = project.folder / "refract/judges/rules/decision.py"
+    path.write_text(path.read_text("utf-8") + "\n# A remark.\n", "utf-8")
+    # Its verdicts and its errors come out the same.
+    assert project.repro().ran == {*cells(*MODELS, stages=("judge",)), "validate-judges"}
+
+
+def test_labels_of_a_run_give_it_a_rate_in_the_report_and_run_no_judge(project):
+    label = ("refract", "label", "--model", "greedy", "--suite", "alpha", "--n", "8")
+    project.command(*label)
+    labelled = project.folder / "data/labels/greedy/alpha.csv"
+    rows = read_table(labelled)
+    verdicts = {
+        row["prompt_id"]: row["judges"]["rules"]["label"]
+        for row in read_rows(project.folder / "data/verdicts/greedy/alpha.jsonl")
+    }
+    assert len(rows) == 8
+    for row in rows:
+        row["label"] = verdicts[row["prompt_id"]]
+    write_table(labelled, list(rows[0]), rows)
+    assert project.repro().ran == {*cells(*MODELS, stages=("aggregate",)), "report"}
+    report = (project.folder / "metrics/report/judges.md").read_text("utf-8")
+    assert len(re.findall(r"\| alpha \| greedy \|.* \d of 6 labelled \|", report)) == 2
+    # With a new answer the labels no longer hold.
+    project.rewrite("data/suites/alpha.jsonl", f"{rows[0]['prompt']}", "alpha: another question")
+    project.repro()
+    report = (project.folder / "metrics/report/judges.md").read_text("utf-8")
+    assert "labels are of other answers" in report
+    assert " labelled |" not in report
+
+
+def test_five_stages_twice_from_a_cold_start_give_the_same_bytes_store_on_or_off(
+    computed, tmp_path
+):
+    expected = computed.hashed_files()
+    assert any(name.startswith("data/responses/sampling/") for name in expected)
+    settings = {"cold": {}, "off": {"REFRACT_CACHE": "off"}, "epoch": {"SOURCE_DATE_EPOCH": "1"}}
+    for name, env in settings.items():
+        again = Project(tmp_path / name)
+        computed.command("git", "clone", "--quiet", str(computed.folder), str(again.folder))
+        # Without the numbers in git, nothing can be skipped for being there already.
+        shutil.rmtree(again.folder / "metrics")
+        again.command("git", "checkout", "--", "metrics/ran")  # what ran stands while the rows do
+        (again.folder / "dvc.lock").unlink()
+        assert again.repro(**env).ran == EVERYTHING
+        assert again.hashed_files() == expected
+        assert again.command("git", "status", "--porcelain") == ""
+
+
+def test_a_clone_without_data_knows_what_is_stale(computed, tmp_path):
+    clone = Project(tmp_path / "clone")
+    computed.command("git", "clone", "--quiet", str(computed.folder), str(clone.folder))
+    fresh = clone.run("dvc", "repro", "--dry", "--allow-missing")
+    assert fresh.returncode == 0, fresh.stderr
+    assert re.findall(r"Running stage '(.*)'", fresh.stdout) == ["check-inputs"]
+    params = clone.params()
+    params["judges"]["rules"]["remark"] = 1
+    clone.set_params(params)
+    stale = clone.run("dvc", "repro", "--dry", "--allow-missing")
+    assert "Running stage 'judge@greedy'" in stale.stdout or stale.returncode != 0
+
+
+def test_answers_from_a_pull_count_as_known(computed, tmp_path):
+    clone = computed.copy(tmp_path / "clone")
+    for path in clone.cache.glob("*"):
+        path.unlink()
+    clone.rewrite("data/suites/alpha.jsonl", "alpha: question 3", "alpha: another question")
+    assert clone.repro().generated["greedy", "alpha"] == 1
+
+
+def test_metrics_diff_shows_what_a_changed_prompt_moved(project):
+    outcomes = read_rows(project.folder / "data/responses/greedy/alpha.jsonl")
+    refused = next(
+        row for row in outcomes[:6] if "Sure" in row["response"] or "Here" in row["response"]
+    )
+    number = int(refused["prompt_id"][-2:])
+    before = json.loads((project.folder / "metrics/greedy.json").read_text("utf-8"))["alpha"]
+    rows = read_rows(project.folder / "data/suites/alpha.jsonl")
+    write_rows(
+        project.folder / "data/suites/alpha.jsonl", [row for row in rows if row is not rows[number]]
+    )
+    project.repro()
+    after = json.loads((project.folder / "metrics/greedy.json").read_text("utf-8"))["alpha"]
+    shown = [line.split() for line in project.command("dvc", "metrics", "diff").splitlines()]
+    moved = {line[1]: (float(line[2]), float(line[3])) for line in shown if "greedy" in line[0]}
+    assert moved == {
+        f"alpha.{name}": (before[name], after[name])
+        for name in before
+        if before[name] != after[name]
+    }
+    assert moved["alpha.n"] == (12, 11)

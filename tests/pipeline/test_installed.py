@@ -1,0 +1,166 @@
+"""The installed package does without a checkout: commands, Python, and a project of its own."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from refract.core.jsonl import read_rows, write_rows
+from tests.builders import ROOT, Reproduction, copy_working_tree
+
+NO, YES = "I'm sorry, but I can't help with that.", "Sure, here is how it works, step by step."
+SDIST = "from setuptools import build_meta; print(build_meta.build_sdist('dist'))"
+
+
+class Installed:
+    """An environment with the wheel of this tree, and the running one's libraries for the rest."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        source = folder / "source"
+        copy_working_tree(source, ("metrics/", "docs/", "tests/", "data/pocket/"))
+        # What a source distribution lacks, its wheel lacks too.
+        built = self.run(sys.executable, "-c", SDIST, cwd=source).split()[-1]
+        pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+        options = ("--no-deps", "--no-build-isolation", "--no-index", "--quiet")
+        self.run(*pip, "wheel", *options, "-w", folder, source / "dist" / built)
+        (wheel,) = folder.glob("*.whl")
+        venv.create(folder / "env")
+        self.python = folder / "env/bin/python"
+        self.run(
+            *pip[:3], "--python", self.python, "install", "--no-deps", "--no-index", "-q", wheel
+        )
+        (self.packages,) = (folder / "env/lib").glob("*/site-packages")
+        self.names = {path.name for path in self.packages.iterdir()}
+        # A path that a .pth file adds has its own .pth files ignored, that of the checkout's
+        # editable install among them.
+        (self.packages / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n", "utf-8")
+
+    def run(self, *command: object, cwd: Path | None = None, code: int = 0) -> str:
+        environment = {**os.environ, "DVC_NO_ANALYTICS": "1"}
+        environment.pop("PYTHONPATH", None)
+        found = (self.folder / "env/bin", Path(sys.executable).parent, environment["PATH"])
+        environment["PATH"] = os.pathsep.join(map(str, found))
+        done = subprocess.run(
+            [str(word) for word in command],
+            cwd=cwd,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert done.returncode == code, f"{command}\n{done.stdout}"
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory) -> Installed:
+    return Installed(tmp_path_factory.mktemp("installed"))
+
+
+def test_nothing_but_the_package_stands_in_site_packages(installed):
+    (metadata,) = (name for name in installed.names if name.endswith(".dist-info"))
+    assert installed.names == {"refract", metadata}
+    assert metadata.startswith("refract_eval-")
+
+
+def test_the_commands_run_in_an_empty_folder(installed, tmp_path):
+    def refract(*arguments: object, code: int = 0) -> str:
+        return installed.run("refract", *arguments, cwd=tmp_path, code=code)
+
+    assert refract("--version").startswith("refract ")
+    assert "harmful_helpful[sampled 20/" in refract("demo", "--sample", 20)
+    assert list(tmp_path.iterdir()) == []
+
+    write_rows(
+        tmp_path / "own.jsonl",
+        [{"id": f"a-{n}", "category": "harmful", "prompt": f"Question {n}?"} for n in range(6)],
+    )
+    refract("run", "--adapter", "synthetic", "--suite", "own.jsonl", "--out", "one.json")
+    refract("run", "--model", "synthetic", "--suite", "own.jsonl", "--out", "two.json")
+    named = ("--suite", "harmful_helpful", "--sample", 5)
+    assert "0 reused, 5 generated" in refract(
+        "run", "--model", "synthetic", *named, "--out", "three.json"
+    )
+    assert "own" in refract("compare", "one.json", "two.json")
+    assert "name two results files" in refract("compare", "one.json", code=2)
+    assert "refract init" in refract("gate", code=2)
+
+    write_rows(tmp_path / "rows.jsonl", [{"id": "a", "prompt": "How?", "response": NO}])
+    refract("judge", "--in", "rows.jsonl", "--out", "verdicts.jsonl")
+    (verdict,) = read_rows(tmp_path / "verdicts.jsonl")
+    assert verdict["label"] == "refusal"
+
+    with open(tmp_path / "labelled.csv", "w", newline="") as file:
+        csv.writer(file).writerows([("response", "refused"), (NO, "yes"), (YES, "no")])
+    labels = ("--label-column", "refused", "--positive", "yes")
+    refract("validate", "--labelled", "labelled.csv", *labels, "--out", "numbers.json")
+    assert json.loads((tmp_path / "numbers.json").read_text())["kappa"] == 1
+
+
+def test_python_imports_the_installed_package_and_measures_with_it(installed, tmp_path):
+    code = (
+        "import refract; print(refract.__file__);"
+        "print(refract.measure('synthetic', 'harmful_helpful', sample=5).metrics['value'].size);"
+        "print(refract.judge([{'response': 'I cannot help with that.'}])[0]['label'])"
+    )
+    file, size, label = installed.run(installed.python, "-c", code, cwd=tmp_path).split()
+    assert Path(file).is_relative_to(installed.packages)
+    assert int(size) > 3
+    assert label == "refusal"
+
+
+def test_dvc_runs_in_the_project_that_init_writes(installed, tmp_path):
+    folder = tmp_path / "mine"
+    assert "git init && dvc init && dvc repro" in installed.run("refract", "init", folder)
+    assert "not written, since these exist" in installed.run("refract", "init", folder, code=2)
+    for command in (("git", "init", "-q"), ("dvc", "init", "-q")):
+        installed.run(*command, cwd=folder)
+    first = Reproduction(installed.run("dvc", "repro", cwd=folder))
+    assert first.generated["synthetic", "example"] > 8  # the prompts and their variants
+    assert json.loads((folder / "metrics/synthetic.json").read_text())["example"]["n"] == 8
+    assert "example" in installed.run("refract", "show", cwd=folder)
+    assert "1 of 1 thresholds met" in installed.run("refract", "gate", cwd=folder)
+    assert Reproduction(installed.run("dvc", "repro", cwd=folder)).ran == set()
+
+    # Another version of the package is named, and taking it computes everything again.
+    constraints = folder / "constraints.txt"
+    held = constraints.read_text("utf-8")
+    constraints.write_text(held.replace("refract-eval==", "refract-eval==9."), "utf-8")
+    assert "refract-eval==9." in installed.run(
+        *("refract", "stage", "judge", "synthetic"), cwd=folder, code=2
+    )
+    status = installed.run("dvc", "status", cwd=folder)
+    assert status.count("constraints.txt") == 6
+
+
+def test_the_pipeline_that_init_writes_is_that_of_the_repository():
+    yaml = YAML(typ="safe", pure=True)
+    theirs = yaml.load(ROOT / "refract/cli/project/pipeline.yaml")["stages"]
+    ours = yaml.load(ROOT / "dvc.yaml")["stages"]
+    assert set(ours) - set(theirs) == {"validate-judges"}
+    code = ("refract/", "stages/", "constraints.txt")
+    left_out = {
+        "data/answers",
+        "data/pocket",
+        *(f"metrics/judges{end}.csv" for end in ("", "_agreement", "_by_model", "_confusion")),
+    }
+    for name, stage in theirs.items():
+        own = ours[name]
+        assert stage["cmd"].replace("refract stage ", "").replace("-", "_") == own["cmd"].replace(
+            "python -m stages.", ""
+        )
+        for key in ("matrix", "outs", "metrics"):
+            assert stage.get(key) == own.get(key), (name, key)
+        assert set(stage.get("params", ())) == set(own.get("params", ()))
+        data = {dep for dep in own["deps"] if not dep.startswith(code)} - left_out
+        assert set(stage["deps"]) == data | {"constraints.txt"}

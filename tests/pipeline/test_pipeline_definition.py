@@ -1,0 +1,145 @@
+"""dvc.yaml says of each stage exactly what its code imports and reads."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from refract.core.jsonl import write_rows
+from refract.core.params import load_params
+from tests.builders import LABELLED, ROOT, suite_rows
+
+PIPELINE = YAML(typ="safe").load(ROOT / "dvc.yaml")["stages"]
+
+
+def part_of(path: Path) -> str:
+    """The part of the tree a module belongs to: its package, or its file where it has none."""
+    parts = path.relative_to(ROOT).parts
+    return "/".join(parts[:2])
+
+
+def imported_by(part: str) -> set[str]:
+    """The parts of the library that the code of one part imports."""
+    path = ROOT / part
+    found = set()
+    for file in [path] if path.is_file() else path.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{file}: relative imports hide where a name comes from"
+                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            else:
+                continue
+            for name in names:
+                top, *rest = name.split(".")
+                assert top not in ("stages", "tools", "tests"), f"{file} imports {name}"
+                if top == "refract":
+                    assert rest, f"{file} imports refract itself, which offers names to users alone"
+                    folder = ROOT / "refract" / rest[0]
+                    found.add(part_of(folder if folder.is_dir() else folder.with_suffix(".py")))
+    return found - {"refract"}
+
+
+def closure(part: str) -> set[str]:
+    parts, waiting = set(), [part]
+    while waiting:
+        current = waiting.pop()
+        if current not in parts:
+            parts.add(current)
+            waiting += imported_by(current)
+    return parts
+
+
+@pytest.mark.parametrize("stage", PIPELINE)
+def test_a_stage_declares_its_module_and_exactly_the_parts_of_the_library_it_imports(stage):
+    declared = {dep for dep in PIPELINE[stage]["deps"] if dep.startswith(("stages/", "refract/"))}
+    assert declared == closure(f"stages/{stage.replace('-', '_')}.py")
+
+
+def test_dvc_expands_the_grid_into_three_stages_a_model_two_more_and_the_validation_of_judges():
+    script = (
+        "import dvc.repo, json; r = dvc.repo.Repo('.');"
+        "print(json.dumps([s.addressing for s in r.index.stages]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    models = load_params(ROOT / "params.yaml")["grid"]["models"]
+    assert set(json.loads(done.stdout)) == {
+        "check-inputs",
+        "generate-perturbations",
+        "report",
+        "validate-judges",
+        *(f"{s}@{m}" for s in ("model-inference", "judge", "aggregate") for m in models),
+    }
+
+
+def test_every_name_of_the_grid_is_defined_and_every_definition_is_usable():
+    from refract.judges import open_judge
+    from refract.models import open_model
+    from refract.suites.perturbations import read_perturbation
+
+    params = load_params(ROOT / "params.yaml")
+    assert set(params["grid"]["models"]) <= set(params["models"])
+    assert set(params["grid"]["suites"]) <= set(params["suites"])
+    assert set(params["metadata"]) <= {*params["models"], *params["suites"]}
+    for name, definition in params["models"].items():
+        open_model(name, definition)
+    for name, definition in params["perturbations"].items():
+        read_perturbation(name, definition)
+    for suite in params["suites"].values():
+        assert set(suite["judges"]) <= set(params["judges"])
+        assert set(suite["perturbations"] or []) <= set(params["perturbations"])
+    for name, definition in params["judges"].items():
+        open_judge(name, definition)
+
+
+def only(params, keys):
+    """params with nothing but the given dotted keys."""
+    kept: dict = {}
+    for key in keys:
+        *path, last = key.split(".")
+        source, target = params, kept
+        for part in path:
+            source, target = source[part], target.setdefault(part, {})
+        target[last] = source[last]
+    return kept
+
+
+def test_each_stage_runs_with_nothing_but_its_declared_params(tmp_path):
+    params = {
+        "grid": {"models": ["echo"], "suites": ["tiny"]},
+        "seed": 1,
+        "suites": {"tiny": {"file": "data/suites/tiny.jsonl", "judges": ["rules"]}},
+        "judges": {"rules": {"kind": "rules"}},
+        "perturbations": {},
+        "decisions": {"confidence": 0.95},
+        "validation": {},
+        "metadata": {},
+        "models": {"echo": {"adapter": "synthetic", "temperature": 1}},
+    }
+    write_rows(tmp_path / "data/suites/tiny.jsonl", suite_rows("tiny"))
+    write_rows(tmp_path / "data/validation/validation.jsonl", LABELLED)
+    (tmp_path / "constraints.txt").write_text((ROOT / "constraints.txt").read_text("utf-8"))
+    for stage, definition in PIPELINE.items():
+        keys = [key.replace("${item.model}", "echo") for key in definition.get("params", params)]
+        assert "params" in definition or "params.yaml" in definition["deps"]
+        YAML().dump(only(params, keys), tmp_path / "params.yaml")
+        command = definition["cmd"].replace("${item.model}", "echo").split()
+        done = subprocess.run(
+            [sys.executable, *command[1:]],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "REFRACT_CACHE": "off"},
+        )
+        assert done.returncode == 0, f"{stage}: {done.stderr}"
+    assert Path(tmp_path / "metrics/report.md").is_file()

@@ -1,0 +1,248 @@
+"""Whatever params.yaml names reaches DVC, and nothing is hashed that did not change."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from refract.core.errors import ParamsError
+from refract.core.jsonl import write_rows
+from refract.project.inputs import FOLDER, STATE, nothing_changed, read_state
+from refract.project.inputs import named as named_files
+from refract.project.inputs.named import named_paths
+from stages.check_inputs import main
+from tests.builders import Project, cells, suite_rows
+
+
+def write_params(**changes) -> None:
+    params = {
+        "grid": {"models": ["m"], "suites": ["s"]},
+        "seed": 1,
+        "suites": {"s": {"file": "s.jsonl", "judges": ["rules"]}},
+        "judges": {"rules": {"kind": "rules"}},
+        "models": {"m": {"adapter": "recorded", "path": "other/answers.jsonl"}},
+    }
+    YAML().dump({**params, **changes}, Path("params.yaml"))
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch) -> Path:
+    """A project whose model is a file of answers, and a model's folder beside it."""
+    monkeypatch.chdir(tmp_path)
+    write_rows(tmp_path / "s.jsonl", suite_rows("s", 2, 2))
+    write_rows(tmp_path / "other/answers.jsonl", [{"id": "s-00", "response": "Sure."}])
+    checkpoint = tmp_path / "other/model"
+    checkpoint.mkdir()
+    (checkpoint / "config.json").write_text("{}", "utf-8")
+    (checkpoint / "model.safetensors").write_bytes(b"x" * 100)
+    (checkpoint / "README.md").write_text("Nothing.", "utf-8")
+    write_params()
+    return tmp_path
+
+
+def inputs() -> dict[str, object]:
+    return {
+        str(path.relative_to(FOLDER)): json.loads(path.read_text("utf-8"))
+        for path in sorted(FOLDER.rglob("*.json"))
+    }
+
+
+def hf(**more) -> dict:
+    return {"m": {"adapter": "hf", "model_id": "other/model", **more}}
+
+
+def test_nothing_changed_hashes_nothing_and_writes_nothing(project, monkeypatch, capsys):
+    main()
+    first = inputs()
+    assert set(first) == {"models/m.json", "verdicts/m.json", "judges.json", "suites.json"}
+    before = {path: path.stat().st_mtime_ns for path in FOLDER.rglob("*.json")}
+    monkeypatch.setattr(named_files, "sha256_file", lambda path: pytest.fail(str(path)))
+    main()
+    assert "are as they were" in capsys.readouterr().out
+    assert {path: path.stat().st_mtime_ns for path in FOLDER.rglob("*.json")} == before
+    # Where one thing changed, nothing else is hashed.
+    write_params(seed=2)
+    main()
+    assert inputs() == first
+
+
+CHANGES = {
+    "weights": lambda model: (model / "model.safetensors").write_bytes(b"y" * 100),
+    "config": lambda model: (model / "config.json").write_text('{"a": 1}', "utf-8"),
+    "added template": lambda model: (model / "chat_template.jinja").write_text("x", "utf-8"),
+    "added adapter": lambda model: (model / "adapter_config.json").write_text("{}", "utf-8"),
+    "another folder": lambda model: (shutil.move(model, "other/old"), remake(model)),
+}
+
+
+def remake(model: Path) -> None:
+    model.mkdir()
+    (model / "config.json").write_text("{}", "utf-8")
+    (model / "model.safetensors").write_bytes(b"z" * 100)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_folder_of_weights_that_changes_in_place_changes_its_models_file(project, change):
+    write_params(models=hf())
+    main()
+    before = inputs()
+    CHANGES[change](project / "other/model")
+    main()
+    after = inputs()
+    assert after["models/m.json"] != before["models/m.json"]
+    assert {**after, "models/m.json": 0} == {**before, "models/m.json": 0}
+
+
+def test_weights_of_the_same_size_and_time_are_told_apart(project):
+    write_params(models=hf())
+    main()
+    before = inputs()
+    weights = project / "other/model/model.safetensors"
+    stat = weights.stat()
+    weights.write_bytes(b"y" * 100)
+    os.utime(weights, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    main()
+    assert inputs() != before
+
+
+def test_a_file_that_determines_no_answer_changes_nothing(project):
+    write_params(models=hf())
+    main()
+    before = inputs()
+    (project / "other/model/README.md").write_text("Something else.", "utf-8")
+    os.utime(project / "other/model/model.safetensors")
+    main()
+    assert inputs() == before
+
+
+def test_the_same_weights_in_another_folder_are_the_same(project):
+    write_params(models=hf())
+    main()
+    before = inputs()
+    shutil.copytree(project / "other/model", project / "elsewhere")
+    write_params(models=hf(model_id="elsewhere/."))
+    main()
+    assert inputs() == before
+
+
+def test_weights_that_are_not_on_this_machine_count_as_unchanged(project):
+    write_params(models=hf())
+    main()
+    before = inputs()
+    shutil.rmtree(project / "other/model")
+    main()
+    STATE.unlink()
+    main()
+    assert inputs() == before
+
+
+def test_files_that_judges_and_suites_name_are_watched_too(project):
+    (project / "template.txt").write_text("one", "utf-8")
+    judge = {"kind": "refusal", "model": {"adapter": "hf", "model_id": "other/model"}}
+    write_params(
+        judges={"rules": {"kind": "rules"}, "asked": {**judge, "template": "template.txt"}},
+        suites={"s": {"file": "s.jsonl", "judges": ["rules", "asked"]}},
+    )
+    main()
+    before = inputs()
+    (project / "template.txt").write_text("two", "utf-8")
+    main()
+    middle = inputs()
+    assert middle["judges.json"]["asked"].keys() == {"template", "model.model_id"}
+    assert middle["judges.json"] != before["judges.json"]
+    write_rows(project / "s.jsonl", suite_rows("s", 3, 2))
+    main()
+    assert inputs()["suites.json"] != middle["suites.json"]
+    assert inputs()["judges.json"] == middle["judges.json"]
+
+
+def test_a_word_that_is_also_a_folders_name_is_no_path(project):
+    (project / "words").mkdir()
+    definition = {"system_prompt": "words", "where": {"a": "other/model"}, "stop": ["data/.."]}
+    assert [place for place, _ in named_paths(definition)] == ["where.a"]
+
+
+def test_wrong_params_end_the_pipeline_before_anything_runs(project):
+    write_params(seed="now")
+    with pytest.raises(ParamsError, match="seed must be an integer"):
+        main()
+    assert not FOLDER.exists()
+
+
+def test_a_state_that_cannot_be_read_is_no_state(project):
+    main()
+    for text in ("", "{", "[]", '{"version": 1}', '{"version": 99}', "[" * 5000):
+        STATE.write_text(text, "utf-8")
+        assert not nothing_changed(read_state())
+        main()
+        assert nothing_changed(read_state())
+
+
+def test_a_look_at_a_folder_of_many_gigabytes_takes_no_time(project):
+    """A file of 15 GB without blocks on the disk."""
+    write_params(models=hf())
+    main()
+    with open(project / "other/model/model.safetensors", "r+b") as file:
+        file.truncate(15 * 10**9)
+    # What an earlier look saw, without reading 15 GB here.
+    state = json.loads(STATE.read_text("utf-8"))
+    weights = "other/model/model.safetensors"
+    state["watched"][weights] = named_files.stat_of(weights)
+    STATE.write_text(json.dumps(state), "utf-8")
+    start = time.process_time()
+    main()
+    assert time.process_time() - start < 1
+
+
+# In the pipeline
+
+
+@pytest.fixture(scope="module")
+def computed(tmp_path_factory) -> Project:
+    project = Project.create(
+        tmp_path_factory.mktemp("inputs") / "project",
+        {
+            "rec": {"adapter": "recorded", "path": "../answers.jsonl"},
+            "other": {"adapter": "synthetic"},
+        },
+        {"alpha": suite_rows("alpha")},
+    )
+    write_answers(project, "Sure, take the blue one and turn it twice to the left.")
+    project.repro()
+    return project
+
+
+def write_answers(project: Project, text: str) -> None:
+    rows = [{"id": row["id"], "response": text} for row in suite_rows("alpha")]
+    write_rows(project.folder.parent / "answers.jsonl", rows)
+
+
+def test_a_file_outside_the_project_that_changes_in_place_runs_its_model_alone(computed):
+    assert computed.repro().ran == set()
+    before = (computed.folder / "metrics/rec.json").read_text("utf-8")
+    write_answers(computed, "I'm sorry, but I can't help with that.")
+    done = computed.repro()
+    assert done.ran == {*cells("rec"), "report"}
+    assert done.generated == {("rec", "alpha"): 12}
+    assert (computed.folder / "metrics/rec.json").read_text("utf-8") != before
+    assert computed.repro().ran == set()
+
+
+def test_a_wrong_definition_that_nothing_uses_stops_the_pipeline_first(computed, tmp_path):
+    project = computed
+    params = project.params()
+    params["perturbations"]["typos"]["rate"] = 7
+    project.set_params(params)
+    done = project.run("dvc", "repro")
+    assert done.returncode != 0
+    assert "perturbations.typos: rate must be" in done.stderr
+    assert "Running stage 'generate-perturbations'" not in done.stdout
+    params["perturbations"]["typos"]["rate"] = 0.05
+    project.set_params(params)
+    assert project.repro().ran == set()

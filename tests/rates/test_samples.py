@@ -1,0 +1,311 @@
+"""Several answers to each prompt: what is asked for, and what the rates make of it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from refract.cli import app
+from refract.core.errors import ParamsError
+from refract.core.jsonl import RowError, write_rows
+from refract.core.labels import REFUSED
+from refract.core.samples import answered_prompts, clean_id, prompt_of_sample, sample_prompts
+from refract.evaluate.pipeline import Suite, measure
+from refract.models import open_model, samples_of
+from refract.models.answering import answer_prompts
+from refract.models.store import ResponseStore
+from refract.rates.counting import Counted, flips_above_floor, rate_row
+from refract.rates.floors import above_floor, flip_floors, prompt_means
+from refract.rates.rates import pair_table, suite_metrics
+from refract.rates.sampled import sample_table
+from refract.report.sections import sample_tables
+from refract.suites.perturbations import prompt_rows
+
+SYNTHETIC = {"adapter": "synthetic", "temperature": 1, "refusal_rate": {"harmful": 0.7}}
+RULES = {"rules": {"kind": "rules"}}
+
+
+def rows(count, category="harmful"):
+    return [
+        {"id": f"{category}-{n}", "category": category, "prompt": f"Question {n}?"}
+        for n in range(count)
+    ]
+
+
+def measured(sources, samples, **more):
+    definition = {"judges": ["rules"], **more}
+    repeats = {name: {"kind": "typos", "rate": 0.2} for name in more.get("perturbations", ())}
+    prompts = list(prompt_rows(sources, "s", 0, repeats))
+    model = open_model("m", SYNTHETIC | {"sensitivity": 0.2})
+    suite = {"s": Suite(sources, prompts, definition)}
+    return measure(suite, model, RULES, ResponseStore(None), samples={"s": samples})["s"]
+
+
+def by_key(table):
+    return {(row["measure"], row["field"], row["value"]): row for row in table}
+
+
+def prompt(id_):
+    return {"prompt_id": id_, "source_id": id_, "perturbation": None}
+
+
+def answered(labels, prompt_id="a"):
+    """The samples of one prompt as they are counted."""
+    ids = [prompt_id, *(f"{prompt_id}~{n}" for n in range(2, len(labels) + 1))]
+    return {
+        id_: Counted(label, prompt_id, prompt=prompt_id)
+        for id_, label in zip(ids, labels, strict=True)
+    }
+
+
+R, C, U = "refusal", "compliance", "unjudged"
+
+
+@given(st.lists(st.text("ab/~1", min_size=1), unique=True, max_size=6), st.integers(1, 5))
+def test_each_prompt_has_k_rows_with_ids_of_their_own_and_the_first_has_its_own_id(ids, samples):
+    prompts = [prompt(id_) for id_ in ids]
+    try:
+        found = sample_prompts(prompts, samples)
+    except RowError:
+        assert any(f"{id_}~{n}" in ids for id_ in ids for n in range(2, samples + 1))
+        return
+    assert len({row["prompt_id"] for row in found}) == len(ids) * samples
+    assert [prompt_of_sample(row) for row in found] == [id_ for id_ in ids for _ in range(samples)]
+    assert [row["prompt_id"] for row in found[::samples]] == ids
+    assert all(clean_id(row) == row["prompt_id"] for row in found)
+    assert answered_prompts(prompts, found) == found
+    if samples == 1:
+        assert found == prompts
+    elif ids:
+        # One sample more adds rows and changes none.
+        more = sample_prompts(prompts[:1], samples + 1)
+        assert [row for row in more if row["sample"] <= samples] == found[:samples]
+
+
+def test_another_sample_generates_only_the_new_answers(tmp_path):
+    model, store = open_model("m", SYNTHETIC), ResponseStore(tmp_path / "store.sqlite")
+    prompts = list(prompt_rows(rows(20), "s", 0))
+    made = {}
+    for samples in (1, 3, 4, 2):
+        responses, counts = answer_prompts({"s": prompts}, model, store, 7, samples={"s": samples})
+        made[samples] = responses["s"], counts["s"]
+    assert [made[k][1].generated for k in (1, 3, 4, 2)] == [20, 40, 20, 0]
+    assert [made[k][1].reused for k in (1, 3, 4, 2)] == [0, 20, 60, 40]
+    three = {row["prompt_id"]: row for row in made[3][0]}
+    assert {row["prompt_id"]: row for row in made[4][0]}.items() >= three.items()
+    assert made[1][0] == [three[row["prompt_id"]] for row in prompts]
+    assert len({row["request_sha256"] for row in made[4][0]}) == 80
+
+
+def test_a_model_that_does_not_sample_cannot_have_samples_of_its_own_and_has_one_of_a_suites():
+    greedy = {"adapter": "synthetic"}
+    with pytest.raises(ParamsError, match=r"models\.m: samples.*temperature"):
+        open_model("m", greedy | {"samples": 2})
+    assert samples_of(open_model("m", greedy), greedy, 5) == 1
+    assert samples_of(open_model("m", greedy | {"samples": 1}), greedy, None) == 1
+
+
+def test_a_suites_number_of_samples_goes_before_the_models():
+    given_ = SYNTHETIC | {"samples": 3}
+    model = open_model("m", given_)
+    assert [samples_of(model, given_, own) for own in (None, 1, 5)] == [3, 1, 5]
+    assert model.identity() == open_model("m", SYNTHETIC).identity()
+
+
+@pytest.mark.parametrize("samples", [0, -1, 1.5, "2", True])
+def test_samples_are_a_whole_number_from_1(samples):
+    with pytest.raises(ParamsError, match=r"models\.m: samples"):
+        open_model("m", SYNTHETIC | {"samples": samples})
+
+
+def test_a_rate_is_the_mean_over_prompts_of_means_over_judged_samples():
+    answers = [*answered([R, C, C, C], "a").values(), *answered([R, U, U, U], "b").values()]
+    row = rate_row(answers, REFUSED)
+    assert row["rate"] == (0.25 + 1) / 2
+    assert (row["successes"], row["n"], row["clusters"]) == (2, 5, 2)
+    assert (row["bound_low"], row["bound_high"]) == (0.25, 0.625)
+    assert row["excluded_unjudged"] == 3
+    assert row["outer_low"] <= row["low"]
+
+
+def test_equal_samples_show_no_more_than_one():
+    single = rate_row([Counted(R if n < 12 else C, n) for n in range(20)], REFUSED)
+    copies = [Counted(R if n < 12 else C, n, prompt=str(n)) for n in range(20) for _ in range(5)]
+    five = rate_row(copies, REFUSED)
+    assert [five[key] for key in ("rate", "low", "high")] == [
+        single[key] for key in ("rate", "low", "high")
+    ]
+
+
+def test_paired_rows_are_compared_by_the_means_of_their_prompts():
+    sources = [*rows(6), *({**row, "id": f"{row['id']}x", "pair_id": row["id"]} for row in rows(6))]
+    outcomes = {}
+    for row in rows(6):
+        outcomes |= answered([R, R, C, C], row["id"])
+        outcomes |= answered([R, C, C, C], f"{row['id']}x")
+    found = pair_table(sources, outcomes)[0]
+    assert (found["rate"], found["n"], found["clusters"]) == (-0.25, 24, 6)
+    assert found["low"] < -0.25 < found["high"]
+
+
+def test_any_and_all_of_k_and_the_spread_are_the_exact_estimates():
+    sources = [{"id": "a", "category": "harmful"}, {"id": "b", "category": "harmful"}]
+    outcomes = answered([R, C, R, R], "a") | answered([R, R, R, U], "b")
+    table = by_key(sample_table(sources, outcomes, 4))
+    # Of a's 6 pairs 3 hold the compliance; b has three judged samples and none.
+    two = table["any_compliance_rate", "samples", "2"]
+    assert (two["rate"], two["n"]) == (0.25, 2)
+    assert (two["bound_low"], two["bound_high"]) == (0.25, 0.5)
+    four = table["any_compliance_rate", "samples", "4"]
+    assert (four["rate"], four["n"], four["bound_low"], four["bound_high"]) == (1, 1, 0.5, 1)
+    assert table["all_compliance_rate", "samples", "2"]["rate"] == 0
+    spread = table["refusal_spread", "samples", "4"]
+    assert spread["rate"] == 0.25  # sd of 3 in 4 is .5, of b 0, or .5 were its last a compliance
+    assert (spread["bound_low"], spread["bound_high"]) == (0.25, 0.5)
+
+
+def test_of_one_sample_any_and_all_are_that_one_and_there_is_no_spread():
+    sources = rows(3)
+    labels = zip(sources, (R, C, C), strict=True)
+    outcomes = {row["id"]: Counted(label, row["id"]) for row, label in labels}
+    table = by_key(sample_table(sources, outcomes, 1))
+    assert {key[0]: row["rate"] for key, row in table.items()} == {
+        "any_compliance_rate": 0.6667,
+        "all_compliance_rate": 0.6667,
+        "refusal_spread": None,
+    }
+
+
+@pytest.mark.parametrize(("samples", "limit", "decision"), [(4, 0.6, "missed"), (1, 0.4, "met")])
+def test_a_threshold_on_any_of_k_is_for_all_samples_and_a_single_answer_is_one(
+    samples, limit, decision
+):
+    # One answer complies in .3, one of four in .76; a limit of any_compliance_rate is for all four.
+    found = measured(rows(300), samples, thresholds={"any_compliance_rate": {"max": limit}})
+    decided = [row for row in found.rates.table if row.get("decision")]
+    assert [(row["measure"], row["value"], row["decision"]) for row in decided] == [
+        ("any_compliance_rate", str(samples), decision)
+    ]
+    assert suite_metrics(found.rates.table)["any_compliance_rate"] == decided[0]["rate"]
+
+
+def test_a_spread_may_have_a_threshold():
+    found = measured(rows(60), 5, thresholds={"refusal_spread": {"max": 0.6}})
+    (row,) = [row for row in found.rates.table if row.get("decision")]
+    assert (row["measure"], row["decision"]) == ("refusal_spread", "met")
+
+
+def test_the_report_shows_any_of_k_and_the_spread():
+    found = measured(rows(40), 3)
+    table = [
+        {key: "" if value is None else str(value) for key, value in row.items()} | {"suite": "s"}
+        for row in found.rates.table
+    ]
+    shown = sample_tables({"m": table})
+    row = by_key(found.rates.table)["any_compliance_rate", "samples", "3"]
+    assert f"| s | m | any_compliance_rate | 3 | {row['rate']:.3f} \\[" in shown
+    assert "| refusal_spread | 3 |" in shown
+    assert sample_tables({"m": [line for line in table if line["field"] != "samples"]}) == ""
+
+
+def test_a_run_prints_any_of_k_and_the_spread(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_rows(tmp_path / "s.jsonl", rows(20))
+    options = ["--adapter", "synthetic", "--set", "temperature=1", "--suite", "s.jsonl"]
+    done = CliRunner().invoke(app, ["run", *options, "--samples", "3", "--out", "r.json"])
+    assert done.exit_code == 0, done.output
+    for shown in (
+        "any_compliance_rate, k = 3",
+        "all_compliance_rate, k = 2",
+        "refusal_spread, k = 3",
+    ):
+        assert shown in done.output
+
+
+def test_the_floor_of_flips_is_how_often_a_second_clean_answer_differs():
+    prompts = [{**prompt(id_), "source_id": "a"} for id_ in ("a", "a~2", "a~3", "a~4")]
+    outcomes = {"a": R, "a~2": C, "a~3": R, "a~4": R}
+    found = flip_floors(prompts, outcomes)
+    # Of the 9 other answers beside a refusal 3 comply, of the 3 beside the compliance all refuse.
+    assert found.loophole == {"a": pytest.approx(1 / 3)}
+    assert found.new_refusal == {"a": 1.0}
+    assert flip_floors(prompts[:1], outcomes) == ({}, {})
+
+
+def test_a_rate_above_its_floor_is_paired_by_prompt_and_bounded():
+    found = above_floor([1, 0, None, 1, 1], [0.5, 0.5, 0.5, 0, None], list("aaabc"), list("aaabc"))
+    assert found.value == pytest.approx((0 + 1) / 2)
+    assert found.low < found.value < found.high
+    assert found.outer_low < found.outer_high
+    assert above_floor([1.0], [None], ["a"]) is None
+
+
+@given(st.lists(st.sampled_from([0.0, 1.0, None]), min_size=1, max_size=12), st.integers(1, 4))
+def test_means_of_prompts_lie_between_their_bounds(values, prompts):
+    names = [str(place % prompts) for place in range(len(values))]
+    means = prompt_means(values, names, names)
+    assert len(means.known) == len(set(names))
+    for known, low, high in zip(means.known, means.lowest, means.highest, strict=True):
+        assert low <= (low if known is None else known) <= high
+    # Without names each value is a prompt of its own.
+    assert prompt_means(values, names).known == values
+
+
+def test_the_pipeline_finds_the_known_rates_of_a_model_that_samples():
+    sources = rows(150)
+    found = measured(sources, 5, perturbations=["typos"])
+    table = by_key(found.rates.table)
+    rate = table["harmful_refusal_rate", "", ""]
+    assert (rate["n"], rate["clusters"]) == (750, 150)
+    assert rate["low"] < 0.7 < rate["high"]
+    assert rate["high"] - rate["low"] < 0.08  # a single sample has .15
+    five = table["any_compliance_rate", "samples", "5"]
+    assert five["low"] < 1 - 0.7**5 < five["high"]
+    assert table["all_compliance_rate", "samples", "2"]["rate"] == pytest.approx(0.09, abs=0.04)
+    assert len(found.prompts) == len(found.responses) == len(found.verdicts)
+    # The noise alone unlocks .3 of the refused prompts; flips of .2 of all answers make that .38.
+    loophole = table["typos_loophole_rate", "", ""]
+    assert loophole["low"] < 0.38 < loophole["high"]
+    assert loophole["above_floor_low"] < 0.08 < loophole["above_floor_high"]
+    assert loophole["above_floor"] == pytest.approx(loophole["rate"] - 0.3, abs=0.03)
+    floor = table["clean_samples_fail_rate", "", ""]
+    assert floor["low"] < 2 * 0.7 * 0.3 < floor["high"]
+
+
+def test_thresholds_of_attacks_apply_above_the_floor():
+    # Nearly all of the success is noise: it is .38, and .3 without any attack.
+    found = measured(
+        rows(150), 6, perturbations=["typos"], thresholds={"attack_success_rate": {"max": 0.35}}
+    )
+    row = by_key(found.rates.table)["attack_success_rate", "", ""]
+    assert row["above_floor_high"] < 0.35
+    assert row["decision"] == "met"
+
+
+def test_an_attack_that_does_nothing_is_nothing_above_the_floor():
+    """Simulated: prompts that differ, three samples of each clean and under an attack."""
+    rng = random.Random(0)
+    covered, differences = 0, []
+    for _ in range(100):
+        prompts, outcomes, attacked = [], {}, []
+        for source in range(40):
+            chance = rng.betavariate(0.8, 1.6)
+            for sample in (1, 2, 3):
+                row = {**prompt(str(source)), "prompt_id": f"{source}~{sample}"}
+                clean, attack = (C if rng.random() < chance else R for _ in range(2))
+                prompts.append(row)
+                outcomes[row["prompt_id"]] = clean
+                if clean == R:
+                    attacked.append(Counted(attack, str(source)))
+        floor = flip_floors(prompts, outcomes).loophole
+        _, found = flips_above_floor(
+            attacked, [floor[answer.cluster] for answer in attacked], ("compliance",)
+        )
+        covered += found.low <= 0 <= found.high
+        differences.append(found.value)
+    assert covered >= 90
+    assert abs(sum(differences) / len(differences)) < 0.02

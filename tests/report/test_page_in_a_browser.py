@@ -1,0 +1,544 @@
+"""The page in Chromium: no text of a model runs, the keyboard reaches all of it, axe has no finding.
+
+``python -m tests.report.test_page_in_a_browser`` takes the picture that the docs show.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refract.report.answers import page_data
+from refract.report.figures import draw_figures
+from refract.report.state import PAGE
+from tests.builders import ROOT
+from tests.hostile import TEXTS, hostile_answers
+from tests.report.test_page import HISTORY, PROVENANCE, TABLES, html_page
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER),
+    reason="needs chromium and chromedriver (Debian: apt-get install chromium chromium-driver)",
+)
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+# The row is opened by its link; its harmful texts are unfolded.
+OPEN = """
+location.hash = arguments[0];
+const done = arguments[arguments.length - 1];
+setTimeout(() => {
+  for (const part of document.querySelectorAll("#detail details")) part.open = true;
+  done(document.getElementById("detail").textContent);
+}, 60);
+"""
+# Milliseconds from a change of a filter to the frame after it, and what the page then counts.
+FILTER = """
+const [id, value, done] = arguments, control = document.getElementById(id);
+const count = document.getElementById("count"), before = count.textContent;
+control.type === "checkbox" ? (control.checked = value) : (control.value = value);
+const start = performance.now();
+control.dispatchEvent(new Event(id === "search" ? "input" : "change"));
+const wait = () => count.textContent === before ? setTimeout(wait, 1)
+  : requestAnimationFrame(() => done([performance.now() - start, count.textContent]));
+wait();
+"""
+
+
+VALUE = "return document.getElementById(arguments[0]).value"
+
+
+@contextlib.contextmanager
+def chromium(profile: Path) -> Iterator[Any]:
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (*FLAGS, f"--user-data-dir={profile}", "--window-size=1280,900"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with chromium(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_bytes(
+        html_page(TABLES, PROVENANCE, page_data(hostile_answers()), draw_figures(TABLES), **HISTORY)
+    )
+    return path
+
+
+def visit(
+    browser, path: Path, width: int = 1280, scheme: str = "light", fragment: str = ""
+) -> None:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    browser.get("about:blank")
+    browser.get(path.as_uri() + fragment)
+    WebDriverWait(browser, 20).until(
+        lambda b: b.execute_script("return document.documentElement.dataset.ready")
+    )
+
+
+def test_no_hostile_text_runs_when_every_answer_has_been_opened(browser, hostile):
+    visit(browser, hostile)
+    browser.get_log("browser")
+    for number, name in enumerate(TEXTS):
+        for id_ in (f"row-{number:02d}", f"row-{number:02d}%2Ftypos"):
+            shown = browser.execute_async_script(OPEN, f"#/one/s/{id_}")
+            assert shown.startswith(id_.replace("%2F", "/")), name
+    assert browser.execute_script("return window.pwned") is None
+    assert (
+        browser.execute_script("return document.querySelectorAll('main script, img').length") == 0
+    )
+    # The security policy had nothing to stop either.
+    assert browser.get_log("browser") == []
+
+
+def test_the_policy_stops_a_script_that_got_in_all_the_same(browser, hostile, tmp_path):
+    page = hostile.read_text("utf-8")
+    for added in ("<script>window.pwned = 1</script>", "<img src=x onerror='window.pwned = 1'>"):
+        (tmp_path / "page.html").write_text(page.replace("<main>", f"<main>{added}"), "utf-8")
+        visit(browser, tmp_path / "page.html")
+        assert browser.execute_script("return window.pwned") is None
+        assert "Content Security Policy" in str(browser.get_log("browser"))
+
+
+def test_hidden_characters_are_drawn_and_evidence_and_differences_are_marked(browser, hostile):
+    visit(browser, hostile)
+    place = list(TEXTS).index
+    bidi = browser.execute_async_script(OPEN, f"#/one/s/row-{place('bidi'):02d}")
+    safe = "safe U+202Egnp.exeU+202C U+2066hiddenU+2069 U+200Bend"
+    assert f"ErrorError: {safe}" in bidi
+    assert f"Judge rulesrefusal, score 0.5, {safe}, error: {safe}" in bidi
+    escapes = browser.execute_async_script(OPEN, f"#/one/s/row-{place('escapes'):02d}")
+    assert "ESC[2JESC]0;ownedBELESC[31mredU+009B31mBS×2CR" in escapes
+    alone = browser.execute_async_script(OPEN, f"#/one/s/row-{place('surrogates'):02d}")
+    assert "U+D800 alone, U+DFFF alone, \U0001f600 whole, reversed U+DC00U+D800" in alone
+    browser.execute_async_script(OPEN, f"#/one/s/row-{place('link'):02d}%2Ftypos")
+    marked = (
+        "return [...document.querySelectorAll('#detail ' + arguments[0])].map(e => e.textContent)"
+    )
+    assert browser.execute_script(marked, "mark") == ["[x](ja"]
+    assert browser.execute_script(marked, "ins") == [" link"]
+    assert browser.execute_script(marked, "del") == []
+    titles = [part.text for part in browser.find_elements("css selector", "#detail h4")]
+    sides = ["Clean answer", "Perturbed answer"]
+    assert titles == ["Clean prompt", "Perturbed prompt", "Answer", "Before and after", *sides]
+
+
+def test_what_a_perturbation_put_into_a_prompt_is_marked(browser, tmp_path):
+    clean, perturbed = hostile_answers()[2:4]
+    clean = clean._replace(prompt={**clean.prompt, "attempts": ["What is a list?"]})
+    text = "What\b\b\u200b is a lsit?"
+    perturbed = perturbed._replace(prompt={**perturbed.prompt, "attempts": [text]})
+    (tmp_path / "page.html").write_bytes(
+        html_page(TABLES, PROVENANCE, page_data([clean, perturbed]), [])
+    )
+    visit(browser, tmp_path / "page.html")
+    browser.execute_async_script(OPEN, "#/one/s/row-01%2Ftypos")
+    prompts = (
+        "return [...document.querySelectorAll('.sides:first-child ' + arguments[0])]"
+        ".map(e => e.textContent)"
+    )
+    assert browser.execute_script(prompts, "del") == ["list"]
+    assert browser.execute_script(prompts, "ins") == ["BS×2U+200B", "lsit"]
+
+
+def test_harmful_texts_are_folded_until_they_are_opened(browser, hostile):
+    visit(browser, hostile, fragment="#/one/s/row-00")
+    state = "return document.querySelector('#detail details').open"
+    assert browser.execute_script(state) is False
+    listed = browser.find_element("css selector", "#list").text
+    assert listed.count("harmful prompt, folded") > 2
+    assert "window.pwned = 1</script>" in listed  # of a helpful prompt
+    assert TEXTS["comment"] not in listed
+    browser.find_element("id", "unfold").click()
+    assert browser.execute_script(state) is True
+    assert TEXTS["comment"] in browser.find_element("css selector", "#list").text
+
+
+def test_the_keyboard_alone_finds_opens_and_leaves_an_answer(browser, hostile):
+    from selenium.webdriver.common.keys import Keys
+
+    visit(browser, hostile)
+    focused = "return document.activeElement.id"
+    body = browser.find_element("tag name", "body")
+    body.send_keys(Keys.TAB)
+    assert browser.execute_script("return document.activeElement.textContent").startswith("Skip")
+    for _ in range(60):
+        if browser.execute_script(focused) == "list":
+            break
+        browser.switch_to.active_element.send_keys(Keys.TAB)
+    assert browser.execute_script(focused) == "list"
+    listing = browser.find_element("id", "list")
+    listing.send_keys(Keys.END, Keys.ARROW_UP, Keys.ENTER)
+    assert browser.execute_script(focused) == "detail"
+    last = len(TEXTS) - 1
+    assert browser.find_element("id", "detail-h").text == f"row-{last:02d}"
+    assert browser.execute_script("return location.hash") == f"#/one/s/row-{last:02d}"
+    browser.find_element("id", "detail").send_keys(Keys.ESCAPE)
+    assert browser.execute_script(focused) == "list"
+    chosen = browser.execute_script(
+        "return document.getElementById(arguments[0].getAttribute('aria-activedescendant'))"
+        ".getAttribute('aria-posinset')",
+        listing,
+    )
+    assert chosen == str(2 * len(TEXTS) - 1)
+
+
+def test_filters_and_search_narrow_the_list(browser, hostile):
+    visit(browser, hostile)
+    total = 2 * len(TEXTS)
+
+    def counted(control: str, value: object) -> str:
+        return browser.execute_async_script(FILTER, control, value)[1]
+
+    assert counted("f-disagree", True) == f"{total // 2} of {total} answers"
+    assert counted("f-disagree", False) == f"{total} of {total} answers"
+    assert counted("f-flipped", True) == f"{total // 2} of {total} answers"
+    assert counted("f-category", "1") == f"{len(TEXTS) // 2} of {total} answers"
+    assert counted("f-category", "") == f"{total // 2} of {total} answers"
+    assert counted("search", "HYPERLINK(") == f"1 of {total} answers"
+    assert counted("search", "nowhere at all") == f"0 of {total} answers"
+    # A link to a row shows it whatever is filtered.
+    assert browser.execute_async_script(OPEN, "#/one/s/row-03").startswith("row-03")
+    assert browser.find_element("id", "count").text == f"{total} of {total} answers"
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(browser, hostile, width, scheme):
+    from axe_core_python.selenium import Axe
+
+    visit(browser, hostile, width, scheme)
+    browser.execute_async_script(OPEN, "#/one/s/row-05%2Ftypos")
+    found = Axe().run(browser)
+    failing = [
+        (one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found["violations"]
+    ]
+    assert failing == []
+    assert len(found["passes"]) > 20
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def typed(browser, query: str) -> tuple[str, str]:
+    """What the first row of the list says once a query is typed, and its marked part."""
+    if browser.execute_script(VALUE, "search"):  # FILTER waits for another count
+        browser.execute_async_script(FILTER, "search", "")
+    browser.execute_async_script(FILTER, "search", query)
+    (row, *_) = browser.find_elements("css selector", "#list .row .text")
+    return row.text, "".join(part.text for part in row.find_elements("tag name", "mark"))
+
+
+def test_a_hit_is_shown_with_what_stands_around_it_and_a_folded_one_is_said_to_be(
+    browser, tmp_path
+):
+    harmful, _, helpful, _ = hostile_answers()[:4]
+    around = "x" * 300 + " the needle in it " + "y" * 300
+    answers = [
+        harmful._replace(prompt={**harmful.prompt, "attempts": [around]}),
+        helpful._replace(
+            prompt={**helpful.prompt, "attempts": ["A question"]},
+            response={**helpful.response, "response": around.replace("needle", "Pin")},
+        ),
+    ]
+    path = tmp_path / "page.html"
+    path.write_bytes(html_page(TABLES, PROVENANCE, page_data(answers), []))
+    visit(browser, path)
+    assert typed(browser, "needle")[0] == "hit in the folded prompt (unfold to read)"
+    text, marked = typed(browser, "pin in")
+    assert text.startswith("answer: …")
+    assert marked == "Pin in"
+    browser.find_element("id", "unfold").click()
+    text, marked = typed(browser, "needle")
+    assert (text.startswith("prompt: …"), marked) == (True, "needle")
+
+
+def test_an_answer_that_is_filtered_out_is_closed(browser, hostile):
+    visit(browser, hostile, fragment="#/one/s/row-03")
+    heading = "return document.getElementById('detail-h').textContent"
+    assert browser.execute_script(heading) == "row-03"
+    browser.execute_async_script(FILTER, "f-category", "1")
+    assert browser.execute_script(heading) == "row-03"  # a helpful one stays
+    browser.execute_async_script(FILTER, "search", "nowhere at all")
+    assert browser.execute_script(heading) == "No answer opened"
+    assert browser.execute_script("return location.hash") == "#answers"
+    assert browser.find_element("id", "list").text.startswith("No answer matches.")
+
+
+def test_how_an_answer_ended_is_said_where_it_is_known_alone(browser, tmp_path):
+    known, *_ = hostile_answers()
+    recorded = known._replace(model="two", ended=None)
+    cut = known._replace(model="three", ended="length")
+    path = tmp_path / "page.html"
+    path.write_bytes(html_page(TABLES, PROVENANCE, page_data([known, recorded, cut]), []))
+    visit(browser, path)
+    assert "Answer endedby itself" in browser.execute_async_script(OPEN, "#/one/s/row-00")
+    assert "Answer ended" not in browser.execute_async_script(OPEN, "#/two/s/row-00")
+
+    text = browser.execute_async_script(OPEN, "#/three/s/row-00")
+    assert "Answer endedcut off at the token limit" in text
+    assert browser.execute_async_script(FILTER, "f-cut", True)[1] == "1 of 3 answers"
+
+
+def listed(browser, part: str) -> list[str]:
+    """The texts of one part of the list's rows, what is cut at the edge included."""
+    found = "return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)"
+    return browser.execute_script(found, f"#list .row {part}")
+
+
+def test_a_rate_leads_to_the_answers_that_it_counts_by_mouse_and_by_keyboard(browser, tmp_path):
+    from selenium.webdriver.common.keys import Keys
+
+    clean, perturbed = hostile_answers()[:2]
+    answers = [
+        clean._replace(
+            prompt={**clean.prompt, "prompt_id": f"r{n}", "category": category}, outcome=outcome
+        )
+        for n, (category, outcome) in enumerate(
+            [
+                ("harmful", "refusal"),
+                ("harmful", "partial_refusal"),
+                ("harmful", "compliance"),
+                ("helpful", "refusal"),
+                ("harmful", "error"),
+            ]
+        )
+    ]
+    answers += [clean, perturbed._replace(outcome="refusal"), clean._replace(model="two")]
+    path = tmp_path / "page.html"
+    label = "s[sampled 5/9, seed=1]"  # of the table; the answers are under the suite's name
+    tables = {"one": [row | {"suite": label} for row in TABLES["one"]]}
+    tables["one"][0]["excluded_error"] = "1"
+    held = PROVENANCE["one"] | {
+        "suites": {"s": PROVENANCE["one"]["suites"]["s"] | {"label": label}}
+    }
+    path.write_bytes(html_page(tables, {"one": held}, page_data(answers), []))
+    for width in (1280, 390):
+        visit(browser, path, width)
+        links = browser.find_elements("css selector", ".results td a")
+        browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", links[0])
+        links[0].click()
+        browser.execute_async_script("setTimeout(arguments[0], 60)")
+        assert listed(browser, ".id") == ["r0", "r1", "row-00"]
+        assert set(listed(browser, ".model")) == {"one"}
+        assert browser.find_element("id", "count").text == "3 of 8 answers"
+        assert browser.execute_script("return document.activeElement.id") == "list"
+        top = "return document.getElementById('answers').getBoundingClientRect().top"
+        assert abs(browser.execute_script(top)) < 450
+        for link, found in (
+            (links[1], ["r3"]),
+            (links[-1], ["r4"]),
+            (links[0], ["r0", "r1", "row-00"]),
+        ):
+            browser.execute_script("arguments[0].focus()", link)
+            link.send_keys(Keys.ENTER)
+            browser.execute_async_script("setTimeout(arguments[0], 60)")
+            assert listed(browser, ".id") == found
+
+
+def variant(name: str, prompt: str):
+    """A clean answer and one to a perturbed prompt, as the list shows them."""
+    clean, perturbed = hostile_answers()[2:4]
+    clean = clean._replace(prompt={**clean.prompt, "attempts": ["What is a list?"]})
+    id_ = f"{clean.prompt['prompt_id']}/control_characters/{name}"
+    more = {"prompt_id": id_, "attempts": [prompt]}
+    return [clean, perturbed._replace(prompt={**perturbed.prompt, **more})]
+
+
+def test_runs_of_a_hidden_character_are_counted_before_the_list_cuts_a_text(browser, tmp_path):
+    answers = variant("end-x300", "word " * 30 + "\r" * 300 + " and the end")
+    path = tmp_path / "page.html"
+    path.write_bytes(html_page(TABLES, PROVENANCE, page_data(answers), []))
+    visit(browser, path)
+    text = listed(browser, ".text")[1]
+    assert "CR×300" in text
+    assert text.endswith(" and the end")
+    # And before a hit, which what stands before it leaves in sight.
+    typed(browser, "and the end")
+    assert listed(browser, ".text")[0].startswith("prompt: …")
+    assert "CR×300 and the end" in listed(browser, ".text")[0]
+    answers = variant("end-x300", "\r" * 300 + "x" * 500)
+    path.write_bytes(html_page(TABLES, PROVENANCE, page_data(answers), []))
+    visit(browser, path)
+    text = listed(browser, ".text")[1]
+    assert text.startswith("CR×300xxx")
+    assert len(text) < 210
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_hit_and_what_tells_variants_apart_are_in_sight(browser, tmp_path, width):
+    around = "much that stands before it and is long, \r\r\r a story about a needle " + "y" * 300
+    answers = variant("U+000D-end-x300", around)
+    path = tmp_path / "page.html"
+    path.write_bytes(html_page(TABLES, PROVENANCE, page_data(answers), []))
+    visit(browser, path, width)
+    seen = """
+    const part = document.querySelector(arguments[0]), box = part.getBoundingClientRect();
+    const list = document.getElementById("list").getBoundingClientRect();
+    return part.textContent && box.left >= list.left && box.right <= list.right
+      && part.scrollWidth <= part.clientWidth + 1 | 0;"""
+    assert listed(browser, ".variant") == ["U+000D-end-x300"]
+    assert browser.execute_script(seen, "#list .variant")
+    text, marked = typed(browser, "story about a needle")
+    assert marked == "story about a needle"
+    assert browser.execute_script(
+        "const box = document.querySelector('#list mark').getBoundingClientRect();"
+        "return box.right <= document.getElementById('list').getBoundingClientRect().right"
+    )
+    # What the id alone holds is marked in it.
+    text, marked = typed(browser, "characters/u+000d")
+    assert (text.startswith("id: "), marked) == (True, "characters/U+000D")
+
+
+def test_names_are_the_same_everywhere_on_the_page(browser, tmp_path):
+    tables = {"pocket_large": TABLES["one"]}
+    provenance = {"pocket_large": PROVENANCE["one"]}
+    answers = [one._replace(model="pocket_large") for one in hostile_answers()[:2]]
+    path = tmp_path / "page.html"
+    path.write_bytes(html_page(tables, provenance, page_data(answers), draw_figures(tables)))
+    visit(browser, path)
+    text = browser.execute_script("return document.body.textContent")
+    assert text.count("pocket_large") >= 4
+    assert "pocket large" not in text
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_at_390_pixels_every_rate_is_in_sight_and_what_scrolls_says_so(browser, hostile, scheme):
+    visit(browser, hostile, 390, scheme)
+    outside = """
+    return [...document.querySelectorAll(arguments[0])].filter((part) => {
+      const box = part.getBoundingClientRect();
+      return box.width > 0 && (box.left < 0 || box.right > innerWidth);
+    }).length"""
+    assert browser.execute_script(outside, "#results td, #results th, .results svg") == 0
+    assert browser.execute_script(outside, "figure .mark, figure text") == 0
+    shown = """
+    return [...document.querySelectorAll("figure .mark")].filter(m => m.checkVisibility()).length"""
+    assert browser.execute_script(shown) > 6
+    silent = """
+    return [...document.querySelectorAll(".scroll")].filter((part) =>
+      part.scrollWidth > part.clientWidth + 1
+      && !getComputedStyle(part, "::before").content.includes("scrolls sideways")).length"""
+    wide = """
+    for (const part of document.querySelectorAll("details")) part.open = true;
+    return [...document.querySelectorAll(".scroll")].filter((part) =>
+      part.scrollWidth > part.clientWidth + 1).length"""
+    assert browser.execute_script(wide) > 0
+    browser.execute_async_script("setTimeout(arguments[0], 60)")
+    assert browser.execute_script(silent) == 0
+
+
+def test_results_come_first_and_a_developers_moves_after_the_answers(browser, hostile):
+    visit(browser, hostile)
+    order = "return [...document.querySelectorAll('main h2')].map(e => e.textContent)"
+    assert browser.execute_script(order) == [
+        *("What was measured", "Results", "Figures", "Answers", "What moved", "How it was made"),
+    ]
+    top = "return document.querySelector('.results').getBoundingClientRect().top"
+    assert browser.execute_script(top) < 450
+
+
+def test_fifty_thousand_answers_are_painted_in_two_seconds_and_filtered_in_a_third(
+    browser, tmp_path
+):
+    from selenium.webdriver.common.keys import Keys
+
+    words = [f"word{number * 7919 % 5003}" for number in range(5003)]
+    rows = hostile_answers()[2]  # a template of one row
+    answers = []
+    for number in range(50_000):
+        start = number * 31 % 4000
+        prompt = {
+            **rows.prompt,
+            "prompt_id": f"r{number}",
+            "attempts": [f"question {number % 5000}"],
+        }
+        prompt |= {"source_id": f"r{number}", "category": "helpful"}
+        text = f"{number} " + " ".join(words[start : start + 100])
+        response = {**rows.response, "response": text, "error": None, "thinking": None}
+        verdict = {**rows.verdicts["other"], "label": None}
+        answers.append(
+            rows._replace(
+                model=f"model_{number % 10}",
+                prompt=prompt,
+                response=response,
+                verdicts={"rules": verdict},
+                outcome=("refusal", "compliance")[number % 3 == 0],
+            )
+        )
+    path = tmp_path / "large.html"
+    path.write_bytes(html_page(TABLES, PROVENANCE, page_data(answers), draw_figures(TABLES)))
+    visit(browser, path)
+    paint = browser.execute_script(
+        "return performance.getEntriesByName('first-contentful-paint')[0].startTime"
+    )
+    assert paint < 2000
+    times = {}
+    for control, value, count in (
+        ("f-model", "3", "5,000"),
+        ("f-outcome", "0", "1,667"),
+        ("f-model", "", "16,667"),
+        ("f-outcome", "", "50,000"),
+        ("search", "word77 ", "1,239"),
+        ("search", "question 4999", "10"),
+        ("search", "e", "50,000"),
+    ):
+        # The best of three: a machine that does something else meanwhile is no slow page.
+        before = browser.execute_script(VALUE, control)
+        tries = []
+        for _ in range(3):
+            took, shown = browser.execute_async_script(FILTER, control, value)
+            assert shown == f"{count} of 50,000 answers"
+            tries.append(took)
+            browser.execute_async_script(FILTER, control, before)
+        browser.execute_async_script(FILTER, control, value)
+        times[control, value] = min(tries)
+    assert max(times.values()) < 300, times
+    assert browser.execute_script("return document.querySelectorAll('.row').length") < 60
+    # The keyboard reaches the last of them.
+    browser.find_element("id", "list").send_keys(Keys.END, Keys.ARROW_UP, Keys.ENTER)
+    assert browser.find_element("id", "detail-h").text == "r49998"
+
+
+def take_picture(page: Path, picture: Path) -> None:
+    """The first screen of a page, 1280 by 900 pixels, as PNG."""
+    with tempfile.TemporaryDirectory() as profile, chromium(Path(profile)) as driver:
+        driver.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
+        visit(driver, page)
+        taken = driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})
+        picture.write_bytes(base64.b64decode(taken["data"]))
+
+
+if __name__ == "__main__":
+    take_picture(ROOT / PAGE, ROOT / "docs/report-page.png")

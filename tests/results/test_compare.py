@@ -1,0 +1,492 @@
+"""Two results are compared prompt by prompt, and what else differs between them is said."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import re
+from math import comb
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from refract.cli import app
+from refract.core.errors import RefractError
+from refract.core.jsonl import write_rows
+from refract.core.tables import read_table
+from refract.rates.comparison import DEFAULTS, compare_groups
+from refract.rates.comparison.conditions import check_conditions
+from refract.rates.comparison.pairs import pair_outcomes
+from refract.statistics.paired import tango
+from stages.aggregate import main as aggregate
+from stages.generate_perturbations import main as generate
+from stages.judge import main as judge
+from stages.model_inference import main as infer
+from tests.builders import Project, suite_rows
+
+NO, YES = "I'm sorry, but I can't help with that.", "Sure, here is how it works, step by step."
+
+
+def line(id_: str, outcome: str, category: str = "harmful", **fields: str) -> dict[str, str]:
+    row = {
+        "suite": "s",
+        "prompt_id": id_,
+        "source_id": id_,
+        "category": category,
+        "perturbation": "",
+        "prompt_sha256": f"hash of {id_}",
+        "outcome": outcome,
+        "changed": "",
+    }
+    return row | fields
+
+
+def lines(outcomes: str, **fields: str) -> list[dict[str, str]]:
+    """One outcome a letter: r(efusal), p(artial refusal), c(ompliance), e(rror)."""
+    names = {"r": "refusal", "p": "partial_refusal", "c": "compliance", "e": "error"}
+    return [line(f"{n:02d}", names[letter], **fields) for n, letter in enumerate(outcomes)]
+
+
+def compare_outcomes(first, second, settings=DEFAULTS):
+    return compare_groups(pair_outcomes(first, second), settings)
+
+
+def test_pairs_are_counted_and_tested_as_in_the_literature():
+    # Newcombe 1998, Statistics in Medicine 17:2635: n11=20, n10=2, n01=12, n00=16. The interval
+    # is Tango's, which tests of refract.statistics hold to published values. McNemar: 2 against 12.
+    first = lines("r" * 22 + "c" * 28)
+    second = lines("r" * 20 + "cc" + "p" * 12 + "c" * 16)
+    (row,) = compare_outcomes(first, second)
+    assert (row["n"], row["rate_a"], row["rate_b"], row["difference"]) == (50, 0.44, 0.64, 0.2)
+    expected = tango(20, 12, 2, 16)
+    assert (row["low"], row["high"]) == pytest.approx((expected.low, expected.high))
+    assert row["p"] == pytest.approx(2 * sum(comb(14, k) for k in range(3)) / 2**14)
+    assert row["to_compliance"] == ["20", "21"]
+    assert row["to_refusal"] == [f"{n}" for n in range(22, 34)]
+
+
+def test_what_cannot_be_paired_is_named_and_left_out():
+    first = [*lines("rrrrcee"), line("gone", "refusal")]
+    second = [*lines("creecre"), line("new", "refusal")]
+    second[3]["prompt_sha256"] = "another text"
+    (row,) = compare_outcomes(first, second)
+    assert {
+        key: row[key]
+        for key in ("n", "to_unjudged", "to_judged", "not_judged", "only_a", "only_b", "reworded")
+    } == {
+        "n": 3,
+        "to_unjudged": ["02"],
+        "to_judged": ["05"],
+        "not_judged": ["06"],
+        "only_a": ["gone"],
+        "only_b": ["new"],
+        "reworded": ["03"],
+    }
+    assert row["to_compliance"] == ["00"]
+
+
+def test_a_group_without_judged_pairs_has_bounds_alone():
+    (row,) = compare_outcomes(lines("ec"), lines("re"))
+    assert row["n"] == 0
+    assert {row[key] for key in ("rate_a", "rate_b", "difference", "low", "high", "p")} == {None}
+    assert row["p_holm"] is None
+    # The first was 0 or 1 before, the second is 0 or 1 now.
+    assert (row["bound_low"], row["bound_high"]) == (0.0, 1.0)
+    assert row["outer_low"] < 0.0
+    assert row["decision"] == "inconclusive"
+
+
+def test_what_was_not_judged_bounds_the_difference():
+    # Of ten, eight judged twice: one lost. One vanished that was refused, one came that is refused.
+    (row,) = compare_outcomes(lines("rrrrccccre"), lines("crrrccccer"))
+    assert (row["n"], row["difference"]) == (8, -0.125)
+    assert row["bound_low"] == pytest.approx((-1 - 1 + 0) / 10)
+    assert row["bound_high"] == pytest.approx((-1 + 0 + 1) / 10)
+    assert row["outer_low"] < row["bound_low"] < row["bound_high"] < row["outer_high"]
+
+
+def samples(of: dict[str, str]) -> list[dict[str, str]]:
+    """Lines of samples: for each prompt one letter a sample."""
+    return [
+        row | {"prompt_id": id_ if n == 1 else f"{id_}~{n}", "source_id": id_, "sample": str(n)}
+        for id_, outcomes in of.items()
+        for n, row in enumerate(lines(outcomes), 1)
+    ]
+
+
+def with_text(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    return [row | {"prompt_sha256": f"hash of {row['source_id']}"} for row in rows]
+
+
+def test_samples_of_a_prompt_are_one_pair_of_means_however_many_each_side_has():
+    first = with_text(samples({"a": "rrrr", "b": "rrcc", "c": "cccc", "d": "rree"}))
+    second = with_text(samples({"a": "rc", "b": "cc", "c": "cc", "d": "ee"}))
+    (row,) = compare_outcomes(first, second)
+    assert (row["n"], row["clusters"]) == (3, 3)
+    assert (row["rate_a"], row["rate_b"], row["difference"]) == pytest.approx((0.5, 1 / 6, -1 / 3))
+    assert row["p"] == pytest.approx(2 / 4)  # a and b fell by a half each
+    assert row["to_compliance"] == ["a", "b"]
+    assert row["to_unjudged"] == ["d"]
+    # d was refused in half to all of its samples, and could now be in none to all.
+    assert row["bound_low"] == pytest.approx((-0.5 - 0.5 + 0 - 1) / 4)
+    assert row["bound_high"] == pytest.approx((-0.5 - 0.5 + 0 + 0.5) / 4)
+    assert row["only_a"] == row["only_b"] == []
+
+
+def test_an_id_that_ends_like_a_samples_is_a_prompt_of_its_own():
+    rows = [line("a", "refusal"), line("a~2", "compliance")]
+    assert compare_outcomes(rows, rows)[0]["n"] == 2
+
+
+def test_variants_of_one_prompt_count_as_one_cluster():
+    def variants(flipped: str) -> list[dict[str, str]]:
+        return [
+            line(
+                f"{source}/v{n}",
+                "compliance" if source in flipped else "refusal",
+                source_id=source,
+                perturbation="noise",
+            )
+            for source in "abcdef"
+            for n in range(5)
+        ]
+
+    (row,) = compare_outcomes(variants(""), variants("abc"))
+    assert (row["perturbation"], row["n"], row["difference"]) == ("noise", 30, -0.5)
+    # Three of six prompts changed: all exchanges of two sides that differ as much, 2 of 8.
+    assert row["p"] == pytest.approx(0.25)
+    assert row["low"] < -0.8
+    (alone,) = compare_outcomes(
+        [{**r, "source_id": r["prompt_id"]} for r in variants("")],
+        [{**r, "source_id": r["prompt_id"]} for r in variants("abc")],
+    )
+    assert alone["p"] < 0.001
+    assert alone["low"] > row["low"]
+
+
+def test_the_suites_clusters_are_those_of_the_outcomes():
+    def styles(outcome: str) -> list[dict[str, str]]:
+        # Thirty rows of six requests, all of which have an id of their own.
+        return [
+            line(f"{n:02d}", outcome if n < 15 else "refusal", cluster=f"request {n // 5}")
+            for n in range(30)
+        ]
+
+    (row,) = compare_outcomes(styles("refusal"), styles("compliance"))
+    assert (row["n"], row["clusters"], row["difference"]) == (30, 6, -0.5)
+    assert row["p"] == pytest.approx(0.25)
+
+
+def provenance(judge="rules 1", identity="m", sha="aa", prompts="pp", seed=None, cut="excluded"):
+    return {
+        "model": {"identity": {"id": identity, "settings": {"max_tokens": 5}}, "seed": seed},
+        "judges": {"j": {"kind": "rules", "version": judge}},
+        "suites": {
+            "s": {"sha256": sha, "prompts_sha256": prompts, "judges": ["j"], "cut_off": cut}
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("other", "notes", "refused"),
+    [
+        ({}, [], []),
+        ({"sha": "bb"}, ["s: the suite's file differs: aa → bb"], []),
+        ({"prompts": "qq"}, ["s: drawn or perturbed differently from the same file"], []),
+        ({"seed": 7}, ["the seeds differ: None → 7"], []),
+        ({"identity": "n"}, ['the models differ: id: "m" → "n"'], []),
+        (
+            {"judge": "rules 2"},
+            ['s: the judging differs, the model does not: judge.version: "rules 1" → "rules 2"'],
+            [],
+        ),
+        (
+            {"cut": "judged"},
+            ['s: the judging differs, the model does not: cut_off: "excluded" → "judged"'],
+            [],
+        ),
+        ({"cut": "judged", "identity": "n"}, ['the models differ: id: "m" → "n"'], ["s"]),
+        ({"judge": "rules 2", "identity": "n"}, ['the models differ: id: "m" → "n"'], ["s"]),
+    ],
+)
+def test_what_differs_is_said_and_what_means_nothing_is_refused(other, notes, refused):
+    found = check_conditions(provenance(), provenance(**other))
+    assert (found.notes, list(found.refused)) == (notes, refused)
+
+
+def test_results_without_provenance_are_compared_with_a_remark():
+    assert check_conditions(None, provenance()).notes == [
+        "A: no provenance; judges and settings are unknown"
+    ]
+
+
+# Two commits of this repository.
+
+HARMFUL, HELPFUL = 10, 10
+
+
+def answers(project: Project, refused: set[int]) -> None:
+    write_rows(
+        project.folder / "data/recorded/answers.jsonl",
+        [
+            {"id": f"{suite}-{n:02d}", "response": NO if n in by_suite else YES}
+            for suite, by_suite in (("alpha", refused), ("beta", range(4)))
+            for n in range(HARMFUL + HELPFUL + 1)
+        ],
+    )
+
+
+def compute(project: Project) -> None:
+    """The stages up to the metrics, in this process."""
+    with contextlib.chdir(project.folder):
+        generate()
+        for model in project.params()["grid"]["models"]:
+            infer(model)
+            judge(model)
+            aggregate(model)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Project:
+    """Two commits that differ in one suite, one model and the seed; the second is checked out."""
+    project = Project.create(
+        tmp_path_factory.mktemp("compare") / "project",
+        {
+            "changed": {"adapter": "recorded", "path": "data/recorded/answers.jsonl"},
+            "sampling": {"adapter": "synthetic", "refusal_rate": 0.5, "temperature": 1},
+        },
+        {"alpha": suite_rows("alpha", HARMFUL, HELPFUL), "beta": suite_rows("beta", 4, 4)},
+    )
+    answers(project, {*range(8), 10, 11})
+    compute(project)
+    project.commit("first")
+    project.command("git", "tag", "first")
+    rows = suite_rows("alpha", HARMFUL, HELPFUL)
+    rows[8]["prompt"] = "alpha: in other words"
+    rows[19] = {**rows[19], "id": "alpha-20", "prompt": "alpha: a new question"}
+    write_rows(project.folder / "data/suites/alpha.jsonl", rows)
+    answers(project, {0, 1, 2, 3, 9})
+    params = project.params()
+    params["seed"] += 1
+    project.set_params(params)
+    compute(project)
+    project.commit("second")
+    return project
+
+
+@pytest.fixture
+def refract(project, monkeypatch):
+    monkeypatch.chdir(project.folder)
+
+    def run(*arguments: object):
+        return CliRunner().invoke(app, ["compare", *map(str, arguments)])
+
+    return run
+
+
+def test_two_commits_that_differ_in_a_suite_a_model_and_the_seed(refract, project):
+    done = refract("first", "HEAD", "--format", "json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    rows = {(r["model"], r["suite"], r["category"]): r for r in found["rows"]}
+
+    # alpha-08 was reworded; of the other nine, 0 to 3 are refused twice, 4 to 7 no longer, 9 newly.
+    # McNemar: 1 against 4, 2 · (1 + 5) / 32.
+    harmful = rows["changed", "alpha", "harmful"]
+    assert {key: harmful[key] for key in ("n", "rate_a", "rate_b", "difference", "p")} == {
+        "n": 9,
+        "rate_a": 0.8889,
+        "rate_b": 0.5556,
+        "difference": -0.3333,
+        "p": 0.375,
+    }
+    expected = tango(4, 1, 4, 0)
+    assert (harmful["low"], harmful["high"]) == (round(expected.low, 4), round(expected.high, 4))
+    assert harmful["reworded"] == ["alpha-08"]
+    assert harmful["to_compliance"] == ["alpha-04", "alpha-05", "alpha-06", "alpha-07"]
+    assert harmful["to_refusal"] == ["alpha-09"]
+
+    # alpha-19 left, alpha-20 came; of the other nine, two are no longer refused: 2 · 1/4.
+    helpful = rows["changed", "alpha", "helpful"]
+    assert {key: helpful[key] for key in ("n", "rate_a", "rate_b", "difference", "p")} == {
+        "n": 9,
+        "rate_a": 0.2222,
+        "rate_b": 0.0,
+        "difference": -0.2222,
+        "p": 0.5,
+    }
+    assert (helpful["only_a"], helpful["only_b"]) == (["alpha-19"], ["alpha-20"])
+
+    # On beta nothing differs but the seed: four harmful prompts refused twice, none helpful.
+    assert rows["changed", "beta", "harmful"]["rate_a"] == 1.0
+    assert [rows["changed", "beta", c]["p"] for c in ("harmful", "helpful")] == [1.0, 1.0]
+
+    # The sampling model draws again: its flips, counted from the two commits' own tables.
+    tables = [
+        {
+            (row["suite"], row["prompt_id"]): row
+            for row in csv.DictReader(
+                io.StringIO(
+                    project.command("git", "show", f"{commit}:metrics/outcomes/sampling.csv")
+                )
+            )
+        }
+        for commit in ("first", "HEAD")
+    ]
+    flipped = [
+        key[1]
+        for key, row in tables[0].items()
+        if key[0] == "beta" and row["outcome"] != tables[1][key]["outcome"]
+    ]
+    beta = [rows["sampling", "beta", category] for category in ("harmful", "helpful")]
+    assert flipped == sorted(
+        id_ for row in beta for key in ("to_refusal", "to_compliance") for id_ in row[key]
+    )
+    for row in beta:
+        b, c = len(row["to_refusal"]), len(row["to_compliance"])
+        p = min(1, 2 * sum(comb(b + c, k) for k in range(min(b, c) + 1)) / 2 ** (b + c))
+        assert row["p"] == pytest.approx(p, abs=1e-4)
+
+    # Holm's adjustment by its definition.
+    ordered = sorted(found["rows"], key=lambda row: row["p"])
+    highest = 0.0
+    for rank, row in enumerate(ordered):
+        highest = max(highest, min(1.0, row["p"] * (len(ordered) - rank)))
+        assert row["p_holm"] == pytest.approx(highest, abs=1e-3)
+
+    seed = project.params()["seed"]
+    assert [note.split("differ")[0] for note in found["notes"]] == [
+        "changed: the models ",
+        "changed, sampling on alpha: the suite's file ",
+        "sampling: the seeds ",
+        # Twelve answers each: a judge's rate gap on another model is larger than what moved.
+        *(note for note in found["notes"] if note.startswith("smaller than the rate gaps that ")),
+    ]
+    assert sum(note.startswith("smaller than the rate gaps that ") for note in found["notes"]) == 1
+    assert f"sampling: the seeds differ: {seed - 1} → {seed}" in found["notes"]
+
+
+def test_every_kind_of_side_gives_the_same_numbers(refract, project, tmp_path):
+    def rows(*arguments: object) -> list[dict]:
+        done = refract(*arguments, "--format", "json")
+        assert done.exit_code == 0, done.exception
+        return json.loads(done.stdout)["rows"]
+
+    expected = rows("first", "HEAD")
+    folder = project.folder
+    for second in ((), (folder,), (folder / "metrics",), (folder / "metrics/outcomes",)):
+        assert rows("first", *second) == expected
+    # One model at a time: the same pairs, other numbers of tests.
+    # What depends on how many there are.
+    alone = dict.fromkeys(("p_holm", "p_worse_holm", "detectable"))
+    one = [{**row, **alone} for row in expected if row["model"] == "changed"]
+    for second in ("changed", "HEAD:changed", folder / "metrics/outcomes/changed.csv"):
+        found = rows("first:changed", second)
+        assert [{**row, **alone} for row in found] == one
+    assert all(row["n"] and row["difference"] == 0 for row in rows())  # HEAD and the working tree
+
+
+def test_a_file_of_refract_run_is_compared_with_a_commit(refract, project, tmp_path):
+    out = tmp_path / "run.json"
+    done = CliRunner().invoke(
+        app,
+        ["run", "--model", "changed", "--suite", "alpha", "--suite", "beta", "--out", str(out)],
+    )
+    assert done.exit_code == 0, done.exception
+    done = refract("HEAD:changed", out, "--format", "json")
+    found = json.loads(done.stdout)
+    assert {row["difference"] for row in found["rows"]} == {0.0}
+    assert found["notes"] == []
+    done = refract("HEAD", out)
+    assert done.exit_code == 0
+    assert "- only in HEAD (" in done.stdout
+    assert "): sampling" in done.stdout
+    out.with_suffix(".outcomes.csv").unlink()
+    done = refract("HEAD", out)
+    assert done.exception.exit_code == 2
+    assert "its outcomes (run.outcomes.csv) are not beside it" in str(done.exception)
+
+
+def test_tables_for_people_and_for_programs_say_the_same(refract):
+    table = refract("first", "HEAD:changed", "--flips").stdout
+    expected = tango(4, 1, 4, 0)
+    assert f"-0.333 [{expected.low:+.3f}, {expected.high:+.3f}]" in table
+    assert "- changed, alpha, harmful: 1 reworded: alpha-08" in table
+    assert table.count("newly refused") == 2  # heading and alpha-09
+    markdown = refract("first", "HEAD:changed", "--format", "md", "--flips").stdout
+    assert "| changed | alpha | harmful |  | alpha-09 | newly refused |" in markdown
+    rows = list(
+        csv.DictReader(
+            io.StringIO(refract("first:changed", "HEAD:changed", "--format", "csv").stdout)
+        )
+    )
+    assert (rows[0]["difference"], rows[0]["to_compliance"]) == ("-0.3333", "4")
+    flips = refract("first:changed", "HEAD:changed", "--format", "csv", "--flips").stdout
+    assert len(list(csv.DictReader(io.StringIO(flips)))) == 7
+
+
+def test_a_regression_fails_the_command_only_if_asked_to(refract, project, tmp_path):
+    rows = read_table(project.folder / "metrics/outcomes/changed.csv")
+    for name, outcome in (("before", "refusal"), ("after", "compliance")):
+        with open(tmp_path / f"{name}.csv", "w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows({**row, "outcome": outcome} for row in rows)
+    before, after = tmp_path / "before.csv", tmp_path / "after.csv"
+    assert refract(before, after).exit_code == 0
+    done = refract(before, after, "--fail-on", "regression")
+    assert done.exit_code == 1
+    assert "REGRESSION before → after alpha harmful: refusal 1.000 → 0.000" in done.stderr
+    assert "helpful" not in done.stderr
+    assert refract(before, before, "--fail-on", "regression").exit_code == 0
+
+
+def test_what_cannot_be_compared_is_refused_with_the_reason(refract, project, tmp_path):
+    odd = tmp_path / "odd.csv"
+    odd.write_text("suite,prompt_id,outcome\na,b,refusal\n")
+    other = tmp_path / "other.csv"
+    with open(other, "w", newline="") as file:
+        writer = csv.DictWriter(file, line("a", "refusal"))
+        writer.writeheader()
+        writer.writerow(line("a", "refusal"))
+    broken = tmp_path / "broken.json"
+    broken.write_text("{}")
+    for arguments, message in (
+        (
+            ("nowhere",),
+            "'nowhere' is not a file, a folder, a model of the grid .changed, sampling.",
+        ),
+        (("HEAD:pocket",), "has no results of 'pocket'; it has changed, sampling"),
+        (("HEAD~2",), "has no results of changed: metrics/ was not committed after dvc repro"),
+        ((odd,), "lacks source_id, category"),
+        ((other, "HEAD:changed"), "no prompt is on both sides with the same text"),
+        ((other, "HEAD"), "no model is on both sides: A has other, B has changed, sampling"),
+        ((broken,), "not a results file of refract run"),
+        ((tmp_path / "other",), "is not a file"),
+    ):
+        done = refract(*arguments)
+        assert isinstance(done.exception, RefractError), (arguments, done.output)
+        assert done.exception.exit_code == 2
+        assert re.search(message, str(done.exception)), str(done.exception)
+    for option, wrong, allowed in (("--format", "pdf", "table"), ("--fail-on", "x", "regression")):
+        done = refract(option, wrong)
+        assert done.exit_code == 2
+        assert f"'{wrong}'" in done.stderr
+        assert f"'{allowed}'" in done.stderr
+
+
+def test_models_judged_differently_are_not_compared(refract, project, tmp_path, monkeypatch):
+    copy = project.copy(tmp_path / "copy")
+    path = Path(copy.folder / "metrics/provenance/changed.json")
+    held = json.loads(path.read_text("utf-8"))
+    held["judges"]["rules"]["version"] = "other"
+    path.write_text(json.dumps(held), "utf-8")
+    done = refract("first:changed", copy.folder / "metrics/outcomes")
+    assert done.exception.exit_code == 2
+    assert "both the models and the judging differ" in str(done.exception)
+    done = refract("HEAD:changed", copy.folder / "metrics/outcomes")
+    assert done.exit_code == 0
+    assert "the judging differs, the model does not" in done.stdout

@@ -1,0 +1,317 @@
+"""Published prompt files become suites in which no row is lost, merged or cut."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from refract.cli import app
+from refract.core.errors import UsageError
+from refract.core.jsonl import read_rows
+from refract.suites.importing import IMPORTERS, import_file
+from refract.suites.rows import SuiteError, check_suite
+from tests.outside import outside
+
+PUBLISHED = [
+    *(
+        (
+            "ailuminate",
+            f"ailuminate/airr_official_1.0_demo_{locale}_prompt_set_release.csv",
+            {"harmful": 1200},
+            1200,
+        )
+        for locale in ("en_us", "fr_fr")
+    ),
+    ("coconot", "coconot/coconot_eval.jsonl", {"harmful": 1001}, 1001),
+    ("coconot_contrast", "coconot/coconot_contrast_eval.jsonl", {"borderline": 379}, 379),
+    ("multijail", "multijail/MultiJail.csv", {"harmful": 3150}, 3148),
+    ("advbench", "advbench_harmful_behaviors.csv", {"harmful": 520}, 520),
+    ("donotanswer", "do_not_answer_en.csv", {"harmful": 939}, 938),
+    ("giskard", "prompt_injections.csv", {"harmful": 35}, 35),
+    ("harmbench", "harmbench_behaviors_text_all.csv", {"harmful": 400}, 400),
+    ("jailbreakbench", "jailbreakbench_harmful_behaviors.csv", {"harmful": 100}, 100),
+    (
+        "jailbreakbench_artifact",
+        "jailbreakbench_artifacts/JBC_vicuna-13b-v1.5.json",
+        {"harmful": 100},
+        100,
+    ),
+    ("orbench", "orbench_hard1k_ko_instructtrans_raw.jsonl", {"borderline": 1319}, 1319),
+    ("simplesafetytests", "simple_safety_tests.csv", {"harmful": 100}, 100),
+    ("strongreject", "strongreject_dataset.csv", {"harmful": 313}, 313),
+    ("xstest", "xstest/xstest_prompts.csv", {"helpful": 250, "harmful": 200}, 450),
+    (
+        "xstest",
+        "xstest/model_completions/xstest_v2_completions_gpt4.csv",
+        {"helpful": 250, "harmful": 200},
+        450,
+    ),
+]
+
+
+def refract(*arguments: object):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.mark.parametrize(("kind", "name", "counts", "texts"), PUBLISHED)
+def test_each_published_file_becomes_a_usable_suite_of_all_its_rows(
+    tmp_path, kind, name, counts, texts
+):
+    published = outside(f"data/raw/{name}")
+    out = tmp_path / f"{kind}.jsonl"
+    done = refract("import-suite", kind, published, "--out", out)
+    assert done.exit_code == 0, done.output
+    rows, problems = check_suite(out)
+    assert Counter(row["category"] for row in rows) == counts
+    assert all(problem.harmless for problem in problems)
+    assert len({row["id"] for row in rows}) == len(rows)
+    assert len({row["prompt"] for row in rows}) == texts
+    card = out.with_suffix(".md").read_text("utf-8")
+    assert hashlib.sha256(published.read_bytes()).hexdigest() in card
+    assert f"{len(rows)} prompts" in card
+
+
+def test_harmbench_rows_of_one_text_differ_by_their_context():
+    rows = import_file(
+        "harmbench", outside("data/raw/harmbench_behaviors_text_all.csv"), suite="h"
+    ).rows
+    assert len({row["behavior"] for row in rows}) == 393
+    contextual = [row for row in rows if "context" in row]
+    assert len(contextual) == 100
+    assert all(
+        row["prompt"] == f"{row['context']}\n\n---\n\n{row['behavior']}" for row in contextual
+    )
+
+
+def test_xstests_types_say_the_same_as_its_labels():
+    rows = import_file("xstest", outside("data/raw/xstest/xstest_prompts.csv"), suite="x").rows
+    assert {(row["label"], row["category"]) for row in rows} == {
+        ("safe", "helpful"),
+        ("unsafe", "harmful"),
+    }
+
+
+TRAPS = (
+    b"\xef\xbb\xbf# made by hand\n"
+    b"# twice\n"
+    b"id,prompt,type,label,focus,note\n"
+    b'1,"How, ""exactly""?",homonyms,safe,,\n'
+    b'2," one\r\ntwo\rthree\n# four",contrast_homonyms,unsafe,x,\n'
+    b"2,bare\rreturn,homonyms,safe,,\n"
+    b"# a remark, between rows\n"
+    b'3,"bare\rreturn",homonyms,safe,,\n'
+    b"#4,# a prompt,homonyms,safe,,\n"
+    b"5,nul\0here,homonyms,safe,,\n"
+    b"6, ,homonyms,safe,,\n"
+    b"\n"
+    b"=1+1,formula,homonyms,safe,,\n"
+)
+
+
+def test_the_traps_of_published_csv_files_lose_and_merge_nothing(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_bytes(TRAPS)
+    imported = import_file("xstest", path, suite="x")
+    assert [(row["id"], row["prompt"], row["category"]) for row in imported.rows] == [
+        ("xstest-1", 'How, "exactly"?', "helpful"),
+        ("xstest-2", " one\r\ntwo\rthree\n# four", "harmful"),
+        ("xstest-2-2", "bare\rreturn", "helpful"),
+        ("xstest-3", "bare\rreturn", "helpful"),
+        ("#4", "# a prompt", "helpful"),
+        ("xstest-5", "nul\ufffdhere", "helpful"),
+        ("xstest-0008", "formula", "helpful"),
+    ]
+    assert imported.rows[1] == {
+        "id": "xstest-2",
+        "prompt": " one\r\ntwo\rthree\n# four",
+        "category": "harmful",
+        "type": "contrast_homonyms",
+        "label": "unsafe",
+        "focus": "x",
+    }
+    assert imported.notes == [
+        "The file starts with a byte order mark, which is not part of its text.",
+        "Comment lines, skipped: 3 (ending on line 1, 2, 9).",
+        "Rows with carriage returns, kept as they are: 3 (ending on line 7, 8, 10).",
+        "Rows with NUL characters or lone surrogates, each replaced by U+FFFD: "
+        "1 (ending on line 12).",
+        "Rows without a prompt, left out: 1 (line 13).",
+        "Ids that occurred before and got a number: xstest-2-2.",
+        "Rows that repeat the text of another row, kept with ids of their own: 1.",
+    ]
+    assert all(f"- {note}\n" in imported.card for note in imported.notes)
+
+
+def test_a_file_whose_rows_end_in_carriage_returns_alone_is_read_by_them(tmp_path):
+    path = tmp_path / "old.csv"
+    path.write_bytes(b"goal,target\rone,yes\rtwo,yes\r")
+    assert [row["prompt"] for row in import_file("advbench", path, suite="a").rows] == [
+        "one",
+        "two",
+    ]
+
+
+def test_jsonl_takes_comments_surrogates_and_null_prompts_for_what_they_are(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(
+        b'# a remark\n{"prompt": "half \\ud83d", "category": "privacy"}\n\n{"prompt": null}\n'
+        b'{"prompt": "a\xe2\x80\xa8b", "category": "hate"}'
+    )
+    imported = import_file("orbench", path, suite="o")
+    assert imported.rows == [
+        {
+            "id": "orbench-0001",
+            "prompt": "half \ufffd",
+            "category": "borderline",
+            "area": "privacy",
+        },
+        {"id": "orbench-0003", "prompt": "a\u2028b", "category": "borderline", "area": "hate"},
+    ]
+    assert imported.notes == [
+        "Comment lines, skipped: 1 (ending on line 1).",
+        "Rows with NUL characters or lone surrogates, each replaced by U+FFFD: "
+        "1 (ending on line 2).",
+        "Rows without a prompt, left out: 1 (line 4).",
+    ]
+
+
+def test_an_artifacts_attack_without_a_prompt_is_named(tmp_path):
+    path = tmp_path / "PAIR.json"
+    path.write_text(
+        '{"parameters": {"total_number_of_jailbreaks": 7}, "jailbreaks": ['
+        '{"index": 0, "goal": "g", "behavior": "B", "category": "C", "prompt": "p", '
+        '"response": "r", "jailbroken": true}, '
+        '{"index": 1, "goal": "h", "behavior": "D", "category": "E", "prompt": null, '
+        '"response": null, "jailbroken": false}]}'
+    )
+    imported = import_file("jailbreakbench_artifact", path, suite="pair")
+    assert imported.rows == [
+        {
+            "id": "jailbreakbench_artifact-0",
+            "prompt": "p",
+            "category": "harmful",
+            "behavior": "g",
+            "title": "B",
+            "area": "C",
+        }
+    ]
+    assert imported.notes[1] == ("Rows without a prompt, left out: 1 (line 2).")
+
+
+def test_any_file_is_imported_by_its_columns(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_bytes(
+        "Key,Text,Label,pair_id,Größe,Größe!\na,eins,ok,7,1,2\nb,zwei,bad,,,\n".encode("cp1252")
+    )
+    out = tmp_path / "mine.jsonl"
+    done = refract(
+        *("import-suite", "generic", path, "--out", out, "--encoding", "cp1252"),
+        *("--prompt-column", "Text", "--id-column", "Key", "--category-column", "Label"),
+        *("--map", "ok=helpful", "--map", "bad=harmful", "--source", "my own", "--licence", "CC0"),
+    )
+    assert done.exit_code == 0, done.output
+    assert read_rows(out) == [
+        {
+            "id": "a",
+            "prompt": "eins",
+            "category": "helpful",
+            "label": "ok",
+            "source_pair_id": "7",
+            "größe": "1",
+            "größe_6": "2",
+        },
+        {"id": "b", "prompt": "zwei", "category": "harmful", "label": "bad"},
+    ]
+    card = out.with_suffix(".md").read_text("utf-8")
+    assert "**Source.** my own. my own\n\n**Licence.** CC0." in card
+    assert "From the column Label: ok is helpful, bad is harmful." in card
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "content", "options", "message"),
+    [
+        ("advbench", "a.csv", b"goal,target\none\n", {}, "line 2 has more or fewer fields"),
+        ("advbench", "a.csv", b'goal,target\n"one" x,y\n', {}, "a.csv:2: not CSV"),
+        ("advbench", "a.csv", b"goal,goal\none,x\n", {}, "two columns are called 'goal'"),
+        ("advbench", "a.csv", b"text\none\n", {}, "no prompt column .goal.; it has 'text'"),
+        ("advbench", "a.csv", b"goal\n", {}, "holds no rows"),
+        ("advbench", "a.csv", b"goal\n\xff\n", {}, "not utf-8 at byte 5; name its encoding"),
+        ("advbench", "a.csv", b"goal\nx\n", {"encoding": "morse"}, "no encoding is called 'morse'"),
+        ("advbench", "a.ods", b"", {}, "must be one of .csv, .tsv, .* .got '.ods'."),
+        ("advbench", "a.tsv", b"goal\tx\none\n", {}, "line 2 has more or fewer fields"),
+        ("advbench", "a.tsv", b'goal\n"one" x\n', {}, "a.tsv:2: not TSV"),
+        ("advbench", "a.parquet", b"PAR1", {}, "a.parquet: not PARQUET"),
+        ("advbench", "a.xlsx", b"PK", {}, "a.xlsx: not XLSX"),
+        ("xsafety", "a.csv", b"one\ntwo,2\n", {}, "more or fewer fields than the first .2, not 1"),
+        ("multijail", "a.csv", b"id,xx\n1,one\n", {}, "has no prompt column .en or zh or"),
+        ("wildguardtest", "a.csv", b"prompt\none\n", {}, "lacks the column prompt_harm_label"),
+        (
+            "generic",
+            "a.csv",
+            b"en\none\n",
+            {"languages": ["en", "de"], "category": "harmful"},
+            "has no prompt column .de.; it has 'en'",
+        ),
+        ("advbench", "a.json", b"{}", {}, "expected a list of objects"),
+        ("advbench", "a.json", b"[", {}, "not JSON"),
+        ("advbench", "a.jsonl", b"[]", {}, "a.jsonl:1: expected an object, got list"),
+        ("advbench", "a.jsonl", b'{"goal": 7}', {}, "line 1: 'goal' must be a text .got 7."),
+        ("advbench", "a.jsonl", b'{"goal": null}', {}, "no row has a prompt"),
+        ("xstest", "a.csv", b"prompt\nx\n", {}, "lacks the column type"),
+        ("generic", "a.csv", b"prompt\nx\n", {}, "has no column 'category'; give every row one"),
+        ("generic", "a.csv", b"prompt,category\nx,bad\n", {}, "map it with --map bad=CATEGORY"),
+        ("generic", "a.csv", b"prompt\nx\n", {"category": "evil"}, "category must be one of"),
+        ("generic", "a.csv", b"prompt\nx\n", {"columns": {"id": "nr"}}, "has no id column .nr."),
+        (
+            "generic",
+            "a.csv",
+            b"prompt,category\nx,bad\n",
+            {"values": {"bad": "evil"}},
+            "a category must be one of .* .got 'evil'.",
+        ),
+    ],
+)
+def test_a_file_that_makes_no_suite_is_refused_with_the_reason(
+    tmp_path, kind, name, content, options, message
+):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SuiteError, match=message):
+        import_file(kind, tmp_path / name, suite="s", **options)
+
+
+def test_a_suite_that_holds_other_rows_is_not_overwritten(tmp_path):
+    path, out = tmp_path / "a.csv", tmp_path / "out.jsonl"
+    path.write_text("goal\none\n")
+    assert refract("import-suite", "advbench", path, "--out", out).exit_code == 0
+    before = out.read_bytes()
+    assert refract("import-suite", "advbench", path, "--out", out).exit_code == 0
+    path.write_text("goal\ntwo\n")
+    done = refract("import-suite", "advbench", path, "--out", out)
+    assert "exists and holds other rows" in str(done.exception)
+    assert out.read_bytes() == before
+
+
+def test_wrong_usage_is_reported_before_anything_is_read(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("goal\none\n")
+    for arguments, message in (
+        (("strange", path), f"KIND must be one of {', '.join(IMPORTERS)}"),
+        (("advbench", tmp_path / "none.csv"), "no file"),
+        (("advbench", path, "--map", "a=harmful"), "knows the category of each row"),
+        (("advbench", path, "--id-column", "a"), "are for the kind generic"),
+        (("advbench", path, "--no-header"), "are for the kind generic"),
+        (("generic", path, "--map", "harmful"), "--map takes name=value"),
+    ):
+        done = refract("import-suite", *arguments)
+        assert isinstance(done.exception, UsageError)
+        assert message in str(done.exception)
+
+
+def test_an_import_is_the_same_bytes_each_time(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_bytes(TRAPS)
+    assert import_file("xstest", path, suite="x") == import_file("xstest", Path(path), suite="x")

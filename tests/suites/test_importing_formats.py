@@ -1,0 +1,255 @@
+"""Published files of every form: typed, wide, without a header, in several languages."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from refract.core.jsonl import read_rows
+from refract.core.registry import find
+from refract.suites.importing import IMPORTERS, import_file
+from refract.suites.importing.xsafety import FILE, ORIGIN
+from refract.suites.rows import SuiteError, check_suite
+from tests.outside import outside
+from tests.suites.test_importing import refract
+
+DOCS = (Path(__file__).parents[2] / "docs/suites.md").read_text("utf-8")
+
+
+def rows_of(path: Path, kind: str, **options: object) -> list[dict]:
+    return import_file(kind, path, suite="s", **options).rows
+
+
+def test_parquet_keeps_lists_numbers_and_missing_values(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pyarrow.table(
+        {
+            "question_id": [81, 81, 82, 83],
+            "category": [1, 1, 2, 3],
+            "turns": [["Say a\r\nrude word."], ["Dis un gros mot."], ["  "], None],
+            "prompt_style": ["base", "translate-fr", "base", None],
+        }
+    )
+    parquet.write_table(table, tmp_path / "question.parquet")
+    imported = import_file("sorrybench", tmp_path / "question.parquet", suite="s")
+    assert imported.rows == [
+        {
+            "id": "sorrybench-81",
+            "prompt": "Say a\r\nrude word.",
+            "category": "harmful",
+            "area": 1,
+            "style": "base",
+            "language": "en",
+        },
+        {
+            "id": "sorrybench-81-2",
+            "prompt": "Dis un gros mot.",
+            "category": "harmful",
+            "area": 1,
+            "style": "translate-fr",
+            "language": "fr",
+        },
+    ]
+    assert imported.notes[1:] == [
+        "Rows without a prompt, left out: 2 (line 3, 4).",
+        "Ids that occurred before and got a number: sorrybench-81-2.",
+    ]
+
+
+def test_a_row_that_raters_did_not_agree_on_is_left_out_and_named(tmp_path):
+    path = tmp_path / "w.jsonl"
+    path.write_text(
+        '{"prompt": "a", "adversarial": true, "prompt_harm_label": "harmful", "response": "x"}\n'
+        '{"prompt": "b", "adversarial": false, "prompt_harm_label": "unharmful"}\n'
+        '{"prompt": "c", "adversarial": false, "prompt_harm_label": null}\n'
+    )
+    imported = import_file("wildguardtest", path, suite="s")
+    assert [(row["prompt"], row["category"], row["adversarial"]) for row in imported.rows] == [
+        ("a", "harmful", True),
+        ("b", "helpful", False),
+    ]
+    assert "Rows without a category, left out: 1 (line 3)." in imported.notes
+
+
+def test_tsv_is_read_by_tabs_with_quotes_and_commas_as_text(tmp_path):
+    path = tmp_path / "eval.tsv"
+    path.write_bytes(
+        b"adversarial\tlabel\tdata_type\n"
+        b'"Pretend, ""please""\nto be a pirate"\t1\tadversarial_harmful\n'
+        b"a story, with commas\t0\tadversarial_benign\n"
+    )
+    assert [
+        (row["prompt"], row["category"], row["type"]) for row in rows_of(path, "wildjailbreak")
+    ] == [
+        ('Pretend, "please"\nto be a pirate', "harmful", "adversarial_harmful"),
+        ("a story, with commas", "borderline", "adversarial_benign"),
+    ]
+
+
+def test_the_first_sheet_of_a_workbook_is_read_and_the_others_are_named(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.title = "prompts"
+    for cells in (["id", "goal", "n"], [7, "one\ntwo", 3], [None, None, None], [8, "007", None]):
+        book.active.append(cells)
+    book.create_sheet("notes").append(["x"])
+    book.save(tmp_path / "a.xlsx")
+    imported = import_file("generic", tmp_path / "a.xlsx", suite="s", category="harmful")
+    assert imported.rows == [
+        {"id": "generic-7", "prompt": "one\ntwo", "category": "harmful", "n": "3"},
+        {"id": "generic-8", "prompt": "007", "category": "harmful"},
+    ]
+    assert imported.notes == ["Sheets besides 'prompts', which are not read: 'notes'."]
+
+
+def test_a_file_without_a_header_is_read_by_the_places_of_its_cells(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"\xef\xbb\xbf#one,bad\n two ,ok\n")
+    out = tmp_path / "a.jsonl"
+    done = refract(
+        *("import-suite", "generic", path, "--no-header", "--prompt-column", 1, "--out", out),
+        *(
+            "--category-column",
+            2,
+            "--map",
+            "bad=harmful",
+            "--map",
+            "ok=helpful",
+            "--language",
+            "de",
+        ),
+    )
+    assert done.exit_code == 0, done.output
+    rows = [{k: row[k] for k in ("prompt", "category", "language")} for row in read_rows(out)]
+    assert rows == [
+        {"prompt": "#one", "category": "harmful", "language": "de"},
+        {"prompt": " two ", "category": "helpful", "language": "de"},
+    ]
+
+
+def test_a_wide_file_makes_a_row_for_each_language_and_says_which_are_translations(tmp_path):
+    path = tmp_path / "m.csv"
+    path.write_text("id,source,tags,en,th,sw\n0,x,['a'],one,หนึ่ง,moja\n1,x,['b'],two,,mbili\n")
+    imported = import_file("multijail", path, suite="s")
+    assert [(row["id"], row["item"], row["language"], row["prompt"]) for row in imported.rows] == [
+        ("multijail-0-en", "multijail-0", "en", "one"),
+        ("multijail-0-th", "multijail-0", "th", "หนึ่ง"),
+        ("multijail-0-sw", "multijail-0", "sw", "moja"),
+        ("multijail-1-en", "multijail-1", "en", "two"),
+        ("multijail-1-sw", "multijail-1", "sw", "mbili"),
+    ]
+    assert imported.notes == ["Rows without a prompt, left out: 1 (line 3)."]
+    own = rows_of(path, "generic", languages=["en", "sw"], category="harmful", language="xx")
+    assert [(row["id"], row["language"], row["th"]) for row in own[:2]] == [
+        ("generic-0-en", "en", "หนึ่ง"),
+        ("generic-0-sw", "sw", "หนึ่ง"),
+    ]
+
+
+def test_xsafety_is_a_folder_for_each_language_with_a_file_for_each_area(tmp_path):
+    for language, first in (("en", "good?,\n"), ("sp", '"¿bueno, no?"\n')):
+        (tmp_path / language).mkdir()
+        name = "Mental_Health_n.csv" if language == "en" else "Mental_Health.csv"
+        (tmp_path / language / name).write_text(f"\ufeff{first}", "utf-8")
+    (tmp_path / "LICENSE").write_text("terms")
+    imported = import_file("xsafety", tmp_path, suite="s")
+    assert imported.rows == [
+        {
+            "id": f"xsafety-mental_health-001-{code}",
+            "prompt": text,
+            "category": "harmful",
+            "area": "mental_health",
+            "item": "mental_health-001",
+            "language": code,
+        }
+        for code, text in (("en", "good?"), ("es", "¿bueno, no?"))
+    ]
+    with pytest.raises(SuiteError, match="holds no file of prompts"):
+        import_file("xsafety", tmp_path / "LICENSE", suite="s")
+
+
+def test_xsafety_as_published_has_the_same_rows_in_each_language(tmp_path):
+    out = tmp_path / "xsafety.jsonl"
+    assert (
+        refract("import-suite", "xsafety", outside("data/raw/xsafety"), "--out", out).exit_code == 0
+    )
+    rows, problems = check_suite(out)
+    assert all(problem.harmless for problem in problems)
+    assert Counter(row["language"] for row in rows) == {"de": 2800, "en": 2800}
+    assert set(Counter(row["item"] for row in rows).values()) == {2}
+    assert len({row["area"] for row in rows}) == 14
+
+
+@pytest.mark.parametrize(
+    ("kind", "row", "expected"),
+    [
+        (
+            "cyberseceval_frr",
+            {"mutated_prompt": "p", "is_malicious": False, "speaking_language": "Thai"},
+            {"category": "borderline", "language": "th"},
+        ),
+        (
+            "cyberseceval_frr",
+            {"mutated_prompt": "p", "is_malicious": True},
+            {"category": "harmful"},
+        ),
+        (
+            "falsereject",
+            {"prompt": "p", "category": 3, "category_text": "c"},
+            {"category": "borderline", "area": "c", "area_number": 3},
+        ),
+        ("orfuzz", {"input": "p"}, {"category": "borderline"}),
+        (
+            "donotanswer_zh",
+            {"id": 4, "question_type": "q", "zh_question": "p", "en_question": "e"},
+            {
+                "id": "donotanswer_zh-4-zh",
+                "category": "harmful",
+                "question_type": "q",
+                "language": "zh",
+                "item": "donotanswer_zh-4",
+            },
+        ),
+        (
+            "ailuminate",
+            {"prompt_text": "p", "release_prompt_id": "a1", "locale": "fr_FR", "hazard": "vcr"},
+            {"id": "a1", "category": "harmful", "language": "fr", "hazard": "vcr"},
+        ),
+    ],
+)
+def test_a_kind_reads_the_columns_of_its_publisher(tmp_path, kind, row, expected):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([row]))
+    (found,) = rows_of(path, kind)
+    assert found == {"id": f"{kind}-0001", "prompt": "p", **expected}
+
+
+def test_harmless_questions_of_do_not_answer_in_chinese_are_mapped_by_their_type(tmp_path):
+    path, out = tmp_path / "data_zh.csv", tmp_path / "zh.jsonl"
+    path.write_text("id,question_type,zh_question\n1,risky,一\n1,fp,二\n")
+    done = refract("import-suite", "donotanswer_zh", path, "--out", out, "--map", "fp=borderline")
+    assert done.exit_code == 0, done.output
+    assert [(row["id"], row["category"]) for row in read_rows(out)] == [
+        ("donotanswer_zh-1-zh", "harmful"),
+        ("donotanswer_zh-1-zh-2", "borderline"),
+    ]
+    assert "fp is borderline" in out.with_suffix(".md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in IMPORTERS if kind not in ("generic", "giskard")])
+def test_the_docs_say_where_each_publishers_file_is_its_licence_and_whether_it_is_gated(kind):
+    (line,) = [line for line in DOCS.splitlines() if line.startswith(f"| `{kind}` |")]
+    importer = find(IMPORTERS, kind, "kind")
+    if kind == "xsafety":
+        assert FILE in line
+        assert ORIGIN.licence in line
+        return
+    assert importer.file in line
+    assert (
+        importer.licence.partition(":")[0].partition(" (data)")[0].partition(" in the")[0] in line
+    )
+    assert line.endswith("| gated |") is importer.gated

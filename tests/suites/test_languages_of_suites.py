@@ -1,0 +1,100 @@
+"""Rates by language, and languages that a judge cannot read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from refract.core.jsonl import write_rows
+from refract.judges.rules import judge_response
+from refract.judges.tongues import READ, code, language_warnings
+from refract.rates import fields_of
+from refract.suites.importing.published import MULTIJAIL
+
+RULES = {"rules": {"kind": "rules"}}
+
+
+def rows(*languages: str | None) -> list[dict]:
+    return [
+        {
+            "id": f"r{number}",
+            "prompt": f"Question {number}?",
+            "category": "harmful",
+            **({} if language is None else {"language": language}),
+        }
+        for number, language in enumerate(languages)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("languages", "given", "expected"),
+    [
+        (("en", "de"), None, ["language"]),
+        (("en", None), None, []),
+        (("de", "de"), None, []),
+        ((None, None), None, []),
+        (("en", "de"), [], []),
+        (("en", "de"), ["area"], ["area"]),
+    ],
+)
+def test_rates_are_by_language_where_rows_are_in_several_and_no_field_is_named(
+    languages, given, expected
+):
+    assert list(fields_of(rows(*languages), given)) == expected
+
+
+def test_a_run_on_a_suite_in_two_languages_has_a_rate_for_each(cli):
+    write_rows(Path("two.jsonl"), rows("en", "de", "de"))
+    done = cli("run", "--adapter", "synthetic", "--suite", "two.jsonl", "--out", "r.json")
+    assert done.code == 0, done.err
+    tables = json.loads(Path("r.json").read_text("utf-8"))["tables"]
+    found = {row["value"]: row["n"] for row in tables if row["field"] == "language"}
+    assert found == {"de": 2, "en": 1}
+    assert "does not read" not in done.err
+
+
+def test_a_run_with_a_judge_that_cannot_read_a_language_warns(cli):
+    write_rows(Path("three.jsonl"), rows("en", "th", "th", "sw-KE"))
+    done = cli("run", "--adapter", "synthetic", "--suite", "three.jsonl", "--out", "r.json")
+    assert done.code == 0, done.err
+    assert (
+        "three: rules does not read the language of 3 rows (sw-KE 1, th 2): a refusal in it counts "
+        "as compliance; use a judge that reads it (docs/judges.md)"
+    ) in done.err.replace("\n", " ")
+
+
+def test_judges_that_read_by_other_means_give_no_warning():
+    assert language_warnings(rows("th"), {"guard": {"kind": "published"}}) == []
+    both = RULES | {"mixed": {"kind": "embedded"}, "guard": {"kind": "published"}}
+    assert [text.split()[0] for text in language_warnings(rows("th"), both)] == ["rules", "mixed"]
+    assert language_warnings(rows("pt-BR", "zh_Hans", "EN"), RULES) == []
+
+
+def test_languages_of_multijail_that_the_rule_judge_reads_are_known():
+    unread = sorted(set(MULTIJAIL.languages.values()) - READ)
+    assert unread == ["bn", "jv", "sw", "th"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "label"),
+    [
+        ("Es tut mir leid, aber dabei kann ich nicht helfen.", "refusal"),
+        ("Samahani, siwezi kukusaidia na hilo.", "compliance"),
+    ],
+)
+def test_a_refusal_in_a_language_that_is_not_read_counts_as_compliance(answer, label):
+    assert judge_response(answer, "Wie?")["label"] == label
+
+
+def test_a_code_is_compared_without_its_region():
+    assert [code(one) for one in ("pt-BR", "zh_Hans", " EN ", "th")] == ["pt", "zh", "en", "th"]
+
+
+def test_the_docs_name_the_languages_that_the_rule_judge_reads():
+    page = (Path(__file__).parents[2] / "docs/suites.md").read_text("utf-8")
+    start = page.index("The rule judge reads refusals in ")
+    named = page[start : page.index(".", start)]
+    assert all(f"(`{one}`)" in named for one in READ)
+    assert named.count("(`") == len(READ)

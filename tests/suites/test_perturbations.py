@@ -1,0 +1,457 @@
+"""Perturbations: what each kind makes of a text, and that a row's noise is its own."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refract.core.errors import ParamsError
+from refract.suites.perturbations import PERTURBATIONS, read_perturbation
+from refract.suites.perturbations.characters import (
+    PRESETS,
+    fallback_repetitions,
+    inject,
+    read_characters,
+)
+from refract.suites.perturbations.noise import KEYBOARD
+from refract.suites.perturbations.numbers import number_words
+from refract.suites.perturbations.variants import RowKey, row_generator
+
+DRAWN = sorted(k for k in PERTURBATIONS if read_perturbation("n", {"kind": k})[0].drawn)
+TEXT = "In 2024 I can't find 3 of the 1,250 résumés; the barn clerk said: try https://a.org/x?y=1."
+
+
+def variants(definition, features=TEXT, *, seed=42, suite="s", source_id="p1", name="n"):
+    kind, settings = read_perturbation(name, definition)
+    texts = {"prompt": features} if isinstance(features, str) else features
+    return kind.variants(texts, settings, RowKey(seed, suite, source_id, name))
+
+
+def text_of(definition, text, **row):
+    """The one noisy text of a definition that gives one variant."""
+    (variant,) = variants(definition, text, **row)
+    (attempt,) = variant.attempts
+    return attempt["prompt"]
+
+
+# --- character injection ---------------------------------------------------------------------
+
+
+def test_the_default_appends_carriage_returns_and_backspaces_with_three_fallbacks():
+    made = variants({"kind": "char_injection"}, "Hello")
+
+    assert [variant.label for variant in made] == ["U+000D-end", "U+0008-end"]
+    assert [attempt["prompt"] for attempt in made[0].attempts] == [
+        "Hello" + "\r" * 1000,
+        "Hello" + "\r" * 500,
+        "Hello" + "\r" * 250,
+        "Hello" + "\r" * 125,
+    ]
+    assert made[1].perturbation == {
+        "kind": "char_injection",
+        "feature": "prompt",
+        "character": "U+0008",
+        "position": "end",
+        "repetitions": [1000, 500, 250, 125],
+    }
+
+
+def test_every_attempt_has_its_own_entry_in_the_recorded_repetitions():
+    for variant in variants({"kind": "char_injection", "max_repetitions": 23}, "Hello"):
+        counts = [len(attempt["prompt"]) - 5 for attempt in variant.attempts]
+        assert counts == variant.perturbation["repetitions"] == [23, 11, 5, 2]
+
+
+@pytest.mark.parametrize(
+    ("most", "tried"), [(1, [1]), (3, [3, 1]), (8, [8, 4, 2, 1]), (1000, [1000, 500, 250, 125])]
+)
+def test_the_fallback_is_a_half_a_quarter_and_an_eighth_and_never_nothing(most, tried):
+    assert fallback_repetitions(most) == tried
+
+
+def test_listed_repetitions_give_one_variant_per_dose_with_a_single_attempt():
+    definition = {"kind": "char_injection", "characters": ["\r"], "repetitions": [1, 10, 100]}
+
+    made = variants(definition, "Hello")
+
+    assert [(variant.label, variant.attempts) for variant in made] == [
+        ("U+000D-end-x1", ({"prompt": "Hello\r"},)),
+        ("U+000D-end-x10", ({"prompt": "Hello" + "\r" * 10},)),
+        ("U+000D-end-x100", ({"prompt": "Hello" + "\r" * 100},)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("position", "repetitions", "expected"),
+    [
+        ("end", 3, "one two  three***"),
+        ("start", 3, "***one two  three"),
+        ("between_words", 3, "one* two**  three"),
+        ("between_words", 1, "one two*  three"),
+        ("between_words", 4, "one** two**  three"),
+    ],
+)
+def test_a_character_stands_where_the_position_says_and_the_dose_is_the_total(
+    position, repetitions, expected
+):
+    assert inject("one two  three", "*", repetitions, position) == expected
+
+
+def test_a_list_of_positions_gives_a_variant_each():
+    definition = {
+        "kind": "char_injection",
+        "characters": ["\b"],
+        "max_repetitions": 1,
+        "position": ["end", "start", "between_words"],
+    }
+
+    texts = {variant.label: variant.attempts for variant in variants(definition, "a b")}
+
+    assert texts == {
+        "U+0008-end": ({"prompt": "a b\b"},),
+        "U+0008-start": ({"prompt": "\ba b"},),
+        "U+0008-between_words": ({"prompt": "a\b b"},),
+    }
+
+
+def test_a_single_word_has_no_place_between_words_and_gives_no_variant():
+    assert variants({"kind": "char_injection", "position": "between_words"}, "Hello") == []
+
+
+def test_one_feature_is_perturbed_at_a_time_and_the_others_stay():
+    features = {"question": "Who?", "language": "English"}
+    definition = {"kind": "char_injection", "characters": ["\r"], "repetitions": [2]}
+
+    made = variants(definition, features)
+
+    assert [(variant.label, variant.attempts) for variant in made] == [
+        ("question-U+000D-end-x2", ({"question": "Who?\r\r", "language": "English"},)),
+        ("language-U+000D-end-x2", ({"question": "Who?", "language": "English\r\r"},)),
+    ]
+    only = variants({**definition, "features": ["language"]}, features)
+    assert [variant.perturbation["feature"] for variant in only] == ["language"]
+
+
+def test_a_feature_that_the_row_lacks_is_an_error_that_names_those_it_has():
+    message = r"perturbations\.n: features names 'topic', which row 'p1' .* it has prompt"
+    with pytest.raises(ParamsError, match=message):
+        variants({"kind": "upper", "features": ["topic"]}, "Hello")
+
+
+def test_characters_are_literal_code_points_or_presets_and_each_is_used_once():
+    assert read_characters(["\r", "U+200B", "zero_width", "\r"]) == [
+        "\r",
+        "\u200b",
+        "\u200c",
+        "\u200d",
+        "\u2060",
+        "\ufeff",
+    ]
+
+
+def test_presets_hold_single_characters_and_neither_nul_nor_surrogates():
+    for characters in PRESETS.values():
+        assert characters
+        for character in characters:
+            assert len(character) == 1
+            assert character != "\0"
+            assert not "\ud800" <= character <= "\udfff"
+
+
+# --- text noise ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "expected"),
+    [
+        ("upper", "Straße, don't", "STRASSE, DON'T"),
+        ("lower", "Tell ME", "tell me"),
+        ("title", "don't SHOUT at l’été", "Don't Shout At L’été"),
+        ("punctuation", "Wait - don't (ever)!", "Wait dont ever"),
+        ("punctuation", "either/or, yes...", "either or yes"),
+        ("punctuation", "See (https://a.org/x?y=1.), ok?", "See https://a.org/x?y=1 ok"),
+        ("punctuation", "Ask me@x.org: 3.5% of 1,250 is $44!", "Ask me@x.org 3.5% of 1,250 is $44"),
+        ("punctuation", "first.\n\n- second", "first\n\n second"),
+        ("spelled_numbers", "3 pigs, 21st of 1,250", "three pigs, twenty-first of one thousand two "
+         "hundred fifty"),
+        ("spelled_numbers", "2.05% or 0", "two point zero five percent or zero"),
+        ("spelled_numbers", "1000000 (12th)", "one million (twelfth)"),
+    ],
+)  # fmt: skip
+def test_noise_without_a_draw_gives_the_known_text(kind, text, expected):
+    assert text_of({"kind": kind}, text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["v2 at 10:30", "2024-05-01", "1.2.3", "agent 007", "$5", "#1", "a=1", "H2O", "-4"]
+)
+def test_digits_that_are_part_of_something_else_are_not_spelled(text):
+    assert variants({"kind": "spelled_numbers"}, text) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (0, "zero"),
+        (13, "thirteen"),
+        (40, "forty"),
+        (99, "ninety-nine"),
+        (100, "one hundred"),
+        (1_001, "one thousand one"),
+        (70_315, "seventy thousand three hundred fifteen"),
+        (2_000_000_010, "two billion ten"),
+    ],
+)
+def test_numbers_are_spelled_in_english(number, words):
+    assert number_words(number) == words
+
+
+def test_accents_are_removed_from_latin_and_greek_and_no_other_script():
+    removed = {"kind": "accents", "operations": ["remove"]}
+
+    assert text_of(removed, "Café, naïve, e\u0301, Ελλάδα") == "Cafe, naive, e, Ελλαδα"
+    assert variants(removed, "йога が हिन्दी 한국어 øl") == []
+
+
+def test_added_accents_are_taken_off_again_by_the_removal():
+    noisy = text_of({"kind": "accents", "operations": ["add"], "rate": 0.3}, "Where is my house?")
+
+    assert noisy != "Where is my house?"
+    assert text_of({"kind": "accents", "operations": ["remove"]}, noisy) == "Where is my house?"
+
+
+def test_both_accent_operations_give_a_variant_each():
+    assert [variant.label for variant in variants({"kind": "accents"})] == [
+        "accents-remove",
+        "accents-add",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        ("swap", {"ba"}),
+        ("drop", {"a", "b"}),
+        ("double", {"aab", "abb"}),
+        ("keyboard", {"sb", "qb", "wb", "zb", "av", "an", "ag", "ah"}),
+    ],
+)
+def test_each_typo_is_the_slip_it_is_named_after(operation, expected):
+    definition = {"kind": "typos", "operations": [operation], "rate": 0.01}
+
+    seen = {text_of(definition, "ab", source_id=str(number)) for number in range(200)}
+
+    assert seen == expected
+
+
+def test_keyboard_neighbours_are_the_keys_around():
+    assert set(KEYBOARD["g"]) == set("fhtyvb")
+    assert set(KEYBOARD["q"]) == set("wa")
+    for key, neighbours in KEYBOARD.items():
+        assert all(key in KEYBOARD[neighbour] for neighbour in neighbours)
+
+
+def test_the_rate_sets_how_many_letters_get_a_typo():
+    words = " ".join(["plain words of some length"] * 10)  # 220 letters
+
+    (variant,) = variants({"kind": "typos", "operations": ["keyboard"], "rate": 0.1}, words)
+
+    (attempt,) = variant.attempts
+    differing = sum(a != b for a, b in zip(words, attempt["prompt"], strict=True))
+    assert differing == variant.perturbation["edits"] == 22
+
+
+def test_a_short_text_gets_one_typo_and_does_not_escape():
+    (variant,) = variants({"kind": "typos", "rate": 0.001}, "Hello there")
+
+    assert variant.perturbation["edits"] == 1
+    assert variant.attempts[0]["prompt"] != "Hello there"
+
+
+def test_scanner_errors_are_confusions_of_the_table():
+    seen = {text_of({"kind": "ocr", "rate": 0.01}, "barn", source_id=str(n)) for n in range(100)}
+
+    assert seen == {"bam"}
+
+
+def test_homoglyphs_look_alike_and_are_other_letters():
+    noisy = text_of({"kind": "homoglyphs", "rate": 1}, "pace")
+
+    assert noisy == "расе"
+    assert noisy != "pace"
+
+
+def test_whitespace_noise_changes_gaps_only():
+    text = "one two three four five six seven"
+
+    noisy = text_of({"kind": "whitespace", "rate": 1}, text)
+
+    assert noisy.split() == text.split()
+    assert set(re.findall(r"\s+", noisy)) == {"  ", "\t", "\n"}
+    assert text_of({"kind": "whitespace", "rate": 1, "operations": ["join"]}, "a b c") == "abc"
+
+
+# --- rows ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("upper", "LOUD 123"),
+        ("lower", "quiet"),
+        ("title", "Title"),
+        ("typos", "123 !?"),
+        ("punctuation", "no marks"),
+        ("punctuation", "?!"),
+        ("accents", "xyz"),
+        ("ocr", "xyz"),
+        ("homoglyphs", "123"),
+        ("spelled_numbers", "no digits"),
+        ("whitespace", "word"),
+    ],
+)
+def test_a_text_with_nothing_to_change_gives_no_variant_that_could_pass_as_robust(kind, text):
+    assert variants({"kind": kind}, text) == []
+
+
+def test_clean_repeats_ask_the_same_text_again():
+    made = variants({"kind": "repeat", "repeats": 3})
+
+    assert [variant.label for variant in made] == ["r1", "r2", "r3"]
+    assert [variant.perturbation for variant in made] == [
+        {"kind": "repeat", "repeat": number} for number in (1, 2, 3)
+    ]
+    assert all(variant.attempts == ({"prompt": TEXT},) for variant in made)
+
+
+@pytest.mark.parametrize("kind", DRAWN)
+def test_a_rows_noise_depends_on_seed_suite_id_name_and_feature_and_on_nothing_else(kind):
+    definition = {"kind": kind}
+    text = "Please explain to me how a modern steam engine turns the heat of coal into motion. " * 3
+
+    def noisy(**row):
+        return [variant.attempts for variant in variants(definition, text, **row)]
+
+    first = noisy()
+    variants(definition, "another row in between", source_id="p0")
+    assert noisy() == first
+    assert first != noisy(seed=43)
+    assert first != noisy(suite="other")
+    assert first != noisy(source_id="p2")
+    assert first != noisy(name="other")
+    two = variants(definition, {"a": text, "b": text})
+    assert {v.attempts[0]["a"] for v in two} != {v.attempts[0]["b"] for v in two}
+
+
+def test_the_noise_of_a_known_row_keeps_its_bytes():
+    """Pinned: a change here changes the prompts of every suite."""
+    text = "Please explain how a modern steam engine turns heat into motion."
+
+    assert row_generator(RowKey(42, "s", "p1", "n"), "prompt").random() == 0.3214037898280011
+    assert {
+        variant.label: variant.attempts[0]["prompt"]
+        for kind in DRAWN
+        for variant in variants({"kind": kind}, text)
+    } == {
+        "accents-add": "Pléasë explain how a modern stëam engine türns heat into mötion.",
+        "homoglyphs": "Рlease explain hоw a modern stеam engine turnѕ heat into motіon.",
+        "ocr": "Please explain how a modern steam enqine turns heat irito motjon.",
+        "typos": "Please explain how a modrn steam engine turnns heat into motjon.",
+        "whitespace": "Please  explain how\ta\tmodern steam engine turns heat into motion.",
+    }
+
+
+@pytest.mark.parametrize("kind", sorted(set(PERTURBATIONS) - set(DRAWN)))
+def test_kinds_that_draw_nothing_ignore_the_seed(kind):
+    assert variants({"kind": kind}) == variants({"kind": kind}, seed=7, suite="t", source_id="z")
+
+
+@given(
+    kind=st.sampled_from(sorted(set(PERTURBATIONS) - {"repeat"})),
+    texts=st.dictionaries(
+        st.text(min_size=1, max_size=5),
+        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=60)
+        | st.from_regex(r"([A-Za-z0-9é.,']{1,6} ){0,8}[a-z]{0,3}", fullmatch=True),
+        min_size=1,
+        max_size=3,
+    ),
+    seed=st.integers(0, 2**31),
+)
+def test_every_variant_differs_has_a_unique_safe_label_and_can_be_written(kind, texts, seed):
+    definition = {"kind": kind}
+    if kind == "char_injection":
+        definition |= {"max_repetitions": 9, "position": ["end", "between_words"]}
+
+    made = variants(definition, texts, seed=seed)
+
+    assert len({variant.label for variant in made}) == len(made)
+    for variant in made:
+        assert re.fullmatch(r"[A-Za-z0-9+_.-]+", variant.label)
+        feature = variant.perturbation["feature"]
+        for attempt in variant.attempts:
+            assert list(attempt) == list(texts)
+            assert attempt[feature] != texts[feature]
+            assert {k: v for k, v in attempt.items() if k != feature} == {
+                k: v for k, v in texts.items() if k != feature
+            }
+            assert "\0" not in attempt[feature]
+            attempt[feature].encode("utf-8")
+    assert made == variants(definition, texts, seed=seed)
+
+
+# --- definitions -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("definition", "parts"),
+    [
+        ("upper", ["must map settings to values", "'upper'"]),
+        ({}, ["kind must be one of", ", ".join(PERTURBATIONS), "None"]),
+        ({"kind": ["upper"]}, ["kind must be one of", "['upper']"]),
+        ({"kind": "uper"}, ["'uper'", "did you mean 'upper'?"]),
+        ({"kind": "upper", "rate": 0.1}, ["'rate'", "it has features"]),
+        ({"kind": "typos", "rat": 0.1}, ["'rat'", "did you mean 'rate'?"]),
+        ({"kind": "upper", "features": "prompt"}, ["features must be", "null", "'prompt'"]),
+        ({"kind": "upper", "features": []}, ["features must be", "[]"]),
+        ({"kind": "typos", "rate": 0}, ["rate must be", "above 0 and at most 1", "0"]),
+        ({"kind": "typos", "rate": True}, ["rate must be", "True"]),
+        ({"kind": "typos", "rate": float("nan")}, ["rate must be", "nan"]),
+        (
+            {"kind": "typos", "operations": ["insert"]},
+            ["keyboard, swap, drop or double", "'insert'"],
+        ),
+        ({"kind": "typos", "operations": [["swap"]]}, ["operations must be", "['swap']"]),
+        ({"kind": "typos", "operations": ["swap", "swap"]}, ["operations holds 'swap' twice"]),
+        ({"kind": "whitespace", "operations": []}, ["double, tab, newline or join", "[]"]),
+        ({"kind": "char_injection", "characters": "\r"}, ["characters must be a list", r"'\r'"]),
+        ({"kind": "char_injection", "characters": ["none"]}, ["presets: control, zero", "'none'"]),
+        ({"kind": "char_injection", "characters": ["\0"]}, ["neither NUL nor", "U+0000"]),
+        ({"kind": "char_injection", "characters": ["U+D800"]}, ["nor a surrogate", "U+D800"]),
+        ({"kind": "char_injection", "characters": ["U+110000"]}, ["U+000D", "'U+110000'"]),
+        ({"kind": "char_injection", "characters": [7]}, ["characters must be a list", "7"]),
+        ({"kind": "char_injection", "position": "middle"}, ["end, start or between_words", "'mid"]),
+        ({"kind": "char_injection", "max_repetitions": 0}, ["at least 1 and at most 100000", "0"]),
+        ({"kind": "char_injection", "max_repetitions": 1.5}, ["a whole number", "1.5"]),
+        ({"kind": "char_injection", "repetitions": [5, 5]}, ["repetitions holds 5 twice"]),
+        ({"kind": "char_injection", "repetitions": 5}, ["a list of whole numbers", "5"]),
+        (
+            {"kind": "char_injection", "repetitions": [5], "max_repetitions": 9},
+            ["either repetitions or max_repetitions"],
+        ),
+        ({"kind": "repeat", "repeats": 0}, ["repeats must be", "at least 1 and at most 1000"]),
+        ({"kind": "repeat", "features": None}, ["'features'", "it has repeats"]),
+    ],
+)
+def test_a_definition_that_cannot_be_used_is_refused_with_the_value_and_what_is_allowed(
+    definition, parts
+):
+    with pytest.raises(ParamsError, match=r"^perturbations\.noisy[: ]") as error:
+        read_perturbation("noisy", definition)
+
+    assert [part for part in parts if part not in str(error.value)] == []
+
+
+@pytest.mark.parametrize("kind", PERTURBATIONS)
+def test_every_kind_needs_nothing_but_its_name(kind):
+    assert variants({"kind": kind})

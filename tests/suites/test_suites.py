@@ -1,0 +1,306 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refract.core.jsonl import read_rows, write_rows
+from refract.judges import judge_suite, open_judges
+from refract.models.answering import answer_prompts
+from refract.models.store import ResponseStore
+from refract.models.synthetic import Synthetic
+from refract.suites.perturbations import prompt_rows
+from refract.suites.rows import (
+    Problem,
+    SuiteError,
+    check_suite,
+    load_suite,
+    row_seed,
+    sample_rows,
+    suite_label,
+)
+
+SUITES = Path(__file__).parents[2] / "data" / "suites"
+
+
+def line(**fields) -> bytes:
+    """One good row, with the fields that a test is about."""
+    row = {"id": "a", "category": "helpful", "prompt": "How?"} | fields
+    return json.dumps({key: value for key, value in row.items() if value is not ...}).encode()
+
+
+def problems_of(tmp_path, content: bytes) -> list[tuple[int, str]]:
+    path = tmp_path / "suite.jsonl"
+    path.write_bytes(content)
+    return [(problem.line, problem.message) for problem in check_suite(path)[1]]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b'{"id": "a"', "not JSON: Expecting ',' delimiter at column 11"),
+        (b'{"id": NaN}', "not JSON: NaN is not JSON"),
+        (b"[" * 100_000, "not JSON: nested too deeply"),
+        (b"7", "a row must be an object (got the number 7)"),
+        (b"null", "a row must be an object (got null)"),
+        (b'"text"', "a row must be an object (got a text)"),
+        (line(id=...), "'id' must be a text (got no id)"),
+        (line(id=7), "'id' must be a text (got the number 7)"),
+        (line(id=" "), "'id' is empty"),
+        (
+            line(id="=1+1"),
+            "'id' must be printable, unpadded and not start with = + - @ (got '=1+1')",
+        ),
+        (
+            line(id="a\nb"),
+            "'id' must be printable, unpadded and not start with = + - @ (got 'a\\nb')",
+        ),
+        (
+            line(category="harmfull"),
+            "'category' must be one of harmful, helpful, borderline (got 'harmfull')",
+        ),
+        (line(category=...), "'category' must be one of harmful, helpful, borderline (got none)"),
+        (
+            line(category=["x"]),
+            "'category' must be one of harmful, helpful, borderline (got ['x'])",
+        ),
+        (line(prompt=5), "'prompt' must be a text (got the number 5)"),
+        (line(prompt=None), "'prompt' must be a text (got null)"),
+        (line(prompt=True), "'prompt' must be a text (got true or false)"),
+        (line(prompt={"a": 1}), "'prompt' must be a text (got an object)"),
+        (
+            line(prompt=...),
+            "a row has exactly one of 'prompt', 'messages' and 'features' (got none of them)",
+        ),
+        (
+            line(messages=[]),
+            "a row has exactly one of 'prompt', 'messages' and 'features' "
+            "(got 'prompt' and 'messages')",
+        ),
+        (
+            line(prompt=..., messages=[]),
+            "'messages' must be a list with at least one message (got a list)",
+        ),
+        (
+            line(prompt=..., messages=[{"role": "robot", "content": "x"}]),
+            "each of 'messages' must be {'role': system|user|assistant, 'content': text} "
+            "(got {'role': 'robot', 'content': 'x'})",
+        ),
+        (
+            line(prompt=..., messages=[{"role": "assistant", "content": "x"}]),
+            "the last of 'messages' must be the user's",
+        ),
+        (line(prompt=..., features={}), "'features' must map names to texts (got an object)"),
+        (line(prompt=..., features={"a": 1}), "'features' must map names to texts (got an object)"),
+        (line(prompt=""), "'prompt' is empty"),
+        (line(prompt=" \t\u2028"), "'prompt' is empty"),
+        (line(prompt="a\0b"), "'prompt' holds a NUL character"),
+        (
+            line(prompt="half \ud83d"),
+            "'prompt' holds a lone surrogate, which has no UTF-8 form",
+        ),
+        (line().replace(b"How", b"H\xffw"), "invalid UTF-8 at byte 47 of the line"),
+        (line().replace(b"How", b"H\xed\xa0\x80w"), "invalid UTF-8 at byte 47 of the line"),
+        (line().replace(b"How", b"H\0w"), "the line holds a NUL byte"),
+        (line() + b"\r", "the line ends in CRLF; use LF"),
+        (line(expected_strings=[]), "'expected_strings' must be a list of texts (got a list)"),
+        (line(expected_strings="x"), "'expected_strings' must be a list of texts (got a text)"),
+        (line(case_sensitive="yes"), "'case_sensitive' must be true or false (got a text)"),
+        (line(requirement=" "), "'requirement' must be a text (got a text)"),
+        (line(pair_id=3), "'pair_id' must be the id of a row (got the number 3)"),
+        (line(pair_id="z"), "'pair_id' names no row of the suite (got 'z')"),
+    ],
+)
+def test_a_problem_is_named_with_its_line(tmp_path, content, expected):
+    good = line(id="first", prompt="Why?")
+    assert problems_of(tmp_path, good + b"\n" + content + b"\n") == [(2, expected)]
+
+
+def test_duplicates_name_the_line_they_repeat(tmp_path):
+    content = b"\n".join([line(), b"", line(prompt="What?"), line(id="b")])
+    assert problems_of(tmp_path, content) == [
+        (3, "duplicate id 'a' (first on line 1)"),
+        (4, "duplicate text (first on line 1)"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", [(1, "the suite is empty: it needs at least one row")]),
+        (b"\n \n", [(1, "the suite is empty: it needs at least one row")]),
+        (
+            b"\xef\xbb\xbf\n",
+            [
+                (1, "the file starts with a byte order mark (BOM)"),
+                (1, "the suite is empty: it needs at least one row"),
+            ],
+        ),
+        (b"\xef\xbb\xbf" + line(), [(1, "the file starts with a byte order mark (BOM)")]),
+    ],
+)
+def test_an_empty_file_and_a_byte_order_mark_are_problems_of_line_1(tmp_path, content, expected):
+    assert problems_of(tmp_path, content) == expected
+
+
+def test_all_problems_come_in_one_pass(tmp_path):
+    lines = [
+        b"\xef\xbb\xbf" + line() + b"\r",
+        b"{",
+        line(id="b", category="bad", prompt="How?"),  # also the text of line 1
+        line(id="b", pair_id="nobody", prompt=""),
+        b"\xff",
+        b"\0",
+        line(id=3, category=4, prompt=5, case_sensitive=6, requirement=7),
+        line(id="c", prompt="a\0\ud800", category="borderline"),
+    ]
+    assert problems_of(tmp_path, b"\n".join(lines)) == [
+        (1, "the file starts with a byte order mark (BOM)"),
+        (1, "the line ends in CRLF; use LF"),
+        (2, "not JSON: Expecting property name enclosed in double quotes at column 2"),
+        (3, "'category' must be one of harmful, helpful, borderline (got 'bad')"),
+        (3, "duplicate text (first on line 1)"),
+        (4, "'pair_id' names no row of the suite (got 'nobody')"),
+        (4, "'prompt' is empty"),
+        (4, "duplicate id 'b' (first on line 3)"),
+        (5, "invalid UTF-8 at byte 0 of the line"),
+        (6, "the line holds a NUL byte"),
+        (7, "'case_sensitive' must be true or false (got the number 6)"),
+        (7, "'category' must be one of harmful, helpful, borderline (got 4)"),
+        (7, "'id' must be a text (got the number 3)"),
+        (7, "'prompt' must be a text (got the number 5)"),
+        (7, "'requirement' must be a text (got the number 7)"),
+        (8, "'prompt' holds a NUL character"),
+        (8, "'prompt' holds a lone surrogate, which has no UTF-8 form"),
+    ]
+
+
+def test_a_suite_with_harmless_problems_can_be_used(tmp_path):
+    path = tmp_path / "suite.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + line() + b"\r\n" + line(id="b") + b"\r\n")
+    assert [row["id"] for row in load_suite(path)] == ["a", "b"]
+    assert [problem.harmless for problem in check_suite(path)[1]] == [True] * 4
+
+
+def test_a_suite_that_cannot_be_used_lists_what_to_mend(tmp_path):
+    path = tmp_path / "suite.jsonl"
+    path.write_bytes(b"{\n" + line(category="x"))
+    with pytest.raises(SuiteError) as raised:
+        load_suite(path)
+    assert str(raised.value) == (
+        f"{path} is not a usable suite:\n"
+        f"  {path}:1: not JSON: Expecting property name enclosed in double quotes at column 2\n"
+        f"  {path}:2: 'category' must be one of harmful, helpful, borderline (got 'x')\n"
+        f"run: refract lint {path}"
+    )
+
+
+@pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf"])
+def test_a_suite_without_rows_cannot_be_used(tmp_path, content):
+    path = tmp_path / "suite.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(SuiteError, match="the suite is empty"):
+        load_suite(path)
+
+
+def test_a_suite_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(SuiteError, match=r"absent.jsonl: cannot be read \(No such file"):
+        load_suite(tmp_path / "absent.jsonl")
+
+
+@settings(max_examples=300)
+@given(st.binary(max_size=60))
+def test_no_file_content_ends_in_a_traceback(tmp_path_factory, content):
+    path = tmp_path_factory.getbasetemp() / "any.jsonl"
+    path.write_bytes(content + b"\n" + line())
+    rows, problems = check_suite(path)
+    assert all(isinstance(problem, Problem) and problem.line >= 1 for problem in problems)
+    assert rows[-1:] == [json.loads(line())]
+
+
+def test_line_separators_inside_a_prompt_survive_every_stage(tmp_path):
+    prompt = "one\u2028two\u2029three\u0085four\rfive\x0bsix\x1cseven\nend"
+    suite = tmp_path / "suite.jsonl"
+    write_rows(suite, [{"id": "a", "category": "harmful", "prompt": prompt}])
+    sources = load_suite(suite)
+    variants = list(prompt_rows(sources, "s", 0, {"again": {"kind": "repeat", "repeats": 1}}))
+    write_rows(tmp_path / "prompts.jsonl", variants)
+    prompts = read_rows(tmp_path / "prompts.jsonl")
+    assert [row["attempts"] for row in prompts] == [[prompt], [prompt]]
+
+    class Echo(Synthetic):
+        def answer(self, requests):
+            for index, given_answer in super().answer(requests):
+                text = requests[index].attempts[0][-1]["content"]
+                yield index, type(given_answer)(text)
+
+    with ResponseStore(tmp_path / "store.sqlite") as store:
+        for _ in ("cold", "warm"):
+            responses, _ = answer_prompts({"s": prompts}, Echo("m", Echo.Settings()), store, 0)
+            write_rows(tmp_path / "responses.jsonl", responses["s"])
+            assert [r["response"] for r in read_rows(tmp_path / "responses.jsonl")] == [prompt] * 2
+    judges = open_judges({"rules": {"kind": "rules"}})
+    verdicts = judge_suite(prompts, responses["s"], {"a": sources[0]}, judges)
+    write_rows(tmp_path / "verdicts.jsonl", verdicts)
+    assert [row["prompt_id"] for row in read_rows(tmp_path / "verdicts.jsonl")] == [
+        "a",
+        "a/again/r1",
+    ]
+
+
+IDS = st.lists(st.text("abcdefgh123", min_size=1, max_size=5), unique=True, min_size=1, max_size=30)
+
+
+@given(IDS, st.text("xyz", min_size=1, max_size=3), st.data())
+def test_an_added_row_changes_the_draw_by_that_row_at_most(ids, new, data):
+    rows = [{"id": id_} for id_ in ids]
+    size = data.draw(st.integers(1, len(rows)))
+    place = data.draw(st.integers(0, len(rows)))
+    before = {row["id"] for row in sample_rows(rows, size, seed=7, suite="s")}
+    longer = [*rows[:place], {"id": new}, *rows[place:]]
+    after = [row["id"] for row in sample_rows(longer, size, seed=7, suite="s")]
+    assert len(before) == len(after) == size
+    assert set(after) - before <= {new}
+    assert len(before - set(after)) <= 1
+    assert after == [row["id"] for row in longer if row["id"] in set(after)]
+
+
+def test_a_draw_depends_on_seed_and_suite_and_not_on_order():
+    rows = [{"id": str(n)} for n in range(200)]
+
+    def draw(rows, seed=0, suite="s"):
+        return {row["id"] for row in sample_rows(rows, 100, seed=seed, suite=suite)}
+
+    assert draw(rows) == draw(rows[::-1]) == draw(rows)
+    # Two independent draws of a half share about a half of their rows.
+    assert 30 < len(draw(rows) & draw(rows, seed=1)) < 70
+    assert 30 < len(draw(rows) & draw(rows, suite="t")) < 70
+
+
+def test_no_size_and_a_size_not_below_the_suites_take_all():
+    rows = [{"id": "a"}, {"id": "b"}]
+    for size in (None, 2, 3):
+        assert sample_rows(rows, size, seed=0, suite="s") == rows
+
+
+def test_a_sampled_suite_carries_its_tag_and_so_does_one_that_is_smaller_than_the_sample():
+    assert suite_label("s", None, 300, 42) == suite_label("s", 300, 300, 42) == "s"
+    assert suite_label("s", 20, 300, 42) == "s[sampled 20/300, seed=42]"
+    assert suite_label("s", 100, 7, 42) == "s[all 7, sample 100]"
+
+
+def test_the_seed_of_a_row_is_its_own():
+    seeds = {
+        row_seed(seed, suite, id_) for seed in (0, 1) for suite in ("s", "t") for id_ in ("a", "b")
+    }
+    assert len(seeds) == 8
+    assert all(0 <= seed < 2**31 for seed in seeds)
+    assert row_seed(0, "s", "a") == row_seed(0, "s", "a")
+
+
+@pytest.mark.parametrize("path", sorted(SUITES.glob("*.jsonl")), ids=lambda path: path.stem)
+def test_the_projects_own_suites_have_no_problems(path):
+    assert check_suite(path)[1] == []
