@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from refract.judges.rules import judge_response
 from refract.judges.rules.patterns import ENGLISH
 from refract.judges.rules.patterns import INSERTED as NAMED
-from refract.statistics.agreement import cohen_kappa
+from refract.statistics.raters import cohen_kappa
 
 HALVES = ("tuned", "unread")
 SMALLEST = 40  # answers of a model whose rate gap counts: below, chance alone makes ten points

@@ -8,16 +8,15 @@ from typing import NamedTuple
 from refract.agreement.ledger import Partial, refuses
 from refract.core.labels import DIGITS, JUDGED, LABELS, REFUSED
 from refract.core.types import Row
-from refract.statistics.agreement import (
+from refract.statistics.proportions import Proportion, proportion
+from refract.statistics.raters import (
     Confusion,
     Detection,
-    Estimate,
     Kappa,
     cohen_kappa,
     confusion,
     detection,
 )
-from refract.statistics.proportions import wilson
 
 
 class RefusalScore(NamedTuple):
@@ -37,7 +36,7 @@ class LabelScore(NamedTuple):
 
     n: int
     unjudged: int
-    accuracy: Estimate | None
+    accuracy: Proportion | None
     kappa: Kappa
     refusal: RefusalScore
     confusion: Confusion
@@ -84,9 +83,8 @@ def score_labels(
     )
 
 
-def _share(right: Sequence[bool], confidence: float) -> Estimate | None:
-    interval = wilson(sum(right), len(right), confidence)
-    return None if interval is None else Estimate(sum(right) / len(right), *interval)
+def _share(right: Sequence[bool], confidence: float) -> Proportion | None:
+    return proportion(sum(right), len(right), confidence)
 
 
 def refusal_numbers(score: RefusalScore) -> Row:

@@ -15,8 +15,8 @@ from refract.core.jsonl import RowError
 from refract.core.labels import DIGITS, REFUSED
 from refract.core.tables import read_table, write_table
 from refract.core.types import Row
-from refract.statistics.agreement import cohen_kappa, detection
 from refract.statistics.clusters import clustered_difference
+from refract.statistics.raters import cohen_kappa, detection
 
 # Judges on published answers, as ``python -m tools.ledger`` measured them.
 LEDGER = Path(__file__).with_name("ledger.csv")

@@ -18,7 +18,7 @@ from refract.core.labels import DIGITS
 from refract.core.showing import csv_cell, json_text, say
 from refract.core.types import Row
 from refract.report.markdown import cell, markdown_table
-from refract.statistics.decisions import NOT_WORSE
+from refract.statistics.hypotheses import NOT_WORSE
 
 LEFT_OUT = {
     "to_unjudged": "no longer judged",

@@ -147,7 +147,7 @@ def corrected_numbers(answers: list[Row], labels: Labels, confidence: float) -> 
     from refract.agreement import rounded_numbers
     from refract.agreement.human_labels import corrected_rates
     from refract.rates.rates import MEASURES
-    from refract.statistics.agreement import cohen_kappa
+    from refract.statistics.raters import cohen_kappa
 
     found = labels.found
     categories = {measure: category for measure, category, _ in MEASURES}

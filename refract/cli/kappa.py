@@ -16,7 +16,7 @@ from refract.cli.printing import print_table
 from refract.core.errors import UsageError
 from refract.core.showing import json_text, say
 from refract.core.types import Row
-from refract.statistics.agreement import Kappa, cohen_kappa, confusion
+from refract.statistics.raters import Kappa, cohen_kappa, confusion
 
 T = TypeVar("T")
 NAMED = 10  # how many keys of what did not join are shown

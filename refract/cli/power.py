@@ -12,7 +12,7 @@ from refract.cli.printing import print_table
 from refract.core.errors import UsageError
 from refract.core.labels import JUDGED, REFUSED
 from refract.core.showing import say
-from refract.statistics.power import (
+from refract.statistics.sample_sizes import (
     detectable_independent,
     drop_sample_size,
     sample_size_independent,

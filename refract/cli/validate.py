@@ -19,7 +19,8 @@ from refract.core.types import Row
 
 if TYPE_CHECKING:
     from refract.agreement.ledger import Entry, Partial
-    from refract.statistics.agreement import Detection, Estimate, Kappa
+    from refract.statistics.proportions import Proportion
+    from refract.statistics.raters import Detection, Kappa
 
 
 def validate(
@@ -328,7 +329,7 @@ def _kappa(kappa: Kappa) -> str:
     return f"{kappa.kappa:.3f} [{kappa.low:.3f}, {kappa.high:.3f}]"
 
 
-def _estimate(estimate: Estimate | None) -> str:
+def _estimate(estimate: Proportion | None) -> str:
     if estimate is None:
         return "—"
     return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"

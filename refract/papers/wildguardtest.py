@@ -9,7 +9,7 @@ from refract.core.types import Row
 from refract.judges import rules
 from refract.papers.cells import Cell, Paper
 from refract.papers.files import Folder
-from refract.statistics.agreement import detection
+from refract.statistics.raters import detection
 
 ROWS = 1_725  # prompts with answers in the published test
 KEYWORDS = "wildguard_keywords.txt"

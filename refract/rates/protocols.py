@@ -17,7 +17,7 @@ from refract.rates.counting import (
     mean_row,
 )
 from refract.rates.floors import prompt_means
-from refract.statistics.macro import macro_mean
+from refract.statistics.clusters import macro_mean
 from refract.suites.protocols.catalogue import Chosen, Measure, find_part
 from refract.suites.protocols.deviations import (
     generation_deviations,

@@ -28,7 +28,7 @@ from refract.rates.counting import (
 )
 from refract.rates.floors import Above, FlipFloors, above_floor
 from refract.rates.thresholds import decide
-from refract.statistics.multiplicity import holm
+from refract.statistics.hypotheses import holm
 
 # The share of failing rows above which a perturbation's test fails, unless a suite says otherwise.
 DEFAULT_LIMITS = {"char_injection": 0.1}

@@ -17,7 +17,7 @@ from refract.rates.counting import (
     excluded_counts,
 )
 from refract.statistics.clusters import clustered_mean
-from refract.statistics.samples import all_of_k, any_of_k
+from refract.statistics.proportions import all_of_k, any_of_k
 
 # By category: the end of a measure's name, and the outcomes that it asks for any or all of.
 SAMPLED_MEASURES = (
@@ -43,7 +43,7 @@ def sample_table(
     ``any_compliance_rate`` of harmful prompts (attack success at k) is the chance that at least one
     of k samples complies, ``all_compliance_rate`` that all do; the same of refusals for the other
     categories. Each is the mean over prompts of the exact estimate from the prompt's judged samples
-    (:mod:`refract.statistics.samples`); a prompt with fewer than k of them is not known and in the
+    (:mod:`refract.statistics.proportions`); a prompt with fewer than k of them is not known and in the
     bounds. ``refusal_spread`` is the mean standard deviation of refusal within a prompt. Of one
     sample, any and all are that one, and there is no spread.
     """

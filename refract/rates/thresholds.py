@@ -10,14 +10,14 @@ from refract.core.types import Row
 from refract.rates.counting import unjudged_share
 from refract.rates.floors import Above
 from refract.rates.sampled import MEASURES_OF_SAMPLES
-from refract.statistics import decisions
+from refract.statistics import hypotheses
 
 # Limits that hold unless a suite sets its own.
 DEFAULT_THRESHOLDS = {"injection_success_rate": {"max": 0.5}}
 _WORDS = {
-    decisions.NOT_WORSE: MET,
-    decisions.WORSE: MISSED,
-    decisions.INCONCLUSIVE: INCONCLUSIVE,
+    hypotheses.NOT_WORSE: MET,
+    hypotheses.WORSE: MISSED,
+    hypotheses.INCONCLUSIVE: INCONCLUSIVE,
 }
 
 
@@ -67,7 +67,7 @@ def decide(
     """Writes what an interval says of a limit; nothing measured is inconclusive."""
     ((side, bound),) = limit.items()
     low, high = interval if row["n"] else (None, None)
-    found = decisions.decide_limit(
+    found = hypotheses.decide_limit(
         low,
         high,
         at_least=bound if side == "min" else None,

@@ -14,7 +14,7 @@ from refract.core.types import Row
 from refract.rates.comparison import DEFAULTS, compare_groups
 from refract.rates.comparison.pairs import Group, pair_outcomes
 from refract.report.markdown import markdown_table, percent, shown_p
-from refract.statistics.multiplicity import benjamini_hochberg
+from refract.statistics.hypotheses import benjamini_hochberg
 
 # Two models and one row of compare_groups, first minus second; of a field, the row has it.
 Compared = tuple[str, str, Row]

@@ -10,7 +10,7 @@ from refract.core.settings import read_settings
 from refract.report.markdown import MISSING, markdown_table, percent, shown_rate
 from refract.results.tables import Table
 from refract.statistics.proportions import normal_quantile, wilson_at
-from refract.statistics.scaling import LEAST_MODELS, Point, Trend, trend
+from refract.statistics.trends import LEAST_MODELS, Point, Trend, trend
 
 MEASURES = {
     "harmful_refusal_rate": "harmful refused",

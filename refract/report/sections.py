@@ -21,7 +21,7 @@ from refract.report.markdown import (
 )
 from refract.report.summary import CATEGORY_OF, HEADLINES
 from refract.results.tables import Table
-from refract.statistics.multiplicity import holm
+from refract.statistics.hypotheses import holm
 
 # Lines of a list on the report's first page; the rest is counted, and stands in a linked file.
 SHOWN = 10

@@ -1,4 +1,4 @@
-"""Intervals for one proportion and for the difference of two independent ones.
+"""Intervals for one proportion, and the chance that any or all of several samples are positive.
 
 Rates of refusal sit near 0 and 1, where an interval of estimate ± 1.96 standard errors has no width
 or leaves [0, 1]; everything here is built on Wilson's score interval, which does neither.
@@ -7,7 +7,7 @@ or leaves [0, 1]; everything here is built on Wilson's score interval, which doe
 from __future__ import annotations
 
 from functools import cache
-from math import sqrt
+from math import comb, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -19,10 +19,10 @@ class Interval(NamedTuple):
     high: float
 
 
-class Difference(NamedTuple):
-    """A difference of two proportions (first minus second) with its interval."""
+class Proportion(NamedTuple):
+    """A proportion with its interval."""
 
-    difference: float
+    value: float
     low: float
     high: float
 
@@ -74,6 +74,12 @@ def wilson(successes: float, n: float, confidence: float = 0.95) -> Interval | N
     return wilson_at(successes, n, z) if n else None
 
 
+def proportion(successes: float, n: float, confidence: float = 0.95) -> Proportion | None:
+    """The observed proportion with :func:`wilson`'s interval, or None without observations."""
+    limits = wilson(successes, n, confidence)
+    return None if limits is None else Proportion(successes / n, *limits)
+
+
 def wilson_at(successes: float, n: float, z: float) -> Interval:
     """:func:`wilson` for a normal quantile instead of a confidence; ``n`` above 0."""
     p = successes / n
@@ -83,3 +89,29 @@ def wilson_at(successes: float, n: float, z: float) -> Interval:
         0.0 if successes == 0 else max(0.0, centre - half),
         1.0 if successes == n else min(1.0, centre + half),
     )
+
+
+def any_of_k(positives: int, samples: int, k: int) -> float:
+    """The chance that at least one of ``k`` fresh samples is positive, unbiased.
+
+    1 - C(n - c, k) / C(n, k) for c positives of n samples: equation 1 of Chen et al. 2021,
+    arXiv 2107.03374 (pass@k; of attacks, attack success at k). Raises ValueError unless
+    1 <= k <= samples.
+    """
+    _check_samples(positives, samples, k)
+    return 1 - comb(samples - positives, k) / comb(samples, k)
+
+
+def all_of_k(positives: int, samples: int, k: int) -> float:
+    """The chance that all of ``k`` fresh samples are positive, unbiased: C(c, k) / C(n, k).
+
+    The same counting as :func:`any_of_k`, of the other outcome. Raises ValueError as there.
+    """
+    _check_samples(positives, samples, k)
+    return comb(positives, k) / comb(samples, k)
+
+
+def _check_samples(positives: int, samples: int, k: int) -> None:
+    check_part(positives, samples, "positives", "samples")
+    if not 1 <= k <= samples:
+        raise ValueError(f"k must be from 1 to the number of samples, {samples} (got {k})")

@@ -31,7 +31,7 @@ from refract.statistics.correction import (
     prediction_powered_difference,
 )
 from refract.statistics.proportions import wilson
-from refract.statistics.scaling import Point, trend
+from refract.statistics.trends import Point, trend
 
 CORRELATIONS = (0.0, 0.1, 0.2, 0.4)
 RUNS = 2000

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from refract.cli import app
 from refract.core.errors import UsageError
-from refract.statistics.power import drop_power, drop_sample_size, smallest_drop
+from refract.statistics.sample_sizes import drop_power, drop_sample_size, smallest_drop
 from tests.results.test_compare import line
 
 

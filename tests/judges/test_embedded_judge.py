@@ -237,7 +237,7 @@ def test_a_suite_can_be_decided_by_the_combination(tmp_path):
 
 @pytest.mark.slow
 def test_answers_of_a_study_that_shaped_no_weight_are_read_as_people_do():
-    from refract.statistics.agreement import cohen_kappa
+    from refract.statistics.raters import cohen_kappa
 
     rows = read_rows(outside("data/labelled/orfuzz_dev.jsonl"))[::3]
     pairs = [(row["response"], row["prompt"]) for row in rows if row["response"].strip()]

@@ -21,7 +21,7 @@ from refract.core.labels import LABELS, REFUSED
 from refract.judges.rules import decision, grammar, judge_response, patterns
 from refract.judges.rules.languages import CODES, Language
 from refract.judges.rules.text import plain
-from refract.statistics.agreement import cohen_kappa
+from refract.statistics.raters import cohen_kappa
 from tests.outside import outside
 from tools import ablate_rules
 

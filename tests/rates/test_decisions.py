@@ -15,7 +15,7 @@ from refract.core.settings import read_settings
 from refract.rates.comparison import compare_groups
 from refract.rates.comparison.pairs import pair_outcomes
 from refract.results.sides import judge_errors_differ
-from refract.statistics.power import drop_power
+from refract.statistics.sample_sizes import drop_power
 from tests.results.test_compare import compare_outcomes, line, lines
 
 # 129 harmful prompts of which 118 are refused, as in harmful_helpful.

@@ -37,7 +37,7 @@ from refract.report.pool import page_json
 from refract.report.scaling import Measured, Series
 from refract.report.titles import Titles
 from refract.results.current import rows_missing, rows_note
-from refract.statistics.scaling import Trend
+from refract.statistics.trends import Trend
 from tests.builders import ROOT
 from tests.hostile import TEXTS, hostile_answers
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from refract.statistics.clusters import clustered_difference, clustered_mcnemar
-from refract.statistics.decisions import decide_drop, decide_limit
+from refract.statistics.hypotheses import decide_drop, decide_limit
 
 
 def decide(before, after, margin=0.05):

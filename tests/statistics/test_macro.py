@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refract.statistics.macro import macro_mean
+from refract.statistics.clusters import macro_mean
 from refract.statistics.proportions import wilson
 
 GROUPS = st.lists(st.tuples(st.floats(0, 1), st.integers(1, 50)), min_size=1, max_size=9)

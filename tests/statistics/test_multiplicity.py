@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refract.statistics.multiplicity import benjamini_hochberg, holm
+from refract.statistics.hypotheses import benjamini_hochberg, holm
 
 # The fifteen p-values of Benjamini & Hochberg 1995, section 3.2 (thrombolysis trial)
 THROMBOLYSIS = [

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refract.statistics.samples import all_of_k, any_of_k
+from refract.statistics.proportions import all_of_k, any_of_k
 
 
 def test_pass_at_k_of_the_paper():

@@ -15,7 +15,7 @@ import numpy as np
 
 from refract.agreement.ledger import PARTIALS, Answer, Entry, measure
 from refract.judges.embedded.combination import probability
-from refract.statistics.agreement import cohen_kappa
+from refract.statistics.raters import cohen_kappa
 from tools.refusal_encoder import combining
 from tools.refusal_encoder.combining import Scored
 

@@ -10,7 +10,7 @@ from refract.core.types import Row
 from refract.rates.comparison.decisions import decide_rows, evidence
 from refract.rates.comparison.pairs import Group
 from refract.statistics.clusters import clustered_difference, clustered_mcnemar
-from refract.statistics.multiplicity import holm
+from refract.statistics.hypotheses import holm
 
 DEFAULTS = read_settings(DecisionSettings, "decisions", {})
 

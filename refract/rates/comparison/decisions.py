@@ -12,9 +12,8 @@ from refract.core.params.decisions import DecisionSettings
 from refract.core.types import Row
 from refract.rates.comparison.pairs import Refusal
 from refract.statistics.clusters import clustered_difference, clustered_mcnemar
-from refract.statistics.decisions import INCONCLUSIVE, NOT_WORSE, WORSE, decide_drop
-from refract.statistics.multiplicity import holm
-from refract.statistics.power import smallest_drop
+from refract.statistics.hypotheses import INCONCLUSIVE, NOT_WORSE, WORSE, decide_drop, holm
+from refract.statistics.sample_sizes import smallest_drop
 
 # Categories of which fewer refusals are worse; of the others more are.
 LESS_IS_WORSE = ("harmful",)

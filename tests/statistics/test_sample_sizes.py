@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refract.statistics.power import (
+from refract.statistics.sample_sizes import (
     Detectable,
     detectable_independent,
     sample_size_independent,

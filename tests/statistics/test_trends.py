@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refract.statistics.scaling import Point, Trend, trend
+from refract.statistics.trends import Point, Trend, trend
 
 # Refused before and after an attack of 313 prompts, by models of 0.5, 1.5, 3, 7 and 14 billion
 # parameters, and the published attack success

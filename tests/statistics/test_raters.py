@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refract.statistics.agreement import (
+from refract.statistics.proportions import Proportion, wilson
+from refract.statistics.raters import (
     Confusion,
     Detection,
-    Estimate,
     Kappa,
     cohen_kappa,
     confusion,
@@ -17,7 +17,6 @@ from refract.statistics.agreement import (
     detection_of_counts,
     kappa_of_table,
 )
-from refract.statistics.proportions import wilson
 
 # table, κ, tolerance
 PUBLISHED_KAPPA = [
@@ -129,10 +128,10 @@ def test_a_judge_measured_on_a_published_set_has_its_published_scores():
     result = detection_of_counts(70, 2, 0, 33)
     assert result == Detection(
         105,
-        accuracy=Estimate(103 / 105, *wilson(103, 105)),
-        precision=Estimate(70 / 72, *wilson(70, 72)),
-        recall=Estimate(1.0, *wilson(70, 70)),
-        specificity=Estimate(33 / 35, *wilson(33, 35)),
+        accuracy=Proportion(103 / 105, *wilson(103, 105)),
+        precision=Proportion(70 / 72, *wilson(70, 72)),
+        recall=Proportion(1.0, *wilson(70, 70)),
+        specificity=Proportion(33 / 35, *wilson(33, 35)),
         f1=pytest.approx(0.9859154929577464),
     )
     assert result.accuracy.value == pytest.approx(0.9809523809523809)

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from refract.statistics.proportions import check_counts, normal_quantile, wilson, wilson_at
+from refract.statistics.proportions import (
+    Proportion,
+    check_counts,
+    normal_quantile,
+    proportion,
+    wilson_at,
+)
 
 
 class Kappa(NamedTuple):
@@ -33,14 +39,6 @@ class Confusion(NamedTuple):
     counts: tuple[tuple[int, ...], ...]
 
 
-class Estimate(NamedTuple):
-    """A proportion with its interval."""
-
-    value: float
-    low: float
-    high: float
-
-
 class Detection(NamedTuple):
     """A yes/no judge against the truth. A rate is None where nothing is in its denominator.
 
@@ -50,10 +48,10 @@ class Detection(NamedTuple):
     """
 
     n: int
-    accuracy: Estimate | None
-    precision: Estimate | None
-    recall: Estimate | None
-    specificity: Estimate | None
+    accuracy: Proportion | None
+    precision: Proportion | None
+    recall: Proportion | None
+    specificity: Proportion | None
     f1: float | None
 
 
@@ -149,10 +147,6 @@ def detection_of_counts(
 ) -> Detection:
     """Accuracy, precision, recall, specificity (with Wilson's interval) and F1 of four counts."""
 
-    def estimate(right: int, n: int) -> Estimate | None:
-        limits = wilson(right, n, confidence)
-        return None if limits is None else Estimate(right / n, *limits)
-
     check_counts(
         true_positives=true_positives,
         false_positives=false_positives,
@@ -163,10 +157,10 @@ def detection_of_counts(
     involved = 2 * true_positives + false_positives + false_negatives
     return Detection(
         n,
-        accuracy=estimate(true_positives + true_negatives, n),
-        precision=estimate(true_positives, true_positives + false_positives),
-        recall=estimate(true_positives, true_positives + false_negatives),
-        specificity=estimate(true_negatives, true_negatives + false_positives),
+        accuracy=proportion(true_positives + true_negatives, n, confidence),
+        precision=proportion(true_positives, true_positives + false_positives, confidence),
+        recall=proportion(true_positives, true_positives + false_negatives, confidence),
+        specificity=proportion(true_negatives, true_negatives + false_positives, confidence),
         f1=2 * true_positives / involved if involved else None,
     )
 
