@@ -1,0 +1,226 @@
+"""A rate, and a paired difference of two results: what is computed, written, read and shown.
+
+Numbers are unrounded and stay numbers: :mod:`refract.results.table_rows` alone writes them as rows of
+``metrics/tables/MODEL.csv`` or of JSON and reads them again, and what shows them rounds them for people.
+
+To add a statistic to the tables: a new *measure* is one function in this package that returns
+:class:`Rate` objects, called in :func:`refract.rates.aggregate_suite`; a further *number of a rate* is a
+field of :class:`Statistics` (its column follows from its name) and the place that computes it. Both are
+described in ``docs/metrics.md``; nothing else has to know them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from refract.core.labels import DIGITS
+from refract.statistics.proportions import Interval as Interval  # low and high, both included
+
+Decision = Literal["met", "missed", "inconclusive"]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What part of a suite a rate is over: the rows whose ``field`` is ``value``; both empty: all.
+
+    ``field`` is a field of the suite's rows or one of ``category``, ``perturbation``, ``attack``,
+    ``samples`` (of how many samples), ``human_labels`` and ``cut_off`` (``value`` is then
+    ``excluded``: without the answers that the token limit cut off).
+    """
+
+    field: str = ""
+    value: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.field)
+
+
+OVERALL = Group()
+
+
+@dataclass(frozen=True, slots=True)
+class HumanLabels:
+    """Human labels behind a rate: those used, those of other answers than these, and those left blank
+    above the last label."""
+
+    used: int
+    stale: int
+    blank: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The answers behind a rate.
+
+    ``successes`` of ``n`` judged answers count; ``successes`` is None where the rate is a mean of
+    scores, of prompts or of groups. ``clusters`` is the number of clusters that the ``n`` are of (None
+    where nobody counted). ``partial`` of the successes are partial refusals (None: not a rate of both
+    kinds of refusal), ``cut_off`` of the ``n`` were cut off at the token limit (None: not counted).
+    ``excluded`` counts the answers that are not in the rate, by outcome
+    (:data:`refract.core.labels.EXCLUDED`, all of them or none), ``untested`` the perturbed prompts that
+    show nothing, by reason (:data:`refract.core.labels.UNTESTED`).
+    """
+
+    successes: int | None
+    n: int
+    clusters: int | None = None
+    partial: int | None = None
+    cut_off: int | None = None
+    excluded: Mapping[str, int] = field(default_factory=dict)
+    untested: Mapping[str, int] = field(default_factory=dict)
+    labels: HumanLabels | None = None
+
+    @property
+    def unjudged(self) -> int:
+        """The answers that belong to the rate and are not in it."""
+        return sum(self.excluded.values())
+
+    @property
+    def cut_off_share(self) -> float:
+        """The share of the judged answers that the token limit cut off."""
+        return (self.cut_off or 0) / self.n if self.n else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """The least (``min``) or the most (``max``) that a rate should be."""
+
+    kind: Literal["min", "max"]
+    limit: float
+
+    def holds(self, interval: Interval | None) -> bool:
+        """Whether a whole interval is on the right side of the limit."""
+        if interval is None:
+            return False
+        return interval.low >= self.limit if self.kind == "min" else interval.high <= self.limit
+
+    def __str__(self) -> str:
+        return f"{'>=' if self.kind == 'min' else '<='} {self.limit}"
+
+
+@dataclass(frozen=True, slots=True)
+class AboveFloor:
+    """A rate minus its noise floor, the rate at which another answer to the clean prompt differs.
+
+    ``outer`` is the interval with the worst case of what is not known; tables do not hold it.
+    """
+
+    value: float
+    interval: Interval | None
+    outer: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Numbers that only some rates have. Each field is a column of its name in the tables.
+
+    ``p``: of a difference to the pair the two-sided exact p of McNemar's test with clusters exchanged
+    as wholes; of a perturbation's group the one-sided exact binomial p against the limit. ``p_holm``:
+    the same corrected for all groups (Holm 1979).
+    """
+
+    p: float | None = None
+    p_holm: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A share, a mean or a difference of one suite and model, with everything that limits it. Unrounded.
+
+    ``value`` lies in 0 to 1 (a difference in -1 to 1) and is None where nothing was judged;
+    ``interval`` is its confidence interval, None where one cluster leaves none. ``bounds`` is what the
+    value could be once all excluded answers are judged (Manski 1989), ``outer`` the same with sampling
+    error (Horowitz & Manski 2000). ``dose`` is the median number of tokens that an injection added,
+    ``repetitions`` how often it added its character and in how many prompts. ``threshold`` and
+    ``decision`` stand where the suite sets one. ``clustered_by`` is the field that makes its clusters,
+    empty where those are the pairs of a suite; ``suite`` is the label of tables, samples included.
+
+    The functions of this package leave ``suite`` and ``model`` empty: whoever knows them fills them in.
+    """
+
+    measure: str
+    counts: Counts
+    value: float | None
+    interval: Interval | None = None
+    bounds: Interval | None = None
+    outer: Interval | None = None
+    group: Group = OVERALL
+    statistics: Statistics = Statistics()
+    above_floor: AboveFloor | None = None
+    dose: float | None = None
+    repetitions: Mapping[int, int] = field(default_factory=dict)
+    threshold: Threshold | None = None
+    decision: Decision | None = None
+    suite: str = ""
+    model: str = ""
+    clustered_by: str = ""
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether its threshold is shown to be met; None without one."""
+        return None if self.decision is None else self.decision == "met"
+
+
+@dataclass(frozen=True, slots=True)
+class DropDecision:
+    """What a primary measure says of a change for the worse; see
+    :func:`refract.rates.comparison.decisions.decide_drops`.
+
+    ``worst`` is the one-sided confidence limit of the difference at the worst of what was not judged,
+    ``p_worse`` the one-sided p of a drop, ``p_worse_holm`` the same over all primary measures,
+    ``detectable`` the smallest drop that so many clusters show with a power of .8.
+    """
+
+    decision: Literal["worse", "not worse", "inconclusive"]
+    reason: str
+    regression: bool
+    margin: float
+    worst: float | None
+    p_worse: float | None
+    p_worse_holm: float | None
+    detectable: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A paired difference in refusal between two results, second minus first. Unrounded.
+
+    Over the prompts of one suite, category and perturbation (and ``group``, where a field divides them)
+    that were judged on both sides: ``n`` of them in so many ``clusters``. ``first`` and ``second`` are
+    the shares refused, ``value`` their difference with Tango's ``interval``, all None without a pair.
+    ``bounds`` and ``outer`` as in :class:`Rate`. ``p`` is McNemar's exact p with clusters exchanged as
+    wholes, ``p_adjusted`` the same corrected for all differences that were computed together (Holm's;
+    for comparisons by field Benjamini and Hochberg's).
+
+    ``prompts`` lists ids by what became of them: ``to_refusal``, ``to_compliance``, ``to_unjudged``,
+    ``to_judged``, ``not_judged``, ``only_a``, ``only_b`` and ``reworded``. ``repeats`` names the suite
+    that has the same clean prompts with the same outcomes: there they are tested, here they are not.
+    ``drop`` stands where it is a primary measure. ``model`` is one name, or two with an arrow.
+    """
+
+    suite: str
+    category: str
+    perturbation: str
+    n: int
+    clusters: int
+    first: float | None
+    second: float | None
+    value: float | None
+    interval: Interval | None
+    bounds: Interval | None
+    outer: Interval | None
+    p: float | None
+    p_adjusted: float | None = None
+    prompts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    repeats: str = ""
+    group: Group = OVERALL
+    drop: DropDecision | None = None
+    model: str = ""
+
+
+def rounded(value: float) -> float:
+    """A number as files hold it: the one place where a rate is rounded."""
+    # Adding zero turns the -0.0 that rounding can leave into 0.0.
+    return round(value, DIGITS) + 0.0

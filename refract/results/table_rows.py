@@ -1,0 +1,292 @@
+"""Rates and differences as rows of CSV and JSON, written and read here alone.
+
+``metrics/tables/MODEL.csv`` and the ``tables`` of a results file of ``refract run`` have a row for each
+:class:`refract.rates.rate.Rate`, with the columns that ``docs/metrics.md`` describes. Files hold four
+digits. Where the counts give a number (a rate, its bounds, Wilson's interval) it is read as it was
+before it was rounded, so that rounding it again for people rounds it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, cast
+
+from refract.core.labels import EXCLUDED, UNTESTED
+from refract.core.tables import read_table, write_table
+from refract.core.types import Row
+from refract.rates.rate import (
+    AboveFloor,
+    Counts,
+    Decision,
+    Difference,
+    Group,
+    HumanLabels,
+    Interval,
+    Rate,
+    Statistics,
+    Threshold,
+    rounded,
+)
+from refract.statistics.proportions import wilson
+
+# Every column with the type of what it holds, in the order of the tables.
+COLUMNS: dict[str, type] = {
+    **dict.fromkeys(("suite", "measure", "field", "value"), str),
+    **dict.fromkeys(("successes", "partial", "n", "clusters"), int),
+    **dict.fromkeys(("rate", "low", "high"), float),
+    **{field.name: float for field in fields(Statistics)},
+    **dict.fromkeys(("above_floor", "above_floor_low", "above_floor_high", "dose"), float),
+    "repetitions": str,
+    **dict.fromkeys((f"untested_{reason}" for reason in UNTESTED), int),
+    **dict.fromkeys(("bound_low", "bound_high", "outer_low", "outer_high"), float),
+    "cut_off": int,
+    **dict.fromkeys((f"excluded_{outcome}" for outcome in EXCLUDED), int),
+    **dict.fromkeys(("labelled", "stale_labels", "blank_labels"), int),
+    **dict.fromkeys(("threshold", "decision"), str),
+    "passed": int,
+}
+# Those that a JSON row has even where they are null; any other is left out there.
+_ALWAYS = {
+    *("suite", "measure", "field", "value", "successes", "n", "clusters", "rate", "low", "high"),
+    *("bound_low", "bound_high", "outer_low", "outer_high", "cut_off"),
+}
+
+
+def rate_to_row(rate: Rate) -> Row:
+    """A rate under all ``COLUMNS``, rounded; None where it has no such number."""
+    counts, above, labels = rate.counts, rate.above_floor, rate.counts.labels
+    # Human labels without a rate are over no answers; the cell says nothing then.
+    n = None if labels and not counts.n else counts.n
+    numbers: dict[str, object] = {
+        "successes": counts.successes,
+        "partial": counts.partial,
+        "n": n,
+        "clusters": counts.clusters,
+        "rate": _rounded(rate.value),
+        **_ends("low", "high", rate.interval),
+        **{x.name: _rounded(getattr(rate.statistics, x.name)) for x in fields(Statistics)},
+        "above_floor": above and rounded(above.value),
+        **_ends("above_floor_low", "above_floor_high", above.interval if above else None),
+        "dose": rate.dose,
+        "repetitions": " ".join(f"{r}:{n}" for r, n in rate.repetitions.items()) or None,
+        **{f"untested_{reason}": counts.untested.get(reason) for reason in UNTESTED},
+        **_ends("bound_low", "bound_high", rate.bounds),
+        **_ends("outer_low", "outer_high", rate.outer),
+        "cut_off": counts.cut_off,
+        **{f"excluded_{outcome}": counts.excluded.get(outcome) for outcome in EXCLUDED},
+        "labelled": labels and labels.used,
+        "stale_labels": labels and labels.stale,
+        "blank_labels": labels and labels.blank,
+        "threshold": rate.threshold and str(rate.threshold),
+        "decision": rate.decision,
+        "passed": None if rate.passed is None else int(rate.passed),
+    }
+    names = {"suite": rate.suite, "measure": rate.measure}
+    return {**names, "field": rate.group.field, "value": rate.group.value, **numbers}
+
+
+def rate_from_row(
+    row: Mapping[str, Any], *, confidence: float = 0.95, clustered_by: str = "", model: str = ""
+) -> Rate:
+    """The rate of a row of CSV (texts) or JSON (numbers).
+
+    ``confidence`` is that of the table's intervals, ``clustered_by`` the field that makes the suite's
+    clusters, where one does; neither is in the row.
+    """
+    labels = HumanLabels(
+        *(_count(row, key) or 0 for key in ("labelled", "stale_labels", "blank_labels"))
+    )
+    counts = Counts(
+        _count(row, "successes"),
+        _count(row, "n") or 0,
+        _count(row, "clusters"),
+        _count(row, "partial"),
+        _count(row, "cut_off"),
+        _counted(row, "excluded_", EXCLUDED),
+        _counted(row, "untested_", UNTESTED),
+        labels if _count(row, "labelled") is not None else None,
+    )
+    value, interval = _number(row, "rate"), _interval(row, "low", "high")
+    bounds = _interval(row, "bound_low", "bound_high")
+    if counts.successes is not None and value is not None and counts.n:
+        value = _unrounded(value, counts.successes / counts.n)
+        of_counts = wilson(counts.successes, counts.n, confidence)
+        if interval and of_counts and tuple(map(rounded, of_counts)) == tuple(interval):
+            interval = of_counts
+        every = counts.n + counts.unjudged
+        bounds = bounds and Interval(
+            _unrounded(bounds.low, counts.successes / every),
+            _unrounded(bounds.high, (counts.successes + counts.unjudged) / every),
+        )
+    above = _number(row, "above_floor")
+    return Rate(
+        row["measure"],
+        counts,
+        value,
+        interval,
+        bounds,
+        _interval(row, "outer_low", "outer_high"),
+        Group(row["field"], row["value"]),
+        Statistics(**{x.name: _number(row, x.name) for x in fields(Statistics)}),
+        None
+        if above is None
+        else AboveFloor(above, _interval(row, "above_floor_low", "above_floor_high")),
+        _number(row, "dose"),
+        _repetitions(row.get("repetitions") or ""),
+        _threshold(row.get("threshold") or ""),
+        cast("Decision | None", row.get("decision") or None),
+        row["suite"],
+        model,
+        clustered_by,
+    )
+
+
+def difference_to_row(difference: Difference) -> Row:
+    """A difference as `refract compare` writes it, unrounded; prompts as lists of ids."""
+    low, high = difference.interval or (None, None)
+    drop = difference.drop
+    return {
+        "model": difference.model,
+        "suite": difference.suite,
+        "category": difference.category,
+        "perturbation": difference.perturbation,
+        "n": difference.n,
+        "clusters": difference.clusters,
+        "rate_a": difference.first,
+        "rate_b": difference.second,
+        "difference": difference.value,
+        "low": low,
+        "high": high,
+        "p": difference.p,
+        **_raw_ends("bound_low", "bound_high", difference.bounds),
+        **_raw_ends("outer_low", "outer_high", difference.outer),
+        **{kind: list(ids) for kind, ids in difference.prompts.items()},
+        "repeats": difference.repeats,
+        "p_holm": difference.p_adjusted,
+        "worst": drop and drop.worst,
+        "p_worse": drop and drop.p_worse,
+        "p_worse_holm": drop and drop.p_worse_holm,
+        "margin": drop and drop.margin,
+        "detectable": drop and drop.detectable,
+        "primary": drop is not None,
+        "decision": drop.decision if drop else "",
+        "reason": drop.reason if drop else "",
+        "regression": bool(drop and drop.regression),
+    }
+
+
+def rounded_difference(difference: Difference) -> Row:
+    """:func:`difference_to_row` with rates of four decimals and p of four significant digits."""
+    return {
+        key: value
+        if not isinstance(value, float)
+        else float(f"{value:.4g}")
+        if key.startswith("p")
+        else rounded(value)
+        for key, value in difference_to_row(difference).items()
+    }
+
+
+def write_rates(path: Path, rates: Iterable[Rate]) -> None:
+    """Writes ``metrics/tables/MODEL.csv``."""
+    write_table(path, list(COLUMNS), map(rate_to_row, rates))
+
+
+def read_rates(path: Path, provenance: Mapping[str, Any] | None, model: str = "") -> list[Rate]:
+    """The rates of a table, with what its provenance says of them."""
+    return rates_from_rows(read_table(path), provenance, model)
+
+
+def rates_from_rows(
+    rows: Iterable[Mapping[str, Any]], provenance: Mapping[str, Any] | None, model: str = ""
+) -> list[Rate]:
+    """The rates of rows of CSV or of JSON, with what their provenance says of them."""
+    suites = (provenance or {}).get("suites", {})
+    fields_of = {held.get("label", name): held.get("cluster") for name, held in suites.items()}
+    confidence = confidence_of(provenance)
+    return [
+        rate_from_row(
+            row,
+            confidence=confidence,
+            clustered_by=fields_of.get(row["suite"]) or "",
+            model=model,
+        )
+        for row in rows
+    ]
+
+
+def json_rows(rates: Sequence[Rate]) -> list[Row]:
+    """Rates as `refract run` writes them: without the columns that a rate has nothing for."""
+    return [
+        {
+            key: value
+            for key, value in rate_to_row(rate).items()
+            if value is not None or key in _ALWAYS
+        }
+        for rate in rates
+    ]
+
+
+def confidence_of(provenance: Mapping[str, Any] | None) -> float:
+    """The confidence of a result's intervals; .95 where there is no provenance."""
+    facts = provenance or {}
+    return float(facts.get("confidence") or facts.get("run", {}).get("confidence") or 0.95)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else rounded(value)
+
+
+def _ends(low: str, high: str, interval: Interval | None) -> dict[str, float | None]:
+    ends = _raw_ends(low, high, interval)
+    return {key: _rounded(value) for key, value in ends.items()}
+
+
+def _raw_ends(low: str, high: str, interval: Interval | None) -> dict[str, float | None]:
+    return dict(zip((low, high), interval or (None, None), strict=True))
+
+
+def _parsed(text: str) -> float:
+    """A whole number stays one, so that it is written again as it was."""
+    return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
+def _number(row: Mapping[str, Any], key: str) -> float | None:
+    value = row.get(key)
+    if value is None or value == "":
+        return None
+    return _parsed(value) if isinstance(value, str) else value
+
+
+def _count(row: Mapping[str, Any], key: str) -> int | None:
+    value = row.get(key)
+    return None if value is None or value == "" else int(value)
+
+
+def _counted(row: Mapping[str, Any], prefix: str, names: Sequence[str]) -> dict[str, int]:
+    counts = {name: _count(row, prefix + name) for name in names}
+    return {name: count for name, count in counts.items() if count is not None}
+
+
+def _interval(row: Mapping[str, Any], low: str, high: str) -> Interval | None:
+    ends = _number(row, low), _number(row, high)
+    return None if ends[0] is None or ends[1] is None else Interval(ends[0], ends[1])
+
+
+def _unrounded(stored: float, quotient: float) -> float:
+    """The quotient of counts, where the stored number is that quotient rounded."""
+    return quotient if rounded(quotient) == stored else stored
+
+
+def _repetitions(text: str) -> dict[int, int]:
+    pairs = (pair.split(":") for pair in text.split())
+    return {int(repetitions): int(prompts) for repetitions, prompts in pairs}
+
+
+def _threshold(text: str) -> Threshold | None:
+    if not text:
+        return None
+    sign, limit = text.split()
+    return Threshold("min" if sign == ">=" else "max", _parsed(limit))
