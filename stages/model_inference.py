@@ -27,7 +27,6 @@ from refract.models.answering import ANSWERS, Count, answer_prompts, with_descri
 from refract.models.processes import follow, generator, joined_ranks, ranks
 from refract.models.protocol import LASTING_ERRORS
 from refract.models.store import open_store
-from refract.models.store.generating import usage_of
 from refract.models.store.ran import learn_origins, note_answers
 
 
@@ -75,7 +74,7 @@ def main(name: str) -> None:
             )
             responses |= made
             counts |= counted
-            for key, used in usage_of(asked).items():
+            for key, used in asked.usage.items():
                 # None is a cost without a price, which all of them have in common.
                 usage[key] = used if usage.get(key) is None else usage[key] + used
         keys = (row["request_sha256"] for rows in responses.values() for row in rows)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from refract.core.settings import Settings as NoSettings
 from refract.core.types import Row
-from refract.models.protocol import Answer, Request
+from refract.models.protocol import Answer, Model, Request
 from refract.models.replies import says_too_long
 
 if TYPE_CHECKING:
     import pandas as pd
-    from pydantic import BaseModel
 
 
 class PromptTooLong(ValueError):
@@ -24,18 +23,17 @@ def cell_text(value: Any) -> str:
     return "" if value is None or value != value else str(value)
 
 
-class FunctionModel:
+class FunctionModel(Model):
     """The function on prompt rows whose attempts are features, by prompt id.
 
     ``values`` holds the dataset's own cells by source id: the function gets those, but for the
     features that were perturbed.
     """
 
-    VERSION: ClassVar[str] = "1"
-    USES: ClassVar[tuple[str, ...]] = ("prompt_id",)
-    Settings: ClassVar[type[BaseModel]] = NoSettings
-    samples = False
-    runs_here = True
+    adapter = "functionmodel"
+    version = "1"
+    USES = ("prompt_id",)
+    Settings = NoSettings
 
     def __init__(
         self,

@@ -11,9 +11,9 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import Field, field_validator
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import canonical_json
@@ -23,7 +23,7 @@ from refract.core.types import Message, Verdict
 from refract.judges.cases import Case, labelled, unjudged
 from refract.judges.judge_models import Question, loaded_once, replies_of
 from refract.models import checkpoint
-from refract.models.protocol import AdapterError, Answer, Request
+from refract.models.protocol import AdapterError, Answer, Model, Request
 from refract.models.store import open_store
 
 VERSION = "1"
@@ -123,16 +123,14 @@ def _family_of(labels: Mapping[str, str]) -> str | None:
     return next((name for name, of in MAPPED.items() if {*labels.values()} <= {*of}), None)
 
 
-class SequenceClassifier:
+class SequenceClassifier(Model):
     """An adapter (:class:`refract.models.protocol.Model`) whose answer is the JSON of
     ``probabilities``, by the checkpoint's own label names, and ``truncated``: whether the text was
     longer than what the checkpoint reads, and cut at its end."""
 
-    VERSION: ClassVar[str] = "1"
-    USES: ClassVar[tuple[str, ...]] = ()
-    Settings: ClassVar[type[BaseModel]] = CheckpointSettings
-    samples = False
-    runs_here = True
+    adapter = "sequenceclassifier"
+    version = "1"
+    Settings = CheckpointSettings
 
     def __init__(self, name: str, settings: CheckpointSettings) -> None:
         self.name, self.settings = name, settings

@@ -111,7 +111,7 @@ def samples_of(model: Model, definition: Mapping[str, Any], suite: int | None) -
 def identity_of(model: Model) -> dict[str, Any]:
     """All that determines a model's answers apart from the request, the adapter's code included."""
     return {
-        "adapter": type(model).__name__.lower(),
-        "adapter_version": model.VERSION,
+        "adapter": model.adapter,
+        "adapter_version": model.version,
         **model.identity(),
     }

@@ -227,7 +227,8 @@ class AnthropicDialect:
 class Anthropic(Served):
     """See the module."""
 
-    VERSION = "1"
+    adapter = "anthropic"
+    version = "1"
     Settings = AnthropicSettings
 
     def __init__(self, name: str, settings: AnthropicSettings) -> None:

@@ -31,7 +31,6 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
 
-from refract.models.remaining import timed
 from refract.models.shapes import BatchShape, cache_length, prompt_width
 
 log = logging.getLogger(__name__)
@@ -195,7 +194,6 @@ class Decoder:
         self.device = model.get_input_embeddings().weight.device
         self._storage: list[list[torch.Tensor]] = []
         self._exact: dict[tuple[int, int, int], bool] = {}
-        self.seconds: dict[str, float] = {}  # that each timed method took
 
     def run(self, rows: Sequence[Generation]) -> Iterator[Generation]:
         """Yields every row once, as soon as it is done. Where memory runs out, goes on with half as
@@ -281,7 +279,6 @@ class Decoder:
             if not current.active and not current.parked:
                 groups.pop(length).end()
 
-    @timed
     @torch.inference_mode()
     def _read(self, batch: list[Generation], width: int) -> None:
         """Reads all but the last token of each prompt into ``row.state``: keys and values."""
@@ -302,7 +299,6 @@ class Decoder:
                 own = torch.Generator().manual_seed(row.seed % 2**63)
                 row.uniforms = torch.rand(row.limit, generator=own, dtype=torch.float64).tolist()
 
-    @timed
     @torch.inference_mode()
     def _step(self, group: _Group) -> list[tuple[int, bool]]:
         """One token for every row of the group; the slots whose rows leave it, and whether they are

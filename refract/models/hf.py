@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,24 +14,30 @@ from refract.core.types import Message
 from refract.models import checkpoint, gguf
 from refract.models.hf_settings import HFSettings
 from refract.models.loading import Loader
-from refract.models.protocol import AdapterError, Answer, Model, Request, with_system_prompt
-from refract.models.reasoning import split_reasoning
-from refract.models.remaining import seconds_left
-from refract.models.system import system_identity, system_text
+from refract.models.protocol import AdapterError, Answer, Model, Request
 from refract.models.threads import Others, running_on
-from refract.models.turn import OPTIONS, Budget, rendered, template_options, with_prefill
+from refract.models.turn import (
+    Budget,
+    split_reasoning,
+    system_identity,
+    system_text,
+    with_prefill,
+    with_system_prompt,
+)
 
 if TYPE_CHECKING:
     from refract.models.decoding import Decoder, Generation
 
 DESCRIBED = ("parameters", "context_length", "dtype", "architecture")
 log = logging.getLogger(__name__)
+# What a chat template knows by these names.
+OPTIONS = ("enable_thinking", "reasoning_effort")
 
 # Settings that came after the first answers were stored: part of the identity only where they are set.
 ADDED = ("score_tokens", "prefill", "thinking_tokens", "linear", *OPTIONS)
 
 
-class HF:
+class HF(Model):
     """A causal language model of the Hugging Face format, run in this process.
 
     ``runtime``: None until weights are loaded, then device, dtype, batch shape, threads, what
@@ -38,10 +45,9 @@ class HF:
     beside the numbers.
     """
 
-    VERSION = "2"
-    USES: tuple[str, ...] = ()
+    adapter = "hf"
+    version = "2"
     Settings = HFSettings
-    runs_here = True
 
     def __init__(self, name: str, settings: HFSettings) -> None:
         self.name, self.settings = name, settings
@@ -59,7 +65,6 @@ class HF:
         self._context: int | None = None
         self._threads: int | None = None
         self.runtime: dict[str, Any] | None = None
-        self._rows: list[Generation] = []
 
     def identity(self) -> dict[str, Any]:
         """What determines an answer: the checkpoint's content (or hub commit) and every setting.
@@ -156,8 +161,7 @@ class HF:
             return
         decoder = self._load_decoder()
         decoder.watched = self._score_ids()
-        rows = self._rows = self._generations(requests, used)
-        decoder.seconds.clear()
+        rows = self._generations(requests, used)
         if self.settings.thinking_tokens:
             decoder.stop = self._within_budget(rows, used)
         elif self._stop:
@@ -171,13 +175,6 @@ class HF:
                     yield row.index, Answer.failed(*row.error, attempt)
                 else:
                     yield row.index, self._finish(row, attempt, opened)
-
-    def seconds_left(self) -> float | None:
-        """About how long :meth:`answer` will still take; None before its first step."""
-        if self._decoder is None:
-            return None
-        taken = self._decoder.seconds
-        return seconds_left(self._rows, taken.get("_read", 0.0), taken.get("_step", 0.0))
 
     def _generations(
         self, requests: Sequence[Request], used: dict[int, tuple[int, list[int], bool]]
@@ -194,8 +191,18 @@ class HF:
         self, rows: Sequence[Generation], used: dict[int, tuple[int, list[int], bool]]
     ) -> Callable[[Generation], bool]:
         """Called after each token: moves a row's limit, and says whether a stop text ended it."""
+        settings = self.settings
+        assert settings.reasoning is not None
+        assert settings.thinking_tokens is not None
         budgets = {
-            row.index: Budget(self.settings, self._decode, used[row.index][2], row.limit)
+            row.index: Budget(
+                settings.reasoning,
+                settings.thinking_tokens,
+                settings.max_tokens,
+                decode=self._decode,
+                opened=used[row.index][2],
+                most=row.limit,
+            )
             for row in rows
         }
 
@@ -385,6 +392,43 @@ def _has_template(folder: Path) -> bool:
     if (folder / "chat_template.jinja").is_file() or (folder / "chat_template.json").is_file():
         return True
     return bool(checkpoint.read_json(folder / "tokenizer_config.json").get("chat_template"))
+
+
+def template_options(name: str, settings: HFSettings, tokenizer: Any) -> dict[str, Any]:
+    """What the chat template is given besides the conversation. Raises :class:`AdapterError` for an
+    option that the checkpoint's template does not read, since it would change nothing."""
+    given = {key: getattr(settings, key) for key in OPTIONS if getattr(settings, key) is not None}
+    if not given:
+        return {}
+    if not settings.chat_template or tokenizer.chat_template is None:
+        raise AdapterError(
+            f"models.{name}: {', '.join(given)} is for chat templates, and this model is given bare "
+            "text; leave it out"
+        )
+    template = tokenizer.chat_template
+    text = template if isinstance(template, str) else " ".join(map(str, template.values()))
+    for option in given:
+        if not re.search(rf"\b{option}\b", text):
+            raise AdapterError(
+                f"models.{name}: the checkpoint's chat template does not read {option}, which would "
+                f"change nothing; leave it out (got {given[option]!r})"
+            )
+    return given
+
+
+def rendered(
+    tokenizer: Any, conversation: Sequence[Message], *, templated: bool, options: dict[str, Any]
+) -> str:
+    """The text that is put to the model, up to its turn."""
+    if not templated:
+        return "\n\n".join(message["content"] for message in conversation)
+    text: str = tokenizer.apply_chat_template(
+        [dict(message) for message in conversation],
+        tokenize=False,
+        add_generation_prompt=True,
+        **options,
+    )
+    return text
 
 
 _: type[Model] = HF

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from refract.core.settings import Number, Settings
-from refract.models.fields import Markers, Text
-from refract.models.system import SystemPrompt
+from refract.models.turn import Markers, SystemPrompt, Text
 
 
 class HFSettings(Settings):

@@ -16,7 +16,6 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from refract.core.types import FinishReason, Message
-from refract.models.fields import Markers, Text
 from refract.models.protocol import Answer, ServedModel
 from refract.models.provider import (
     Address,
@@ -25,10 +24,10 @@ from refract.models.provider import (
     ServedSettings,
     client_options,
 )
-from refract.models.reasoning import split_reasoning
 from refract.models.replies import InvalidResponse, error_body, results_by_id
 from refract.models.served import Served
 from refract.models.traffic import Limit
+from refract.models.turn import Markers, Text, split_reasoning
 
 # Reset times of the rate-limit headers: 1s, 6m0s, 1h2m3.5s, 120ms, and bare seconds.
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?)(ms|s|m|h|d)")
@@ -227,7 +226,8 @@ class OpenAIDialect:
 class OpenAI(Served):
     """See the module."""
 
-    VERSION = "1"
+    adapter = "openai"
+    version = "1"
     Settings = OpenAISettings
 
     def __init__(self, name: str, settings: OpenAISettings) -> None:

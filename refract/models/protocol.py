@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from pydantic import BaseModel
 
@@ -16,7 +17,7 @@ class AdapterError(RefractError, RuntimeError):
     """The model as a whole cannot be used: no request of this run can be answered."""
 
 
-# Types of errors that the request itself brings about: another try ends in the same.
+# Deterministic errors: retrying cannot succeed.
 LASTING_ERRORS = frozenset(
     {
         "EmptyPrompt",
@@ -90,41 +91,44 @@ class Answer:
 
 
 class Model(Protocol):
-    """A model adapter: what :data:`refract.models.ADAPTERS` names. Any class with these members is
-    one; there is nothing to inherit from.
+    """A model adapter: what :data:`refract.models.ADAPTERS` names.
 
-    ``VERSION``, ``USES`` and ``Settings`` are attributes of the class; ``samples`` and ``runs_here``
-    may be. ``Settings`` is the pydantic model of the definition in params.yaml, without
-    ``adapter``; an instance is made with the model's name and its checked settings. That is cheap:
-    it loads no weights, imports neither torch nor transformers, opens no connection.
+    To subclass this gives the defaults below; any class with all of these members is an adapter. An
+    instance is made with the model's name and its checked settings. That is cheap: it loads no
+    weights, imports neither torch nor transformers, opens no connection.
     """
 
-    @property
-    def VERSION(self) -> str:
-        """Bump when the adapter's code would answer the same request differently."""
+    adapter: ClassVar[str]
+    """Part of each request's hash: renaming it orphans every stored answer."""
 
-    @property
-    def USES(self) -> tuple[str, ...]:
-        """Names of :attr:`Request.metadata` that its answers depend on besides the messages (empty
-        for every model that only reads its prompt)."""
+    version: ClassVar[str]
+    """Bump when the adapter's code would answer the same request differently."""
 
-    @property
-    def Settings(self) -> type[BaseModel]:
-        """What a definition may hold."""
+    Settings: ClassVar[type[BaseModel]]
+    """What a definition in params.yaml may hold besides ``adapter``."""
 
-    @property
-    def samples(self) -> bool:
-        """Whether the row's seed matters (temperature above 0)."""
+    USES: ClassVar[tuple[str, ...]] = ()
+    """Names of :attr:`Request.metadata` that its answers depend on besides the messages (empty for
+    every model that only reads its prompt)."""
 
-    @property
-    def runs_here(self) -> bool:
-        """Whether this machine computes the answers, so that they can be made again to the byte;
-        False where a server does."""
+    samples: bool = False
+    """Whether the row's seed matters (temperature above 0)."""
+
+    runs_here: bool = True
+    """Whether this machine computes the answers, so that they can be made again to the byte; False
+    where a server does."""
+
+    runtime: Mapping[str, Any] | None = None
+    """What computes, for the record of where answers come from: device, dtype, libraries. None until
+    it is known, and where nothing is computed here."""
+
+    usage: Mapping[str, Any] = MappingProxyType({})
+    """Running totals of what costs money: requests, tokens, USD; empty for a model that is free."""
 
     def identity(self) -> dict[str, Any]:
         """All that determines an answer apart from the request itself, as JSON: model id, resolved
-        revision or content hash, system prompt, every generation setting. With ``VERSION`` and the
-        adapter's name it is part of each request's hash. Raises :class:`AdapterError`."""
+        revision or content hash, system prompt, every generation setting. With ``version`` and
+        ``adapter`` it is part of each request's hash. Raises :class:`AdapterError`."""
 
     def description(self) -> dict[str, Any]:
         """Metadata for the report that determines no answer, as JSON (``parameters``: number of
@@ -143,15 +147,7 @@ class Model(Protocol):
 class ServedModel(Model, Protocol):
     """A model behind a provider, whose answers cost money."""
 
-    usage: dict[str, Any]
-    """Running totals of requests, tokens and USD, for the progress bar and the report."""
+    runs_here: bool = False
 
     def estimate(self, request: Request) -> tuple[int, int]:
         """About how many tokens the request sends, and the most it can get back."""
-
-
-def with_system_prompt(messages: Sequence[Message], system: str | None) -> list[Message]:
-    """The messages with the definition's system prompt where they have none."""
-    if system is None or any(message["role"] == "system" for message in messages):
-        return list(messages)
-    return [{"role": "system", "content": system}, *messages]

@@ -16,12 +16,10 @@ from pydantic import Field, field_validator, model_validator
 
 from refract.core.settings import Number, Settings
 from refract.core.types import Message
-from refract.models.fields import Text
-from refract.models.protocol import AdapterError, Answer, Request, with_system_prompt
+from refract.models.protocol import AdapterError, Answer, Request
 from refract.models.replies import InvalidResponse, bound_reply, checked
-from refract.models.system import SystemPrompt, system_text
 from refract.models.traffic import Limit
-from refract.models.turn import with_prefill
+from refract.models.turn import SystemPrompt, Text, system_text, with_prefill, with_system_prompt
 
 Emit = Callable[[tuple[int, Answer]], None]
 """Takes the index of a request and its answer."""

@@ -65,14 +65,13 @@ class RecordedSettings(Settings):
     )
 
 
-class Recorded:
+class Recorded(Model):
     """See the module."""
 
-    VERSION = "1"
+    adapter = "recorded"
+    version = "1"
     USES = ("prompt_id",)
     Settings = RecordedSettings
-    samples = False
-    runs_here = True
 
     def __init__(self, name: str, settings: RecordedSettings) -> None:
         self.name, self.settings, self.path = name, settings, Path(settings.path)
@@ -89,7 +88,7 @@ class Recorded:
             ) from None
         return {
             "adapter": "recorded",
-            "adapter_version": self.VERSION,
+            "adapter_version": self.version,
             "sha256": content,
             **self.settings.model_dump(exclude={"path"}),
         }

@@ -10,14 +10,14 @@ import queue
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from refract.core.errors import ParamsError
 from refract.models.batch import BatchRun
 from refract.models.live import LiveRun
-from refract.models.protocol import AdapterError, Answer, Request, with_system_prompt
+from refract.models.protocol import AdapterError, Answer, Request, ServedModel
 from refract.models.provider import Dialect, Emit, ServedSettings, Session
-from refract.models.system import system_identity, system_text
+from refract.models.turn import system_identity, system_text, with_system_prompt
 
 # Settings that change how requests are sent, and no request.
 SENDING = {
@@ -39,19 +39,15 @@ SENDING = {
 ADDED = ("prefill",)
 
 
-class Served:
-    """A model behind a provider. An adapter of a provider adds ``VERSION``, ``Settings`` and a
-    :class:`refract.models.provider.Dialect`.
+class Served(ServedModel):
+    """A model behind a provider. An adapter of a provider adds ``adapter``, ``version``,
+    ``Settings`` and a :class:`refract.models.provider.Dialect`.
 
     ``usage`` is the running total over all calls of :meth:`answer`: ``requests`` (calls sent,
     retries included), ``prompt_tokens``, ``completion_tokens``, ``cost`` (USD, None without a
     price; the most it can be where a reply states no usage), ``retries``, ``throttles`` (calls that
     the provider turned away as too many) and ``masked`` (answers that repeated the key).
     """
-
-    VERSION: ClassVar[str]
-    USES: ClassVar[tuple[str, ...]] = ()
-    runs_here = False
 
     def __init__(self, name: str, settings: ServedSettings, dialect: Dialect) -> None:
         self.name, self.settings, self.dialect = name, settings, dialect
@@ -76,7 +72,7 @@ class Served:
         unset = {key for key in ADDED if getattr(self.settings, key) is None}
         return {
             "adapter": self.dialect.NAME,
-            "adapter_version": self.VERSION,
+            "adapter_version": self.version,
             **self.settings.model_dump(exclude=SENDING | unset),
             "system_prompt": system_identity(self.settings.system_prompt),
         }

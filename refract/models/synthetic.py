@@ -65,12 +65,12 @@ class SyntheticSettings(Settings):
     seed: int = Field(0, description="another seed is another model with the same rates")
 
 
-class Synthetic:
+class Synthetic(Model):
     """See the module."""
 
-    VERSION = "2"
+    adapter = "synthetic"
+    version = "2"
     Settings = SyntheticSettings
-    runs_here = True
     USES = ("category", "perturbation", "source_id", "suite")
 
     def __init__(self, name: str, settings: SyntheticSettings) -> None:
@@ -87,7 +87,7 @@ class Synthetic:
         """The settings: they are the whole model."""
         return {
             "adapter": "synthetic",
-            "adapter_version": self.VERSION,
+            "adapter_version": self.version,
             **self.settings.model_dump(),
             "refusal_rate": self.refusal_rate,
         }

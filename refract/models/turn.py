@@ -1,62 +1,87 @@
-"""How a local model's prompt is rendered, and how much of its turn may be thinking."""
+"""Around a model's turn: the system prompt before it, a prefill, the template, and its thinking."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
+
+from refract.core.published_text.fetching import fetch, read_text
+from refract.core.published_text.sources import Source, SourceError
 from refract.core.types import Message
-from refract.models.hf_settings import HFSettings
 from refract.models.protocol import AdapterError
+
+Text = Annotated[str, Field(min_length=1)]
+Markers = Annotated[
+    list[Text],
+    Field(
+        min_length=2,
+        max_length=2,
+        json_schema_extra={"allowed": 'two markers such as ["<think>", "</think>"]'},
+    ),
+]
+SystemPrompt = Annotated[
+    Text | Source | None,
+    Field(
+        description="put before conversations that have no system message",
+        json_schema_extra={
+            "allowed": "a text, null, or where a published one stands: {package or repository, path, "
+            "at, sha256}"
+        },
+    ),
+]
 
 # Tokens of the end of an answer that are searched for a marker, which can be of several tokens.
 TAIL = 24
-# What a template knows by these names.
-OPTIONS = ("enable_thinking", "reasoning_effort")
 
 
-def template_options(name: str, settings: HFSettings, tokenizer: Any) -> dict[str, Any]:
-    """What the chat template is given besides the conversation. Raises :class:`AdapterError` for an
-    option that the checkpoint's template does not read, since it would change nothing."""
-    given = {key: getattr(settings, key) for key in OPTIONS if getattr(settings, key) is not None}
-    if not given:
-        return {}
-    if not settings.chat_template or tokenizer.chat_template is None:
-        raise AdapterError(
-            f"models.{name}: {', '.join(given)} is for chat templates, and this model is given bare "
-            "text; leave it out"
-        )
-    template = tokenizer.chat_template
-    text = template if isinstance(template, str) else " ".join(map(str, template.values()))
-    for option in given:
-        if not re.search(rf"\b{option}\b", text):
-            raise AdapterError(
-                f"models.{name}: the checkpoint's chat template does not read {option}, which would "
-                f"change nothing; leave it out (got {given[option]!r})"
-            )
-    return given
+def system_text(where: str, given: str | Source | None) -> str | None:
+    """The text itself; a published one is fetched at its first use. Raises :class:`AdapterError`."""
+    if not isinstance(given, Source):
+        return given
+    try:
+        fetch([given])
+        return read_text(given)
+    except SourceError as error:
+        raise AdapterError(f"{where}: system_prompt: {error}") from None
 
 
-def rendered(
-    tokenizer: Any, conversation: Sequence[Message], *, templated: bool, options: dict[str, Any]
-) -> str:
-    """The text that is put to the model, up to its turn."""
-    if not templated:
-        return "\n\n".join(message["content"] for message in conversation)
-    text: str = tokenizer.apply_chat_template(
-        [dict(message) for message in conversation],
-        tokenize=False,
-        add_generation_prompt=True,
-        **options,
-    )
-    return text
+def system_identity(given: str | Source | None) -> Any:
+    """What an identity holds of it: a published text by its SHA-256, wherever it stands."""
+    return {"sha256": given.sha256} if isinstance(given, Source) else given
+
+
+def with_system_prompt(messages: Sequence[Message], system: str | None) -> list[Message]:
+    """The messages with the definition's system prompt where they have none."""
+    if system is None or any(message["role"] == "system" for message in messages):
+        return list(messages)
+    return [{"role": "system", "content": system}, *messages]
 
 
 def with_prefill(prefill: str | None, response: str) -> str:
-    """The model's whole turn: what was put into its mouth and what it went on with. Where it wrote
-    nothing there is no answer."""
+    """The model's whole turn: prefill plus generated continuation. Where it wrote nothing there is
+    no answer."""
     return f"{prefill}{response}" if prefill and response.strip() else response
+
+
+def split_reasoning(text: str, markers: list[str], opened: bool = False) -> tuple[str, str | None]:
+    """Splits thinking from the answer: ``(response, thinking or None)``.
+
+    ``opened``: the prompt itself ended with the opening marker. A closing marker without an opening
+    one closes what the text began with, since some templates open it out of sight.
+    """
+    start, end = markers
+    head, found, inside = ("", start, text) if opened else text.partition(start)
+    if opened and inside.lstrip().startswith(start):
+        inside = inside.lstrip()[len(start) :]
+    if not found:
+        thinking, closed, answer = text.partition(end)
+        return (answer.lstrip(), thinking.strip()) if closed else (text, None)
+    thinking, closed, answer = inside.partition(end)
+    if not closed:
+        return "", thinking.strip()
+    return (head.rstrip() + answer).lstrip(), thinking.strip()
 
 
 class Budget:
@@ -67,12 +92,17 @@ class Budget:
     """
 
     def __init__(
-        self, settings: HFSettings, decode: Callable[[list[int]], str], opened: bool, most: int
+        self,
+        markers: Sequence[str],
+        thinking: int,
+        answer: int,
+        *,
+        decode: Callable[[list[int]], str],
+        opened: bool,
+        most: int,
     ) -> None:
-        assert settings.reasoning is not None
-        assert settings.thinking_tokens is not None
-        self._start, self._end = settings.reasoning
-        self._thinking, self._answer = settings.thinking_tokens, settings.max_tokens
+        self._start, self._end = markers
+        self._thinking, self._answer = thinking, answer
         self._decode, self._opened, self._most = decode, opened, most
         self._began: int | None = None
         self._closed = False

@@ -14,7 +14,7 @@ import pytest
 import refract
 from refract.evaluate.pipeline import Suite, measure
 from refract.models import open_model
-from refract.models.protocol import Answer, Request
+from refract.models.protocol import Answer, Model, Request
 from refract.models.store import ResponseStore
 from refract.suites.perturbations import prompt_rows
 from tests.builders import ROOT
@@ -28,10 +28,10 @@ ROWS = [
 ]
 
 
-class Scripted:
+class Scripted(Model):
     """A model of a user's own, which refuses what it is told to."""
 
-    VERSION, USES, samples, runs_here = "1", (), False, True
+    adapter, version = "scripted", "1"
 
     def __init__(self, refused: str) -> None:
         self.refused, self.requests = refused, 0

@@ -15,7 +15,7 @@ from refract.checks import (
     single_prompt_injection,
 )
 from refract.core.jsonl import write_rows
-from refract.models.protocol import Answer
+from refract.models.protocol import Answer, Model
 from refract.statistics.proportions import wilson
 from refract.suites.importing.giskard import read_giskard
 from refract.suites.rows import STRING_FLAGS
@@ -170,8 +170,8 @@ def test_one_feature_can_be_chosen_and_an_unknown_one_is_an_error():
 
 
 def test_any_column_name_reaches_an_adapter_and_several_columns_need_a_template():
-    class Echo:
-        VERSION, USES, samples = "1", (), False
+    class Echo(Model):
+        adapter, version = "echo", "1"
 
         def identity(self):
             return {}
@@ -690,8 +690,8 @@ def test_the_judge_must_be_named_and_can_have_settings():
 
 
 def test_a_judge_can_be_an_adapter():
-    class Kind:
-        VERSION, USES, samples = "1", (), False
+    class Kind(Model):
+        adapter, version = "kind", "1"
 
         def identity(self):
             return {}

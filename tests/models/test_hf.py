@@ -16,7 +16,7 @@ from refract.core.errors import ParamsError
 from refract.models import open_model
 from refract.models.hf import HF
 from refract.models.protocol import AdapterError, Answer, Request
-from refract.models.reasoning import split_reasoning
+from refract.models.turn import split_reasoning
 from tests.outside import outside
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ import pytest
 
 from refract.core.jsonl import read_rows, write_rows
 from refract.models.answering import Count, answer_prompts, known_answers, request_of
-from refract.models.protocol import AdapterError, Answer
+from refract.models.protocol import AdapterError, Answer, Model
 from refract.models.store import ResponseStore, open_store
 from refract.suites.rows import row_seed
 from stages.model_inference import main
@@ -30,12 +30,10 @@ def prompt_row(id_: str, text: object = None, **fields: object) -> dict:
     } | fields
 
 
-class Model:
+class Stub(Model):
     """Answers each request with its own text and records the requests."""
 
-    VERSION = "1"
-    USES: tuple[str, ...] = ()
-    samples = False
+    adapter, version = "stub", "1"
 
     def __init__(self, **identity: object) -> None:
         self._identity = identity
@@ -63,7 +61,7 @@ def run(model, store, *rows: dict, seed: int = 0):
 
 
 def test_a_response_row_holds_the_request_hash_and_the_ending(store):
-    (row,), count = run(Model(), store, prompt_row("a"))
+    (row,), count = run(Stub(), store, prompt_row("a"))
     hashes = {key: row.pop(key) for key in ("request_sha256", "answer_sha256")}
     assert row == {
         "prompt_id": "a",
@@ -80,7 +78,7 @@ def test_a_response_row_holds_the_request_hash_and_the_ending(store):
 
 
 def test_answers_are_reused_by_request_and_not_by_position_or_id(store):
-    model = Model()
+    model = Stub()
     first, _ = run(model, store, prompt_row("a", "one"), prompt_row("b", "two"))
     # The same ids and places, but the texts have changed places, and one is new.
     rows = [prompt_row("a", "two"), prompt_row("b", "three"), prompt_row("c", "one")]
@@ -96,8 +94,8 @@ def test_answers_are_reused_by_request_and_not_by_position_or_id(store):
 
 
 def test_where_nothing_is_missing_the_model_gets_no_request(store):
-    cold, _ = run(Model(), store, prompt_row("a"), prompt_row("b"))
-    model = Model()
+    cold, _ = run(Stub(), store, prompt_row("a"), prompt_row("b"))
+    model = Stub()
     model.answer = None
     warm, count = run(model, store, prompt_row("a"), prompt_row("b"))
     assert warm == cold
@@ -105,7 +103,7 @@ def test_where_nothing_is_missing_the_model_gets_no_request(store):
 
 
 def test_identical_requests_are_sent_once(store):
-    model = Model()
+    model = Stub()
     responses, counts = answer_prompts(
         {
             "s": [prompt_row("a", "same"), prompt_row("b", "same")],
@@ -121,7 +119,7 @@ def test_identical_requests_are_sent_once(store):
 
 
 def test_the_facts_that_an_adapter_uses_are_part_of_its_requests(store):
-    model = Model()
+    model = Stub()
     model.USES = ("prompt_id",)
     run(model, store, prompt_row("a", "same"), prompt_row("b", "same"))
     assert model.requested == ["same", "same"]
@@ -129,14 +127,14 @@ def test_the_facts_that_an_adapter_uses_are_part_of_its_requests(store):
 
 def test_another_identity_is_another_model(store):
     for identity in ({"weights": "1"}, {"weights": "2"}, {"weights": "1", "dtype": "float32"}):
-        model = Model(**identity)
+        model = Stub(**identity)
         _, count = run(model, store, prompt_row("a"))
         assert count.generated == 1
-    assert run(Model(weights="1"), store, prompt_row("a"))[1].reused == 1
+    assert run(Stub(weights="1"), store, prompt_row("a"))[1].reused == 1
 
 
 def test_rows_stay_in_the_order_of_the_prompts_in_whatever_order_answers_arrive(store):
-    class Backwards(Model):
+    class Backwards(Stub):
         def answer(self, requests):
             yield from reversed(list(super().answer(requests)))
 
@@ -148,7 +146,7 @@ def test_rows_stay_in_the_order_of_the_prompts_in_whatever_order_answers_arrive(
 
 def test_another_seed_regenerates_answers_of_a_model_that_samples_and_no_others(store):
     for samples, generated in ((True, 1), (False, 0)):
-        model = Model(samples=samples)
+        model = Stub(samples=samples)
         model.samples = samples
         assert run(model, store, prompt_row("a"), seed=1)[1].generated == 1
         assert run(model, store, prompt_row("a"), seed=1)[1].generated == 0
@@ -156,7 +154,7 @@ def test_another_seed_regenerates_answers_of_a_model_that_samples_and_no_others(
 
 
 def test_each_row_of_a_model_that_samples_has_a_seed_of_its_own(store):
-    class Seeds(Model):
+    class Seeds(Stub):
         samples = True
 
         def answer(self, requests):
@@ -183,7 +181,7 @@ def test_a_prompt_row_becomes_a_request_with_every_attempt_as_a_conversation():
 def test_a_model_that_does_not_sample_is_given_no_seed_that_could_move_its_answers(store):
     seeds = []
 
-    class Seeds(Model):
+    class Seeds(Stub):
         def answer(self, requests):
             seeds.extend(request.seed for request in requests)
             yield from super().answer(requests)
@@ -193,7 +191,7 @@ def test_a_model_that_does_not_sample_is_given_no_seed_that_could_move_its_answe
 
 
 def test_answers_before_a_failure_of_the_model_are_stored(store):
-    class GivesUp(Model):
+    class GivesUp(Stub):
         def answer(self, requests):
             for index, answer in super().answer(requests):
                 if index == 2:
@@ -203,25 +201,25 @@ def test_answers_before_a_failure_of_the_model_are_stored(store):
     rows = [prompt_row(str(n)) for n in range(5)]
     with pytest.raises(AdapterError, match="the key was revoked"):
         run(GivesUp(), store, *rows)
-    model = Model()
+    model = Stub()
     _, count = run(model, store, *rows)
     assert model.requested == ["question 2", "question 3", "question 4"]
     assert count == Count(reused=2, from_store=2, generated=3)
 
 
 def test_answers_before_an_interrupt_are_stored(store):
-    class Interrupted(Model):
+    class Interrupted(Stub):
         def answer(self, requests):
             yield 0, Answer("the first")
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         run(Interrupted(), store, prompt_row("a"), prompt_row("b"))
-    assert run(Model(), store, prompt_row("a"))[0][0]["response"] == "the first"
+    assert run(Stub(), store, prompt_row("a"))[0][0]["response"] == "the first"
 
 
 def test_errors_are_rows_and_are_requested_again(store):
-    class Fails(Model):
+    class Fails(Stub):
         def answer(self, requests):
             for index, answer in super().answer(requests):
                 yield index, (Answer.failed("Timeout", "60 s") if index == 0 else answer)
@@ -233,15 +231,15 @@ def test_errors_are_rows_and_are_requested_again(store):
         {"type": "Timeout", "message": "60 s"},
     )
     assert str(count) == "0 reused, 2 generated, 1 errors"
-    model = Model()
+    model = Stub()
     _, count = run(model, store, *rows)
     assert (model.requested, str(count)) == (["question a"], "1 reused, 1 generated")
 
 
 def test_with_the_store_off_the_rows_are_the_same_bytes(store, tmp_path):
     rows = [prompt_row(str(n)) for n in range(5)]
-    on, _ = run(Model(), store, *rows)
-    off, _ = run(Model(), ResponseStore(None), *rows)
+    on, _ = run(Stub(), store, *rows)
+    off, _ = run(Stub(), ResponseStore(None), *rows)
     assert on == off
 
 
@@ -260,10 +258,10 @@ def adopted(folder: Path) -> list[str]:
 
 def test_rows_on_disk_are_known_answers(store, tmp_path):
     rows = [prompt_row("a"), prompt_row("b")]
-    responses, _ = run(Model(), ResponseStore(None), *rows)
+    responses, _ = run(Stub(), ResponseStore(None), *rows)
     on_disk(tmp_path / "m", *responses)
     assert store.put(known_answers(tmp_path / "m")) == 2
-    model = Model()
+    model = Stub()
     model.answer = None
     assert run(model, store, *rows)[0] == responses
 
@@ -283,20 +281,20 @@ def test_rows_on_disk_are_known_answers(store, tmp_path):
     ],
 )
 def test_an_edited_row_is_not_adopted(tmp_path, edit):
-    good, bad = run(Model(), ResponseStore(None), prompt_row("a"), prompt_row("b"))[0]
+    good, bad = run(Stub(), ResponseStore(None), prompt_row("a"), prompt_row("b"))[0]
     on_disk(tmp_path / "m", {**bad, **edit}, good)
     assert adopted(tmp_path / "m") == ["answer to question a"]
 
 
 def test_a_row_that_lacks_a_field_is_not_adopted(tmp_path):
-    good, bad = run(Model(), ResponseStore(None), prompt_row("a"), prompt_row("b"))[0]
+    good, bad = run(Stub(), ResponseStore(None), prompt_row("a"), prompt_row("b"))[0]
     for field in bad.keys() - {"prompt_id", "error"}:
         on_disk(tmp_path / "m", {key: bad[key] for key in bad if key != field}, good)
         assert adopted(tmp_path / "m") == ["answer to question a"], field
 
 
 def test_rows_around_a_tear_are_adopted(tmp_path):
-    rows, _ = run(Model(), ResponseStore(None), *(prompt_row(str(n)) for n in range(4)))
+    rows, _ = run(Stub(), ResponseStore(None), *(prompt_row(str(n)) for n in range(4)))
     path = on_disk(tmp_path / "m", *rows)
     lines = path.read_bytes().split(b"\n")
     torn = [
@@ -314,7 +312,7 @@ def test_rows_around_a_tear_are_adopted(tmp_path):
 
 
 def test_error_rows_on_disk_are_not_known_answers(store, tmp_path):
-    class Fails(Model):
+    class Fails(Stub):
         def answer(self, requests):
             yield 0, Answer.failed("Timeout", "60 s")
             yield 1, Answer("", "content_filter")

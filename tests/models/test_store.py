@@ -21,7 +21,7 @@ from refract.core.folders import cache_folder
 from refract.core.jsonl import canonical_json, write_rows
 from refract.models import open_model
 from refract.models.answering import answer_prompts
-from refract.models.protocol import Answer, Request
+from refract.models.protocol import Answer, Model, Request
 from refract.models.recorded import Recorded
 from refract.models.store import (
     LOOKUP,
@@ -294,7 +294,7 @@ def test_answers_of_one_model_are_never_served_as_anothers(path, tmp_path):
         assert answer_of(always, store) != answer_of(never, store)
 
         class Newer(Synthetic):
-            VERSION = "next"
+            version = "next"
 
             def answer(self, requests):
                 yield 0, Answer("from newer code")
@@ -312,12 +312,10 @@ def test_the_same_content_at_another_path_is_the_same_model(path, tmp_path):
         assert answer_of(moved, store) == "one"
 
 
-class Slow:
+class Slow(Model):
     """Gives an answer each time it is told to, and counts."""
 
-    VERSION = "1"
-    USES = ()
-    samples = False
+    adapter, version = "slow", "1"
 
     def __init__(self, answers):
         self.answers = answers

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from refract.core.jsonl import write_rows
 from refract.models.answering import known_answers
-from refract.models.protocol import Answer, Request
+from refract.models.protocol import Answer, Model, Request
 from refract.models.store import ANSWER_FIELDS, ResponseStore, StoreError, answer_from, claims
 from refract.models.store.generating import generate
 from tests.benchmarks.bench_two_processes import Share, run
@@ -41,10 +41,10 @@ def request(text: str) -> Request:
     return Request((({"role": "user", "content": text},),))
 
 
-class Counting:
+class Counting(Model):
     """Answers with the prompt and counts what it is asked; ``before`` runs ahead of each answer."""
 
-    VERSION, USES, samples, runs_here = "1", (), False, True
+    adapter, version = "counting", "1"
 
     def __init__(self, before: Any = lambda: None) -> None:
         self.asked, self.before = 0, before

@@ -11,7 +11,6 @@ from refract.core.errors import ParamsError
 from refract.core.folders import data_folder
 from refract.core.jsonl import sha256_json
 from refract.models import identity_of, open_model
-from refract.models.hf_settings import HFSettings
 from refract.models.protocol import AdapterError
 from refract.models.turn import Budget
 from tests.fault_server import FaultServer
@@ -163,10 +162,14 @@ def test_an_option_without_a_template_is_an_error(tiny):
 
 def budget(text: str, *, thinking: int, answer: int, opened: bool = False, most: int = 999) -> int:
     """The tokens after which a turn of one-letter tokens ends that would go on for ever."""
-    settings = HFSettings(
-        model_id="m", reasoning=["<t>", "</t>"], thinking_tokens=thinking, max_tokens=answer
+    budget = Budget(
+        ["<t>", "</t>"],
+        thinking,
+        answer,
+        decode=lambda tokens: "".join(map(chr, tokens)),
+        opened=opened,
+        most=most,
     )
-    budget = Budget(settings, lambda tokens: "".join(map(chr, tokens)), opened, most)
     generated: list[int] = []
     for letter in text + "x" * 1000:
         generated.append(ord(letter))

@@ -79,12 +79,11 @@ def _ask(
     tokens = errors = 0
     run: dict[str, Any] | None = None
     clock, started_at = time.monotonic(), utc(time.time())
-    left = getattr(model, "seconds_left", None)  # of models whose rows take unlike times
-    with _Writer(store, name) as writer, Progress(name or "answers", len(keys), left) as progress:
+    with _Writer(store, name) as writer, Progress(name or "answers", len(keys)) as progress:
         for index, answer in model.answer([requests[key] for key in keys]):
             # Before the first answer it is not known on which device the weights are.
             if run is None and answer.error is None:
-                run = {**this_run(getattr(model, "runtime", None)), "started_at": started_at}
+                run = {**this_run(model.runtime), "started_at": started_at}
             if run is not None:
                 origin = Origin(run, round(time.monotonic() - clock, 3), answer.seconds)
                 answer = replace(answer, origin=origin)
@@ -92,7 +91,7 @@ def _ask(
             writer.add(keys[index], answer)
             tokens += answer.completion_tokens or 0
             errors += answer.error is not None
-            cost = usage_of(model).get("cost")
+            cost = model.usage.get("cost")
             spent = f", ${cost:.4f}" if cost else ""
             progress.advance(1, f"{tokens} tokens, {errors} errors{spent}")
     # The store has those of what it stored: not of errors, and of nothing where it is turned off.
@@ -102,12 +101,6 @@ def _ask(
             key, Answer.failed("NoAnswer", "the adapter returned nothing for this request")
         )
     return answers
-
-
-def usage_of(model: Model) -> dict[str, Any]:
-    """What the requests to a served model used so far; empty for a model that runs here."""
-    usage: dict[str, Any] = getattr(model, "usage", {})
-    return usage
 
 
 class _Writer:
