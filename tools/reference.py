@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from refract.core.params import Grid, Metadata, ModelSamples, SuiteSettings
 from refract.core.params.decisions import DecisionSettings
 from refract.core.params.validation import ValidationSettings
-from refract.core.registry import Registry, find
+from refract.core.registry import PLACE, Registry, find
 from refract.core.settings import Settings, schema_of
 from refract.judges import JUDGES
 from refract.judges.published.catalogue import entry, names
@@ -228,7 +228,7 @@ def _catalogue(name: str, shared: Schema) -> Schema:
     return {
         "type": "object",
         "required": [key],
-        "properties": {key: {"enum": list(registry)}},
+        "properties": {key: {"anyOf": [{"enum": list(registry)}, {"pattern": f"^{PLACE}$"}]}},
         "allOf": cases,
     }
 

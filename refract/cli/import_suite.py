@@ -79,14 +79,11 @@ def import_suite(
 
     Example: refract import-suite xstest xstest_prompts.csv --out data/suites/xstest.jsonl
     """
-    from refract.core.settings import nearest
+    from refract.core.registry import find
     from refract.suites.importing import IMPORTERS, import_file, write_suite
     from refract.suites.importing.hub import hub_file
 
-    if kind not in IMPORTERS:
-        raise UsageError(
-            f"KIND must be one of {', '.join(IMPORTERS)} (got {kind!r}){nearest(kind, IMPORTERS)}"
-        )
+    find(IMPORTERS, kind, "KIND")
     columns = {
         "prompt": prompt_column,
         "id": id_column,
@@ -101,7 +98,8 @@ def import_suite(
         path, address = hub_file(dataset, file.as_posix(), revision)
     elif not file.exists():
         raise UsageError(f"no file {file}")
-    target = out or Path("data/suites") / f"{file.stem if kind == 'generic' else kind}.jsonl"
+    name = file.stem if kind == "generic" else kind.rpartition(":")[2]
+    target = out or Path("data/suites") / f"{name}.jsonl"
     imported = import_file(
         kind,
         path,

@@ -1,27 +1,75 @@
-"""How adapters, judges, perturbations and importers are found by their names.
+"""How adapters, judges, perturbations, importers and papers are found by their names.
 
-A registry is a plain mapping of ``name: "module:object"``. The module is imported when the name is
-used, so that nobody pays for what is not used.
+A registry maps names to ``module:object``. The module is imported when the name is used, so that
+nobody pays for what is not used. An installed package adds to a registry without a change here: it is
+named as ``package.module:Object``, or gives names of its own by an entry point in the registry's
+group.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from refract.core.errors import ParamsError
 from refract.core.settings import nearest
 
-Registry = Mapping[str, str]
+PLACE = r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*"
+
+
+class Registry(dict[str, str]):
+    """The names that come with this package, and the group of entry points for those of others.
+
+    ``members`` are attributes that an object from elsewhere must have, beyond which nothing is
+    checked. A name that comes with this package cannot be taken by another.
+    """
+
+    def __init__(self, names: Mapping[str, str], group: str, *members: str) -> None:
+        super().__init__(names)
+        self.group, self.members = group, members
+
+    def installed(self) -> dict[str, str]:
+        """The names that installed packages add."""
+        found = importlib.metadata.entry_points(group=self.group)
+        return {point.name: point.value for point in found if point.name not in self}
+
+    def knows(self, name: str) -> bool:
+        """Whether :func:`find` looks for something under this name."""
+        return name in self or bool(re.fullmatch(PLACE, name)) or name in self.installed()
 
 
 def find(registry: Registry, name: object, where: str) -> Any:
     """The object behind a name; ``where`` says in messages where the name stands
-    (``models.my_model: adapter``). Raises :class:`ParamsError` for an unknown name."""
-    if not isinstance(name, str) or name not in registry:
+    (``models.my_model: adapter``).
+
+    Raises :class:`ParamsError` for an unknown name, and for an object of another package that cannot
+    be imported or is none of this kind.
+    """
+    if isinstance(name, str) and name in registry:
+        module, _, attribute = registry[name].partition(":")
+        return getattr(importlib.import_module(module), attribute)
+    installed = registry.installed()
+    place = installed.get(name, name) if isinstance(name, str) else ""
+    if not re.fullmatch(PLACE, place):
+        known = [*registry, *installed]
         raise ParamsError(
-            f"{where} must be one of {', '.join(registry)} (got {name!r}){nearest(name, registry)}"
+            f"{where} must be one of {', '.join(known)}, or package.module:Name of an installed "
+            f"package (got {name!r}){nearest(name, known)}"
         )
-    module, _, attribute = registry[name].partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    module, _, attribute = place.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except Exception as error:  # whatever a module of somebody else's raises when it is imported
+        raise ParamsError(
+            f"{where}: {place} cannot be imported ({type(error).__name__}: {error}); it must be in a "
+            "package that is installed beside refract-eval"
+        ) from None
+    absent = [member for member in registry.members if not hasattr(found, member)]
+    if absent:
+        raise ParamsError(
+            f"{where}: {place} has no {absent[0]!r} and can be none of {registry.group}"
+        )
+    return found

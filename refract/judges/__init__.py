@@ -17,21 +17,26 @@ from refract.core.types import PromptRow, ResponseRow, Row, Verdict, VerdictRow
 from refract.judges.cases import Case, judgeable, unjudged
 from refract.judges.protocol import Judge
 
-JUDGES: Registry = {
-    "rules": "refract.judges.rule_judge:Rules",
-    "strings": "refract.judges.strings:Strings",
-    "similarity": "refract.judges.similarity:Similarity",
-    "classifier": "refract.judges.classifier:Classifier",
-    "coherency": "refract.judges.llm:Coherency",
-    "embedded": "refract.judges.embedded.judges:Embedded",
-    "harmfulness": "refract.judges.llm:Harmfulness",
-    "learned": "refract.judges.embedded.judges:Learned",
-    "published": "refract.judges.published.judge:Published",
-    "refusal": "refract.judges.llm:Refusal",
-    "recorded_labels": "refract.judges.recorded:RecordedLabels",
-    "requirement": "refract.judges.llm:Requirement",
-    "strongreject": "refract.judges.llm:StrongReject",
-}
+JUDGES = Registry(
+    {
+        "rules": "refract.judges.rule_judge:Rules",
+        "strings": "refract.judges.strings:Strings",
+        "similarity": "refract.judges.similarity:Similarity",
+        "classifier": "refract.judges.classifier:Classifier",
+        "coherency": "refract.judges.llm:Coherency",
+        "embedded": "refract.judges.embedded.judges:Embedded",
+        "harmfulness": "refract.judges.llm:Harmfulness",
+        "learned": "refract.judges.embedded.judges:Learned",
+        "published": "refract.judges.published.judge:Published",
+        "refusal": "refract.judges.llm:Refusal",
+        "recorded_labels": "refract.judges.recorded:RecordedLabels",
+        "requirement": "refract.judges.llm:Requirement",
+        "strongreject": "refract.judges.llm:StrongReject",
+    },
+    "refract.judges",
+    "Settings",
+    "judge",
+)
 
 if TYPE_CHECKING:  # has mypy compare each with the protocol
     from refract.judges.classifier import Classifier

@@ -8,17 +8,24 @@ from typing import Any
 from refract.core.errors import ParamsError
 from refract.core.jsonl import canonical_json
 from refract.core.params import ModelSamples
-from refract.core.registry import find
+from refract.core.registry import Registry, find
 from refract.core.settings import read_settings
 from refract.models.protocol import Model
 
-ADAPTERS = {
-    "anthropic": "refract.models.anthropic:Anthropic",
-    "hf": "refract.models.hf:HF",
-    "openai": "refract.models.openai:OpenAI",
-    "recorded": "refract.models.recorded:Recorded",
-    "synthetic": "refract.models.synthetic:Synthetic",
-}
+ADAPTERS = Registry(
+    {
+        "anthropic": "refract.models.anthropic:Anthropic",
+        "hf": "refract.models.hf:HF",
+        "openai": "refract.models.openai:OpenAI",
+        "recorded": "refract.models.recorded:Recorded",
+        "synthetic": "refract.models.synthetic:Synthetic",
+    },
+    "refract.adapters",
+    "Settings",
+    "adapter",
+    "version",
+    "answer",
+)
 """The value of ``adapter`` in params.yaml, and the class behind it.
 
 To add one, write a class with the members of :class:`refract.models.protocol.Model` and add a line

@@ -9,14 +9,18 @@ from __future__ import annotations
 from refract.core.registry import Registry, find
 from refract.papers.cells import Paper
 
-PAPERS: Registry = {
-    "do_not_answer": "refract.papers.do_not_answer:PAPER",
-    "harmbench": "refract.papers.harmbench:PAPER",
-    "jailbreakbench": "refract.papers.jailbreakbench:PAPER",
-    "refusalbench": "refract.papers.refusalbench:PAPER",
-    "wildguardtest": "refract.papers.wildguardtest:PAPER",
-    "xstest": "refract.papers.xstest:PAPER",
-}
+PAPERS = Registry(
+    {
+        "do_not_answer": "refract.papers.do_not_answer:PAPER",
+        "harmbench": "refract.papers.harmbench:PAPER",
+        "jailbreakbench": "refract.papers.jailbreakbench:PAPER",
+        "refusalbench": "refract.papers.refusalbench:PAPER",
+        "wildguardtest": "refract.papers.wildguardtest:PAPER",
+        "xstest": "refract.papers.xstest:PAPER",
+    },
+    "refract.papers",
+    "cells",
+)
 
 
 def open_paper(name: str) -> Paper:

@@ -128,6 +128,9 @@ def find_judge(name: str, project: Project, model: str | None = None) -> dict[st
         return _judge(name, project)
     found = {"kind": "refusal"} if name == MODEL_JUDGE else _judge(name, project)
     adapter, colon, model_id = model.partition(":")
+    if "." in adapter and ":" in model_id:  # an adapter of another package: package.module:Class
+        name, _, model_id = model_id.partition(":")
+        adapter = f"{adapter}:{name}"
     if colon:
         return found | {"model": {"adapter": adapter, "model_id": model_id}}
     own = find_model(model, project)
@@ -138,12 +141,12 @@ def _judge(name: str, project: Project) -> dict[str, Any]:
     known = project.params.get("judges") or {}
     if name in known:
         return definition(project.params, "judges", name)
-    if name in JUDGES:
+    if JUDGES.knows(name):
         return {"kind": name}
     published = published_names()
     if name in published:
         return {"kind": "published", "judge": name}
-    raise UsageError(_unknown("judge", name, {*known, *JUDGES, *published}))
+    raise UsageError(_unknown("judge", name, {*known, *JUDGES, *JUDGES.installed(), *published}))
 
 
 def _unknown(what: str, name: str, known: Iterable[str]) -> str:

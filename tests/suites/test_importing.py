@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from refract.cli import app
-from refract.core.errors import UsageError
+from refract.core.errors import RefractError
 from refract.core.jsonl import read_rows
 from refract.suites.importing import IMPORTERS, import_file
 from refract.suites.rows import SuiteError, check_suite
@@ -307,7 +307,7 @@ def test_wrong_usage_is_reported_before_anything_is_read(tmp_path):
         (("generic", path, "--map", "harmful"), "--map takes name=value"),
     ):
         done = refract("import-suite", *arguments)
-        assert isinstance(done.exception, UsageError)
+        assert isinstance(done.exception, RefractError)
         assert message in str(done.exception)
 
 

@@ -14,31 +14,35 @@ from refract.core.types import Row
 from refract.suites.importing.importer import Importer, Options, Origin
 from refract.suites.rows import CATEGORIES, SuiteError, check_suite
 
-IMPORTERS: Registry = {
-    "advbench": "refract.suites.importing.published:ADVBENCH",
-    "ailuminate": "refract.suites.importing.published:AILUMINATE",
-    "coconot": "refract.suites.importing.published:COCONOT",
-    "coconot_contrast": "refract.suites.importing.published:COCONOT_CONTRAST",
-    "cyberseceval_frr": "refract.suites.importing.published:CYBERSECEVAL_FRR",
-    "donotanswer": "refract.suites.importing.published:DONOTANSWER",
-    "donotanswer_zh": "refract.suites.importing.published:DONOTANSWER_ZH",
-    "falsereject": "refract.suites.importing.published:FALSEREJECT",
-    "giskard": "refract.suites.importing.giskard:giskard",
-    "harmbench": "refract.suites.importing.published:HARMBENCH",
-    "jailbreakbench": "refract.suites.importing.published:JAILBREAKBENCH",
-    "jailbreakbench_artifact": "refract.suites.importing.published:JAILBREAKBENCH_ARTIFACT",
-    "multijail": "refract.suites.importing.published:MULTIJAIL",
-    "orbench": "refract.suites.importing.published:ORBENCH",
-    "orfuzz": "refract.suites.importing.published:ORFUZZ",
-    "simplesafetytests": "refract.suites.importing.published:SIMPLESAFETYTESTS",
-    "sorrybench": "refract.suites.importing.published:SORRYBENCH",
-    "strongreject": "refract.suites.importing.published:STRONGREJECT",
-    "wildguardtest": "refract.suites.importing.published:WILDGUARDTEST",
-    "wildjailbreak": "refract.suites.importing.published:WILDJAILBREAK",
-    "xsafety": "refract.suites.importing.xsafety:xsafety",
-    "xstest": "refract.suites.importing.published:XSTEST",
-    "generic": "refract.suites.importing.generic:generic",
-}
+IMPORTERS = Registry(
+    {
+        "advbench": "refract.suites.importing.published:ADVBENCH",
+        "ailuminate": "refract.suites.importing.published:AILUMINATE",
+        "coconot": "refract.suites.importing.published:COCONOT",
+        "coconot_contrast": "refract.suites.importing.published:COCONOT_CONTRAST",
+        "cyberseceval_frr": "refract.suites.importing.published:CYBERSECEVAL_FRR",
+        "donotanswer": "refract.suites.importing.published:DONOTANSWER",
+        "donotanswer_zh": "refract.suites.importing.published:DONOTANSWER_ZH",
+        "falsereject": "refract.suites.importing.published:FALSEREJECT",
+        "giskard": "refract.suites.importing.giskard:giskard",
+        "harmbench": "refract.suites.importing.published:HARMBENCH",
+        "jailbreakbench": "refract.suites.importing.published:JAILBREAKBENCH",
+        "jailbreakbench_artifact": "refract.suites.importing.published:JAILBREAKBENCH_ARTIFACT",
+        "multijail": "refract.suites.importing.published:MULTIJAIL",
+        "orbench": "refract.suites.importing.published:ORBENCH",
+        "orfuzz": "refract.suites.importing.published:ORFUZZ",
+        "simplesafetytests": "refract.suites.importing.published:SIMPLESAFETYTESTS",
+        "sorrybench": "refract.suites.importing.published:SORRYBENCH",
+        "strongreject": "refract.suites.importing.published:STRONGREJECT",
+        "wildguardtest": "refract.suites.importing.published:WILDGUARDTEST",
+        "wildjailbreak": "refract.suites.importing.published:WILDJAILBREAK",
+        "xsafety": "refract.suites.importing.xsafety:xsafety",
+        "xstest": "refract.suites.importing.published:XSTEST",
+        "generic": "refract.suites.importing.generic:generic",
+    },
+    "refract.importers",
+    "__call__",
+)
 
 
 class Imported(NamedTuple):

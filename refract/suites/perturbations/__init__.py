@@ -19,20 +19,25 @@ from refract.core.types import Attempt, PromptRow, Row
 from refract.suites.perturbations.variants import Perturbation, RowKey
 from refract.suites.rows import SuiteError, load_suite, sample_rows, suite_label
 
-PERTURBATIONS: Registry = {
-    "char_injection": "refract.suites.perturbations.characters:CHAR_INJECTION",
-    "upper": "refract.suites.perturbations.noise:UPPER",
-    "lower": "refract.suites.perturbations.noise:LOWER",
-    "title": "refract.suites.perturbations.noise:TITLE",
-    "typos": "refract.suites.perturbations.noise:TYPOS",
-    "punctuation": "refract.suites.perturbations.noise:PUNCTUATION",
-    "accents": "refract.suites.perturbations.noise:ACCENTS",
-    "ocr": "refract.suites.perturbations.noise:OCR",
-    "homoglyphs": "refract.suites.perturbations.noise:HOMOGLYPHS",
-    "spelled_numbers": "refract.suites.perturbations.numbers:SPELLED_NUMBERS",
-    "whitespace": "refract.suites.perturbations.noise:WHITESPACE",
-    "repeat": "refract.suites.perturbations.repeat:REPEAT",
-}
+PERTURBATIONS = Registry(
+    {
+        "char_injection": "refract.suites.perturbations.characters:CHAR_INJECTION",
+        "upper": "refract.suites.perturbations.noise:UPPER",
+        "lower": "refract.suites.perturbations.noise:LOWER",
+        "title": "refract.suites.perturbations.noise:TITLE",
+        "typos": "refract.suites.perturbations.noise:TYPOS",
+        "punctuation": "refract.suites.perturbations.noise:PUNCTUATION",
+        "accents": "refract.suites.perturbations.noise:ACCENTS",
+        "ocr": "refract.suites.perturbations.noise:OCR",
+        "homoglyphs": "refract.suites.perturbations.noise:HOMOGLYPHS",
+        "spelled_numbers": "refract.suites.perturbations.numbers:SPELLED_NUMBERS",
+        "whitespace": "refract.suites.perturbations.noise:WHITESPACE",
+        "repeat": "refract.suites.perturbations.repeat:REPEAT",
+    },
+    "refract.perturbations",
+    "Settings",
+    "variants",
+)
 
 VARIABLE = re.compile(r"\{(\w+)\}")
 

@@ -1,0 +1,225 @@
+"""An installed package adds adapters, judges, perturbations and importers, by place or by name."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from refract.core.errors import ParamsError
+from refract.core.jsonl import read_rows
+from refract.core.registry import Registry, find
+from refract.models import ADAPTERS
+
+MODULE = """
+from refract.core.settings import Settings
+from refract.judges.cases import labelled
+from refract.models.protocol import Answer, Model
+from refract.suites.importing.importer import Contents, Origin
+from refract.suites.perturbations.noise import FeatureSettings, in_each_feature
+from refract.suites.perturbations.variants import Perturbation
+
+
+class ParrotSettings(Settings):
+    prefix: str = ""
+
+
+class Parrot(Model):
+    adapter = "greeting_parts.parrot"
+    version = "1"
+    Settings = ParrotSettings
+
+    def __init__(self, name, settings):
+        self.settings = settings
+
+    def identity(self):
+        return self.settings.model_dump()
+
+    def description(self):
+        return {"parameters": None}
+
+    def answer(self, requests):
+        for index, request in enumerate(requests):
+            yield index, Answer(self.settings.prefix + request.attempts[0][-1]["content"])
+
+
+class LengthSettings(Settings):
+    most: int = 3
+
+
+class Length:
+    Settings = LengthSettings
+    FAMILY = "pass_fail"
+    version = "1"
+    judges_empty = False
+
+    def __init__(self, name, settings):
+        self.most = settings.most
+
+    def judge(self, cases):
+        return [
+            labelled("pass" if len(case.answer.split()) <= self.most else "fail") for case in cases
+        ]
+
+
+class Refused(Length):
+    FAMILY = "refusal"
+
+    def judge(self, cases):
+        return [labelled("refusal") for _ in cases]
+
+
+def shouted(text, generator, settings):
+    return text.replace("?", "?!"), text.count("?")
+
+
+SHOUTED = Perturbation(FeatureSettings, in_each_feature("shouted", shouted))
+
+
+def lines(kind, path, options):
+    rows = [
+        {"id": f"line-{number}", "prompt": line, "category": "helpful"}
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+    ]
+    return Contents(rows, Origin("Lines", "https://example.org", "CC0", "All helpful."), [path], [])
+"""
+POINTS = """
+[refract.adapters]
+parrot = greeting_parts:Parrot
+openai = greeting_parts:Parrot
+[refract.judges]
+length = greeting_parts:Length
+[refract.perturbations]
+shouted = greeting_parts:SHOUTED
+[refract.importers]
+lines = greeting_parts:lines
+"""
+PARAMS = """
+grid: {models: [parrot], suites: [greetings]}
+seed: 1
+suites:
+  greetings:
+    file: data/suites/greetings.jsonl
+    perturbations: [louder]
+    judges: [rules, short]
+judges:
+  rules: {kind: rules}
+  short: {kind: JUDGE, most: 3}
+perturbations:
+  louder: {kind: PERTURBATION}
+models:
+  parrot: {adapter: ADAPTER, prefix: "You said: "}
+"""
+BY_NAME = {
+    "ADAPTER": "parrot",
+    "JUDGE": "length",
+    "PERTURBATION": "shouted",
+    "IMPORTER": "lines",
+}
+BY_PLACE = {
+    "ADAPTER": "greeting_parts:Parrot",
+    "JUDGE": "greeting_parts:Length",
+    "PERTURBATION": "greeting_parts:SHOUTED",
+    "IMPORTER": "greeting_parts:lines",
+}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder into which pip has installed the package."""
+    folder = tmp_path_factory.mktemp("site")
+    wheel = folder / "greeting_parts-1.0-py3-none-any.whl"
+    about = "greeting_parts-1.0.dist-info"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("greeting_parts/__init__.py", MODULE)
+        archive.writestr(
+            f"{about}/METADATA", "Metadata-Version: 2.1\nName: greeting_parts\nVersion: 1.0\n"
+        )
+        archive.writestr(
+            f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(f"{about}/entry_points.txt", POINTS)
+        archive.writestr(f"{about}/RECORD", "")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*pip, "--target", str(folder / "installed"), str(wheel)], check=True)
+    return folder / "installed"
+
+
+@pytest.fixture
+def installed(site, monkeypatch):
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setenv("PYTHONPATH", str(site), prepend=":")
+
+
+@pytest.mark.parametrize("named", [BY_NAME, BY_PLACE])
+def test_the_parts_of_a_package_reach_a_number_through_the_pipeline(installed, cli, named):
+    from stages.aggregate import main as aggregate
+    from stages.generate_perturbations import main as generate
+    from stages.judge import main as judge
+    from stages.model_inference import main as infer
+
+    text = PARAMS
+    for word, name in named.items():
+        text = text.replace(word, name)
+    Path("params.yaml").write_text(text)
+    Path("lines.txt").write_text("How are you?\nHi there\n")
+    done = cli(
+        "import-suite", named["IMPORTER"], "lines.txt", "--out", "data/suites/greetings.jsonl"
+    )
+    assert done.code == 0, done.err
+    generate()
+    infer("parrot")
+    judge("parrot")
+    aggregate("parrot")
+    assert [
+        row["response"] for row in read_rows(Path("data/responses/parrot/greetings.jsonl"))
+    ] == [
+        "You said: How are you?",
+        "You said: How are you?!",
+        "You said: Hi there",
+    ]
+    found = json.loads(Path("metrics/parrot.json").read_text())
+    assert found["greetings"]["short_fail_rate"] == 1.0
+
+
+def test_the_parts_of_a_package_are_named_on_the_command_line(installed, cli):
+    Path("lines.txt").write_text("How are you?\nHi there\n")
+    assert cli("import-suite", "greeting_parts:lines", "lines.txt").code == 0
+    done = cli(
+        *("run", "--adapter", "greeting_parts:Parrot", "--suite", "data/suites/lines.jsonl"),
+        *("--judge", "greeting_parts:Refused", "--out", "results.json"),
+    )
+    assert done.code == 0, done.err
+    results = json.loads(Path("results.json").read_text())
+    assert next(iter(results["metrics"].values()))["over_refusal_rate"] == 1.0
+
+
+def test_no_package_takes_a_name_that_comes_with_refract(installed):
+    assert find(ADAPTERS, "openai", "adapter").__module__ == "refract.models.openai"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("parot", "m: adapter must be one of .*, parrot, or package.module:Name of an .*'parrot'"),
+        (["parrot"], r"m: adapter must be one of .* \(got \['parrot'\]\)"),
+        ("nowhere:Parrot", "m: adapter: nowhere:Parrot cannot be imported .ModuleNotFoundError"),
+        ("greeting_parts:Parot", "greeting_parts:Parot cannot be imported .AttributeError"),
+        ("greeting_parts:shouted", "greeting_parts:shouted has no 'Settings' and can be none of"),
+    ],
+)
+def test_what_is_no_adapter_is_an_error_that_says_so(installed, name, message):
+    with pytest.raises(ParamsError, match=message):
+        find(ADAPTERS, name, "m: adapter")
+
+
+def test_a_registry_without_packages_holds_its_own_names():
+    registry = Registry({"a": "json:loads"}, "refract.none")
+    assert find(registry, "a", "x") is json.loads
+    assert registry.knows("a")
+    assert registry.knows("b.c:D")
+    assert not registry.knows("b")
