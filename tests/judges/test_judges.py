@@ -139,7 +139,11 @@ def test_the_stage_ends_before_it_writes_where_nothing_would_count_a_judge(tmp_p
 def contributed() -> tuple[str, str, str]:
     """What CONTRIBUTING says to write for a judge: its module's path, its text, the registry line."""
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    part = text[text.index("A judge takes cases") : text.index("An adapter is a class")]
+    part = text[
+        text.index("A judge takes cases") : text.index(
+            "An adapter ", text.index("A judge takes cases")
+        )
+    ]
     path = re.search(r"write\s+`(refract/judges/\w+\.py)`", part)
     module = re.search(r"```python\n(.*?)```", part, re.S)
     line = re.search(r'^\+ +"(\w+)": "(.*)",$', part, re.M)
