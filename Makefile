@@ -7,7 +7,8 @@ export PATH := $(BIN):$(PATH)
 
 setup: .venv/installed
 
-# torch first and by its exact version: on its own it is the one download that can take gigabytes.
+# torch first and by its exact version, that of constraints.txt: on its own it is the one download that
+# can take gigabytes.
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
 	$(PYTHON) -m venv .venv
