@@ -38,6 +38,8 @@ LABELLED = [
     )
 ]
 SAMPLING = {"adapter": "synthetic", "refusal_rate": 0.5, "temperature": 1}
+MODELS = ("greedy", "sampling")
+SUITES = ("alpha", "beta")
 
 
 def suite_rows(name: str, harmful: int = 6, helpful: int = 6) -> list[dict[str, Any]]:
@@ -72,6 +74,7 @@ class Project:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.first: Reproduction | None = None
         self.cache = folder.parent / f"{folder.name}-store"
 
     @classmethod
@@ -95,6 +98,23 @@ class Project:
         project.command("git", "init", "--quiet")
         project.commit("start")
         return project
+
+    @classmethod
+    def computed(cls, folder: Path) -> Project:
+        """Two models on two suites, the pipeline run once and committed; ``first`` is that run."""
+        project = cls.create(
+            folder,
+            {"greedy": dict(GREEDY), "sampling": dict(SAMPLING)},
+            {name: suite_rows(name) for name in SUITES},
+        )
+        project.first = project.repro()
+        project.commit("results")
+        return project
+
+    def clone(self, folder: Path) -> Project:
+        """A git clone, without DVC's cache, and with a store of its own."""
+        self.command("git", "clone", "--quiet", str(self.folder), str(folder))
+        return Project(folder)
 
     def copy(self, folder: Path) -> Project:
         """A second copy in the same state, with a store of its own."""

@@ -5,6 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.builders import Project
+
 
 @pytest.fixture(autouse=True)
 def _store_of_its_own(monkeypatch, tmp_path_factory, request):
@@ -41,3 +43,15 @@ def packages(request):
     from tests.publisher_packages import unpacked
 
     return unpacked(request.config.cache)
+
+
+@pytest.fixture(scope="session")
+def computed(tmp_path_factory) -> Project:
+    """The pipeline of two models and two suites, run once; tests that change it take ``project``."""
+    return Project.computed(tmp_path_factory.mktemp("computed") / "project")
+
+
+@pytest.fixture
+def project(computed, tmp_path) -> Project:
+    """A copy of the computed pipeline, to be changed."""
+    return computed.copy(tmp_path / "project")

@@ -6,35 +6,17 @@ import json
 import re
 import shutil
 
-import pytest
-
 from refract.core.jsonl import read_rows, write_rows
 from refract.core.tables import read_table, write_table
-from tests.builders import GREEDY, SAMPLING, Project, cells, suite_rows
+from tests.builders import GREEDY, MODELS, cells, suite_rows
 
 NOISY = {"noise": {"kind": "typos", "rate": 0.2}}
-MODELS = ("greedy", "sampling")
 EVERYTHING = {"generate-perturbations", "report", "validate-judges", *cells(*MODELS)}
 
 
-@pytest.fixture(scope="module")
-def computed(tmp_path_factory) -> Project:
-    """The pipeline of two models and two suites, run once and committed."""
-    project = Project.create(
-        tmp_path_factory.mktemp("dag") / "project",
-        {"greedy": dict(GREEDY), "sampling": dict(SAMPLING)},
-        {"alpha": suite_rows("alpha"), "beta": suite_rows("beta")},
-    )
-    first = project.repro()
-    assert first.ran == EVERYTHING
-    assert set(first.generated.values()) == {12}
-    project.commit("results")
-    return project
-
-
-@pytest.fixture
-def project(computed, tmp_path) -> Project:
-    return computed.copy(tmp_path / "project")
+def test_the_first_run_computes_everything(computed):
+    assert computed.first.ran == EVERYTHING
+    assert set(computed.first.generated.values()) == {12}
 
 
 def test_nothing_changed_runs_nothing(project):
@@ -187,8 +169,7 @@ def test_five_stages_twice_from_a_cold_start_give_the_same_bytes_store_on_or_off
     assert any(name.startswith("data/responses/sampling/") for name in expected)
     settings = {"cold": {}, "off": {"REFRACT_CACHE": "off"}, "epoch": {"SOURCE_DATE_EPOCH": "1"}}
     for name, env in settings.items():
-        again = Project(tmp_path / name)
-        computed.command("git", "clone", "--quiet", str(computed.folder), str(again.folder))
+        again = computed.clone(tmp_path / name)
         # Without the numbers in git, nothing can be skipped for being there already.
         shutil.rmtree(again.folder / "metrics")
         again.command("git", "checkout", "--", "metrics/ran")  # what ran stands while the rows do
@@ -199,8 +180,7 @@ def test_five_stages_twice_from_a_cold_start_give_the_same_bytes_store_on_or_off
 
 
 def test_a_clone_without_data_knows_what_is_stale(computed, tmp_path):
-    clone = Project(tmp_path / "clone")
-    computed.command("git", "clone", "--quiet", str(computed.folder), str(clone.folder))
+    clone = computed.clone(tmp_path / "clone")
     fresh = clone.run("dvc", "repro", "--dry", "--allow-missing")
     assert fresh.returncode == 0, fresh.stderr
     assert re.findall(r"Running stage '(.*)'", fresh.stdout) == ["check-inputs"]
