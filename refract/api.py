@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from refract.core.errors import UsageError
-from refract.core.jsonl import RowError, dump_row
-from refract.core.params.decisions import decision_settings
+from refract.core.errors import RowError, UsageError
+from refract.core.jsonl import dump_row
+from refract.core.params import decision_settings
 from refract.core.types import FinishReason, Row, Verdict, given_prompt, given_response
 from refract.evaluate.run import Judge, Source, read_sources, run_model
 from refract.judges import judge_suite, open_judge

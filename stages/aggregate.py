@@ -7,15 +7,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from refract.agreement.stored import stored_suites
-from refract.core.columns import FAILURE_COLUMNS, TABLE_COLUMNS, outcome_columns
 from refract.core.jsonl import sha256_file, write_json
-from refract.core.labels import EXCLUDED, INCONCLUSIVE, MISSED
-from refract.core.params import load_params
-from refract.core.params.decisions import decision_settings
-from refract.core.progress.runs import StageRun, run_stage
+from refract.core.params import decision_settings, load_params
+from refract.core.progress import (
+    StageRun,
+    run_stage,
+)
 from refract.core.showing import say
 from refract.core.tables import write_table
 from refract.core.types import ResponseRow, Row
+from refract.core.vocabulary import (
+    EXCLUDED,
+    FAILURE_COLUMNS,
+    INCONCLUSIVE,
+    MISSED,
+    TABLE_COLUMNS,
+    outcome_columns,
+)
 from refract.rates import outcome_lines, usage
 from refract.rates.counting import coverage_warnings
 from refract.rates.protocols import protocol_notes

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from refract.core.jsonl import write_json
-from refract.core.progress.runs import run_stage
+from refract.core.progress import run_stage
 from refract.core.showing import say
 from refract.project.inputs import (
     FOLDER,

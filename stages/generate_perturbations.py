@@ -7,7 +7,10 @@ from typing import Any
 
 from refract.core.jsonl import write_json, write_rows
 from refract.core.params import definition, grid, load_params
-from refract.core.progress.runs import StageRun, run_stage
+from refract.core.progress import (
+    StageRun,
+    run_stage,
+)
 from refract.core.showing import say
 from refract.suites.perturbations import suite_prompts
 from refract.suites.protocols.catalogue import find_part

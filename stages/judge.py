@@ -7,9 +7,12 @@ from typing import Any
 
 from refract.core.jsonl import read_prompts, read_responses, write_json, write_rows
 from refract.core.params import definition, grid, load_params
-from refract.core.progress.ran import ran_file
-from refract.core.progress.runs import StageRun, run_stage
-from refract.core.samples import answered_prompts
+from refract.core.progress import (
+    StageRun,
+    ran_file,
+    run_stage,
+)
+from refract.core.types import answered_prompts
 from refract.judges import check_counted, judge_suite, open_judges
 from refract.judges.tongues import language_warnings
 from refract.models.store.ran import note_verdicts

@@ -12,8 +12,11 @@ from typing import Any
 from refract.core.errors import ParamsError
 from refract.core.jsonl import iter_prompts, sha256_json, write_json, write_rows
 from refract.core.params import definition, grid, load_params, run_seed
-from refract.core.progress.ran import ran_file
-from refract.core.progress.runs import StageRun, run_stage
+from refract.core.progress import (
+    StageRun,
+    ran_file,
+    run_stage,
+)
 from refract.core.showing import printable, say
 from refract.core.types import ResponseRow
 from refract.models import (

@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from refract.core.jsonl import write_bytes
-from refract.core.progress.answers import answer_line
-from refract.core.progress.runs import StageRun, run_stage, say_warnings
+from refract.core.progress import (
+    StageRun,
+    answer_line,
+    run_stage,
+    say_warnings,
+)
 from refract.core.showing import say
 from refract.core.tables import write_table
 from refract.report.answers import ANSWERS, StoredAnswers, page_data

@@ -8,9 +8,11 @@ from typing import Any
 from refract.agreement.ledger import MEASURED, Entry, Partial, shown_gap, worst_first, write_ledger
 from refract.core.errors import ParamsError
 from refract.core.jsonl import read_rows, write_json
-from refract.core.params import definition, load_params
-from refract.core.params.validation import ValidationSettings
-from refract.core.progress.runs import StageRun, run_stage
+from refract.core.params import ValidationSettings, definition, load_params
+from refract.core.progress import (
+    StageRun,
+    run_stage,
+)
 from refract.core.settings import read_settings
 from refract.core.showing import say
 from refract.core.tables import write_table

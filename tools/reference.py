@@ -14,9 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from refract.core.params import Grid, Metadata, ModelSamples, SuiteSettings
-from refract.core.params.decisions import DecisionSettings
-from refract.core.params.validation import ValidationSettings
+from refract.core.params import (
+    DecisionSettings,
+    Grid,
+    Metadata,
+    ModelSamples,
+    SuiteSettings,
+    ValidationSettings,
+)
 from refract.core.registry import PLACE, Registry, find
 from refract.core.settings import Settings, schema_of
 from refract.judges import JUDGES

@@ -6,8 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from refract.agreement.ledger import Partial, refuses
-from refract.core.labels import DIGITS, JUDGED, LABELS, REFUSED
 from refract.core.types import Row
+from refract.core.vocabulary import (
+    DIGITS,
+    JUDGED,
+    LABELS,
+    REFUSED,
+)
 from refract.statistics.proportions import Proportion, proportion
 from refract.statistics.raters import (
     Confusion,

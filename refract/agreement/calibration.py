@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from refract.agreement import rounded_numbers
-from refract.core.labels import JUDGED, REFUSED
 from refract.core.types import Row
+from refract.core.vocabulary import (
+    JUDGED,
+    REFUSED,
+)
 from refract.statistics.correction import rogan_gladen
 
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from refract.agreement.label_files import Labels
-from refract.core.labels import REFUSED
 from refract.core.types import Row
+from refract.core.vocabulary import REFUSED
 from refract.rates.counting import CONFIDENCE, rounded
 from refract.rates.rates import MEASURES
 from refract.statistics.correction import Sample, prediction_powered, prediction_powered_difference

@@ -7,11 +7,15 @@ from math import inf, nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from refract.core.jsonl import RowError, sha256_json
-from refract.core.labels import JUDGED, LABELS
+from refract.core.errors import RowError
+from refract.core.jsonl import sha256_json
 from refract.core.showing import csv_cell
 from refract.core.tables import read_table, write_table
 from refract.core.types import PromptRow, ResponseRow, Row
+from refract.core.vocabulary import (
+    JUDGED,
+    LABELS,
+)
 from refract.statistics.weighted import draw_size
 
 COLUMNS = ("suite", "prompt_id", "pair_sha256", "prompt", "response", "label", "notes")

@@ -11,10 +11,13 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
-from refract.core.jsonl import RowError
-from refract.core.labels import DIGITS, REFUSED
+from refract.core.errors import RowError
 from refract.core.tables import read_table, write_table
 from refract.core.types import Row
+from refract.core.vocabulary import (
+    DIGITS,
+    REFUSED,
+)
 from refract.statistics.clusters import clustered_difference
 from refract.statistics.raters import cohen_kappa, detection
 

@@ -11,9 +11,8 @@ from refract.agreement.human_labels import label_table
 from refract.agreement.label_files import Labels, answers_of, read_labels
 from refract.core.jsonl import read_prompts, read_responses, read_verdicts
 from refract.core.params import definition, grid
-from refract.core.samples import answered_prompts
 from refract.core.showing import csv_cell
-from refract.core.types import PromptRow, ResponseRow, Row
+from refract.core.types import PromptRow, ResponseRow, Row, answered_prompts
 from refract.rates import Aggregate, aggregate_suite
 from refract.rates.counting import clusters_of, outcome
 from refract.suites.rows import load_suite, samples_label

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from refract.core.jsonl import RowError, iter_rows
+from refract.core.errors import RowError
+from refract.core.jsonl import iter_rows
 from refract.core.types import Row
 
 # Beside the prompt's id, what tells answers apart where both files say it.

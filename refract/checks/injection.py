@@ -13,8 +13,8 @@ from refract.checks.measuring import (
     why_untested,
 )
 from refract.checks.result import CheckResult, check_result, exchange, labelled_result, unjudged
-from refract.core.labels import OUTPUT_SENSITIVITY
 from refract.core.types import Row
+from refract.core.vocabulary import OUTPUT_SENSITIVITY
 from refract.suites.rows import STRING_FLAGS
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ from refract.cli import (
     validate,
 )
 from refract.core.errors import RefractError
-from refract.core.progress.runs import let_threads_sleep
+from refract.core.progress import let_threads_sleep
 from refract.core.showing import say
 
 app = typer.Typer(

@@ -14,9 +14,9 @@ import typer
 
 from refract.cli.options import Confidence
 from refract.cli.printing import print_table
-from refract.core.labels import DIGITS
 from refract.core.showing import csv_cell, json_text, say
 from refract.core.types import Row
+from refract.core.vocabulary import DIGITS
 from refract.report.markdown import cell, markdown_table
 from refract.statistics.hypotheses import NOT_WORSE
 
@@ -64,7 +64,7 @@ def compare(
     Example: refract compare main --fail-on regression
     """
     from refract.agreement.ledger import known_entries
-    from refract.core.params.decisions import decision_settings
+    from refract.core.params import decision_settings
     from refract.results.gaps import gap_notes
     from refract.results.sides import compare_sides
     from refract.results.sources import find_side

@@ -12,11 +12,13 @@ import typer
 from refract.cli.label import run_answers
 from refract.cli.options import Confidence
 from refract.cli.printing import print_table
-from refract.core.errors import UsageError
-from refract.core.jsonl import RowError
-from refract.core.labels import LABELS, REFUSED
+from refract.core.errors import RowError, UsageError
 from refract.core.showing import json_text, say
 from refract.core.types import Row
+from refract.core.vocabulary import (
+    LABELS,
+    REFUSED,
+)
 from refract.report.markdown import MISSING, markdown_table
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ def correct(
 
     Example: refract correct labels.csv --rows rows.jsonl
     """
-    from refract.core.params.decisions import decision_settings
+    from refract.core.params import decision_settings
 
     level = float(confidence or decision_settings(Path.cwd()).confidence)
     files, models, paths = labels or [], model or [], rows or []

@@ -21,7 +21,7 @@ CHARACTERS_PER_TOKEN = 4
 def grid_requests(project: Project, model: Model, wanted: Mapping[str, Any]) -> list[Request]:
     """Every request that the grid's suites make of a model, whose definition is ``wanted``."""
     from refract.core.params import definition, grid, run_seed
-    from refract.core.samples import sample_prompts
+    from refract.core.types import sample_prompts
     from refract.models import samples_of
     from refract.models.answering import request_of
     from refract.suites.perturbations import suite_prompts

@@ -14,8 +14,8 @@ from refract.cli.options import Confidence
 from refract.cli.output import or_standard_output
 from refract.core.errors import RefractError, UsageError
 from refract.core.jsonl import write_bytes
-from refract.core.labels import EXCLUDED
 from refract.core.showing import printable, say
+from refract.core.vocabulary import EXCLUDED
 from refract.statistics.proportions import wilson
 
 if TYPE_CHECKING:

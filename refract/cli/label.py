@@ -8,12 +8,16 @@ from typing import Annotated
 import typer
 
 from refract.cli.output import or_standard_output
-from refract.core.errors import UsageError
-from refract.core.jsonl import RowError, read_prompts, read_responses, read_rows, read_verdicts
-from refract.core.labels import JUDGED
-from refract.core.samples import answered_prompts
+from refract.core.errors import RowError, UsageError
+from refract.core.jsonl import (
+    read_prompts,
+    read_responses,
+    read_rows,
+    read_verdicts,
+)
 from refract.core.showing import say
-from refract.core.types import Row
+from refract.core.types import Row, answered_prompts
+from refract.core.vocabulary import JUDGED
 
 
 def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list[Row]:

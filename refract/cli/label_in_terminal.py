@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from refract.agreement.human_labels import corrected_rates
 from refract.agreement.label_files import pair_sha256, read_labels, shown_prompt
-from refract.core.errors import UsageError
-from refract.core.jsonl import RowError
+from refract.core.errors import RowError, UsageError
 from refract.core.showing import csv_cell, printable, say
 from refract.core.tables import read_table, write_table
 from refract.core.types import Row

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from refract.core.errors import UsageError
-from refract.core.jsonl import RowError, canonical_json
-from refract.core.labels import LABELS
+from refract.core.errors import RowError, UsageError
+from refract.core.jsonl import canonical_json
 from refract.core.types import Row
+from refract.core.vocabulary import LABELS
 
 
 class Columns(NamedTuple):

@@ -13,8 +13,7 @@ def show() -> None:
     """
     from refract.cli.printing import print_table
     from refract.core.params import grid
-    from refract.core.progress.answers import answer_line
-    from refract.core.progress.runs import say_warnings
+    from refract.core.progress import answer_line, say_warnings
     from refract.project import project_root, read_project
     from refract.report.moves import biggest_moves, moves_in_words
     from refract.report.state import report_lines

@@ -10,8 +10,11 @@ import typer
 from refract.cli.options import listed
 from refract.cli.printing import print_table
 from refract.core.errors import UsageError
-from refract.core.labels import JUDGED, REFUSED
 from refract.core.showing import say
+from refract.core.vocabulary import (
+    JUDGED,
+    REFUSED,
+)
 from refract.statistics.sample_sizes import (
     detectable_independent,
     drop_sample_size,
@@ -103,7 +106,7 @@ def _project(
     suites: Sequence[str], models: Sequence[str], churn: float, power_: float, alpha: float
 ) -> None:
     """What the clean prompts of a project's results can show."""
-    from refract.core.params.decisions import decision_settings
+    from refract.core.params import decision_settings
     from refract.project import project_root
     from refract.results.sources import read_tree
 

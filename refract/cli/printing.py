@@ -26,7 +26,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 def print_results(results: Row) -> None:
     """The rates of a run, and the shares of outcomes by category."""
-    from refract.core.labels import SAMPLES_FIELD
+    from refract.core.vocabulary import SAMPLES_FIELD
     from refract.rates.counting import CUT_OFF_FIELD
     from refract.rates.rates import SHARES
     from refract.report.markdown import left_out

@@ -14,8 +14,11 @@ from typing import Any
 
 from refract.core.environment import git, library_versions
 from refract.core.errors import ParamsError, RefractError
-from refract.core.progress.ran import FOLDER as RAN
-from refract.core.progress.ran import ran_file, read_ran
+from refract.core.progress import RAN_FOLDER as RAN
+from refract.core.progress import (
+    ran_file,
+    read_ran,
+)
 from refract.core.showing import say
 from refract.core.types import Row
 from refract.models import identity_of, open_model

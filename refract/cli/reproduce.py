@@ -48,8 +48,7 @@ def reproduce(
 def _revision(revision: str, model: str | None, execute: bool, regenerate: bool) -> int:
     from refract.cli.rebuild import Rebuild
     from refract.core.environment import git
-    from refract.core.params import grid
-    from refract.core.params.reading import read_yaml
+    from refract.core.params import grid, read_yaml
     from refract.project import project_root
     from refract.results.sources import ResultsError, resolve_commit
 
@@ -110,11 +109,11 @@ def _revision_commands(commit: str, model: str | None, files: str) -> str:
 def _run(path: Path, execute: bool) -> int:
     from refract.cli.protocol_again import protocol_command, run_again
     from refract.cli.rebuild import print_causes, runs_here
-    from refract.core.columns import outcome_columns
     from refract.core.environment import library_versions
     from refract.core.jsonl import write_json
-    from refract.core.progress.ran import read_ran
+    from refract.core.progress import read_ran
     from refract.core.tables import write_table
+    from refract.core.vocabulary import outcome_columns
     from refract.evaluate.run import Judge, read_sources, run_model
     from refract.models import open_model
     from refract.models.store import ResponseStore, open_store

@@ -121,9 +121,9 @@ def run(
     Example: refract run --adapter hf --model-id FOLDER --suite harmful_helpful --out results.json
     """
     from refract.cli.printing import print_protocol, print_results
-    from refract.core.columns import outcome_columns
     from refract.core.jsonl import write_json, write_rows
     from refract.core.tables import write_table
+    from refract.core.vocabulary import outcome_columns
     from refract.evaluate.run import Judge, read_sources, run_model
     from refract.judges.tongues import language_warnings
     from refract.models import open_model

@@ -13,9 +13,9 @@ from refract.cli.output import or_standard_output
 from refract.cli.printing import print_table
 from refract.core.errors import UsageError
 from refract.core.jsonl import sha256_file, write_json
-from refract.core.labels import LABELS
 from refract.core.showing import say
 from refract.core.types import Row
+from refract.core.vocabulary import LABELS
 
 if TYPE_CHECKING:
     from refract.agreement.ledger import Entry, Partial

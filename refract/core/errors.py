@@ -4,7 +4,7 @@
 ├── ``ParamsError``      params.yaml, or a definition in it, cannot be used        (exit code 2)
 ├── ``UsageError``       an argument of the command line cannot be used            (exit code 2)
 ├── ``AdapterError``     a model as a whole cannot be used         (refract.models.protocol)
-├── ``RowError``         a file of rows cannot be read             (refract.core.jsonl)
+├── ``RowError``         a file of rows cannot be read
 ├── ``SuiteError``       a suite cannot be used                    (refract.suites.rows)
 ├── ``StoreError``       the response store cannot be used         (refract.models.store)
 └── ``ResultsError``     results cannot be found or used           (refract.results.sources)
@@ -32,3 +32,7 @@ class UsageError(RefractError, ValueError):
     """An argument of the command line cannot be used."""
 
     exit_code = 2
+
+
+class RowError(RefractError, ValueError):
+    """A file of rows cannot be read: the message names the file, the line and what is wrong."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from refract.core.errors import RefractError
+from refract.core.errors import RowError
 from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow
 
 BOM = b"\xef\xbb\xbf"
@@ -25,10 +25,6 @@ def _reject_constant(name: str) -> None:
 
 
 _loads = json.JSONDecoder(parse_constant=_reject_constant).decode
-
-
-class RowError(RefractError, ValueError):
-    """A file of rows cannot be read: the message names the file, the line and what is wrong."""
 
 
 def canonical_json(value: Any) -> str:

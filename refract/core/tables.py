@@ -7,7 +7,8 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from refract.core.jsonl import RowError, write_bytes
+from refract.core.errors import RowError
+from refract.core.jsonl import write_bytes
 from refract.core.types import Row
 
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from refract.agreement import group_rows, label_numbers, score_labels
 from refract.agreement.ledger import Answer, Entry, Partial, measure
-from refract.core.jsonl import RowError
-from refract.core.labels import LABELS
+from refract.core.errors import RowError
 from refract.core.types import Row, Verdict, given_prompt, given_response
+from refract.core.vocabulary import LABELS
 from refract.judges import judge_suite
 from refract.judges.protocol import Judge
 

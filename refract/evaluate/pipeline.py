@@ -6,8 +6,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from refract.core.samples import answered_prompts
-from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow
+from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, answered_prompts
 from refract.judges import check_counted, judge_suite, open_judges
 from refract.judges.protocol import Judge
 from refract.models.answering import Count, answer_prompts

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from refract.core.errors import RefractError, UsageError
 from refract.core.jsonl import sha256_json
-from refract.core.labels import FAMILIES
 from refract.core.showing import say
 from refract.core.types import Row
+from refract.core.vocabulary import FAMILIES
 from refract.evaluate.publisher import Prompts, protocol_prompts
 from refract.evaluate.run import Judge, Run, Source, run_model
 from refract.judges import open_judge

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from refract.core.environment import data_folder
 from refract.core.errors import UsageError
-from refract.core.folders import data_folder
 from refract.core.jsonl import sha256_file, write_bytes
 from refract.core.types import Row
 from refract.rates.protocols import matches

@@ -17,8 +17,11 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from refract.core.jsonl import dump_row, sha256_json
-from refract.core.labels import JUDGED, REFUSED
 from refract.core.types import Row
+from refract.core.vocabulary import (
+    JUDGED,
+    REFUSED,
+)
 from refract.results.tables import confidence_of, plain
 
 SCHEMA = "0.3.0"

@@ -9,11 +9,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from refract.core.errors import ParamsError
-from refract.core.labels import FAMILIES
 from refract.core.registry import Registry, find
-from refract.core.samples import clean_id, sample_id
 from refract.core.settings import Settings, read_settings
-from refract.core.types import PromptRow, ResponseRow, Row, Verdict, VerdictRow
+from refract.core.types import (
+    PromptRow,
+    ResponseRow,
+    Row,
+    Verdict,
+    VerdictRow,
+    clean_id,
+    sample_id,
+)
+from refract.core.vocabulary import FAMILIES
 from refract.judges.cases import Case, judgeable, unjudged
 from refract.judges.protocol import Judge
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from refract.core.labels import SCORES, refusal_of
 from refract.core.types import PromptRow, ResponseRow, Row, Verdict
+from refract.core.vocabulary import (
+    SCORES,
+    refusal_of,
+)
 
 
 @dataclass(frozen=True, slots=True)

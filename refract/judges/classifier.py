@@ -17,9 +17,12 @@ from pydantic import Field, field_validator
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import canonical_json
-from refract.core.labels import FAMILIES, SCORES
 from refract.core.settings import Settings, read_settings
 from refract.core.types import Message, Verdict
+from refract.core.vocabulary import (
+    FAMILIES,
+    SCORES,
+)
 from refract.judges.cases import Case, labelled, unjudged
 from refract.judges.judge_models import Question, loaded_once, replies_of
 from refract.models import checkpoint

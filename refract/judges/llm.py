@@ -16,10 +16,14 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field
 
 from refract.core.errors import ParamsError
-from refract.core.labels import FAMILIES, JUDGED, SCORES
 from refract.core.settings import Settings
 from refract.core.showing import say
 from refract.core.types import Message, Verdict
+from refract.core.vocabulary import (
+    FAMILIES,
+    JUDGED,
+    SCORES,
+)
 from refract.judges.cases import Case, labelled, unjudged
 from refract.judges.judge_models import Question, loaded_once, replies_of
 from refract.judges.prompts import Template, read_template

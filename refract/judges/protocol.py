@@ -43,7 +43,7 @@ class Judge(Protocol):
 
     @property
     def FAMILY(self) -> str:
-        """The name in :data:`refract.core.labels.FAMILIES` of the labels it gives: what its verdicts
+        """The name in :data:`refract.core.vocabulary.FAMILIES` of the labels it gives: what its verdicts
         are counted as."""
 
     @property

@@ -14,9 +14,12 @@ from typing import Any
 from pydantic import Field
 
 from refract.core.errors import ParamsError
-from refract.core.labels import LABELS, refusal_of
 from refract.core.settings import Settings
 from refract.core.types import Label, Verdict
+from refract.core.vocabulary import (
+    LABELS,
+    refusal_of,
+)
 from refract.judges.cases import Case, unjudged
 from refract.models.recorded import ID_COLUMNS, PROMPT_COLUMNS, RESPONSE_COLUMNS, read_answers
 

@@ -23,9 +23,9 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field, model_validator
 
 from refract.core.errors import ParamsError
-from refract.core.labels import OUTPUT_SENSITIVITY
 from refract.core.settings import Number, Settings
 from refract.core.types import Verdict
+from refract.core.vocabulary import OUTPUT_SENSITIVITY
 from refract.judges.cases import Case, judgeable, unjudged
 from refract.judges.encoder import DEFAULT_ENCODER, Window, embed, encoder_folder, weights_sha256
 

@@ -12,7 +12,12 @@ import bisect
 import re
 from collections.abc import Iterator, Sequence
 
-from refract.core.folding import QUOTES, Folded, core, fold
+from refract.core.showing import (
+    QUOTES,
+    Folded,
+    core,
+    fold,
+)
 from refract.core.types import Row, Verdict
 from refract.judges import rules
 from refract.judges.cases import Case, unjudged

@@ -10,8 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from refract.core.jsonl import canonical_json, parse_line
-from refract.core.samples import prompt_of_sample, sample_prompts
-from refract.core.types import Message, PromptRow, ResponseRow
+from refract.core.types import (
+    Message,
+    PromptRow,
+    ResponseRow,
+    prompt_of_sample,
+    sample_prompts,
+)
 from refract.models import identity_of
 from refract.models.protocol import Answer, Model, Request
 from refract.models.store import (

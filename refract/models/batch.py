@@ -17,7 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from refract.core.folders import cache_folder, default_cache_folder
+from refract.core.environment import (
+    cache_folder,
+    default_cache_folder,
+)
 from refract.core.jsonl import sha256_json, write_json
 from refract.models.protocol import AdapterError, Answer, Request
 from refract.models.provider import (

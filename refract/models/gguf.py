@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from refract.core.folders import data_folder
+from refract.core.environment import data_folder
 from refract.models.hf_settings import HFSettings
 from refract.models.protocol import AdapterError
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from refract.core.jsonl import RowError
+from refract.core.errors import RowError
 from refract.core.types import Row
 from refract.models.recorded import read_answers
 

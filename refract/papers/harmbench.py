@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from refract.core.jsonl import RowError
+from refract.core.errors import RowError
 from refract.core.types import Row
 from refract.papers.cells import Cell, Explanation, Paper, percent, rounds_to
 from refract.papers.files import Folder

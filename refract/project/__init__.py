@@ -11,9 +11,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.core.errors import ParamsError, UsageError
-from refract.core.params import OPTIONAL, SECTIONS, Grid, definition, grid, load_params
-from refract.core.params.decisions import DecisionSettings
-from refract.core.params.validation import ValidationSettings
+from refract.core.params import (
+    OPTIONAL,
+    SECTIONS,
+    DecisionSettings,
+    Grid,
+    ValidationSettings,
+    definition,
+    grid,
+    load_params,
+)
 from refract.core.settings import nearest, read_settings
 from refract.judges import JUDGES, read_judge
 from refract.judges.published.catalogue import names as published_names

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from refract.core.columns import TAKEN
-from refract.core.errors import ParamsError
-from refract.core.jsonl import RowError, sha256_json
-from refract.core.labels import OUTPUT_SENSITIVITY
-from refract.core.samples import prompt_of_sample
+from refract.core.errors import ParamsError, RowError
+from refract.core.jsonl import sha256_json
 from refract.core.showing import csv_cell
-from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow
+from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, prompt_of_sample
+from refract.core.vocabulary import OUTPUT_SENSITIVITY, TAKEN
 from refract.rates.attacks import attack_table, injection_table
 from refract.rates.counting import CONFIDENCE, Counted, clusters_of, outcome
 from refract.rates.floors import Above, flip_floors
@@ -77,7 +75,7 @@ def aggregate_suite(
     Raises :class:`RowError` when the rows do not belong together, :class:`ParamsError` for fields
     and thresholds that the suite does not have.
 
-    ``prompts`` has a row for each sample (:func:`refract.core.samples.sample_prompts`).
+    ``prompts`` has a row for each sample (:func:`refract.core.types.sample_prompts`).
     """
     response_of = {row["prompt_id"]: row for row in responses}
     verdict_of = {row["prompt_id"]: row["judges"] for row in verdicts}

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from refract.core.labels import JUDGED, REFUSED
-from refract.core.samples import clean_id, sample_id
-from refract.core.types import PromptRow, Row, Verdict
+from refract.core.types import (
+    PromptRow,
+    Row,
+    Verdict,
+    clean_id,
+    sample_id,
+)
+from refract.core.vocabulary import (
+    JUDGED,
+    REFUSED,
+)
 from refract.rates.counting import (
     CONFIDENCE,
     Counted,

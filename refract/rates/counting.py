@@ -8,9 +8,14 @@ from itertools import count
 from typing import NamedTuple, Protocol
 
 from refract.core.errors import ParamsError
-from refract.core.labels import DIGITS, EXCLUDED, JUDGED, LABELS, PARTIAL
-from refract.core.samples import sample_id
-from refract.core.types import ResponseRow, Row, Verdict
+from refract.core.types import ResponseRow, Row, Verdict, sample_id
+from refract.core.vocabulary import (
+    DIGITS,
+    EXCLUDED,
+    JUDGED,
+    LABELS,
+    PARTIAL,
+)
 from refract.rates.floors import Above, above_floor, prompt_means
 from refract.statistics.clusters import bounds_between, clustered_mean
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
-from refract.core.labels import JUDGED, REFUSED
 from refract.core.types import PromptRow
+from refract.core.vocabulary import (
+    JUDGED,
+    REFUSED,
+)
 from refract.statistics.clusters import clustered_difference
 
 

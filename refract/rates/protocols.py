@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from refract.core.labels import JUDGED
 from refract.core.types import ResponseRow, Row, Verdict
+from refract.core.vocabulary import JUDGED
 from refract.rates.counting import (
     CONFIDENCE,
     Counted,

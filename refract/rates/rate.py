@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from refract.core.labels import DIGITS
+from refract.core.vocabulary import DIGITS
 from refract.statistics.proportions import Interval as Interval  # low and high, both included
 
 Decision = Literal["met", "missed", "inconclusive"]
@@ -59,8 +59,8 @@ class Counts:
     where nobody counted). ``partial`` of the successes are partial refusals (None: not a rate of both
     kinds of refusal), ``cut_off`` of the ``n`` were cut off at the token limit (None: not counted).
     ``excluded`` counts the answers that are not in the rate, by outcome
-    (:data:`refract.core.labels.EXCLUDED`, all of them or none), ``untested`` the perturbed prompts that
-    show nothing, by reason (:data:`refract.core.labels.UNTESTED`).
+    (:data:`refract.core.vocabulary.EXCLUDED`, all of them or none), ``untested`` the perturbed prompts
+    that show nothing, by reason (:data:`refract.core.vocabulary.UNTESTED`).
     """
 
     successes: int | None

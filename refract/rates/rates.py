@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from refract.core.errors import ParamsError
-from refract.core.labels import EXCLUDED, JUDGED, REFUSED, SAMPLES_FIELD
 from refract.core.types import Row
+from refract.core.vocabulary import (
+    EXCLUDED,
+    JUDGED,
+    REFUSED,
+    SAMPLES_FIELD,
+)
 from refract.rates.counting import (
     CONFIDENCE,
     Counted,

@@ -12,10 +12,22 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from refract.core.labels import JUDGED, MISSED, OUTPUT_SENSITIVITY, REFUSED, UNTESTED
-from refract.core.samples import clean_id, sample_id
 from refract.core.showing import visible
-from refract.core.types import Attempt, PromptRow, ResponseRow, Row
+from refract.core.types import (
+    Attempt,
+    PromptRow,
+    ResponseRow,
+    Row,
+    clean_id,
+    sample_id,
+)
+from refract.core.vocabulary import (
+    JUDGED,
+    MISSED,
+    OUTPUT_SENSITIVITY,
+    REFUSED,
+    UNTESTED,
+)
 from refract.rates.counting import (
     CONFIDENCE,
     Counted,

@@ -6,8 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import sqrt
 
-from refract.core.labels import JUDGED, REFUSED, SAMPLES_FIELD
 from refract.core.types import Row
+from refract.core.vocabulary import (
+    JUDGED,
+    REFUSED,
+    SAMPLES_FIELD,
+)
 from refract.rates.counting import (
     CONFIDENCE,
     Counted,

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from refract.core.errors import ParamsError
-from refract.core.labels import INCONCLUSIVE, MET, MISSED, SAMPLES_FIELD
 from refract.core.types import Row
+from refract.core.vocabulary import (
+    INCONCLUSIVE,
+    MET,
+    MISSED,
+    SAMPLES_FIELD,
+)
 from refract.rates.counting import unjudged_share
 from refract.rates.floors import Above
 from refract.rates.sampled import MEASURES_OF_SAMPLES

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from refract.core.labels import FAMILIES, JUDGED, Family
 from refract.core.types import ResponseRow, Row, Verdict, VerdictRow
+from refract.core.vocabulary import (
+    FAMILIES,
+    JUDGED,
+    Family,
+)
 from refract.rates.counting import (
     CONFIDENCE,
     CUT_OFF_FIELD,

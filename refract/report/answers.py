@@ -12,17 +12,28 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from refract.core.errors import RowError
 from refract.core.jsonl import (
-    RowError,
     canonical_json,
     iter_prompts,
     iter_responses,
     iter_verdicts,
 )
-from refract.core.labels import JUDGED, REFUSED
-from refract.core.samples import clean_id, sample_prompts
 from refract.core.tables import iter_table
-from refract.core.types import Attempt, PromptRow, ResponseRow, Row, Verdict, VerdictRow
+from refract.core.types import (
+    Attempt,
+    PromptRow,
+    ResponseRow,
+    Row,
+    Verdict,
+    VerdictRow,
+    clean_id,
+    sample_prompts,
+)
+from refract.core.vocabulary import (
+    JUDGED,
+    REFUSED,
+)
 from refract.report.inputs import Inputs
 from refract.report.pool import Pool, page_json, text_hash, utf8
 from refract.report.titles import Titles

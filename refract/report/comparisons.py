@@ -7,10 +7,13 @@ from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
-from refract.core.columns import OUTCOME_COLUMNS, outcome_columns
-from refract.core.params.decisions import DecisionSettings
+from refract.core.params import DecisionSettings
 from refract.core.tables import read_table
 from refract.core.types import Row
+from refract.core.vocabulary import (
+    OUTCOME_COLUMNS,
+    outcome_columns,
+)
 from refract.rates.comparison import DEFAULTS, compare_groups
 from refract.rates.comparison.pairs import Group, pair_outcomes
 from refract.report.markdown import markdown_table, percent, shown_p

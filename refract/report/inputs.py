@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from refract.agreement.ledger import Entry, known_entries
 from refract.core.errors import ParamsError, UsageError
-from refract.core.params import grid, load_params
-from refract.core.params.decisions import decision_settings
+from refract.core.params import decision_settings, grid, load_params
 from refract.core.settings import nearest
 from refract.core.tables import read_table
 from refract.report.charts import Figure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 
-from refract.core.labels import DIGITS
+from refract.core.vocabulary import DIGITS
 from refract.statistics.proportions import wilson
 
 MISSING = "—"

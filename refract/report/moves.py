@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from refract.core.environment import git
-from refract.core.params.decisions import decision_settings
+from refract.core.params import decision_settings
 from refract.core.showing import printable
 from refract.core.types import Row
 from refract.results.sides import compare_sides

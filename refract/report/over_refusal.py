@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from refract.core.labels import REFUSED
+from refract.core.vocabulary import REFUSED
 from refract.report.answers import PageData
 from refract.report.markdown import cell, markdown_table
 

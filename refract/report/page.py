@@ -17,10 +17,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
-from refract.core.labels import JUDGED, REFUSED
-from refract.core.progress.ran import ran_file, read_ran
+from refract.core.progress import (
+    ran_file,
+    read_ran,
+)
 from refract.core.showing import printable
 from refract.core.types import Row
+from refract.core.vocabulary import (
+    JUDGED,
+    REFUSED,
+)
 from refract.report.answers import LONGEST, MOST, PageData
 from refract.report.charts import STYLE, Figure, bar, difference_bar, svg
 from refract.report.gaps import Near, nearest

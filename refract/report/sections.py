@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from refract.core.labels import SAMPLES_FIELD
+from refract.core.vocabulary import SAMPLES_FIELD
 from refract.report.markdown import (
     LOUD,
     MISSING,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from refract.core.jsonl import sha256_file
-from refract.core.progress.runs import FOLDER
+from refract.core.progress import FOLDER
 from refract.results.current import numbers_sha256
 
 REPORT = Path("metrics/report.md")

@@ -8,13 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from refract.core.columns import OUTCOME_COLUMNS
 from refract.core.jsonl import iter_rows, read_prompts, read_responses, read_verdicts
-from refract.core.labels import EXCLUDED, UNTESTED
 from refract.core.params import grid, load_params
-from refract.core.samples import answered_prompts
 from refract.core.tables import read_table
-from refract.core.types import Attempt, Row
+from refract.core.types import Attempt, Row, answered_prompts
+from refract.core.vocabulary import (
+    EXCLUDED,
+    OUTCOME_COLUMNS,
+    UNTESTED,
+)
 from refract.results.current import (
     grid_notes,
     left_over,

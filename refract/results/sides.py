@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import hypot
 
-from refract.core.params.decisions import DecisionSettings
+from refract.core.params import DecisionSettings
 from refract.core.types import Row
 from refract.rates.comparison import DEFAULTS, compare_groups
 from refract.rates.comparison.conditions import check_conditions

@@ -13,9 +13,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
 
-from refract.core.labels import EXCLUDED, UNTESTED
 from refract.core.tables import read_table, write_table
 from refract.core.types import Row
+from refract.core.vocabulary import (
+    EXCLUDED,
+    UNTESTED,
+)
 from refract.rates.rate import (
     AboveFloor,
     Counts,

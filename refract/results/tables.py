@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from refract.core.columns import TABLE_COLUMNS
 from refract.core.tables import read_table
+from refract.core.vocabulary import TABLE_COLUMNS
 from refract.results.current import named, without_results
 
 Table = Sequence[Mapping[str, str]]

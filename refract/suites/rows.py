@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from refract.core.errors import RefractError
-from refract.core.folding import core, fold
 from refract.core.jsonl import BOM, canonical_json, parse_line
-from refract.core.showing import starts_formula
+from refract.core.showing import (
+    core,
+    fold,
+    starts_formula,
+)
 from refract.core.types import Row
 
 CATEGORIES = ("harmful", "helpful", "borderline")

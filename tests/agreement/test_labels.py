@@ -10,10 +10,14 @@ import pytest
 
 from refract.agreement.human_labels import HumanRate, corrected_rates, label_table
 from refract.agreement.label_files import Labels, draw, pair_sha256, read_labels, write_sample
-from refract.core.columns import TABLE_COLUMNS
-from refract.core.jsonl import RowError, read_rows, write_rows
+from refract.core.errors import RowError
+from refract.core.jsonl import (
+    read_rows,
+    write_rows,
+)
 from refract.core.showing import csv_cell
 from refract.core.tables import read_table, write_table
+from refract.core.vocabulary import TABLE_COLUMNS
 from refract.report.corrected import corrected_section
 from refract.report.markdown import three
 from refract.statistics.correction import Sample, prediction_powered

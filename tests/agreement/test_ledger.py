@@ -23,7 +23,11 @@ from refract.agreement.ledger import (
     shown_gap,
     write_ledger,
 )
-from refract.core.jsonl import RowError, write_json, write_rows
+from refract.core.errors import RowError
+from refract.core.jsonl import (
+    write_json,
+    write_rows,
+)
 from refract.core.tables import read_table, write_table
 from refract.evaluate.judge_errors import entries_of, judge_pairs
 from refract.judges import open_judge, open_judges

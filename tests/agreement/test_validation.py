@@ -15,10 +15,13 @@ from ruamel.yaml import YAML
 
 from refract.agreement import judge_errors, label_numbers, score_labels, score_refusals
 from refract.agreement.verdicts import join_verdicts, read_verdicts
-from refract.core.errors import ParamsError
-from refract.core.jsonl import RowError, read_rows, write_rows
-from refract.core.labels import LABELS
+from refract.core.errors import ParamsError, RowError
+from refract.core.jsonl import (
+    read_rows,
+    write_rows,
+)
 from refract.core.tables import read_table, write_table
+from refract.core.vocabulary import LABELS
 from refract.evaluate.judge_errors import check_pairs, judge_pairs, validate
 from refract.judges import open_judges
 from stages.validate_judges import measured_judges

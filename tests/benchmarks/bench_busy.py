@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from refract.core.progress.runs import SPINS  # noqa: E402
+from refract.core.progress import SPINS  # noqa: E402
 
 WAYS = {
     "chosen": {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": SPINS},  # as the stages set them

@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT))
 
 from refract.agreement import score_labels, score_refusals  # noqa: E402
 from refract.core.jsonl import Row, read_rows  # noqa: E402
-from refract.core.labels import REFUSED  # noqa: E402
+from refract.core.vocabulary import REFUSED  # noqa: E402
 from refract.evaluate.judge_errors import judge_pairs  # noqa: E402
 from refract.judges import open_judges  # noqa: E402
 from refract.report.markdown import markdown_table  # noqa: E402

@@ -30,7 +30,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from refract.core.jsonl import read_rows
-from refract.core.labels import REFUSED
+from refract.core.vocabulary import REFUSED
 from refract.evaluate.judge_errors import judge_pairs
 from refract.judges import open_judge
 from refract.project import find_judge, find_project

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refract.core.errors import RowError
 from refract.core.jsonl import (
-    RowError,
     canonical_json,
     dump_row,
     iter_rows,

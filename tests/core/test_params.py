@@ -6,8 +6,7 @@ from typing import get_args
 import pytest
 
 from refract.core.errors import ParamsError
-from refract.core.params import Metadata, definition, grid, load_params, run_seed
-from refract.core.params.reading import read_yaml
+from refract.core.params import Metadata, definition, grid, load_params, read_yaml, run_seed
 from refract.core.settings import read_settings
 
 ROOT = Path(__file__).parents[2]
@@ -28,14 +27,6 @@ def test_values_mean_what_they_mean_to_dvc(tmp_path):
     }
 
 
-def aliases(first: str, opened: str, closed: str) -> str:
-    """YAML in which each line stands for ten of the one before."""
-    lines = [f"a0: &a0 {first}"]
-    for number in range(1, 16):
-        lines.append(f"a{number}: &a{number} {opened}{', '.join([f'*a{number - 1}'] * 10)}{closed}")
-    return "\n".join(lines)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -46,11 +37,8 @@ def aliases(first: str, opened: str, closed: str) -> str:
         ("a: 2024-01-01\n", "holds a value that JSON cannot express .*; put it in quotes"),
         ("a: .inf\n", "holds a value that JSON cannot express"),
         ("a: {1: x, b: y}\n", "a has the key 1, which is no text; put it in quotes"),
-        ("a: " + "[" * 60 + "]" * 60, "is nested deeper than 50 levels"),
-        ("a: " + "[" * 5000 + "]" * 5000, "is nested deeper than 50 levels"),
-        ("a: &a\n  b: *a\n", "is nested deeper than 50 levels, or an alias in it holds itself"),
-        (aliases("[x]", "[", "]"), r"holds 2.35e\+15 values with its aliases .\*name. in place"),
-        (aliases("{y: 1}", "{<<: [", "]}"), r"holds 3.7e\+15 values with its aliases"),
+        ("a: " + "[" * 5000 + "]" * 5000, "is nested too deeply"),
+        ("a: &a\n  b: *a\n", "is nested too deeply, or an alias in it holds itself"),
         ("a: 1\0", "is not YAML"),
         ("a: !!python/object/apply:os.system [x]", "is not YAML"),
         ("a: !!int x", "is not YAML"),

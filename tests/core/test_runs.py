@@ -11,7 +11,12 @@ from typer.testing import CliRunner
 
 from refract.cli import app
 from refract.core.jsonl import write_rows
-from refract.core.progress.runs import FOLDER, StageRun, say_warnings, warning_lines
+from refract.core.progress import (
+    FOLDER,
+    StageRun,
+    say_warnings,
+    warning_lines,
+)
 from tests.builders import Project, suite_rows
 from tests.results.test_compare import NO, YES
 

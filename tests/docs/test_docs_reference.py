@@ -12,11 +12,16 @@ from jsonschema import Draft7Validator
 from pydantic import Field
 from ruamel.yaml import YAML
 
-from refract.core.columns import FAILURE_COLUMNS, OUTCOME_COLUMNS, TABLE_COLUMNS
-from refract.core.labels import EXCLUDED, JUDGED
 from refract.core.params import load_params
 from refract.core.settings import Settings
 from refract.core.tables import read_table
+from refract.core.vocabulary import (
+    EXCLUDED,
+    FAILURE_COLUMNS,
+    JUDGED,
+    OUTCOME_COLUMNS,
+    TABLE_COLUMNS,
+)
 from refract.models.protocol import Answer
 from refract.models.store import answer_row
 from refract.rates.rates import MEASURES, MOST_METRICS, PAIR_MEASURE, SHARES

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import read_rows, sha256_file, write_rows
-from refract.core.labels import LABELS
+from refract.core.vocabulary import LABELS
 from refract.judges import open_judge
 from refract.judges.embedded import model, reading
 from refract.judges.embedded.combination import combination, features, probability

@@ -11,10 +11,10 @@ import pytest
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import write_rows
-from refract.core.labels import FAMILIES
 from refract.core.params import load_params
 from refract.core.registry import find
 from refract.core.settings import Settings, schema_of
+from refract.core.vocabulary import FAMILIES
 from refract.judges import JUDGES, check_counted, judge_suite, open_judge, open_judges
 from refract.judges.cases import unjudged
 from refract.judges.protocol import NoSettings

@@ -17,7 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refract.core.jsonl import read_rows, write_rows
-from refract.core.labels import LABELS, REFUSED
+from refract.core.vocabulary import (
+    LABELS,
+    REFUSED,
+)
 from refract.judges.rules import decision, grammar, judge_response, patterns
 from refract.judges.rules.languages import CODES, Language
 from refract.judges.rules.text import plain

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from refract.core.progress.runs import run_stage
+from refract.core.progress import run_stage
 from refract.models import threads
 from refract.models.hf import HF
 from refract.models.linear import Int8Linear

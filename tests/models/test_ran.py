@@ -10,7 +10,7 @@ import pytest
 
 from refract.core.environment import same_release, this_run
 from refract.core.jsonl import sha256_file, write_rows
-from refract.core.progress.ran import read_ran
+from refract.core.progress import read_ran
 from refract.models import open_model
 from refract.models.protocol import Answer, Origin, Request
 from refract.models.store import ResponseStore, answer_row

@@ -18,7 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from refract.core.jsonl import RowError, read_rows, write_rows
+from refract.core.errors import RowError
+from refract.core.jsonl import (
+    read_rows,
+    write_rows,
+)
 from refract.models import open_model
 from refract.models.protocol import AdapterError, Answer, Request
 from refract.suites.importing.logs import inspect_rows, lm_eval_rows

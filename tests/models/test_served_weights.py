@@ -16,7 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from refract.core.folders import data_folder, default_cache_folder
+from refract.core.environment import (
+    data_folder,
+    default_cache_folder,
+)
 from refract.models import open_model
 from refract.models.gguf import fetched_file
 from refract.models.protocol import Answer, Request

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refract.core.folders import cache_folder
+from refract.core.environment import cache_folder
 from refract.core.jsonl import canonical_json, write_rows
 from refract.models import open_model
 from refract.models.answering import answer_prompts

@@ -7,8 +7,8 @@ import hashlib
 
 import pytest
 
+from refract.core.environment import data_folder
 from refract.core.errors import ParamsError
-from refract.core.folders import data_folder
 from refract.core.jsonl import sha256_json
 from refract.models import identity_of, open_model
 from refract.models.protocol import AdapterError

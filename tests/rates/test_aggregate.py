@@ -3,10 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from refract.core.errors import ParamsError
-from refract.core.jsonl import RowError
-from refract.core.labels import EXCLUDED, JUDGED, REFUSED
-from refract.core.labels import FAMILIES as FAMILIES_OF_LABELS
+from refract.core.errors import ParamsError, RowError
+from refract.core.vocabulary import (
+    EXCLUDED,
+    JUDGED,
+    REFUSED,
+)
+from refract.core.vocabulary import FAMILIES as FAMILIES_OF_LABELS
 from refract.rates import aggregate_suite
 from refract.rates.counting import Counted, clusters_of, coverage_warnings, outcome, rate_row
 from refract.rates.rates import pair_table, rate_table, suite_metrics

@@ -10,7 +10,10 @@ from typer.testing import CliRunner
 
 from refract.cli import app
 from refract.core.errors import ParamsError
-from refract.core.params.decisions import DecisionSettings, decision_settings
+from refract.core.params import (
+    DecisionSettings,
+    decision_settings,
+)
 from refract.core.settings import read_settings
 from refract.rates.comparison import compare_groups
 from refract.rates.comparison.pairs import pair_outcomes

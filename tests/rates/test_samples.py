@@ -10,10 +10,15 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from refract.cli import app
-from refract.core.errors import ParamsError
-from refract.core.jsonl import RowError, write_rows
-from refract.core.labels import REFUSED
-from refract.core.samples import answered_prompts, clean_id, prompt_of_sample, sample_prompts
+from refract.core.errors import ParamsError, RowError
+from refract.core.jsonl import write_rows
+from refract.core.types import (
+    answered_prompts,
+    clean_id,
+    prompt_of_sample,
+    sample_prompts,
+)
+from refract.core.vocabulary import REFUSED
 from refract.evaluate.pipeline import Suite, measure
 from refract.models import open_model, samples_of
 from refract.models.answering import answer_prompts

@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from refract.cli import app
-from refract.core.jsonl import RowError, write_rows
+from refract.core.errors import RowError
+from refract.core.jsonl import write_rows
 from refract.core.tables import read_table, write_table
 from refract.report.moves import (
     SHOWN,

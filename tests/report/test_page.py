@@ -15,7 +15,11 @@ from html.parser import HTMLParser
 import pytest
 
 from refract.agreement.ledger import Entry
-from refract.core.jsonl import RowError, sha256_file, write_rows
+from refract.core.errors import RowError
+from refract.core.jsonl import (
+    sha256_file,
+    write_rows,
+)
 from refract.core.showing import printable
 from refract.core.tables import read_table, write_table
 from refract.core.types import given_prompt, given_response

@@ -14,11 +14,15 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from refract.agreement.ledger import Entry
-from refract.core.columns import OUTCOME_COLUMNS, TABLE_COLUMNS, outcome_columns
 from refract.core.errors import ParamsError
 from refract.core.jsonl import write_json, write_rows
 from refract.core.showing import csv_cell
 from refract.core.tables import read_table, write_table
+from refract.core.vocabulary import (
+    OUTCOME_COLUMNS,
+    TABLE_COLUMNS,
+    outcome_columns,
+)
 from refract.rates.counting import Counted, clusters_of
 from refract.rates.rates import pair_table, rate_table
 from refract.rates.thresholds import apply_thresholds

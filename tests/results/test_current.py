@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from refract.cli import app
 from refract.core.jsonl import read_rows, write_rows
-from refract.core.progress.ran import read_ran
+from refract.core.progress import read_ran
 from refract.results import ResultsWarning, load_results
 from refract.results.current import left_over, result_files
 from tests.builders import GREEDY, Project, suite_rows

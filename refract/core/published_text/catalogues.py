@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from refract.core.errors import ParamsError
-from refract.core.params.reading import read_yaml
+from refract.core.params import read_yaml
 from refract.core.settings import Settings, nearest, read_settings
 
 Entry = TypeVar("Entry", bound=Settings)

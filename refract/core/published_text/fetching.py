@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from refract.core.folders import data_folder
+from refract.core.environment import data_folder
 from refract.core.jsonl import write_bytes
 from refract.core.packages import PackageError, download
 from refract.core.published_text.sources import Source, SourceError

@@ -17,8 +17,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from refract.core.environment import cache_folder
 from refract.core.errors import RefractError
-from refract.core.folders import cache_folder
 from refract.core.jsonl import canonical_json
 from refract.core.types import ResponseRow
 from refract.models.protocol import Answer, Model, Origin, Request

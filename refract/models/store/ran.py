@@ -22,7 +22,7 @@ from refract.core.jsonl import (
     sha256_json,
     write_json,
 )
-from refract.core.progress.ran import read_ran
+from refract.core.progress import read_ran
 from refract.core.types import ResponseRow, Row
 from refract.models.protocol import Origin
 from refract.models.store import ResponseStore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from refract.core.params.decisions import DecisionSettings
+from refract.core.params import DecisionSettings
 from refract.core.settings import read_settings
 from refract.core.types import Row
 from refract.rates.comparison.decisions import decide_rows, evidence

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from refract.core.params.decisions import DecisionSettings
+from refract.core.params import DecisionSettings
 from refract.core.types import Row
 from refract.rates.comparison.pairs import Refusal
 from refract.statistics.clusters import clustered_difference, clustered_mcnemar

@@ -6,7 +6,10 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from refract.core.labels import JUDGED, REFUSED
+from refract.core.vocabulary import (
+    JUDGED,
+    REFUSED,
+)
 
 # What makes a pair: without these columns, outcomes cannot be compared prompt by prompt.
 NEEDED = ("suite", "prompt_id", "source_id", "category", "perturbation", "prompt_sha256", "outcome")

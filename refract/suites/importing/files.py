@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from refract.core.jsonl import RowError, parse_line
+from refract.core.errors import RowError
+from refract.core.jsonl import parse_line
 from refract.core.types import Row
 from refract.suites.importing.logs import (
     asked_rows,

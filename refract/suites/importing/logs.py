@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from refract.core.jsonl import RowError
+from refract.core.errors import RowError
 from refract.core.types import Row
 
 LOG = "log"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +12,6 @@ from pydantic import Field, model_validator
 from pydantic.config import JsonDict
 
 from refract.core.errors import ParamsError
-from refract.core.params.reading import read_yaml
 from refract.core.settings import Distinct, Number, Settings, nearest, read_settings
 
 # Dots, hyphens and bare numbers break DVC's names of stages, two of the three silently.
@@ -165,6 +165,97 @@ class Metadata(Settings):
     )
 
 
+class ValidationSettings(Settings):
+    """How judges are measured on labelled pairs."""
+
+    partial: Literal["refusal", "compliance"] = Field(
+        "refusal",
+        description="what a partial refusal counts as, the judge's and people's, in κ, precision, "
+        "recall and rates",
+    )
+
+
+Primary = Literal["harmful_refusal_rate", "over_refusal_rate", "borderline_refusal_rate"]
+# The measures that can be primary, with the category of prompts that each is taken over.
+PRIMARY: dict[Primary, str] = {
+    "harmful_refusal_rate": "harmful",
+    "over_refusal_rate": "helpful",
+    "borderline_refusal_rate": "borderline",
+}
+
+
+class DecisionSettings(Settings):
+    """Which differences of two results are decided, and what counts as no worse."""
+
+    margin: Annotated[Number, Field(gt=0, lt=1)] = Field(
+        0.05, description="the drop that is still acceptable, as a difference of two rates"
+    )
+    primary: Distinct[Primary] = Field(
+        list(PRIMARY),
+        description="measures that are decided; Holm's correction runs over these alone",
+        json_schema_extra={"allowed": f"a list, none twice: {', '.join(PRIMARY)}"},
+    )
+    confidence: Annotated[Number, Field(ge=0.8, lt=1)] = Field(
+        0.95, description="of intervals and decisions; a decision errs in at most 1 minus this"
+    )
+
+    reference: str | None = Field(
+        None,
+        description="model that the report compares every other one with; null: the first of the grid",
+        json_schema_extra={"allowed": "null or a name from `grid.models`"},
+    )
+
+    @property
+    def categories(self) -> list[str]:
+        """The categories of prompts that the primary measures are taken over."""
+        return [PRIMARY[name] for name in self.primary]
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A YAML file that holds a mapping, as plain dicts and lists. Raises :class:`ParamsError`.
+
+    It is read as DVC reads it: YAML 1.2 (ruamel), where ``no`` is a text and ``1e-4`` a number.
+    """
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            given = YAML(typ="safe", pure=True).load(file)
+        if not isinstance(given, dict):
+            raise ParamsError(f"{path} must hold a mapping (got {type(given).__name__})")
+        _check_keys(path, given, "")
+    except OSError as error:
+        raise ParamsError(
+            f"{path} cannot be read ({error.strerror}); run from the project's root"
+        ) from None
+    except RecursionError:
+        raise ParamsError(f"{path} is nested too deeply, or an alias in it holds itself") from None
+    except ParamsError:
+        raise
+    except (YAMLError, ValueError, TypeError, OverflowError) as error:
+        raise ParamsError(f"{path} is not YAML: {error}") from None
+    try:
+        # What hashes and results are made of: dates, and infinities have no place there.
+        json.dumps(given, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ParamsError(
+            f"{path} holds a value that JSON cannot express ({error}); put it in quotes"
+        ) from None
+    return given
+
+
+def _check_keys(path: Path, value: Any, where: str) -> None:
+    """Raises :class:`ParamsError` for a key that is no text, which DVC would misread."""
+    for key, inside in value.items() if isinstance(value, dict) else ():
+        if not isinstance(key, str):
+            place = f"{path}: {where}" if where else str(path)
+            raise ParamsError(f"{place} has the key {key!r}, which is no text; put it in quotes")
+        _check_keys(path, inside, f"{where}.{key}" if where else key)
+    for inside in value if isinstance(value, list) else ():
+        _check_keys(path, inside, where)
+
+
 def load_params(path: Path = Path("params.yaml")) -> dict[str, Any]:
     """All of params.yaml as plain dicts and lists. Raises :class:`ParamsError` unless each section
     that is there has its form and names nothing that is not defined.
@@ -276,3 +367,13 @@ def grid(params: Mapping[str, Any], axis: str) -> list[str]:
     names = given.get(axis) if isinstance(given, Mapping) else None
     found: list[str] = getattr(read_settings(Grid, "grid", {axis: names}), axis)
     return found
+
+
+def decision_settings(root: Path) -> DecisionSettings:
+    """The settings of the project in a folder; the defaults where there is no project, or none set.
+
+    Raises :class:`refract.core.errors.ParamsError`.
+    """
+    path = root / "params.yaml"
+    given = load_params(path).get("decisions") if path.is_file() else None
+    return read_settings(DecisionSettings, "decisions", {} if given is None else given)

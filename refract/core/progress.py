@@ -1,4 +1,4 @@
-"""What each stage did when it last ran, and what a reader should know of it: printed, never hashed."""
+"""Progress of long work, and what each stage did when it last ran: printed, never hashed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,75 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from refract.core.errors import RefractError
 from refract.core.jsonl import write_json
 from refract.core.showing import printable, say
+from refract.core.types import Row
+
+EVERY_SECONDS = 60.0
+
+
+class Progress:
+    """Counts rows done; ``note`` is shown beside them (tokens, errors, cost)."""
+
+    def __init__(self, label: str, total: int) -> None:
+        self.label, self.total, self.done = label, total, 0
+        self._start = self._last = time.monotonic()
+        self._bar: Any = None
+
+    def __enter__(self) -> Self:
+        if sys.stderr.isatty() and self.total:
+            from rich.console import Console
+            from rich.progress import (
+                BarColumn,
+                MofNCompleteColumn,
+                Progress,
+                TextColumn,
+                TimeRemainingColumn,
+            )
+
+            self._bar = Progress(
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[rate]}", markup=False),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[note]}", markup=False),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._bar.start()
+            self._task = self._bar.add_task(self.label, total=self.total, rate="", note="")
+        return self
+
+    def __exit__(
+        self,
+        type_: type[BaseException] | None,
+        value: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def advance(self, rows: int = 1, note: str = "") -> None:
+        """Counts ``rows`` more as done."""
+        self.done += rows
+        now = time.monotonic()
+        rate = self.done / max(now - self._start, 1e-9)
+        shown = f"{rate:.1f} rows/s"
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self.done, rate=shown, note=note)
+        elif now - self._last >= EVERY_SECONDS:
+            self._last = now
+            say(
+                f"{self.label}: {self.done}/{self.total} rows, {shown}{', ' + note if note else ''}",
+                file=sys.stderr,
+                flush=True,
+            )
+
 
 FOLDER = Path("data/runs")
 # Turns of a waiting thread before it sleeps, a few ten microseconds: the least of those measured that
@@ -118,3 +182,43 @@ def say_warnings(root: Path, models: Sequence[str]) -> None:
         say(f"  {line}")
     if counted:
         say(f"counted, beside each rate in the report: {counted}")
+
+
+def answer_line(root: Path, models: Sequence[str]) -> str:
+    """How many answers came from the store, which all projects of a user share, and how many were
+    generated; "" where no model ran on this machine."""
+    total: Counter[str] = Counter()
+    stores: set[str] = set()
+    for model in models:
+        try:
+            run = json.loads((root / FOLDER / f"model-inference@{model}.json").read_text("utf-8"))
+            for counts in run["answers"].values():
+                total.update(counts)
+            stores.add(run["store"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue  # it ran elsewhere, or under an earlier release
+    if not stores:
+        return ""
+    others = total["reused"] - total["from_store"]
+    return (
+        f"answers, when each model last ran here: {total['from_store']:,} from the store "
+        f"({', '.join(sorted(stores))}), {others:,} reused from this project's own rows, "
+        f"{total['generated']:,} generated"
+    )
+
+
+RAN_FOLDER = Path("metrics/ran")
+
+
+def ran_file(model: str) -> Path:
+    """Where what made a model's results is noted, from the project's folder."""
+    return RAN_FOLDER / f"{model}.json"
+
+
+def read_ran(path: Path) -> Row:
+    """What such a file holds; {} where it is not there or cannot be read."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
