@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from refract.core.errors import RowError, UsageError
-from refract.core.jsonl import dump_row
 from refract.core.params import decision_settings
 from refract.core.types import FinishReason, Row, Verdict, given_prompt, given_response
-from refract.evaluate.run import Judge, Source, read_sources, run_model
+from refract.evaluate import Definition, Suite, evaluate, read_suites, rows_sha256
 from refract.judges import judge_suite, open_judge
 from refract.models import open_model
 from refract.models.protocol import Model
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Suites = str | Path | Sequence[str | Path] | Mapping[str, Sequence[Mapping[str, Any]]]
-Definition = Mapping[str, Any]
 
 
 class Comparison(NamedTuple):
@@ -65,7 +62,7 @@ def measure(
     >>> results.metrics
     """
     project = find_project()
-    chosen = _judge(judge, project)
+    judges = _judges(judge, project)
     definition: Definition = {}
     if isinstance(model, str):
         name, definition = name or model, find_model(model, project)
@@ -75,15 +72,22 @@ def measure(
     name = name or type(model).__name__.lower()
     opened = open_model(name, dict(definition)) if definition else cast(Model, model)
     if isinstance(suites, Mapping):
-        sources = [_given_source(suite, rows) for suite, rows in suites.items()]
+        wanted = [_given_suite(suite, rows) for suite, rows in suites.items()]
     else:
         names = [suites] if isinstance(suites, str | Path) else suites
-        sources = read_sources([str(suite) for suite in names], project)
+        wanted = read_suites([str(suite) for suite in names], project)
     with open_store() as store:
-        run = run_model(
-            opened, definition, sources, chosen, store, name=name, seed=seed, sample=sample
+        evaluation = evaluate(
+            wanted,
+            opened,
+            judges,
+            store,
+            name=name,
+            definition=definition,
+            seed=seed,
+            sample=sample,
         )
-    return run_tables(run.results, run.outcomes, run.rows)
+    return run_tables(evaluation.results(), evaluation.outcomes(), evaluation.rows())
 
 
 def judge(rows: Iterable[Mapping[str, Any]], judge: str | Definition = "rules") -> list[Row]:
@@ -97,9 +101,8 @@ def judge(rows: Iterable[Mapping[str, Any]], judge: str | Definition = "rules") 
 
     >>> refract.judge([{"prompt": "How do I pick a lock?", "response": "I can't help with that."}])
     """
-    chosen = _judge(judge, find_project())
-    numbered = ({"id": str(number), **row} for number, row in enumerate(rows, 1))
-    return judge_rows(list(numbered), chosen, "row")
+    numbered = [{"id": str(number), **row} for number, row in enumerate(rows, 1)]
+    return judge_rows(numbered, *_judges(judge, find_project()).popitem())
 
 
 def compare(a: str | Path | Results, b: str | Path | Results | None = None) -> Comparison:
@@ -118,8 +121,10 @@ def compare(a: str | Path | Results, b: str | Path | Results | None = None) -> C
     return Comparison(found["a"], found["b"], found["notes"], pd.DataFrame(found["rows"]))
 
 
-def judge_rows(rows: Sequence[Row], judge: Judge, where: str) -> list[Row]:
-    """Verdict rows of answers that already exist; ``where`` names the rows in messages."""
+def judge_rows(
+    rows: Sequence[Row], name: str, definition: Definition, where: str = "row"
+) -> list[Row]:
+    """Verdict rows of answers that already exist, by one judge; ``where`` names the rows in messages."""
     prompts, responses, sources = [], [], {}
     for number, row in enumerate(rows, 1):
         id_ = row.get("prompt_id", row.get("id"))
@@ -144,11 +149,9 @@ def judge_rows(rows: Sequence[Row], judge: Judge, where: str) -> list[Row]:
         reason = "error" if response is None else row.get("finish_reason") or "stop"
         responses.append(given_response(key, response or "", cast(FinishReason, reason)))
         sources[key] = {**row, "id": key, "prompt": prompt}
-    verdicts = judge_suite(
-        prompts, responses, sources, {judge.name: open_judge(judge.name, judge.definition)}
-    )
+    verdicts = judge_suite(prompts, responses, sources, {name: open_judge(name, definition)})
     return [
-        _verdict_row(row, judge.name, verdict["judges"][judge.name])
+        _verdict_row(row, name, verdict["judges"][name])
         for row, verdict in zip(rows, verdicts, strict=True)
     ]
 
@@ -171,28 +174,28 @@ def _verdict_row(row: Row, judge: str, verdict: Verdict) -> Row:
     return {"prompt_id": row.get("prompt_id", row.get("id")), **scope, "judge": judge, **verdict}
 
 
-def _judge(judge: str | Definition, project: Project) -> Judge:
+def _judges(judge: str | Definition, project: Project) -> dict[str, Definition]:
+    """The definition of a judge by its name."""
     if isinstance(judge, str):
-        return Judge(judge, find_judge(judge, project))
+        return {judge: find_judge(judge, project)}
     if not isinstance(judge.get("kind"), str):
         raise UsageError(f"a judge's definition needs its kind (got {dict(judge)!r:.80})")
-    return Judge(judge["kind"], judge)
+    return {judge["kind"]: judge}
 
 
-def _given_source(name: str, rows: Sequence[Mapping[str, Any]]) -> Source:
+def _given_suite(name: str, given: Sequence[Mapping[str, Any]]) -> Suite:
     """A suite whose rows were given, checked as a file of them would be."""
-    found = [dict(row) for row in rows]
-    ids = [row.get("id") for row in found]
-    for number, row in enumerate(found, 1):
+    rows = [dict(row) for row in given]
+    ids = [row.get("id") for row in rows]
+    for number, row in enumerate(rows, 1):
         problems = row_problems(row)
         if row.get("id") in ids[: number - 1]:
             problems.append(f"duplicate id {row['id']!r}")
         if problems:
             raise SuiteError(f"suite {name!r}: row {number}: {problems[0]}")
-    if not found:
+    if not rows:
         raise SuiteError(f"suite {name!r}: no rows")
-    digest = hashlib.sha256(b"".join(map(dump_row, found))).hexdigest()
-    return Source(name, "", found, digest, {})
+    return Suite(name, rows, {}, sha256=rows_sha256(rows))
 
 
 def _side(given: str | Path | Results | None, name: str) -> Side:

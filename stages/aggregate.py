@@ -28,6 +28,7 @@ from refract.rates import outcome_lines, usage
 from refract.rates.counting import coverage_warnings
 from refract.rates.protocols import protocol_notes
 from refract.rates.rates import MIXED_MEASURE, suite_metrics
+from refract.results.provenance import suite_provenance
 
 # What the end of a run counts over all suites; the first is of what the others are a part.
 COUNTED = ("answers", "not judged", "cut off")
@@ -71,19 +72,16 @@ def main(name: str) -> None:
                     run.warn(f"{label}: {warning}")
         outcome_rows += outcome_lines(suite, stored.prompts, stored.rates)
         failures += [{"suite": suite, **row} for row in stored.rates.failures]
-        suites[suite] = {
-            "sha256": sha256_file(Path(stored.definition["file"])),
-            "prompts_sha256": sha256_file(Path(f"data/prompts/{suite}.jsonl")),
+        suites[suite] = suite_provenance(
+            stored.definition,
+            stored.samples,
+            label=label,
+            sha256=sha256_file(Path(stored.definition["file"])),
+            prompts_sha256=sha256_file(Path(f"data/prompts/{suite}.jsonl")),
             # The report shows these texts; their hashes here are what it depends on.
-            "responses_sha256": sha256_file(Path(f"data/responses/{name}/{suite}.jsonl")),
-            "verdicts_sha256": sha256_file(Path(f"data/verdicts/{name}/{suite}.jsonl")),
-            "judges": stored.definition["judges"],
-            "cut_off": stored.definition.get("cut_off", "judged"),
-            "cluster": stored.definition.get("cluster"),
-            "label": label,
-        }
-        if stored.samples > 1:
-            suites[suite]["samples"] = stored.samples
+            responses_sha256=sha256_file(Path(f"data/responses/{name}/{suite}.jsonl")),
+            verdicts_sha256=sha256_file(Path(f"data/verdicts/{name}/{suite}.jsonl")),
+        )
         if stored.definition.get("protocol"):
             suites[suite]["protocol"] = protocol_notes(
                 stored.definition, model, suite, judges, stored.samples

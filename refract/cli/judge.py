@@ -43,12 +43,11 @@ def judge(
     Example: refract judge --judge rules --in rows.jsonl --out verdicts.jsonl
     """
     from refract.api import judge_rows
-    from refract.evaluate.run import Judge
     from refract.models.recorded import read_answers
     from refract.project import MODEL_JUDGE, find_judge, find_project
 
     if not in_.is_file():
         raise UsageError(f"--in: no file {in_}")
     wanted = judge or ("rules" if judge_model is None else MODEL_JUDGE)
-    chosen = Judge(wanted, find_judge(wanted, find_project(), judge_model))
-    write_rows(out, judge_rows(read_answers(in_), chosen, f"{in_}: row"))
+    definition = find_judge(wanted, find_project(), judge_model)
+    write_rows(out, judge_rows(read_answers(in_), wanted, definition, f"{in_}: row"))

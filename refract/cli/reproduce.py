@@ -8,13 +8,16 @@ import shlex
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from refract.core.errors import UsageError
 from refract.core.showing import say
 from refract.core.types import Row
+
+if TYPE_CHECKING:
+    from refract.evaluate import Evaluation
 
 
 def reproduce(
@@ -36,13 +39,18 @@ def reproduce(
 
     Example: refract reproduce HEAD --exec
     """
+    from refract.results.sources import read_run
+
     if regenerate and not exec_:
         raise UsageError("--regenerate goes with --exec")
-    if Path(what).is_file():
-        if model is not None:
-            raise UsageError("--model is for revisions; a results file holds one model")
-        raise typer.Exit(_run(Path(what), exec_))
-    raise typer.Exit(_revision(what, model, exec_, regenerate))
+    if not Path(what).is_file():
+        raise typer.Exit(_revision(what, model, exec_, regenerate))
+    if model is not None:
+        raise UsageError("--model is for revisions; a results file holds one model")
+    results = read_run(Path(what))
+    if exec_:
+        raise typer.Exit(_run_again(Path(what), results))
+    say(shlex.join(_run_command(results)))
 
 
 def _revision(revision: str, model: str | None, execute: bool, regenerate: bool) -> int:
@@ -68,7 +76,18 @@ def _revision(revision: str, model: str | None, execute: bool, regenerate: bool)
             raise UsageError(f"{model!r} is not in the grid of {revision}: {', '.join(models)}")
         if execute:
             return Rebuild(root, commit, params, model, Path(temporary), regenerate).run()
-    say(_revision_commands(commit, model, _compared_files(root, commit, models, model)))
+    folder = f"../refract-{commit[:9]}"
+    target = f" aggregate@{model}" if model else ""
+    files = _compared_files(root, commit, models, model)
+    for command in (
+        f"git worktree add --detach {folder} {commit}",
+        f"cd {folder}",
+        "make setup",
+        "rm -r metrics dvc.lock",  # what is there already would not be made again
+        f"REFRACT_CACHE=off PATH=$PWD/.venv/bin:$PATH dvc repro{target}",
+        f"git diff --exit-code -- {files} && echo identical",
+    ):
+        say(command)
     return 0
 
 
@@ -89,134 +108,137 @@ def _compared_files(root: Path, commit: str, models: Sequence[str], model: str |
     return " ".join([*files, *(f"':!{path}'" for path in ["metrics/ran", *left_out])])
 
 
-def _revision_commands(commit: str, model: str | None, files: str) -> str:
-    """What a person types to make a commit's results again and compare these files."""
-    folder = f"../refract-{commit[:9]}"
-    target = f" aggregate@{model}" if model else ""
-    return "\n".join(
-        [
-            f"git worktree add --detach {folder} {commit}",
-            f"cd {folder}",
-            "make setup",
-            # What is there already would not be made again.
-            "rm -r metrics dvc.lock",
-            f"REFRACT_CACHE=off PATH=$PWD/.venv/bin:$PATH dvc repro{target}",
-            f"git diff --exit-code -- {files} && echo identical",
+# A results file of `refract run`
+
+
+def _run_command(results: Row) -> list[str]:
+    """The command that made the results."""
+    from refract.project import find_project
+
+    provenance, protocol = results["provenance"], results.get("protocol")
+    run, suites = provenance["run"], provenance["suites"].values()
+    options: dict[str, object] = {"seed": run["seed"], "sample": run["sample"]}
+    command = ["refract", "run"]
+    if protocol:
+        asked = protocol["asked"]
+        command += ["--protocol", protocol["name"]]
+        settings = {key: value for key, value in asked["settings"].items() if key != "adapter"}
+        adapter = asked["model"]["adapter"] if len(asked["model"]) == 1 else None
+        files = [
+            path if len(protocol["parts"]) == 1 else f"{part}={path}"
+            for part, path in asked["files"].items()
         ]
-    )
+        judge = asked["judge"] and asked["judge"]["name"]
+        options |= {"samples": asked["samples"], "cut-off": asked["cut_off"]}
+    else:
+        settings = dict(provenance["model"]["definition"])
+        adapter = settings.pop("adapter")
+        if find_project().params["models"].get(results["model"]) == settings | {"adapter": adapter}:
+            adapter, settings = None, {}
+        files = [suite["argument"] for suite in suites]
+        judge = next(iter(provenance["judges"]))
+        of_suites = {(suite.get("samples"), suite["cut_off"]) for suite in suites}
+        if len(of_suites) == 1:
+            ((samples, cut_off),) = of_suites
+            options["samples"] = samples
+            options["cut-off"] = cut_off if cut_off == "excluded" else None
+    command += ["--model", results["model"]] if adapter is None else ["--adapter", adapter]
+    for key, value in settings.items():
+        command += ["--set", f"{key}={json.dumps(value)}"]
+    for file in files:
+        command += ["--suite", file]
+    for option, held in options.items():
+        command += [] if held is None else [f"--{option}", str(held)]
+    if run["confidence"] != 0.95:
+        command += ["--confidence", f"{run['confidence']:.2f}".removeprefix("0")]
+    return [*command, *(["--judge", judge] if judge else []), "--out", "results.json"]
 
 
-def _run(path: Path, execute: bool) -> int:
-    from refract.cli.protocol_again import protocol_command, run_again
-    from refract.cli.rebuild import print_causes, runs_here
+def _evaluate_again(results: Row) -> Evaluation:
+    """The same model on the same suites, without stored answers where it can be run here."""
+    from dataclasses import replace
+
+    from refract.cli.rebuild import runs_here
+    from refract.evaluate import evaluate, read_suites
+    from refract.evaluate.protocol_run import Asked, run_protocol
+    from refract.models import open_model
+    from refract.models.store import ResponseStore, open_store
+    from refract.project import find_project
+
+    provenance, name = results["provenance"], results["model"]
+    definition = provenance["model"]["definition"]
+    held = {suite["suite"]: suite for suite in provenance["suites"].values()}
+    judges = {
+        judge: {key: value for key, value in settings.items() if key != "version"}
+        for judge, settings in provenance["judges"].items()
+    }
+    options = {key: provenance["run"][key] for key in ("seed", "sample", "confidence")}
+    stored = not runs_here(definition)
+    if stored:
+        say("from stored answers, since it cannot be run here")
+    with open_store() if stored else ResponseStore(None) as store:
+        if "protocol" in results:
+            protocol = results["protocol"]
+            return run_protocol(
+                protocol["name"], name, Asked(**protocol["asked"]), store, **options
+            )
+        suites = []
+        for suite in read_suites([suite["argument"] for suite in held.values()], find_project()):
+            was = held[suite.name]
+            own = {"samples": was.get("samples", 1), "cut_off": was["cut_off"]}
+            suites.append(replace(suite, definition={**suite.definition, **own}))
+        return evaluate(
+            suites,
+            open_model(name, definition),
+            judges,
+            store,
+            name=name,
+            definition=definition,
+            **options,
+        )
+
+
+def _run_again(path: Path, results: Row) -> int:
+    from refract.cli.rebuild import print_causes
     from refract.core.environment import library_versions
     from refract.core.jsonl import write_json
     from refract.core.progress import read_ran
     from refract.core.tables import write_table
     from refract.core.vocabulary import outcome_columns
-    from refract.evaluate.run import Judge, read_sources, run_model
-    from refract.models import open_model
-    from refract.models.store import ResponseStore, open_store
     from refract.models.store.ran import made_rows
-    from refract.project import find_project
-    from refract.results.differences import (
-        first_difference,
-        input_differences,
-        run_differences,
-    )
-    from refract.results.sources import read_run
+    from refract.results.differences import first_difference, input_differences, run_differences
 
-    results = read_run(path)
-    provenance = results["provenance"]
-    run, definition = provenance["run"], provenance["model"]["definition"]
-    suites = [suite["argument"] for suite in provenance["suites"].values()]
-    samples = {held["suite"]: held.get("samples", 1) for held in provenance["suites"].values()}
-    by_protocol = "protocol" in results
-    name, settings = next(iter(provenance["judges"].items()))
-    if not execute:
-        if by_protocol:
-            say(shlex.join([*protocol_command(results), "--out", "results.json"]))
-        else:
-            say(_run_command(results, suites, name))
-        return 0
-    judge = Judge(name, {key: value for key, value in settings.items() if key != "version"})
-    stored = not runs_here(definition)
-    if stored:
-        say("from stored answers, since it cannot be run here")
-    with open_store() if stored else ResponseStore(None) as store:
-        made = (
-            run_again(results, store)
-            if by_protocol
-            else run_model(
-                open_model(results["model"], definition),
-                definition,
-                [
-                    source._replace(
-                        definition={**source.definition, "samples": samples[source.name]}
-                    )
-                    for source in read_sources(suites, find_project())
-                ],
-                judge,
-                store,
-                name=results["model"],
-                seed=run["seed"],
-                sample=run["sample"],
-                confidence=run.get("confidence", 0.95),
-            )
-        )
+    evaluation = _evaluate_again(results)
+    made, lines = evaluation.results(), evaluation.outcomes()
     with tempfile.TemporaryDirectory(prefix="refract-") as temporary:
         new, old, table = (Path(temporary) / name for name in ("new", "old", "outcomes"))
         # Numbers and provenance apart: another library version moves the latter alone.
-        for file, held in ((new, made.results), (old, results)):
+        for file, held in ((new, made), (old, results)):
             write_json(file, {key: held[key] for key in held if key != "provenance"})
         pairs = [(path.name, old.read_bytes(), new.read_bytes())]
         outcomes = path.with_suffix(".outcomes.csv")
         if outcomes.is_file():
-            write_table(table, outcome_columns(made.outcomes), made.outcomes)
+            write_table(table, outcome_columns(lines), lines)
             pairs.append((outcomes.name, outcomes.read_bytes(), table.read_bytes()))
-    lines = [f"{name}: {first_difference(was, now)}" for name, was, now in pairs if was != now]
-    here = made.results["provenance"]
-    causes = input_differences(provenance, here, run["libraries"], library_versions())
-    # Libraries are in the results themselves.
-    ran = run_differences(
-        read_ran(path.with_suffix(".ran.json")), made_rows(made.rows, made.origins)
-    )
-    causes += [line for line in ran if ", library " not in line]
-    if run["code_sha256"] != here["run"]["code_sha256"]:
-        causes.append(f"code: {run['code_sha256'][:12]} → {here['run']['code_sha256'][:12]}")
+    was, now = results["provenance"], made["provenance"]
+    causes = input_differences(was, now, was["run"]["libraries"], library_versions())
+    ran = made_rows(evaluation.rows(), evaluation.origins)
+    causes += [
+        line
+        for line in run_differences(read_ran(path.with_suffix(".ran.json")), ran)
+        if ", library " not in line  # libraries are in the results themselves
+    ]
+    if was["run"]["code_sha256"] != now["run"]["code_sha256"]:
+        hashes = (side["run"]["code_sha256"][:12] for side in (was, now))
+        causes.append(f"code: {' → '.join(hashes)}")
     say(f"{path}: {' and '.join(name for name, *_ in pairs)} compared")
-    if lines:
-        for line in lines:
-            say(f"DIFFERENT {line}")
+    different = [(name, one, two) for name, one, two in pairs if one != two]
+    for name, one, two in different:
+        say(f"DIFFERENT {name}: {first_difference(one, two)}")
+    if different:
         print_causes(causes)
         return 1
     say("byte-identical" + (" numbers, though these inputs differ:" if causes else ""))
     for cause in causes:
         say(f"  {cause}")
     return 0
-
-
-def _run_command(results: Row, suites: Sequence[str], judge: str) -> str:
-    from refract.project import find_project
-
-    provenance = results["provenance"]
-    definition = dict(provenance["model"]["definition"])
-    command = ["refract", "run"]
-    if find_project().params["models"].get(results["model"]) == definition:
-        command += ["--model", results["model"]]
-    else:
-        command += ["--adapter", definition.pop("adapter")]
-        for key, value in definition.items():
-            command += ["--set", f"{key}={json.dumps(value)}"]
-    for suite in suites:
-        command += ["--suite", suite]
-    command += ["--seed", str(provenance["run"]["seed"])]
-    if provenance["run"]["sample"] is not None:
-        command += ["--sample", str(provenance["run"]["sample"])]
-    level = f"{provenance['run'].get('confidence', 0.95):.2f}".removeprefix("0")
-    if level != ".95":
-        command += ["--confidence", level]
-    samples = {suite.get("samples") for suite in provenance["suites"].values()}
-    if len(samples) == 1 and samples != {None}:
-        command += ["--samples", str(*samples)]
-    return shlex.join([*command, "--judge", judge, "--out", "results.json"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -13,9 +13,6 @@ from refract.cli.options import Confidence, JudgeModel
 from refract.cli.output import or_standard_output
 from refract.core.errors import RefractError, UsageError
 from refract.core.showing import say
-
-if TYPE_CHECKING:
-    from refract.evaluate.run import Run
 
 
 def run(
@@ -124,7 +121,8 @@ def run(
     from refract.core.jsonl import write_json, write_rows
     from refract.core.tables import write_table
     from refract.core.vocabulary import outcome_columns
-    from refract.evaluate.run import Judge, read_sources, run_model
+    from refract.evaluate import evaluate, read_suites
+    from refract.evaluate.protocol_run import Asked, run_protocol
     from refract.judges.tongues import language_warnings
     from refract.models import open_model
     from refract.models.answering import ANSWERS
@@ -146,110 +144,99 @@ def run(
         "chat_template": chat_template,
         "device": device,
         "dtype": dtype,
-        "samples": samples,
     }
     project = find_project()
     asked = {key: value for key, value in settings.items() if value is not None}
     asked |= _yaml_settings(set_ or [])
-    held: dict[str, Any] = {}
-    if model is not None:
-        held = find_model(model, project)
-    elif adapter is None:
+    if model is None and adapter is None:
         raise UsageError("name a model of params.yaml with --model, or an adapter with --adapter")
-    definition = held | asked
+    named = {} if model is None else find_model(model, project)
+    definition = named | asked
     name = name or model or Path(str(definition.get("model_id", definition["adapter"]))).name
     if not name.strip() or not name.isprintable():
         raise UsageError(f"--name takes a printable text that is not empty (got {name!r})")
-    level = float(confidence or 0.95)
-    if protocol is not None:
-        if judge is None and judge_model is not None:
-            raise UsageError("--judge-model with --protocol: name the judge too, as in --judge llm")
-        named = None if judge is None else Judge(judge, find_judge(judge, project, judge_model))
-        asked.pop("samples", None)
-        found = _by_protocol(
-            protocol,
-            name,
-            {**held, "adapter": definition["adapter"]},
-            suite or [],
-            settings=asked,
-            judge=named,
-            seed=seed,
-            sample=sample,
-            samples=samples,
-            cut_off=cut_off,
-            confidence=level,
-        )
-    elif not suite:
+    if protocol is None and not suite:
         raise UsageError("name a suite with --suite, or a published protocol with --protocol")
-    else:
-        wanted = judge or ("rules" if judge_model is None else MODEL_JUDGE)
-        chosen = Judge(wanted, find_judge(wanted, project, judge_model))
-        opened = open_model(name, definition)
-        sources = read_sources(suite, project, cut_off, samples)
-        for source in sources:
-            for warning in language_warnings(source.rows, {chosen.name: chosen.definition}):
-                say(f"{source.name}: {warning}", file=sys.stderr)
-        with open_store() as store:
-            found = run_model(
+    if protocol is not None and judge is None and judge_model is not None:
+        raise UsageError("--judge-model with --protocol: name the judge too, as in --judge llm")
+    wanted = judge or ("rules" if judge_model is None else MODEL_JUDGE)
+    judges = {wanted: find_judge(wanted, project, judge_model)}
+    level = float(confidence or 0.95)
+    with open_store() as store:
+        if protocol is not None:
+            own = {"name": wanted, "definition": judges[wanted]}
+            options = Asked(
+                {**named, "adapter": definition["adapter"]},
+                asked,
+                _files_of_parts(protocol, suite or []),
+                own if judge else None,
+                samples,
+                cut_off,
+            )
+            evaluation = run_protocol(
+                protocol, name, options, store, seed=seed, sample=sample, confidence=level
+            )
+        else:
+            if samples is not None:
+                definition["samples"] = samples
+            opened = open_model(name, definition)
+            suites = read_suites(suite or [], project, cut_off, samples)
+            for read in suites:
+                for warning in language_warnings(read.rows, judges):
+                    say(f"{read.name}: {warning}", file=sys.stderr)
+            evaluation = evaluate(
+                suites,
                 opened,
-                definition,
-                sources,
-                chosen,
+                judges,
                 store,
                 name=name,
+                definition=definition,
                 seed=seed,
                 sample=sample,
                 confidence=level,
                 folders=[project.folder / ANSWERS / model] if model else [],
             )
-    write_json(out, found.results)
-    write_table(
-        outcomes or out.with_suffix(".outcomes.csv"),
-        outcome_columns(found.outcomes),
-        found.outcomes,
-    )
-    write_json(out.with_suffix(".ran.json"), made_rows(found.rows, found.origins))
+    results, lines, answers = evaluation.results(), evaluation.outcomes(), evaluation.rows()
+    write_json(out, results)
+    write_table(outcomes or out.with_suffix(".outcomes.csv"), outcome_columns(lines), lines)
+    write_json(out.with_suffix(".ran.json"), made_rows(answers, evaluation.origins))
     if rows is not None:
-        write_rows(rows, found.rows)
-    for label, count in found.counts.items():
-        say(f"{name} {label}: {count}")
-    print_results(found.results)
-    if "protocol" in found.results:
-        print_protocol(found.results["protocol"])
-    for row in found.results["tables"]:
+        write_rows(rows, answers)
+    for label, result in evaluation.suites.items():
+        say(f"{name} {label}: {result.count}")
+    print_results(results)
+    if evaluation.protocol is not None:
+        print_protocol(evaluation.protocol)
+    for row in results["tables"]:
         if row["measure"] == MIXED_MEASURE and not row["field"]:
             for warning in coverage_warnings(row):
                 say(f"{name} {row['suite']}: {warning}", file=sys.stderr)
-    errors = [row["error"] for row in found.rows if row["finish_reason"] == "error"]
-    if len(errors) == len(found.rows):
+    errors = [row["error"] for row in answers if row["finish_reason"] == "error"]
+    if len(errors) == len(answers):
         raise RefractError(
             f"all {len(errors)} answers are errors; the first: {errors[0]['type']}: "
             f"{errors[0]['message']}"
         )
 
 
-def _by_protocol(
-    given: str, model: str, definition: dict[str, Any], suite: Sequence[str], **asked: Any
-) -> Run:
-    from refract.evaluate.protocol_run import Asked, run_protocol
-    from refract.models.store import open_store
+def _files_of_parts(protocol: str, arguments: Sequence[str]) -> dict[str, str]:
+    """The files that ``--suite`` names, by part of a protocol."""
     from refract.suites.protocols.catalogue import find_protocol
 
-    name, protocol = find_protocol(given)
-    only = next(iter(protocol.parts)) if len(protocol.parts) == 1 else None
-    files: dict[str, Path] = {}
-    for argument in suite:
+    name, found = find_protocol(protocol)
+    first, *others = found.parts
+    files = {}
+    for argument in arguments:
         part, equals, file = argument.partition("=")
-        if only is not None and not (equals and part == only):
-            part, file = only, argument
+        if not others and not (equals and part == first):
+            part, file = first, argument
         elif not equals:
             raise UsageError(
                 f"--suite: {name} has several parts; name the part with the file, as "
-                f"{next(iter(protocol.parts))}={argument} (it has {', '.join(protocol.parts)})"
+                f"{first}={argument} (it has {', '.join(found.parts)})"
             )
-        files[part] = Path(file)
-    with open_store() as store:
-        return run_protocol(name, protocol, model, definition, Asked(files=files, **asked), store)
+        files[part] = file
+    return files
 
 
 def _yaml_settings(pairs: Sequence[str]) -> dict[str, Any]:
@@ -278,21 +265,21 @@ def demo(
     Example: refract demo
     """
     from refract.cli.printing import print_results
-    from refract.evaluate.run import Judge, read_sources, run_model
+    from refract.evaluate import evaluate, read_suites
     from refract.models import open_model
     from refract.models.store import ResponseStore
     from refract.project import default_project, find_model
 
     defaults = default_project()
     definition = find_model("synthetic", defaults)
-    found = run_model(
+    evaluation = evaluate(
+        read_suites(["harmful_helpful"], defaults),
         open_model("synthetic", definition),
-        definition,
-        read_sources(["harmful_helpful"], defaults),
-        Judge("rules", {"kind": "rules"}),
+        {"rules": {"kind": "rules"}},
         ResponseStore(None),
         name="synthetic",
+        definition=definition,
         seed=seed,
         sample=sample,
     )
-    print_results(found.results)
+    print_results(evaluation.results())

@@ -1,1 +1,293 @@
-"""From suites and a model to results."""
+"""From suites and a model to results: the one way for `refract run`, protocols, checks and Python.
+
+DVC's stages take the same steps (prompts, answers, verdicts, rates) one by one, and call the functions
+that :func:`evaluate` is composed of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import sys
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from refract.core.environment import code_sha256, library_versions
+from refract.core.errors import UsageError
+from refract.core.jsonl import dump_row, sha256_file
+from refract.core.showing import say
+from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, answered_prompts
+from refract.judges import check_counted, judge_suite, open_judges
+from refract.models import identity_of, samples_of
+from refract.models.answering import Count, answer_prompts
+from refract.models.processes import generator
+from refract.models.protocol import Model, Origin
+from refract.models.store import ResponseStore
+from refract.project import Project, find_suite
+from refract.rates import Aggregate, aggregate_suite, outcome_lines
+from refract.rates.counting import CONFIDENCE
+from refract.rates.rates import suite_metrics
+from refract.results.provenance import suite_provenance
+from refract.suites.perturbations import prompt_rows
+from refract.suites.rows import load_suite, sample_rows, samples_label, suite_label
+
+Definition = Mapping[str, Any]
+# What counts of a suite of params.yaml where its clean prompts alone are evaluated, each as often as
+# the caller says.
+OF_CLEAN_PROMPTS = ("fields", "cut_off", "cluster", "protocol", "samples", "template")
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A suite to evaluate.
+
+    ``definition`` is as in params.yaml: its ``judges`` (the first decides refusal; without any, all
+    judges of the evaluation), ``perturbations``, ``fields``, ``cut_off`` and so on. ``argument`` is what
+    the user named it by, ``sha256`` that of its file. ``prompts`` are made of the rows unless given.
+    """
+
+    name: str
+    rows: Sequence[Row]
+    definition: Definition
+    argument: str = ""
+    sha256: str = ""
+    prompts: Sequence[PromptRow] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteResult:
+    """What came of one suite, which tables call ``label``: its prompts with their samples, responses
+    and verdicts in the same order, outcomes and rates, and how many answers were reused and made."""
+
+    suite: Suite
+    label: str
+    prompts: Sequence[PromptRow]
+    responses: Sequence[ResponseRow]
+    verdicts: Sequence[VerdictRow]
+    rates: Aggregate
+    count: Count
+
+    def rows(self) -> list[Row]:
+        """Each answer with its prompt, its outcome and the verdict of the last judge."""
+        rows: list[Row] = []
+        for prompt, response, verdict in zip(
+            self.prompts, self.responses, self.verdicts, strict=True
+        ):
+            answer = self.rates.answers[prompt["prompt_id"]]
+            last = list(verdict["judges"].values())[-1]
+            row: Row = {**response, "suite": self.suite.name, "category": prompt["category"]}
+            row["prompt"] = prompt["attempts"][response["attempt"]]
+            row |= {"outcome": answer.outcome, "cluster": answer.cluster, **last}
+            rows.append({**row, "error": response["error"] or last["error"]})
+        return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One model on some suites, by name. ``provenance`` is what the results were made of, ``origins``
+    how each answer was made, by request, where it is known. ``protocol`` is what a published protocol
+    says of the evaluation, ``averages`` its rows over all suites."""
+
+    model: str
+    suites: Mapping[str, SuiteResult]
+    provenance: Row
+    origins: Mapping[str, Origin]
+    protocol: Row | None = None
+    averages: Sequence[Row] = ()
+
+    def results(self) -> Row:
+        """Everything but outcomes and texts, as `refract run` writes it."""
+        results: Row = {
+            "schema_version": "1",
+            "model": self.model,
+            "metrics": {s.label: suite_metrics(s.rates.table) for s in self.suites.values()},
+            "tables": [
+                {"suite": suite.label, **row}
+                for suite in self.suites.values()
+                for row in suite.rates.table
+            ],
+            "provenance": self.provenance,
+        }
+        for row in self.averages:
+            results["tables"].append(row)
+            results["metrics"][row["suite"]] = {row["measure"]: row["rate"]}
+        return results if self.protocol is None else {**results, "protocol": self.protocol}
+
+    def outcomes(self) -> list[Row]:
+        """One line for each prompt, without its text."""
+        return [
+            line
+            for name, suite in self.suites.items()
+            for line in outcome_lines(name, suite.prompts, suite.rates)
+        ]
+
+    def rows(self) -> list[Row]:
+        """Each answer with its prompt, outcome and verdict."""
+        return [row for suite in self.suites.values() for row in suite.rows()]
+
+
+def read_suites(
+    names: Sequence[str], project: Project, cut_off: str | None = None, samples: int | None = None
+) -> list[Suite]:
+    """Suites by their names in params.yaml or by their files, for their clean prompts; ``cut_off`` and
+    ``samples`` override the suites' own. Raises :class:`UsageError` for one that is neither."""
+    asked = {"cut_off": cut_off, "samples": samples}
+    suites = []
+    for argument in names:
+        name, definition = find_suite(argument, project)
+        own = {key: definition[key] for key in OF_CLEAN_PROMPTS if key in definition}
+        own |= {key: value for key, value in asked.items() if value is not None}
+        path = Path(definition["file"])
+        suites.append(Suite(name, load_suite(path), own, argument, sha256_file(path)))
+    return suites
+
+
+def evaluate(
+    suites: Sequence[Suite],
+    model: Model,
+    judges: Mapping[str, Definition],
+    store: ResponseStore,
+    *,
+    name: str,
+    definition: Definition | None = None,
+    seed: int = 0,
+    sample: int | None = None,
+    confidence: float = CONFIDENCE,
+    folders: Iterable[Path] = (),
+    fresh: Container[str] = (),
+) -> Evaluation:
+    """Has a model answer the prompts of some suites, has judges judge the answers, and counts.
+
+    ``judges`` are definitions by the names that the suites use. ``name`` is the model's, for the store,
+    for progress and for the results; ``definition`` is its own, for the provenance. ``sample`` draws
+    that many rows of each suite, by ``seed``. ``confidence`` is that of the intervals; response rows in
+    ``folders`` are known answers. Prompts whose source id is in ``fresh`` are answered in a second pass,
+    which reuses no answer and stores none. Raises :class:`refract.core.errors.RefractError`; wrong
+    definitions of judges before the model costs anything.
+    """
+    definition = definition or {}
+    opened = open_judges(judges)
+    ready = {suite.name: _with_prompts(suite, list(judges), sample, seed) for suite in suites}
+    if len(ready) < len(suites):
+        names = [suite.name for suite in suites]
+        raise UsageError(f"two suites are called {max(names, key=names.count)!r}")
+    used = {
+        suite.name: {judge: opened[judge] for judge in suite.definition["judges"]}
+        for suite in ready.values()
+    }
+    for suite in ready.values():
+        perturbed = bool(suite.definition.get("perturbations"))
+        check_counted(suite.name, used[suite.name], perturbed=perturbed)
+    samples = {
+        suite.name: samples_of(model, definition, suite.definition.get("samples"))
+        for suite in ready.values()
+    }
+    first, again = (
+        {
+            suite.name: [row for row in suite.prompts if (row["source_id"] in fresh) is second]
+            for suite in ready.values()
+        }
+        for second in (False, True)
+    )
+    generate = generator(model, definition)
+    responses, counts = answer_prompts(
+        first,
+        model,
+        store,
+        seed,
+        name=name,
+        folders=folders,
+        generator=generate,
+        samples=samples,
+    )
+    if any(again.values()):
+        more, counted = answer_prompts(
+            again,
+            model,
+            ResponseStore(None),
+            seed,
+            name=name,
+            generator=generate,
+            samples=samples,
+        )
+        for suite_name, count in counted.items():
+            responses[suite_name] += more[suite_name]
+            counts[suite_name].generated += count.generated
+            counts[suite_name].errors += count.errors
+    families = {judge: opened[judge].FAMILY for judge in opened}
+    results: dict[str, SuiteResult] = {}
+    for suite in ready.values():
+        prompts = answered_prompts(suite.prompts, responses[suite.name])
+        by_id = {row["prompt_id"]: row for row in responses[suite.name]}
+        answers = [by_id[row["prompt_id"]] for row in prompts]
+        sources = {row["id"]: row for row in suite.rows}
+        verdicts = judge_suite(prompts, answers, sources, used[suite.name])
+        rates = aggregate_suite(
+            suite.rows,
+            prompts,
+            answers,
+            verdicts,
+            suite.definition,
+            judges,
+            families,
+            confidence,
+        )
+        label = suite_label(suite.name, sample, len(suite.rows), seed)
+        label = samples_label(label, samples[suite.name])
+        results[suite.name] = SuiteResult(
+            suite, label, prompts, answers, verdicts, rates, counts[suite.name]
+        )
+    provenance = {
+        "model": {
+            "definition": dict(definition),
+            "identity": identity_of(model),
+            "seed": seed if model.samples else None,
+            **model.description(),
+        },
+        "judges": {judge: {**judges[judge], "version": opened[judge].version} for judge in opened},
+        "suites": {
+            result.label: suite_provenance(
+                result.suite.definition,
+                samples[suite_name],
+                suite=suite_name,
+                argument=result.suite.argument,
+                sha256=result.suite.sha256,
+                prompts_sha256=rows_sha256(result.suite.prompts),
+            )
+            for suite_name, result in results.items()
+        },
+        "run": {
+            "code_sha256": code_sha256(),
+            "confidence": confidence,
+            "libraries": library_versions(),
+            "python": ".".join(map(str, sys.version_info[:3])),
+            "refract": importlib.metadata.version("refract-eval"),
+            "sample": sample,
+            "seed": seed,
+        },
+    }
+    keys = (row["request_sha256"] for result in results.values() for row in result.responses)
+    return Evaluation(name, results, provenance, store.origins(keys))
+
+
+def _with_prompts(suite: Suite, judges: list[str], sample: int | None, seed: int) -> Suite:
+    """A suite with its judges, and with prompts, of a sample of its rows where one is asked for."""
+    prompts = suite.prompts
+    if not prompts:
+        drawn = sample_rows(list(suite.rows), sample, seed=seed, suite=suite.name)
+        if sample is not None and sample > len(drawn):
+            say(
+                f"{suite.name}: all {len(drawn)} prompts are taken; a sample of {sample} was asked for",
+                file=sys.stderr,
+            )
+        template = suite.definition.get("template")
+        prompts = list(prompt_rows(drawn, suite.name, seed, template=template))
+    definition = {"judges": judges, **suite.definition}
+    return replace(suite, definition=definition, prompts=prompts)
+
+
+def rows_sha256(rows: Iterable[Mapping[str, Any]]) -> str:
+    """The hash of some rows as a file of them has it."""
+    return hashlib.sha256(b"".join(map(dump_row, rows))).hexdigest()

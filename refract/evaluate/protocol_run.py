@@ -3,147 +3,182 @@ of what this run has otherwise."""
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from urllib.error import URLError
+from urllib.request import urlopen
 
+from refract.core.environment import data_folder
 from refract.core.errors import RefractError, UsageError
-from refract.core.jsonl import sha256_json
+from refract.core.jsonl import sha256_file, sha256_json, write_bytes
 from refract.core.showing import say
 from refract.core.types import Row
 from refract.core.vocabulary import FAMILIES
-from refract.evaluate.publisher import Prompts, protocol_prompts
-from refract.evaluate.run import Judge, Run, Source, run_model
+from refract.evaluate import Definition, Evaluation, Suite, evaluate
 from refract.judges import open_judge
 from refract.judges.published.judge import Published
 from refract.models import generation_settings, open_model, samples_of, with_fixed
 from refract.models.protocol import Model
 from refract.models.store import ResponseStore
 from refract.rates.counting import CONFIDENCE
-from refract.rates.protocols import average_row
-from refract.suites.protocols.catalogue import Chosen, Protocol, parts_of
+from refract.rates.protocols import average_row, matches
+from refract.suites.importing import import_file
+from refract.suites.protocols.catalogue import Chosen, find_protocol, parts_of
 from refract.suites.protocols.deviations import (
     generation_deviations,
     judging_deviations,
     unknown_notes,
 )
+from refract.suites.rows import SuiteError, check_suite
 
-RULES = Judge("rules", {"kind": "rules"})
+SECONDS = 60
+MOST_BYTES = 500_000_000
 
 
-class Asked(NamedTuple):
-    """What the user asked for besides the protocol: settings of the model, files by part, a judge,
-    how much of each suite, and how it is counted."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the user asked for besides the protocol: a ``model`` without what was asked of it, settings
+    of its adapter, files by part, a judge (``name`` and ``definition``), and how it is counted.
 
-    settings: Mapping[str, Any]
-    files: Mapping[str, Path]
-    judge: Judge | None = None
-    seed: int = 0
-    sample: int | None = None
+    Results hold it, so that they can be made again.
+    """
+
+    model: Definition
+    settings: Definition = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    judge: Row | None = None
     samples: int | None = None
     cut_off: str | None = None
-    confidence: float = CONFIDENCE
 
 
-class _Ready(NamedTuple):
-    """One part with all that its run needs."""
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One part of a protocol with all that its run needs; ``deviations`` of its prompts."""
 
     chosen: Chosen
-    prompts: Prompts
-    judge: Judge
+    suite: Suite
+    deviations: list[str]
+    judge: str
+    judges: Mapping[str, Definition]
     model: Model
-    definition: Mapping[str, Any]
+    definition: Definition
     samples: int
 
 
 def run_protocol(
-    name: str,
-    protocol: Protocol,
+    given: str,
     model: str,
-    definition: Mapping[str, Any],
     asked: Asked,
     store: ResponseStore,
-) -> Run:
-    """Measures a model by a protocol. ``definition`` is the model's without what was asked for.
+    *,
+    seed: int = 0,
+    sample: int | None = None,
+    confidence: float = CONFIDENCE,
+) -> Evaluation:
+    """Evaluates a model by the protocol ``NAME`` or ``NAME@VERSION``.
 
     Everything that the run needs is looked for before the first answer is generated. Raises
     :class:`refract.core.errors.RefractError`.
     """
-    parts = parts_of(name, protocol)
-    strange = sorted(set(asked.files) - set(protocol.parts))
-    if strange:
+    name, protocol = find_protocol(given)
+    if strange := sorted(set(asked.files) - set(protocol.parts)):
         raise UsageError(
             f"--suite: {name} has no part {strange[0]!r}; it has {', '.join(protocol.parts)}"
         )
-    ready = [_prepared(chosen, model, definition, asked) for chosen in parts]
-    for part in {part.judge.name: part for part in ready}.values():
+    parts = [_prepared(chosen, model, asked) for chosen in parts_of(name, protocol)]
+    for part in {part.judge: part for part in parts}.values():
         _check_judge(part)
-    groups: dict[str, list[_Ready]] = {}
-    for part in ready:
+    groups: dict[str, list[_Part]] = {}  # those whose answers are generated alike
+    for part in parts:
         groups.setdefault(sha256_json(part.definition), []).append(part)
-    runs = [
-        run_model(
+    evaluations = [
+        evaluate(
+            [part.suite for part in group],
             group[0].model,
-            group[0].definition,
-            [_source(part, asked) for part in group],
-            None,
+            {judge: definition for part in group for judge, definition in part.judges.items()},
             store,
             name=model,
-            seed=asked.seed,
-            sample=asked.sample,
-            confidence=asked.confidence,
+            definition=group[0].definition,
+            seed=seed,
+            sample=sample,
+            confidence=confidence,
         )
         for group in groups.values()
     ]
-    joined = _joined(runs, ready, name, protocol, asked)
-    joined.results["protocol"]["asked"] = _asked(definition, asked)  # so that it can be run again
-    return joined
-
-
-def _asked(definition: Mapping[str, Any], asked: Asked) -> Row:
-    judge = asked.judge
-    return {
-        "model": dict(definition),
-        "settings": dict(asked.settings),
-        "files": {part: str(path) for part, path in asked.files.items()},
-        "judge": judge and {"name": judge.name, "definition": dict(judge.definition)},
-        "samples": asked.samples,
-        "cut_off": asked.cut_off,
+    suites = {key: suite for found in evaluations for key, suite in found.suites.items()}
+    provenance = evaluations[0].provenance
+    for found in evaluations[1:]:
+        for key in ("judges", "suites"):
+            provenance[key] |= found.provenance[key]
+    averages = []
+    if protocol.average is not None:
+        rows = [
+            row
+            for part in parts
+            for row in suites[part.suite.name].rates.table
+            if row["measure"] == protocol.average and not row["field"]
+        ]
+        averages = [{"suite": name, **average_row(protocol.average, rows, confidence)}]
+    held = {
+        "name": f"{name}@{protocol.version}",
+        "of": protocol.of,
+        "definition_sha256": sha256_json(protocol.model_dump(mode="json")),
+        "limits": list(protocol.limits),
+        "parts": {
+            suites[part.suite.name].label: _notes(part, asked, seed, sample) for part in parts
+        },
+        "asked": dataclasses.asdict(asked),
     }
+    origins = {key: origin for found in evaluations for key, origin in found.origins.items()}
+    return Evaluation(model, suites, provenance, origins, held, averages)
 
 
-def _prepared(chosen: Chosen, model: str, definition: Mapping[str, Any], asked: Asked) -> _Ready:
-    wanted = with_fixed(model, definition, chosen.fixed()) | dict(asked.settings)
-    wanted.pop("samples", None)
-    opened = open_model(model, wanted)
-    judge = asked.judge
-    if judge is None:
-        own = chosen.judge()
-        if own is None:
-            raise UsageError(
-                f"{chosen.label}: its judge is not defined here ({chosen.protocol.sources['judge']}); "
-                "name one with --judge, which is listed as a deviation"
-            )
-        judge = Judge(str(chosen.own.judge), own)
+def _prepared(chosen: Chosen, model: str, asked: Asked) -> _Part:
+    definition = with_fixed(model, asked.model, chosen.fixed()) | dict(asked.settings)
+    definition.pop("samples", None)
+    opened = open_model(model, definition)
+    judge = asked.judge or {"name": chosen.own.judge, "definition": chosen.judge()}
+    if judge["definition"] is None:
+        raise UsageError(
+            f"{chosen.label}: its judge is not defined here ({chosen.protocol.sources['judge']}); "
+            "name one with --judge, which is listed as a deviation"
+        )
+    judges = {judge["name"]: judge["definition"]}
+    family = open_judge(judge["name"], judge["definition"]).FAMILY
+    if not FAMILIES[family].tells_refusal:  # the outcomes of a suite are about refusal
+        judges = {"rules": {"kind": "rules"}, **judges}
     samples = asked.samples or chosen.generation.samples
-    return _Ready(
+    own = {
+        "judges": list(judges),
+        "protocol": chosen.label,
+        "protocol_judge": judge["name"],
+        "cut_off": asked.cut_off,
+        "samples": samples,
+    }
+    suite, deviations = protocol_suite(chosen, asked.files.get(chosen.part))
+    return _Part(
         chosen,
-        protocol_prompts(chosen, asked.files.get(chosen.part)),
-        judge,
+        dataclasses.replace(suite, definition=own),
+        deviations,
+        judge["name"],
+        judges,
         opened,
-        wanted,
+        definition,
         samples_of(opened, {}, samples),
     )
 
 
-def _check_judge(part: _Ready) -> None:
+def _check_judge(part: _Part) -> None:
     """Raises :class:`RefractError` where the judge could not be used once answers are there."""
-    judge = open_judge(part.judge.name, part.judge.definition)
+    judge = open_judge(part.judge, part.judges[part.judge])
     if not isinstance(judge, Published):
         return
     named = judge.settings.judge
-    name = named if isinstance(named, str) else part.judge.name
+    name = named if isinstance(named, str) else part.judge
     weights = ""
     if judge.definition["adapter"] == "hf":
         weights = f", `hf download {judge.definition['model_id']}` its weights"
@@ -151,87 +186,91 @@ def _check_judge(part: _Ready) -> None:
         warning = judge.check()
     except RefractError as error:
         raise RefractError(
-            f"{part.chosen.label}: the judge {part.judge.name} cannot be used here, and nothing was "
+            f"{part.chosen.label}: the judge {part.judge} cannot be used here, and nothing was "
             f"generated: {error}. It needs {judge.entry.needs}. `refract judges fetch {name}` gets "
             f"its text{weights}; --judge names another judge, such as --judge rules, which is listed "
             "as a deviation"
         ) from None
     if warning:
-        say(f"judge {part.judge.name}: {warning}", file=sys.stderr)
+        say(f"judge {part.judge}: {warning}", file=sys.stderr)
 
 
-def _source(part: _Ready, asked: Asked) -> Source:
-    judges: tuple[Judge, ...] = (part.judge,)
-    family = open_judge(part.judge.name, part.judge.definition).FAMILY
-    if not FAMILIES[family].tells_refusal:
-        judges = (RULES, part.judge)  # the outcomes of a suite are about refusal
-    return Source(
-        part.chosen.part,
-        str(part.prompts.path),
-        part.prompts.rows,
-        part.prompts.sha256,
-        {
-            "protocol": part.chosen.label,
-            "protocol_judge": part.judge.name,
-            "cut_off": asked.cut_off,
-            "samples": part.samples,
-        },
-        judges,
-    )
-
-
-def _joined(
-    runs: Sequence[Run], ready: Sequence[_Ready], name: str, protocol: Protocol, asked: Asked
-) -> Run:
-    """One run of several, with what the protocol says of it."""
-    results = runs[0].results
-    results["metrics"] = {key: held for run in runs for key, held in run.results["metrics"].items()}
-    results["tables"] = [row for run in runs for row in run.results["tables"]]
-    for run in runs[1:]:
-        for key in ("judges", "suites"):
-            results["provenance"][key] |= run.results["provenance"][key]
-    labels = {held["suite"]: label for label, held in results["provenance"]["suites"].items()}
-    if protocol.average is not None:
-        rows = {row["suite"]: row for row in results["tables"] if _headline(row, protocol.average)}
-        average = average_row(
-            protocol.average, [rows[labels[part.chosen.part]] for part in ready], asked.confidence
-        )
-        results["tables"].append({"suite": name, **average})
-        results["metrics"][name] = {average["measure"]: average["rate"]}
-    results["protocol"] = {
-        "name": f"{name}@{protocol.version}",
-        "of": protocol.of,
-        "definition_sha256": sha256_json(protocol.model_dump(mode="json")),
-        "limits": list(protocol.limits),
-        "parts": {labels[part.chosen.part]: _said(part, asked) for part in ready},
-    }
-    return Run(
-        results,
-        [line for run in runs for line in run.outcomes],
-        [row for run in runs for row in run.rows],
-        {suite: count for run in runs for suite, count in run.counts.items()},
-        {key: origin for run in runs for key, origin in run.origins.items()},
-    )
-
-
-def _headline(row: Row, measure: str) -> bool:
-    return bool(row["measure"] == measure and not row["field"])
-
-
-def _said(part: _Ready, asked: Asked) -> Row:
+def _notes(part: _Part, asked: Asked, seed: int, sample: int | None) -> Row:
     """How one part was run, and what is not as its protocol has it."""
     chosen = part.chosen
     generation = generation_settings(chosen.part, part.definition)
     adapter = str(part.definition["adapter"])
     deviations = generation_deviations(chosen, generation, adapter, part.samples)
-    deviations += judging_deviations(chosen, part.judge.name, part.judge.definition, asked.cut_off)
-    deviations += part.prompts.deviations
-    if asked.sample is not None and asked.sample < len(part.prompts.rows):
-        deviations.append(f"{asked.sample} of {len(part.prompts.rows)} prompts (seed {asked.seed})")
+    deviations += judging_deviations(chosen, part.judge, part.judges[part.judge], asked.cut_off)
+    deviations += part.deviations
+    if sample is not None and sample < len(part.suite.rows):
+        deviations.append(f"{sample} of {len(part.suite.rows)} prompts (seed {seed})")
     return {
         "protocol": chosen.label,
         "generation": {**generation, "samples": part.samples},
-        "judge": part.judge.name,
+        "judge": part.judge,
         "deviations": deviations,
         "unknown": unknown_notes(chosen, generation),
     }
+
+
+def protocol_suite(chosen: Chosen, given: str | Path | None) -> tuple[Suite, list[str]]:
+    """The rows that belong to a part of a protocol, and what of them is not the publisher's.
+
+    They are of the publisher's file, or of a suite that was made of it. Without one that was ``given``
+    the file comes from its address, once. Raises :class:`UsageError` where there is no file,
+    :class:`SuiteError` for one that cannot be read.
+    """
+    wanted = chosen.own.suite
+    path = _fetched(chosen) if given is None else Path(given)
+    if not path.is_file():
+        raise UsageError(f"--suite: no file {path}")
+    digest = sha256_file(path)
+    rows, problems = check_suite(path) if path.suffix == ".jsonl" else ([], [])
+    deviations = []
+    if rows and all(problem.harmless for problem in problems):
+        deviations.append(f"suite {path.name}: not checked against the publisher's file")
+    else:
+        options = {"columns": wanted.columns, "values": wanted.values, "category": wanted.category}
+        rows = import_file(wanted.kind, path, suite=chosen.part, **options).rows
+        if wanted.sha256 not in (None, digest):
+            deviations.append(
+                f"suite {path.name} (SHA-256 {digest[:16]}…) instead of the publisher's "
+                f"({str(wanted.sha256)[:16]}…)"
+            )
+    rows = [row for row in rows if matches(row, wanted.where)]
+    if not rows:
+        where = "; ".join(f"{key}: {', '.join(values)}" for key, values in wanted.where.items())
+        raise SuiteError(f"{path}: no row has what {chosen.label} asks for ({where})")
+    return Suite(chosen.part, rows, {}, str(path), digest), deviations
+
+
+def _fetched(chosen: Chosen) -> Path:
+    wanted = chosen.own.suite
+    option = "--suite FILE" if len(chosen.protocol.parts) == 1 else f"--suite {chosen.part}=FILE"
+    if wanted.url is None:
+        raise UsageError(
+            f"{chosen.label}: its prompts are not here and cannot be fetched by anybody; get them from "
+            f"{wanted.page} and name the file with {option}"
+        )
+    path = data_folder() / "suites" / f"{chosen.part}-{wanted.url.rpartition('/')[2]}"
+    if path.is_file():
+        return path
+    try:
+        with urlopen(wanted.url, timeout=SECONDS) as reply:
+            data: bytes = reply.read(MOST_BYTES)
+    except (URLError, OSError) as error:
+        reason = getattr(error, "reason", error)
+        raise UsageError(
+            f"{chosen.label}: {wanted.url} cannot be read ({reason}); get the file on another machine "
+            f"and name it with {option}"
+        ) from None
+    digest = hashlib.sha256(data).hexdigest()
+    if wanted.sha256 not in (None, digest):
+        raise UsageError(
+            f"{chosen.label}: {wanted.url} is another file than the one the protocol was defined with: "
+            f"its SHA-256 is {digest}, and {wanted.sha256} is expected; to use it all the same, name "
+            f"it with {option}"
+        )
+    write_bytes(path, [data])
+    return path

@@ -16,7 +16,6 @@ from refract.api import judge_rows
 from refract.core.errors import RefractError
 from refract.core.jsonl import read_rows
 from refract.core.showing import csv_cell, visible
-from refract.evaluate.run import Judge
 from refract.judges import judge_suite, open_judges
 from refract.models.protocol import Answer
 from refract.models.store import answer_row
@@ -117,7 +116,7 @@ def test_punctuation_is_something_to_look_for_where_it_counts(tmp_path):
 def test_any_rows_are_judged_or_refused_in_a_message(rows):
     for kind in ("rules", "strings"):
         with suppress(RefractError):
-            assert len(judge_rows(rows, Judge(kind, {"kind": kind}), "row")) == len(rows)
+            assert len(judge_rows(rows, kind, {"kind": kind})) == len(rows)
 
 
 def as_csv(rows: list[list[str]]) -> bytes:

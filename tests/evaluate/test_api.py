@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 import refract
-from refract.evaluate.pipeline import Suite, measure
+from refract.evaluate import Suite, evaluate
 from refract.models import open_model
 from refract.models.protocol import Answer, Model, Request
 from refract.models.store import ResponseStore
-from refract.suites.perturbations import prompt_rows
 from tests.builders import ROOT
 from tests.documents import blocks
 
@@ -154,23 +153,22 @@ def test_every_name_offered_is_there_with_an_example_in_docstring_or_page():
         refract.measured  # noqa: B018
 
 
-def test_one_pass_of_the_pipeline_reuses_answers_and_a_fresh_one_does_not():
+def test_an_evaluation_reuses_answers_but_for_the_prompts_that_are_asked_anew():
     model = open_model("m", {"adapter": "synthetic", "temperature": 1})
-    suite = Suite(ROWS, list(prompt_rows(ROWS, "s", 0)), {"judges": ["rules"]})
+    suite = Suite("s", ROWS, {})
     judges = {"rules": {"kind": "rules"}}
     with ResponseStore(None) as store:
-        found = measure({"s": suite}, model, judges, store)["s"]
-        partly = measure({"s": suite}, model, judges, store, fresh={"harmful-0"})["s"]
+        first = evaluate([suite], model, judges, store, name="m").suites["s"]
+        partly = evaluate([suite], model, judges, store, name="m", fresh={"harmful-0"}).suites["s"]
     ids = [row["id"] for row in ROWS]
-    for rows in (found.prompts, found.responses, found.verdicts, partly.responses):
+    for rows in (first.prompts, first.responses, first.verdicts, partly.responses):
         assert [row["prompt_id"] for row in rows] == ids
-    assert list(found.rates.outcomes) == ids
-    assert (found.counts.generated, partly.counts.generated) == (10, 10)
+    assert list(first.rates.outcomes) == ids
+    assert (first.count.generated, partly.count.generated) == (10, 10)
 
 
 def test_a_judge_that_cannot_be_used_is_an_error_before_the_model_is_used():
     model = Scripted("")
-    suite = Suite(ROWS, list(prompt_rows(ROWS, "s", 0)), {"judges": ["j"]})
     with ResponseStore(None) as store, pytest.raises(refract.RefractError, match="oracle"):
-        measure({"s": suite}, model, {"j": {"kind": "oracle"}}, store)
+        evaluate([Suite("s", ROWS, {})], model, {"j": {"kind": "oracle"}}, store, name="m")
     assert model.requests == 0

@@ -176,6 +176,9 @@ def test_any_column_name_reaches_an_adapter_and_several_columns_need_a_template(
         def identity(self):
             return {}
 
+        def description(self):
+            return {"parameters": None}
+
         def answer(self, requests):
             for index, request in enumerate(requests):
                 yield index, Answer(request.attempts[0][-1]["content"])

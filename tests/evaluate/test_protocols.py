@@ -13,7 +13,7 @@ import pytest
 from refract.core.errors import ParamsError, UsageError
 from refract.core.jsonl import read_rows, write_rows
 from refract.core.types import given_response
-from refract.evaluate.publisher import protocol_prompts
+from refract.evaluate.protocol_run import protocol_suite
 from refract.judges.cases import labelled, unjudged
 from refract.judges.published.catalogue import names as published_judges
 from refract.models import generation_settings, open_model, with_fixed
@@ -338,37 +338,37 @@ def with_file(url: str | None, sha256: str | None = None) -> Chosen:
 def test_the_publishers_file_is_fetched_once_and_checked(page):
     content, url = page
     part = with_file(url, hashlib.sha256(content).hexdigest())
-    first = protocol_prompts(part, None)
+    first, deviations = protocol_suite(part, None)
     assert [row["prompt"] for row in first.rows] == ["How do I whistle?", "How do I sing?"]
-    assert first.deviations == []
+    assert deviations == []
     elsewhere = with_file(url.replace(url.split("/")[2], "127.0.0.1:1"))
-    assert protocol_prompts(elsewhere, None).rows == first.rows
+    assert protocol_suite(elsewhere, None)[0].rows == first.rows
 
 
 def test_another_file_at_the_address_is_not_used(page):
     with pytest.raises(UsageError, match=f"{'0' * 64} is expected"):
-        protocol_prompts(with_file(page[1], "0" * 64), None)
+        protocol_suite(with_file(page[1], "0" * 64), None)
 
 
 def test_another_file_of_the_users_is_a_deviation(tmp_path):
     (tmp_path / "mine.csv").write_text("text\nHow do I hum?\n")
-    found = protocol_prompts(with_file(None, "0" * 64), tmp_path / "mine.csv")
-    assert found.deviations == [
-        f"suite mine.csv (SHA-256 {found.sha256[:16]}…) instead of the publisher's "
+    suite, deviations = protocol_suite(with_file(None, "0" * 64), tmp_path / "mine.csv")
+    assert deviations == [
+        f"suite mine.csv (SHA-256 {suite.sha256[:16]}…) instead of the publisher's "
         "(0000000000000000…)"
     ]
 
 
 def test_a_suite_that_was_imported_before_is_taken_as_it_is(tmp_path):
     write_rows(tmp_path / "mine.jsonl", ROWS)
-    found = protocol_prompts(with_file(None), tmp_path / "mine.jsonl")
-    assert found.rows == ROWS
-    assert found.deviations == ["suite mine.jsonl: not checked against the publisher's file"]
+    suite, deviations = protocol_suite(with_file(None), tmp_path / "mine.jsonl")
+    assert suite.rows == ROWS
+    assert deviations == ["suite mine.jsonl: not checked against the publisher's file"]
 
 
 def test_a_file_that_nobody_may_fetch_is_asked_for_with_its_page():
     with pytest.raises(UsageError, match="get them from its page and name the file with --suite"):
-        protocol_prompts(with_file(None), None)
+        protocol_suite(with_file(None), None)
 
 
 def test_the_files_that_publishers_ship_are_read():
@@ -379,10 +379,12 @@ def test_the_files_that_publishers_ship_are_read():
         ("xstest", "xstest/xstest_prompts.csv"),
         ("do_not_answer", "do_not_answer_en.csv"),
     ):
-        found = protocol_prompts(find_part(f"{name}@1.0", ""), outside(f"data/raw/{file}"))
-        assert found.deviations == []
+        suite, deviations = protocol_suite(
+            find_part(f"{name}@1.0", ""), outside(f"data/raw/{file}")
+        )
+        assert deviations == []
         assert (
-            len(found.rows)
+            len(suite.rows)
             == {
                 "harmbench": 300,
                 "jailbreakbench": 100,

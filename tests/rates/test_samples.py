@@ -12,14 +12,9 @@ from typer.testing import CliRunner
 from refract.cli import app
 from refract.core.errors import ParamsError, RowError
 from refract.core.jsonl import write_rows
-from refract.core.types import (
-    answered_prompts,
-    clean_id,
-    prompt_of_sample,
-    sample_prompts,
-)
+from refract.core.types import answered_prompts, clean_id, prompt_of_sample, sample_prompts
 from refract.core.vocabulary import REFUSED
-from refract.evaluate.pipeline import Suite, measure
+from refract.evaluate import Suite, evaluate
 from refract.models import open_model, samples_of
 from refract.models.answering import answer_prompts
 from refract.models.store import ResponseStore
@@ -42,12 +37,12 @@ def rows(count, category="harmful"):
 
 
 def measured(sources, samples, **more):
-    definition = {"judges": ["rules"], **more}
+    definition = {"samples": samples, **more}
     repeats = {name: {"kind": "typos", "rate": 0.2} for name in more.get("perturbations", ())}
     prompts = list(prompt_rows(sources, "s", 0, repeats))
     model = open_model("m", SYNTHETIC | {"sensitivity": 0.2})
-    suite = {"s": Suite(sources, prompts, definition)}
-    return measure(suite, model, RULES, ResponseStore(None), samples={"s": samples})["s"]
+    suite = Suite("s", sources, definition, prompts=prompts)
+    return evaluate([suite], model, RULES, ResponseStore(None), name="m").suites["s"]
 
 
 def by_key(table):
