@@ -79,11 +79,10 @@ def import_suite(
 
     Example: refract import-suite xstest xstest_prompts.csv --out data/suites/xstest.jsonl
     """
-    from refract.core.registry import find
-    from refract.suites.importing import IMPORTERS, import_file, write_suite
+    from refract.suites.importing import find_importer, import_file, write_suite
     from refract.suites.importing.hub import hub_file
 
-    find(IMPORTERS, kind, "KIND")
+    find_importer(kind, "KIND")
     columns = {
         "prompt": prompt_column,
         "id": id_column,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from refract.core.errors import ParamsError
@@ -41,9 +41,9 @@ class Registry(dict[str, str]):
         return name in self or bool(re.fullmatch(PLACE, name)) or name in self.installed()
 
 
-def find(registry: Registry, name: object, where: str) -> Any:
+def find(registry: Registry, name: object, where: str, others: Iterable[str] = ()) -> Any:
     """The object behind a name; ``where`` says in messages where the name stands
-    (``models.my_model: adapter``).
+    (``models.my_model: adapter``), ``others`` are names that are known besides.
 
     Raises :class:`ParamsError` for an unknown name, and for an object of another package that cannot
     be imported or is none of this kind.
@@ -54,7 +54,7 @@ def find(registry: Registry, name: object, where: str) -> Any:
     installed = registry.installed()
     place = installed.get(name, name) if isinstance(name, str) else ""
     if not re.fullmatch(PLACE, place):
-        known = [*registry, *installed]
+        known = [*others, *registry, *installed]
         raise ParamsError(
             f"{where} must be one of {', '.join(known)}, or package.module:Name of an installed "
             f"package (got {name!r}){nearest(name, known)}"

@@ -19,7 +19,7 @@ MODULE = """
 from refract.core.settings import Settings
 from refract.judges.cases import labelled
 from refract.models.protocol import Answer, Model
-from refract.suites.importing.importer import Contents, Origin
+from refract.suites.importing.columns import Contents, Origin
 from refract.suites.perturbations.noise import FeatureSettings, in_each_feature
 from refract.suites.perturbations.variants import Perturbation
 

@@ -17,7 +17,7 @@ from refract.checks import (
 from refract.core.jsonl import write_rows
 from refract.models.protocol import Answer, Model
 from refract.statistics.proportions import wilson
-from refract.suites.importing.giskard import read_giskard
+from refract.suites.importing.layouts import read_giskard
 from refract.suites.rows import STRING_FLAGS
 from tests.judges.test_model_judges import FAIL, PASS, JudgeServer
 from tests.judges.test_strings_judge import as_documented

@@ -19,7 +19,7 @@ from refract.judges.published.catalogue import names as published_judges
 from refract.models import generation_settings, open_model, with_fixed
 from refract.rates.counting import Counted
 from refract.rates.protocols import protocol_table
-from refract.suites.importing import IMPORTERS
+from refract.suites.importing import importer_names
 from refract.suites.protocols.catalogue import (
     Chosen,
     Generation,
@@ -84,7 +84,7 @@ def test_each_field_has_its_source_and_what_is_unknown_is_null(name):
 @pytest.mark.parametrize("part", ALL, ids=lambda part: part.label)
 def test_judges_and_kinds_of_files_are_those_that_there_are(part):
     assert part.own.judge is None or part.own.judge in published_judges()
-    assert part.own.suite.kind in IMPORTERS
+    assert part.own.suite.kind in importer_names()
     assert (part.own.judge is None) == ("judge" in part.protocol.unknown)
 
 

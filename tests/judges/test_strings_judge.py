@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refract.judges.strings import judge_strings
-from refract.suites.importing.giskard import read_giskard
+from refract.suites.importing.layouts import read_giskard
 from refract.suites.rows import STRING_FLAGS, SuiteError, row_problems
 from tests.outside import outside
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from refract.core.jsonl import read_rows
-from refract.core.registry import find
-from refract.suites.importing import IMPORTERS, import_file
-from refract.suites.importing.xsafety import FILE, ORIGIN
+from refract.suites.importing import find_importer, import_file, importer_names
+from refract.suites.importing.layouts import XSAFETY
 from refract.suites.rows import SuiteError, check_suite
 from tests.outside import outside
 from tests.suites.test_importing import refract
@@ -240,13 +239,13 @@ def test_harmless_questions_of_do_not_answer_in_chinese_are_mapped_by_their_type
     assert "fp is borderline" in out.with_suffix(".md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("kind", [kind for kind in IMPORTERS if kind not in ("generic", "giskard")])
+@pytest.mark.parametrize("kind", sorted({*importer_names()} - {"generic", "giskard"}))
 def test_the_docs_say_where_each_publishers_file_is_its_licence_and_whether_it_is_gated(kind):
     (line,) = [line for line in DOCS.splitlines() if line.startswith(f"| `{kind}` |")]
-    importer = find(IMPORTERS, kind, "kind")
+    importer = find_importer(kind)
     if kind == "xsafety":
-        assert FILE in line
-        assert ORIGIN.licence in line
+        assert XSAFETY.url in line
+        assert XSAFETY.licence in line
         return
     assert importer.file in line
     assert (

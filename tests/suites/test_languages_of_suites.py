@@ -11,7 +11,7 @@ from refract.core.jsonl import write_rows
 from refract.judges.rules import judge_response
 from refract.judges.tongues import READ, code, language_warnings
 from refract.rates import fields_of
-from refract.suites.importing.published import MULTIJAIL
+from refract.suites.importing import find_importer
 
 RULES = {"rules": {"kind": "rules"}}
 
@@ -73,7 +73,7 @@ def test_judges_that_read_by_other_means_give_no_warning():
 
 
 def test_languages_of_multijail_that_the_rule_judge_reads_are_known():
-    unread = sorted(set(MULTIJAIL.languages.values()) - READ)
+    unread = sorted(set(find_importer("multijail").languages.values()) - READ)
     assert unread == ["bn", "jv", "sw", "th"]
 
 

@@ -9,40 +9,35 @@ from typing import Any, NamedTuple
 
 from refract.core.errors import UsageError
 from refract.core.jsonl import dump_row, sha256_file, write_bytes
+from refract.core.published_text.catalogues import find_entry, names_in
 from refract.core.registry import Registry, find
 from refract.core.types import Row
-from refract.suites.importing.importer import Importer, Options, Origin
+from refract.suites.importing.columns import Importer, Options, Origin, Published
 from refract.suites.rows import CATEGORIES, SuiteError, check_suite
 
+PUBLISHED = Path(__file__).with_name("published.yaml")
 IMPORTERS = Registry(
     {
-        "advbench": "refract.suites.importing.published:ADVBENCH",
-        "ailuminate": "refract.suites.importing.published:AILUMINATE",
-        "coconot": "refract.suites.importing.published:COCONOT",
-        "coconot_contrast": "refract.suites.importing.published:COCONOT_CONTRAST",
-        "cyberseceval_frr": "refract.suites.importing.published:CYBERSECEVAL_FRR",
-        "donotanswer": "refract.suites.importing.published:DONOTANSWER",
-        "donotanswer_zh": "refract.suites.importing.published:DONOTANSWER_ZH",
-        "falsereject": "refract.suites.importing.published:FALSEREJECT",
-        "giskard": "refract.suites.importing.giskard:giskard",
-        "harmbench": "refract.suites.importing.published:HARMBENCH",
-        "jailbreakbench": "refract.suites.importing.published:JAILBREAKBENCH",
-        "jailbreakbench_artifact": "refract.suites.importing.published:JAILBREAKBENCH_ARTIFACT",
-        "multijail": "refract.suites.importing.published:MULTIJAIL",
-        "orbench": "refract.suites.importing.published:ORBENCH",
-        "orfuzz": "refract.suites.importing.published:ORFUZZ",
-        "simplesafetytests": "refract.suites.importing.published:SIMPLESAFETYTESTS",
-        "sorrybench": "refract.suites.importing.published:SORRYBENCH",
-        "strongreject": "refract.suites.importing.published:STRONGREJECT",
-        "wildguardtest": "refract.suites.importing.published:WILDGUARDTEST",
-        "wildjailbreak": "refract.suites.importing.published:WILDJAILBREAK",
-        "xsafety": "refract.suites.importing.xsafety:xsafety",
-        "xstest": "refract.suites.importing.published:XSTEST",
-        "generic": "refract.suites.importing.generic:generic",
+        "generic": "refract.suites.importing.columns:generic",
+        "giskard": "refract.suites.importing.layouts:giskard",
+        "xsafety": "refract.suites.importing.layouts:xsafety",
     },
     "refract.importers",
     "__call__",
 )
+
+
+def importer_names() -> list[str]:
+    """The names of the importers that come with this package."""
+    return sorted([*names_in(PUBLISHED), *IMPORTERS])
+
+
+def find_importer(kind: str, where: str = "kind") -> Importer:
+    """An importer by its name; ``where`` says in messages where it was given. Raises ParamsError."""
+    if kind in names_in(PUBLISHED):
+        return find_entry(PUBLISHED, Published, "published suite", kind, where)
+    importer: Importer = find(IMPORTERS, kind, where, names_in(PUBLISHED))
+    return importer
 
 
 class Imported(NamedTuple):
@@ -55,7 +50,7 @@ class Imported(NamedTuple):
 
 def import_file(kind: str, path: Path, *, suite: str, **options: Any) -> Imported:
     """The suite that a published file makes; ``options`` as in
-    :class:`~refract.suites.importing.importer.Options`.
+    :class:`~refract.suites.importing.columns.Options`.
 
     Every row is kept, with an id of its own; one without a prompt is left out and named in
     ``notes``. Raises :class:`SuiteError`, and :class:`ParamsError` for an unknown kind.
@@ -68,7 +63,7 @@ def import_file(kind: str, path: Path, *, suite: str, **options: Any) -> Importe
     strange = sorted(set(given.values.values()) - set(CATEGORIES))
     if strange:
         raise SuiteError(f"a category must be one of {', '.join(CATEGORIES)} (got {strange[0]!r})")
-    importer: Importer = find(IMPORTERS, kind, "kind")
+    importer = find_importer(kind)
     if given.values and kind != "generic" and not getattr(importer, "by_value", None):
         raise UsageError(f"{kind} knows the category of each row; --map is for other kinds")
     rows, origin, files, notes = importer(kind, path, given)
@@ -76,7 +71,7 @@ def import_file(kind: str, path: Path, *, suite: str, **options: Any) -> Importe
         notes = [f"The file is {given.address}.", *notes]
     if given.category is not None:
         origin = origin._replace(rule=f"Every row is {given.category}, as --category says.")
-    texts = Counter(row["prompt"] for row in rows)
+    texts = Counter(str(row.get("prompt", row.get("messages"))) for row in rows)
     repeats = sum(count - 1 for count in texts.values())
     if repeats:
         notes = [
@@ -95,7 +90,7 @@ def card(
     notes: Sequence[str],
 ) -> str:
     """A suite's card as Markdown: origin, licence, hashes of the files, counts, decisions."""
-    counts = Counter(row["category"] for row in rows)
+    counts = Counter(row.get("category") for row in rows)
     fields = sorted({field for row in rows for field in row} - {"id", "prompt", "category"})
     lines = [
         f"# {suite}",
@@ -122,7 +117,9 @@ def card(
     if fields:
         lines += ["**Fields.** " + ", ".join(f"`{field}`" for field in fields), ""]
     for field in fields:
-        groups = Counter((row["category"], str(row[field])) for row in rows if field in row)
+        groups = Counter(
+            (str(row.get("category")), str(row[field])) for row in rows if field in row
+        )
         if 1 < len(groups) <= 40:
             lines += [f"| {field} | category | prompts |", "|---|---|---:|"]
             lines += [
