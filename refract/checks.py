@@ -28,7 +28,7 @@ from refract.core.vocabulary import OUTPUT_SENSITIVITY
 from refract.evaluate import Suite, evaluate
 from refract.models import open_model
 from refract.models.protocol import Answer, Model, Request
-from refract.models.replies import says_too_long
+from refract.models.provider import says_too_long
 from refract.models.store import ResponseStore, open_store
 from refract.rates import Aggregate
 from refract.statistics.proportions import Interval, wilson

@@ -75,6 +75,14 @@ OPENROUTER = {
 }
 
 
+# Where a model ``m`` is at Azure, Bedrock and Vertex (of project p and region r).
+CLOUDS = (
+    "/openai/deployments/m/chat/completions",
+    "/model/m/invoke",
+    "/projects/p/locations/r/publishers/anthropic/models/m:rawPredict",
+)
+
+
 class FaultServer:
     """``with FaultServer() as server: server.url`` serves from a thread of its own.
 
@@ -158,8 +166,8 @@ class FaultServer:
 
     def reply(self, method: str, path: str, head: str, body: bytes) -> tuple[int, bytes, str]:
         """Status, body and what to do to the connection."""
-        anthropic = path.startswith("/v1/messages")
-        if method == "POST" and path in ("/v1/chat/completions", "/v1/messages"):
+        anthropic = path.startswith("/v1/messages") or not path.startswith(("/v1", "/openai"))
+        if method == "POST" and path in ("/v1/chat/completions", "/v1/messages", *CLOUDS):
             request = json.loads(body)
             if self.keep:
                 self.bodies.append(request)

@@ -11,22 +11,14 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar, Literal
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from refract.core.types import FinishReason, Message
 from refract.models.protocol import Answer, ServedModel
-from refract.models.provider import (
-    Address,
-    Ended,
-    KeyVariable,
-    ServedSettings,
-    client_options,
-)
-from refract.models.replies import error_body, results_by_id
-from refract.models.served import Served
-from refract.models.traffic import Limit, now_at
+from refract.models.provider import Address, Ended, KeyVariable, Limit, ServedSettings, error_body
+from refract.models.sending import Served, now_at
 
 _REASONS: dict[str, FinishReason] = {
     "max_tokens": "length",
@@ -55,6 +47,13 @@ class AnthropicSettings(ServedSettings):
     base_url: Address = "https://api.anthropic.com"
     api_key_env: KeyVariable = "ANTHROPIC_API_KEY"
 
+    client: Literal["bedrock", "vertex"] | None = Field(
+        None,
+        description="bedrock, vertex: the model at Amazon or Google, with their credentials; region and "
+        "project from the environment",
+    )
+    CLIENT_KEYS: ClassVar[dict[str, str | None]] = {"bedrock": None, "vertex": None}
+
     @field_validator("prefill")
     @classmethod
     def _no_space_at_its_end(cls, value: str | None) -> str | None:
@@ -66,7 +65,8 @@ class AnthropicSettings(ServedSettings):
 class AnthropicBatches:
     """Batches as Anthropic has them: one list of requests, one of results."""
 
-    MOST_REQUESTS, MOST_BYTES = 100_000, 250_000_000
+    MOST_REQUESTS: ClassVar[int] = 100_000
+    MOST_BYTES: ClassVar[int] = 250_000_000
 
     def __init__(self, client: Any) -> None:
         self.client = client
@@ -109,9 +109,7 @@ class AnthropicBatches:
         response = await self.client.get(
             f"/v1/messages/batches/{batch_id}/results", cast_to=Response
         )
-        return Ended(
-            results_by_id(response.content), ("BatchFailed", "the batch has no such result")
-        )
+        return Ended(response.content, ("BatchFailed", "the batch has no such result"))
 
     def result(self, line: Any) -> tuple[int, Any]:
         """Status and payload or error of a line; status 0 where it was never processed."""
@@ -124,40 +122,37 @@ class AnthropicBatches:
         return 0, {"message": f"the request {result['type']} in its batch"}
 
 
-class AnthropicDialect:
-    """The messages API."""
+class Anthropic(Served):
+    """See the module."""
 
-    NAME = "anthropic"
+    adapter = "anthropic"
+    version = "1"
     PATH = "/v1/messages"
-    BATCHES = AnthropicBatches
-
-    def __init__(self, settings: AnthropicSettings) -> None:
-        self.settings = settings
-
-    ERRORS: Mapping[int, str] = {
-        503: "ServiceUnavailableError",
-        504: "GatewayTimeoutError",
-        529: "OverloadedError",
-    }
-
-    def headers(self, key: str) -> dict[str, str]:
-        """The headers of a request."""
-        return {"x-api-key": key, "anthropic-version": "2023-06-01"}
+    Settings = AnthropicSettings
+    settings: AnthropicSettings
 
     @property
     def sdk(self) -> Any:
-        """The package whose exceptions are raised."""
+        """The package ``anthropic``."""
         import anthropic
 
         return anthropic
 
-    def open_client(self, key: str) -> Any:
-        """The package's asynchronous client."""
-        import anthropic
+    def client(self, options: dict[str, Any]) -> Any:
+        """The package's client. Bedrock's and Vertex' have their addresses, like their credentials, by
+        region and account from the environment where none is given."""
+        if self.settings.client is None:
+            return self.sdk.AsyncAnthropic(open_telemetry=False, **options)
+        if "base_url" not in self.settings.model_fields_set:
+            del options["base_url"]
+        if self.settings.client == "bedrock":
+            return self.sdk.AsyncAnthropicBedrock(open_telemetry=False, **options)
+        options["access_token"] = options.pop("api_key")
+        return self.sdk.AsyncAnthropicVertex(open_telemetry=False, **options)
 
-        return anthropic.AsyncAnthropic(
-            **client_options(self.settings, key, anthropic.DefaultAsyncHttpxClient)
-        )
+    def batches(self, client: Any) -> AnthropicBatches:
+        """Batches through a client."""
+        return AnthropicBatches(client)
 
     def body(self, messages: Sequence[Message], seed: int) -> dict[str, Any]:
         """A message's parameters; the system prompt is one of them, a seed is not."""
@@ -222,17 +217,6 @@ class AnthropicDialect:
             except (KeyError, OverflowError, TypeError, ValueError):
                 continue  # not sent, or not as documented
         return limits
-
-
-class Anthropic(Served):
-    """See the module."""
-
-    adapter = "anthropic"
-    version = "1"
-    Settings = AnthropicSettings
-
-    def __init__(self, name: str, settings: AnthropicSettings) -> None:
-        super().__init__(name, settings, AnthropicDialect(settings))
 
 
 _: type[ServedModel] = Anthropic

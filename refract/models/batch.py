@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,18 +24,12 @@ from refract.core.environment import (
 )
 from refract.core.jsonl import sha256_json, write_json
 from refract.models.protocol import AdapterError, Answer, Request
-from refract.models.provider import (
-    FIRST_DELAY,
-    LONGEST_DELAY,
-    RETRIED,
-    BatchDialect,
-    Emit,
-    Ended,
-    Session,
-)
-from refract.models.replies import ending, error_name
+from refract.models.provider import Emit, Ended, Provider, ending
 
 T = TypeVar("T")
+# Delays in seconds between two tries of the same request: doubled with each, up to the longest.
+FIRST_DELAY, LONGEST_DELAY = 0.5, 30.0
+RETRIED = {408, 409, 425, 429}  # and everything from 500
 # Seconds by which the provider's clock may be behind.
 CLOCK_SLACK = 60
 
@@ -61,68 +56,64 @@ class Batch:
 
 
 class BatchRun:
-    """Answers requests by batches.
+    """Answers requests by batches, one round for each attempt that requests need.
 
     ``taken`` receives the files of the batches whose answers were all emitted.
     """
 
     def __init__(
-        self, session: Session, requests: Sequence[Request], emit: Emit, taken: list[Path]
+        self, model: Provider, requests: Sequence[Request], emit: Emit, taken: list[Path]
     ) -> None:
-        self.session, self.requests, self.emit, self.taken = session, requests, emit, taken
-        self.settings, self.sdk = session.settings, session.dialect.sdk
+        self.model, self.requests, self.emit, self.taken = model, requests, emit, taken
+        self.settings, self.sdk = model.settings, model.sdk
         self.folder = (cache_folder() or default_cache_folder()) / "batches"
         # Whose batches these are; a hash of it is in every custom id.
-        self.server = [session.dialect.NAME, self.settings.base_url]
-        self.api: BatchDialect
+        self.server = [model.adapter, self.settings.base_url]
+        # Of a round, by custom id: the requests of the same body and seed, and that body.
+        self.indices: dict[str, list[int]] = {}
+        self.bodies: dict[str, bytes] = {}
 
     async def run(self) -> None:
         """Emits every answer. Raises :class:`AdapterError` when the provider cannot be reached or
         does not accept the key; the next run finds what was submitted by then."""
-        batches = self.session.dialect.BATCHES
-        assert batches is not None  # checked when the model was opened
-        async with self.session.open_client() as client:
-            self.api = batches(client)
-            attempts = dict.fromkeys(range(len(self.requests)), 0)
-            while attempts:
-                attempts = await self._round(attempts)
+        # Looking is repeated by the package, which waits for 8 seconds at most; submitting is not.
+        looks = math.ceil(self.settings.retry_for / 8) + 2
+        async with self.model.open_client() as client:
+            patient = client.with_options(max_retries=looks, timeout=self.settings.timeout)
+            self.submitting, self.looking = self.model.batches(client), self.model.batches(patient)
+            left, attempt = list(range(len(self.requests))), 0
+            while left:
+                left = await self._round(left, attempt)
+                attempt += 1
 
-    async def _round(self, attempts: dict[int, int]) -> dict[int, int]:
-        """One attempt for each request index: those to try again with their next attempt."""
-        indices_of: dict[str, list[int]] = {}
-        bodies: dict[str, bytes] = {}
-        for index, attempt in attempts.items():
-            body = self.session.payload(self.requests[index], attempt)
+    async def _round(self, left: list[int], attempt: int) -> list[int]:
+        """Asks for one attempt of requests; returns those whose next attempt is to be tried."""
+        self.indices, self.bodies = {}, {}
+        identity = self.model.identity()
+        for index in left:
             request = self.requests[index]
+            body = self.model.payload(request, attempt)
             drawn = request.seed if self.settings.samples else request.repeat or None
-            name = sha256_json([self.session.identity, body.decode("ascii"), drawn])
-            indices_of.setdefault(name, []).append(index)
-            bodies[name] = body
-        batches = [
-            batch for batch in self._written() if not bodies.keys().isdisjoint(batch.requests)
-        ]
-        for batch in batches:
-            if batch.id is None:
-                batch.id = await self._find(batch)
-        batches = [batch for batch in batches if batch.id is not None]
+            name = sha256_json([identity, body.decode("ascii"), drawn])
+            self.indices.setdefault(name, []).append(index)
+            self.bodies[name] = body
+        batches = []
+        for batch in self._written():
+            if not self.bodies.keys().isdisjoint(batch.requests):
+                if batch.id is None:
+                    await self._find(batch)
+                if batch.id is not None:
+                    batches.append(batch)
         known = {name for batch in batches for name in batch.requests}
-        new = self._afford(
-            {name: body for name, body in bodies.items() if name not in known}, indices_of
-        )
-        for part in _parts(new, self.api):
-            submitted = await self._submit({name: new[name] for name in part}, indices_of)
-            if submitted is not None:
-                batches.append(submitted)
-        again: dict[int, int] = {}
+        for part in self._parts([name for name in self.bodies if name not in known]):
+            if (batch_sent := await self._submit(part)) is not None:
+                batches.append(batch_sent)
+        again: list[int] = []
         while batches:
-            going_on = []
-            for batch in batches:
-                ended = await self._ended(batch)
-                if ended is None:
-                    going_on.append(batch)
-                    continue
-                self._take(batch, ended, indices_of, attempts, again)
-            batches = going_on
+            for batch in list(batches):
+                if (ended := await self._look(self._ended(batch))) is not None:
+                    batches.remove(batch)
+                    again += self._take(batch, ended, attempt)
             if batches:
                 await asyncio.sleep(self.settings.batch_poll)
         return again
@@ -136,174 +127,138 @@ class BatchRun:
             if batch.server == self.server:
                 yield batch
 
-    def _afford(self, new: dict[str, bytes], indices_of: dict[str, list[int]]) -> dict[str, bytes]:
-        """As many new requests as the run's limits allow, each at the most it can cost."""
-        usage = self.session.usage
-        affordable: dict[str, bytes] = {}
-        cost = usage["cost"] or 0.0
-        for name, body in new.items():
-            cost += self.session.cost(*self.session.most_tokens(body))
-            for limit, reached in (
-                ("max_requests", usage["requests"] + len(affordable) + 1),
-                ("max_cost", cost),
-            ):
-                most = getattr(self.settings, limit)
-                if most is not None and reached > most:
-                    message = f"not requested: {limit}: {most} is reached"
-                    self._fail(indices_of[name], "BudgetExhausted", message)
-                    break
-            else:
-                affordable[name] = body
-        return affordable
+    def _parts(self, names: Sequence[str]) -> Iterator[list[str]]:
+        """Custom ids in parts that one batch may hold: as many as the run's limits allow, each at the
+        most it can cost."""
+        usage, settings, api = self.model.usage, self.settings, self.submitting
+        part: list[str] = []
+        size, count, cost = 0, usage["requests"], usage["cost"] or 0.0
+        for name in names:
+            count += 1
+            cost += self.model.cost(*self.model.most_tokens(self.bodies[name]))
+            limit = None
+            if settings.max_requests is not None and count > settings.max_requests:
+                limit = f"max_requests: {settings.max_requests}"
+            elif settings.max_cost is not None and cost > settings.max_cost:
+                limit = f"max_cost: {settings.max_cost}"
+            if limit is not None:
+                self._fail(name, "BudgetExhausted", f"not requested: {limit} is reached")
+                continue
+            more = len(self.bodies[name]) + 256
+            if part and (len(part) == api.MOST_REQUESTS or size + more > api.MOST_BYTES):
+                yield part
+                part, size = [], 0
+            part.append(name)
+            size += more
+        if part:
+            yield part
 
-    async def _submit(
-        self, bodies: dict[str, bytes], indices_of: dict[str, list[int]]
-    ) -> Batch | None:
+    async def _submit(self, names: list[str]) -> Batch | None:
         """Submits a batch. Where the response to that is lost, looks whether the batch arrived."""
-        names = list(bodies)
         path = self.folder / f"{sha256_json(names)[:32]}.json"
         batch = Batch(path, names, None, time.time(), self.server)
         batch.write()
-        first, failures = time.monotonic(), 0
+        first, delay = time.monotonic(), FIRST_DELAY
         while batch.id is None:
             try:
                 async with asyncio.timeout(self.settings.timeout):
-                    batch.id = await self.api.submit(batch.tag, bodies)
+                    bodies = {name: self.bodies[name] for name in names}
+                    batch.id = await self.submitting.submit(batch.tag, bodies)
             except (self.sdk.APIError, TimeoutError) as error:
-                if not self._passes(error, failures, first):
+                status = getattr(error, "status_code", None)
+                passing = status is None or status in RETRIED or status >= 500
+                waited = time.monotonic() - first + delay
+                if not passing or waited > self.settings.retry_for:
                     batch.path.unlink()
                     self._check_key(error)
-                    message = self.session.clean(error)
                     for name in names:
-                        self._fail(indices_of[name], type(error).__name__, message)
+                        self._fail(name, type(error).__name__, self.model.clean(error))
                     return None
-                failures += 1
-                await asyncio.sleep(_delay(failures))
-                batch.id = await self._find(batch)
-        self.session.usage["requests"] += len(names)
+                await asyncio.sleep(delay)
+                delay = min(LONGEST_DELAY, 2 * delay)
+                await self._find(batch)
+        self.model.usage["requests"] += len(names)
         batch.write()
         return batch
 
-    async def _find(self, batch: Batch) -> str | None:
-        """The id of a batch that was sent and perhaps arrived."""
+    async def _find(self, batch: Batch) -> None:
+        """Learns the id of a batch that was sent and perhaps arrived."""
         others = {other.id for other in self._written()}
-        since = batch.submitted_at - CLOCK_SLACK
-        size = len(batch.requests)
-        found: str | None = await self._persist(
-            lambda: self.api.find(batch.tag, size, since, others)
-        )
-        if found is not None:
-            batch.id = found
+        since, size = batch.submitted_at - CLOCK_SLACK, len(batch.requests)
+        batch.id = await self._look(self.looking.find(batch.tag, size, since, others))
+        if batch.id is not None:
             batch.write()
-        return found
 
     async def _ended(self, batch: Batch) -> Ended | None:
-        batch_id = batch.id
-        assert batch_id is not None
+        assert batch.id is not None
+        try:
+            return await self.looking.ended(batch.id)
+        except self.sdk.NotFoundError:
+            return Ended(b"", ("BatchFailed", "the provider no longer has the batch"))
 
-        async def ended() -> Ended | None:
+    async def _look(self, call: Awaitable[T]) -> T:
+        try:
+            return await call
+        except self.sdk.APIError as error:
+            self._check_key(error)
+            raise AdapterError(
+                f"models.{self.model.name}: {self.settings.base_url} does not tell how a batch "
+                f"stands ({self.model.clean(error)}); run again to go on with it"
+            ) from None
+
+    def _take(self, batch: Batch, ended: Ended, attempt: int) -> list[int]:
+        """Emits a batch's answers; returns the requests to be tried with their next attempt."""
+        results: dict[str, Any] = {}
+        for line in ended.lines.split(b"\n"):
             try:
-                return await self.api.ended(batch_id)
-            except self.sdk.NotFoundError:
-                return Ended({}, ("BatchFailed", "the provider no longer has the batch"))
-
-        return await self._persist(ended)
-
-    def _take(
-        self,
-        batch: Batch,
-        ended: Ended,
-        indices_of: dict[str, list[int]],
-        attempts: dict[int, int],
-        again: dict[int, int],
-    ) -> None:
+                result = json.loads(line)
+                results[result["custom_id"]] = result
+            except (ValueError, KeyError, TypeError, RecursionError):
+                continue  # a line that cannot be read is a missing result
+        again: list[int] = []
         for name in batch.requests:
-            indices = indices_of.pop(name, [])
-            if not indices:
-                continue
-            if name not in ended.results:
-                self._fail(indices, *ended.missing)
-                continue
-            for index in indices:
-                attempt = attempts[index]
-                most = self.session.most_tokens(self.session.payload(self.requests[index], attempt))
-                answer = self._answer(ended.results[name], attempt, most)
+            if name in self.indices and name not in results:
+                self._fail(name, *ended.missing)
+            for index in self.indices.pop(name, []) if name in results else []:
+                answer = self._answer(results[name], attempt, self.bodies[name])
                 too_long = answer.error is not None and answer.error["type"] == "PromptTooLong"
                 if too_long and attempt + 1 < len(self.requests[index].attempts):
-                    again[index] = attempt + 1
+                    again.append(index)
                 else:
                     self.emit((index, answer))
         self.taken.append(batch.path)
+        return again
 
-    def _answer(self, result: Any, attempt: int, most: tuple[float, float]) -> Answer:
+    def _answer(self, result: Any, attempt: int, body: bytes) -> Answer:
         try:
-            status, payload = self.api.result(result)
+            status, payload = self.submitting.result(result)
             if status == 200:
-                answer = self.session.read_payload(payload, attempt)
-                self.session.count(answer, most)
+                answer = self.model.read_payload(payload, attempt)
+                self.model.count(answer, body)
                 return answer
             meaning = ending(status, payload, attempt)
-            text = self.session.clean(payload.get("message") or payload.get("code"))
+            text = self.model.clean(payload.get("message") or payload.get("code"))
         except Exception as error:  # a provider may send anything
-            message = self.session.clean(error)
-            self.session.spend(*most)  # an answer that cannot be read has been paid for
-            return Answer.failed("InvalidResponse", message, attempt)
+            self.model.count(None, body)  # an answer that cannot be read has been paid for
+            return Answer.failed("InvalidResponse", self.model.clean(error), attempt)
         if isinstance(meaning, Answer):
             return meaning
         if status == 0:
             return Answer.failed("BatchExpired", text, attempt)
-        name = error_name(status)
-        name = "PromptTooLong" if meaning == "too_long" else name
+        name = "PromptTooLong" if meaning == "too_long" else self._error_name(status)
         return Answer.failed(name, f"HTTP {status}: {text}", attempt)
 
-    def _fail(self, indices: Sequence[int], name: str, message: str) -> None:
-        for index in indices:
-            self.emit((index, Answer.failed(name, message)))
+    def _error_name(self, status: int) -> str:
+        """What the package calls the error of an HTTP status."""
+        for error in vars(self.sdk).values():
+            if isinstance(error, type) and vars(error).get("status_code") == status:
+                return error.__name__
+        return "InternalServerError" if status >= 500 else "APIStatusError"
 
-    async def _persist(self, call: Callable[[], Awaitable[T]]) -> T:
-        """The result of a call that may be repeated, tried until it succeeds or time is up."""
-        first, failures = time.monotonic(), 0
-        while True:
-            try:
-                async with asyncio.timeout(self.settings.timeout):
-                    return await call()
-            except (self.sdk.APIError, TimeoutError) as error:
-                if not self._passes(error, failures, first):
-                    self._check_key(error)
-                    raise AdapterError(
-                        f"models.{self.session.name}: {self.settings.base_url} does not tell "
-                        f"how a batch stands ({self.session.clean(error)}); run again "
-                        "to go on with it"
-                    ) from None
-                failures += 1
-                await asyncio.sleep(_delay(failures))
-
-    def _passes(self, error: Any, failures: int, first: float) -> bool:
-        """Whether a failure is one that passes, and there is time for it to."""
-        status = getattr(error, "status_code", None)
-        passing = status is None or status in RETRIED or status >= 500
-        waited = time.monotonic() - first + _delay(failures + 1)
-        return passing and waited <= self.settings.retry_for
+    def _fail(self, name: str, kind: str, message: str) -> None:
+        for index in self.indices.pop(name, []):
+            self.emit((index, Answer.failed(kind, message)))
 
     def _check_key(self, error: Any) -> None:
         if getattr(error, "status_code", None) in (401, 403):
-            raise self.session.key_rejected(self.session.clean(error)) from None
-
-
-def _delay(failures: int) -> float:
-    return min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** (failures - 1))
-
-
-def _parts(bodies: dict[str, bytes], api: BatchDialect) -> Iterator[list[str]]:
-    """Custom ids in parts that one batch may hold."""
-    part: list[str] = []
-    size = 0
-    for name, body in bodies.items():
-        more = len(body) + 256
-        if part and (len(part) == api.MOST_REQUESTS or size + more > api.MOST_BYTES):
-            yield part
-            part, size = [], 0
-        part.append(name)
-        size += more
-    if part:
-        yield part
+            raise self.model.key_rejected(self.model.clean(error)) from None

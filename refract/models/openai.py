@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -20,13 +19,13 @@ from refract.models.protocol import Answer, ServedModel
 from refract.models.provider import (
     Address,
     Ended,
+    InvalidResponse,
     KeyVariable,
+    Limit,
     ServedSettings,
-    client_options,
+    error_body,
 )
-from refract.models.replies import InvalidResponse, error_body, results_by_id
-from refract.models.served import Served
-from refract.models.traffic import Limit
+from refract.models.sending import Served
 from refract.models.turn import Markers, Text, split_reasoning
 
 # Reset times of the rate-limit headers: 1s, 6m0s, 1h2m3.5s, 120ms, and bare seconds.
@@ -39,6 +38,10 @@ class OpenAISettings(ServedSettings):
 
     base_url: Address = "https://api.openai.com/v1"
     api_key_env: KeyVariable = "OPENAI_API_KEY"
+    client: Literal["azure"] | None = Field(
+        None,
+        description="azure: a deployment (`model_id`) of the Azure OpenAI resource in `base_url`",
+    )
     organization: Text | None = Field(None, description="the organization that is billed")
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = Field(
         "max_tokens", description="the name under which `max_tokens` is sent"
@@ -51,12 +54,15 @@ class OpenAISettings(ServedSettings):
         description="markers of thinking that a server leaves in the answer",
     )
 
+    CLIENT_KEYS: ClassVar[dict[str, str | None]] = {"azure": "AZURE_OPENAI_API_KEY"}
+
     @model_validator(mode="after")
     def _can_go_on(self) -> OpenAISettings:
-        if (
-            self.prefill is not None
-            and self.base_url == type(self).model_fields["base_url"].default
-        ):
+        if self.base_url != type(self).model_fields["base_url"].default:
+            return self
+        if self.client == "azure":
+            raise ValueError("client: azure needs base_url: https://RESOURCE.openai.azure.com")
+        if self.prefill is not None:
             raise ValueError(
                 "prefill: OpenAI's own API does not go on with a turn that was begun; servers such as "
                 f"vLLM and SGLang do (got {self.prefill!r:.80})"
@@ -67,7 +73,8 @@ class OpenAISettings(ServedSettings):
 class OpenAIBatches:
     """Batches as OpenAI has them: files of requests and of results."""
 
-    MOST_REQUESTS, MOST_BYTES = 50_000, 190_000_000
+    MOST_REQUESTS: ClassVar[int] = 50_000
+    MOST_BYTES: ClassVar[int] = 190_000_000
     ENDED = ("completed", "failed", "expired", "cancelled")
 
     def __init__(self, client: Any) -> None:
@@ -107,15 +114,15 @@ class OpenAIBatches:
         batch = await self.client.batches.retrieve(batch_id)
         if batch.status not in self.ENDED:
             return None
-        results: dict[str, Any] = {}
+        lines = b""
         for file in (batch.output_file_id, batch.error_file_id):
             if file is not None:
                 response = await self.client.get(f"/files/{file}/content", cast_to=Response)
-                results |= results_by_id(response.content)
+                lines += response.content + b"\n"
         errors = batch.errors.data if batch.errors and batch.errors.data else []
         message = errors[0].message if errors else f"the batch ended as {batch.status}"
         kind = "BatchExpired" if batch.status == "expired" else "BatchFailed"
-        return Ended(results, (kind, str(message)))
+        return Ended(lines, (kind, str(message)))
 
     def result(self, line: Any) -> tuple[int, Any]:
         """Status and payload or error of a line; status 0 where it was never processed."""
@@ -125,44 +132,34 @@ class OpenAIBatches:
         return status, body if status == 200 else error_body(json.dumps(body).encode())
 
 
-class OpenAIDialect:
-    """Chat completions."""
+class OpenAI(Served):
+    """See the module."""
 
-    NAME = "openai"
+    adapter = "openai"
+    version = "1"
     PATH = "/chat/completions"
-    BATCHES = OpenAIBatches
-
-    def __init__(self, settings: OpenAISettings) -> None:
-        self.settings = settings
-
-    ERRORS: Mapping[int, str] = {}
-
-    def headers(self, key: str) -> dict[str, str]:
-        """The headers of a request; organization and project as the package takes them from the
-        environment."""
-        organization = self.settings.organization or os.environ.get("OPENAI_ORG_ID")
-        named = {
-            "OpenAI-Organization": organization,
-            "OpenAI-Project": os.environ.get("OPENAI_PROJECT_ID"),
-        }
-        found = {name: value for name, value in named.items() if value}
-        return {"Authorization": f"Bearer {key}", **found}
+    Settings = OpenAISettings
+    settings: OpenAISettings
 
     @property
     def sdk(self) -> Any:
-        """The package whose exceptions are raised."""
+        """The package ``openai``."""
         import openai
 
         return openai
 
-    def open_client(self, key: str) -> Any:
-        """The package's asynchronous client."""
-        import openai
+    def client(self, options: dict[str, Any]) -> Any:
+        """The package's client. Azure's has its deployment in the address, and its API's version from
+        the environment."""
+        options["organization"] = self.settings.organization
+        if self.settings.client == "azure":
+            options["azure_endpoint"] = options.pop("base_url")
+            return self.sdk.AsyncAzureOpenAI(azure_deployment=self.settings.model_id, **options)
+        return self.sdk.AsyncOpenAI(**options)
 
-        return openai.AsyncOpenAI(
-            organization=self.settings.organization,
-            **client_options(self.settings, key, openai.DefaultAsyncHttpxClient),
-        )
+    def batches(self, client: Any) -> OpenAIBatches:
+        """Batches through a client."""
+        return OpenAIBatches(client)
 
     def body(self, messages: Sequence[Message], seed: int) -> dict[str, Any]:
         """A chat completion's parameters."""
@@ -221,17 +218,6 @@ class OpenAIDialect:
                 limit = _number(headers.get(f"x-ratelimit-limit-{unit}"))
                 limits.append(Limit(remaining, limit, reset, unit == "tokens"))
         return limits
-
-
-class OpenAI(Served):
-    """See the module."""
-
-    adapter = "openai"
-    version = "1"
-    Settings = OpenAISettings
-
-    def __init__(self, name: str, settings: OpenAISettings) -> None:
-        super().__init__(name, settings, OpenAIDialect(settings))
 
 
 _: type[ServedModel] = OpenAI

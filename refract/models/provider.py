@@ -1,38 +1,82 @@
-"""What live requests and batches to a provider share: settings, the dialect, reading responses.
+"""A model behind a provider: its settings, what it is sent, and what a reply of it comes to.
 
-:mod:`refract.models.live` and :mod:`refract.models.batch` are built on this and know nothing of each
-other; :mod:`refract.models.served` chooses between them.
+:mod:`refract.models.batch` and :mod:`refract.models.sending` ask through this, and know no provider. A
+reply can be anything: whatever is wrong with it is an error of its own row, and of no other.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Protocol
+import zlib
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from refract.core.settings import Number, Settings
 from refract.core.types import Message
-from refract.models.protocol import AdapterError, Answer, Request
-from refract.models.replies import InvalidResponse, bound_reply, checked
-from refract.models.traffic import Limit
-from refract.models.turn import SystemPrompt, Text, system_text, with_prefill, with_system_prompt
+from refract.models.protocol import AdapterError, Answer, Request, ServedModel
+from refract.models.turn import (
+    SystemPrompt,
+    Text,
+    system_identity,
+    system_text,
+    with_prefill,
+    with_system_prompt,
+)
 
 Emit = Callable[[tuple[int, Answer]], None]
 """Takes the index of a request and its answer."""
 
-# Delays in seconds between two tries of the same request: doubled with each, up to the longest.
-FIRST_DELAY, LONGEST_DELAY = 0.5, 30.0
-# An answer that cannot be read has been paid for all the same.
-READ_TRIES = 3
+CONNECT_SECONDS = 30.0
+# Bytes of a reply, as sent and as unpacked. A token has about four, so that this is room for answers
+# of more than a million tokens.
+MOST_REPLY_BYTES = 8 * 2**20
 # A shorter key, such as a server of one's own takes, may be a word of any answer.
 SHORTEST_KEY = 8
-CONNECT_SECONDS = 30.0
-THROTTLED = {429, 503, 529}
-RETRIED = {408, 409, 425, 429}  # and everything from 500
+
+# Settings that change how requests are sent, and no request.
+SENDING = {
+    "api_key_env",
+    "organization",
+    "timeout",
+    "retry_for",
+    "max_concurrency",
+    "requests_per_minute",
+    "tokens_per_minute",
+    "price",
+    "max_requests",
+    "max_cost",
+    "mode",
+    "batch_poll",
+}
+# Settings that came after the first answers were stored: part of the identity only where they are set.
+ADDED = ("prefill", "client")
+
+TOO_LONG = re.compile(
+    r"context.?length|context.?window|context.?size|context.?limit|prompt is too long"
+    r"|input is too long|too many (?:input )?tokens|longer than the model|max(?:imum)?.?model.?len"
+    r"|maximum number of (?:input )?tokens|maximum context|too large for model"
+    r"|reduce the length of|inputs. tokens|string_above_max_length|request_too_large",
+    re.IGNORECASE,
+)
+FILTER_CODES = {
+    "content_filter",
+    "content_policy_violation",
+    "responsibleaipolicyviolation",
+    "moderation_blocked",
+}
+FILTER_TEXT = re.compile(
+    r"blocked by (?:the |our )?content.?filter|content management policy"
+    r"|(?:input|prompt) was flagged|content.?policy.?violation",
+    re.IGNORECASE,
+)
 
 SECRET_HEADERS = {"authorization", "api-key", "x-api-key", "cookie", "proxy-authorization"}
 
@@ -72,6 +116,7 @@ class ServedSettings(Settings):
     )
     base_url: Address
     api_key_env: KeyVariable
+    client: str | None = None
     system_prompt: SystemPrompt = None
     prefill: Text | None = Field(
         None,
@@ -117,6 +162,9 @@ class ServedSettings(Settings):
         None, description="most calls of a run, retries included; the rest is not requested"
     )
 
+    CLIENT_KEYS: ClassVar[dict[str, str | None]] = {}
+    """``api_key_env`` of each other client, unless it is given."""
+
     @property
     def samples(self) -> bool:
         """Whether answers are sampled; where no temperature is sent, at the provider's own."""
@@ -127,6 +175,16 @@ class ServedSettings(Settings):
     def _no_slash(cls, value: str) -> str:
         return value.rstrip("/")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _key_of_the_client(cls, given: Any) -> Any:
+        client = str(given.get("client")) if isinstance(given, Mapping) else None
+        return (
+            {"api_key_env": cls.CLIENT_KEYS[client], **given}
+            if client in cls.CLIENT_KEYS
+            else given
+        )
+
     @model_validator(mode="after")
     def _together(self) -> ServedSettings:
         secret = sorted(set(map(str.lower, self.extra_headers)) & SECRET_HEADERS)
@@ -136,7 +194,13 @@ class ServedSettings(Settings):
                 "environment variable and name it in api_key_env"
             )
         fields = type(self).model_fields
-        if self.api_key_env is None and self.base_url == fields["base_url"].default:
+        if self.client and self.mode == "batch":
+            raise ValueError(
+                f"mode must be live with client: {self.client}; batches are sent to the provider's own "
+                "API alone (got 'batch')"
+            )
+        own = self.client is None and self.base_url == fields["base_url"].default
+        if self.api_key_env is None and own:
             raise ValueError(
                 "api_key_env: null is for a server of your own; name it in base_url, or name the "
                 f"variable that holds the key (usually {fields['api_key_env'].default})"
@@ -148,26 +212,11 @@ class ServedSettings(Settings):
         return self
 
 
-@dataclass
-class Ended:
-    """A batch's end: its results by custom id, and the error of requests without a result."""
+class BatchAPI(Protocol):
+    """A provider's batch API."""
 
-    results: dict[str, Any]
-    missing: tuple[str, str]
-
-
-class BatchDialect(Protocol):
-    """A provider's batch API. Made with the provider's client, for one run."""
-
-    @property
-    def MOST_REQUESTS(self) -> int:
-        """Requests that one batch may hold."""
-
-    @property
-    def MOST_BYTES(self) -> int:
-        """Bytes that one batch may hold."""
-
-    def __init__(self, client: Any) -> None: ...
+    MOST_REQUESTS: ClassVar[int]
+    MOST_BYTES: ClassVar[int]
 
     async def submit(self, tag: str, bodies: Mapping[str, bytes]) -> str:
         """Submits requests (bodies by custom id) as one batch and returns its id."""
@@ -183,117 +232,205 @@ class BatchDialect(Protocol):
         """HTTP status and payload or error of one result; status 0 where it was never processed."""
 
 
-class Dialect(Protocol):
-    """What one provider's API names differently from another's."""
+class Ended(NamedTuple):
+    """A batch's end: the lines of its results, and the error of requests without a result."""
+
+    lines: bytes
+    missing: tuple[str, str]
+
+
+class Limit(NamedTuple):
+    """One of the provider's own limits, as a response's headers state it."""
+
+    remaining: float
+    limit: float | None
+    reset: float  # seconds until all of it is available again
+    tokens: bool  # a limit on tokens, not on calls
+
+
+class InvalidResponse(ValueError):
+    """A call succeeded, but what came is not an answer."""
+
+
+class ReplyTooLarge(InvalidResponse):
+    """A reply was given up on while it arrived."""
+
+
+async def bound_reply(response: Any) -> None:
+    """Has the body of a reply to a POST end in :class:`ReplyTooLarge` once it is too large.
+
+    For a client's hook on responses. Batches are fetched by GET, and hold many replies each.
+    """
+    from httpx2 import AsyncByteStream
+
+    if response.request.method != "POST":
+        return
+    packed = response.headers.get("content-encoding", "identity").strip().lower()
+    if packed not in ("", "identity", "gzip", "deflate"):
+        raise ReplyTooLarge(f"the reply is packed as {packed}, which was not asked for")
+    # Unpacked here, where it can stop; the client is left nothing to unpack.
+    response.headers.pop("content-encoding", None)
+    unpacker = zlib.decompressobj(32 + zlib.MAX_WBITS) if packed in ("gzip", "deflate") else None
+    stream = response.stream
+
+    class Bounded(AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            size = 0
+            async for chunk in stream:
+                data = chunk
+                if unpacker is not None:
+                    try:
+                        data = unpacker.decompress(chunk, MOST_REPLY_BYTES - size + 1)
+                    except zlib.error as error:
+                        raise InvalidResponse(f"the reply cannot be unpacked ({error})") from None
+                size += len(data)
+                if size > MOST_REPLY_BYTES:
+                    raise ReplyTooLarge(f"the reply is larger than {MOST_REPLY_BYTES >> 20} MiB")
+                yield data
+
+        async def aclose(self) -> None:
+            await stream.aclose()
+
+    response.stream = Bounded()
+
+
+class Provider(ServedModel):
+    """A model behind a provider, reached through the provider's package.
+
+    An adapter adds ``adapter``, ``version``, ``Settings``, ``PATH`` and the abstract members.
+    Whatever a server sends, only the methods that say so raise.
+
+    ``usage`` is the running total over all calls of :meth:`answer`: ``requests`` (calls sent,
+    retries included), ``prompt_tokens``, ``completion_tokens``, ``cost`` (USD, None without a
+    price; the most it can be where a reply states no usage), ``retries``, ``throttles`` (calls that
+    the provider turned away as too many) and ``masked`` (answers that repeated the key).
+    """
+
+    PATH: ClassVar[str]
+
+    def __init__(self, name: str, settings: ServedSettings) -> None:
+        self.name, self.settings, self.samples = name, settings, settings.samples
+        self.key = SecretStr("")  # of the run under way
+        self.usage: dict[str, Any] = {
+            "requests": 0,
+            "prompt_tokens": 0,
+            "completion_tokens": 0,
+            "cost": None if settings.price is None else 0.0,
+            "retries": 0,
+            "throttles": 0,
+            "masked": 0,
+        }
 
     @property
-    def NAME(self) -> str:
-        """The adapter's name."""
-
-    @property
-    def PATH(self) -> str:
-        """Where conversations are posted."""
-
-    @property
-    def BATCHES(self) -> type[BatchDialect] | None:
-        """The provider's batch API; None where it has none."""
-
-    @property
+    @abstractmethod
     def sdk(self) -> Any:
-        """The provider's package, whose exceptions its client raises."""
+        """The provider's package."""
 
-    @property
-    def ERRORS(self) -> Mapping[int, str]:
-        """What its package calls errors by their HTTP status, where that is not what all call them."""
+    @abstractmethod
+    def client(self, options: dict[str, Any]) -> Any:
+        """The package's asynchronous client: ``options`` are those that all its clients take, but the
+        key, which is None where the package finds credentials by itself."""
 
-    def headers(self, key: str) -> dict[str, str]:
-        """The headers of a request, which hold the key."""
+    @abstractmethod
+    def batches(self, client: Any) -> BatchAPI:
+        """The provider's batch API through a client."""
 
-    def open_client(self, key: str) -> Any:
-        """The package's asynchronous client, which batches are sent through."""
-
+    @abstractmethod
     def body(self, messages: Sequence[Message], seed: int) -> dict[str, Any]:
         """The parameters of a request."""
 
+    @abstractmethod
     def read(self, payload: Any, attempt: int) -> Answer:
         """A decoded response as an answer. Raises :class:`InvalidResponse` and look-up errors."""
 
+    @abstractmethod
     def rate_limits(self, headers: Mapping[str, str]) -> list[Limit]:
         """The provider's limits as a response's headers state them."""
 
+    def identity(self) -> dict[str, Any]:
+        """The model, the server and everything that a request's body takes from the definition."""
+        settings = self.settings
+        left_out = SENDING | {key for key in ADDED if getattr(settings, key) is None}
+        if settings.client and "base_url" not in settings.model_fields_set:
+            left_out |= {"base_url"}
+        return {
+            "adapter": self.adapter,
+            "adapter_version": self.version,
+            **settings.model_dump(exclude=left_out),
+            "system_prompt": system_identity(settings.system_prompt),
+        }
 
-class Session:
-    """One run with one model of a provider.
+    def description(self) -> dict[str, Any]:
+        """A provider does not publish how many weights its model has."""
+        return {"parameters": None}
 
-    ``usage`` is the adapter's running total; ``identity`` its identity; ``key`` may be empty.
-    """
+    @cached_property
+    def system(self) -> str | None:
+        """The system prompt. Raises :class:`AdapterError` where a published one cannot be read."""
+        return system_text(f"models.{self.name}", self.settings.system_prompt)
 
-    def __init__(
-        self,
-        name: str,
-        settings: ServedSettings,
-        dialect: Dialect,
-        identity: dict[str, Any],
-        usage: dict[str, Any],
-        key: str,
-    ) -> None:
-        self.name, self.settings, self.dialect = name, settings, dialect
-        self.identity, self.usage, self._key = identity, usage, key
-        self.system = system_text(f"models.{name}", settings.system_prompt)
+    def estimate(self, request: Request) -> tuple[int, int]:
+        """About how many tokens a request's first attempt sends, and the most it can get back."""
+        messages = with_system_prompt(request.attempts[0], self.system)
+        text = sum(len(message["content"].encode("utf-8", "replace")) + 16 for message in messages)
+        return math.ceil(text / 4), self.settings.max_tokens
+
+    def check_key(self) -> None:
+        """Reads the key. Raises :class:`AdapterError` unless it is there."""
+        variable = self.settings.api_key_env
+        if variable is None:
+            return
+        key = os.environ.get(variable, "").strip()
+        if not key:
+            own = self.settings.base_url != type(self.settings).model_fields["base_url"].default
+            keyless = "; for a server that asks for none, say api_key_env: null"
+            keyless += " (--set api_key_env=null)"
+            raise AdapterError(
+                f"models.{self.name}: the environment variable {variable} is not set; it must hold "
+                f"the key for {self.settings.base_url}{keyless if own else ''}"
+            )
+        if not (key.isascii() and key.isprintable()) or " " in key:
+            raise AdapterError(
+                f"models.{self.name}: the environment variable {variable} holds characters that no "
+                "key has (a line break, a space, a typographic quote?)"
+            )
+        self.key = SecretStr(key)
 
     def open_client(self) -> Any:
-        """The provider's asynchronous client with this run's key."""
-        return self.dialect.open_client(self._key or "none")
+        """The package's client with the key of the run; connections are as many as calls, and nothing
+        is tried again. Raises :class:`AdapterError` where the package lacks what it needs."""
+        from httpx2 import Limits, Timeout
 
-    def open_http(self) -> Any:
-        """A bare asynchronous client for single requests: the packages take a second to import."""
-        import httpx2
-
-        own = {"content-type": "application/json", "accept": "application/json"}
-        return httpx2.AsyncClient(
-            **http_options(
-                self.settings,
-                own | self.dialect.headers(self._key or "none") | self.settings.extra_headers,
-            )
+        settings = self.settings
+        # The time of a whole call is limited where it is made.
+        timeout = Timeout(None, connect=min(CONNECT_SECONDS, settings.timeout))
+        http_client = self.sdk.DefaultAsyncHttpxClient(
+            limits=Limits(max_connections=None, max_keepalive_connections=settings.max_concurrency),
+            timeout=timeout,
+            headers={"accept-encoding": "gzip, deflate"},
+            event_hooks={"response": [bound_reply]},
         )
+        options = {
+            "api_key": self.key.get_secret_value() or (None if settings.client else "none"),
+            "base_url": settings.base_url,
+            "default_headers": settings.extra_headers,
+            "max_retries": 0,
+            "timeout": timeout,
+            "http_client": http_client,
+        }
+        try:
+            return self.client(options)
+        except Exception as error:
+            text = self.clean(f"{type(error).__name__}: {error}")
+            raise AdapterError(f"models.{self.name}: {text}") from None
 
     def payload(self, request: Request, attempt: int) -> bytes:
         """The body for one of a request's attempts, in ASCII: so a lone surrogate passes too."""
         messages = with_system_prompt(request.attempts[attempt], self.system)
-        body = self.dialect.body(messages, request.seed) | self.settings.extra_body
+        body = self.body(messages, request.seed) | self.settings.extra_body
         return json.dumps(body, sort_keys=True).encode("ascii")
 
-    def cost(self, prompt_tokens: float, completion_tokens: float) -> float:
-        """USD for so many tokens; 0 without a price."""
-        price = self.settings.price or Price(input=0, output=0)
-        return (prompt_tokens * price.input + completion_tokens * price.output) / 1e6
-
-    def count(self, answer: Answer, most: tuple[float, float]) -> None:
-        """Adds an answer's tokens to ``usage``.
-
-        The cost of a count that the reply does not state, or not as a count, is that of ``most``:
-        the prompt and completion tokens that the call can have used.
-        """
-        prompt, completion = answer.prompt_tokens, answer.completion_tokens
-        self.usage["prompt_tokens"] += prompt or 0
-        self.usage["completion_tokens"] += completion or 0
-        self.spend(
-            most[0] if prompt is None else prompt, most[1] if completion is None else completion
-        )
-
-    def spend(self, prompt_tokens: float, completion_tokens: float) -> None:
-        """Adds the cost of so many tokens to ``usage``."""
-        if self.usage["cost"] is not None:
-            self.usage["cost"] += self.cost(prompt_tokens, completion_tokens)
-
-    def most_tokens(self, body: bytes) -> tuple[float, float]:
-        """The most prompt and completion tokens that a call with this body can use.
-
-        Four bytes of English make a token; a budget must hold for less common texts too.
-        """
-        return len(body) / 3, self.settings.max_tokens
-
-    def read(self, content: bytes, attempt: int) -> Answer:
+    def read_reply(self, content: bytes, attempt: int) -> Answer:
         """A response's body as an answer. Raises :class:`InvalidResponse`, and nothing else."""
         try:
             payload = json.loads(content)
@@ -302,34 +439,64 @@ class Session:
         return self.read_payload(payload, attempt)
 
     def read_payload(self, payload: Any, attempt: int) -> Answer:
-        """A decoded response as an answer. Raises :class:`InvalidResponse`, and nothing else."""
+        """A decoded response as an answer, its fields of their types and the key masked; a count of
+        tokens that is none is unknown. Raises :class:`InvalidResponse`, and nothing else."""
         try:
-            answer = self._without_key(checked(self.dialect.read(payload, attempt)))
+            answer = self.read(payload, attempt)
+            text: object = answer.response
+            if not isinstance(text, str):
+                raise InvalidResponse(
+                    f"the answer is not a text (got {type(text).__name__} {text!r:.60})"
+                )
         except InvalidResponse:
             raise
         except Exception as error:
-            found = payload.get("error") if isinstance(payload, dict) else None
+            said = payload.get("error") if isinstance(payload, dict) else None
             raise InvalidResponse(
-                f"the response is not an answer ({found or f'{type(error).__name__}: {error}'})"
+                f"the response is not an answer ({said or f'{type(error).__name__}: {error}'})"
             ) from None
-        if self.settings.prefill is None:
-            return answer
-        return replace(answer, response=with_prefill(self.settings.prefill, answer.response))
+        thinking = answer.thinking if isinstance(answer.thinking, str) else None
+        key = self.key.get_secret_value()
+        if len(key) >= SHORTEST_KEY and (key in text or key in (thinking or "")):
+            self.usage["masked"] += 1
+            text, thinking = text.replace(key, "[key]"), thinking and thinking.replace(key, "[key]")
+        return replace(
+            answer,
+            response=with_prefill(self.settings.prefill, text),
+            thinking=thinking,
+            prompt_tokens=_count(answer.prompt_tokens),
+            completion_tokens=_count(answer.completion_tokens),
+        )
 
-    def _without_key(self, answer: Answer) -> Answer:
-        """The answer with this run's key masked where the server repeats it."""
-        texts = [answer.response, answer.thinking or ""]
-        if len(self._key) < SHORTEST_KEY or not any(self._key in text for text in texts):
-            return answer
-        self.usage["masked"] += 1
-        response, thinking = (text.replace(self._key, "[key]") for text in texts)
-        return replace(answer, response=response, thinking=thinking or None)
+    def cost(self, prompt_tokens: float, completion_tokens: float) -> float:
+        """USD for so many tokens; 0 without a price."""
+        price = self.settings.price or Price(input=0, output=0)
+        return (prompt_tokens * price.input + completion_tokens * price.output) / 1e6
+
+    def most_tokens(self, body: bytes) -> tuple[float, float]:
+        """The most prompt and completion tokens that a call with this body can use.
+
+        Four bytes of English make a token; a budget must hold for less common texts too.
+        """
+        return len(body) / 3, self.settings.max_tokens
+
+    def count(self, answer: Answer | None, body: bytes) -> None:
+        """Adds an answer's tokens and their cost to ``usage``: what the reply does not state, or all
+        of a call that was paid for without an answer, at the most that the body can have used."""
+        most = self.most_tokens(body)
+        used = (answer.prompt_tokens, answer.completion_tokens) if answer else (None, None)
+        self.usage["prompt_tokens"] += used[0] or 0
+        self.usage["completion_tokens"] += used[1] or 0
+        if self.usage["cost"] is not None:
+            self.usage["cost"] += self.cost(
+                *(most[i] if tokens is None else tokens for i, tokens in enumerate(used))
+            )
 
     def clean(self, text: object) -> str:
         """A provider's message on one line, without the key or anything that looks like one."""
         line = " ".join(str(text).split())
-        if self._key:
-            line = line.replace(self._key, "[key]")
+        if key := self.key.get_secret_value():
+            line = line.replace(key, "[key]")
         line = re.sub(r"\bsk-[\w*.…-]+", "[key]", line)
         line = re.sub(r"\breq_\w+", "[id]", line)  # differs from try to try
         line = "".join(c if c.isprintable() else "�" for c in line)
@@ -345,28 +512,47 @@ class Session:
         )
 
 
-def client_options(settings: ServedSettings, key: str, http_client: Callable[..., Any]) -> Any:
-    """Arguments that both packages' clients take. The retries are ours."""
-    options = http_options(settings, {})
-    return {
-        "api_key": key,
-        "base_url": settings.base_url,
-        "default_headers": settings.extra_headers,
-        "max_retries": 0,
-        "timeout": options["timeout"],
-        "http_client": http_client(**options),
-    }
+def _count(tokens: object) -> int | None:
+    if isinstance(tokens, bool) or not isinstance(tokens, int | float):
+        return None
+    # No request has more; a sum of such counts could not be written.
+    usable = math.isfinite(tokens) and 0 <= tokens < 2**53 and tokens == int(tokens)
+    return int(tokens) if usable else None
 
 
-def http_options(settings: ServedSettings, headers: Mapping[str, str]) -> dict[str, Any]:
-    """Arguments of an HTTP client. Connections are as many as calls."""
-    import httpx2
+def error_body(content: bytes) -> dict[str, Any]:
+    """The error object of a response, whatever a server wraps it in; empty where there is none."""
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError):
+        return {"message": content[:1000].decode("utf-8", "replace")}
+    if isinstance(body, list) and body:
+        body = body[0]
+    if not isinstance(body, dict):
+        return {}
+    error = body.get("error") or body.get("detail") or body
+    return error if isinstance(error, dict) else {**body, "message": error}
 
-    most = settings.max_concurrency
-    return {
-        "limits": httpx2.Limits(max_connections=None, max_keepalive_connections=most),
-        "timeout": httpx2.Timeout(None, connect=min(CONNECT_SECONDS, settings.timeout)),
-        "headers": {"accept-encoding": "gzip, deflate", **headers},
-        "event_hooks": {"response": [bound_reply]},
-        "follow_redirects": True,
-    }
+
+def ending(
+    status: int, error: Mapping[str, Any], attempt: int
+) -> Answer | Literal["too_long", "final"] | None:
+    """What an error response means beyond its status: an answer (a provider's filter),
+    ``too_long``, ``final`` (another try cannot help) or None."""
+    inner = error.get("innererror") or {}
+    codes = {str(code).lower() for code in (error.get("code"), error.get("type"))}
+    if isinstance(inner, dict):
+        codes.add(str(inner.get("code")).lower())
+    text = str(error.get("message") or "")
+    if codes & FILTER_CODES or (status <= 500 and FILTER_TEXT.search(text)):
+        return Answer("", "content_filter", attempt)
+    if says_too_long(status, " ".join([text, *sorted(codes)])):
+        return "too_long"
+    if "insufficient_quota" in codes or "request too large" in text.lower():
+        return "final"
+    return None
+
+
+def says_too_long(status: int | None, text: str) -> bool:
+    """Whether an error says that the prompt is too long; ``status``: of HTTP, None where unknown."""
+    return status == 413 or (status in (None, 400, 422, 500) and bool(TOO_LONG.search(text)))

@@ -10,7 +10,7 @@ import pytest
 from refract.core.errors import ParamsError
 from refract.models import open_model
 from refract.models.protocol import AdapterError, Answer, Request
-from refract.models.traffic import Limit
+from refract.models.provider import Limit
 from tests.fault_server import FaultServer
 
 KEY = "sk-ant-0123456789abcdef"
@@ -123,7 +123,7 @@ def test_every_ending_is_recorded(text, expected):
     ],
 )
 def test_rarer_stop_reasons_are_known(payload, expected):
-    assert model(None).dialect.read(payload, 0) == expected
+    assert model(None).read(payload, 0) == expected
 
 
 def test_a_prompt_too_long_falls_back_to_the_next_attempt():
@@ -207,7 +207,7 @@ def test_the_ratelimit_headers_are_read_by_the_servers_clock():
         "anthropic-ratelimit-output-tokens-remaining": "100",
         "anthropic-ratelimit-output-tokens-reset": "later",
     }
-    assert model(None).dialect.rate_limits(headers) == [
+    assert model(None).rate_limits(headers) == [
         Limit(0, 50, 12, False),
         Limit(100, None, 1, True),
     ]

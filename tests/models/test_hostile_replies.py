@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from refract.models import open_model
 from refract.models.protocol import Answer, Request
-from refract.models.provider import Session
-from refract.models.replies import MOST_REPLY_BYTES, InvalidResponse, ending, error_body
-from refract.models.traffic import Traffic, retry_after
+from refract.models.provider import MOST_REPLY_BYTES, InvalidResponse, ending, error_body
+from refract.models.sending import Traffic, retry_after
 from tests.fault_server import FaultServer, _completion, _message
 from tests.fuzz import fuzzed
 
@@ -152,10 +151,9 @@ def payloads(draw: st.DrawFn, adapter: str) -> Any:
 @given(st.data())
 def test_any_reply_is_a_typed_answer_or_an_invalid_response(adapter, data):
     served = model(adapter)
-    session = Session("m", served.settings, served.dialect, {}, served.usage, "")
     sent = payloads(adapter).map(lambda payload: json.dumps(payload).encode())
     try:
-        answer = session.read(data.draw(sent | st.binary(max_size=60)), 0)
+        answer = served.read_reply(data.draw(sent | st.binary(max_size=60)), 0)
     except InvalidResponse:
         return
     assert isinstance(answer.response, str)
@@ -184,7 +182,7 @@ def test_any_headers_give_waits_that_are_finite_and_bounded(headers):
     assert after is None or (math.isfinite(after) and after >= 0)
     for adapter in ("openai", "anthropic"):
         traffic = Traffic(4, longest_pause=30)
-        traffic.update_limits(0.0, model(adapter).dialect.rate_limits(headers))
+        traffic.update_limits(0.0, model(adapter).rate_limits(headers))
         assert traffic.delay(0.0) <= 30
 
 
@@ -192,7 +190,7 @@ def test_a_long_header_is_read_in_linear_time():
     start = time.monotonic()
     value = "1" * 100_000 + "x"
     headers = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": value}
-    assert model("openai").dialect.rate_limits(headers) == []
+    assert model("openai").rate_limits(headers) == []
     assert time.monotonic() - start < 5
 
 

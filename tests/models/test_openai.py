@@ -19,13 +19,10 @@ from hypothesis import strategies as st
 from refract.core.errors import ParamsError
 from refract.models import open_model
 from refract.models.answering import answer_prompts
-from refract.models.openai import OpenAIDialect, OpenAISettings
 from refract.models.protocol import AdapterError, Answer, Request
-from refract.models.provider import Session
-from refract.models.replies import InvalidResponse, ending
-from refract.models.served import Served
+from refract.models.provider import InvalidResponse, Limit, ending
+from refract.models.sending import Traffic, retry_after
 from refract.models.store import ResponseStore
-from refract.models.traffic import Limit, Traffic, retry_after
 from tests.fault_server import FaultServer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,16 +78,6 @@ def one(text: str, **settings: object) -> Answer:
 def test_a_definition_that_cannot_be_used_says_why(key, value, says):
     with pytest.raises(ParamsError, match=says):
         model(None, **{key: value})
-
-
-def test_batches_of_a_provider_without_them_are_refused_when_the_model_is_opened():
-    class LiveOnly(OpenAIDialect):
-        NAME = "live_only"
-        BATCHES = None
-
-    settings = OpenAISettings(model_id="m", mode="batch")
-    with pytest.raises(ParamsError, match=r"models\.x: mode must be live.*live_only.*got 'batch'"):
-        Served("x", settings, LiveOnly(settings))
 
 
 def test_an_error_never_shows_the_value_of_a_secret_header():
@@ -254,7 +241,7 @@ def test_thinking_that_a_server_leaves_in_the_answer_is_split_from_it():
     ],
 )
 def test_completions_of_other_servers_are_read(choice, expected):
-    answer = model(None).dialect.read({"choices": [choice]}, 0)
+    answer = model(None).read({"choices": [choice]}, 0)
     assert (answer.finish_reason, answer.response) == expected
 
 
@@ -264,10 +251,8 @@ def test_completions_of_other_servers_are_read(choice, expected):
      {"error": {"message": "busy"}}, {"choices": [{"finish_reason": "error", "message": {}}]}],
 )  # fmt: skip
 def test_a_payload_that_is_not_a_completion_is_an_invalid_response(payload):
-    adapter = model(None)
-    session = Session("gpt", adapter.settings, adapter.dialect, {}, adapter.usage, "")
     with pytest.raises(InvalidResponse, match="is"):
-        session.read(payload, 0)
+        model(None).read_payload(payload, 0)
 
 
 @pytest.mark.parametrize(
@@ -439,23 +424,6 @@ def test_a_key_that_a_local_server_may_not_need_is_said_to_be_optional(monkeypat
         "; for a server that asks for none, say api_key_env: null (--set api_key_env=null)"
     )
     assert said["https://api.openai.com/v1"].endswith("the key for https://api.openai.com/v1")
-
-
-def test_calls_need_none_of_the_providers_packages_which_take_a_second_to_import():
-    code = (
-        "import sys; from refract.models import open_model\n"
-        "from refract.models.protocol import Request\n"
-        "request = Request((({'role': 'user', 'content': 'a'},),))\n"
-        "for adapter, path in (('openai', '/v1'), ('anthropic', '')):\n"
-        "    given = {'adapter': adapter, 'model_id': 'm', 'base_url': sys.argv[1] + path}\n"
-        "    model = open_model('m', given | {'api_key_env': None})\n"
-        "    print([answer.response for _, answer in model.answer([request])])\n"
-        "print(sorted({'openai', 'anthropic', 'aiohttp', 'torch'} & set(sys.modules)))"
-    )
-    with FaultServer() as server:
-        run = [sys.executable, "-c", code, server.url]
-        done = subprocess.run(run, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["['echo: a']", "['echo: a']", "[]"]
 
 
 def test_a_request_has_the_headers_that_the_package_would_send(monkeypatch):
@@ -713,11 +681,11 @@ def test_the_ratelimit_headers_are_read():
         "x-ratelimit-remaining-tokens": "149984",
         "x-ratelimit-reset-tokens": "120ms",
     }
-    assert model(None).dialect.rate_limits(headers) == [
+    assert model(None).rate_limits(headers) == [
         Limit(59, 60, 60.5, False),
         Limit(149984, None, 0.12, True),
     ]
-    assert model(None).dialect.rate_limits({"x-ratelimit-remaining-requests": "many"}) == []
+    assert model(None).rate_limits({"x-ratelimit-remaining-requests": "many"}) == []
 
 
 def test_retry_after_is_read_in_all_its_forms():

@@ -32,7 +32,7 @@ from refract.judges.published.readers import READERS
 from refract.judges.reading import UnreadableVerdict
 from refract.models import open_model
 from refract.models.protocol import Answer, Model
-from refract.models.served import Served
+from refract.models.sending import Served
 from refract.models.store import open_store
 
 VERSION = "1"
