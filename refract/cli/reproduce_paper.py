@@ -13,7 +13,8 @@ from refract.core.errors import UsageError
 from refract.core.showing import json_text, say
 
 if TYPE_CHECKING:
-    from refract.papers.cells import Cell, Paper
+    from refract.papers import Paper
+    from refract.papers.cells import Cell
 
 HEADER = ["row", "column", "published", "computed", "rows", "result", "why"]
 
@@ -35,12 +36,11 @@ def reproduce_paper(
 
     Example: refract reproduce-paper xstest --data data/recorded
     """
-    from refract.papers import PAPERS, open_paper
-    from refract.papers.cells import DIFFERS, counts
-    from refract.papers.files import Folder
+    from refract.papers import open_paper, paper_names
+    from refract.papers.cells import DIFFERS, Folder, counts
 
     if name is None:
-        papers = {key: open_paper(key) for key in PAPERS}
+        papers = {key: open_paper(key) for key in paper_names()}
         print_table(
             ["name", "what", "files"],
             [[key, paper.title, "; ".join(paper.files)] for key, paper in papers.items()],

@@ -1,29 +1,64 @@
 """Published tables, recomputed from recorded answers and labels, each number beside the published one.
 
-To add a paper: write its :class:`refract.papers.cells.Paper` in a module of its own, with the source of
-every published number, and name it in ``PAPERS``. A published number without a source is left out.
+To add a paper: write its entry in ``papers.yaml``, with the source of its numbers, and name in
+``COUNTED`` the function that counts them from a folder of files. A number without a source is left out.
 """
 
 from __future__ import annotations
 
-from refract.core.registry import Registry, find
-from refract.papers.cells import Paper
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
 
-PAPERS = Registry(
-    {
-        "do_not_answer": "refract.papers.do_not_answer:PAPER",
-        "harmbench": "refract.papers.harmbench:PAPER",
-        "jailbreakbench": "refract.papers.jailbreakbench:PAPER",
-        "refusalbench": "refract.papers.refusalbench:PAPER",
-        "wildguardtest": "refract.papers.wildguardtest:PAPER",
-        "xstest": "refract.papers.xstest:PAPER",
-    },
-    "refract.papers",
-    "cells",
-)
+from pydantic import Field
+
+from refract.core.published_text.catalogues import find_entry, names_in
+from refract.core.settings import Settings
+from refract.papers import recounts
+from refract.papers.cells import Cell, Folder
+
+CATALOGUE = Path(__file__).with_name("papers.yaml")
+COUNTED: dict[str, Callable[[Folder, dict[str, Any]], list[Cell]]] = {
+    "do_not_answer": recounts.do_not_answer,
+    "harmbench": recounts.harmbench,
+    "jailbreakbench": recounts.jailbreakbench,
+    "refusalbench": recounts.refusalbench,
+    "wildguardtest": recounts.wildguardtest,
+    "xstest": recounts.xstest,
+}
+
+
+class PaperEntry(Settings):
+    """An entry of ``papers.yaml``."""
+
+    title: str
+    source: str = Field(description="paper, table and address of the numbers")
+    files: list[str] = Field(description="a line for each file to put into the folder")
+    published: dict[str, Any] = Field(
+        description="the numbers, in the form that they are counted in"
+    )
+
+
+class Paper(NamedTuple):
+    """A paper's table, and the function of a folder that computes its cells."""
+
+    title: str
+    source: str
+    files: list[str]
+    cells: Callable[[Folder], list[Cell]]
+
+
+def paper_names() -> list[str]:
+    """The names of the papers."""
+    return names_in(CATALOGUE)
 
 
 def open_paper(name: str) -> Paper:
     """The paper of that name. Raises :class:`ParamsError` for an unknown name."""
-    paper: Paper = find(PAPERS, name, "reproduce-paper: the paper")
-    return paper
+    entry = find_entry(CATALOGUE, PaperEntry, "paper", name, "reproduce-paper: the paper")
+    return Paper(
+        entry.title,
+        entry.source,
+        entry.files,
+        lambda folder: COUNTED[name](folder, entry.published),
+    )

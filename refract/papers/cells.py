@@ -1,14 +1,20 @@
-"""A published number beside the one that recorded answers and labels give."""
+"""A published number beside the computed one, and the files that it is computed from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any
 
-from refract.papers.files import Folder
+from refract.core.errors import RowError
+from refract.core.types import Row
+from refract.models.recorded import read_answers
 
+# A field, and the columns that may hold it: publishers and collections name the same thing otherwise.
+Columns = Mapping[str, tuple[str, ...]]
 # What a cell may be.
 REPRODUCED = "reproduced"
 EXPLAINED = "explained"
@@ -18,13 +24,6 @@ UNPUBLISHED = "no published number"
 STATUSES = (REPRODUCED, EXPLAINED, DIFFERS, NOT_COMPARABLE, UNPUBLISHED)
 
 
-class Explanation(NamedTuple):
-    """Why a number deviates, and whether the data bear that out: ``holds`` is computed."""
-
-    text: str
-    holds: bool
-
-
 @dataclass(frozen=True)
 class Cell:
     """One number of a published table.
@@ -32,7 +31,8 @@ class Cell:
     ``published`` is the number as it is printed, whose decimals say how it was rounded ("" where none
     was found). ``computed`` has its unit. ``held`` is the number of rows it was computed from,
     ``needed`` that of the published one's rows: only where both are equal are the two comparable.
-    ``lacking`` says what besides rows is not there.
+    ``explanation`` says why it deviates, where the data bear that out; ``lacking`` what besides rows is
+    not there.
     """
 
     row: str
@@ -41,7 +41,7 @@ class Cell:
     computed: Fraction | float | None
     held: int
     needed: int
-    explanation: Explanation | None = None
+    explanation: str = ""
     lacking: str = ""
 
     @property
@@ -53,9 +53,7 @@ class Cell:
             return NOT_COMPARABLE
         if rounds_to(self.computed, self.published):
             return REPRODUCED
-        if self.explanation is not None and self.explanation.holds:
-            return EXPLAINED
-        return DIFFERS
+        return EXPLAINED if self.explanation else DIFFERS
 
     @property
     def reason(self) -> str:
@@ -64,21 +62,7 @@ class Cell:
             if self.lacking:
                 return self.lacking
             return f"{self.held:,} of {self.needed:,} rows" if self.held else "no rows"
-        if self.status == EXPLAINED and self.explanation is not None:
-            return self.explanation.text
-        return ""
-
-
-class Paper(NamedTuple):
-    """A paper's table: where its numbers stand, which files it is recomputed from, and how.
-
-    ``source`` names paper, table and address; ``files`` has a line for each file to put into the folder.
-    """
-
-    title: str
-    source: str
-    files: tuple[str, ...]
-    cells: Callable[[Folder], list[Cell]]
+        return self.explanation if self.status == EXPLAINED else ""
 
 
 def rounds_to(value: Fraction | float, printed: str) -> bool:
@@ -105,3 +89,76 @@ def percent(count: int, total: int) -> Fraction | None:
 def counts(cells: Sequence[Cell]) -> dict[str, int]:
     """How many cells have each status, in the order of ``STATUSES``."""
     return {status: sum(cell.status == status for cell in cells) for status in STATUSES}
+
+
+class Folder:
+    """The files that a user has of a paper, anywhere below one folder."""
+
+    def __init__(self, path: Path) -> None:
+        self._files = sorted(file for file in path.rglob("*") if file.is_file())
+
+    def files(self, *patterns: str) -> list[Path]:
+        """The files whose names match a pattern, sorted by path."""
+        return [path for path in self._files if any(path.match(pattern) for pattern in patterns)]
+
+    def rows(
+        self,
+        pattern: str,
+        columns: Columns,
+        optional: Columns | None = None,
+        raw: Columns | None = None,
+    ) -> list[Row]:
+        """The rows of all files of that name, with these fields alone.
+
+        Fields of ``columns`` are texts in every row; numbers and booleans are spelt as CSV files spell
+        them. An optional field is None where the file has no such column or no text in it, a raw one is
+        what the file holds. Raises :class:`RowError`, which names the file, where it cannot be read, or
+        lacks a column or a text in one.
+        """
+        wanted = {**columns, **(optional or {}), **(raw or {})}
+        found: list[Row] = []
+        for path in self.files(pattern):
+            try:
+                rows = read_answers(path)
+            except (OSError, RowError) as error:
+                raise RowError(f"{path} cannot be read: {error}") from None
+            present = {column for row in rows for column in row}
+            names = {
+                field: next((column for column in choices if column in present), None)
+                for field, choices in wanted.items()
+            }
+            for field, choices in columns.items():
+                if names[field] is None:
+                    raise RowError(
+                        f"{path} has no column {' or '.join(choices)}; "
+                        f"it has {', '.join(sorted(present)) or 'no rows'}"
+                    )
+            for number, row in enumerate(rows, 1):
+                values = {field: row.get(name) if name else None for field, name in names.items()}
+                found.append({k: v if raw and k in raw else as_text(v) for k, v in values.items()})
+                for field in columns:
+                    if found[-1][field] is None:
+                        raise RowError(
+                            f"{path}: row {number}: {names[field]} must hold a text "
+                            f"(got {values[field]!r:.40})"
+                        )
+        return found
+
+    def objects(self, *patterns: str) -> list[tuple[Path, Row]]:
+        """The JSON objects in files of these names, with their paths. Raises :class:`RowError`."""
+        found = []
+        for path in self.files(*patterns):
+            try:
+                value = json.loads(path.read_bytes())
+            except (OSError, ValueError, RecursionError) as error:
+                raise RowError(f"{path} cannot be read: {error}") from None
+            if isinstance(value, dict):
+                found.append((path, value))
+        return found
+
+
+def as_text(value: Any) -> str | None:
+    """A scalar as CSV files spell it; None for anything else."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, str | int | float) else None

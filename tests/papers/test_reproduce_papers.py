@@ -22,9 +22,10 @@ from typer.testing import CliRunner
 
 from refract.cli import app
 from refract.core.jsonl import read_rows, write_rows
+from refract.core.published_text.catalogues import find_entry
 from refract.models import open_model
 from refract.models.protocol import Request
-from refract.papers import PAPERS, open_paper
+from refract.papers import CATALOGUE, PaperEntry, open_paper, paper_names
 from refract.papers.cells import (
     DIFFERS,
     EXPLAINED,
@@ -32,17 +33,17 @@ from refract.papers.cells import (
     REPRODUCED,
     UNPUBLISHED,
     Cell,
-    Explanation,
+    Folder,
     counts,
     rounds_to,
 )
-from refract.papers.files import Folder
-from refract.papers.harmbench import PUBLISHED, RENAMED
-from refract.papers.xstest import fleiss_kappa
+from refract.papers.recounts import fleiss_kappa
+from refract.papers.recounts import harmbench as count_harmbench
 from tests.builders import ROOT
 from tests.outside import outside
 
 PAGE = ROOT / "docs/reproduce-papers.md"
+HARMBENCH = find_entry(CATALOGUE, PaperEntry, "paper", "harmbench", "").published
 MODELS = {"llama2orig": "Llama 2, with its system prompt", "gpt4": "GPT-4"}
 HEADER = (
     "| model | prompts | compliance | full refusal | partial refusal |\n|---|---|---:|---:|---:|\n"
@@ -97,7 +98,7 @@ def summary() -> str:
     """How many published numbers of each paper are reproduced, explained or not comparable."""
     rule = "|---|" + "---:|" * (len(SHOWN) + 1)
     lines = [f"| name | {' | '.join(('published numbers', *SHOWN))} |", rule]
-    for name in PAPERS:
+    for name in paper_names():
         found = counts(cells_of(name))
         published = sum(found[status] for status in SHOWN)
         lines.append(
@@ -164,13 +165,13 @@ def test_harmbenchs_published_agreement_is_with_one_annotator_and_lower_with_thr
     }
 
 
-def test_only_one_filing_of_the_renamed_behaviors_explains_every_number_of_harmbench(monkeypatch):
+def test_only_one_filing_of_the_renamed_behaviors_explains_every_number_of_harmbench():
     explained = {}
-    for contextual in RENAMED:
-        for behavior in RENAMED:
-            kind = "contextual" if behavior == contextual else "standard"
-            monkeypatch.setitem(RENAMED, behavior, kind)
-        explained[contextual] = counts(cells_of("harmbench"))[EXPLAINED]
+    folder = Folder(outside("data"))
+    for contextual in HARMBENCH["renamed"]:
+        renamed = dict.fromkeys(HARMBENCH["renamed"], "standard") | {contextual: "contextual"}
+        cells = count_harmbench(folder, HARMBENCH | {"renamed": renamed})
+        explained[contextual] = counts(cells)[EXPLAINED]
     assert [key for key, n in explained.items() if n == 18] == ["ddos_code_obfuscation"]
 
 
@@ -200,8 +201,7 @@ def test_a_share_rounds_to_its_own_rounding_and_to_no_other_number(count, total,
     [
         (Cell("r", "c", "33.3", Fraction(100, 3), 3, 3), REPRODUCED, ""),
         (Cell("r", "c", "33.4", Fraction(100, 3), 3, 3), DIFFERS, ""),
-        (Cell("r", "c", "33.4", 33.3, 3, 3, Explanation("why", True)), EXPLAINED, "why"),
-        (Cell("r", "c", "33.4", 33.3, 3, 3, Explanation("why", False)), DIFFERS, ""),
+        (Cell("r", "c", "33.4", 33.3, 3, 3, "why"), EXPLAINED, "why"),
         (Cell("r", "c", "33.3", 33.3, 3, 1_725), NOT_COMPARABLE, "3 of 1,725 rows"),
         (Cell("r", "c", "33.3", None, 0, 3), NOT_COMPARABLE, "no rows"),
         (Cell("r", "c", "33.3", 33.3, 3, 3, lacking="no file"), NOT_COMPARABLE, "no file"),
@@ -215,7 +215,7 @@ def test_a_cell_is_compared_only_over_all_its_rows_and_explained_only_by_the_dat
 
 
 def test_every_published_number_is_a_number_and_every_paper_says_where_it_stands(tmp_path):
-    for name in PAPERS:
+    for name in paper_names():
         paper = open_paper(name)
         assert re.search(r"arXiv \d{4}\.\d{5}", paper.source), name
         for cell in paper.cells(Folder(tmp_path)):
@@ -317,7 +317,7 @@ def test_keywords_of_ones_own_detect_refusals(tmp_path):
 
 
 def harmbench(folder: Path, **changed: object) -> None:
-    judges = {judge: 1 for judge, *_ in PUBLISHED}
+    judges = dict.fromkeys(HARMBENCH["judges"], 1)
     row = {"behavior_id": "b", "annotators": [1, 0, 0], "judges": judges, **changed}
     write_rows(folder / "harmbench_val.jsonl", [row])
     (folder / "harmbench_behaviors_text_all.csv").write_text(
@@ -396,7 +396,7 @@ def test_the_folder_must_be_there(cli, arguments, message):
 def test_papers_are_listed_and_a_table_goes_into_a_page(cli, tmp_path):
     listed = cli("reproduce-paper")
     assert listed.code == 0
-    assert [name for name in PAPERS if name not in listed.out] == []
+    assert [name for name in paper_names() if name not in listed.out] == []
     artifact(tmp_path, 90, 79)
     done = cli("reproduce-paper", "jailbreakbench", "--data", tmp_path, "--format", "markdown")
     assert done.out.splitlines()[2] == (
