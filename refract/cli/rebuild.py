@@ -12,19 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from refract.core.environment import git, library_versions
+from refract.core.environment import git
 from refract.core.errors import ParamsError, RefractError
-from refract.core.progress import RAN_FOLDER as RAN
-from refract.core.progress import (
-    ran_file,
-    read_ran,
-)
+from refract.core.progress import RAN_FOLDER, ran_file, read_ran
 from refract.core.showing import say
-from refract.core.types import Row
 from refract.models import identity_of, open_model
 from refract.models.answering import ANSWERS, known_answers
 from refract.models.protocol import AdapterError, Answer
-from refract.results.current import left_over, result_files
+from refract.results.current import result_files
 from refract.results.differences import (
     first_difference,
     folder_differences,
@@ -32,7 +27,6 @@ from refract.results.differences import (
     locked_outputs,
     run_differences,
 )
-from refract.results.environment import pinned_versions
 from refract.results.sources import ResultsError
 
 # Settings of models and judges that may name files which git does not hold.
@@ -51,16 +45,14 @@ def runs_here(definition: Mapping[str, Any]) -> bool:
     return model.runs_here
 
 
-def print_causes(causes: Sequence[str], machine_known: bool = False) -> None:
-    """What may explain a difference; ``machine_known``: the machines were compared too."""
+def print_causes(causes: Sequence[str]) -> None:
+    """What may explain a difference."""
     for cause in causes:
         say(f"CAUSE? {cause}")
     if not causes:
-        compared = "library versions and machines" if machine_known else "library versions"
-        left = "" if machine_known else "the machine (processor, device), or "
         say(
-            f"CAUSE? none of suites, judges, models, {compared} differs; what is left is "
-            f"{left}files edited after they were made"
+            "CAUSE? none of suites, judges, models, library versions and what is known of the machine "
+            "differs; what is left are files edited after they were made"
         )
 
 
@@ -86,51 +78,120 @@ class Rebuild:
         """Makes the results again and prints every difference; returns 1 if there is any, else 0."""
         with self._worktree():
             expected = self._committed()
-            locked = locked_outputs(_yaml(self.folder / "dvc.lock"))
+            locked = locked_outputs(self.folder / "dvc.lock")
             ran = {name: read_ran(self.folder / ran_file(name)) for name in self.models}
+            answers_in_git = {
+                name: dict(known_answers(self.folder / ANSWERS / name))
+                for name in self.models
+                if any((self.folder / ANSWERS / name).glob("*.jsonl"))
+            }
             self._bring_files()
-            with contextlib.chdir(self.folder):
-                stored = [
-                    name for name in self.models if not runs_here(self.params["models"][name])
-                ]
-                judges = self._stored_judges()
             shutil.rmtree(self.folder / "metrics", ignore_errors=True)
             (self.folder / "dvc.lock").unlink(missing_ok=True)
-            kept = self._answers_in_git()
-            fresh = [name for name in self.models if name not in stored]
-            made = [name for name in fresh if name not in kept or self.regenerate]
-            if made:
-                say(f"generated again, with an empty store: {', '.join(made)}", flush=True)
-            for name in kept:
-                if self.regenerate:
-                    shutil.rmtree(self.folder / ANSWERS / name)
-                    (self.folder / ANSWERS / name).mkdir()  # DVC needs what a stage depends on
-                else:
-                    say(f"from the answers in git, unless with --regenerate: {name}", flush=True)
-            for name in stored:
-                say(f"from stored answers, since it cannot be run here: {name}", flush=True)
-                self._bring(f"data/responses/{name}")
-            if judges:
-                names = ", ".join(judges)
-                say(f"from stored replies, since they cannot be run here: judges {names}")
-            if fresh and (stored or judges):
-                self._repro(*(f"model-inference@{name}" for name in fresh))
-            if stored:
-                self._repro(*(f"model-inference@{name}" for name in stored), empty_store=False)
-            # By now every model has answered; what is still sent is a judge's.
-            targets = [f"aggregate@{self.only}"] if self.only else []
-            self._repro(*targets, empty_store=not judges)
-            for name in kept if self.regenerate else ():
-                self._count_answers(name, kept[name], expected)
+            self._reproduce(answers_in_git)
+            if self.regenerate:
+                for name, before in answers_in_git.items():
+                    self._count_answers(name, before, expected)
             return self._compare(expected, locked, ran)
 
-    def _answers_in_git(self) -> dict[str, dict[str, Answer]]:
-        """The answers that the commit holds, by model and request."""
-        return {
-            name: dict(known_answers(self.folder / ANSWERS / name))
-            for name in self.models
-            if any((self.folder / ANSWERS / name).glob("*.jsonl"))
+    @contextlib.contextmanager
+    def _worktree(self) -> Iterator[None]:
+        added = git(
+            self.root, "worktree", "add", "--detach", "--quiet", str(self.tree), self.commit
+        )
+        if added is None:
+            raise ResultsError(f"git could not check out {self.commit[:9]} into a worktree")
+        try:
+            yield
+        finally:
+            git(self.root, "worktree", "remove", "--force", str(self.tree))
+
+    def _committed(self) -> dict[str, bytes]:
+        """The files to be made again, as they are in the commit."""
+        if self.only:
+            wanted = [self.folder / path for path in result_files(self.only)]
+        else:
+            wanted = sorted((self.folder / "metrics").rglob("*"))
+        contents = {
+            path.relative_to(self.folder).as_posix(): path.read_bytes()
+            for path in wanted
+            if path.is_file() and path.parent != self.folder / RAN_FOLDER
         }
+        if not contents:
+            raise ResultsError(
+                f"commit {self.commit[:9]} has no results: metrics/ was not committed after dvc repro"
+            )
+        return contents
+
+    def _bring_files(self) -> None:
+        """Copies what params.yaml names and git does not hold (imported suites, answers, weights)."""
+        named = [self.params["suites"][suite]["file"] for suite in self.params["grid"]["suites"]]
+        models = [self.params["models"][name] for name in self.models]
+        for definition in (*models, *self.params["judges"].values()):
+            for key in FILES:
+                value = definition.get(key)
+                named += value if isinstance(value, list) else [value]
+        for path in named:
+            if isinstance(path, str) and not Path(path).is_absolute():
+                self._bring(path)
+
+    def _bring(self, path: str) -> None:
+        source, target = self.root / path, self.folder / path
+        if target.exists() or not source.exists() or ".." in Path(path).parts:
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if source.is_dir() else shutil.copyfile)(source, target)
+        say(f"not in git, taken from this checkout: {path}")
+
+    def _reproduce(self, answers_in_git: Mapping[str, object]) -> None:
+        """Runs the pipeline with an empty store, but for models and judges that cannot be run here."""
+        with contextlib.chdir(self.folder):
+            stored = [name for name in self.models if not runs_here(self.params["models"][name])]
+            suites = [self.params["suites"][suite] for suite in self.params["grid"]["suites"]]
+            judges = [
+                judge
+                for judge in sorted({judge for suite in suites for judge in suite["judges"]})
+                if isinstance(model := self.params["judges"][judge].get("model"), Mapping)
+                and not runs_here(model)
+            ]
+        fresh = [name for name in self.models if name not in stored]
+        made = [name for name in fresh if name not in answers_in_git or self.regenerate]
+        kept = [name for name in answers_in_git if not self.regenerate]
+        for what, names in (
+            ("generated again, with an empty store", made),
+            ("from the answers in git, unless with --regenerate", kept),
+            ("from stored answers, since it cannot be run here", stored),
+            ("from stored replies, since they cannot be run here: judges", judges),
+        ):
+            if names:
+                say(f"{what}{' ' if names is judges else ': '}{', '.join(names)}", flush=True)
+        for name in answers_in_git if self.regenerate else ():
+            shutil.rmtree(self.folder / ANSWERS / name)
+            (self.folder / ANSWERS / name).mkdir()  # DVC needs what a stage depends on
+        for name in stored:
+            self._bring(f"data/responses/{name}")
+        if fresh and (stored or judges):
+            self._repro(*(f"model-inference@{name}" for name in fresh))
+        if stored:
+            self._repro(*(f"model-inference@{name}" for name in stored), empty_store=False)
+        # By now every model has answered; what is still sent is a judge's.
+        targets = [f"aggregate@{self.only}"] if self.only else []
+        self._repro(*targets, empty_store=not judges)
+
+    def _repro(self, *targets: str, empty_store: bool = True) -> None:
+        env = {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(self.folder),
+        }
+        if empty_store:
+            env["REFRACT_CACHE"] = str(self.temporary / "store")
+        done = subprocess.run(
+            ["dvc", "repro", *targets], cwd=self.folder, env=env, capture_output=True, text=True
+        )
+        if done.returncode:
+            lines = (done.stdout + done.stderr).strip().splitlines()[-12:]
+            raise RefractError("the pipeline failed:\n" + "\n".join(f"  {line}" for line in lines))
 
     def _count_answers(
         self, name: str, before: Mapping[str, Answer], expected: Mapping[str, bytes]
@@ -153,95 +214,11 @@ class Rebuild:
         for line in moved or [f"{name}: no rate moves"]:
             say(line)
 
-    @contextlib.contextmanager
-    def _worktree(self) -> Iterator[None]:
-        added = git(
-            self.root, "worktree", "add", "--detach", "--quiet", str(self.tree), self.commit
-        )
-        if added is None:
-            raise ResultsError(f"git could not check out {self.commit[:9]} into a worktree")
-        try:
-            yield
-        finally:
-            git(self.root, "worktree", "remove", "--force", str(self.tree))
-
-    def _committed(self) -> dict[str, bytes]:
-        """The files to be made again, as they are in the commit."""
-        if self.only:
-            wanted = [self.folder / path for path in result_files(self.only)]
-        else:
-            wanted = sorted((self.folder / "metrics").rglob("*"))
-            others = left_over(self.folder, self.models)
-            if others:
-                say(
-                    f"not compared: results of {', '.join(others)}, which the commit holds and its "
-                    "grid does not name"
-                )
-            gone = {self.folder / path for paths in others.values() for path in paths}
-            ran = self.folder / RAN
-            wanted = [path for path in wanted if path not in gone and ran not in path.parents]
-        found = {
-            path.relative_to(self.folder).as_posix(): path.read_bytes()
-            for path in wanted
-            if path.is_file()
-        }
-        if not found:
-            raise ResultsError(
-                f"commit {self.commit[:9]} has no results: metrics/ was not committed after dvc repro"
-            )
-        return found
-
-    def _stored_judges(self) -> list[str]:
-        """The judges of the grid's suites whose model cannot be run here."""
-        suites = self.params["grid"]["suites"]
-        used = {judge for suite in suites for judge in self.params["suites"][suite]["judges"]}
-        models = {judge: self.params["judges"][judge].get("model") for judge in sorted(used)}
-        return [
-            judge
-            for judge, model in models.items()
-            if isinstance(model, Mapping) and not runs_here(model)
-        ]
-
-    def _bring_files(self) -> None:
-        """Copies what params.yaml names and git does not hold (imported suites, answers, weights)."""
-        named = [self.params["suites"][suite]["file"] for suite in self.params["grid"]["suites"]]
-        models = [self.params["models"][name] for name in self.models]
-        for definition in (*models, *self.params["judges"].values()):
-            for key in FILES:
-                value = definition.get(key)
-                named += value if isinstance(value, list) else [value]
-        for path in named:
-            if isinstance(path, str) and not Path(path).is_absolute():
-                self._bring(path)
-
-    def _bring(self, path: str) -> None:
-        source, target = self.root / path, self.folder / path
-        if target.exists() or not source.exists() or ".." in Path(path).parts:
-            return
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if source.is_dir():
-            shutil.copytree(source, target)
-        else:
-            shutil.copyfile(source, target)
-        say(f"not in git, taken from this checkout: {path}")
-
-    def _repro(self, *targets: str, empty_store: bool = True) -> None:
-        env = {
-            **os.environ,
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": str(self.folder),
-        }
-        if empty_store:
-            env["REFRACT_CACHE"] = str(self.temporary / "store")
-        done = subprocess.run(
-            ["dvc", "repro", *targets], cwd=self.folder, env=env, capture_output=True, text=True
-        )
-        if done.returncode:
-            lines = (done.stdout + done.stderr).strip().splitlines()[-12:]
-            raise RefractError("the pipeline failed:\n" + "\n".join(f"  {line}" for line in lines))
-
     def _compare(
-        self, expected: Mapping[str, bytes], locked: Mapping[str, str], ran: Mapping[str, Row]
+        self,
+        expected: Mapping[str, bytes],
+        locked: Mapping[str, str],
+        ran: Mapping[str, Mapping[str, Any]],
     ) -> int:
         lines = []
         for path, content in expected.items():
@@ -250,7 +227,7 @@ class Rebuild:
                 lines.append(f"{path}: is no longer produced")
             elif made.read_bytes() != content:
                 lines.append(f"{path}: {first_difference(content, made.read_bytes())}")
-        now = locked_outputs(_yaml(self.folder / "dvc.lock"))
+        now = locked_outputs(self.folder / "dvc.lock")
         compared = [path for path in locked if path in now]
         for path in compared:
             if locked[path] != now[path]:
@@ -263,7 +240,11 @@ class Rebuild:
             f"{self.commit[:9]}: {len(expected)} files of metrics and {len(compared)} outputs "
             f"(prompts, responses, verdicts) compared"
         )
-        machine = self._machine(ran)
+        machine = [
+            f"{name}: {line}"
+            for name, held in ran.items()
+            for line in run_differences(dict(held), read_ran(self.folder / ran_file(name)))
+        ]
         if not lines:
             say("byte-identical" + (" results, though this differs:" if machine else ""))
             for line in machine:
@@ -271,36 +252,13 @@ class Rebuild:
             return 0
         for line in lines:
             say(f"DIFFERENT {line}")
-        causes = [*self._causes(expected), *machine]
-        if not all(ran.values()):  # then nothing is known but what should have been installed
-            constraints = self.folder / "constraints.txt"
-            text = constraints.read_text("utf-8") if constraints.is_file() else ""
-            causes += input_differences(None, None, pinned_versions(text), library_versions())
-        print_causes(causes, machine_known=all(ran.values()))
-        return 1
-
-    def _machine(self, ran: Mapping[str, Row]) -> list[str]:
-        """What differs between what made the commit's answers and verdicts and what made them here."""
-        return [
-            f"{name}: {line}"
-            for name, held in ran.items()
-            for line in run_differences(held, read_ran(self.folder / ran_file(name)))
-        ]
-
-    def _causes(self, expected: Mapping[str, bytes]) -> list[str]:
         causes = []
         for name in self.models:
             path = f"metrics/provenance/{name}.json"
             if path in expected and (self.folder / path).is_file():
                 was = json.loads(expected[path])
-                now = json.loads((self.folder / path).read_text("utf-8"))
-                causes += [f"{name}: {cause}" for cause in input_differences(was, now, {}, {})]
-        return causes
-
-
-def _yaml(path: Path) -> dict[str, Any]:
-    from ruamel.yaml import YAML
-
-    if not path.is_file():
-        return {}
-    return YAML(typ="safe", pure=True).load(path.read_text("utf-8")) or {}
+                is_ = json.loads((self.folder / path).read_text("utf-8"))
+                causes += [f"{name}: {cause}" for cause in input_differences(was, is_, {}, {})]
+        causes += machine
+        print_causes(causes)
+        return 1

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,6 +56,7 @@ def _revision(revision: str, model: str | None, execute: bool, regenerate: bool)
     from refract.core.environment import git
     from refract.core.params import grid, read_yaml
     from refract.project import project_root
+    from refract.results.current import result_files
     from refract.results.sources import ResultsError, resolve_commit
 
     root = project_root()
@@ -78,7 +77,8 @@ def _revision(revision: str, model: str | None, execute: bool, regenerate: bool)
             return Rebuild(root, commit, params, model, Path(temporary), regenerate).run()
     folder = f"../refract-{commit[:9]}"
     target = f" aggregate@{model}" if model else ""
-    files = _compared_files(root, commit, models, model)
+    # Provenance has the hashes of prompts, responses and verdicts.
+    files = " ".join(result_files(model)) if model else "metrics ':!metrics/ran'"
     for command in (
         f"git worktree add --detach {folder} {commit}",
         f"cd {folder}",
@@ -89,23 +89,6 @@ def _revision(revision: str, model: str | None, execute: bool, regenerate: bool)
     ):
         say(command)
     return 0
-
-
-def _compared_files(root: Path, commit: str, models: Sequence[str], model: str | None) -> str:
-    """The files to compare, for ``git diff``: those of one model, or all that are made again, which
-    results and entries in dvc.lock of models that left the grid are not."""
-    from refract.core.environment import git
-    from refract.results.current import result_files
-
-    if model:
-        return " ".join(result_files(model))
-    lock = git(root, "show", f"{commit}:./dvc.lock") or ""
-    same_lock = set(re.findall(r"^  aggregate@(\w+):$", lock, re.M)) <= set(models)
-    tables = git(root, "ls-tree", "--name-only", commit, "metrics/tables/") or ""
-    others = {Path(name).stem for name in tables.splitlines()} - set(models)
-    left_out = [path for name in sorted(others) for path in result_files(name)]
-    files = ["metrics", *(["dvc.lock"] if same_lock else [])]
-    return " ".join([*files, *(f"':!{path}'" for path in ["metrics/ran", *left_out])])
 
 
 # A results file of `refract run`

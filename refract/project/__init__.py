@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from refract.core.environment import library_versions
 from refract.core.errors import ParamsError, UsageError
+from refract.core.jsonl import write_bytes
 from refract.core.params import (
     OPTIONAL,
     SECTIONS,
@@ -28,6 +30,10 @@ from refract.models import open_model
 from refract.suites.perturbations import read_perturbation
 
 PARAMS = "params.yaml"
+CONSTRAINTS = "constraints.txt"
+TEMPLATE = Path(__file__).parent / "template"
+# Names of files that would take effect in this repository under their own.
+RENAMED = {"gitignore": ".gitignore", "pipeline.yaml": "dvc.yaml"}
 # What the command line calls a judge of kind refusal whose model it names.
 MODEL_JUDGE = "llm"
 NEEDED = [section for section in SECTIONS if section not in OPTIONAL]
@@ -77,6 +83,27 @@ def check_definitions(params: Mapping[str, Any]) -> None:
         model = given.get("model")
         if isinstance(model, dict) and "adapter" in model:
             open_model(name, model, f"judges.{name}.model")
+
+
+def write_project(folder: Path) -> None:
+    """Writes a small project, and the versions that compute it. Raises :class:`UsageError` where one of
+    its files exists."""
+    from importlib.metadata import version
+
+    targets = {
+        path: folder / path.relative_to(TEMPLATE).with_name(RENAMED.get(path.name, path.name))
+        for path in sorted(TEMPLATE.rglob("*"))
+        if path.is_file()
+    }
+    constraints = folder / CONSTRAINTS
+    present = [str(target) for target in (*targets.values(), constraints) if target.exists()]
+    if present:
+        raise UsageError(f"not written, since these exist: {', '.join(present)}")
+    for path, target in targets.items():
+        write_bytes(target, [path.read_bytes()])
+    versions = {"refract-eval": version("refract-eval")} | library_versions()
+    text = "".join(f"{name}=={number}\n" for name, number in versions.items())
+    write_bytes(constraints, [text.encode()])
 
 
 def default_project() -> Project:

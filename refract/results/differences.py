@@ -113,8 +113,11 @@ def _causes_in(run: Row) -> dict[str, Any]:
     return found
 
 
-def locked_outputs(lock: Mapping[str, Any]) -> dict[str, str]:
-    """The hash of each output under data/ that a dvc.lock records, by path."""
+def locked_outputs(path: Path) -> dict[str, str]:
+    """The hash of each output under data/ that a dvc.lock records, by path; none without the file."""
+    from ruamel.yaml import YAML
+
+    lock = YAML(typ="safe", pure=True).load(path.read_text("utf-8")) if path.is_file() else {}
     return {
         out["path"]: out["md5"]
         for stage in lock.get("stages", {}).values()

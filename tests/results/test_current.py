@@ -89,19 +89,6 @@ def test_readers_leave_out_and_name_what_is_left_over(with_leftovers):
     assert "first" not in (folder / "tables/metrics.csv").read_text("utf-8")
 
 
-def test_a_commit_with_leftovers_is_made_again_to_the_byte(with_leftovers):
-    done = refract(with_leftovers.folder, "reproduce", "HEAD", "--exec")
-    assert done.exit_code == 0, done.output
-    assert "not compared: results of first, which the commit holds and its grid does not name" in (
-        done.stdout
-    )
-    assert done.stdout.endswith("byte-identical\n")
-    printed = refract(with_leftovers.folder, "reproduce", "HEAD").stdout
-    # dvc.lock keeps entries of the model that left, which nobody makes again.
-    excluded = " ".join(f"':!{path}'" for path in ["metrics/ran", *result_files(GONE)])
-    assert f"git diff --exit-code -- metrics {excluded} && echo identical" in printed
-
-
 def test_rows_of_another_commit_are_named_and_no_number_is_joined_to_them(before, tmp_path):
     project = before.copy(tmp_path / "project")
     project.rewrite("data/suites/alpha.jsonl", "alpha: question 3", "alpha: another question")

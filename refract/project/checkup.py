@@ -1,0 +1,82 @@
+"""What keeps a project from running: its settings, its store, and what a kill of DVC left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from refract.core.errors import RefractError
+from refract.models.store import open_store
+from refract.project import read_project
+
+# DVC's record of which of its processes uses which file. DVC writes it in place: a kill can leave half.
+LOCK = Path(".dvc", "tmp", "rwlock")
+# Where a torn one is moved to: it is small, and nothing reads it.
+TORN = LOCK.with_suffix(".torn")
+
+
+def check_project(root: Path) -> Iterator[tuple[str, str, str]]:
+    """Everything that is looked at, what is wrong with it (nothing: ""), and what mends it."""
+    try:
+        read_project(root)
+        yield "params.yaml", "", ""
+    except RefractError as error:
+        yield "params.yaml", str(error), "docs/params.md lists every setting"
+    try:
+        with open_store() as store:
+            off = "" if store.path else " (turned off by REFRACT_CACHE)"
+            yield f"response store {store.path or ''}{off}".strip(), "", ""
+    except RefractError as error:
+        yield "response store", str(error), ""
+    running = dvc_processes(root)
+    others = f"; DVC runs here: {', '.join(map(str, running))}" if running else ""
+    problem = (
+        "it was left half written by a process that was killed, and every `dvc repro` fails "
+        f'with "Unable to read RWLock-file"{others}'
+    )
+    remedy = f"{'wait for it to end, then ' if running else ''}run: refract doctor --fix"
+    torn = is_torn(root / LOCK)
+    yield (f"DVC's lock {LOCK}", problem, remedy) if torn else (f"DVC's lock{others}", "", "")
+
+
+def is_torn(lock: Path) -> bool:
+    """Whether DVC's lock is there and was not written to its end."""
+    try:
+        json.loads(lock.read_bytes())
+    except ValueError:
+        return True
+    except FileNotFoundError:
+        pass
+    return False
+
+
+def dvc_processes(root: Path) -> list[int]:
+    """The numbers of DVC's processes that work in a project, as far as this user may see them."""
+    import psutil
+
+    numbers = []
+    for process in psutil.process_iter():
+        try:
+            words = [Path(word).name for word in process.cmdline()[:4]]
+            here = Path(process.cwd()).is_relative_to(root.resolve())
+            if here and "dvc" in words and process.pid != os.getpid():
+                numbers.append(process.pid)
+        except (psutil.Error, OSError):
+            continue
+    return sorted(numbers)
+
+
+def move_torn_lock(root: Path) -> bool:
+    """Moves a torn lock away, so that DVC makes a new one; whether there was one. Raises
+    :class:`RefractError` while DVC runs here."""
+    if not is_torn(root / LOCK):
+        return False
+    if running := dvc_processes(root):
+        raise RefractError(
+            f"DVC runs here (process {', '.join(map(str, running))}) and uses {LOCK}; wait for it to "
+            "end, then run `refract doctor --fix` again"
+        )
+    os.replace(root / LOCK, root / TORN)
+    return True

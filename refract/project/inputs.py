@@ -1,0 +1,204 @@
+"""The files and folders that params.yaml names, wherever they are, and their hashes.
+
+DVC watches the project's own data. What a definition names beside that (a folder of weights, a file of
+answers, a template) reaches it through these hashes. What the last look at the files saw is kept, so
+that the next one can tell in milliseconds that nothing changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from refract.core.errors import RefractError
+from refract.core.jsonl import parse_line, sha256_file, write_json
+from refract.models import checkpoint
+from refract.models.protocol import LASTING_ERRORS
+
+# Counted up when the code would see something else in the same files.
+VERSION = 1
+STATE = Path("data/runs/inputs.json")
+FOLDER = Path("data/inputs")
+# Marker file: makes DVC re-run the stage, which retries failed requests.
+MARK = "ask_again.json"
+# A folder that is no checkpoint is watched file by file, up to so many.
+MOST_FILES = 10_000
+# How a verdict's error begins whose judge model did not answer.
+JUDGE_FAILED = "the judge failed: "
+# Settings whose text may be the bare name of a folder.
+FOLDERS = ("model_id", "peft", "encoder")
+
+Stat = list[int] | None
+
+
+def stat_of(path: str | Path) -> Stat:
+    """Size, times and place of a file or folder: another one, or one written to, has others. None
+    where there is none."""
+    try:
+        stat = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    # The time of the last change is set by the system alone.
+    return [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
+
+
+def stats_of(paths: Iterable[str | Path]) -> dict[str, Stat]:
+    """:func:`stat_of` by path."""
+    return {str(path): stat_of(path) for path in paths}
+
+
+def read_state() -> dict[str, Any]:
+    """What the last look saw; {} where there was none, or it is not one of this release."""
+    try:
+        state = json.loads(STATE.read_bytes())
+        return state if state["version"] == VERSION else {}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def nothing_changed(state: Mapping[str, Any]) -> bool:
+    """Whether every file that the last look saw is as it was, what it wrote is still there, and there
+    was nothing to ask again."""
+    if not state or state["again"]:
+        return False
+    try:
+        return all(stat_of(path) == seen for path, seen in state["watched"].items()) and all(
+            (FOLDER / name).read_text("utf-8") == text for name, text in state["written"].items()
+        )
+    except OSError:
+        return False
+
+
+def write_state(**state: Any) -> None:
+    """Keeps what this look saw."""
+    write_json(STATE, {"version": VERSION, **state})
+
+
+def texts_of(value: Any, place: str = "", key: str = "") -> Iterator[tuple[str, str, str]]:
+    """Each text in a definition, however deep: its place, the key that it stands under, the text."""
+    if isinstance(value, Mapping):
+        for inner, held in value.items():
+            yield from texts_of(held, f"{place}.{inner}" if place else str(inner), str(inner))
+    elif isinstance(value, list):
+        for number, held in enumerate(value):
+            yield from texts_of(held, f"{place}.{number}", key)
+    elif isinstance(value, str) and value:
+        yield place, key, value
+
+
+def named_path(key: str, text: str) -> Path | None:
+    """The file or folder here that a setting's text names.
+
+    A folder counts where it is written as a path or the setting may be one, since many a word is also
+    the name of a folder; one that holds what the pipeline writes would always have changed.
+    """
+    path = Path(text).expanduser()
+    if not stat_of(path):
+        return None
+    if path.is_file():
+        return path
+    holds_project = Path("data").resolve().is_relative_to(path.resolve())
+    return path if (key in FOLDERS or "/" in text) and not holds_project else None
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files that decide what a file or folder is: of a checkpoint those that determine its
+    answers, with an adapter's base; of another folder all. Some need not be there."""
+    if not path.is_dir():
+        return [path]
+    folders = [path]
+    if (path / "adapter_config.json").is_file():
+        base = checkpoint.adapter_base(path)
+        folders += [base] if base is not None else []
+    files: list[Path] = []
+    for folder in folders:
+        if any((folder / name).is_file() for name in ("config.json", "adapter_config.json")):
+            files += [folder / "adapter_config.json", folder / "adapter_model.safetensors"]
+            try:
+                files += checkpoint.content_files(folder, code=True)
+            except RefractError:  # it cannot be loaded either, which its stage says
+                files += folder.glob("*")
+        else:
+            inside = sorted(entry for entry in folder.rglob("*") if entry.is_file())
+            files += inside[:MOST_FILES]
+    return sorted(set(files))
+
+
+class Hashes:
+    """SHA-256 of what definitions name, computed anew only for files that changed.
+
+    ``known`` is what an earlier :attr:`seen` held: the stat and hash by path. ``watched`` is what has
+    to be looked at to see that all is the same: the files, and the folders that hold them, in which
+    another one may appear.
+    """
+
+    def __init__(self, known: Mapping[str, Any]) -> None:
+        self._known = known
+        self.seen: dict[str, tuple[Stat, str]] = {}
+        self.watched: set[Path] = set()
+
+    def of_definition(self, definition: Any, before: Mapping[str, str]) -> dict[str, str]:
+        """The hash of what each setting names, by place. What is not on this machine is taken to be
+        what it was where the answers were made (``before``)."""
+        hashes = {}
+        for place, key, text in texts_of(definition):
+            if (path := named_path(key, text)) is not None:
+                hashes[place] = self._of_path(path)
+            elif place in before:
+                hashes[place] = before[place]
+        return hashes
+
+    def _of_path(self, path: Path) -> str:
+        """One hash of a file, or of a folder's files with their names, wherever the folder is."""
+        files = files_of(path)
+        self.watched.update(files)
+        if path.is_dir():
+            self.watched.update({path, *(file.parent for file in files)})
+        total = hashlib.sha256()
+        for file in files:
+            digest = self._of_file(file)
+            if digest is not None:
+                name = file.relative_to(path) if file.is_relative_to(path) else Path(file.name)
+                total.update(f"{name.as_posix()}\0{digest}\n".encode("utf-8", "backslashreplace"))
+        return total.hexdigest()
+
+    def _of_file(self, path: Path) -> str | None:
+        """The hash of a file; None where there is none, or it cannot be read."""
+        stat = stat_of(path)
+        if stat is None or not path.is_file():
+            return None
+        before = self._known.get(str(path))
+        try:
+            digest = before[1] if before and before[0] == stat else sha256_file(path)
+        except OSError:
+            return None
+        self.seen[str(path)] = (stat, digest)
+        return str(digest)
+
+
+def errors_to_ask_again(folder: Path) -> int:
+    """How many rows of a model's responses or verdicts are errors that another try could mend."""
+    count = 0
+    for path in sorted(folder.glob("*.jsonl")):
+        with open(path, "rb") as file:
+            for line in file:
+                if b'"error": {' in line or JUDGE_FAILED.encode() in line:
+                    count += bool(_passing(line))
+    return count
+
+
+def _passing(line: bytes) -> set[str]:
+    """The types of the errors of a row that may pass: of its answer, or of judges that ask a model."""
+    try:
+        row = parse_line(line)
+        types = {row["error"]["type"]} if "error" in row else set()
+        for verdict in row.get("judges", {}).values():
+            if str(verdict["error"]).startswith(JUDGE_FAILED):
+                types.add(verdict["error"].removeprefix(JUDGE_FAILED).partition(":")[0])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return set()
+    return types - LASTING_ERRORS
