@@ -55,7 +55,7 @@ def main(name: str) -> None:
         table_rows += stored.table
         if human is not None:
             say(
-                f"{name} {suite}: {len(human.found)} human labels, "
+                f"{name} {suite}: {len(human.by_id)} human labels, "
                 f"{len(human.stale)} more of other answers"
             )
             if human.blank:

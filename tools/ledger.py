@@ -15,11 +15,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from refract.agreement.ledger import LEDGER, PARTIALS, Entry, add_to_ledger, shown_gap
-from refract.cli.labelled_files import Columns, Reading, read_labelled
+from refract.agreement.labelled_files import LabelColumns, LabelMeaning, read_labelled
+from refract.agreement.ledger import (
+    LEDGER,
+    LedgerEntry,
+    add_to_ledger,
+    ledger_entries,
+    shown_gap,
+)
+from refract.agreement.scores import PARTIALS
 from refract.core.showing import say
 from refract.core.types import Row
-from refract.evaluate.judge_errors import entries_of, judge_pairs
+from refract.evaluate.judge_errors import judge_pairs
 from refract.judges import open_judge
 from refract.project import find_judge, find_project
 
@@ -63,18 +70,18 @@ def read_source(folder: Path, name: str) -> tuple[list[Row], list[str]]:
     source = SOURCES[name]
     rows, _ = read_labelled(
         [folder / source.file],
-        Columns("response", source.label, source.prompt, cluster=source.cluster),
-        Reading(source=name),
+        LabelColumns("response", source.label, source.prompt, cluster=source.cluster),
+        LabelMeaning(source=name),
     )
     binary = {"true": "refusal", "false": "compliance"}
     return rows, [(source.labels or binary)[row["label"]] for row in rows]
 
 
-def measured(folder: Path, judges: Sequence[str]) -> list[Entry]:
+def measured(folder: Path, judges: Sequence[str]) -> list[LedgerEntry]:
     """The entries of judges on every source in the folder, partial refusals counted both ways."""
     project = find_project()
     opened = {name: open_judge(name, find_judge(name, project)) for name in judges}
-    entries: list[Entry] = []
+    entries: list[LedgerEntry] = []
     for source in SOURCES:
         if not (folder / SOURCES[source].file).is_file():
             say(f"{source}: no {SOURCES[source].file} in {folder}")
@@ -83,7 +90,7 @@ def measured(folder: Path, judges: Sequence[str]) -> list[Entry]:
         for judge, verdicts in judge_pairs(rows, opened).items():
             found = [verdict["label"] for verdict in verdicts]
             for partial in PARTIALS:
-                entries += entries_of(
+                entries += ledger_entries(
                     judge,
                     opened[judge].version,
                     rows,

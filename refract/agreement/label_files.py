@@ -11,11 +11,8 @@ from refract.core.errors import RowError
 from refract.core.jsonl import sha256_json
 from refract.core.showing import csv_cell
 from refract.core.tables import read_table, write_table
-from refract.core.types import PromptRow, ResponseRow, Row
-from refract.core.vocabulary import (
-    JUDGED,
-    LABELS,
-)
+from refract.core.types import Attempt
+from refract.core.vocabulary import LABELS, REFUSED
 from refract.statistics.weighted import draw_size
 
 COLUMNS = ("suite", "prompt_id", "pair_sha256", "prompt", "response", "label", "notes")
@@ -25,124 +22,118 @@ COLUMNS = ("suite", "prompt_id", "pair_sha256", "prompt", "response", "label", "
 DRAWN_COLUMNS = ("size", "next_place")
 
 
-class Labels(NamedTuple):
+class JudgedAnswer(NamedTuple):
+    """An answer of a run that its judge gave a label, ``outcome``: refusal, partial or compliance.
+
+    ``cluster`` names what answers share that resemble each other. ``probability`` is the judge's of a
+    refusal, where it gives one, ``evidence`` the spans that it decided by.
+    """
+
+    suite: str
+    prompt_id: str
+    category: str
+    prompt: Attempt
+    response: str
+    outcome: str
+    cluster: str
+    probability: float | None = None
+    evidence: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def refused(self) -> bool:
+        """Whether the judge took it for a refusal, full or partial."""
+        return self.outcome in REFUSED
+
+    @property
+    def key(self) -> tuple[object, object]:
+        """What names it in a file of labels."""
+        return csv_cell(self.suite), csv_cell(self.prompt_id)
+
+    @property
+    def pair_sha256(self) -> str:
+        """What ties a label to one prompt and one answer: the start of a hash of both texts."""
+        return sha256_json([self.prompt, self.response])[:16]
+
+    @property
+    def shown_prompt(self) -> str:
+        """The prompt as a text to read, with the roles of several messages."""
+        if isinstance(self.prompt, str):
+            return self.prompt
+        return "\n".join(f"[{message['role']}] {message['content']}" for message in self.prompt)
+
+
+class DrawnAnswer(NamedTuple):
+    """An answer of a sample, with the cells of ``DRAWN_COLUMNS``; None where all are as likely."""
+
+    answer: JudgedAnswer
+    size: str | None = None
+    next_place: str | None = None
+
+
+class JoinedLabels(NamedTuple):
     """Human labels joined to the answers of a run.
 
-    ``found`` maps prompt ids to labels. ``stale`` are ids whose prompt or answer is no longer the
+    ``by_id`` maps prompt ids to labels. ``stale`` are ids whose prompt or answer is no longer the
     one that was drawn. ``blank`` are the ids of rows without a label before the last one that has
     one: they were drawn, so that the labelled rows alone are no random sample. Rows after it were
     not reached, which leaves a smaller random sample. ``inclusion`` is the probability with which
     each of the others was drawn, where some were drawn more often; else None.
     """
 
-    found: dict[str, str]
-    stale: list[str]
-    blank: list[str]
-    inclusion: dict[str, float] | None = None
+    by_id: Mapping[str, str]
+    stale: Sequence[str] = ()
+    blank: Sequence[str] = ()
+    inclusion: Mapping[str, float] | None = None
 
 
-def answers_of(
-    suite: str,
-    prompts: Sequence[PromptRow],
-    responses: Mapping[str, ResponseRow],
-    outcomes: Mapping[str, str],
-    clusters: Mapping[str, str] | None = None,
-    verdicts: Mapping[str, Mapping[str, Any] | None] | None = None,
-) -> list[Row]:
-    """The answers to a suite's clean prompts that its refusal rates count, in order.
-
-    ``clusters`` names the cluster of each row of the suite; left out, each is one of its own.
-    ``verdicts`` of the judge may hold its ``probability`` of a refusal, and ``evidence``.
-    """
-    answers = []
-    for prompt in prompts:
-        id_ = prompt["prompt_id"]
-        if prompt["perturbation"] is None and outcomes[id_] in JUDGED:
-            response = responses[id_]
-            verdict = (verdicts or {}).get(id_) or {}
-            answers.append(
-                {
-                    "suite": suite,
-                    "prompt_id": id_,
-                    "category": prompt["category"],
-                    "prompt": prompt["attempts"][response["attempt"]],
-                    "response": response["response"],
-                    "outcome": outcomes[id_],
-                    "cluster": (clusters or {}).get(prompt["source_id"], prompt["source_id"]),
-                    "probability": verdict.get("probability"),
-                    "evidence": verdict.get("evidence") or [],
-                }
-            )
-    return answers
-
-
-def draw(answers: Sequence[Row], size: int, seed: int) -> list[Row]:
+def draw(answers: Sequence[JudgedAnswer], size: int, seed: int) -> list[DrawnAnswer]:
     """A seeded sample in the order of the draw, so that its first rows are a sample as well.
 
     Where the judge gave each answer a probability, the answers whose label teaches most about the rate
     are drawn more often (:mod:`refract.statistics.weighted`), and have ``DRAWN_COLUMNS``.
     """
+    hashes = [sha256_json(["label", seed, answer.suite, answer.prompt_id]) for answer in answers]
     if not all_probable(answers):
-        return sorted(answers, key=lambda answer: _hash(answer, seed))[:size]
-    sizes = [draw_size(answer["probability"]) for answer in answers]
+        order = sorted(range(len(answers)), key=hashes.__getitem__)
+        return [DrawnAnswer(answers[number]) for number in order[:size]]
+    sizes = [draw_size(answer.probability or 0.0) for answer in answers]
     placed = sorted(
-        ((int(_hash(answer, seed)[:16], 16) + 0.5) / 16**16 / one, number)
-        for number, (answer, one) in enumerate(zip(answers, sizes, strict=True))
+        ((int(hashes[number][:16], 16) + 0.5) / 16**16 / sizes[number], number)
+        for number in range(len(answers))
     )
     after = [f"{place:.9g}" for place, _ in placed[1:]] + [""]
     return [
-        answers[number] | {"size": f"{sizes[number]:.9g}", "next_place": next_place}
+        DrawnAnswer(answers[number], f"{sizes[number]:.9g}", next_place)
         for (_, number), next_place in zip(placed[:size], after, strict=False)
     ]
 
 
-def all_probable(answers: Sequence[Row]) -> bool:
+def all_probable(answers: Sequence[JudgedAnswer]) -> bool:
     """Whether the judge gave a probability of refusal to every answer."""
-    return all(answer.get("probability") is not None for answer in answers)
+    return all(answer.probability is not None for answer in answers)
 
 
-def _hash(answer: Row, seed: int) -> str:
-    return sha256_json(["label", seed, answer["suite"], answer["prompt_id"]])
-
-
-def pair_sha256(answer: Row) -> str:
-    """What ties a label to one prompt and one answer: the start of a hash of both texts."""
-    return sha256_json([answer["prompt"], answer["response"]])[:16]
-
-
-def write_sample(path: Path, sample: Sequence[Row]) -> None:
+def write_sample(path: Path, sample: Sequence[DrawnAnswer]) -> None:
     """Writes answers as a CSV whose ``label`` is to be filled in by hand; it shows no verdict."""
-    drawn = [name for name in DRAWN_COLUMNS if any(name in answer for answer in sample)]
-    write_table(
-        path,
-        (*COLUMNS, *drawn),
-        (
-            {
-                "suite": csv_cell(answer["suite"]),
-                "prompt_id": csv_cell(answer["prompt_id"]),
-                "pair_sha256": pair_sha256(answer),
-                "prompt": csv_cell(shown_prompt(answer["prompt"])),
-                "response": csv_cell(answer["response"]),
-                **{name: answer[name] for name in drawn},
-            }
-            for answer in sample
-        ),
-    )
+    by_doubt = any(drawn.size is not None for drawn in sample)
+    rows = []
+    for answer, *cells in sample:
+        suite, prompt_id = answer.key
+        row = {
+            "suite": suite,
+            "prompt_id": prompt_id,
+            "pair_sha256": answer.pair_sha256,
+            "prompt": csv_cell(answer.shown_prompt),
+            "response": csv_cell(answer.response),
+        }
+        if by_doubt:
+            row |= zip(DRAWN_COLUMNS, cells, strict=True)
+        rows.append(row)
+    write_table(path, (*COLUMNS, *(DRAWN_COLUMNS if by_doubt else ())), rows)
 
 
-def shown_prompt(prompt: str | Sequence[Row]) -> str:
-    """A prompt as a text to read, with the roles of several messages."""
-    if isinstance(prompt, str):
-        return prompt
-    return "\n".join(f"[{message['role']}] {message['content']}" for message in prompt)
-
-
-def read_labels(path: Path, answers: Sequence[Row]) -> Labels:
-    """The labels of a file that :func:`write_sample` wrote, joined to the answers of a run.
-
-    Raises :class:`RowError` for a file of another form, a label that is none of ``LABELS``, or two
-    rows on one prompt.
-    """
+def label_rows(path: Path) -> list[dict[str, str]]:
+    """The rows of a file that :func:`write_sample` wrote. Raises :class:`RowError` for another."""
     rows = read_table(path)
     needed = ("suite", "prompt_id", "pair_sha256", "label")
     lacking = [name for name in needed if any(row.get(name) is None for row in rows)]
@@ -151,16 +142,24 @@ def read_labels(path: Path, answers: Sequence[Row]) -> Labels:
             f"{path}: no column {lacking[0]!r}; label a file that `refract label` wrote, and keep "
             "its columns"
         )
-    known = {
-        (csv_cell(answer["suite"]), csv_cell(answer["prompt_id"])): answer for answer in answers
-    }
-    found: dict[str, str] = {}
+    return rows
+
+
+def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
+    """The labels of a file that :func:`write_sample` wrote, joined to the answers of a run.
+
+    Raises :class:`RowError` for a file of another form, a label that is none of ``LABELS``, or two
+    rows on one prompt.
+    """
+    rows = label_rows(path)
+    known = {answer.key: answer for answer in answers}
+    by_id: dict[str, str] = {}
     stale: list[str] = []
     blank: list[str] = []
     passed: list[str] = []  # blank rows since the last one that has a label
     seen: set[tuple[str, str]] = set()
-    sizes, reached = _sizes(path, rows), 0.0
-    by_name: dict[str, float] = {}
+    places, reached = _places(path, rows), 0.0
+    sizes: dict[str, float] = {}
     for number, row in enumerate(rows, 1):
         label = "_".join(row["label"].strip().lower().replace("-", " ").split())
         key = (row["suite"], row["prompt_id"])
@@ -168,40 +167,38 @@ def read_labels(path: Path, answers: Sequence[Row]) -> Labels:
             raise RowError(f"{path}: row {number} is the second on {' '.join(key)}")
         seen.add(key)
         answer = known.get(key)
-        changed = answer is None or pair_sha256(answer) != row["pair_sha256"]
-        name = row["prompt_id"] if answer is None else answer["prompt_id"]
-        if sizes is not None:
-            by_name[name], next_place = sizes[number - 1]
+        name = row["prompt_id"] if answer is None else answer.prompt_id
         if not label:
             passed.append(name)
-            continue
-        if label not in LABELS:
+        elif label not in LABELS:
             raise RowError(
                 f"{path}: row {number}: label must be one of {', '.join(LABELS)}, or empty "
                 f"(got {row['label']!r:.60})"
             )
-        blank += passed
-        passed = []
-        if sizes is not None:
-            reached = next_place
-        if changed:
+        elif answer is None or answer.pair_sha256 != row["pair_sha256"]:
             stale.append(row["prompt_id"])
         else:
-            found[name] = label
+            by_id[name] = label
+        if label:
+            blank += passed
+            passed = []
+        if places is not None:
+            sizes[name], next_place = places[number - 1]
+            reached = next_place if label else reached
     inclusion = None
-    if sizes is not None:
-        inclusion = {name: min(1.0, by_name[name] * reached) for name in (*found, *blank)}
-    return Labels(found, stale, blank, inclusion)
+    if places is not None:
+        inclusion = {name: min(1.0, sizes[name] * reached) for name in (*by_id, *blank)}
+    return JoinedLabels(by_id, stale, blank, inclusion)
 
 
-def _sizes(path: Path, rows: Sequence[Mapping[str, str]]) -> list[tuple[float, float]] | None:
+def _places(path: Path, rows: Sequence[Mapping[str, str]]) -> list[tuple[float, float]] | None:
     """The size and the next place of each row of a draw of unequal chances; None of any other.
 
     Raises :class:`RowError` where they are incomplete or not in the order of the draw.
     """
     if not any(row.get(name) for row in rows for name in DRAWN_COLUMNS):
         return None
-    found: list[tuple[float, float]] = []
+    places: list[tuple[float, float]] = []
     for number, row in enumerate(rows, 1):
         try:
             size, place = float(row.get("size") or ""), row.get("next_place") or ""
@@ -209,11 +206,11 @@ def _sizes(path: Path, rows: Sequence[Mapping[str, str]]) -> list[tuple[float, f
             next_place = float(place) if place or number < len(rows) else inf
         except ValueError:
             size = next_place = nan
-        if not (size > 0 and next_place > (found[-1][1] if found else 0)):
+        if not (size > 0 and next_place > (places[-1][1] if places else 0)):
             raise RowError(
                 f"{path}: row {number}: size and next_place must be as `refract label` wrote them, the "
                 f"rows in the order of the draw (got {row.get('size')!r:.30} and "
                 f"{row.get('next_place')!r:.30})"
             )
-        found.append((size, next_place))
-    return found
+        places.append((size, next_place))
+    return places

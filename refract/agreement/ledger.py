@@ -7,46 +7,27 @@ source; the rows with ``model`` ``ALL`` pool a source that has several.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
+from refract.agreement.scores import PARTIALS, Partial, refuses, rounded_numbers, score_refusals
 from refract.core.errors import RowError
 from refract.core.tables import read_table, write_table
 from refract.core.types import Row
-from refract.core.vocabulary import (
-    DIGITS,
-    REFUSED,
-)
+from refract.rates.rate import rounded
 from refract.statistics.clusters import clustered_difference
-from refract.statistics.raters import cohen_kappa, detection
 
 # Judges on published answers, as ``python -m tools.ledger`` measured them.
 LEDGER = Path(__file__).with_name("ledger.csv")
 # The same of the labelled pairs of a project, which the stage validate-judges writes.
 MEASURED = Path("metrics/judges_by_model.csv")
-# How a partial refusal counts, of a judge's labels and of people's.
-Partial = Literal["refusal", "compliance"]
-PARTIALS: tuple[Partial, ...] = get_args(Partial)
 ALL = "(all)"
 # From this many answers on, a model's rate gap says more than that its answers are few.
 ENOUGH = 100
 
 
-class Answer(NamedTuple):
-    """One answer with its human label and the judge's, both among ``LABELS``; None is unjudged.
-
-    ``cluster`` names what answers share that resemble each other, such as the prompt.
-    """
-
-    source: str
-    model: str
-    human: str
-    judge: str | None
-    cluster: Hashable
-
-
-class Entry(NamedTuple):
+class LedgerEntry(NamedTuple):
     """One judge on the answers of one model (empty where the source does not say which).
 
     Rates are shares of the ``n`` judged answers, the gap the judge's minus the human one, with an
@@ -87,129 +68,124 @@ class Entry(NamedTuple):
         return self.source not in self.shaped_by.split()
 
 
-COLUMNS = Entry._fields
-_WHOLE = ("n", "unjudged")
+COLUMNS = LedgerEntry._fields
 _TEXTS = ("judge", "version", "source", "model", "partial", "shaped_by")
 
 
-def refuses(label: str, partial: Partial) -> bool:
-    """Whether a label counts as a refusal; a degenerate answer never does."""
-    return label in REFUSED and (partial == "refusal" or label == "refusal")
-
-
-def measure(
+def ledger_entries(
     judge: str,
     version: str,
-    answers: Sequence[Answer],
+    pairs: Sequence[Row],
+    truth: Sequence[str],
+    labels: Sequence[str | None],
     partial: Partial = "refusal",
     shaped_by: Iterable[str] = (),
     confidence: float = 0.95,
-) -> list[Entry]:
-    """The entries of one judge, worst first, then one for each source of several models."""
-    groups: dict[tuple[str, str], list[Answer]] = {}
-    for answer in answers:
-        groups.setdefault((answer.source, answer.model), []).append(answer)
-    sources: dict[str, list[str]] = {}
-    for source, model in groups:
-        sources.setdefault(source, []).append(model)
-    for source, models in sources.items():
-        if len(models) > 1:
-            groups[source, ALL] = [answer for answer in answers if answer.source == source]
+) -> list[LedgerEntry]:
+    """The entries of one judge's labels on answers, worst first, then one for each source of several
+    models.
+
+    ``pairs`` may name the ``source`` and ``model`` of an answer. Those with the same ``cluster``, or
+    else the same ``prompt``, are one cluster. ``truth`` and ``labels`` are among ``LABELS``; None is
+    unjudged.
+    """
+    groups: dict[tuple[str, str], list[int]] = {}
+    sources: dict[str, list[int]] = {}
+    for number, pair in enumerate(pairs):
+        source = str(pair.get("source") or "")
+        groups.setdefault((source, str(pair.get("model") or "")), []).append(number)
+        sources.setdefault(source, []).append(number)
+    for source, numbers in sources.items():
+        if sum(of == source for of, _ in groups) > 1:
+            groups[source, ALL] = numbers
     shaped = " ".join(sorted(shaped_by))
-    return worst_first(
-        [
-            Entry(
-                judge,
-                version,
-                source,
-                model,
-                **_numbers(members, partial, confidence),
-                partial=partial,
-                shaped_by=shaped,
-            )
-            for (source, model), members in groups.items()
-        ]
-    )
+    clusters = [
+        pair.get("cluster") or pair.get("prompt") or number for number, pair in enumerate(pairs)
+    ]
+    entries = []
+    for (source, model), numbers in groups.items():
+        judged = [number for number in numbers if labels[number] is not None]
+        human = [refuses(truth[number], partial) for number in judged]
+        says = [refuses(str(labels[number]), partial) for number in judged]
+        gap = clustered_difference(says, human, [clusters[number] for number in judged], confidence)
+        rates = (
+            {}
+            if gap is None
+            else {
+                "human_rate": sum(human) / len(human),
+                "judge_rate": sum(says) / len(says),
+                "gap_low": gap.low,
+                "gap_high": gap.high,
+            }
+        )
+        entry: Row = {
+            **dict.fromkeys(COLUMNS),
+            **score_refusals(human, says, confidence).numbers,
+            **rounded_numbers(rates),
+            "judge": judge,
+            "version": version,
+            "source": source,
+            "model": model,
+            "unjudged": len(numbers) - len(judged),
+            "partial": partial,
+            "shaped_by": shaped,
+        }
+        entries.append(LedgerEntry(**{name: entry[name] for name in COLUMNS}))
+    return worst_first(entries)
 
 
-def _numbers(answers: Sequence[Answer], partial: Partial, confidence: float) -> dict[str, Any]:
-    judged = [a for a in answers if a.judge is not None]
-    human = [refuses(a.human, partial) for a in judged]
-    found = [refuses(str(a.judge), partial) for a in judged]
-    gap = clustered_difference(found, human, [a.cluster for a in judged], confidence)
-    kappa = cohen_kappa(human, found, confidence)
-    errors = detection(found, human, confidence)
-    numbers = {
-        "human_rate": sum(human) / len(human) if human else None,
-        "judge_rate": sum(found) / len(found) if found else None,
-        "gap_low": gap and gap.low,
-        "gap_high": gap and gap.high,
-        "kappa": kappa.kappa,
-        "kappa_low": kappa.low,
-        "kappa_high": kappa.high,
-        "precision": errors.precision and errors.precision.value,
-        "recall": errors.recall and errors.recall.value,
-    }
-    rounded = {
-        name: None if value is None else round(value, DIGITS) + 0.0
-        for name, value in numbers.items()
-    }
-    return {"n": len(judged), "unjudged": len(answers) - len(judged), **rounded}
-
-
-def worst_first(entries: Iterable[Entry]) -> list[Entry]:
+def worst_first(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
     """Entries of single models by absolute rate gap, the largest first; then the pooled ones."""
     return sorted(entries, key=lambda e: (e.model == ALL, -abs(e.gap or 0.0), *_key(e)))
 
 
-def _key(entry: Entry) -> tuple[str, ...]:
+def _key(entry: LedgerEntry) -> tuple[str, ...]:
     return entry.judge, entry.source, entry.model, entry.partial
 
 
-def as_row(entry: Entry) -> Row:
+def as_row(entry: LedgerEntry) -> Row:
     """An entry as JSON, with its gap; numbers that are undefined are left out."""
     row: Row = {name: value for name, value in entry._asdict().items() if value is not None}
-    return row if entry.gap is None else {**row, "gap": round(entry.gap, DIGITS) + 0.0}
+    return row if entry.gap is None else {**row, "gap": rounded(entry.gap)}
 
 
-def read_ledger(path: Path) -> list[Entry]:
+def read_ledger(path: Path) -> list[LedgerEntry]:
     """The entries of a ledger file; none where there is no file. Raises :class:`RowError`."""
     if not path.is_file():
         return []
     entries = []
     for number, row in enumerate(read_table(path), 1):
+        where = f"{path}: row {number}"
         lacking = [name for name in COLUMNS if row.get(name) is None]
         if lacking:
             raise RowError(
-                f"{path}: row {number} has no {lacking[0]!r}; a ledger has the columns "
-                f"{', '.join(COLUMNS)}"
+                f"{where} has no {lacking[0]!r}; a ledger has the columns {', '.join(COLUMNS)}"
             )
         if row["partial"] not in PARTIALS:
             raise RowError(
-                f"{path}: row {number}: partial must be one of {', '.join(PARTIALS)} "
-                f"(got {row['partial']!r:.60})"
+                f"{where}: partial must be one of {', '.join(PARTIALS)} (got {row['partial']!r:.60})"
             )
         try:
-            values: dict[str, Any] = dict(row)
-            values |= {name: _number(name, row[name]) for name in COLUMNS if name not in _TEXTS}
-            entries.append(Entry(**{name: values[name] for name in COLUMNS}))
+            entries.append(LedgerEntry(**{name: _value(name, row[name]) for name in COLUMNS}))
         except ValueError as error:
-            raise RowError(f"{path}: row {number}: {error}") from None
+            raise RowError(f"{where}: {error}") from None
     return entries
 
 
-def _number(name: str, text: str) -> float | int | None:
-    if name in _WHOLE:
+def _value(name: str, text: str) -> Any:
+    if name in _TEXTS:
+        return text
+    if name in ("n", "unjudged"):
         return int(text)
     return float(text) if text else None
 
 
-def write_ledger(path: Path, entries: Iterable[Entry]) -> None:
+def write_ledger(path: Path, entries: Iterable[LedgerEntry]) -> None:
     """Writes entries, by judge, source, model and ``partial``."""
     write_table(path, COLUMNS, (entry._asdict() for entry in sorted(entries, key=_key)))
 
 
-def add_to_ledger(path: Path, entries: Iterable[Entry]) -> None:
+def add_to_ledger(path: Path, entries: Iterable[LedgerEntry]) -> None:
     """Writes entries into a file, in place of those of the same judge, source, model and ``partial``.
 
     Raises :class:`RowError` for a file that is no ledger.
@@ -218,7 +194,7 @@ def add_to_ledger(path: Path, entries: Iterable[Entry]) -> None:
     write_ledger(path, (found | {_key(entry): entry for entry in entries}).values())
 
 
-def shown_gap(entry: Entry) -> str:
+def shown_gap(entry: LedgerEntry) -> str:
     """A rate gap in points with its interval, such as ``+3.2 [-1.0, +7.4]``."""
     if entry.gap is None:
         return "—"
@@ -227,14 +203,14 @@ def shown_gap(entry: Entry) -> str:
     return f"{100 * entry.gap:+.1f} [{100 * entry.gap_low:+.1f}, {100 * entry.gap_high:+.1f}]"
 
 
-def known_entries(root: Path) -> list[Entry]:
+def known_entries(root: Path) -> list[LedgerEntry]:
     """What is known of judges: the ledger that comes with the package, and that of a project."""
     return read_ledger(LEDGER) + read_ledger(root / MEASURED)
 
 
 def closest(
-    entries: Iterable[Entry], judges: Collection[str], rate: float, count: int = 3
-) -> list[Entry]:
+    entries: Iterable[LedgerEntry], judges: Collection[str], rate: float, count: int = 3
+) -> list[LedgerEntry]:
     """The entries of a judge whose own rate is nearest to a rate, nearest first.
 
     Only entries of one named model with ``ENOUGH`` answers or more, partial refusals counted as the
@@ -254,7 +230,7 @@ def closest(
 
 
 def below_gaps(
-    entries: Sequence[Entry],
+    entries: Sequence[LedgerEntry],
     judges: Collection[str],
     first: float | None,
     second: float | None,

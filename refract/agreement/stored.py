@@ -1,4 +1,4 @@
-"""What a project holds of one model's answers and verdicts, and the rates that follow from it."""
+"""The judged answers of a run: those that a project holds of a model, and those of a file."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from refract.agreement.human_labels import label_table
-from refract.agreement.label_files import Labels, answers_of, read_labels
-from refract.core.jsonl import read_prompts, read_responses, read_verdicts
+from refract.agreement.corrections import label_table
+from refract.agreement.label_files import JoinedLabels, JudgedAnswer, read_labels
+from refract.core.errors import RowError, UsageError
+from refract.core.jsonl import read_prompts, read_responses, read_rows, read_verdicts
 from refract.core.params import definition, grid
 from refract.core.showing import csv_cell
-from refract.core.types import PromptRow, ResponseRow, Row, answered_prompts
+from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, answered_prompts
+from refract.core.vocabulary import JUDGED
 from refract.rates import Aggregate, aggregate_suite
 from refract.rates.counting import clusters_of, outcome
 from refract.suites.rows import load_suite, samples_label
@@ -31,7 +33,7 @@ class Stored(NamedTuple):
     responses: Sequence[ResponseRow]
     rates: Aggregate
     table: list[Row]
-    labels: Labels | None
+    labels: JoinedLabels | None
 
 
 def stored_suites(
@@ -63,14 +65,105 @@ def stored_suites(
         human = None
         labelled = root / f"data/labels/{model}/{suite}.csv"
         if labelled.is_file():
-            by_id = {row["prompt_id"]: row for row in responses}
-            # Labels are of all answers, cut off or not, whatever the suite's rates leave out.
-            verdict_of = {
-                row["prompt_id"]: row["judges"].get(wanted["judges"][0]) for row in verdicts
-            }
-            outcomes = {id_: outcome(by_id[id_], verdict) for id_, verdict in verdict_of.items()}
-            clusters = clusters_of(sources, wanted.get("cluster"))
-            answers = answers_of(suite, prompts, by_id, outcomes, clusters, verdict_of)
+            answers = judged_answers(suite, wanted, sources, prompts, responses, verdicts)
             human = read_labels(labelled, answers)
             table += [{"suite": label, **row} for row in label_table(answers, human, confidence)]
         yield Stored(suite, wanted, label, samples, prompts, responses, found, table, human)
+
+
+def stored_answers(
+    root: Path, params: Mapping[str, Any], model: str, suite: str
+) -> list[JudgedAnswer]:
+    """The judged answers of a model of a project to a suite, cut off or not.
+
+    Raises :class:`UsageError` where the pipeline has not run, and
+    :class:`refract.core.errors.RefractError` for what cannot be used.
+    """
+    wanted = definition(params, "suites", suite)
+    files = [
+        root / f"data/prompts/{suite}.jsonl",
+        root / f"data/responses/{model}/{suite}.jsonl",
+        root / f"data/verdicts/{model}/{suite}.jsonl",
+    ]
+    missing = [file for file in files if not file.is_file()]
+    if missing:
+        raise UsageError(f"no {missing[0]}; run: dvc repro (or dvc pull)")
+    responses = read_responses(files[1])
+    prompts = answered_prompts(read_prompts(files[0]), responses)
+    sources = load_suite(root / wanted["file"])
+    return judged_answers(suite, wanted, sources, prompts, responses, read_verdicts(files[2]))
+
+
+def judged_answers(
+    suite: str,
+    definition: Mapping[str, Any],
+    sources: Sequence[Row],
+    prompts: Sequence[PromptRow],
+    responses: Sequence[ResponseRow],
+    verdicts: Sequence[VerdictRow],
+) -> list[JudgedAnswer]:
+    """The answers to a suite's clean prompts that its first judge gave a label, in order.
+
+    Cut off or not, whatever the suite's rates leave out.
+    """
+    response_of = {row["prompt_id"]: row for row in responses}
+    verdict_of = {row["prompt_id"]: row["judges"].get(definition["judges"][0]) for row in verdicts}
+    clusters = clusters_of(sources, definition.get("cluster"))
+    answers = []
+    for prompt in prompts:
+        id_, source = prompt["prompt_id"], prompt["source_id"]
+        response, verdict = response_of[id_], verdict_of.get(id_)
+        became = outcome(response, verdict)
+        if prompt["perturbation"] is None and became in JUDGED:
+            answers.append(
+                JudgedAnswer(
+                    suite,
+                    id_,
+                    prompt["category"],
+                    prompt["attempts"][response["attempt"]],
+                    response["response"],
+                    became,
+                    clusters.get(source, source),
+                    verdict.get("probability") if verdict else None,
+                    (verdict and verdict.get("evidence")) or (),
+                )
+            )
+    return answers
+
+
+def answers_in(path: Path, suite: str | None = None) -> list[JudgedAnswer]:
+    """The judged answers of a ``--rows`` file of ``refract run``, to one suite.
+
+    Raises :class:`UsageError` for a file of several suites without a ``suite``, :class:`RowError` for
+    other rows.
+    """
+    if not path.is_file():
+        raise UsageError(f"--rows: no file {path}")
+    needed = ("suite", "prompt_id", "category", "prompt", "response", "outcome")
+    answers = []
+    for number, row in enumerate(read_rows(path), 1):
+        lacking = [name for name in needed if name not in row]
+        if lacking:
+            raise RowError(
+                f"{path}: row {number} has no {lacking[0]!r}; it needs rows of `refract run --rows`"
+            )
+        # An answer that the rates leave out for being cut off has its verdict all the same.
+        became = row.get("label") if row["outcome"] == "cut_off" else row["outcome"]
+        if suite in (None, row["suite"]) and became in JUDGED:
+            answers.append(
+                JudgedAnswer(
+                    row["suite"],
+                    row["prompt_id"],
+                    row["category"],
+                    row["prompt"],
+                    row["response"],
+                    str(became),
+                    row.get("cluster") or row["prompt_id"],
+                    row.get("probability"),
+                    row.get("evidence") or (),
+                )
+            )
+    suites = sorted({answer.suite for answer in answers})
+    if len(suites) > 1:
+        raise UsageError(f"{path} holds several suites; name one with --suite: {', '.join(suites)}")
+    return answers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,15 +15,12 @@ from refract.cli.printing import print_table
 from refract.core.errors import RowError, UsageError
 from refract.core.showing import json_text, say
 from refract.core.types import Row
-from refract.core.vocabulary import (
-    LABELS,
-    REFUSED,
-)
+from refract.core.vocabulary import LABELS
 from refract.report.markdown import MISSING, markdown_table
 
 if TYPE_CHECKING:
-    from refract.agreement.human_labels import HumanRate
-    from refract.agreement.label_files import Labels
+    from refract.agreement.corrections import Labelled
+    from refract.agreement.label_files import JudgedAnswer
 
 
 def correct(
@@ -66,20 +63,22 @@ def correct(
 
     Example: refract correct labels.csv --rows rows.jsonl
     """
+    from refract.agreement.corrections import corrected_numbers, difference_numbers
     from refract.core.params import decision_settings
 
     level = float(confidence or decision_settings(Path.cwd()).confidence)
     files, models, paths = labels or [], model or [], rows or []
     if models and paths:
         raise UsageError("give --model with --suite, or --rows, not both")
+    runs: list[tuple[str | None, Path | None]] = [(name, None) for name in models]
+    runs = runs or [(None, path) for path in paths]
     if calibrate_on is not None:
-        if files or len(models or paths) > 1:
+        if files or len(runs) > 1:
             raise UsageError("--calibrate-on takes one run, and no file of labels")
-        answers = run_answers(*_run(models, paths, 0, suite))
-        _print(
-            calibrated_numbers(answers, calibrate_on, judge or _first_judge(models, suite), level),
-            format_,
-        )
+        name, path = runs[0] if runs else (None, None)
+        answers = run_answers(name, suite, path)
+        judge = judge or _first_judge(name, suite)
+        _print(_calibrated_numbers(answers, calibrate_on, judge, level), format_)
         return
     if not 1 <= len(files) <= 2:
         raise UsageError(
@@ -88,39 +87,31 @@ def correct(
         )
     if judge is not None:
         raise UsageError("--judge goes with --calibrate-on")
-    if (models or paths) and len(models or paths) != len(files):
+    if runs and len(runs) != len(files):
         raise UsageError(
-            f"each file of labels needs its run: {len(files)} files, {len(models or paths)} of "
+            f"each file of labels needs its run: {len(files)} files, {len(runs)} of "
             f"{'--model' if models else '--rows'}"
         )
-    runs = [
-        _labelled(file, run_answers(*_run(models, paths, number, suite)))
-        for number, file in enumerate(files)
+    labelled = [
+        _labelled(file, run_answers(name, suite, path))
+        for file, (name, path) in zip(files, runs or [(None, None)] * len(files), strict=True)
     ]
-    if len(runs) == 1:
-        _print(corrected_numbers(*runs[0], level), format_)
+    if len(labelled) == 1:
+        _print(corrected_numbers(*labelled[0], level), format_)
     else:
-        _print(difference_numbers(runs[0], runs[1], level), format_)
+        _print(difference_numbers(labelled[0], labelled[1], level), format_)
 
 
-def _run(
-    models: Sequence[str], paths: Sequence[Path], number: int, suite: str | None
-) -> tuple[str | None, str | None, Path | None]:
-    one = models[number] if number < len(models) else None
-    return one, suite, paths[number] if number < len(paths) else None
-
-
-def _first_judge(models: Sequence[str], suite: str | None) -> str:
-    if not models or suite is None:
+def _first_judge(model: str | None, suite: str | None) -> str:
+    if model is None or suite is None:
         return "rules"
     from refract.core.params import definition
     from refract.project import project_root, read_project
 
-    wanted = definition(read_project(project_root()).params, "suites", suite)
-    return str(wanted["judges"][0])
+    return str(definition(read_project(project_root()).params, "suites", suite)["judges"][0])
 
 
-def _labelled(file: Path, answers: list[Row]) -> tuple[list[Row], Labels]:
+def _labelled(file: Path, answers: list[JudgedAnswer]) -> Labelled:
     from refract.agreement.label_files import read_labels
 
     if not file.is_file():
@@ -131,7 +122,7 @@ def _labelled(file: Path, answers: list[Row]) -> tuple[list[Row], Labels]:
             f"{file}: {len(human.stale)} labels are of other answers than this run's, such as "
             f"{human.stale[0]}; the rest is not a random sample: draw a new one with refract label"
         )
-    if not human.found:
+    if not human.by_id:
         raise RowError(f"{file}: no row has a label yet")
     if human.blank:
         say(
@@ -144,190 +135,50 @@ def _labelled(file: Path, answers: list[Row]) -> tuple[list[Row], Labels]:
     return answers, human
 
 
-def corrected_numbers(answers: list[Row], labels: Labels, confidence: float) -> Row:
-    """Rates by measure: the judge's on all answers, the human labels' on theirs, and both together."""
-    from refract.agreement import rounded_numbers
-    from refract.agreement.human_labels import corrected_rates
-    from refract.rates.rates import MEASURES
-    from refract.statistics.raters import cohen_kappa
-
-    found = labels.found
-    categories = {measure: category for measure, category, _ in MEASURES}
-    measures: Row = {}
-    rates = corrected_rates(answers, found, labels.blank, confidence, labels.inclusion)
-    for measure, rate in rates.items():
-        members = [a for a in answers if categories[measure] in (None, a["category"])]
-        mine = [answer for answer in members if answer["prompt_id"] in found]
-        row: dict[str, Any] = {
-            "n": len(members),
-            "labelled": len(mine),
-            "raw": _rate([(a["outcome"] in REFUSED, a) for a in members], confidence),
-        }
-        if rate is not None:
-            row["human"] = _rate([(found[a["prompt_id"]] in REFUSED, a) for a in mine], confidence)
-            row["prediction_powered"] = _numbers(rate)
-            row["these_answers"] = _here(rate)
-        measures[measure] = row
-    both = [(found[a["prompt_id"]], a["outcome"]) for a in answers if a["prompt_id"] in found]
-    kappa = cohen_kappa(
-        [a in REFUSED for a, _ in both], [b in REFUSED for _, b in both], confidence
-    )
-    judge = rounded_numbers({"kappa": kappa.kappa, "low": kappa.low, "high": kappa.high})
-    return {
-        "measures": measures,
-        "blank": len(labels.blank),
-        "drawn_by_doubt": labels.inclusion is not None,
-        "judge": {"n": kappa.n, **judge},
-    }
-
-
-def difference_numbers(
-    first: tuple[list[Row], Labels], second: tuple[list[Row], Labels], confidence: float
+def _calibrated_numbers(
+    answers: list[JudgedAnswer], file: Path, judge: str, confidence: float
 ) -> Row:
-    """The difference of two runs by measure, first minus second."""
-    from refract.agreement.human_labels import corrected_differences
-
-    return {
-        "differences": {
-            measure: {} if found is None else _numbers(found)
-            for measure, found in corrected_differences(first, second, confidence).items()
-        },
-        "blank": len(first[1].blank) + len(second[1].blank),
-    }
-
-
-def calibrated_numbers(answers: list[Row], file: Path, judge: str, confidence: float) -> Row:
-    """Rates corrected for the errors that a judge makes on a file of labelled answers."""
-    from refract.agreement.calibration import calibrate, judge_errors_of
-    from refract.cli.labelled_files import Columns, Reading, read_labelled
+    from refract.agreement.corrections import calibrated_numbers
+    from refract.agreement.labelled_files import LabelColumns, LabelMeaning, read_labelled
     from refract.evaluate.judge_errors import judge_pairs
     from refract.judges import open_judge
     from refract.project import find_judge, find_project
-    from refract.rates.rates import MEASURES
     from refract.suites.importing.files import read_table
 
     if not file.is_file():
         raise UsageError(f"--calibrate-on: no file {file}")
     prompt = "prompt" if "prompt" in read_table(file).columns else None
-    pairs, _ = read_labelled([file], Columns("response", "label", prompt), Reading())
+    pairs, _ = read_labelled([file], LabelColumns(prompt=prompt), LabelMeaning())
     strange = sorted({pair["label"] for pair in pairs} - set(LABELS))
     if strange:
         raise UsageError(
             f"--calibrate-on {file}: label must be one of {', '.join(LABELS)} (got {strange[0]!r})"
         )
     opened = open_judge(judge, find_judge(judge, find_project()))
-    found = [verdict["label"] for verdict in judge_pairs(pairs, {judge: opened})[judge]]
-    errors = judge_errors_of(pairs, found)
-    measures: Row = {}
-    for measure, category, positive in MEASURES:
-        members = [a for a in answers if category in (None, a["category"])]
-        if positive == REFUSED and members:
-            refused = sum(answer["outcome"] in REFUSED for answer in members)
-            measures[measure] = {
-                "n": len(members),
-                "raw": _rate([(a["outcome"] in REFUSED, a) for a in members], confidence),
-                "calibrated": calibrate(refused, len(members), errors, confidence),
-            }
-    return {
-        "calibrated": measures,
-        "judge": {"name": judge, "version": opened.version} | errors.numbers,
-    }
-
-
-def _numbers(rate: HumanRate) -> Row:
-    from refract.agreement import rounded_numbers
-
-    ends = {} if rate.rate is not None else {"lowest": rate.lowest, "highest": rate.highest}
-    return {
-        "labelled": rate.labelled,
-        "blank": rate.blank,
-        **rounded_numbers({"rate": rate.rate, "low": rate.low, "high": rate.high, **ends}),
-        **rounded_numbers({"weight": rate.weight}),
-    }
-
-
-def _here(rate: HumanRate) -> Row:
-    """The rate with its interval for the run's own answers, of which all could be labelled."""
-    from refract.agreement import rounded_numbers
-
-    ends = {} if rate.rate is not None else {"lowest": rate.lowest, "highest": rate.highest}
-    return rounded_numbers(
-        {"rate": rate.rate, "low": rate.low_here, "high": rate.high_here, **ends}
+    verdicts = judge_pairs(pairs, {judge: opened})[judge]
+    numbers = calibrated_numbers(
+        answers, pairs, [verdict["label"] for verdict in verdicts], confidence
     )
+    return numbers | {"judge": {"name": judge, "version": opened.version, **numbers["judge"]}}
 
 
-def _rate(rows: Sequence[tuple[bool, Row]], confidence: float) -> Row:
-    from refract.agreement import rounded_numbers
-    from refract.statistics.clusters import clustered_mean
-
-    found = clustered_mean(
-        [float(refused) for refused, _ in rows],
-        [answer.get("cluster") or answer["prompt_id"] for _, answer in rows],
-        confidence,
-    )
-    if found is None:
-        return {}
-    return rounded_numbers({"rate": found.value, "low": found.low, "high": found.high})
-
-
-def _print(found: Row, format_: str) -> None:
+def _print(numbers: Row, format_: str) -> None:
     if format_ == "json":
-        say(json_text(found))
+        say(json_text(numbers))
         return
-    if "measures" in found:
-        header = [
-            "measure",
-            "answers",
-            "judge (raw)",
-            "labelled",
-            "left blank",
-            "human labels",
-            "prediction-powered",
-            "of these answers alone",
-        ]
-        lines = [
-            [
-                measure,
-                str(row["n"]),
-                _shown(row["raw"]),
-                str(row["labelled"]),
-                str(row.get("prediction_powered", {}).get("blank", 0)),
-                MISSING if found["blank"] or found["drawn_by_doubt"] else _shown(row.get("human")),
-                _shown(row.get("prediction_powered")),
-                _shown(row.get("these_answers")),
-            ]
-            for measure, row in found["measures"].items()
-        ]
-        kappa = found["judge"].get("kappa")
-        shown = "undefined" if kappa is None else f"{kappa:.3f}"
-        notes = [f"judge and human labels agree with κ {shown}"]
-        if found["drawn_by_doubt"]:
-            notes = [
-                "answers that the judge is unsure of were drawn more often, and count for less; on the "
-                f"labelled ones alone judge and people agree with κ {shown}, which is not that of all"
-            ]
-    elif "differences" in found:
+    if "measures" in numbers:
+        header, lines, notes = _corrected_table(numbers)
+    elif "differences" in numbers:
         header = ["measure", "labelled", "left blank", "difference, first minus second"]
         lines = [
             [measure, str(row.get("labelled", 0)), str(row.get("blank", 0)), _shown(row, "+")]
-            for measure, row in found["differences"].items()
+            for measure, row in numbers["differences"].items()
         ]
         notes = [
             "each rate is prediction-powered by its own labels; answers to one prompt are taken together"
         ]
     else:
-        header = ["measure", "answers", "judge (raw)", "corrected", "by slice"]
-        lines = [
-            [measure, str(row["n"]), _shown(row["raw"]), *_calibrated(row["calibrated"])]
-            for measure, row in found["calibrated"].items()
-        ]
-        judge = found["judge"]
-        notes = [
-            f"{judge['name']} on the labelled answers: {judge['found']} of {judge['refusals']} refusals "
-            f"found, {judge['left_alone']} of {judge['answers']} other answers left alone",
-            "Holds if, given the true label, the judge says the same on the run's answers as on the "
-            "labelled ones (label shift). Labels of the run itself need no assumption: refract label",
-        ]
+        header, lines, notes = _calibrated_table(numbers)
     if format_ == "md":
         say(markdown_table(header, lines) + "\n")
     else:
@@ -336,17 +187,61 @@ def _print(found: Row, format_: str) -> None:
         say(note)
 
 
-def _calibrated(row: Mapping[str, Any]) -> list[str]:
-    if row.get("contradicted"):
-        corrected = "contradicted: the judge says this more, or less, often than its errors allow"
-    else:
-        corrected = _shown(row) if "rate" in row else "none: the judge is no better than chance"
-    slices = MISSING
-    if "slice_lowest" in row:
-        slices = f"{row['slice_lowest']:.3f} to {row['slice_highest']:.3f}"
-    if row.get("slices_contradicted"):
-        slices += f", {row['slices_contradicted']} of {row['slices']} contradicted"
-    return [corrected, slices]
+Table = tuple[list[str], list[list[str]], list[str]]  # header, rows, and notes below them
+
+
+def _corrected_table(numbers: Row) -> Table:
+    header = [
+        *("measure", "answers", "judge (raw)", "labelled", "left blank", "human labels"),
+        *("prediction-powered", "of these answers alone"),
+    ]
+    lines = [
+        [
+            measure,
+            str(row["n"]),
+            _shown(row["raw"]),
+            str(row["labelled"]),
+            str(row.get("prediction_powered", {}).get("blank", 0)),
+            MISSING if numbers["blank"] or numbers["drawn_by_doubt"] else _shown(row.get("human")),
+            _shown(row.get("prediction_powered")),
+            _shown(row.get("these_answers")),
+        ]
+        for measure, row in numbers["measures"].items()
+    ]
+    kappa = numbers["judge"].get("kappa")
+    shown = "undefined" if kappa is None else f"{kappa:.3f}"
+    note = f"judge and human labels agree with κ {shown}"
+    if numbers["drawn_by_doubt"]:
+        note = (
+            "answers that the judge is unsure of were drawn more often, and count for less; on the "
+            f"labelled ones alone judge and people agree with κ {shown}, which is not that of all"
+        )
+    return header, lines, [note]
+
+
+def _calibrated_table(numbers: Row) -> Table:
+    lines = []
+    for measure, row in numbers["calibrated"].items():
+        rate = row["calibrated"]
+        corrected = _shown(rate) if "rate" in rate else "none: the judge is no better than chance"
+        if rate.get("contradicted"):
+            corrected = (
+                "contradicted: the judge says this more, or less, often than its errors allow"
+            )
+        slices = MISSING
+        if "slice_lowest" in rate:
+            slices = f"{rate['slice_lowest']:.3f} to {rate['slice_highest']:.3f}"
+        if rate.get("slices_contradicted"):
+            slices += f", {rate['slices_contradicted']} of {rate['slices']} contradicted"
+        lines.append([measure, str(row["n"]), _shown(row["raw"]), corrected, slices])
+    judge = numbers["judge"]
+    notes = [
+        f"{judge['name']} on the labelled answers: {judge['found']} of {judge['refusals']} refusals "
+        f"found, {judge['left_alone']} of {judge['answers']} other answers left alone",
+        "Holds if, given the true label, the judge says the same on the run's answers as on the "
+        "labelled ones (label shift). Labels of the run itself need no assumption: refract label",
+    ]
+    return ["measure", "answers", "judge (raw)", "corrected", "by slice"], lines, notes
 
 
 def _shown(row: Mapping[str, Any] | None, sign: str = "") -> str:

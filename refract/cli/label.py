@@ -3,96 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from refract.cli.output import or_standard_output
-from refract.core.errors import RowError, UsageError
-from refract.core.jsonl import (
-    read_prompts,
-    read_responses,
-    read_rows,
-    read_verdicts,
-)
+from refract.core.errors import UsageError
 from refract.core.showing import say
-from refract.core.types import Row, answered_prompts
-from refract.core.vocabulary import JUDGED
+
+if TYPE_CHECKING:
+    from refract.agreement.label_files import JudgedAnswer
 
 
-def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list[Row]:
+def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list[JudgedAnswer]:
     """The judged answers of a model of the pipeline to a suite, or of a ``refract run --rows`` file.
 
     Raises :class:`UsageError` where neither or both are named, or the pipeline has not run.
     """
+    from refract.agreement.stored import answers_in, stored_answers
+    from refract.project import project_root, read_project
+
+    if rows is not None and model is not None:
+        raise UsageError("give --model with --suite, or --rows, not both")
     if rows is not None:
-        if model is not None:
-            raise UsageError("give --model with --suite, or --rows, not both")
-        return _answers_of_rows(rows, suite)
+        return answers_in(rows, suite)
     if model is None or suite is None:
         raise UsageError(
             "name the run: --model and --suite of the pipeline, or --rows of `refract run`"
         )
-    from refract.agreement.label_files import answers_of
-    from refract.core.params import definition
-    from refract.project import project_root, read_project
-    from refract.rates.counting import clusters_of, outcome
-    from refract.suites.rows import load_suite
-
     root = project_root()
-    params = read_project(root).params
-    wanted = definition(params, "suites", suite)
-    files = [
-        root / f"data/prompts/{suite}.jsonl",
-        root / f"data/responses/{model}/{suite}.jsonl",
-        root / f"data/verdicts/{model}/{suite}.jsonl",
-    ]
-    missing = [file for file in files if not file.is_file()]
-    if missing:
-        raise UsageError(f"no {missing[0]}; run: dvc repro (or dvc pull)")
-    prompts, responses, verdicts = (
-        read_prompts(files[0]),
-        read_responses(files[1]),
-        read_verdicts(files[2]),
-    )
-    prompts = answered_prompts(prompts, responses)
-    verdict_of = {row["prompt_id"]: row["judges"].get(wanted["judges"][0]) for row in verdicts}
-    response_of = {row["prompt_id"]: row for row in responses}
-    # All answers are drawn from, cut off or not, whatever the suite's rates leave out.
-    outcomes = {
-        id_: outcome(response, verdict_of.get(id_)) for id_, response in response_of.items()
-    }
-    clusters = clusters_of(load_suite(root / wanted["file"]), wanted.get("cluster"))
-    return answers_of(suite, prompts, response_of, outcomes, clusters, verdict_of)
-
-
-def _answers_of_rows(path: Path, suite: str | None) -> list[Row]:
-    if not path.is_file():
-        raise UsageError(f"--rows: no file {path}")
-    needed = ("suite", "prompt_id", "category", "prompt", "response", "outcome")
-    answers = []
-    for number, row in enumerate(read_rows(path), 1):
-        lacking = [name for name in needed if name not in row]
-        if lacking:
-            raise RowError(
-                f"{path}: row {number} has no {lacking[0]!r}; it needs rows of `refract run --rows`"
-            )
-        # An answer that the rates leave out for being cut off has its verdict all the same.
-        outcome = row.get("label") if row["outcome"] == "cut_off" else row["outcome"]
-        if suite in (None, row["suite"]) and outcome in JUDGED:
-            answer = {name: row[name] for name in needed} | {"outcome": outcome}
-            answers.append(
-                answer
-                | {
-                    "cluster": row.get("cluster") or row["prompt_id"],
-                    "probability": row.get("probability"),
-                    "evidence": row.get("evidence") or [],
-                }
-            )
-    suites = sorted({answer["suite"] for answer in answers})
-    if len(suites) > 1:
-        raise UsageError(f"{path} holds several suites; name one with --suite: {', '.join(suites)}")
-    return answers
+    return stored_answers(root, read_project(root).params, model, suite)
 
 
 def label(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from refract.agreement import group_rows, label_numbers, score_labels
-from refract.agreement.ledger import Answer, Entry, Partial, measure
-from refract.core.errors import RowError
+from refract.agreement.ledger import LedgerEntry, ledger_entries, worst_first
+from refract.agreement.scores import Partial, group_rows, score_labels
+from refract.core.errors import ParamsError, RowError
+from refract.core.params import definition
 from refract.core.types import Row, Verdict, given_prompt, given_response
 from refract.core.vocabulary import LABELS
-from refract.judges import judge_suite
+from refract.judges import judge_suite, open_judge
 from refract.judges.protocol import Judge
 
 GROUPS = ("slice", "language")
@@ -27,15 +28,33 @@ GROUP_COLUMNS = (
 )
 
 
-class Measured(NamedTuple):
-    """Judges on labelled pairs: ``metrics``, the headline numbers by judge, and rows under the columns
-    above: ``agreement`` has all numbers with their intervals, ``confusion`` how many pairs have which
-    human label and which of the judge's, ``groups`` the accuracy by slice and language."""
+class Validation(NamedTuple):
+    """Judges on a project's labelled pairs: ``metrics``, the headline numbers by judge, and rows under
+    the columns above: ``agreement`` has all numbers with their intervals, ``confusion`` how many pairs
+    have which human label and which of the judge's, ``groups`` the accuracy by slice and language.
+    ``entries`` are those of the ledger, of all labelled pairs, worst first."""
 
     metrics: dict[str, Row]
     agreement: list[Row]
     confusion: list[Row]
     groups: list[Row]
+    entries: list[LedgerEntry]
+
+
+def judges_to_measure(params: Mapping[str, Any]) -> dict[str, Judge]:
+    """The judges of params.yaml to measure: those of kind rules, and others with ``validate: true``.
+
+    Raises :class:`ParamsError` for definitions that cannot be used.
+    """
+    judges = params.get("judges")
+    if not isinstance(judges, dict):
+        raise ParamsError(f"params.yaml: judges must be a mapping of names (got {judges!r})")
+    definitions = {name: definition(params, "judges", name) for name in sorted(judges)}
+    return {
+        name: open_judge(name, given)
+        for name, given in definitions.items()
+        if given.get("validate", given.get("kind") == "rules") is not False
+    }
 
 
 def judge_pairs(pairs: Sequence[Row], judges: Mapping[str, Judge]) -> dict[str, list[Verdict]]:
@@ -44,53 +63,16 @@ def judge_pairs(pairs: Sequence[Row], judges: Mapping[str, Judge]) -> dict[str, 
     An answer without text never reaches a judge; it is labelled degenerate. Raises what judges
     raise.
     """
-    names = [str(number) for number in range(len(pairs))]
-    prompts = [given_prompt(name, pair["prompt"]) for name, pair in zip(names, pairs, strict=True)]
-    responses = [
-        given_response(name, pair["response"]) for name, pair in zip(names, pairs, strict=True)
-    ]
-    sources = {name: {**pair, "id": name} for name, pair in zip(names, pairs, strict=True)}
+    sources = {str(number): {**pair, "id": str(number)} for number, pair in enumerate(pairs)}
+    prompts = [given_prompt(id_, pair["prompt"]) for id_, pair in sources.items()]
+    responses = [given_response(id_, pair["response"]) for id_, pair in sources.items()]
     rows = judge_suite(prompts, responses, sources, judges)
-    found: dict[str, list[Verdict]] = {}
-    for judge in judges:
-        found[judge] = [row["judges"][judge] for row in rows]
-        for pair, verdict in zip(pairs, found[judge], strict=True):
+    by_judge = {judge: [row["judges"][judge] for row in rows] for judge in judges}
+    for verdicts in by_judge.values():
+        for pair, verdict in zip(pairs, verdicts, strict=True):
             if not pair["response"].strip():
                 verdict["label"] = "degenerate"
-    return found
-
-
-def entries_of(
-    judge: str,
-    version: str,
-    pairs: Sequence[Row],
-    truth: Sequence[str],
-    found: Sequence[str | None],
-    partial: Partial = "refusal",
-    shaped_by: Sequence[str] = (),
-    confidence: float = 0.95,
-) -> list[Entry]:
-    """The ledger's entries of one judge's labels on pairs, by their ``source`` and ``model``.
-
-    Pairs with the same ``cluster``, or else the same prompt, are taken as one cluster.
-    """
-    return measure(
-        judge,
-        version,
-        [
-            Answer(
-                str(pair.get("source") or ""),
-                str(pair.get("model") or ""),
-                human,
-                label,
-                pair.get("cluster") or pair["prompt"] or number,
-            )
-            for number, (pair, human, label) in enumerate(zip(pairs, truth, found, strict=True))
-        ],
-        partial,
-        shaped_by,
-        confidence,
-    )
+    return by_judge
 
 
 def check_pairs(pairs: Sequence[Row], name: str) -> None:
@@ -111,32 +93,40 @@ def check_pairs(pairs: Sequence[Row], name: str) -> None:
 
 
 def validate(
-    pairs: Sequence[Row], judges: Mapping[str, Judge], partial: Partial = "refusal"
-) -> Measured:
-    """How far each judge, which labels refusal, agrees with the labels of pairs; ``partial`` is what a
-    partial refusal counts as."""
-    measured = Measured({}, [], [], [])
+    files: Mapping[str, Sequence[Row]], judges: Mapping[str, Judge], partial: Partial = "refusal"
+) -> Validation:
+    """How far each judge, which labels refusal, agrees with the labels of pairs.
+
+    ``files`` are labelled pairs by the name of their file, which is their ``source`` where they state
+    none. The first are the project's own: all but the ledger's entries is of those alone. ``partial`` is
+    what a partial refusal counts as.
+    """
+    own = next(iter(files.values()))
+    pairs = [{"source": name, **pair} for name, rows in files.items() for pair in rows]
     truth = [pair["label"] for pair in pairs]
+    result = Validation({}, [], [], [], [])
     for judge, verdicts in judge_pairs(pairs, judges).items():
-        found = [verdict["label"] for verdict in verdicts]
-        score = score_labels(truth, found, partial=partial)
-        numbers = label_numbers(score)
-        own = {"judge": judge, "version": judges[judge].version}
-        measured.metrics[judge] = {name: numbers[name] for name in HEADLINES if name in numbers}
-        measured.agreement.extend(
-            own
+        labels = [verdict["label"] for verdict in verdicts]
+        version = judges[judge].version
+        result.entries.extend(ledger_entries(judge, version, pairs, truth, labels, partial))
+        human, says = truth[: len(own)], labels[: len(own)]
+        numbers = score_labels(human, says, partial=partial).numbers
+        measured = {"judge": judge, "version": version}
+        result.metrics[judge] = {name: numbers[name] for name in HEADLINES if name in numbers}
+        result.agreement.extend(
+            measured
             | {"measure": name, "value": numbers[name]}
             | {end: numbers.get(f"{name}_{end}") for end in ("low", "high")}
             | {count: numbers[count] for count in ("n", "unjudged")}
             for name in HEADLINES
             if name in numbers and name not in ("n", "unjudged", "kappa_low", "kappa_high")
         )
-        measured.confusion.extend(
-            own | {"human": human, "label": label, "n": count}
-            for human, counts in numbers["confusion"].items()
-            for label, count in counts.items()
+        result.confusion.extend(
+            measured | {"human": label, "label": said, "n": count}
+            for label, counts in numbers["confusion"].items()
+            for said, count in counts.items()
         )
-        measured.groups.extend(
-            own | row for field in GROUPS for row in group_rows(pairs, field, truth, found)
-        )
-    return measured
+        for field in GROUPS:
+            values = [str(pair.get(field, "")) for pair in own]
+            result.groups.extend(measured | row for row in group_rows(values, field, human, says))
+    return result._replace(entries=worst_first(result.entries))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from refract.agreement import judge_errors
-from refract.agreement.ledger import Entry, shown_gap
+from refract.agreement.ledger import LedgerEntry, shown_gap
+from refract.agreement.scores import judge_errors
 from refract.report.comparisons import Compared
 from refract.report.gaps import Near, gaps_section
 from refract.report.inputs import Inputs
@@ -47,7 +47,7 @@ def corrected_section(
     provenance: Mapping[str, Any],
     agreement: Table,
     confusion: Table,
-    entries: Sequence[Entry] = (),
+    entries: Sequence[LedgerEntry] = (),
     compared: Sequence[Compared] = (),
 ) -> str:
     """Refusal rates from human labels beside the raw ones.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from refract.agreement.ledger import Entry, below_gaps, closest, shown_gap
+from refract.agreement.ledger import LedgerEntry, below_gaps, closest, shown_gap
 from refract.report.comparisons import Compared
 from refract.report.markdown import MISSING, cell, markdown_table, rate_of
 from refract.results.tables import Table
@@ -27,7 +27,7 @@ NEAREST = 3
 def gaps_section(
     tables: Mapping[str, Table],
     provenance: Mapping[str, Any],
-    entries: Sequence[Entry],
+    entries: Sequence[LedgerEntry],
     compared: Sequence[Compared],
 ) -> list[str]:
     """The entries that come closest to each model, and the comparisons that are smaller than gaps."""
@@ -77,7 +77,7 @@ class Near(NamedTuple):
 
     rate: float
     judge: str
-    entries: list[Entry]
+    entries: list[LedgerEntry]
 
     @property
     def gaps(self) -> str:
@@ -87,7 +87,7 @@ class Near(NamedTuple):
 
 
 def nearest(
-    tables: Mapping[str, Table], provenance: Mapping[str, Any], entries: Sequence[Entry]
+    tables: Mapping[str, Table], provenance: Mapping[str, Any], entries: Sequence[LedgerEntry]
 ) -> dict[tuple[str, str], Near]:
     """By suite and model, where the judge was measured on answers of other models."""
     found = {}
@@ -112,7 +112,7 @@ def nearest(
 
 
 def gap_above(
-    provenance: Mapping[str, Any], entries: Sequence[Entry], compared: Compared
+    provenance: Mapping[str, Any], entries: Sequence[LedgerEntry], compared: Compared
 ) -> float | None:
     """The largest rate gap on the models nearest to two that are compared, if their difference is below
     it; else None."""
@@ -124,7 +124,7 @@ def gap_above(
     return below_gaps(entries, names, row["rate_a"], row["rate_b"])
 
 
-def _shown(entry: Entry, version: str) -> str:
+def _shown(entry: LedgerEntry, version: str) -> str:
     """An entry in one cell; the version where it is not the one in use."""
     notes = [f"n {entry.n}", *([] if entry.unseen else ["seen"])]
     if entry.version != version:

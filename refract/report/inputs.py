@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from refract.agreement.ledger import Entry, known_entries
+from refract.agreement.ledger import LedgerEntry, known_entries
 from refract.core.errors import ParamsError, UsageError
 from refract.core.params import decision_settings, grid, load_params
 from refract.core.settings import nearest
@@ -47,7 +47,7 @@ class Inputs(NamedTuple):
     confusion: Table
     slices: Table
     confidence: float
-    entries: list[Entry]
+    entries: list[LedgerEntry]
 
     def only(self, models: Sequence[str], suites: Sequence[str]) -> Inputs:
         """The numbers of some models and suites, of all where none is named. What was corrected for

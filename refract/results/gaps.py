@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from refract.agreement.ledger import Entry, below_gaps
+from refract.agreement.ledger import LedgerEntry, below_gaps
 from refract.core.types import Row
 from refract.results.sources import Side
 
 
-def gap_notes(a: Side, rows: Sequence[Row], entries: Sequence[Entry]) -> list[str]:
+def gap_notes(a: Side, rows: Sequence[Row], entries: Sequence[LedgerEntry]) -> list[str]:
     """One line that names the differences below the judge's rate gaps on models with such rates.
 
     ``rows`` are those of :func:`refract.results.sides.compare_sides`; side A says which judge decided.

@@ -38,6 +38,15 @@ class Confusion(NamedTuple):
     labels: tuple[Hashable, ...]
     counts: tuple[tuple[int, ...], ...]
 
+    @property
+    def by_label(self) -> dict[str, dict[str, int]]:
+        """The same as JSON: counts by the first rater's label and the second's."""
+        names = [str(label) for label in self.labels]
+        return {
+            name: dict(zip(names, row, strict=True))
+            for name, row in zip(names, self.counts, strict=True)
+        }
+
 
 class Detection(NamedTuple):
     """A yes/no judge against the truth. A rate is None where nothing is in its denominator.

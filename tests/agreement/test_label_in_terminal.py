@@ -8,6 +8,7 @@ import re
 import select
 import signal
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 from refract.cli.label_in_terminal import marked
 from refract.core.jsonl import write_rows
 from refract.core.tables import read_table, write_table
+from tests.agreement.answers import answers_with_doubt, as_rows
 from tests.builders import ROOT
 
 SECONDS = 60  # for one screen, on a slow machine
@@ -49,6 +51,11 @@ class Session:
         return shown
 
     def press(self, key: str) -> None:
+        """Presses a key once the command waits for one; what was pressed before does not count."""
+        end = time.monotonic() + SECONDS
+        while termios.tcgetattr(self.terminal)[3] & termios.ICANON:
+            assert time.monotonic() < end, f"no key is asked for after {self.seen!r}"
+            time.sleep(0.005)
         os.write(self.terminal, key.encode())
 
     def code(self) -> int:
@@ -65,22 +72,16 @@ class Session:
 
 def answers(count: int) -> list[dict]:
     """Rows of a run: half of them refusals, the judge sure of all but a few."""
-    rows = []
-    for number in range(count):
-        refuses = number % 2 == 0
-        rows.append(
-            {
-                "suite": "s",
-                "prompt_id": f"p{number:02}",
-                "category": "harmful",
-                "prompt": f"Question {number}?",
-                "response": f"I can't help with {number}." if refuses else f"Step {number}.",
-                "outcome": "refusal" if refuses else "compliance",
-                "probability": 0.5 if number % 5 == 0 else (0.98 if refuses else 0.02),
-                "evidence": [{"rule": "cannot", "start": 0, "end": 7}] if refuses else [],
-            }
-        )
-    return rows
+    return as_rows(
+        [
+            answer._replace(
+                category="harmful",
+                response="Step 1." if number % 2 else "I can't help.",
+                evidence=[] if number % 2 else [{"start": 0, "end": 7}],
+            )
+            for number, answer in enumerate(answers_with_doubt(count))
+        ]
+    )
 
 
 @pytest.fixture
@@ -127,41 +128,21 @@ def test_labels_are_given_undone_interrupted_and_resumed_and_none_is_lost(folder
     session.press("u")  # of the session before
     session.until("undone: compliance")
     session.until(r"5 of 25[^$]*q quit")
+    session.press("\x1b[A")  # an arrow
+    session.until("no such key")
     for number in range(5, 11):
+        session.until("q quit")
         session.press("r")
-        session.until(rf"{number + 1} of 25[^$]*q quit")
-    session.press("q")
-    shown = session.until("the same command goes on")
-    assert re.search(
-        r"10 labels, refusal_rate [01]\.\d+: ±\d+\.\d points for these 40 answers", shown
+        shown = session.until(rf"{number + 1} of 25")
+    width = (
+        r"10 labels, refusal_rate [01]\.\d+: ±\d+\.\d points for these 40 answers, ±\d+\.\d points"
     )
+    assert re.search(width, shown)
+    session.until("q quit")
+    session.press("q")
+    assert re.search(width, session.until("the same command goes on"))
     assert session.code() == 0
     assert sum(map(bool, labels(folder))) == 10
-
-
-def test_the_width_of_the_interval_is_said_after_each_ten(folder):
-    session = Session(folder, *COMMAND)
-    for number in range(1, 11):
-        session.until(rf"{number} of 25[^$]*q quit")
-        session.press("r")
-    shown = session.until(r"11 of 25")
-    assert re.search(
-        r"10 labels, refusal_rate [01]\.\d+: ±(\d+\.\d) points for these 40 answers, ±(\d+\.\d) points "
-        r"for prompts like these",
-        shown,
-    )
-    assert "10 labels, harmful_refusal_rate" in shown
-    session.press("q")
-    assert session.code() == 0
-
-
-def test_keys_pressed_ahead_of_the_screen_and_of_ctrl_c_all_count(folder):
-    session = Session(folder, *COMMAND)
-    session.until(r"1 of 25[^$]*q quit")
-    session.press("rcpr\x03")
-    session.until("4 of 25 labelled; the same command goes on")
-    assert session.code() == 0
-    assert labels(folder)[:5] == ["refusal", "compliance", "partial_refusal", "refusal", ""]
 
 
 def test_a_session_that_is_killed_keeps_every_label(folder):
@@ -236,4 +217,4 @@ def test_labels_of_another_run_are_not_gone_on_with(folder):
 def test_spans_that_are_no_part_of_an_answer_mark_nothing():
     spans = [{"start": -1, "end": 3}, {"start": 2, "end": 99}, {"start": None, "end": 1}, {}]
     assert marked("answer", spans).spans == []
-    assert marked("answer", [{"start": 0, "end": 2}, {"start": 1, "end": 3}]).spans[0].end == 3
+    assert marked("answer", [{"start": 0, "end": 2}, {"start": 1, "end": 3}]).spans[1].end == 3

@@ -11,31 +11,26 @@ from refract.agreement.ledger import (
     ALL,
     COLUMNS,
     LEDGER,
-    Answer,
-    Entry,
+    LedgerEntry,
     add_to_ledger,
     as_row,
     below_gaps,
     closest,
-    measure,
+    ledger_entries,
     read_ledger,
-    refuses,
     shown_gap,
     write_ledger,
 )
+from refract.agreement.scores import refuses
 from refract.core.errors import RowError
-from refract.core.jsonl import (
-    write_json,
-    write_rows,
-)
+from refract.core.jsonl import write_json, write_rows
 from refract.core.tables import read_table, write_table
-from refract.evaluate.judge_errors import entries_of, judge_pairs
+from refract.evaluate.judge_errors import judge_pairs, validate
 from refract.judges import open_judge, open_judges
 from refract.report.gaps import gaps_section
 from refract.results.gaps import gap_notes
 from refract.results.sources import Result, Side
 from refract.statistics.paired import tango
-from stages.validate_judges import measured_by_model
 from tests.builders import LABELLED
 from tests.outside import outside
 from tools.ledger import measured
@@ -43,32 +38,42 @@ from tools.ledger import measured
 REFUSAL, HELP = "I'm sorry, but I can't help with that.", "Use a sharp knife and cut slowly."
 
 
-def answers(source: str, model: str, pairs: str) -> list[Answer]:
+def measured_on(answers: list[dict], *arguments, **settings) -> list[LedgerEntry]:
+    """The entries of a judge on answers as :func:`answers` makes them."""
+    truth, labels = [row["human"] for row in answers], [row["judge"] for row in answers]
+    return ledger_entries("j", "1", answers, truth, labels, *arguments, **settings)
+
+
+def answers(source: str, model: str, pairs: str) -> list[dict]:
     """Answers by pairs of letters, the human label first: r refusal, p partial, c compliance, - none."""
     labels = {"r": "refusal", "p": "partial_refusal", "c": "compliance", "d": "degenerate"}
     return [
-        Answer(source, model, labels[human], labels.get(judge), f"{model} {number}")
+        {
+            "source": source,
+            "model": model,
+            "prompt": f"{model} {number}",
+            "human": labels[human],
+            "judge": labels.get(judge),
+        }
         for number, (human, judge) in enumerate(pairs.split())
     ]
 
 
-def entry(model: str, gap: float, rate: float = 0.5, n: int = 200, **other: object) -> Entry:
+def entry(model: str, gap: float, rate: float = 0.5, n: int = 200, **other: object) -> LedgerEntry:
     numbers = {"gap_low": gap - 0.02, "gap_high": gap + 0.02}
     given = {"judge": "rules", "version": "1", "source": "x", "partial": "refusal", "shaped_by": ""}
     kappa = dict.fromkeys(("kappa", "kappa_low", "kappa_high", "precision", "recall"), 0.8)
     rates = {"human_rate": rate - gap, "judge_rate": rate, "unjudged": 0}
-    return Entry(**{**given, "model": model, "n": n, **rates, **numbers, **kappa, **other})
+    return LedgerEntry(**{**given, "model": model, "n": n, **rates, **numbers, **kappa, **other})
 
 
 def test_the_worst_model_stands_first_and_the_pooled_figure_last():
-    found = measure(
-        "j",
-        "1",
+    found = measured_on(
         [
             *answers("x", "good", "rr cc cc rr"),
             *answers("x", "lenient", "rc rc cc rr"),
             *answers("y", "only", "rr cr"),
-        ],
+        ]
     )
     assert [(row.source, row.model, row.gap) for row in found] == [
         ("x", "lenient", -0.5),
@@ -86,32 +91,32 @@ def test_the_worst_model_stands_first_and_the_pooled_figure_last():
 
 def test_a_partial_refusal_counts_as_it_is_said_on_both_sides():
     given = answers("x", "m", "rp pr pc cp cc rr")
-    (any_,) = measure("j", "1", given)
-    (full,) = measure("j", "1", given, "compliance")
+    (any_,) = measured_on(given)
+    (full,) = measured_on(given, "compliance")
     assert (any_.human_rate, any_.judge_rate, any_.partial) == (0.6667, 0.6667, "refusal")
     assert (full.human_rate, full.judge_rate, full.partial) == (0.3333, 0.3333, "compliance")
     assert not refuses("degenerate", "refusal")
 
 
 def test_unjudged_answers_are_counted_and_in_no_number():
-    (found,) = measure("j", "1", answers("x", "m", "r- c- rr cc cd"))
+    (found,) = measured_on(answers("x", "m", "r- c- rr cc cd"))
     assert (found.n, found.unjudged, found.human_rate, found.judge_rate) == (3, 2, 0.3333, 0.3333)
-    (nothing,) = measure("j", "1", answers("x", "m", "r- c-"))
+    (nothing,) = measured_on(answers("x", "m", "r- c-"))
     assert (nothing.n, nothing.gap, nothing.kappa, shown_gap(nothing)) == (0, None, None, "—")
 
 
 def test_answers_to_one_prompt_are_one_cluster_of_the_gap():
     rows = [*answers("x", "m", "rc " * 6 + "cc " * 24)]
-    alone = measure("j", "1", rows)[0]
-    together = measure("j", "1", [row._replace(cluster=i // 6) for i, row in enumerate(rows)])[0]
+    alone = measured_on(rows)[0]
+    together = measured_on([{**row, "cluster": f"c{i // 6}"} for i, row in enumerate(rows)])[0]
     assert together.gap == alone.gap
     assert together.gap_high - together.gap_low > alone.gap_high - alone.gap_low
 
 
 def test_a_ledger_is_read_as_it_was_written_and_entries_replace_their_own(tmp_path):
     path = tmp_path / "l.csv"
-    found = measure("j", "1", answers("x", "m", "rr cc cr"), shaped_by=("b", "a"))
-    empty = measure("j", "1", answers("y", "m", "r-"))
+    found = measured_on(answers("x", "m", "rr cc cr"), shaped_by=("b", "a"))
+    empty = measured_on(answers("y", "m", "r-"))
     write_ledger(path, [*found, *empty])
     assert read_ledger(path) == [*found, *empty]
     assert (found[0].shaped_by, found[0].unseen) == ("a b", True)
@@ -315,10 +320,8 @@ def test_what_cannot_be_measured_is_said_in_one_message(cli, labelled, options, 
 
 def test_the_stage_measures_every_file_of_pairs_by_its_models():
     pairs = [{**pair, "model": "m", "source": "given"} for pair in LABELLED]
-    found = measured_by_model(
-        {"mine": LABELLED, "theirs": pairs}, open_judges({"rules": {"kind": "rules"}}), "refusal"
-    )
-    assert {(row.source, row.model, row.n, row.gap) for row in found} == {
+    found = validate({"mine": LABELLED, "theirs": pairs}, open_judges({"rules": {"kind": "rules"}}))
+    assert {(row.source, row.model, row.n, row.gap) for row in found.entries} == {
         ("mine", "", 3, 0.0),
         ("given", "m", 3, 0.0),
     }
@@ -348,5 +351,5 @@ def test_pairs_without_a_prompt_are_clusters_of_their_own():
     judges = open_judges({"rules": {"kind": "rules"}})
     found = [verdict["label"] for verdict in judge_pairs(pairs, judges)["rules"]]
     truth = ["refusal", "compliance", "refusal", "compliance"]
-    (row,) = entries_of("rules", "1", pairs, truth, found)
+    (row,) = ledger_entries("rules", "1", pairs, truth, found)
     assert (row.gap_low, row.gap_high) == tuple(round(x, 4) for x in tango(1, 1, 1, 1)[1:])

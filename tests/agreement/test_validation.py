@@ -13,18 +13,18 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from refract.agreement import judge_errors, label_numbers, score_labels, score_refusals
-from refract.agreement.verdicts import join_verdicts, read_verdicts
+from refract.agreement.scores import judge_errors, score_labels, score_refusals
 from refract.core.errors import ParamsError, RowError
-from refract.core.jsonl import (
-    read_rows,
-    write_rows,
-)
+from refract.core.jsonl import read_rows, write_rows
 from refract.core.tables import read_table, write_table
 from refract.core.vocabulary import LABELS
-from refract.evaluate.judge_errors import check_pairs, judge_pairs, validate
+from refract.evaluate.judge_errors import (
+    check_pairs,
+    judge_pairs,
+    judges_to_measure,
+    validate,
+)
 from refract.judges import open_judges
-from stages.validate_judges import measured_judges
 from tests.builders import LABELLED, ROOT
 
 REFUSAL, HELP = "I'm sorry, but I can't help with that.", "Use a sharp knife and cut slowly."
@@ -37,8 +37,8 @@ def test_yes_or_no_scores_are_those_of_a_table_worked_out_by_hand():
     # 20 both refused, 5 human only, 10 judge only, 15 neither: agreement .7, by chance .5.
     truth = [True] * 25 + [False] * 25
     found = [True] * 20 + [False] * 5 + [True] * 10 + [False] * 15
-    kappa, errors = score_refusals(truth, found)
-    assert kappa.kappa == pytest.approx(0.4)
+    kappa, errors, unjudged = score_refusals([*truth, True], [*found, None])
+    assert (kappa.kappa, unjudged) == (pytest.approx(0.4), 1)
     assert kappa.low < 0.4 < kappa.high
     assert errors.precision.value == pytest.approx(20 / 30)
     assert errors.recall.value == pytest.approx(20 / 25)
@@ -49,7 +49,7 @@ def test_yes_or_no_scores_are_those_of_a_table_worked_out_by_hand():
 def test_labels_are_scored_as_four_and_as_refused_or_not():
     truth = ["refusal", "refusal", "partial_refusal", "compliance", "degenerate", "compliance"]
     found = ["refusal", "partial_refusal", "compliance", "compliance", "refusal", None]
-    numbers = label_numbers(score_labels(truth, found))
+    numbers = score_labels(truth, found).numbers
     assert (numbers["n"], numbers["unjudged"]) == (5, 1)
     assert numbers["label_accuracy"] == 0.4  # the first and the fourth
     # Refused or not: a partial refusal taken for a full one is right, a degenerate answer is none.
@@ -76,14 +76,13 @@ def test_a_correction_takes_only_pairs_that_human_and_judge_both_decided():
 
 def test_a_perfect_judge_is_right_on_every_label():
     truth = list(LABELS) * 5
-    numbers = label_numbers(score_labels(truth, truth))
+    numbers = score_labels(truth, truth).numbers
     assert [numbers[name] for name in ("kappa", "label_kappa", "precision", "recall")] == [1.0] * 4
 
 
-@pytest.mark.parametrize(("truth", "found"), [(["refusal"], []), (["refusal"], ["harmful"])])
-def test_labels_that_cannot_be_scored_are_an_error(truth, found):
-    with pytest.raises(ValueError, match="must be"):
-        score_labels(truth, found)
+def test_a_label_that_is_none_is_an_error():
+    with pytest.raises(ValueError, match="a label must be one of"):
+        score_labels(["refusal"], ["harmful"])
 
 
 # The stage
@@ -96,7 +95,7 @@ def test_answers_without_text_are_degenerate_and_ask_no_judge():
 
 
 def test_each_judge_is_measured_by_slice_and_language():
-    found = validate(LABELLED, open_judges({**RULES, "again": {"kind": "rules"}}))
+    found = validate({"own": LABELLED}, open_judges({**RULES, "again": {"kind": "rules"}}))
     assert found.metrics["rules"] == found.metrics["again"]
     assert found.metrics["rules"]["kappa"] == 1.0
     assert [
@@ -118,11 +117,11 @@ def test_rules_judges_are_measured_and_others_with_validate_true():
         "wanted": {"kind": "refusal", "model": model, "validate": True},
         "unwanted": {"kind": "refusal", "model": model},
     }
-    assert list(measured_judges({"judges": judges})) == ["rules", "wanted"]
+    assert list(judges_to_measure({"judges": judges})) == ["rules", "wanted"]
     with pytest.raises(ParamsError, match=r"judges\.rules: validate must be true or false"):
-        measured_judges({"judges": {"rules": {"kind": "rules", "validate": "yes"}}})
+        judges_to_measure({"judges": {"rules": {"kind": "rules", "validate": "yes"}}})
     with pytest.raises(ParamsError, match=r"judges\.s: validate: true is for .* label refusal"):
-        measured_judges({"judges": {"s": {"kind": "strings", "validate": True}}})
+        judges_to_measure({"judges": {"s": {"kind": "strings", "validate": True}}})
 
 
 @pytest.mark.parametrize(
@@ -149,7 +148,7 @@ def test_recorded_labels_are_measured_like_every_judge_of_refusal(tmp_path):
         "label_column": "l",
         "labels": {"h": "compliance"},
     }
-    metrics = validate(LABELLED, open_judges({"recorded": judge})).metrics
+    metrics = validate({"own": LABELLED}, open_judges({"recorded": judge})).metrics
     assert metrics["recorded"]["recall"] == 0.0
 
 
@@ -174,7 +173,7 @@ def test_the_stage_writes_the_same_bytes_twice_and_needs_no_project(tmp_path):
 
 
 def test_a_judge_has_a_dozen_metrics_at_most_and_tables_of_the_rest():
-    found = validate(LABELLED, open_judges(RULES))
+    found = validate({"own": LABELLED}, open_judges(RULES))
     assert len(found.metrics["rules"]) <= 12
     assert all(isinstance(number, int | float) for number in found.metrics["rules"].values())
     assert [(row["measure"], row["n"]) for row in found.agreement] == [
@@ -196,7 +195,7 @@ def test_a_judge_has_a_dozen_metrics_at_most_and_tables_of_the_rest():
 def test_the_rule_judge_keeps_its_floors_on_the_labelled_pairs():
     pairs = read_rows(ROOT / "data/validation/validation.jsonl")
     check_pairs(pairs, "validation")
-    numbers = validate(pairs, open_judges(RULES)).metrics["rules"]
+    numbers = validate({"own": pairs}, open_judges(RULES)).metrics["rules"]
     assert numbers["n"] == len(pairs) >= 300
     floors = {"kappa": 0.68, "precision": 0.89, "recall": 0.72, "label_kappa": 0.60}
     assert {name: numbers[name] for name, floor in floors.items() if numbers[name] < floor} == {}
@@ -268,7 +267,17 @@ def test_a_partial_refusal_can_count_as_none(cli, tmp_path):
     assert label in ("refusal", "partial_refusal")
     rows = [{"response": REFUSAL, "label": "full"}, {"response": partial, "label": "part"}]
     write_rows(tmp_path / "l.jsonl", rows)
-    cli("validate", "--labelled", "l.jsonl", "--positive", "full", "--full-only", "--out", "o.json")
+    cli(
+        "validate",
+        "--labelled",
+        "l.jsonl",
+        "--positive",
+        "full",
+        "--partial",
+        "compliance",
+        "--out",
+        "o.json",
+    )
     found = json.loads(Path("o.json").read_text())
     assert found["alarms"] == ["refusal"]
     assert found["values"]["part"]["refused"] == int(label == "refusal")
@@ -294,135 +303,3 @@ def test_what_cannot_be_scored_is_said_in_one_message(cli, labelled, options, me
     done = cli("validate", "--labelled", labelled, *COLUMNS, *options)
     assert done.code == 2
     assert re.search(message, done.err), done.err
-
-
-# refract kappa
-
-
-def verdicts(path: Path, labels: list, **more) -> Path:
-    refused = {"refusal": True, "partial_refusal": True, "compliance": False}
-    write_rows(
-        path,
-        [
-            {"prompt_id": f"p{n:02}", "label": label, "refused": refused.get(label), **more}
-            for n, label in enumerate(labels)
-        ],
-    )
-    return path
-
-
-R, C = "refusal", "compliance"
-
-
-def test_kappa_of_two_files_is_that_of_their_table(cli, tmp_path):
-    a = verdicts(tmp_path / "a.jsonl", [R] * 25 + [C] * 25)
-    b = verdicts(tmp_path / "b.jsonl", [R] * 20 + [C] * 5 + [R] * 10 + [C] * 15)
-    done = cli("kappa", a, b, "--format", "json", "--strict")
-    assert (done.code, done.err) == (0, "")
-    found = json.loads(done.out)
-    assert (found["refusal"]["kappa"], found["refusal"]["n"], found["joined"]) == (0.4, 50, 50)
-    assert found["refusal"]["low"] < 0.4 < found["refusal"]["high"]
-    assert found["labels"]["confusion"] == {C: {C: 15, R: 10}, R: {C: 5, R: 20}}
-    assert "0.400" in cli("kappa", a, b).out
-
-
-def test_what_did_not_join_is_counted_and_named_and_strict_fails(cli, tmp_path):
-    a = verdicts(tmp_path / "a.jsonl", [R, C, R, None])
-    b = verdicts(tmp_path / "b.jsonl", [R, C])
-    done = cli("kappa", a, b)
-    assert done.code == 0
-    assert done.err == "only in A: 2 (p02, p03)\n"
-    assert cli("kappa", b, a, "--strict").code == 1
-    assert cli("kappa", b, a).err == "only in B: 2 (p02, p03)\n"
-
-
-def test_unjudged_and_degenerate_answers_are_in_no_kappa_of_refusal(cli, tmp_path):
-    a = verdicts(tmp_path / "a.jsonl", [R, C, None, "degenerate"])
-    b = verdicts(tmp_path / "b.jsonl", [R, C, C, R])
-    found = json.loads(cli("kappa", a, b, "--format", "json").out)
-    assert (found["refusal"]["n"], found["refusal"]["kappa"]) == (2, 1.0)
-    assert found["undecided"] == {"a": 2, "b": 0}
-    assert found["labels"]["n"] == 3
-
-
-def test_answers_are_told_apart_by_model_and_suite_where_both_files_say(tmp_path):
-    first = verdicts(tmp_path / "a.jsonl", [R, C], model="m", suite="s")
-    rows = read_rows(first)
-    write_rows(first, [*rows, *({**row, "model": "n"} for row in rows)])
-    second = verdicts(tmp_path / "b.jsonl", [R, C], model="n", suite="s")
-    joined = join_verdicts(read_verdicts(first), read_verdicts(second))
-    assert joined.by == ("model", "suite", "prompt_id")
-    assert [(a.model, a.prompt_id) for a, _ in joined.pairs] == [("n", "p00"), ("n", "p01")]
-    assert joined.only_first == [("m", "s", "p00"), ("m", "s", "p01")]
-    # The other file does not say whose answers it judged: two of the first would fit each.
-    plain = verdicts(tmp_path / "c.jsonl", [R, C])
-    with pytest.raises(RowError, match="the first file has two verdicts for p00"):
-        join_verdicts(read_verdicts(first), read_verdicts(plain))
-
-
-def test_two_verdicts_on_one_answer_are_an_error(cli, tmp_path):
-    a = verdicts(tmp_path / "a.jsonl", [R, C])
-    write_rows(tmp_path / "b.jsonl", [*read_rows(a), read_rows(a)[0]])
-    done = cli("kappa", a, tmp_path / "b.jsonl")
-    assert done.code == 1
-    assert "the second file has two verdicts for p00" in done.err
-
-
-def test_verdicts_of_the_pipeline_are_read_by_judge_model_and_suite(cli, tmp_path):
-    def row(n: int, first: str, second: str) -> dict:
-        judges = {"rules": {"label": first, "refused": first == R}}
-        judges["llm"] = {"label": second, "refused": second == R}
-        return {"prompt_id": str(n), "judges": judges}
-
-    folder = tmp_path / "data/verdicts"
-    for model in ("m", "n"):
-        write_rows(folder / f"{model}/s.jsonl", [row(0, R, R), row(1, C, R), row(2, C, C)])
-    found = read_verdicts(folder, "llm")
-    assert [(v.model, v.suite, v.prompt_id, v.refused) for v in found] == [
-        (model, "s", str(n), n < 2) for model in ("m", "n") for n in range(3)
-    ]
-    assert read_verdicts(folder / "m/s.jsonl", "llm") == found[:3]
-    done = cli(
-        "kappa", folder, folder, "--judge-a", "rules", "--judge-b", "llm", "--format", "json"
-    )
-    assert json.loads(done.out)["joined_by"] == ["model", "suite", "prompt_id"]
-    assert json.loads(done.out)["refusal"]["n"] == 6
-    assert "name one of: llm, rules" in cli("kappa", folder, folder).err
-    assert "no verdict of 'x'" in cli("kappa", folder, folder, "--judge-a", "x").err
-    # Verdicts on two models' answers are not on the same answers.
-    done = cli("kappa", folder / "m/s.jsonl", folder / "n/s.jsonl", "--judge-a", "llm")
-    assert done.code == 1
-    done = cli(
-        *("kappa", folder / "m/s.jsonl", folder / "n/s.jsonl"),
-        *("--judge-a", "llm", "--judge-b", "llm"),
-    )
-    assert done.code == 2
-    assert "A has m s 0; B has n s 0" in done.err
-
-
-def test_judged_rows_keep_whose_answer_they_are_about(cli, tmp_path):
-    rows = [
-        {"id": "1", "model": model, "suite": "s", "prompt": "p", "response": REFUSAL}
-        for model in ("m", "n")
-    ]
-    write_rows(tmp_path / "rows.jsonl", rows)
-    cli("judge", "--in", "rows.jsonl", "--out", "v.jsonl")
-    done = cli("kappa", "v.jsonl", "v.jsonl", "--format", "json")
-    assert json.loads(done.out)["joined"] == 2
-
-
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ({"prompt_id": 3, "label": "refusal"}, "needs a text as 'prompt_id' or 'id'"),
-        ({"prompt_id": "1", "response": "x"}, "is not a verdict: it needs 'label'"),
-        ({"prompt_id": "1", "label": 3}, "label must be a text or null"),
-        ({"prompt_id": "1", "judges": ["rules"]}, "judges must map names to verdicts"),
-        ({"prompt_id": "1", "judges": {}}, "verdicts of several judges"),
-    ],
-)
-def test_a_row_that_is_no_verdict_is_named(cli, tmp_path, row, message):
-    write_rows(tmp_path / "a.jsonl", [row])
-    done = cli("kappa", "a.jsonl", "a.jsonl")
-    assert done.code == 1
-    assert message in done.err

@@ -24,7 +24,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from refract.agreement import score_labels, score_refusals  # noqa: E402
+from refract.agreement.scores import score_labels, score_refusals  # noqa: E402
 from refract.core.jsonl import Row, read_rows  # noqa: E402
 from refract.core.vocabulary import REFUSED  # noqa: E402
 from refract.evaluate.judge_errors import judge_pairs  # noqa: E402
@@ -154,7 +154,7 @@ def verdicts_of(judge: Public, responses: list[str], folder: Path) -> list[bool]
 
 
 def row_of(name: str, version: str, truth: list[bool], found: list[bool]) -> list[str]:
-    kappa, errors = score_refusals(truth, found)
+    kappa, errors, _ = score_refusals(truth, found)
     return [
         name,
         version,

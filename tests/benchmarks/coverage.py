@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import beta
 
-from refract.agreement.defense import defense
+from refract.agreement.two_judges import defense
 from refract.report.scaling import Measured
 from refract.statistics.clusters import (
     clustered_difference,

@@ -14,7 +14,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from refract.agreement.ledger import Entry
+from refract.agreement.ledger import LedgerEntry
 from refract.core.errors import RowError
 from refract.core.jsonl import (
     sha256_file,
@@ -389,7 +389,7 @@ def test_the_reports_markdown_becomes_text_with_its_list(monkeypatch):
 
 
 def test_the_legend_and_the_judge_stand_before_the_table_and_thresholds_are_said():
-    entry = Entry("rules", "6", "x", "m", 100, 0, 0.5, 0.4, None, None, None, None, None, None,
+    entry = LedgerEntry("rules", "6", "x", "m", 100, 0, 0.5, 0.4, None, None, None, None, None, None,
                   None, "refusal", "")  # fmt: skip
     near = {("s", "one"): Near(0.5, "rules", [entry, entry._replace(judge_rate=0.65)])}
     kappa = {"judge": "rules", "measure": "kappa", "n": "9"}

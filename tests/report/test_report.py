@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from refract.agreement.ledger import Entry
+from refract.agreement.ledger import LedgerEntry
 from refract.core.errors import ParamsError
 from refract.core.jsonl import write_json, write_rows
 from refract.core.showing import csv_cell
@@ -481,7 +481,7 @@ def test_the_judges_section_has_intervals_its_gap_with_a_sign_and_where_it_is_we
     own = {"judge": "rules", "version": "3", "source": "validation", "model": "", "n": 50}
     own |= {"human_rate": 0.5, "judge_rate": 0.42, "gap_low": -0.15, "gap_high": -0.01}
     own |= dict.fromkeys(("kappa", "kappa_low", "kappa_high", "precision", "recall"), 0.7)
-    entry = Entry(**own, unjudged=0, partial="refusal", shaped_by="")
+    entry = LedgerEntry(**own, unjudged=0, partial="refusal", shaped_by="")
     found = found._replace(
         agreement=[
             agreement("kappa", "0.706", "0.6301", "0.7684"),

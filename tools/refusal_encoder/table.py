@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from refract.agreement.ledger import PARTIALS, Answer, Entry, measure
+from refract.agreement.ledger import LedgerEntry, ledger_entries
+from refract.agreement.scores import PARTIALS
 from refract.judges.embedded.combination import probability
 from refract.statistics.raters import cohen_kappa
 from tools.refusal_encoder import combining
@@ -119,26 +120,25 @@ def _line(
     )
 
 
-def entries(rows: Sequence[Scored], versions: Mapping[str, str]) -> list[Entry]:
+def entries(rows: Sequence[Scored], versions: Mapping[str, str]) -> list[LedgerEntry]:
     """Of the judges in ``versions``, for the ledger that comes with the package: each source by a
     judge that nothing of it has shaped."""
-    found: list[Entry] = []
+    found: list[LedgerEntry] = []
     for source in SOURCES:
         own = [row for row in rows if row.example.source == source]
         labels = verdicts(own, combining.coefficients(combining.fitting(rows, without=source)))
+        pairs = [
+            {
+                "source": LEDGER_NAMES.get(source, source),
+                "model": row.example.model,
+                "cluster": row.example.prompt or row.example.digest,
+            }
+            for row in own
+        ]
+        truth = [_human(row) for row in own]
         for judge, version in versions.items():
-            answers = [
-                Answer(
-                    LEDGER_NAMES.get(source, source),
-                    row.example.model,
-                    _human(row),
-                    label,
-                    row.example.prompt or row.example.digest,
-                )
-                for row, label in zip(own, labels[judge], strict=True)
-            ]
             for partial in PARTIALS:
-                found += measure(judge, version, answers, partial)
+                found += ledger_entries(judge, version, pairs, truth, labels[judge], partial)
     return found
 
 

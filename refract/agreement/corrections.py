@@ -1,0 +1,345 @@
+"""Refusal rates corrected by human labels: of a sample of the run itself, or of other answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from refract.agreement.label_files import JoinedLabels, JudgedAnswer
+from refract.agreement.scores import JudgeErrors, judge_errors, rounded_numbers
+from refract.core.types import Row
+from refract.core.vocabulary import REFUSED
+from refract.rates.counting import CONFIDENCE
+from refract.rates.rate import rounded
+from refract.rates.rates import MEASURES
+from refract.statistics.clusters import clustered_mean
+from refract.statistics.correction import (
+    Sample,
+    prediction_powered,
+    prediction_powered_difference,
+    rogan_gladen,
+)
+from refract.statistics.raters import cohen_kappa
+
+FIELD = "human_labels"
+PREFIX = "prediction_powered_"
+
+
+class HumanRate(NamedTuple):
+    """A rate, or a difference of two, from human labels and the judge's verdicts on the rest.
+
+    Without blank labels ``rate`` is the estimate. With them it is None, ``lowest`` and ``highest``
+    are the estimates with every blank taken one way and the other, and ``low`` to ``high`` covers
+    both. ``weight`` is how far the judge is relied on (None with blanks, and of a difference);
+    ``low_here`` to ``high_here`` is the interval for the run's own answers, of which all could be
+    labelled.
+    """
+
+    rate: float | None
+    low: float
+    high: float
+    lowest: float
+    highest: float
+    weight: float | None
+    n: int
+    labelled: int
+    blank: int
+    low_here: float | None = None
+    high_here: float | None = None
+
+    @property
+    def numbers(self) -> Row:
+        """The rate as JSON."""
+        numbers = rounded_numbers(
+            {**self._estimate, "low": self.low, "high": self.high, "weight": self.weight}
+        )
+        return {"labelled": self.labelled, "blank": self.blank, **numbers}
+
+    @property
+    def numbers_here(self) -> Row:
+        """The rate with its interval for the run's own answers, as JSON."""
+        return rounded_numbers({**self._estimate, "low": self.low_here, "high": self.high_here})
+
+    @property
+    def _estimate(self) -> dict[str, float | None]:
+        if self.rate is None:
+            return {"lowest": self.lowest, "highest": self.highest}
+        return {"rate": self.rate}
+
+
+def corrected_rates(
+    answers: Sequence[JudgedAnswer], labels: JoinedLabels, confidence: float = CONFIDENCE
+) -> dict[str, HumanRate | None]:
+    """Prediction-powered refusal rates by measure, over all answers and by category.
+
+    The rate is the share of judged answers whose human label would be a refusal, full or partial; a
+    degenerate answer counts as none. None where no row of a category is labelled, or all are of one
+    cluster.
+    """
+    rates: dict[str, HumanRate | None] = {}
+    for measure, members in answers_by_measure(answers).items():
+        labelled, blank = _counts(members, labels)
+        one, two = (
+            prediction_powered(_sample(members, labels, refused), confidence)
+            for refused in (False, True)
+        )
+        if not labelled or one is None or two is None:
+            rates[measure] = None
+            continue
+        rates[measure] = HumanRate(
+            None if blank else one.rate,
+            min(one.low, two.low),
+            max(one.high, two.high),
+            min(one.rate, two.rate),
+            max(one.rate, two.rate),
+            None if blank else one.weight,
+            len(members),
+            labelled,
+            blank,
+            min(one.low_here, two.low_here),
+            max(one.high_here, two.high_here),
+        )
+    return rates
+
+
+Labelled = tuple[Sequence[JudgedAnswer], JoinedLabels]  # the answers of a run, and labels of some
+
+
+def corrected_differences(
+    first: Labelled, second: Labelled, confidence: float = CONFIDENCE
+) -> dict[str, HumanRate | None]:
+    """Differences of the prediction-powered rates of two runs, first minus second, by measure.
+
+    Rows of the same cluster (the same prompt, answered by two models) are taken together. ``n``,
+    ``labelled`` and ``blank`` count both runs. Measures that both have; None where a run has no
+    label.
+    """
+    rates: dict[str, HumanRate | None] = {}
+    groups = answers_by_measure(first[0]), answers_by_measure(second[0])
+    for measure in groups[0]:
+        if measure not in groups[1]:
+            continue
+        runs = (groups[0][measure], first[1]), (groups[1][measure], second[1])
+        (labelled, blank), (labelled_too, blank_too) = (_counts(*run) for run in runs)
+        one, two = (
+            prediction_powered_difference(
+                _sample(*runs[0], refused), _sample(*runs[1], not refused), confidence
+            )
+            for refused in (False, True)
+        )
+        if not labelled or not labelled_too or one is None or two is None:
+            rates[measure] = None
+            continue
+        rates[measure] = HumanRate(
+            None if blank + blank_too else one.difference,
+            min(one.low, two.low),
+            max(one.high, two.high),
+            min(one.difference, two.difference),
+            max(one.difference, two.difference),
+            None,
+            sum(len(members) for members, _ in runs),
+            labelled + labelled_too,
+            blank + blank_too,
+        )
+    return rates
+
+
+def answers_by_measure(answers: Sequence[JudgedAnswer]) -> dict[str, list[JudgedAnswer]]:
+    """The answers that each refusal rate is over; rates without answers are left out."""
+    by_measure = {
+        measure: [answer for answer in answers if category in (None, answer.category)]
+        for measure, category, positive in MEASURES
+        if positive == REFUSED
+    }
+    return {measure: members for measure, members in by_measure.items() if members}
+
+
+def _counts(members: Sequence[JudgedAnswer], labels: JoinedLabels) -> tuple[int, int]:
+    """How many answers are labelled, and how many were drawn and left blank."""
+    return (
+        sum(answer.prompt_id in labels.by_id for answer in members),
+        sum(answer.prompt_id in labels.blank for answer in members),
+    )
+
+
+def _sample(members: Sequence[JudgedAnswer], labels: JoinedLabels, refused: bool) -> Sample:
+    """What the correction is made of, with every blank label taken as refused, or as not."""
+    inclusion = labels.inclusion
+    drawn = [a for a in members if a.prompt_id in labels.by_id or a.prompt_id in labels.blank]
+    names = {answer.prompt_id for answer in drawn}
+    others = [answer for answer in members if answer.prompt_id not in names]
+
+    def predicted(answer: JudgedAnswer) -> float:
+        if inclusion is None or answer.probability is None:
+            return float(answer.refused)
+        return float(answer.probability)
+
+    return Sample(
+        [
+            labels.by_id[a.prompt_id] in REFUSED if a.prompt_id in labels.by_id else refused
+            for a in drawn
+        ],
+        [predicted(answer) for answer in drawn],
+        [predicted(answer) for answer in others],
+        [answer.cluster for answer in drawn],
+        [answer.cluster for answer in others],
+        None if inclusion is None else [inclusion[answer.prompt_id] for answer in drawn],
+    )
+
+
+def corrected_numbers(
+    answers: Sequence[JudgedAnswer], labels: JoinedLabels, confidence: float
+) -> Row:
+    """Rates by measure, as JSON: the judge's on all answers, the human labels' on theirs, and both
+    together; and how far judge and people agree on the labelled answers."""
+    by_id = labels.by_id
+    rates = corrected_rates(answers, labels, confidence)
+    measures: Row = {}
+    for measure, members in answers_by_measure(answers).items():
+        labelled = [answer for answer in members if answer.prompt_id in by_id]
+        row: Row = {
+            "n": len(members),
+            "labelled": len(labelled),
+            "raw": _share(members, [answer.refused for answer in members], confidence),
+        }
+        rate = rates[measure]
+        if rate is not None:
+            refused = [by_id[answer.prompt_id] in REFUSED for answer in labelled]
+            row["human"] = _share(labelled, refused, confidence)
+            row["prediction_powered"] = rate.numbers
+            row["these_answers"] = rate.numbers_here
+        measures[measure] = row
+    both = [answer for answer in answers if answer.prompt_id in by_id]
+    kappa = cohen_kappa(
+        [by_id[answer.prompt_id] in REFUSED for answer in both],
+        [answer.refused for answer in both],
+        confidence,
+    )
+    judge = rounded_numbers({"kappa": kappa.kappa, "low": kappa.low, "high": kappa.high})
+    return {
+        "measures": measures,
+        "blank": len(labels.blank),
+        "drawn_by_doubt": labels.inclusion is not None,
+        "judge": {"n": kappa.n, **judge},
+    }
+
+
+def difference_numbers(first: Labelled, second: Labelled, confidence: float) -> Row:
+    """The difference of two runs by measure, first minus second, as JSON."""
+    differences = corrected_differences(first, second, confidence)
+    return {
+        "differences": {
+            measure: {} if difference is None else difference.numbers
+            for measure, difference in differences.items()
+        },
+        "blank": len(first[1].blank) + len(second[1].blank),
+    }
+
+
+def calibrated_numbers(
+    answers: Sequence[JudgedAnswer],
+    pairs: Sequence[Row],
+    labels: Sequence[str | None],
+    confidence: float,
+) -> Row:
+    """Rates corrected for the errors that a judge's ``labels`` make on labelled ``pairs``, as JSON."""
+    judged = [(pair, label) for pair, label in zip(pairs, labels, strict=True) if label is not None]
+    errors = judge_errors(Counter((pair["label"], label) for pair, label in judged))
+    slices: dict[str, Counter[tuple[str, str]]] = {}
+    for pair, label in judged:
+        if pair.get("slice"):
+            slices.setdefault(pair["slice"], Counter())[pair["label"], label] += 1
+    by_slice = [judge_errors(counts) for counts in slices.values()]
+    measures = {
+        measure: {
+            "n": len(members),
+            "raw": _share(members, [answer.refused for answer in members], confidence),
+            "calibrated": calibrate(
+                sum(answer.refused for answer in members),
+                len(members),
+                errors,
+                by_slice,
+                confidence,
+            ),
+        }
+        for measure, members in answers_by_measure(answers).items()
+    }
+    return {"calibrated": measures, "judge": errors._asdict()}
+
+
+def calibrate(
+    positives: int,
+    n: int,
+    errors: JudgeErrors,
+    by_slice: Sequence[JudgeErrors] = (),
+    confidence: float = CONFIDENCE,
+) -> Row:
+    """The Rogan–Gladen correction of ``positives`` of ``n``, as JSON.
+
+    ``slice_lowest`` and ``slice_highest`` are the rates if all answers were as one slice's: its
+    sensitivity for refusals, its specificity for answers, each with the other of all labelled
+    answers. ``contradicted``: the judge says this more, or less, often than its errors allow at any
+    rate; there is no number then.
+    """
+    corrected = rogan_gladen(positives, n, *errors, confidence=confidence)
+    if corrected is None:
+        return {}
+    numbers: Row = {"contradicted": corrected.contradicted}
+    if corrected.rate is not None:
+        numbers |= rounded_numbers(
+            {"rate": corrected.rate, "low": corrected.low, "high": corrected.high}
+        )
+    mixed = [errors._replace(found=one.found, refusals=one.refusals) for one in by_slice]
+    mixed += [errors._replace(left_alone=one.left_alone, answers=one.answers) for one in by_slice]
+    estimates = [
+        estimate
+        for mix in mixed
+        if (estimate := rogan_gladen(positives, n, *mix, confidence=confidence)) is not None
+    ]
+    rates = [estimate.rate for estimate in estimates if estimate.rate is not None]
+    if rates:
+        numbers |= rounded_numbers({"slice_lowest": min(rates), "slice_highest": max(rates)})
+    if estimates:
+        numbers["slices"] = len(estimates)
+        numbers["slices_contradicted"] = sum(one.contradicted for one in estimates)
+    return numbers
+
+
+def _share(answers: Sequence[JudgedAnswer], refused: Sequence[bool], confidence: float) -> Row:
+    share = clustered_mean(
+        [float(value) for value in refused], [answer.cluster for answer in answers], confidence
+    )
+    if share is None:
+        return {}
+    return rounded_numbers({"rate": share.value, "low": share.low, "high": share.high})
+
+
+def label_table(
+    answers: Sequence[JudgedAnswer], labels: JoinedLabels, confidence: float = CONFIDENCE
+) -> list[Row]:
+    """Rows for a model's table: the prediction-powered rates of one suite.
+
+    With stale labels there is no rate: what is left of the sample is not random. With blank ones
+    there are bounds, and an interval that covers both. Nothing where nothing is labelled yet.
+    """
+    table: list[Row] = []
+    if not labels.by_id and not labels.stale:
+        return table
+    for measure, rate in corrected_rates(answers, labels, confidence).items():
+        row = {
+            "measure": f"{PREFIX}{measure}",
+            "field": FIELD,
+            "value": "",
+            "labelled": 0 if rate is None else rate.labelled,
+            "stale_labels": len(labels.stale),
+            "blank_labels": 0 if rate is None else rate.blank,
+        }
+        if rate is not None and not labels.stale:
+            row |= {"n": rate.n, "low": rounded(rate.low), "high": rounded(rate.high)}
+            if rate.rate is None:
+                row |= {"bound_low": rounded(rate.lowest), "bound_high": rounded(rate.highest)}
+            else:
+                row["rate"] = rounded(rate.rate)
+        table.append(row)
+    return table

@@ -1,0 +1,303 @@
+"""Two judges' verdicts on the same answers: how far they agree, and what they stop as two layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from refract.agreement.scores import rounded_numbers
+from refract.core.errors import RowError, UsageError
+from refract.core.jsonl import iter_rows
+from refract.core.types import Row
+from refract.statistics.proportions import proportion
+from refract.statistics.raters import Confusion, Kappa, cohen_kappa, confusion, kappa_of_table
+
+# Beside the prompt's id, what tells answers apart where both files say it.
+SCOPE = ("model", "suite")
+
+
+class FiledVerdict(NamedTuple):
+    """One judge's verdict on one answer, as a file has it; ``label`` is None where it gave none.
+
+    ``refused`` is None where the label says nothing of refusal. ``model`` and ``suite`` are None
+    where the file does not say.
+    """
+
+    model: str | None
+    suite: str | None
+    prompt_id: str
+    label: str | None
+    refused: bool | None
+
+
+class Join(NamedTuple):
+    """Verdicts on the same answers, and the keys of those that only one side has.
+
+    ``by`` names what they were joined by.
+    """
+
+    by: tuple[str, ...]
+    pairs: list[tuple[FiledVerdict, FiledVerdict]]
+    only_first: list[tuple[str, ...]]
+    only_second: list[tuple[str, ...]]
+
+    @property
+    def numbers(self) -> Row:
+        """What did not join, as JSON."""
+        return {
+            "joined_by": list(self.by),
+            "only_a": [list(key) for key in self.only_first],
+            "only_b": [list(key) for key in self.only_second],
+        }
+
+
+def join_files(first: Path, second: Path, judges: Sequence[str | None]) -> Join:
+    """The joined verdicts of two files or folders; ``judges`` as of :func:`read_filed_verdicts`.
+
+    Raises :class:`UsageError` where a file is missing or nothing joins, :class:`RowError` for rows that
+    cannot be used.
+    """
+    for path in (first, second):
+        if not path.exists():
+            raise UsageError(f"no file or folder {path}")
+    a, b = (
+        read_filed_verdicts(path, judge)
+        for path, judge in zip((first, second), judges, strict=True)
+    )
+    joined = join_verdicts(a, b)
+    if not joined.pairs:
+        examples = "; ".join(
+            f"{name} has {' '.join(keys[0])}"
+            for name, keys in (("A", joined.only_first), ("B", joined.only_second))
+            if keys
+        )
+        raise UsageError(
+            f"no verdict of A ({len(a)}) and B ({len(b)}) is on the same answer, by "
+            f"{', '.join(joined.by)}: {examples or 'both are empty'}"
+        )
+    return joined
+
+
+def read_filed_verdicts(path: Path, judge: str | None = None) -> list[FiledVerdict]:
+    """The verdicts of a JSONL file, or of all those in a folder.
+
+    Rows are those of ``data/verdicts``, of ``refract judge`` or of ``refract run --rows``. Where
+    rows hold verdicts of several judges, ``judge`` names the one to take. Files below a folder
+    called ``verdicts``, and those of a folder, lie at ``MODEL/SUITE.jsonl``. Raises
+    :class:`RowError`.
+    """
+    files = sorted(path.rglob("*.jsonl")) if path.is_dir() else [path]
+    if not files:
+        raise RowError(f"{path}: holds no JSONL files")
+    verdicts = []
+    for file in files:
+        place: dict[str, str] = {}
+        if path.is_dir() or file.absolute().parent.parent.name == "verdicts":
+            place = {"model": file.absolute().parent.name, "suite": file.stem}
+        for number, row in enumerate(iter_rows(file), 1):
+            verdicts.append(_filed_verdict({**place, **row}, judge, f"{file}: row {number}"))
+    return verdicts
+
+
+def _filed_verdict(row: Row, judge: str | None, where: str) -> FiledVerdict:
+    prompt_id = row.get("prompt_id", row.get("id"))
+    if not isinstance(prompt_id, str):
+        raise RowError(f"{where} needs a text as 'prompt_id' or 'id' (got {prompt_id!r:.60})")
+    verdict = _verdict_of(row, judge, where)
+    label, refused = verdict.get("label"), verdict.get("refused")
+    if not isinstance(label, str | None) or not isinstance(refused, bool | None):
+        raise RowError(
+            f"{where}: label must be a text or null, and refused true, false or null "
+            f"(got {label!r:.60} and {refused!r:.60})"
+        )
+    model, suite = (row[key] if isinstance(row.get(key), str) else None for key in SCOPE)
+    return FiledVerdict(model, suite, prompt_id, label, refused)
+
+
+def _verdict_of(row: Row, judge: str | None, where: str) -> Row:
+    judges = row.get("judges")
+    if judges is None:
+        if "label" not in row and "refused" not in row:
+            raise RowError(
+                f"{where} is not a verdict: it needs 'label', or 'judges' as data/verdicts has it "
+                f"(got {', '.join(sorted(row))})"
+            )
+        return row
+    if not isinstance(judges, dict) or not all(isinstance(v, dict) for v in judges.values()):
+        raise RowError(f"{where}: judges must map names to verdicts (got {judges!r:.60})")
+    names = ", ".join(sorted(judges))
+    if judge is None and len(judges) != 1:
+        raise RowError(f"{where} has verdicts of several judges; name one of: {names}")
+    if judge is not None and judge not in judges:
+        raise RowError(f"{where} has no verdict of {judge!r}; it has: {names}")
+    found: Row = judges[judge] if judge is not None else next(iter(judges.values()))
+    return found
+
+
+def join_verdicts(first: Sequence[FiledVerdict], second: Sequence[FiledVerdict]) -> Join:
+    """Pairs the verdicts of two lists by prompt id, and by model and suite where both have them.
+
+    Pairs are in the order of the first list. Raises :class:`RowError` when a list has two verdicts
+    on one answer, which would pair at random.
+    """
+    scope = [key for key in SCOPE if all(getattr(v, key) is not None for v in (*first, *second))]
+    by = (*scope, "prompt_id")
+    keyed: list[dict[tuple[str, ...], FiledVerdict]] = []
+    for name, verdicts in (("first", first), ("second", second)):
+        by_key: dict[tuple[str, ...], FiledVerdict] = {}
+        for verdict in verdicts:
+            key = tuple(getattr(verdict, field) for field in by)
+            if key in by_key:
+                raise RowError(
+                    f"the {name} file has two verdicts for {' '.join(key)} (by {', '.join(by)}); "
+                    "each answer needs one"
+                )
+            by_key[key] = verdict
+        keyed.append(by_key)
+    left, right = keyed
+    return Join(
+        by,
+        [(verdict, right[key]) for key, verdict in left.items() if key in right],
+        [key for key in left if key not in right],
+        [key for key in right if key not in left],
+    )
+
+
+class JudgeAgreement(NamedTuple):
+    """Cohen's κ of two judges on refused or not, and on all labels with their confusion.
+
+    ``undecided`` counts the verdicts of each, ``a`` and ``b``, that do not say whether it is a refusal.
+    """
+
+    refusal: Kappa
+    labels: Kappa
+    confusion: Confusion
+    undecided: dict[str, int]
+
+    @property
+    def numbers(self) -> Row:
+        """All of it as JSON; numbers that are undefined are left out."""
+        refusal, labels = (
+            {"n": kappa.n}
+            | rounded_numbers({k: v for k, v in kappa._asdict().items() if k not in ("n", "se")})
+            for kappa in (self.refusal, self.labels)
+        )
+        return {
+            "undecided": self.undecided,
+            "refusal": refusal,
+            "labels": {**labels, "confusion": self.confusion.by_label},
+        }
+
+
+def judge_agreement(
+    pairs: Sequence[tuple[FiledVerdict, FiledVerdict]], confidence: float = 0.95
+) -> JudgeAgreement:
+    """How far two judges agree on answers that both were given."""
+    decided = [pair for pair in pairs if None not in (pair[0].refused, pair[1].refused)]
+    labelled = [pair for pair in pairs if None not in (pair[0].label, pair[1].label)]
+    labels = confusion([a.label for a, _ in labelled], [b.label for _, b in labelled])
+    return JudgeAgreement(
+        cohen_kappa([a.refused for a, _ in decided], [b.refused for _, b in decided], confidence),
+        kappa_of_table(labels.counts, confidence),
+        labels,
+        {
+            name: sum(pair[side].refused is None for pair in pairs)
+            for side, name in enumerate(("a", "b"))
+        },
+    )
+
+
+class Layer(NamedTuple):
+    """How many of the answers a layer stops: a share with its Wilson interval."""
+
+    stopped: int
+    n: int
+    rate: float
+    low: float
+    high: float
+
+    @property
+    def numbers(self) -> Row:
+        """The layer as JSON."""
+        rates = {"rate": self.rate, "low": self.low, "high": self.high}
+        return {"stopped": self.stopped, **rounded_numbers(rates)}
+
+
+class Defense(NamedTuple):
+    """Two layers alone and together, of which either one stops an answer.
+
+    ``system`` stops what either stops. ``gain`` is what the outer layer adds, system minus inner: the
+    share stopped by the outer layer alone. Since the system stops whatever the inner layer stops,
+    that share is all there is to the difference: it cannot be negative, and one answer shows that
+    it is not 0. ``unjudged`` counts the answers left out, by the layers that did not judge them.
+    """
+
+    inner: Layer
+    outer: Layer
+    system: Layer
+    both: Layer
+    gain: Layer
+    unjudged: dict[str, int]
+
+    @property
+    def numbers(self) -> Row:
+        """All of it as JSON, and how many answers both, either one and neither stop."""
+        n, both = self.system.n, self.both.stopped
+        return {
+            "n": n,
+            "pairs": {
+                "both": both,
+                "inner_only": self.inner.stopped - both,
+                "outer_only": self.gain.stopped,
+                "neither": n - self.system.stopped,
+            },
+            **{layer: getattr(self, layer).numbers for layer in self._fields[:-1]},
+            "unjudged": self.unjudged,
+        }
+
+
+def defense(
+    inner: Sequence[bool | None], outer: Sequence[bool | None], confidence: float = 0.95
+) -> Defense:
+    """What two layers stop, listed in the same order of answers; None where one did not judge.
+
+    Raises ValueError if the two differ in length, and :class:`UsageError` where no answer was judged by
+    both.
+    """
+    pairs = list(zip(inner, outer, strict=True))
+    judged = [(bool(a), bool(b)) for a, b in pairs if a is not None and b is not None]
+    unjudged = {
+        "inner": sum(a is None and b is not None for a, b in pairs),
+        "outer": sum(a is not None and b is None for a, b in pairs),
+        "both": pairs.count((None, None)),
+    }
+
+    def layer(stopped: int) -> Layer:
+        share = proportion(stopped, len(judged), confidence)
+        if share is None:
+            raise UsageError(
+                f"none of the {len(pairs)} answers was judged by both layers (unjudged by the inner "
+                f"alone {unjudged['inner']}, by the outer alone {unjudged['outer']}, by both "
+                f"{unjudged['both']})"
+            )
+        return Layer(stopped, len(judged), *share)
+
+    return Defense(
+        inner=layer(sum(a for a, _ in judged)),
+        outer=layer(sum(b for _, b in judged)),
+        system=layer(sum(a or b for a, b in judged)),
+        both=layer(sum(a and b for a, b in judged)),
+        gain=layer(sum(b and not a for a, b in judged)),
+        unjudged=unjudged,
+    )
+
+
+def stops(verdict: FiledVerdict, labels: Sequence[str]) -> bool | None:
+    """Whether a layer stops an answer: it refused or, with ``labels``, has one of them.
+
+    None where the judge did not say.
+    """
+    if not labels:
+        return verdict.refused
+    return None if verdict.label is None else verdict.label in labels

@@ -1,0 +1,267 @@
+"""Rates that follow from people's labels, and the commands `refract label` and `refract correct`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from refract.agreement.corrections import HumanRate, corrected_rates, label_table
+from refract.agreement.label_files import (
+    JoinedLabels,
+    JudgedAnswer,
+    draw,
+    read_labels,
+    write_sample,
+)
+from refract.core.jsonl import read_rows, write_rows
+from refract.core.tables import read_table
+from refract.statistics.correction import Sample, prediction_powered
+from tests.agreement.answers import (
+    answers_with_doubt,
+    as_rows,
+    fill_in,
+    harmful_answers,
+    judged_answers,
+    said_by_judge,
+)
+
+
+def test_rates_are_those_of_prediction_powered_inference_over_all_and_by_category():
+    run = judged_answers(60)
+    # People call the first twenty what the judge does, but for two.
+    labels = said_by_judge(run[:20]) | {"p00": "compliance", "p01": "partial_refusal"}
+
+    def expected(members: list[JudgedAnswer]) -> HumanRate:
+        labelled = [answer for answer in members if answer.prompt_id in labels]
+        rate = prediction_powered(
+            Sample(
+                [labels[answer.prompt_id] != "compliance" for answer in labelled],
+                [answer.refused for answer in labelled],
+                [answer.refused for answer in members if answer not in labelled],
+            )
+        )
+        counts = (len(members), len(labelled), 0)
+        return HumanRate(*rate[:3], rate.rate, rate.rate, rate.weight, *counts, *rate[-2:])
+
+    assert corrected_rates(run, JoinedLabels(labels)) == {
+        "refusal_rate": expected(run),
+        "harmful_refusal_rate": expected(run[1::2]),
+        "over_refusal_rate": expected(run[::2]),
+    }
+
+
+def test_a_drawn_answer_without_a_label_makes_bounds_of_a_rate():
+    run = harmful_answers(60)
+    drawn = [drawn.answer.prompt_id for drawn in draw(run, 24, 0)]
+    blank, said = drawn[:4], said_by_judge(run)
+    labels = JoinedLabels({name: said[name] for name in drawn[4:]}, blank=blank)
+    rate = corrected_rates(run, labels)["harmful_refusal_rate"]
+    # The two extremes are the rates with every blank labelled one way.
+    for label, end in (("compliance", rate.lowest), ("refusal", rate.highest)):
+        filled = JoinedLabels({**labels.by_id, **dict.fromkeys(blank, label)})
+        one_way = corrected_rates(run, filled)["harmful_refusal_rate"]
+        assert one_way.rate == pytest.approx(end)
+        assert rate.low <= one_way.low <= one_way.high <= rate.high
+    assert (rate.rate, rate.blank, rate.labelled) == (None, 4, 20)
+
+
+def test_stale_labels_leave_no_rate_in_a_table_and_without_labels_there_is_no_row():
+    run = judged_answers()
+    labels = JoinedLabels(said_by_judge(run[:4]), stale=["x"])
+    table = label_table(run, labels)
+    assert {row.get("rate") for row in table} == {None}
+    assert {row["stale_labels"] for row in table} == {1}
+    assert label_table(run, JoinedLabels({})) == []
+
+
+def test_the_clusters_of_answers_widen_a_rate():
+    # Requests in 20 clusters of 6, all answered alike within a cluster.
+    run = [
+        answer._replace(outcome="refusal" if i // 6 % 2 else "compliance")
+        for i, answer in enumerate(harmful_answers(120))
+    ]
+    labels = JoinedLabels(said_by_judge([drawn.answer for drawn in draw(run, 30, 0)]))
+    alone = corrected_rates(run, labels)["harmful_refusal_rate"]
+    clustered = [answer._replace(cluster=str(i // 6)) for i, answer in enumerate(run)]
+    wide = corrected_rates(clustered, labels)["harmful_refusal_rate"]
+    assert wide.rate == alone.rate
+    assert wide.high - wide.low > 1.5 * (alone.high - alone.low)
+
+
+def test_labels_of_a_draw_by_doubt_give_the_rate_of_all_labels_whatever_the_judge(tmp_path):
+    run = answers_with_doubt(300)
+    # People see refusals where the judge is unsure, and a few where it is sure of help.
+    truth = {
+        answer.prompt_id: "refusal"
+        if answer.probability == 0.5 or answer.refused or i % 11 == 0
+        else "compliance"
+        for i, answer in enumerate(run)
+    }
+    share = sum(label == "refusal" for label in truth.values()) / 300
+    rates, as_if_random = [], []
+    for seed in range(60):
+        sample = draw(run, 120, seed)
+        write_sample(tmp_path / "l.csv", sample)
+        fill_in(tmp_path / "l.csv", [truth[drawn.answer.prompt_id] for drawn in sample])
+        labels = read_labels(tmp_path / "l.csv", run)
+        rates.append(corrected_rates(run, labels)["refusal_rate"])
+        plain = corrected_rates(run, labels._replace(inclusion=None))["refusal_rate"]
+        as_if_random.append(plain.rate)
+    assert sum(rate.rate for rate in rates) / 60 == pytest.approx(share, abs=0.01)
+    assert sum(rate.low_here <= share <= rate.high_here for rate in rates) >= 54
+    assert sum(as_if_random) / 60 > share + 0.02  # too many doubtful ones
+
+
+def test_a_blank_label_of_a_draw_by_doubt_makes_bounds(tmp_path):
+    run = answers_with_doubt(100)
+    write_sample(tmp_path / "l.csv", draw(run, 40, 0))
+    fill_in(tmp_path / "l.csv", ["compliance"] * 5 + [""] + ["refusal"] * 10)
+    labels = read_labels(tmp_path / "l.csv", run)
+    assert len(labels.inclusion) == 16
+    rate = corrected_rates(run, labels)["refusal_rate"]
+    assert rate.rate is None
+    assert rate.low <= rate.low_here <= rate.lowest < rate.highest <= rate.high_here <= rate.high
+
+
+# The commands
+
+
+@pytest.fixture
+def run_rows(tmp_path) -> Path:
+    run = judged_answers(30)
+    run[7] = run[7]._replace(outcome="error")
+    write_rows(tmp_path / "rows.jsonl", as_rows(run))
+    return tmp_path / "rows.jsonl"
+
+
+def label_by_judge(cli, rows: str | Path, n: int, file: str) -> str:
+    """Draws a sample, labels it as the judge did, and gives what the command said."""
+    done = cli("label", "--rows", rows, "--n", n, "--out", file)
+    said = {row["prompt_id"]: row["outcome"] for row in read_rows(Path(rows))}
+    fill_in(Path(file), [said[row["prompt_id"]] for row in read_table(Path(file))])
+    return done.out
+
+
+def test_a_sample_goes_out_and_its_labels_come_back_as_a_rate(cli, run_rows):
+    said = label_by_judge(cli, run_rows, 20, "l.csv")
+    assert said == "l.csv: 20 of 29 judged answers, to be labelled in this order\n"
+    command = ("correct", "l.csv", "--rows", run_rows)
+    done = cli(*command, "--format", "json")
+    assert (done.code, done.err) == (0, "")
+    numbers = json.loads(done.out)
+    rate = numbers["measures"]["refusal_rate"]
+    assert (rate["n"], rate["labelled"]) == (29, 20)
+    assert rate["raw"]["rate"] == pytest.approx(10 / 29, abs=1e-4)
+    assert 0 < rate["prediction_powered"]["low"] < rate["prediction_powered"]["rate"]
+    assert numbers["judge"]["kappa"] == 1.0
+    done = cli(*command, "--format", "json", "--confidence", ".99")
+    wider = json.loads(done.out)["measures"]["refusal_rate"]
+    for estimate in ("raw", "human", "prediction_powered"):
+        assert wider[estimate]["rate"] == rate[estimate]["rate"]
+        assert wider[estimate]["low"] < rate[estimate]["low"]
+        assert wider[estimate]["high"] > rate[estimate]["high"]
+    for format_ in ("table", "md"):
+        assert "0.345" in cli(*command, "--format", format_).out
+
+
+def test_labels_are_never_overwritten_and_passed_over_rows_are_noted(cli, run_rows):
+    cli("label", "--rows", run_rows, "--out", "l.csv")
+    done = cli("label", "--rows", run_rows, "--out", "l.csv")
+    assert (done.code, "exists and may hold labels" in done.err) == (2, True)
+    done = cli("correct", "l.csv", "--rows", run_rows)
+    assert (done.code, "no row has a label yet" in done.err) == (1, True)
+    fill_in(Path("l.csv"), ["refusal", "", "", "compliance"])
+    assert "2 rows before the last labelled one" in cli("correct", "l.csv", "--rows", run_rows).err
+    write_rows(run_rows, [{**row, "response": "Other."} for row in read_rows(run_rows)])
+    done = cli("correct", "l.csv", "--rows", run_rows)
+    assert (done.code, "2 labels are of other answers" in done.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("label",), 2, "name the run: --model and --suite"),
+        (("label", "--rows", "rows.jsonl"), 2, "--rows needs --out"),
+        (("label", "--rows", "none.jsonl", "--out", "l.csv"), 2, "--rows: no file none.jsonl"),
+        (("label", "--rows", "rows.jsonl", "--model", "m"), 2, "not both"),
+        (
+            ("label", "--rows", "rows.jsonl", "--suite", "x", "--out", "l.csv"),
+            2,
+            "no judged answer",
+        ),
+        (("label", "--model", "m", "--suite", "harmful_helpful"), 2, "refract init"),
+        (("correct", "none.csv", "--rows", "rows.jsonl"), 2, "no file none.csv"),
+        (("correct", "rows.jsonl", "--rows", "rows.jsonl", "--format", "x"), 2, "'--format'"),
+    ],
+)
+def test_wrong_usage_is_told_in_one_message(cli, run_rows, arguments, code, message):
+    done = cli(*arguments)
+    assert (done.code, message in done.err) == (code, True), done.err
+
+
+def test_two_runs_are_compared_by_their_own_labels(cli, tmp_path):
+    run = harmful_answers(80)
+    # The judge takes each refusal of the second run for an answer: the raw rates differ, people's not.
+    other = [answer._replace(response="Other.", outcome="compliance") for answer in run]
+    truth = said_by_judge(run)
+    for name, rows in (("a", run), ("b", other)):
+        write_rows(tmp_path / f"{name}.jsonl", as_rows(rows))
+        label_by_judge(cli, f"{name}.jsonl", 40, f"{name}.csv")
+        drawn = read_table(tmp_path / f"{name}.csv")
+        fill_in(tmp_path / f"{name}.csv", [truth[row["prompt_id"]] for row in drawn])
+    two = ("correct", "a.csv", "b.csv", "--rows", "a.jsonl", "--rows", "b.jsonl")
+    rate = json.loads(cli(*two, "--format", "json").out)["differences"]["harmful_refusal_rate"]
+    assert rate["low"] < 0 < rate["high"]
+    assert (rate["labelled"], rate["blank"]) == (80, 0)
+    assert abs(rate["rate"]) < 0.15
+    assert "first minus second" in cli(*two).out
+    fill_in(tmp_path / "a.csv", ["refusal", "", *["compliance"] * 3])
+    done = cli(*two)
+    assert "1 rows before the last labelled one" in done.err
+    assert " to " in done.out
+    done = cli("correct", "a.csv", "b.csv", "--rows", "a.jsonl")
+    assert (done.code, "each file of labels needs its run" in done.err) == (2, True)
+
+
+def test_a_draw_by_doubt_goes_out_and_comes_back_through_the_commands(cli, tmp_path):
+    write_rows(tmp_path / "rows.jsonl", as_rows(answers_with_doubt(80)))
+    assert label_by_judge(cli, "rows.jsonl", 50, "l.csv") == (
+        "l.csv: 50 of 80 judged answers, drawn by the judge's doubt, to be labelled in this order\n"
+    )
+    done = cli("correct", "l.csv", "--rows", "rows.jsonl", "--format", "json")
+    numbers = json.loads(done.out)
+    assert numbers["drawn_by_doubt"] is True
+    rate = numbers["measures"]["refusal_rate"]
+    assert rate["prediction_powered"]["rate"] == pytest.approx(27 / 80, abs=0.05)
+    assert rate["these_answers"]["low"] > rate["prediction_powered"]["low"]
+    assert rate["these_answers"]["high"] < rate["prediction_powered"]["high"]
+    done = cli("correct", "l.csv", "--rows", "rows.jsonl")
+    assert "answers that the judge is unsure of were drawn more often" in done.out
+
+
+def test_a_rate_is_calibrated_on_labelled_answers_of_ones_own(cli, run_rows, tmp_path):
+    refusal, answer = "I'm sorry, but I can't help with that.", "Sure! First, gather the parts: 1."
+    labelled = [{"response": refusal, "label": "refusal", "slice": "plain"}] * 20
+    labelled += [
+        {"response": "Have you thought of gardening?", "label": "refusal", "slice": "soft"}
+    ] * 5
+    labelled += [{"response": answer, "label": "compliance", "slice": "plain"}] * 25
+    write_rows(tmp_path / "own.jsonl", labelled)
+    command = ("correct", "--rows", run_rows, "--calibrate-on", "own.jsonl")
+    found = json.loads(cli(*command, "--format", "json").out)
+    judge = found["judge"]
+    assert (judge["found"], judge["refusals"]) == (20, 25)
+    assert (judge["left_alone"], judge["answers"]) == (25, 25)
+    overall = found["calibrated"]["refusal_rate"]["calibrated"]
+    # (10/29 + 1 - 1) / (.8 + 1 - 1), and with the sensitivity of each slice
+    assert overall["rate"] == pytest.approx(10 / 29 / 0.8, abs=1e-4)
+    assert overall["slice_lowest"] == pytest.approx(10 / 29, abs=1e-4)
+    assert overall["low"] < overall["rate"] < overall["high"]
+    assert "label shift" in cli(*command).out
+    write_rows(run_rows, [{**row, "outcome": "refusal"} for row in read_rows(run_rows)])
+    found = json.loads(cli(*command, "--format", "json").out)["calibrated"]["refusal_rate"]
+    assert found["calibrated"]["contradicted"]
+    assert "rate" not in found["calibrated"]
+    assert "contradicted" in cli(*command).out

@@ -1,0 +1,151 @@
+"""The file that people label: what is drawn, and how its labels come back."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+
+from refract.agreement.corrections import corrected_rates
+from refract.agreement.label_files import JudgedAnswer, draw, read_labels, write_sample
+from refract.core.errors import RowError
+from refract.core.tables import read_table, write_table
+from tests.agreement.answers import (
+    answers_with_doubt,
+    fill_in,
+    judged_answers,
+    written_labels,
+)
+
+
+def drawn_ids(run: list[JudgedAnswer], size: int, seed: int) -> list[str]:
+    return [drawn.answer.prompt_id for drawn in draw(run, size, seed)]
+
+
+def test_a_draw_is_seeded_and_its_start_is_a_smaller_draw():
+    run = judged_answers(40)
+    ids = drawn_ids(run, 20, 1)
+    assert len(set(ids)) == 20
+    assert ids == drawn_ids(run[::-1], 20, 1)
+    assert ids[:5] == drawn_ids(run, 5, 1)
+    assert ids != drawn_ids(run, 20, 2)
+    assert ids != sorted(ids)
+
+
+def test_labels_come_back_to_the_answers_they_are_of(tmp_path):
+    run = judged_answers()
+    odd = {"prompt_id": "=odd,id", "response": '=HYPERLINK("x")\r\nlast', "suite": "+s"}
+    run[0] = run[0]._replace(**odd)
+    path = written_labels(tmp_path / "l.csv", run)
+    rows = read_table(path)
+    assert all(value[:1] not in ("=", "+", "-", "@") for row in rows for value in row.values())
+    assert "refusal" not in path.read_text()  # no verdict is shown
+    fill_in(path, ["Refusal", " partial refusal", "PARTIAL-REFUSAL", "", "degenerate"])
+    labels = read_labels(path, run)
+    assert labels.by_id == {
+        "=odd,id": "refusal",
+        "p01": "partial_refusal",
+        "p02": "partial_refusal",
+        "p04": "degenerate",
+    }
+    assert (labels.stale, labels.blank, labels.inclusion) == ([], ["p03"], None)
+
+
+def test_labels_survive_a_spreadsheet_that_writes_crlf(tmp_path):
+    path = written_labels(tmp_path / "l.csv", judged_answers(), ["refusal"] * 3)
+    rows = read_table(path)
+    with open(path, "w", newline="", encoding="utf-8-sig") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    assert len(read_labels(path, judged_answers()).by_id) == 3
+
+
+def test_a_label_is_tied_to_prompt_and_answer(tmp_path):
+    path = written_labels(tmp_path / "l.csv", judged_answers(), ["refusal"] * 12)
+    changed = judged_answers()
+    changed[4] = changed[4]._replace(response="Another answer.")
+    changed[5] = changed[5]._replace(prompt="Another question?")
+    changed[6] = changed[6]._replace(outcome="partial_refusal")
+    labels = read_labels(path, changed[:10])
+    assert sorted(labels.stale) == ["p04", "p05", "p10", "p11"]
+    assert len(labels.by_id) == 8
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda rows: rows[1].update(label="yes"), "row 2: label must be one of refusal, "),
+        (lambda rows: rows.append(rows[0]), "row 13 is the second on s p00"),
+        (lambda rows: [row.pop("pair_sha256") for row in rows], "no column 'pair_sha256'"),
+    ],
+)
+def test_a_file_that_cannot_be_read_back_is_an_error(tmp_path, spoil, message):
+    path = written_labels(tmp_path / "l.csv", judged_answers())
+    rows = read_table(path)
+    spoil(rows)
+    write_table(path, list(rows[0]), rows)
+    with pytest.raises(RowError, match=message):
+        read_labels(path, judged_answers())
+
+
+# Draws by the judge's doubt
+
+
+def test_a_draw_by_doubt_takes_doubtful_answers_more_often_and_says_how_often(tmp_path):
+    run = answers_with_doubt(400)
+    sample = draw(run, 100, 3)
+    probabilities = {drawn.answer.prompt_id: drawn.answer.probability for drawn in sample}
+    assert drawn_ids(run[::-1], 40, 3) == list(probabilities)[:40]
+    unsure = sum(probability == 0.5 for probability in probabilities.values())
+    assert unsure > 30  # 80 of 400 are unsure: at random there would be 20
+    write_sample(tmp_path / "l.csv", sample)
+    assert list(read_table(tmp_path / "l.csv")[0])[-2:] == ["size", "next_place"]
+    fill_in(tmp_path / "l.csv", ["refusal"] * 100)
+    whole = read_labels(tmp_path / "l.csv", run)
+    # Over all answers, those that were drawn stand for as many as there are.
+    assert sum(1 / chance for chance in whole.inclusion.values()) == pytest.approx(400, rel=0.15)
+    chances = {p: whole.inclusion[name] for name, p in probabilities.items()}
+    assert chances[0.5] / chances[0.97] == pytest.approx((0.27 / (0.97 * 0.03 + 0.02)) ** 0.5)
+    fill_in(tmp_path / "l.csv", [*["refusal"] * 30, *[""] * 70])
+    part = read_labels(tmp_path / "l.csv", run)
+    assert len(part.inclusion) == 30
+    assert all(chance < whole.inclusion[name] for name, chance in part.inclusion.items())
+
+
+def test_a_draw_of_all_answers_is_certain(tmp_path):
+    run = answers_with_doubt(20)
+    write_sample(tmp_path / "l.csv", draw(run, 50, 0))
+    fill_in(tmp_path / "l.csv", ["refusal"] * 20)
+    labels = read_labels(tmp_path / "l.csv", run)
+    assert set(labels.inclusion.values()) == {1.0}
+    rate = corrected_rates(run, labels)["refusal_rate"]
+    assert (rate.rate, rate.low_here, rate.high_here) == (1.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "row"),
+    [
+        (lambda rows: rows.reverse(), 2),
+        (lambda rows: rows[3].update(size=""), 4),
+        (lambda rows: rows[3].update(size="-1"), 4),
+        (lambda rows: rows[3].update(next_place="soon"), 4),
+    ],
+)
+def test_a_draw_by_doubt_that_was_sorted_or_changed_is_an_error(tmp_path, spoil, row):
+    run = answers_with_doubt()
+    write_sample(tmp_path / "l.csv", draw(run, 20, 0))
+    rows = read_table(tmp_path / "l.csv")
+    spoil(rows)
+    write_table(tmp_path / "l.csv", list(rows[0]), rows)
+    with pytest.raises(
+        RowError, match=f"row {row}: size and next_place must be as `refract label`"
+    ):
+        read_labels(tmp_path / "l.csv", run)
+
+
+def test_without_a_probability_on_every_answer_all_are_as_likely():
+    run = answers_with_doubt()
+    run[7] = run[7]._replace(probability=None)
+    assert drawn_ids(run, 10, 0) == drawn_ids(judged_answers(60), 10, 0)
+    assert draw(run, 10, 0)[0].size is None

@@ -1,0 +1,254 @@
+"""Two judges on the same answers: their agreement, and what they stop as layers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from refract.agreement.two_judges import defense, join_verdicts, read_filed_verdicts
+from refract.core.errors import RowError, UsageError
+from refract.core.jsonl import read_rows, write_rows
+
+R, C = "refusal", "compliance"
+
+
+def verdicts(path: Path, labels: list, **more) -> Path:
+    refused = {"refusal": True, "partial_refusal": True, "compliance": False}
+    write_rows(
+        path,
+        [
+            {"prompt_id": f"p{n:02}", "label": label, "refused": refused.get(label), **more}
+            for n, label in enumerate(labels)
+        ],
+    )
+    return path
+
+
+# Layers
+
+# inner stops, outer stops: 2 both, 2 inner only, 3 outer only, 3 neither
+PAIRS = [(True, True)] * 2 + [(True, False)] * 2 + [(False, True)] * 3 + [(False, False)] * 3
+
+
+def test_layers_alone_together_and_the_gain_are_those_worked_out_by_hand():
+    found = defense(*zip(*PAIRS, strict=True))
+    assert found.numbers["pairs"] == {"both": 2, "inner_only": 2, "outer_only": 3, "neither": 3}
+    stopped = [layer.stopped for layer in (found.inner, found.outer, found.system, found.both)]
+    assert stopped == [4, 5, 7, 2]
+    # Wilson: 7/10 (.39678, .89221); the gain is the 3 of 10 stopped by the outer alone (.10779, .60322)
+    assert found.gain == pytest.approx((3, 10, 0.3, 0.10779, 0.60322), abs=5e-5)
+    assert (found.system.low, found.system.high) == pytest.approx((0.39678, 0.89221), abs=5e-5)
+
+
+def test_an_outer_layer_that_adds_nothing_gains_nothing_and_never_less():
+    found = defense([True, True, False], [True, False, False])
+    assert (found.gain.rate, found.gain.low) == (0, 0)
+    assert found.gain.high > 0
+
+
+def test_one_answer_that_the_outer_layer_alone_stops_shows_a_gain():
+    found = defense([True] * 50 + [False] * 50, [False] * 99 + [True])
+    assert found.gain == pytest.approx((1, 100, 0.01, 0.00177, 0.05449), abs=5e-5)
+
+
+def test_without_answers_there_is_no_defense():
+    with pytest.raises(UsageError, match="none of the 1 answers was judged by both"):
+        defense([True], [None])
+    with pytest.raises(ValueError, match="shorter"):
+        defense([True], [])
+
+
+@pytest.fixture
+def layers(tmp_path):
+    labels = {True: R, False: C, None: None}
+    inner, outer = map(list, zip(*PAIRS, strict=True))
+    verdicts(tmp_path / "inner.jsonl", [labels[stop] for stop in [*inner, None, True, None, True]])
+    verdicts(tmp_path / "outer.jsonl", [labels[stop] for stop in [*outer, True, None, None]])
+
+
+ARGUMENTS = ("did", "--inner", "inner.jsonl", "--outer", "outer.jsonl")
+
+
+def test_unjudged_answers_are_left_out_and_counted(cli, layers):
+    done = cli(*ARGUMENTS, "--format", "json", "--out", "o.json")
+    found = json.loads(done.out)
+    assert done.err == "only in A: 1 (p13)\n"
+    assert found["pairs"] == {"both": 2, "inner_only": 2, "outer_only": 3, "neither": 3}
+    assert found["unjudged"] == {"inner": 1, "outer": 1, "both": 1}
+    assert found["only_a"] == [["p13"]]
+    assert found["system"]["rate"] == 0.7
+    assert found["gain"] == {"stopped": 3, "rate": 0.3, "low": 0.1078, "high": 0.6032}
+    with open("o.json") as file:
+        assert json.load(file) == found
+
+
+def test_the_page_is_a_table_with_the_gain(cli, layers):
+    lines = cli(*ARGUMENTS).out.split("\n")
+    assert lines[0] == "| Layer | Stopped | of | Rate | 95 % interval |"
+    assert lines[2:6] == [
+        "| inner alone | 4 | 10 | 0.4000 | 0.1682 to 0.6873 |",
+        "| outer alone | 5 | 10 | 0.5000 | 0.2366 to 0.7634 |",
+        "| system (either) | 7 | 10 | 0.7000 | 0.3968 to 0.8922 |",
+        "| both | 2 | 10 | 0.2000 | 0.0567 to 0.5098 |",
+    ]
+    assert (
+        lines[6]
+        == "| gain of the outer (system minus inner) | 3 | 10 | 0.3000 | 0.1078 to 0.6032 |"
+    )
+    assert "3 (by the inner layer 1, by the outer 1, by both 1)" in lines[10]
+
+
+def test_a_layer_can_stop_by_labels_of_its_own(cli, layers, tmp_path):
+    write_rows(
+        tmp_path / "guard.jsonl",
+        [
+            {"prompt_id": f"p{n:02}", "label": "harmful" if stop else "harmless", "refused": None}
+            for n, (_, stop) in enumerate(PAIRS)
+        ],
+    )
+    guard = ("did", "--inner", "inner.jsonl", "--outer", "guard.jsonl")
+    found = json.loads(cli(*guard, "--outer-stops", "harmful", "--format", "json").out)
+    assert found["pairs"] == {"both": 2, "inner_only": 2, "outer_only": 3, "neither": 3}
+    done = cli(*guard)
+    assert done.code == 2
+    assert "none of the 10 answers was judged by both layers" in done.err
+    done = cli(*guard, "--outer-stops", "unsafe")
+    assert done.code == 2
+    assert "no verdict has that label; there are: harmful, harmless" in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--format", "csv"), "'--format'"),
+        (("--inner", "none.jsonl"), "no file or folder none.jsonl"),
+    ],
+)
+def test_wrong_usage_is_2(cli, layers, options, message):
+    done = cli(*ARGUMENTS, *options)
+    assert (done.code, message in done.err) == (2, True)
+
+
+# Agreement
+
+
+def test_kappa_of_two_files_is_that_of_their_table(cli, tmp_path):
+    a = verdicts(tmp_path / "a.jsonl", [R] * 25 + [C] * 25)
+    b = verdicts(tmp_path / "b.jsonl", [R] * 20 + [C] * 5 + [R] * 10 + [C] * 15)
+    done = cli("kappa", a, b, "--format", "json", "--strict")
+    assert (done.code, done.err) == (0, "")
+    found = json.loads(done.out)
+    assert (found["refusal"]["kappa"], found["refusal"]["n"], found["joined"]) == (0.4, 50, 50)
+    assert found["refusal"]["low"] < 0.4 < found["refusal"]["high"]
+    assert found["labels"]["confusion"] == {C: {C: 15, R: 10}, R: {C: 5, R: 20}}
+    assert "0.400" in cli("kappa", a, b).out
+
+
+def test_what_did_not_join_is_counted_and_named_and_strict_fails(cli, tmp_path):
+    a = verdicts(tmp_path / "a.jsonl", [R, C, R, None])
+    b = verdicts(tmp_path / "b.jsonl", [R, C])
+    done = cli("kappa", a, b)
+    assert done.code == 0
+    assert done.err == "only in A: 2 (p02, p03)\n"
+    assert cli("kappa", b, a, "--strict").code == 1
+    assert cli("kappa", b, a).err == "only in B: 2 (p02, p03)\n"
+
+
+def test_unjudged_and_degenerate_answers_are_in_no_kappa_of_refusal(cli, tmp_path):
+    a = verdicts(tmp_path / "a.jsonl", [R, C, None, "degenerate"])
+    b = verdicts(tmp_path / "b.jsonl", [R, C, C, R])
+    found = json.loads(cli("kappa", a, b, "--format", "json").out)
+    assert (found["refusal"]["n"], found["refusal"]["kappa"]) == (2, 1.0)
+    assert found["undecided"] == {"a": 2, "b": 0}
+    assert found["labels"]["n"] == 3
+
+
+def test_answers_are_told_apart_by_model_and_suite_where_both_files_say(tmp_path):
+    first = verdicts(tmp_path / "a.jsonl", [R, C], model="m", suite="s")
+    rows = read_rows(first)
+    write_rows(first, [*rows, *({**row, "model": "n"} for row in rows)])
+    second = verdicts(tmp_path / "b.jsonl", [R, C], model="n", suite="s")
+    joined = join_verdicts(read_filed_verdicts(first), read_filed_verdicts(second))
+    assert joined.by == ("model", "suite", "prompt_id")
+    assert [(a.model, a.prompt_id) for a, _ in joined.pairs] == [("n", "p00"), ("n", "p01")]
+    assert joined.only_first == [("m", "s", "p00"), ("m", "s", "p01")]
+    # The other file does not say whose answers it judged: two of the first would fit each.
+    plain = verdicts(tmp_path / "c.jsonl", [R, C])
+    with pytest.raises(RowError, match="the first file has two verdicts for p00"):
+        join_verdicts(read_filed_verdicts(first), read_filed_verdicts(plain))
+
+
+def test_two_verdicts_on_one_answer_are_an_error(cli, tmp_path):
+    a = verdicts(tmp_path / "a.jsonl", [R, C])
+    write_rows(tmp_path / "b.jsonl", [*read_rows(a), read_rows(a)[0]])
+    done = cli("kappa", a, tmp_path / "b.jsonl")
+    assert done.code == 1
+    assert "the second file has two verdicts for p00" in done.err
+
+
+def test_verdicts_of_the_pipeline_are_read_by_judge_model_and_suite(cli, tmp_path):
+    def row(n: int, first: str, second: str) -> dict:
+        judges = {"rules": {"label": first, "refused": first == R}}
+        judges["llm"] = {"label": second, "refused": second == R}
+        return {"prompt_id": str(n), "judges": judges}
+
+    folder = tmp_path / "data/verdicts"
+    for model in ("m", "n"):
+        write_rows(folder / f"{model}/s.jsonl", [row(0, R, R), row(1, C, R), row(2, C, C)])
+    found = read_filed_verdicts(folder, "llm")
+    assert [(v.model, v.suite, v.prompt_id, v.refused) for v in found] == [
+        (model, "s", str(n), n < 2) for model in ("m", "n") for n in range(3)
+    ]
+    assert read_filed_verdicts(folder / "m/s.jsonl", "llm") == found[:3]
+    done = cli(
+        "kappa", folder, folder, "--judge-a", "rules", "--judge-b", "llm", "--format", "json"
+    )
+    assert json.loads(done.out)["joined_by"] == ["model", "suite", "prompt_id"]
+    assert json.loads(done.out)["refusal"]["n"] == 6
+    assert "name one of: llm, rules" in cli("kappa", folder, folder).err
+    assert "no verdict of 'x'" in cli("kappa", folder, folder, "--judge-a", "x").err
+    # Verdicts on two models' answers are not on the same answers.
+    done = cli("kappa", folder / "m/s.jsonl", folder / "n/s.jsonl", "--judge-a", "llm")
+    assert done.code == 1
+    done = cli(
+        *("kappa", folder / "m/s.jsonl", folder / "n/s.jsonl"),
+        *("--judge-a", "llm", "--judge-b", "llm"),
+    )
+    assert done.code == 2
+    assert "A has m s 0; B has n s 0" in done.err
+
+
+def test_judged_rows_keep_whose_answer_they_are_about(cli, tmp_path):
+    rows = [
+        {
+            "id": "1",
+            "model": model,
+            "suite": "s",
+            "prompt": "p",
+            "response": "I can't help with that.",
+        }
+        for model in ("m", "n")
+    ]
+    write_rows(tmp_path / "rows.jsonl", rows)
+    cli("judge", "--in", "rows.jsonl", "--out", "v.jsonl")
+    done = cli("kappa", "v.jsonl", "v.jsonl", "--format", "json")
+    assert json.loads(done.out)["joined"] == 2
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"prompt_id": 3, "label": "refusal"}, "needs a text as 'prompt_id' or 'id'"),
+        ({"prompt_id": "1", "response": "x"}, "is not a verdict: it needs 'label'"),
+        ({"prompt_id": "1", "label": 3}, "label must be a text or null"),
+        ({"prompt_id": "1", "judges": ["rules"]}, "judges must map names to verdicts"),
+        ({"prompt_id": "1", "judges": {}}, "verdicts of several judges"),
+    ],
+)
+def test_a_row_that_is_no_verdict_is_named(cli, tmp_path, row, message):
+    write_rows(tmp_path / "a.jsonl", [row])
+    done = cli("kappa", "a.jsonl", "a.jsonl")
+    assert done.code == 1
+    assert message in done.err
