@@ -18,6 +18,7 @@ from refract.project import Project, find_judge, find_model, find_project
 from refract.results import Results, run_tables
 from refract.results.sides import compare_sides
 from refract.results.sources import Result, Side, find_side
+from refract.results.table_rows import difference_to_row
 from refract.suites.rows import SuiteError, field_problems, row_problems
 
 if TYPE_CHECKING:
@@ -118,7 +119,8 @@ def compare(a: str | Path | Results, b: str | Path | Results | None = None) -> C
     import pandas as pd
 
     found = compare_sides(_side(a, "A"), _side(b, "B"), decision_settings(Path.cwd()))
-    return Comparison(found["a"], found["b"], found["notes"], pd.DataFrame(found["rows"]))
+    rows = pd.DataFrame([difference_to_row(difference) for difference in found.differences])
+    return Comparison(found.a, found.b, found.notes, rows)
 
 
 def judge_rows(

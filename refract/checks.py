@@ -31,6 +31,7 @@ from refract.models.protocol import Answer, Model, Request
 from refract.models.provider import says_too_long
 from refract.models.store import ResponseStore, open_store
 from refract.rates import Aggregate
+from refract.results.table_rows import json_rows
 from refract.statistics.proportions import Interval, wilson
 from refract.suites.perturbations import prompt_rows, render
 from refract.suites.rows import STRING_FLAGS
@@ -135,11 +136,11 @@ def char_injection(
     sensitivity = {"kind": "similarity", "output_sensitivity": output_sensitivity}
     judges = {"similarity": {**sensitivity, **(similarity or {})}}
     rates, answers = _check(model, _source_rows(dataset), judges, template, seed, perturbations)
-    groups = [
-        row
-        for row in rates.table
-        if row["measure"] == "char_injection_fail_rate" and row["field"] == "perturbation"
-    ]
+    groups = json_rows(
+        rate
+        for rate in rates.table
+        if rate.measure == "char_injection_fail_rate" and rate.group.field == "perturbation"
+    )
     compared = [row for row in rates.compared if row["name"] == "char_injection"]
     failures = [
         {**row, "id": answers[row["prompt_id"]]["id"]}

@@ -10,9 +10,9 @@ from refract.agreement.label_files import JoinedLabels, JudgedAnswer
 from refract.agreement.scores import JudgeErrors, judge_errors, rounded_numbers
 from refract.core.types import Row
 from refract.core.vocabulary import REFUSED
+from refract.rates.clean_prompts import MEASURES
 from refract.rates.counting import CONFIDENCE
-from refract.rates.rate import rounded
-from refract.rates.rates import MEASURES
+from refract.rates.rate import Counts, Group, HumanLabels, Interval, Rate
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.correction import (
     Sample,
@@ -317,29 +317,30 @@ def _share(answers: Sequence[JudgedAnswer], refused: Sequence[bool], confidence:
 
 def label_table(
     answers: Sequence[JudgedAnswer], labels: JoinedLabels, confidence: float = CONFIDENCE
-) -> list[Row]:
-    """Rows for a model's table: the prediction-powered rates of one suite.
+) -> list[Rate]:
+    """The prediction-powered rates of one suite, for a model's table.
 
     With stale labels there is no rate: what is left of the sample is not random. With blank ones
     there are bounds, and an interval that covers both. Nothing where nothing is labelled yet.
     """
-    table: list[Row] = []
+    table: list[Rate] = []
     if not labels.by_id and not labels.stale:
         return table
     for measure, rate in corrected_rates(answers, labels, confidence).items():
-        row = {
-            "measure": f"{PREFIX}{measure}",
-            "field": FIELD,
-            "value": "",
-            "labelled": 0 if rate is None else rate.labelled,
-            "stale_labels": len(labels.stale),
-            "blank_labels": 0 if rate is None else rate.blank,
-        }
-        if rate is not None and not labels.stale:
-            row |= {"n": rate.n, "low": rounded(rate.low), "high": rounded(rate.high)}
-            if rate.rate is None:
-                row |= {"bound_low": rounded(rate.lowest), "bound_high": rounded(rate.highest)}
-            else:
-                row["rate"] = rounded(rate.rate)
-        table.append(row)
+        used, blank = (0, 0) if rate is None else (rate.labelled, rate.blank)
+        known = None if labels.stale else rate
+        table.append(
+            Rate(
+                f"{PREFIX}{measure}",
+                Counts(
+                    None,
+                    known.n if known else 0,
+                    labels=HumanLabels(used, len(labels.stale), blank),
+                ),
+                known.rate if known else None,
+                Interval(known.low, known.high) if known else None,
+                Interval(known.lowest, known.highest) if known and known.rate is None else None,
+                group=Group(FIELD),
+            )
+        )
     return table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,11 +13,11 @@ from refract.agreement.label_files import JoinedLabels, JudgedAnswer, read_label
 from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import read_prompts, read_responses, read_rows, read_verdicts
 from refract.core.params import definition, grid
-from refract.core.showing import csv_cell
 from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, answered_prompts
 from refract.core.vocabulary import JUDGED
 from refract.rates import Aggregate, aggregate_suite
 from refract.rates.counting import clusters_of, outcome
+from refract.rates.rate import Rate
 from refract.suites.rows import load_suite, samples_label
 
 
@@ -32,7 +33,7 @@ class Stored(NamedTuple):
     prompts: Sequence[PromptRow]
     responses: Sequence[ResponseRow]
     rates: Aggregate
-    table: list[Row]
+    table: list[Rate]
     labels: JoinedLabels | None
 
 
@@ -60,14 +61,15 @@ def stored_suites(
             sources, prompts, responses, verdicts, wanted, judges, families, confidence
         )
         label = samples_label(labels[suite], samples)
-        # The values of a suite's fields are texts of whoever wrote it.
-        table = [{"suite": label, **row, "value": csv_cell(row["value"])} for row in found.table]
+        table = list(found.table)
         human = None
         labelled = root / f"data/labels/{model}/{suite}.csv"
         if labelled.is_file():
             answers = judged_answers(suite, wanted, sources, prompts, responses, verdicts)
             human = read_labels(labelled, answers)
-            table += [{"suite": label, **row} for row in label_table(answers, human, confidence)]
+            table += label_table(answers, human, confidence)
+        clustered_by = wanted.get("cluster") or ""
+        table = [replace(x, suite=label, model=model, clustered_by=clustered_by) for x in table]
         yield Stored(suite, wanted, label, samples, prompts, responses, found, table, human)
 
 

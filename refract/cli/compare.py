@@ -65,16 +65,23 @@ def compare(
     """
     from refract.agreement.ledger import known_entries
     from refract.core.params import decision_settings
-    from refract.results.gaps import gap_notes
-    from refract.results.sides import compare_sides
+    from refract.results.sides import compare_sides, gap_notes
     from refract.results.sources import find_side
+    from refract.results.table_rows import difference_to_row
 
     settings = decision_settings(Path.cwd())
     if confidence:
         settings = settings.model_copy(update={"confidence": float(confidence)})
     first, second = find_side(Path.cwd(), a or "HEAD"), find_side(Path.cwd(), b)
-    found = compare_sides(first, second, settings)
-    found["notes"] += gap_notes(first, found["rows"], known_entries(Path.cwd()))
+    compared = compare_sides(first, second, settings)
+    notes = compared.notes + gap_notes(first, compared.differences, known_entries(Path.cwd()))
+    found: Row = {
+        "a": compared.a,
+        "b": compared.b,
+        "notes": notes,
+        "confidence": compared.confidence,
+        "rows": [difference_to_row(difference) for difference in compared.differences],
+    }
     shown = {"json": _json, "csv": _csv, "md": _markdown, "table": _table}
     shown["md" if markdown else format_](found, flips)
     failed = [row for row in found["rows"] if _fails(row, fail_on)]

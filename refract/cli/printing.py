@@ -27,8 +27,8 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 def print_results(results: Row) -> None:
     """The rates of a run, and the shares of outcomes by category."""
     from refract.core.vocabulary import SAMPLES_FIELD
-    from refract.rates.counting import CUT_OFF_FIELD
-    from refract.rates.rates import SHARES
+    from refract.rates.clean_prompts import SHARES
+    from refract.rates.counting import WITHOUT_CUT_OFF
     from refract.report.markdown import left_out
 
     rows = []
@@ -37,7 +37,7 @@ def print_results(results: Row) -> None:
         rate = "—" if row["rate"] is None else f"{row['rate']:.3f}"
         if row["field"] == "category":
             shares.setdefault((row["suite"], row["value"]), {})[row["measure"]] = rate
-        finished = row["field"] == CUT_OFF_FIELD
+        finished = row["field"] == WITHOUT_CUT_OFF.field
         sampled = row["field"] == SAMPLES_FIELD
         if (row["field"] and not (finished or sampled)) or row[
             "measure"

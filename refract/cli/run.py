@@ -129,8 +129,8 @@ def run(
     from refract.models.store import open_store
     from refract.models.store.ran import made_rows
     from refract.project import MODEL_JUDGE, find_judge, find_model, find_project
+    from refract.rates.clean_prompts import MIXED_MEASURE
     from refract.rates.counting import coverage_warnings
-    from refract.rates.rates import MIXED_MEASURE
 
     settings = {
         "adapter": adapter,
@@ -207,10 +207,11 @@ def run(
     print_results(results)
     if evaluation.protocol is not None:
         print_protocol(evaluation.protocol)
-    for row in results["tables"]:
-        if row["measure"] == MIXED_MEASURE and not row["field"]:
-            for warning in coverage_warnings(row):
-                say(f"{name} {row['suite']}: {warning}", file=sys.stderr)
+    for result in evaluation.suites.values():
+        for rate in result.rates.table:
+            if rate.measure == MIXED_MEASURE and not rate.group:
+                for warning in coverage_warnings(rate):
+                    say(f"{name} {result.label}: {warning}", file=sys.stderr)
     errors = [row["error"] for row in answers if row["finish_reason"] == "error"]
     if len(errors) == len(answers):
         raise RefractError(

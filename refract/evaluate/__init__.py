@@ -27,9 +27,11 @@ from refract.models.protocol import Model, Origin
 from refract.models.store import ResponseStore
 from refract.project import Project, find_suite
 from refract.rates import Aggregate, aggregate_suite, outcome_lines
+from refract.rates.clean_prompts import suite_metrics
 from refract.rates.counting import CONFIDENCE
-from refract.rates.rates import suite_metrics
+from refract.rates.rate import Rate, rounded
 from refract.results.provenance import suite_provenance
+from refract.results.table_rows import json_rows
 from refract.suites.perturbations import prompt_rows
 from refract.suites.rows import load_suite, sample_rows, samples_label, suite_label
 
@@ -88,31 +90,32 @@ class SuiteResult:
 class Evaluation:
     """One model on some suites, by name. ``provenance`` is what the results were made of, ``origins``
     how each answer was made, by request, where it is known. ``protocol`` is what a published protocol
-    says of the evaluation, ``averages`` its rows over all suites."""
+    says of the evaluation, ``averages`` its rates over all suites."""
 
     model: str
     suites: Mapping[str, SuiteResult]
     provenance: Row
     origins: Mapping[str, Origin]
     protocol: Row | None = None
-    averages: Sequence[Row] = ()
+    averages: Sequence[Rate] = ()
 
     def results(self) -> Row:
         """Everything but outcomes and texts, as `refract run` writes it."""
+        rates = [
+            replace(rate, suite=suite.label)
+            for suite in self.suites.values()
+            for rate in suite.rates.table
+        ]
         results: Row = {
             "schema_version": "1",
             "model": self.model,
             "metrics": {s.label: suite_metrics(s.rates.table) for s in self.suites.values()},
-            "tables": [
-                {"suite": suite.label, **row}
-                for suite in self.suites.values()
-                for row in suite.rates.table
-            ],
+            "tables": json_rows([*rates, *self.averages]),
             "provenance": self.provenance,
         }
-        for row in self.averages:
-            results["tables"].append(row)
-            results["metrics"][row["suite"]] = {row["measure"]: row["rate"]}
+        for rate in self.averages:
+            value = None if rate.value is None else rounded(rate.value)
+            results["metrics"][rate.suite] = {rate.measure: value}
         return results if self.protocol is None else {**results, "protocol": self.protocol}
 
     def outcomes(self) -> list[Row]:

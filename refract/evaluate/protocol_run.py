@@ -25,7 +25,7 @@ from refract.models import generation_settings, open_model, samples_of, with_fix
 from refract.models.protocol import Model
 from refract.models.store import ResponseStore
 from refract.rates.counting import CONFIDENCE
-from refract.rates.protocols import average_row, matches
+from refract.rates.protocol_rates import macro_rate, matches
 from refract.suites.importing import import_file
 from refract.suites.protocols.catalogue import Chosen, find_protocol, parts_of
 from refract.suites.protocols.deviations import (
@@ -116,13 +116,14 @@ def run_protocol(
             provenance[key] |= found.provenance[key]
     averages = []
     if protocol.average is not None:
-        rows = [
-            row
+        rates = [
+            rate
             for part in parts
-            for row in suites[part.suite.name].rates.table
-            if row["measure"] == protocol.average and not row["field"]
+            for rate in suites[part.suite.name].rates.table
+            if rate.measure == protocol.average and not rate.group
         ]
-        averages = [{"suite": name, **average_row(protocol.average, rows, confidence)}]
+        average = macro_rate(f"average_{protocol.average}", rates, confidence)
+        averages = [dataclasses.replace(average, suite=name)]
     held = {
         "name": f"{name}@{protocol.version}",
         "of": protocol.of,

@@ -1,4 +1,9 @@
-"""aggregate: verdict rows in; outcomes, rates with their intervals, and metrics out."""
+"""Verdict rows in; outcomes, and rates with their intervals, out.
+
+To add a measure to the tables, write a function that returns :class:`refract.rates.rate.Rate` objects,
+call it in :func:`aggregate_suite`, and describe it in ``docs/metrics.md``: files, readers, frames and
+thresholds follow from the objects.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +16,15 @@ from refract.core.showing import csv_cell
 from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, prompt_of_sample
 from refract.core.vocabulary import OUTPUT_SENSITIVITY, TAKEN
 from refract.rates.attacks import attack_table, injection_table
+from refract.rates.clean_prompts import pair_table, rate_table, share_table
 from refract.rates.counting import CONFIDENCE, Counted, clusters_of, outcome
-from refract.rates.floors import Above, flip_floors
-from refract.rates.protocols import protocol_judge, protocol_table
-from refract.rates.rates import pair_table, rate_table, share_table
-from refract.rates.robustness import (
-    CLEAN_SAMPLES,
-    comparisons,
-    failing_rows,
-    robustness_table,
-)
+from refract.rates.floors import flip_floors
+from refract.rates.judge_rates import judge_table, refusal_table
+from refract.rates.protocol_rates import protocol_judge, protocol_table
+from refract.rates.rate import Rate
+from refract.rates.robustness import CLEAN_SAMPLES, comparisons, failing_rows, robustness_table
 from refract.rates.sampled import MEASURES_OF_SAMPLES, sample_table
 from refract.rates.thresholds import DEFAULT_THRESHOLDS, apply_thresholds
-from refract.rates.verdicts import judge_table, refusal_table
 from refract.suites.protocols.catalogue import find_part
 
 
@@ -36,7 +37,7 @@ class Aggregate(NamedTuple):
     """
 
     answers: dict[str, Counted]
-    table: list[Row]
+    table: list[Rate]
     compared: list[Row]
     failures: list[Row]
     fields: dict[str, dict[str, str]]
@@ -93,6 +94,7 @@ def aggregate_suite(
     fields = fields_of(sources, definition.get("fields"))
     cut_off, max_unjudged = definition.get("cut_off"), definition.get("max_unjudged")
     clusters = clusters_of(sources, definition.get("cluster"))
+    thresholds = dict(definition.get("thresholds") or {})
     outcomes = {
         id_: Counted(
             outcome(response_of[id_], verdict_of[id_].get(headline), cut_off=cut_off),
@@ -103,72 +105,60 @@ def aggregate_suite(
         for id_, prompt in prompt_of.items()
     }
     floors = flip_floors(prompts, {id_: answer.outcome for id_, answer in outcomes.items()})
-    above: dict[str, Above] = {}
-    table = rate_table(sources, outcomes, fields, confidence)
-    table += share_table(sources, outcomes, confidence)
-    table += pair_table(sources, outcomes, fields, confidence)
-    own = dict(definition.get("thresholds") or {})
-    if samples > 1 or not own.keys().isdisjoint(MEASURES_OF_SAMPLES):
-        table += sample_table(sources, outcomes, samples, confidence)
-    table += attack_table(sources, prompts, outcomes, fields, floors.loophole, above, confidence)
+    rates = rate_table(sources, outcomes, fields, confidence)
+    rates += share_table(sources, outcomes, confidence)
+    rates += pair_table(sources, outcomes, fields, confidence)
+    if samples > 1 or not thresholds.keys().isdisjoint(MEASURES_OF_SAMPLES):
+        rates += sample_table(sources, outcomes, samples, confidence)
+    rates += attack_table(sources, prompts, outcomes, fields, floors.loophole, confidence)
     if strings is not None:
         requested = [row for row in sources if row["id"] in outcomes]
-        found = {id_: verdict[strings] for id_, verdict in verdict_of.items()}
-        table += injection_table(requested, found, outcomes, confidence=confidence)
+        looked_for = {id_: verdict[strings] for id_, verdict in verdict_of.items()}
+        rates += injection_table(requested, looked_for, outcomes, confidence=confidence)
     for name in definition["judges"]:
-        if families[name] == "refusal" and name != headline:
-            table += refusal_table(
-                sources,
-                response_of,
-                verdict_of,
-                name,
-                outcomes,
-                cut_off=cut_off,
-                confidence=confidence,
+        family = families[name]
+        if family == "refusal" and name != headline:
+            rates += refusal_table(
+                sources, response_of, verdict_of, name, outcomes, cut_off, confidence
             )
-        elif families[name] != "refusal" and name not in (strings, similarity):
+        elif family != "refusal" and name not in (strings, similarity):
             # Further samples of clean prompts are compared for the noise floor alone.
             concerned = [
                 row
                 for row in verdicts
-                if families[name] != "similarity"
-                or not _is_clean_sample(prompt_of[row["prompt_id"]])
+                if family != "similarity" or not _is_clean_sample(prompt_of[row["prompt_id"]])
             ]
-            table += judge_table(concerned, outcomes, {name: families[name]}, confidence)
+            rates += judge_table(concerned, outcomes, {name: family}, confidence)
     if definition.get("protocol"):
-        chosen = find_part(definition["protocol"], "protocol")
+        part = find_part(definition["protocol"], "protocol")
         judge = protocol_judge(definition)
-        table += protocol_table(
-            chosen, sources, response_of, verdict_of, judge, families[judge], outcomes, confidence
+        rates += protocol_table(
+            part, sources, response_of, verdict_of, judge, families[judge], outcomes, confidence
         )
     scores, sensitivity = None, OUTPUT_SENSITIVITY
     if similarity is not None:
         scores = {id_: verdict[similarity]["score"] for id_, verdict in verdict_of.items()}
         sensitivity = judges[similarity].get("output_sensitivity", OUTPUT_SENSITIVITY)
-    compared = comparisons(prompts, response_of, scores, outcomes, sensitivity)
-    noise = [row for row in compared if row["name"] == CLEAN_SAMPLES]
-    compared = [row for row in compared if row["name"] != CLEAN_SAMPLES]
-    limits = _fail_limits(own, {row["name"] for row in compared})
-    measured = {row["measure"] for row in table}
-    defaults = {name: limit for name, limit in DEFAULT_THRESHOLDS.items() if name in measured}
-    robust = (
-        robustness_table(compared + noise, limits, max_unjudged, floors, above, confidence)
-        if compared
-        else []
-    )
+    every = comparisons(prompts, response_of, scores, outcomes, sensitivity)
+    compared = [row for row in every if row["name"] != CLEAN_SAMPLES]
+    limits = _fail_limits(thresholds, {row["name"] for row in compared})
+    measures = {rate.measure for rate in rates}
+    defaults = {name: limit for name, limit in DEFAULT_THRESHOLDS.items() if name in measures}
+    if compared:
+        noise = [row for row in every if row["name"] == CLEAN_SAMPLES]
+        rates += robustness_table(compared + noise, limits, max_unjudged, floors, confidence)
     # A flip or fail rate may have a threshold of its own; fail rates have theirs by now.
-    apply_thresholds(table + robust, defaults | own, max_unjudged, above, samples)
-    table += robust
+    rates = apply_thresholds(rates, defaults | thresholds, max_unjudged, samples)
     failures = failing_rows(compared, prompt_of, response_of)
-    return Aggregate(outcomes, table, compared, failures, _field_values(sources, fields))
+    return Aggregate(outcomes, rates, compared, failures, _field_values(sources, fields))
 
 
 def _field_values(sources: Sequence[Row], fields: Sequence[str]) -> dict[str, dict[str, str]]:
     """The values of some fields by source id, as cells; what a row lacks is left out."""
-    own = [field for field in fields if field not in TAKEN]
+    names = [field for field in fields if field not in TAKEN]
     return {
         row["id"]: {
-            field: str(csv_cell(str(row[field]))) for field in own if row.get(field) is not None
+            field: str(csv_cell(str(row[field]))) for field in names if row.get(field) is not None
         }
         for row in sources
     }
@@ -193,33 +183,35 @@ def _fail_limits(thresholds: dict[str, Any], perturbations: set[str]) -> dict[st
     return limits
 
 
-def outcome_lines(suite: str, prompts: Sequence[PromptRow], found: Aggregate) -> list[Row]:
+def outcome_lines(suite: str, prompts: Sequence[PromptRow], aggregate: Aggregate) -> list[Row]:
     """One line for each prompt variant, without its text.
 
     ``prompt_sha256`` is the start of the hash of the prompt's attempts, so that two results can be
     compared prompt by prompt; ``changed`` is 1 or 0 where a perturbation was tested. The suite's
     ``fields`` stand behind.
     """
-    changed = {row["prompt_id"]: row["changed"] for row in found.compared}
-    return [
-        {
-            "suite": suite,
-            "prompt_id": prompt["prompt_id"],
-            "source_id": prompt["source_id"],
-            "category": prompt["category"],
-            "perturbation": (prompt["perturbation"] or {}).get("name", ""),
-            "prompt_sha256": sha256_json(prompt["attempts"])[:16],
-            "outcome": found.answers[prompt["prompt_id"]].outcome,
-            "changed": None
-            if changed.get(prompt["prompt_id"]) is None
-            else int(changed[prompt["prompt_id"]]),
-            "cluster": csv_cell(str(found.answers[prompt["prompt_id"]].cluster)),
-            "cut_off": int(found.answers[prompt["prompt_id"]].cut_off),
-            "sample": prompt.get("sample", 1),
-            **found.fields.get(prompt["source_id"], {}),
-        }
-        for prompt in prompts
-    ]
+    changed_of = {row["prompt_id"]: row["changed"] for row in aggregate.compared}
+    lines = []
+    for prompt in prompts:
+        id_, source = prompt["prompt_id"], prompt["source_id"]
+        answer, changed = aggregate.answers[id_], changed_of.get(id_)
+        lines.append(
+            {
+                "suite": suite,
+                "prompt_id": id_,
+                "source_id": source,
+                "category": prompt["category"],
+                "perturbation": (prompt["perturbation"] or {}).get("name", ""),
+                "prompt_sha256": sha256_json(prompt["attempts"])[:16],
+                "outcome": answer.outcome,
+                "changed": None if changed is None else int(changed),
+                "cluster": csv_cell(str(answer.cluster)),
+                "cut_off": int(answer.cut_off),
+                "sample": prompt.get("sample", 1),
+                **aggregate.fields.get(source, {}),
+            }
+        )
+    return lines
 
 
 def usage(responses: Sequence[ResponseRow], price: Mapping[str, float] | None) -> Row:

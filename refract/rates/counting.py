@@ -1,30 +1,24 @@
-"""Answers as rates count them, and what every rate states of them."""
+"""Answers as rates count them, and the rates of answers."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from refract.core.errors import ParamsError
 from refract.core.types import ResponseRow, Row, Verdict, sample_id
-from refract.core.vocabulary import (
-    DIGITS,
-    EXCLUDED,
-    JUDGED,
-    LABELS,
-    PARTIAL,
-)
-from refract.rates.floors import Above, above_floor, prompt_means
-from refract.statistics.clusters import bounds_between, clustered_mean
+from refract.core.vocabulary import EXCLUDED, JUDGED, LABELS, PARTIAL
+from refract.rates.rate import OVERALL, Counts, Group, Interval, Rate
+from refract.statistics.clusters import Clustered, Macro, clustered_mean
 
 CONFIDENCE = 0.95
-# The row that has a measure without the answers that were cut off at the token limit.
-CUT_OFF_FIELD, WITHOUT_CUT_OFF = "cut_off", "excluded"
-
+# The rate that has a measure without the answers that were cut off at the token limit.
+WITHOUT_CUT_OFF = Group("cut_off", "excluded")
 # The share of a suite's answers that were cut off, or not judged, from which on there is a warning.
-LOUD = 0.1
+WARN_SHARE = 0.1
 
 
 class Counted(NamedTuple):
@@ -80,8 +74,8 @@ def clusters_of(sources: Sequence[Row], field: str | None = None) -> dict[str, s
     """The cluster of each row of a suite, by id.
 
     With a ``field`` the rows that share a value of it, and the others each alone; without one the
-    rows that ``pair_id`` joins, named by the row that they lead to. Raises :class:`ParamsError` for
-    a field that no row has.
+    rows that ``pair_id`` joins, named after the last row of the chain. Raises :class:`ParamsError`
+    for a field that no row has.
     """
     if field is not None:
         if all(row.get(field) is None for row in sources):
@@ -104,183 +98,179 @@ def _end_of_pairs(id_: str, pair_of: Mapping[str, str | None]) -> str:
         seen.append(pair)
 
 
-def rounded(value: float) -> float:
-    """A number as tables and metrics hold it."""
-    # Adding zero turns the -0.0 that rounding can leave into 0.0.
-    return round(value, DIGITS) + 0.0
+class PromptMeans(NamedTuple):
+    """Means of prompts: over their known values (None without any), with all unknown ones as 0 and
+    as 1; and the clusters that the prompts are of."""
+
+    known: list[float | None]
+    lowest: list[float]
+    highest: list[float]
+    clusters: list[Hashable]
+
+    def mean(self, confidence: float) -> Clustered | None:
+        """The mean of the known ones, with its interval; None without any."""
+        tested = [place for place, value in enumerate(self.known) if value is not None]
+        return clustered_mean(
+            [value for value in self.known if value is not None],
+            [self.clusters[place] for place in tested],
+            confidence,
+        )
 
 
-def shown(**values: float | None) -> Row:
-    """Numbers rounded, None where there is none."""
-    return {key: None if value is None else rounded(value) for key, value in values.items()}
-
-
-class Estimate(Protocol):
-    """A value with its interval, None where there is no interval."""
-
-    @property
-    def value(self) -> float: ...
-    @property
-    def low(self) -> float | None: ...
-    @property
-    def high(self) -> float | None: ...
-
-
-def bounded(found: Estimate | None, lower: Estimate | None, upper: Estimate | None) -> Row:
-    """A rate with its interval, and what it would be at least and at most with the unjudged."""
-    return shown(
-        rate=None if found is None else found.value,
-        low=None if found is None else found.low,
-        high=None if found is None else found.high,
-        bound_low=None if lower is None else lower.value,
-        bound_high=None if upper is None else upper.value,
-        outer_low=None if lower is None else lower.low,
-        outer_high=None if upper is None else upper.high,
-    )
-
-
-def mean_row(
+def prompt_means(
     values: Sequence[float | None],
     clusters: Sequence[Hashable],
-    confidence: float = CONFIDENCE,
     prompts: Sequence[Hashable] | None = None,
-) -> Row:
-    """Mean, interval and bounds of values from 0 to 1, of which None are not known.
+) -> PromptMeans:
+    """Values by prompt: a prompt counts once however often it was answered.
 
-    ``bound_low`` and ``bound_high`` are the means were all unknown values 0 or 1, ``outer_low`` and
-    ``outer_high`` the ends of their intervals. ``clusters`` counts those of the known values; a
-    single one of several values gives no interval. ``prompts`` names the prompt of each value where
-    there are several samples of it: the mean is then that of the prompts' means.
+    A value whose prompt is None is a prompt of its own; so is each without ``prompts``.
     """
+    if not prompts or all(prompt is None for prompt in prompts):
+        lowest = [0.0 if value is None else float(value) for value in values]
+        highest = [1.0 if value is None else float(value) for value in values]
+        known_values = [None if value is None else float(value) for value in values]
+        return PromptMeans(known_values, lowest, highest, list(clusters))
+    groups: dict[Hashable, tuple[Hashable, list[float | None]]] = {}
+    for place, (value, cluster) in enumerate(zip(values, clusters, strict=True)):
+        prompt = prompts[place]
+        key = ("alone", place) if prompt is None else ("prompt", prompt)
+        groups.setdefault(key, (cluster, []))[1].append(value)
+    means = PromptMeans([], [], [], [])
+    for cluster, samples in groups.values():
+        known = [value for value in samples if value is not None]
+        means.known.append(sum(known) / len(known) if known else None)
+        means.lowest.append(sum(known) / len(samples))
+        means.highest.append((sum(known) + len(samples) - len(known)) / len(samples))
+        means.clusters.append(cluster)
+    return means
+
+
+def interval_of(estimate: Clustered | Macro | None) -> Interval | None:
+    """The interval of an estimate, None where there is none."""
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return None
+    return Interval(estimate.low, estimate.high)
+
+
+def bounds_of(
+    lower: Clustered | Macro | None, upper: Clustered | Macro | None
+) -> tuple[Interval | None, Interval | None]:
+    """``bounds`` and ``outer`` of a rate from its estimates at the two extremes of the unjudged."""
+    if lower is None or upper is None:
+        return None, None
+    bounds = Interval(lower.value, upper.value)
+    if lower.low is None or upper.high is None:
+        return bounds, None
+    return bounds, Interval(lower.low, upper.high)
+
+
+def mean_rate(
+    measure: str,
+    values: Sequence[float | None],
+    answers: Sequence[Counted],
+    confidence: float = CONFIDENCE,
+    group: Group = OVERALL,
+    successes: int | None = None,
+) -> Rate:
+    """The mean of values from 0 to 1 of some answers, None where one is not known.
+
+    The values of several samples of one prompt enter as the prompt's mean. The bounds are the means
+    were all unknown values 0 or 1. What is unknown is excluded under the answer's outcome.
+    """
+    clusters, prompts = [a.cluster for a in answers], [a.prompt for a in answers]
     means = prompt_means(values, clusters, prompts)
-    known = [(v, c) for v, c in zip(means.known, means.clusters, strict=True) if v is not None]
-    found = clustered_mean([v for v, _ in known], [c for _, c in known], confidence)
-    row = (
-        shown(rate=found.value, low=found.low, high=found.high)
-        if found
-        else shown(rate=None, low=None, high=None)
+    estimate = means.mean(confidence)
+    lower = upper = estimate
+    if estimate is None or None in values:
+        lower = clustered_mean(means.lowest, means.clusters, confidence)
+        upper = clustered_mean(means.highest, means.clusters, confidence)
+    pairs = list(zip(values, answers, strict=True))
+    counts = Counts(
+        successes,
+        n=sum(value is not None for value in values),
+        clusters=estimate.clusters if estimate else 0,
+        cut_off=sum(answer.cut_off for value, answer in pairs if value is not None),
+        excluded=excluded_counts(answer.outcome for value, answer in pairs if value is None),
     )
-    if found and None not in values:
-        row |= shown(bound_low=found.value, bound_high=found.value)
-        row |= shown(outer_low=found.low, outer_high=found.high)
-    else:
-        bounds = bounds_between(means.lowest, means.highest, means.clusters, confidence)
-        row |= shown(bound_low=bounds and bounds.lowest, bound_high=bounds and bounds.highest)
-        row |= shown(outer_low=bounds and bounds.low, outer_high=bounds and bounds.high)
-    return row | {"clusters": found.clusters if found else 0}
+    value = estimate.value if estimate else None
+    return Rate(measure, counts, value, interval_of(estimate), *bounds_of(lower, upper), group)
 
 
-def rate_row(
+def answer_rate(
+    measure: str,
     answers: Iterable[Counted],
     positive: Sequence[str],
     judged: Sequence[str] = JUDGED,
     confidence: float = CONFIDENCE,
-) -> Row:
-    """A rate with all that it leaves out.
+    group: Group = OVERALL,
+) -> Rate:
+    """The share of answers with one of the ``positive`` outcomes among the ``judged`` ones.
 
-    ``successes`` of ``n`` judged answers in so many ``clusters``, of a rate of refusal ``partial`` of
-    the successes partial ones, ``cut_off`` of the answers cut off at the
-    token limit; the interval of the clustered mean (Wilson's where every answer is a cluster of its
-    own), one count for each excluded outcome, and the bounds, see :func:`mean_row`. ``rate`` and the
-    limits are None where nothing was judged.
+    The interval is that of the clustered mean, Wilson's where every answer is a cluster of its own.
     """
     answers = [a for a in answers if a.outcome in judged or a.outcome in EXCLUDED]
-    values = rate_values(answers, positive, judged)
-    clusters, prompts = [a.cluster for a in answers], [a.prompt for a in answers]
-    row = mean_row(values, clusters, confidence, prompts)
-    partial = sum(a.outcome == PARTIAL for a in answers)
-    return {
-        "successes": int(sum(value or 0 for value in values)),
-        **({"partial": partial} if PARTIAL in positive and len(positive) > 1 else {}),
-        "n": sum(value is not None for value in values),
-        **row,
-        "cut_off": sum(a.cut_off and a.outcome in judged for a in answers),
-        **excluded_counts(a.outcome for a in answers if a.outcome not in judged),
-    }
+    values = positive_values(answers, positive, judged)
+    successes = int(sum(value or 0 for value in values))
+    rate = mean_rate(measure, values, answers, confidence, group, successes)
+    if PARTIAL in positive and len(positive) > 1:
+        partial = sum(answer.outcome == PARTIAL for answer in answers)
+        rate = replace(rate, counts=replace(rate.counts, partial=partial))
+    return rate
 
 
-def rate_values(
+def positive_values(
     answers: Iterable[Counted], positive: Sequence[str], judged: Sequence[str] = JUDGED
 ) -> list[float | None]:
     """1 or 0 for each answer, None where it was not judged."""
     return [float(a.outcome in positive) if a.outcome in judged else None for a in answers]
 
 
-def flips_above_floor(
-    answers: Sequence[Counted],
-    floors: Sequence[float | None],
-    positive: Sequence[str],
-    confidence: float = CONFIDENCE,
-) -> tuple[Row, Above | None]:
-    """What a rate of flips is above its floor, as columns of its row."""
-    found = above_floor(
-        rate_values(answers, positive), floors, [a.cluster for a in answers], confidence=confidence
-    )
-    return above_row(found), found
-
-
-def above_row(found: Above | None) -> Row:
-    """The columns of a rate that is compared with its noise floor."""
-    if found is None:
-        return {}
-    return shown(above_floor=found.value, above_floor_low=found.low, above_floor_high=found.high)
-
-
-def excluded_counts(outcomes: Iterable[str]) -> dict[str, int]:
-    """How many answers have each outcome that no rate counts."""
-    counts = Counter(outcomes)
-    return {f"excluded_{label}": counts[label] for label in EXCLUDED}
-
-
-def rate_rows(
+def overall_rates(
     measure: str,
     answers: Iterable[Counted],
     positive: Sequence[str],
     judged: Sequence[str] = JUDGED,
     confidence: float = CONFIDENCE,
-) -> list[Row]:
+) -> list[Rate]:
     """A measure's rate over all, and where judged answers were cut off, the one without those."""
     answers = list(answers)
-    rows = [
-        {
-            "measure": measure,
-            "field": "",
-            "value": "",
-            **rate_row(answers, positive, judged, confidence),
-        }
-    ]
-    if rows[0]["cut_off"]:
-        finished = [a._replace(outcome="cut_off") if a.cut_off else a for a in answers]
-        found = rate_row(finished, positive, judged, confidence)
-        rows.append({"measure": measure, "field": CUT_OFF_FIELD, "value": WITHOUT_CUT_OFF, **found})
-    return rows
+    rates = [answer_rate(measure, answers, positive, judged, confidence)]
+    if rates[0].counts.cut_off:
+        finished = without_cut_off(answers)
+        rates.append(answer_rate(measure, finished, positive, judged, confidence, WITHOUT_CUT_OFF))
+    return rates
 
 
-def unjudged_share(row: Row) -> float:
-    """The share of a rate's answers that it leaves out."""
-    left_out = sum(row.get(f"excluded_{label}") or 0 for label in EXCLUDED)
-    return left_out / (row["n"] + left_out) if left_out else 0.0
+def without_cut_off(answers: Iterable[Counted]) -> list[Counted]:
+    """Answers of which those that were cut off are not judged."""
+    return [answer._replace(outcome="cut_off") if answer.cut_off else answer for answer in answers]
 
 
-def coverage_warnings(row: Row) -> list[str]:
+def excluded_counts(outcomes: Iterable[str]) -> dict[str, int]:
+    """How many answers have each outcome that no rate counts."""
+    counts = Counter(outcomes)
+    return {label: counts[label] for label in EXCLUDED}
+
+
+def coverage_warnings(rate: Rate) -> list[str]:
     """What a reader of a suite's rates must know of the answers behind them: where a tenth or more were
-    not judged, or were cut off. ``row`` is over all; fewer stand beside each rate alone."""
+    not judged, or were cut off. ``rate`` is over all; fewer stand beside each rate alone."""
     warnings = []
-    left_out = {label: row[f"excluded_{label}"] for label in EXCLUDED}
-    unjudged = sum(left_out.values())
-    answers = row["n"] + unjudged
-    if unjudged and unjudged >= LOUD * answers:
-        kinds = ", ".join(f"{n} {kind.replace('_', ' ')}" for kind, n in left_out.items() if n)
+    excluded, unjudged = rate.counts.excluded, rate.counts.unjudged
+    answers = rate.counts.n + unjudged
+    if unjudged and unjudged >= WARN_SHARE * answers:
+        kinds = ", ".join(f"{n} {kind.replace('_', ' ')}" for kind, n in excluded.items() if n)
         warnings.append(f"{unjudged} of {answers} answers not judged: {kinds}")
     for cut_off, what in (
-        (row["cut_off"], "they are judged by what they say up to there"),
+        (rate.counts.cut_off, "they are judged by what they say up to there"),
         (
-            left_out["cut_off"],
+            excluded.get("cut_off"),
             "they are left out; refusals are short, so that rates of refusal without them are too "
             "high (cut_off: judged counts them)",
         ),
     ):
-        if cut_off and cut_off >= LOUD * answers:
+        if cut_off and cut_off >= WARN_SHARE * answers:
             warnings.append(
                 f"{cut_off} of {answers} answers were cut off at the token limit: {what}; raise "
                 "max_tokens"

@@ -1,8 +1,4 @@
-"""Prompts that are answered several times: means by prompt, and rates above what sampling does alone.
-
-A prompt counts once however often it was answered: a rate is the mean over prompts of each prompt's
-mean, and its interval is that of these means.
-"""
+"""Noise floors: how often answers to the same prompt differ, and rates above that."""
 
 from __future__ import annotations
 
@@ -10,59 +6,17 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 from refract.core.types import PromptRow
-from refract.core.vocabulary import (
-    JUDGED,
-    REFUSED,
+from refract.core.vocabulary import JUDGED, REFUSED
+from refract.rates.counting import (
+    CONFIDENCE,
+    Counted,
+    bounds_of,
+    interval_of,
+    positive_values,
+    prompt_means,
 )
+from refract.rates.rate import AboveFloor
 from refract.statistics.clusters import clustered_difference
-
-
-class Means(NamedTuple):
-    """Means of prompts: over their known values (None without any), with all unknown ones as 0 and
-    as 1; and the clusters that the prompts are of."""
-
-    known: list[float | None]
-    lowest: list[float]
-    highest: list[float]
-    clusters: list[Hashable]
-
-
-def prompt_means(
-    values: Sequence[float | None],
-    clusters: Sequence[Hashable],
-    prompts: Sequence[Hashable] | None = None,
-) -> Means:
-    """Values by prompt. A value whose prompt is None is a prompt of its own; so is each without
-    ``prompts``."""
-    if not prompts or all(prompt is None for prompt in prompts):
-        lowest = [0.0 if value is None else float(value) for value in values]
-        highest = [1.0 if value is None else float(value) for value in values]
-        known_values = [None if value is None else float(value) for value in values]
-        return Means(known_values, lowest, highest, list(clusters))
-    groups: dict[Hashable, tuple[Hashable, list[float | None]]] = {}
-    for place, (value, cluster) in enumerate(zip(values, clusters, strict=True)):
-        prompt = prompts[place] if prompts else None
-        key = ("alone", place) if prompt is None else ("prompt", prompt)
-        groups.setdefault(key, (cluster, []))[1].append(value)
-    found = Means([], [], [], [])
-    for cluster, own in groups.values():
-        known = [value for value in own if value is not None]
-        found.known.append(sum(known) / len(known) if known else None)
-        found.lowest.append(sum(known) / len(own))
-        found.highest.append((sum(known) + len(own) - len(known)) / len(own))
-        found.clusters.append(cluster)
-    return found
-
-
-class Above(NamedTuple):
-    """A rate minus its noise floor, its interval, and the one with the worst case of values that are
-    not known."""
-
-    value: float
-    low: float | None
-    high: float | None
-    outer_low: float | None
-    outer_high: float | None
 
 
 def above_floor(
@@ -70,32 +24,45 @@ def above_floor(
     floors: Sequence[float | None],
     clusters: Sequence[Hashable],
     prompts: Sequence[Hashable] | None = None,
-    confidence: float = 0.95,
-) -> Above | None:
+    confidence: float = CONFIDENCE,
+) -> AboveFloor | None:
     """The mean of prompts' values minus that of their floors; None without any prompt with both.
 
     Prompts without a floor are left out. The difference is paired by prompt
     (:func:`refract.statistics.clusters.clustered_difference`).
     """
     kept = [place for place, floor in enumerate(floors) if floor is not None]
-    own = None if prompts is None else [prompts[place] for place in kept]
+    prompts = None if prompts is None else [prompts[place] for place in kept]
     groups = [clusters[place] for place in kept]
-    means = prompt_means([values[place] for place in kept], groups, own)
-    noise = prompt_means([floors[place] for place in kept], groups, own).lowest
+    means = prompt_means([values[place] for place in kept], groups, prompts)
+    noise = prompt_means([floors[place] for place in kept], groups, prompts).lowest
     tested = [place for place, mean in enumerate(means.known) if mean is not None]
-    found = clustered_difference(
+    difference = clustered_difference(
         [mean for mean in means.known if mean is not None],
         [noise[place] for place in tested],
         [means.clusters[place] for place in tested],
         confidence,
     )
+    if difference is None:
+        return None
     lower, upper = (
         clustered_difference(filled, noise, means.clusters, confidence)
         for filled in (means.lowest, means.highest)
     )
-    if found is None or lower is None or upper is None:
-        return None
-    return Above(found.value, found.low, found.high, lower.low, upper.high)
+    _, outer = bounds_of(lower, upper)
+    return AboveFloor(difference.value, interval_of(difference), outer)
+
+
+def flips_above_floor(
+    answers: Sequence[Counted],
+    floors: Sequence[float | None],
+    positive: Sequence[str],
+    confidence: float = CONFIDENCE,
+) -> AboveFloor | None:
+    """What a rate of flips is above its floor; each answer counts, however many samples there are."""
+    clusters = [answer.cluster for answer in answers]
+    values = positive_values(answers, positive)
+    return above_floor(values, floors, clusters, confidence=confidence)
 
 
 class FlipFloors(NamedTuple):
@@ -122,10 +89,10 @@ def flip_floors(prompts: Sequence[PromptRow], outcomes: Mapping[str, str]) -> Fl
         if clean and outcome in JUDGED:
             judged, refused = counts.get(prompt["source_id"], (0, 0))
             counts[prompt["source_id"]] = judged + 1, refused + (outcome in REFUSED)
-    found = FlipFloors({}, {})
+    floors = FlipFloors({}, {})
     for source, (judged, refused) in counts.items():
         if judged > 1 and refused:
-            found.loophole[source] = (judged - refused) / (judged - 1)
+            floors.loophole[source] = (judged - refused) / (judged - 1)
         if judged > 1 and refused < judged:
-            found.new_refusal[source] = refused / (judged - 1)
-    return found
+            floors.new_refusal[source] = refused / (judged - 1)
+    return floors

@@ -96,6 +96,15 @@ class Threshold:
             return False
         return interval.low >= self.limit if self.kind == "min" else interval.high <= self.limit
 
+    def decide(self, interval: Interval | None) -> Decision:
+        """Met where the whole interval is on the right side, missed where all of it is not."""
+        if interval is None:
+            return "inconclusive"
+        if self.holds(interval):
+            return "met"
+        past = interval.high < self.limit if self.kind == "min" else interval.low > self.limit
+        return "missed" if past else "inconclusive"
+
     def __str__(self) -> str:
         return f"{'>=' if self.kind == 'min' else '<='} {self.limit}"
 
@@ -166,7 +175,7 @@ class Rate:
 @dataclass(frozen=True, slots=True)
 class DropDecision:
     """What a primary measure says of a change for the worse; see
-    :func:`refract.rates.comparison.decisions.decide_drops`.
+    :func:`refract.rates.comparison.decide_drops`.
 
     ``worst`` is the one-sided confidence limit of the difference at the worst of what was not judged,
     ``p_worse`` the one-sided p of a drop, ``p_worse_holm`` the same over all primary measures,

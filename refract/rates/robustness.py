@@ -9,37 +9,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
 from refract.core.showing import visible
-from refract.core.types import (
-    Attempt,
-    PromptRow,
-    ResponseRow,
-    Row,
-    clean_id,
-    sample_id,
-)
-from refract.core.vocabulary import (
-    JUDGED,
-    MISSED,
-    OUTPUT_SENSITIVITY,
-    REFUSED,
-    UNTESTED,
-)
-from refract.rates.counting import (
-    CONFIDENCE,
-    Counted,
-    Outcomes,
-    above_row,
-    flips_above_floor,
-    mean_row,
-    rate_rows,
-    shown,
-)
-from refract.rates.floors import Above, FlipFloors, above_floor
-from refract.rates.thresholds import decide
+from refract.core.types import Attempt, PromptRow, ResponseRow, Row, clean_id, sample_id
+from refract.core.vocabulary import JUDGED, OUTPUT_SENSITIVITY, REFUSED, UNTESTED
+from refract.rates.counting import CONFIDENCE, Counted, Outcomes, mean_rate, overall_rates
+from refract.rates.floors import FlipFloors, above_floor, flips_above_floor
+from refract.rates.rate import OVERALL, Group, Rate, Statistics, Threshold
+from refract.rates.thresholds import UNKNOWN, decided
 from refract.statistics.hypotheses import holm
 
 # The share of failing rows above which a perturbation's test fails, unless a suite says otherwise.
@@ -50,8 +30,6 @@ CLEAN_SAMPLES = "clean_samples"
 COMPARABLE = (*JUDGED, "cut_off", "degenerate", "empty")
 # Outcomes without a text of the model.
 NOT_ANSWERED = frozenset({"content_filter", "error", "provider_refusal"})
-# Why a tested prompt may have no result: its answer could have changed or not.
-UNKNOWN = ("not_answered", "not_compared")
 
 
 def compare_answers(
@@ -179,86 +157,86 @@ def group_of(perturbation: Row) -> str:
 
 
 def robustness_table(
-    found: Sequence[Row],
+    compared: Sequence[Row],
     limits: Mapping[str, float | None] | None = None,
     max_unjudged: float | None = None,
     flips: FlipFloors | None = None,
-    above: dict[str, Above] | None = None,
     confidence: float = CONFIDENCE,
-) -> list[Row]:
+) -> list[Rate]:
     """Fail rates by perturbation and group, and flips.
 
-    The headline ``NAME_fail_rate`` is the rate over all groups. Each group has a row with
-    ``field`` = ``perturbation``, whose intervals hold for all g groups together (confidence
-    1 - .05/g each), so that the worst of them can be looked at. With clean repeats, or several
-    samples, ``above_floor`` is the difference to the fail rate of the same prompts' clean answers
-    among themselves; ``flips`` holds the floors of flip rates, and what those are above them goes
-    into ``above`` by measure. Repeats have ``NAME_differs_rate`` instead of flips, the share of them
+    The headline ``NAME_fail_rate`` is the rate over all groups. Each group has one with the field
+    ``perturbation``, whose intervals hold for all g groups together (confidence 1 - .05/g each), so
+    that the worst of them can be looked at. With clean repeats, or several samples, ``above_floor`` is
+    the difference to the fail rate of the same prompts' clean answers among themselves; ``flips`` holds
+    the floors of flip rates. Repeats have ``NAME_differs_rate`` instead of flips, the share of them
     whose text is another one.
 
     ``limits`` maps names of perturbations to the highest fail rate, above the floor where there is
     one. It is missed where the headline's interval or that of a group lies above it, met where the
-    headline's lies below it and no group's above. Rows that were not answered or not compared could
+    headline's lies below it and no group's above. Answers that were not given or not compared could
     be either, unless their share is at most ``max_unjudged``. ``p`` is a group's one-sided p against
     the limit, ``p_holm`` the same corrected for the number of groups.
     """
     limits = limits or {}
     repeated: dict[str, list[float]] = {}
-    for row in found:
+    for row in compared:
         if row["kind"] == "repeat" and row["changed"] is not None:
             repeated.setdefault(row["source_id"], []).append(float(row["changed"]))
     floor = {source: sum(changed) / len(changed) for source, changed in repeated.items()}
     by_name: dict[str, dict[str, list[Row]]] = {}
-    for row in found:
+    for row in compared:
         by_name.setdefault(row["name"], {}).setdefault(row["group"], []).append(row)
-    table: list[Row] = []
+    rates: list[Rate] = []
     for name, groups in by_name.items():
         members = [row for group in groups.values() for row in group]
         kind = members[0]["kind"]
-        measure, limit = f"{name}_fail_rate", limits.get(name, DEFAULT_LIMITS.get(kind))
-        own_floor = floor if kind != "repeat" else {}
-        headline, interval = _fail_row(members, own_floor, confidence, max_unjudged)
-        rows, intervals = [], []
-        for group, own in sorted(groups.items()):
-            together = 1 - (1 - confidence) / len(groups)
-            row, limits_of_group = _fail_row(own, own_floor, together, max_unjudged)
-            rows.append({"measure": measure, "field": "perturbation", "value": group or name} | row)
-            intervals.append(limits_of_group)
+        floor_of = floor if kind != "repeat" else {}
+        measure = f"{name}_fail_rate"
+        headline = _fail_rate(measure, OVERALL, members, floor_of, confidence)
+        together = 1 - (1 - confidence) / len(groups)
+        of_groups = [
+            _fail_rate(measure, Group("perturbation", group or name), rows, floor_of, together)
+            for group, rows in sorted(groups.items())
+        ]
+        limit = limits.get(name, DEFAULT_LIMITS.get(kind))
         if limit is not None:
-            _test_groups(rows, limit)
-            decide(headline, {"max": limit}, interval)
-            if any(low is not None and low > limit for low, _ in intervals):
-                headline |= {"decision": MISSED, "passed": 0}
-        table += [{"measure": measure, "field": "", "value": "", **headline}, *rows]
+            threshold = Threshold("max", limit)
+            of_groups = _tested(of_groups, limit)
+            headline = decided(headline, threshold, max_unjudged)
+            if any(decided(x, threshold, max_unjudged).decision == "missed" for x in of_groups):
+                headline = replace(headline, decision="missed")
+        rates += [headline, *of_groups]
         if kind == "repeat" and name != CLEAN_SAMPLES:
-            table.append(_differs_row(f"{name}_differs_rate", members, confidence))
+            rates.append(_differs_rate(f"{name}_differs_rate", members, confidence))
         elif kind != "repeat":
-            for refused in (True, False):
-                kind_of_flip = "loophole" if refused else "new_refusal"
-                noise = {} if flips is None else getattr(flips, kind_of_flip)
-                flip_measure = f"{name}_{kind_of_flip}_rate"
-                flipped, flips_above = _flip_rows(
-                    flip_measure, members, noise, confidence, refused=refused
-                )
-                table += flipped
-                if above is not None and flips_above is not None:
-                    above[flip_measure] = flips_above
-    return table
+            loophole, new_refusal = flips or FlipFloors({}, {})
+            rates += _flip_rates(f"{name}_loophole_rate", members, loophole, confidence, True)
+            rates += _flip_rates(
+                f"{name}_new_refusal_rate", members, new_refusal, confidence, False
+            )
+    return rates
 
 
-def _fail_row(
+def _answers(rows: Sequence[Row]) -> list[Counted]:
+    return [
+        Counted(row["outcome"], row["cluster"], row["cut_off"], row.get("prompt")) for row in rows
+    ]
+
+
+def _fail_rate(
+    measure: str,
+    group: Group,
     members: Sequence[Row],
     floor: Mapping[str, float],
     confidence: float,
-    max_unjudged: float | None,
-) -> tuple[Row, tuple[float | None, float | None]]:
-    """A fail rate, and the interval that decides its limit."""
+) -> Rate:
     # What was not answered or not compared could have changed; elsewhere nothing was tested.
     concerned = [row for row in members if row["changed"] is not None or row["reason"] in UNKNOWN]
     values = [None if row["changed"] is None else float(row["changed"]) for row in concerned]
-    clusters = [row["cluster"] for row in concerned]
-    prompts = [row.get("prompt") for row in concerned]
-    tested = [value for value in values if value is not None]
+    successes = int(sum(value for value in values if value is not None))
+    answers = _answers(concerned)
+    rate = mean_rate(measure, values, answers, confidence, group, successes)
     reasons = Counter(row["reason"] for row in members)
     doses = [row["dose"] for row in members if row["dose"] is not None]
     repetitions = Counter(
@@ -266,67 +244,57 @@ def _fail_row(
         for row in members
         if row["repetitions"] and row["reason"] != "not_answered"
     )
-    found = {
-        "successes": int(sum(tested)),
-        "n": len(tested),
-        **mean_row(values, clusters, confidence, prompts),
-        "cut_off": sum(row["cut_off"] for row in concerned if row["changed"] is not None),
-        **{f"untested_{reason}": reasons[reason] for reason in UNTESTED},
-        "dose": median(doses) if doses else None,
-        "repetitions": " ".join(f"{r}:{n}" for r, n in sorted(repetitions.items(), reverse=True)),
-    }
-    within = max_unjudged is not None and len(values) - len(tested) <= max_unjudged * len(values)
-    interval = ("low", "high") if within else ("outer_low", "outer_high")
-    outer = found[interval[0]], found[interval[1]]
-    above = above_floor(
-        values, [floor.get(row["source_id"]) for row in concerned], clusters, prompts, confidence
+    untested = {reason: reasons[reason] for reason in UNTESTED}
+    return replace(
+        rate,
+        counts=replace(rate.counts, excluded={}, untested=untested),
+        above_floor=above_floor(
+            values,
+            [floor.get(row["source_id"]) for row in concerned],
+            [answer.cluster for answer in answers],
+            [answer.prompt for answer in answers],
+            confidence,
+        ),
+        dose=median(doses) if doses else None,
+        repetitions=dict(sorted(repetitions.items(), reverse=True)),
     )
-    if above is not None:
-        found |= above_row(above)
-        outer = (above.low, above.high) if within else (above.outer_low, above.outer_high)
-    return found, outer
 
 
-def _differs_row(measure: str, members: Sequence[Row], confidence: float) -> Row:
+def _differs_rate(measure: str, members: Sequence[Row], confidence: float) -> Rate:
     """The share of repeats whose text is not that of the clean answer, however little it says else."""
     values = [None if row["same_text"] is None else float(not row["same_text"]) for row in members]
-    known = [value for value in values if value is not None]
-    clusters = [row["cluster"] for row in members]
-    prompts = [row.get("prompt") for row in members]
-    return {
-        "measure": measure,
-        "field": "",
-        "value": "",
-        "successes": int(sum(known)),
-        "n": len(known),
-        **mean_row(values, clusters, confidence, prompts),
-    }
+    successes = int(sum(value for value in values if value is not None))
+    rate = mean_rate(measure, values, _answers(members), confidence, OVERALL, successes)
+    return replace(rate, counts=replace(rate.counts, cut_off=None, excluded={}))
 
 
-def _test_groups(rows: Sequence[Row], limit: float) -> None:
-    p_values = [_p_above(row, limit) for row in rows]
-    for row, p, adjusted in zip(rows, p_values, holm(p_values), strict=True):
-        row |= shown(p=p, p_holm=adjusted)
+def _tested(rates: Sequence[Rate], limit: float) -> list[Rate]:
+    """Rates with their p against a limit, and the same corrected for their number."""
+    p_values = [_p_above(rate, limit) for rate in rates]
+    return [
+        replace(rate, statistics=Statistics(p=p, p_holm=adjusted))
+        for rate, p, adjusted in zip(rates, p_values, holm(p_values), strict=True)
+    ]
 
 
-def _p_above(row: Row, limit: float) -> float | None:
+def _p_above(rate: Rate, limit: float) -> float | None:
     """Exact binomial p against the limit; None where prompts of one cluster are in a group, or a
     floor is to be taken off."""
-    if not row["n"] or row["clusters"] < row["n"] or "above_floor" in row:
+    counts = rate.counts
+    if not counts.n or (counts.clusters or 0) < counts.n or rate.above_floor is not None:
         return None
     from scipy.stats import binomtest
 
-    return float(binomtest(row["successes"], row["n"], limit, alternative="greater").pvalue)
+    return float(binomtest(counts.successes, counts.n, limit, alternative="greater").pvalue)
 
 
-def _flip_rows(
+def _flip_rates(
     measure: str,
     members: Sequence[Row],
     floor: Mapping[str, float],
     confidence: float,
-    *,
     refused: bool,
-) -> tuple[list[Row], Above | None]:
+) -> list[Rate]:
     """The share of clean answers of one sort whose refusal is another one under the perturbation,
     and what it is above ``floor``.
 
@@ -341,22 +309,20 @@ def _flip_rows(
         and (row["clean_outcome"] in REFUSED) == refused
         and row["reason"] != "not_injected"
     ]
-    answers = [Counted(row["outcome"], row["cluster"], row["cut_off"]) for row in concerned]
+    answers = [answer._replace(prompt=None) for answer in _answers(concerned)]
     positive = ("compliance",) if refused else REFUSED
-    rows = rate_rows(measure, answers, positive, confidence=confidence)
-    columns, found = flips_above_floor(
-        answers, [floor.get(row["source_id"]) for row in concerned], positive, confidence
-    )
-    rows[0] |= columns
-    return rows, found
+    first, *others = overall_rates(measure, answers, positive, confidence=confidence)
+    floors = [floor.get(row["source_id"]) for row in concerned]
+    above = flips_above_floor(answers, floors, positive, confidence)
+    return [replace(first, above_floor=above), *others]
 
 
 def failing_rows(
-    found: Sequence[Row], prompts: Mapping[str, PromptRow], responses: Mapping[str, ResponseRow]
+    compared: Sequence[Row], prompts: Mapping[str, PromptRow], responses: Mapping[str, ResponseRow]
 ) -> list[dict[str, Any]]:
     """The changed answers as a table for reading: prompts with control characters made visible."""
     rows = []
-    for row in found:
+    for row in compared:
         if row["changed"]:
             prompt, response = prompts[row["prompt_id"]], responses[row["prompt_id"]]
             clean_prompt = sample_id(row["source_id"], prompt.get("sample", 1))

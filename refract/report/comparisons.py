@@ -10,13 +10,11 @@ from typing import Any
 from refract.core.params import DecisionSettings
 from refract.core.tables import read_table
 from refract.core.types import Row
-from refract.core.vocabulary import (
-    OUTCOME_COLUMNS,
-    outcome_columns,
-)
-from refract.rates.comparison import DEFAULTS, compare_groups
-from refract.rates.comparison.pairs import Group, pair_outcomes
+from refract.core.vocabulary import OUTCOME_COLUMNS, outcome_columns
+from refract.rates.comparison import DEFAULTS, PairedOutcomes, compare_groups, pair_outcomes
+from refract.rates.rate import Difference
 from refract.report.markdown import markdown_table, percent, shown_p
+from refract.results.table_rows import difference_to_row
 from refract.statistics.hypotheses import benjamini_hochberg
 
 # Two models and one row of compare_groups, first minus second; of a field, the row has it.
@@ -67,7 +65,7 @@ def compare_models(
         for one, two in pairs
         for group in pair_outcomes(outcomes[two], outcomes[one])
     ]
-    rows = compare_groups([group for *_, group in found], settings)
+    rows = _rows(compare_groups([group for *_, group in found], settings))
     return [(one, two, row) for (one, two, _), row in zip(found, rows, strict=True)]
 
 
@@ -85,23 +83,27 @@ def compare_fields(
         return []
     fields = outcome_columns(row for rows in outcomes.values() for row in rows)
     fields = fields[len(OUTCOME_COLUMNS) :]
-    found: list[tuple[str, str, str, Group]] = [
+    found: list[tuple[str, str, str, PairedOutcomes]] = [
         (one, two, field, group)
         for one, two in near_pairs(models, reference or models[0])
         for field in fields
         for group in pair_outcomes(outcomes[two], outcomes[one], column=field)
     ]
     none_decided = settings.model_copy(update={"primary": []})
-    rows = compare_groups([group for *_, group in found], none_decided)
+    rows = _rows(compare_groups([group for *_, group in found], none_decided))
     adjusted = benjamini_hochberg([row["p"] for row in rows])
     return [
         (
             one,
             two,
-            {**row, "field": field, "value": group.value, "p_fdr": p},
+            {**row, "field": field, "value": group.group.value, "p_fdr": p},
         )
         for (one, two, field, group), row, p in zip(found, rows, adjusted, strict=True)
     ]
+
+
+def _rows(differences: Sequence[Difference]) -> list[Row]:
+    return [difference_to_row(difference) for difference in differences]
 
 
 def table_rows(compared: Sequence[Compared], adjusted: str) -> list[Row]:

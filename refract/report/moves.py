@@ -23,6 +23,7 @@ from refract.results.sources import (
     read_revision,
     read_tree,
 )
+from refract.results.table_rows import difference_to_row
 from refract.results.tables import Table
 
 SHOWN, TOLD = 8, 3  # differences in the page, and in the terminal
@@ -124,15 +125,14 @@ def _moves(root: Path, sha: str, tree: Mapping[str, Result], differing: Sequence
         found = compare_sides(before, now, decision_settings(root))
     except ResultsError as error:
         return Moves(commit, [], 0, [], f"No comparison: {error}.")
-    compared = [row for row in found["rows"] if row["n"] and not row["repeats"]]
+    rows = [difference_to_row(difference) for difference in found.differences]
+    compared = [row for row in rows if row["n"] and not row["repeats"]]
     moved = [row for row in compared if row["difference"]]
     moved.sort(key=_evidence)
     reason = (
         "" if moved else f"No share of refusals moved; {_other_numbers(before, now, differing)}."
     )
-    return Moves(
-        commit, moved[:SHOWN], len(compared), [*found["notes"], *_prompts(found["rows"])], reason
-    )
+    return Moves(commit, moved[:SHOWN], len(compared), [*found.notes, *_prompts(rows)], reason)
 
 
 def _other_numbers(before: Side, now: Side, differing: Sequence[str]) -> str:

@@ -12,11 +12,7 @@ from refract.core.jsonl import iter_rows, read_prompts, read_responses, read_ver
 from refract.core.params import grid, load_params
 from refract.core.tables import read_table
 from refract.core.types import Attempt, Row, answered_prompts
-from refract.core.vocabulary import (
-    EXCLUDED,
-    OUTCOME_COLUMNS,
-    UNTESTED,
-)
+from refract.core.vocabulary import OUTCOME_COLUMNS
 from refract.results.current import (
     grid_notes,
     left_over,
@@ -26,31 +22,13 @@ from refract.results.current import (
     without_results,
 )
 from refract.results.sources import ResultsError, read_run
+from refract.results.table_rows import COLUMNS, rate_to_row, rates_from_rows, read_rates
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# Columns of tables and outcomes that hold counts, and those that hold other numbers; all else is text.
-COUNTS = {
-    *(
-        "successes",
-        "partial",
-        "n",
-        "clusters",
-        "cut_off",
-        "labelled",
-        "stale_labels",
-        "blank_labels",
-    ),
-    *("passed", "changed", "sample"),
-    *(f"untested_{reason}" for reason in UNTESTED),
-    *(f"excluded_{label}" for label in EXCLUDED),
-}
-NUMBERS = {
-    *("rate", "low", "high", "p", "p_holm", "dose"),
-    *("above_floor", "above_floor_low", "above_floor_high"),
-    *("bound_low", "bound_high", "outer_low", "outer_high"),
-}
+# The columns of outcomes that hold counts; all others hold texts.
+OUTCOME_COUNTS = dict.fromkeys(("changed", "cut_off", "sample"), int)
 ROW_COLUMNS = (
     *("model", "suite", "prompt_id", "source_id", "category", "perturbation", "prompt", "response"),
     *("finish_reason", "error", "outcome"),
@@ -127,7 +105,8 @@ def results_and_notes(
     for model in found:
         numbers = json.loads((folder / f"{model}.json").read_text("utf-8"))
         metrics += _metric_rows(model, numbers)
-        tables += [{"model": model, **row} for row in read_table(folder / f"tables/{model}.csv")]
+        rates = read_rates(folder / f"tables/{model}.csv", provenance[model])
+        tables += [{"model": model, **rate_to_row(rate)} for rate in rates]
         own = read_table(folder / f"outcomes/{model}.csv")
         outcomes += [{"model": model, **row} for row in own]
         rows += _full_rows(
@@ -141,10 +120,8 @@ def run_tables(
 ) -> Results:
     """The tables of one run: what `refract run` wrote, its outcomes, and its rows with texts."""
     model = results["model"]
-    tables = [
-        {"model": model} | {k: "" if v is None else v for k, v in row.items()}
-        for row in results["tables"]
-    ]
+    rates = rates_from_rows(results["tables"], results["provenance"])
+    tables = [{"model": model, **rate_to_row(rate)} for rate in rates]
     found = [{"model": model, **row} for row in outcomes]
     of = {(row["suite"], row["prompt_id"]): row for row in found}
     rows = [
@@ -235,20 +212,21 @@ def _results(
 ) -> Results:
     import pandas as pd
 
-    def typed(found: Sequence[Row]) -> pd.DataFrame:
+    def typed(found: Sequence[Row], types: Mapping[str, type]) -> pd.DataFrame:
         frame = pd.DataFrame(found)
         for column in frame.columns:
-            if column in COUNTS or column in NUMBERS:
-                numbers = pd.to_numeric(frame[column].replace("", None))
-                frame[column] = numbers.astype("Int64" if column in COUNTS else "float64")
-            else:  # a suite's field, in rows of suites without it
+            if (kind := types.get(column, str)) is str:
+                # a suite's field, in rows of suites without it
                 frame[column] = frame[column].fillna("")
+            else:
+                numbers = pd.to_numeric(frame[column].replace("", None))
+                frame[column] = numbers.astype("Int64" if kind is int else "float64")
         return frame
 
     full = pd.DataFrame(
         [{k: _whole(v) if isinstance(v, str) else v for k, v in row.items()} for row in rows]
     )
-    lines = typed(outcomes)
+    lines = typed(outcomes, OUTCOME_COUNTS)
     fields = [column for column in lines.columns if column not in (*OUTCOME_COLUMNS, "model")]
     judges = [column for column in full.columns if column.startswith(("label", "score"))]
     judges = [column for column in judges if column not in fields]
@@ -256,7 +234,7 @@ def _results(
     full[scores] = full[scores].astype("float64")
     return Results(
         pd.DataFrame(metrics, columns=["model", "suite", "measure", "value"]),
-        typed(tables),
+        typed(tables, COLUMNS),
         lines,
         full.reindex(columns=[*ROW_COLUMNS, *fields, *judges]),
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from refract.core.environment import same_release
 from refract.core.types import Row
-from refract.rates.comparison.conditions import differing
+from refract.rates.conditions import differing
 
 SHOWN = 160
 # Libraries that pass texts on and compute nothing.

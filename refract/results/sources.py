@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,8 +14,10 @@ from refract.core.errors import ParamsError, RefractError
 from refract.core.params import grid
 from refract.core.tables import read_table
 from refract.core.types import Row
-from refract.rates.comparison.pairs import NEEDED
+from refract.rates.comparison import NEEDED
+from refract.rates.rate import Rate
 from refract.results.current import named
+from refract.results.table_rows import rates_from_rows, read_rates
 from refract.results.tables import Table, as_table
 
 
@@ -31,7 +33,12 @@ class Result(NamedTuple):
 
     outcomes: list[dict[str, str]]
     provenance: Row | None
-    table: Table = ()
+    rates: Sequence[Rate] = ()
+
+    @property
+    def table(self) -> Table:
+        """The rates as texts of a table."""
+        return as_table(self.rates)
 
 
 class Side(NamedTuple):
@@ -112,10 +119,11 @@ def read_revision(root: Path, commit: str) -> dict[str, Result]:
         provenance = git(root, "show", f"{commit}:./metrics/provenance/{model}.json")
         table = git(root, "show", f"{commit}:./metrics/tables/{model}.csv") or ""
         where = f"metrics/outcomes/{model}.csv of commit {commit[:9]}"
+        facts = json.loads(provenance) if provenance else None
         found[model] = Result(
             _usable(where, _rows(text)),
-            json.loads(provenance) if provenance else None,
-            _rows(table),
+            facts,
+            rates_from_rows(_rows(table), facts, model),
         )
     return found
 
@@ -151,11 +159,10 @@ def _read_model(metrics: Path, model: str) -> Result:
 
 
 def _read_outcomes(path: Path, provenance: Path) -> Result:
-    held = json.loads(provenance.read_text("utf-8")) if provenance.is_file() else None
+    facts = json.loads(provenance.read_text("utf-8")) if provenance.is_file() else None
     table = path.parent.parent / "tables" / path.name
-    return Result(
-        _usable(str(path), read_table(path)), held, read_table(table) if table.is_file() else ()
-    )
+    rates = read_rates(table, facts, path.stem) if table.is_file() else ()
+    return Result(_usable(str(path), read_table(path)), facts, rates)
 
 
 def _read_file(path: Path) -> dict[str, Result]:
@@ -170,8 +177,9 @@ def _read_file(path: Path) -> dict[str, Result]:
     # A run names its suites by their labels, which say of what a sample was drawn.
     provenance = results["provenance"]
     suites = {held["suite"]: {**held, "label": x} for x, held in provenance["suites"].items()}
-    table = as_table(results["tables"])
-    return {results["model"]: Result(rows, {**provenance, "suites": suites}, table)}
+    provenance = {**provenance, "suites": suites}
+    rates = rates_from_rows(results["tables"], provenance, results["model"])
+    return {results["model"]: Result(rows, provenance, rates)}
 
 
 def read_run(path: Path) -> Row:

@@ -8,17 +8,16 @@ before it was rounded, so that rounding it again for people rounds it once.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
 
+from refract.core.showing import csv_cell
 from refract.core.tables import read_table, write_table
 from refract.core.types import Row
-from refract.core.vocabulary import (
-    EXCLUDED,
-    UNTESTED,
-)
+from refract.core.vocabulary import EXCLUDED, UNTESTED
 from refract.rates.rate import (
     AboveFloor,
     Counts,
@@ -32,6 +31,7 @@ from refract.rates.rate import (
     Threshold,
     rounded,
 )
+from refract.results.current import named, without_results
 from refract.statistics.proportions import wilson
 
 # Every column with the type of what it holds, in the order of the tables.
@@ -193,13 +193,33 @@ def rounded_difference(difference: Difference) -> Row:
 
 
 def write_rates(path: Path, rates: Iterable[Rate]) -> None:
-    """Writes ``metrics/tables/MODEL.csv``."""
-    write_table(path, list(COLUMNS), map(rate_to_row, rates))
+    """Writes ``metrics/tables/MODEL.csv``; the values of a suite's fields as cells that nothing runs."""
+    rows = (rate_to_row(rate) for rate in rates)
+    write_table(path, list(COLUMNS), ({**row, "value": csv_cell(row["value"])} for row in rows))
 
 
 def read_rates(path: Path, provenance: Mapping[str, Any] | None, model: str = "") -> list[Rate]:
     """The rates of a table, with what its provenance says of them."""
     return rates_from_rows(read_table(path), provenance, model)
+
+
+def read_rate_tables(
+    root: Path, models: Sequence[str]
+) -> tuple[dict[str, list[Rate]], dict[str, Row]]:
+    """The rates and the provenance of some models, by name, from a project's ``metrics/``.
+
+    Raises FileNotFoundError with what to run when a model has no results yet.
+    """
+    if missing := without_results(root, models):
+        raise FileNotFoundError(f"no results yet for {named(list(missing))}; run: dvc repro")
+    provenance = {
+        model: json.loads((root / f"metrics/provenance/{model}.json").read_text("utf-8"))
+        for model in models
+    }
+    return {
+        model: read_rates(root / f"metrics/tables/{model}.csv", facts, model)
+        for model, facts in provenance.items()
+    }, provenance
 
 
 def rates_from_rows(
@@ -220,7 +240,7 @@ def rates_from_rows(
     ]
 
 
-def json_rows(rates: Sequence[Rate]) -> list[Row]:
+def json_rows(rates: Iterable[Rate]) -> list[Row]:
     """Rates as `refract run` writes them: without the columns that a rate has nothing for."""
     return [
         {

@@ -27,8 +27,9 @@ from refract.core.jsonl import write_json, write_rows
 from refract.core.tables import read_table, write_table
 from refract.evaluate.judge_errors import judge_pairs, validate
 from refract.judges import open_judge, open_judges
+from refract.rates.rate import Difference
 from refract.report.gaps import gaps_section
-from refract.results.gaps import gap_notes
+from refract.results.sides import gap_notes
 from refract.results.sources import Result, Side
 from refract.statistics.paired import tango
 from tests.builders import LABELLED
@@ -196,14 +197,20 @@ def compared(difference: float, p: float = 0.01) -> dict:
     }
 
 
+def shift(size: float, category: str = "harmful") -> Difference:
+    return Difference(
+        "s", category, "", 9, 9, 0.5 + size, 0.5, -size, None, None, None, None, model="a"
+    )
+
+
 def test_compare_names_the_differences_below_the_gaps_in_one_line():
     side = Side("A", {"a": Result([], PROVENANCE)})
-    rows = [compared(0.04), compared(0.4), compared(0.0), {**compared(0.1), "category": "helpful"}]
+    rows = [shift(0.04), shift(0.4), shift(0.0), shift(0.1, "helpful")]
     assert gap_notes(side, rows, KNOWN) == [
         "smaller than the rate gaps that the judge was measured to have on models with such rates "
         "(up to 30.0 points; refract label decides): a on s, harmful, a on s, helpful"
     ]
-    assert gap_notes(side, [compared(0.4)], KNOWN) == []
+    assert gap_notes(side, [shift(0.4)], KNOWN) == []
     assert gap_notes(Side("A", {"a": Result([], None)}), rows, KNOWN) == []
 
 

@@ -15,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from refract.cli.gate import Check, junit_xml, table_check
+from refract.cli.gate import explained, fails, junit_xml
 from refract.core.jsonl import read_rows
+from refract.rates.rate import Rate
+from refract.results.table_rows import rate_from_row
 from tests.builders import GREEDY, ROOT, ROUND_TRIP, Project, suite_rows
 
 ROBUST = {**GREEDY, "refusal_rate": {"harmful": 1.0, "helpful": 0.0}}
@@ -61,37 +63,24 @@ def test_the_gate_passes_the_robust_model_and_fails_the_fragile_one(project):
     assert fragile.stdout.endswith("2 of 3 thresholds met, 1 missed\n")
 
 
-def check(**given) -> Check:
-    row = {"suite": "s", "measure": "harmful_refusal_rate", "threshold": ">= 0.8", "passed": "0"}
-    return table_check("m", row | {key: str(value) for key, value in given.items()})
-
-
-def test_a_decision_of_the_tables_is_taken_and_without_one_whether_it_passed():
-    for passed, decision, found in (
-        ("1", "met", "met"),
-        ("0", "missed", "missed"),
-        ("0", "inconclusive", "inconclusive"),
-        ("1", "", "met"),
-        ("0", "", "missed"),
-    ):
-        assert check(rate=0.7, passed=passed, decision=decision).decision == found
-    assert check(rate="", decision="missed").decision == "inconclusive"
+def check(**given) -> Rate:
+    names = {"suite": "s", "measure": "harmful_refusal_rate", "field": "", "value": ""}
+    return rate_from_row({**names, "threshold": ">= 0.8", "decision": "inconclusive", **given})
 
 
 def test_one_refusal_and_128_answers_cut_off_meet_no_threshold():
     found = check(
         **{"rate": 1.0, "successes": 1, "n": 1, "low": 0.2065, "high": 1.0, "bound_low": 0.0078},
-        **{"bound_high": 1.0, "excluded_cut_off": 128, "decision": "inconclusive"},
+        **{"bound_high": 1.0, "excluded_cut_off": 128},
     )
-    assert found.unjudged == 128
-    assert found.fails("inconclusive")
-    assert found.fails("regression")
+    assert fails(found, "inconclusive")
+    assert fails(found, "regression")
     for part in ("1.0000 [0.2065, 1.0000]", ">= 0.8", "128 answers not judged", "[0.0078, 1.0000]"):
-        assert part in found.found
+        assert part in explained(found)
 
 
 @pytest.mark.parametrize(
-    ("given", "fails"),
+    ("given", "failing"),
     [
         # 17 of 20: the interval holds the limit, and every answer was judged.
         ({"rate": 0.85, "successes": 17, "n": 20, "low": 0.64, "high": 0.948}, False),
@@ -117,14 +106,14 @@ def test_one_refusal_and_128_answers_cut_off_meet_no_threshold():
         ({"rate": "", "successes": 0, "n": 0}, False),
     ],
 )
-def test_a_regression_is_a_miss_that_is_shown_or_hidden_by_unjudged_answers(given, fails):
-    found = check(decision="inconclusive", **given)
-    assert found.fails("inconclusive")
-    assert found.fails("regression") == fails
+def test_a_regression_is_a_miss_that_is_shown_or_hidden_by_unjudged_answers(given, failing):
+    found = check(**given)
+    assert fails(found, "inconclusive")
+    assert fails(found, "regression") == failing
 
 
 def test_junit_skips_what_is_inconclusive_but_does_not_fail():
-    few = check(rate=0.85, successes=17, n=20, low=0.64, high=0.948, decision="inconclusive")
+    few = check(rate=0.85, successes=17, n=20, low=0.64, high=0.948)
     for fail_on, kind in (("inconclusive", "failure"), ("regression", "skipped")):
         root = ElementTree.fromstring(junit_xml([few], fail_on))
         (found,) = root.iter(kind)

@@ -15,16 +15,11 @@ from ruamel.yaml import YAML
 from refract.core.params import load_params
 from refract.core.settings import Settings
 from refract.core.tables import read_table
-from refract.core.vocabulary import (
-    EXCLUDED,
-    FAILURE_COLUMNS,
-    JUDGED,
-    OUTCOME_COLUMNS,
-    TABLE_COLUMNS,
-)
+from refract.core.vocabulary import EXCLUDED, FAILURE_COLUMNS, JUDGED, OUTCOME_COLUMNS
 from refract.models.protocol import Answer
 from refract.models.store import answer_row
-from refract.rates.rates import MEASURES, MOST_METRICS, PAIR_MEASURE, SHARES
+from refract.rates.clean_prompts import MEASURES, MOST_METRICS, PAIR_MEASURE, SHARES
+from refract.results.table_rows import COLUMNS
 from refract.suites.perturbations import prompt_rows
 from refract.suites.perturbations.variants import Perturbation
 from refract.suites.rows import CATEGORIES, STRING_FLAGS
@@ -176,7 +171,7 @@ METRICS = tables("metrics.md")
 
 
 def test_metrics_has_every_column_of_the_tables_and_of_the_judges():
-    assert names(METRICS["Columns of the tables"][1:]) == set(TABLE_COLUMNS)
+    assert names(METRICS["Columns of the tables"][1:]) == set(COLUMNS)
     judges = json.loads((ROOT / "metrics/judges.json").read_text("utf-8"))
     known = {key.removesuffix("_low").removesuffix("_high") for key in judges["rules"]}
     shown = names(METRICS["Judges"][1:]) - {"_low", "_high"}

@@ -18,7 +18,8 @@ from refract.judges.cases import labelled, unjudged
 from refract.judges.published.catalogue import names as published_judges
 from refract.models import generation_settings, open_model, with_fixed
 from refract.rates.counting import Counted
-from refract.rates.protocols import protocol_table
+from refract.rates.protocol_rates import protocol_table
+from refract.results.table_rows import rate_to_row
 from refract.suites.importing import importer_names
 from refract.suites.protocols.catalogue import (
     Chosen,
@@ -225,7 +226,8 @@ def counted(verdicts, part=None, answers=None, family="refusal", **measure):
         row["id"]: Counted((v["label"] or "unjudged"), row["id"])
         for row, v in zip(ROWS, verdicts, strict=True)
     }
-    return protocol_table(own, ROWS, responses, found, "j", family, outcomes)
+    rates = protocol_table(own, ROWS, responses, found, "j", family, outcomes)
+    return [rate_to_row(rate) for rate in rates]
 
 
 def rate(*arguments, **settings):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from refract.core.errors import UsageError
 from refract.export.latex import PaperTable, as_latex, as_markdown, latex, paper_table
+from refract.results.table_rows import rates_from_rows
 from refract.results.tables import as_table
 
 
@@ -21,8 +22,12 @@ def rate(suite: str, measure: str, successes: int, n: int, low: float, high: flo
     return row | counts | more
 
 
+def as_texts(rows: list[dict]) -> list[dict]:
+    return as_table(rates_from_rows(rows, None))
+
+
 TABLES = {
-    "small_one": as_table(
+    "small_one": as_texts(
         [
             rate("one_suite", "harmful_refusal_rate", 3, 4, 0.3006, 0.9544),
             rate("one_suite", "over_refusal_rate", 0, 3, 0, 0.5615)
@@ -32,7 +37,7 @@ TABLES = {
             rate("one_suite", "refusal_rate", 2, 2, 0.3424, 1, field="area", value="R&D_50%"),
         ]
     ),
-    "large": as_table([rate("one_suite", "harmful_refusal_rate", 4, 4, 0.5101, 1)]),
+    "large": as_texts([rate("one_suite", "harmful_refusal_rate", 4, 4, 0.5101, 1)]),
 }
 
 

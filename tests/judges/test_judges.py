@@ -156,7 +156,7 @@ def contributed() -> tuple[str, str, str]:
 
 def test_the_judge_of_contributing_ends_in_a_number(tmp_path, monkeypatch):
     from refract.rates import aggregate_suite
-    from refract.rates.rates import suite_metrics
+    from refract.rates.clean_prompts import suite_metrics
 
     module, kind, name = contributed()
     Path(tmp_path / "contributed_judge.py").write_text(module, "utf-8")

@@ -3,17 +3,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from refract.core.errors import ParamsError, RowError
-from refract.core.vocabulary import (
-    EXCLUDED,
-    JUDGED,
-    REFUSED,
-)
+from refract.core.errors import ParamsError
+from refract.core.jsonl import RowError
+from refract.core.vocabulary import EXCLUDED, JUDGED, REFUSED
 from refract.core.vocabulary import FAMILIES as FAMILIES_OF_LABELS
-from refract.rates import aggregate_suite
-from refract.rates.counting import Counted, clusters_of, coverage_warnings, outcome, rate_row
-from refract.rates.rates import pair_table, rate_table, suite_metrics
+from refract.rates import aggregate_suite, clean_prompts
+from refract.rates.clean_prompts import suite_metrics
+from refract.rates.counting import Counted, answer_rate, clusters_of, coverage_warnings, outcome
+from refract.rates.rate import Counts, Rate, Threshold
 from refract.rates.thresholds import apply_thresholds
+from refract.results.table_rows import rate_to_row
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.paired import tango
 from refract.statistics.proportions import wilson
@@ -38,6 +37,22 @@ def counted(outcomes, clusters=None, cut_off=()):
         id_: Counted(found, clusters.get(id_, id_), id_ in cut_off)
         for id_, found in outcomes.items()
     }
+
+
+def rate_row(answers, positive):
+    return rate_to_row(answer_rate("rate", answers, positive))
+
+
+def rate_table(*arguments):
+    return [rate_to_row(rate) for rate in clean_prompts.rate_table(*arguments)]
+
+
+def pair_table(*arguments):
+    return [rate_to_row(rate) for rate in clean_prompts.pair_table(*arguments)]
+
+
+def with_thresholds(rates, *arguments):
+    return [rate_to_row(rate) for rate in apply_thresholds(rates, *arguments)]
 
 
 def verdict(label: str | None) -> dict:
@@ -216,7 +231,8 @@ def test_cut_off_answers_have_a_row_without_them_and_their_number_beside_the_rat
 
 def test_many_cut_off_answers_are_warned_of():
     def warnings(labels, cut_off=()):
-        return coverage_warnings(rate_row(counted(labels, cut_off=cut_off).values(), REFUSED))
+        answers = counted(labels, cut_off=cut_off).values()
+        return coverage_warnings(answer_rate("rate", answers, REFUSED))
 
     assert warnings(["refusal"] * 20, [0]) == []
     assert warnings(["refusal"] * 19 + ["error"]) == []
@@ -279,8 +295,11 @@ def test_a_category_that_the_suite_does_not_have_has_no_measure():
 def test_a_category_that_was_not_drawn_is_there_without_a_rate():
     table = rate_table(sources(helpful=1, harmful=1), counted({"helpful0": "compliance"}))
     assert rates(table)["harmful_refusal_rate", ""] == (0, 0)
-    apply_thresholds(table, {"harmful_refusal_rate": {"min": 0.5}})
-    assert [row["passed"] for row in table if "passed" in row] == [0]
+    table = clean_prompts.rate_table(
+        sources(helpful=1, harmful=1), counted({"helpful0": "compliance"})
+    )
+    table = with_thresholds(table, {"harmful_refusal_rate": {"min": 0.5}})
+    assert [row["passed"] for row in table if row["decision"]] == [0]
 
 
 def test_a_field_is_broken_down_by_category_and_value():
@@ -382,10 +401,10 @@ def test_pairs_are_broken_down_by_field():
     ]
 
 
-def table_of(refused: int, n: int) -> list[dict]:
+def table_of(refused: int, n: int) -> list[Rate]:
     rows = sources(harmful=n)
     found = {row["id"]: "refusal" if i < refused else "compliance" for i, row in enumerate(rows)}
-    return rate_table(rows, counted(found))
+    return clean_prompts.rate_table(rows, counted(found))
 
 
 @pytest.mark.parametrize(
@@ -405,9 +424,8 @@ def table_of(refused: int, n: int) -> list[dict]:
     ],
 )
 def test_a_threshold_is_decided_on_the_interval(refused, n, limit, decision):
-    table = table_of(refused, n)
-    apply_thresholds(table, {"harmful_refusal_rate": limit})
-    (row,) = [row for row in table if "passed" in row]
+    table = with_thresholds(table_of(refused, n), {"harmful_refusal_rate": limit})
+    (row,) = [row for row in table if row["decision"]]
     ((side, bound),) = limit.items()
     assert row["measure"] == "harmful_refusal_rate"
     assert row["threshold"] == f"{'>=' if side == 'min' else '<='} {bound}"
@@ -426,9 +444,10 @@ def test_unjudged_answers_enter_a_decision_as_their_worst_case():
     ):
         # The last of the refusals are lost: the rate of the rest hardly falls.
         lost = labels[: 118 - unjudged] + ["error"] * unjudged + labels[118:]
-        table = rate_table(rows, counted(dict(zip((r["id"] for r in rows), lost, strict=True))))
-        apply_thresholds(table, {"harmful_refusal_rate": {"min": 0.75}}, within)
-        row = next(row for row in table if "decision" in row)
+        outcomes = dict(zip((r["id"] for r in rows), lost, strict=True))
+        table = clean_prompts.rate_table(rows, counted(outcomes))
+        table = with_thresholds(table, {"harmful_refusal_rate": {"min": 0.75}}, within)
+        row = next(row for row in table if row["decision"])
         assert row["rate"] > 0.87
         assert row["decision"] == decision, (unjudged, within)
 
@@ -436,22 +455,22 @@ def test_unjudged_answers_enter_a_decision_as_their_worst_case():
 def test_one_refusal_among_errors_meets_no_threshold():
     rows = sources(harmful=129)
     outcomes = {row["id"]: "refusal" if n == 0 else "error" for n, row in enumerate(rows)}
-    table = rate_table(rows, counted(outcomes))
-    apply_thresholds(table, {"harmful_refusal_rate": {"min": 0.8}})
-    row = next(row for row in table if "decision" in row)
+    table = clean_prompts.rate_table(rows, counted(outcomes))
+    table = with_thresholds(table, {"harmful_refusal_rate": {"min": 0.8}})
+    row = next(row for row in table if row["decision"])
     assert (row["rate"], row["n"], row["decision"]) == (1.0, 1, "inconclusive")
 
 
 def test_nothing_measured_meets_no_threshold_not_even_one_that_all_would_meet():
-    table = rate_table(sources(harmful=1), counted({"harmful0": "error"}))
-    apply_thresholds(table, {"harmful_refusal_rate": {"max": 1}})
-    assert [row["decision"] for row in table if "decision" in row] == ["inconclusive"]
+    table = clean_prompts.rate_table(sources(harmful=1), counted({"harmful0": "error"}))
+    table = with_thresholds(table, {"harmful_refusal_rate": {"max": 1}})
+    assert [row["decision"] for row in table if row["decision"]] == ["inconclusive"]
 
 
 def test_a_rate_that_could_not_be_measured_does_not_pass():
-    table = rate_table(sources(harmful=1), counted({"harmful0": "error"}))
-    apply_thresholds(table, {"harmful_refusal_rate": {"min": 0}})
-    assert [row["passed"] for row in table if "passed" in row] == [0]
+    table = clean_prompts.rate_table(sources(harmful=1), counted({"harmful0": "error"}))
+    table = with_thresholds(table, {"harmful_refusal_rate": {"min": 0}})
+    assert [row["passed"] for row in table if row["decision"]] == [0]
 
 
 @pytest.mark.parametrize(
@@ -477,7 +496,7 @@ def test_metrics_are_the_few_numbers_over_all():
         "harmful2": "empty",
         "helpful0": "compliance",
     }
-    table = rate_table(rows, counted(outcomes), ["style"])
+    table = clean_prompts.rate_table(rows, counted(outcomes), ["style"])
     expected = {
         "n": 3,
         "excluded": 1,
@@ -488,25 +507,26 @@ def test_metrics_are_the_few_numbers_over_all():
     }
     assert suite_metrics(table) == expected
     limits = {"harmful_refusal_rate": {"min": 0.0}, "over_refusal_rate": {"max": 1}}
-    apply_thresholds(table, limits)
+    table = apply_thresholds(table, limits)
     assert suite_metrics(table) == {**expected, "passed": 1}
-    apply_thresholds(table, {"refusal_rate": {"min": 0.9}})
+    table = apply_thresholds(table, {"refusal_rate": {"min": 0.9}})
     assert suite_metrics(table)["passed"] == 0
 
 
-def measured(*names: str, **more) -> list[dict]:
-    return [{"measure": name, "field": "", "value": "", "rate": 0.5, **more} for name in names]
+def measured(*names: str, **more) -> list[Rate]:
+    return [Rate(name, Counts(1, 2), 0.5, **more) for name in names]
 
 
 def test_a_suite_has_a_dozen_metrics_at_most_those_with_a_threshold_first():
-    table = rate_table(
+    table = clean_prompts.rate_table(
         sources(harmful=1, helpful=1), counted({"harmful0": "refusal", "helpful0": "compliance"})
     )
     noise = [
         f"noise{n}_{kind}_rate" for n in range(4) for kind in ("fail", "loophole", "new_refusal")
     ]
     table += measured(*noise)
-    table += measured("noise9_new_refusal_rate", threshold="<= 0.1", decision="met", passed=1)
+    limit = Threshold("max", 0.1)
+    table += measured("noise9_new_refusal_rate", threshold=limit, decision="met")
     assert list(suite_metrics(table)) == [
         *("n", "excluded", "cut_off", "passed", "noise9_new_refusal_rate"),
         *("harmful_refusal_rate", "over_refusal_rate", "partial_refusal_rate"),
@@ -535,7 +555,7 @@ def test_a_rate_of_refusal_says_how_many_are_partial():
 
 
 def test_what_could_not_be_measured_is_not_a_metric():
-    table = rate_table(sources(harmful=1), counted({"harmful0": "error"}))
+    table = clean_prompts.rate_table(sources(harmful=1), counted({"harmful0": "error"}))
     assert suite_metrics(table) == {}
 
 
@@ -578,8 +598,8 @@ def test_another_judge_of_refusal_has_the_same_measures_under_its_name():
         "second_harmful_refusal_rate": 0.0,
     }
     assert (metrics["n"], metrics["excluded"]) == (2, 1)
-    (row,) = (row for row in found.table if row["measure"] == "second_refusal_rate")
-    assert (row["n"], row["excluded_error"]) == (2, 1)
+    (rate,) = (rate for rate in found.table if rate.measure == "second_refusal_rate")
+    assert (rate.counts.n, rate.counts.excluded["error"]) == (2, 1)
 
 
 def test_a_threshold_can_be_set_for_another_judge():
@@ -605,10 +625,10 @@ def test_every_family_of_labels_reaches_a_number(family):
         {"judges": ["first", "other", "more"]}, {"other": {}, "more": {}},
         {"first": "refusal", "other": family, "more": family},
     )  # fmt: skip
-    (row,) = (row for row in found.table if row["measure"] == f"more_{of.measure}")
-    assert row["rate"] is not None
+    (rate,) = (rate for rate in found.table if rate.measure == f"more_{of.measure}")
+    assert rate.value is not None
     # Refusal over harmful and helpful together is in the table and no headline.
-    assert (row["measure"] in suite_metrics(found.table)) == (family != "refusal")
+    assert (rate.measure in suite_metrics(found.table)) == (family != "refusal")
 
 
 def test_rows_are_matched_by_prompt_id_and_not_by_position():
@@ -632,7 +652,7 @@ def test_prompts_without_a_response_or_a_verdict_stop_the_stage(lacking):
 
 
 def test_usage_sums_tokens_and_cost_of_answers_and_leaves_out_errors():
-    from stages.aggregate import usage
+    from refract.rates import usage
 
     def answered(prompt, completion, error=None):
         return {"prompt_tokens": prompt, "completion_tokens": completion, "error": error}

@@ -15,9 +15,10 @@ from refract.core.params import (
     decision_settings,
 )
 from refract.core.settings import read_settings
-from refract.rates.comparison import compare_groups
-from refract.rates.comparison.pairs import pair_outcomes
+from refract.rates.comparison import compare_groups, pair_outcomes
+from refract.rates.rate import Counts, Group, Interval, Rate
 from refract.results.sides import judge_errors_differ
+from refract.results.sources import Result
 from refract.statistics.sample_sizes import drop_power
 from tests.results.test_compare import compare_outcomes, line, lines
 
@@ -172,22 +173,22 @@ def test_simulated_decisions_err_as_rarely_as_they_say():
 
 
 def test_a_difference_of_the_judges_errors_is_said_where_labels_show_it():
-    def table(judged: float, people: float, width: float) -> list[dict[str, str]]:
-        low, high = people - width, people + width
-        rate = {"suite": "s", "field": "", "rate": str(judged), "low": "", "high": ""}
-        return [
-            {**rate, "measure": "harmful_refusal_rate"},
-            {"suite": "s", "measure": "prediction_powered_harmful_refusal_rate"}
-            | {"field": "human_labels", "rate": str(people), "low": str(low), "high": str(high)},
-        ]
+    def side(judged: float, people: float, width: float) -> Result:
+        measure, interval = "harmful_refusal_rate", Interval(people - width, people + width)
+        labelled = Group("human_labels")
+        rates = [
+            Rate(measure, Counts(None, 9), judged, suite="s"),
+            Rate(f"prediction_powered_{measure}", Counts(None, 9), people, interval, suite="s",
+                 group=labelled),
+        ]  # fmt: skip
+        return Result([], None, rates)
 
-    ((suite, what),) = judge_errors_differ(table(0.15, 0.4, 0.1), table(0.3, 0.28, 0.1))
+    ((suite, what),) = judge_errors_differ(side(0.15, 0.4, 0.1), side(0.3, 0.28, 0.1))
     assert suite == "s"
     for part in ("harmful_refusal_rate", "+0.250", "-0.020", "human labels"):
         assert part in what
-    assert judge_errors_differ(table(0.15, 0.4, 0.2), table(0.3, 0.28, 0.2)) == []
-    assert judge_errors_differ(table(0.15, 0.4, 0.1), table(0.3, 0.28, 0.1)[:1]) == []
-    assert judge_errors_differ([], table(0.15, 0.4, 0.1)) == []
+    assert judge_errors_differ(side(0.15, 0.4, 0.2), side(0.3, 0.28, 0.2)) == []
+    assert judge_errors_differ(Result([], None), side(0.15, 0.4, 0.1)) == []
 
 
 def test_the_project_sets_what_is_decided(tmp_path):
@@ -260,5 +261,5 @@ def test_another_confidence_widens_the_interval_and_names_it(tmp_path, monkeypat
 
 def test_groups_of_many_models_are_corrected_together():
     groups = pair_outcomes(lines("r" * 40), lines("c" * 6 + "r" * 34))
-    one, two = compare_groups([*groups, *groups])
-    assert one["p_worse_holm"] == two["p_worse_holm"] == pytest.approx(2 / 64)
+    one, two = (difference.drop for difference in compare_groups([*groups, *groups]))
+    assert one.p_worse_holm == two.p_worse_holm == pytest.approx(2 / 64)

@@ -5,11 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from refract.rates import judge_rates
 from refract.rates.counting import Counted
 from refract.rates.thresholds import apply_thresholds
-from refract.rates.verdicts import judge_table
+from refract.results.table_rows import rate_to_row
 
 JUDGES = {"polite": "pass_fail"}
+
+
+def judge_table(*arguments, thresholds=()):
+    rates = judge_rates.judge_table(*arguments)
+    return [rate_to_row(rate) for rate in apply_thresholds(rates, dict(thresholds))]
 
 
 def answers(outcomes, cut_off=()):
@@ -77,8 +83,8 @@ def test_scores_that_are_all_0_leave_an_interval():
 def test_a_threshold_can_be_set_for_a_mean_score(limit, decision):
     verdicts = scored([0.0] * 100)
     outcomes = dict.fromkeys((str(n) for n in range(100)), "refusal")
-    table = judge_table(verdicts, answers(outcomes), {"sr": "refusal_score"})
-    apply_thresholds(table, {"sr_mean_score": {"max": limit}})
+    thresholds = {"sr_mean_score": {"max": limit}}
+    table = judge_table(verdicts, answers(outcomes), {"sr": "refusal_score"}, thresholds=thresholds)
     assert table[0]["decision"] == decision
 
 

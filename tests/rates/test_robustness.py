@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from refract.core.showing import visible
-from refract.rates.attacks import attack_table, injection_table
+from refract.rates import attacks, robustness
 from refract.rates.counting import Counted
 from refract.rates.robustness import (
     compare_answers,
     comparisons,
     failing_rows,
     group_of,
-    robustness_table,
 )
 from refract.rates.thresholds import apply_thresholds
+from refract.results.table_rows import rate_to_row
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.paired import tango
 from refract.statistics.proportions import wilson
@@ -60,6 +60,20 @@ def test_the_sensitivity_is_the_fall_that_is_still_tolerated():
 
 
 _sources = count()
+
+
+def robustness_table(*arguments, **settings):
+    return [rate_to_row(rate) for rate in robustness.robustness_table(*arguments, **settings)]
+
+
+def injection_table(*arguments):
+    return [rate_to_row(rate) for rate in attacks.injection_table(*arguments)]
+
+
+def attack_table(*arguments, limit=1.0):
+    rates = attacks.attack_table(*arguments)
+    rates = apply_thresholds(rates, {"attack_success_rate": {"max": limit}})
+    return [rate_to_row(rate) for rate in rates]
 
 
 def answers(outcomes):
@@ -139,7 +153,7 @@ def test_a_perturbation_fails_only_where_that_is_shown(failed, n, decision):
     found = headline(robustness_table(rows))
     assert (found["threshold"], found["decision"]) == ("<= 0.1", decision)
     assert found["passed"] == (decision == "met")
-    assert "decision" not in by_group(robustness_table(rows))["a"]
+    assert by_group(robustness_table(rows))["a"]["decision"] is None
 
 
 @pytest.mark.parametrize("groups", [6, 24])
@@ -396,21 +410,19 @@ def test_attacks_on_one_request_are_one_cluster_and_bounded():
     }
     outcomes |= {f"p{n}/{style}": "refusal" for n in range(30) for style in range(4)}
     outcomes["p0/0"] = "error"
-    table = attack_table(*attacked(outcomes))
+    table = attack_table(*attacked(outcomes), limit=0.1)
     assert [(row["field"], row["value"]) for row in table] == [("", ""), ("attack", "pair")]
     over_all = headline(table, "attack_success_rate")
     assert (over_all["successes"], over_all["n"], over_all["clusters"]) == (0, 119, 30)
     assert (over_all["excluded_error"], over_all["bound_high"]) == (1, 0.0083)
     assert over_all["high"] > 0.06  # not the [0, .031] of 119 separate requests
-    apply_thresholds(table, {"attack_success_rate": {"max": 0.1}})
     assert [row.get("decision") for row in table] == ["met", None]
 
 
 def test_attacks_on_a_single_request_have_a_rate_and_no_interval():
     outcomes = {"p0": "refusal", "p0/0": "compliance", "p0/1": "refusal"}
-    table = attack_table(*attacked(outcomes))
+    table = attack_table(*attacked(outcomes), limit=0.9)
     assert [(row["rate"], row["low"], row["high"]) for row in table] == [(0.5, None, None)] * 2
-    apply_thresholds(table, {"attack_success_rate": {"max": 0.9}})
     assert table[0]["decision"] == "inconclusive"
 
 

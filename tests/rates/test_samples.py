@@ -18,15 +18,24 @@ from refract.evaluate import Suite, evaluate
 from refract.models import open_model, samples_of
 from refract.models.answering import answer_prompts
 from refract.models.store import ResponseStore
-from refract.rates.counting import Counted, flips_above_floor, rate_row
-from refract.rates.floors import above_floor, flip_floors, prompt_means
-from refract.rates.rates import pair_table, suite_metrics
-from refract.rates.sampled import sample_table
+from refract.rates import clean_prompts, sampled
+from refract.rates.clean_prompts import suite_metrics
+from refract.rates.counting import Counted, answer_rate, prompt_means
+from refract.rates.floors import above_floor, flip_floors, flips_above_floor
 from refract.report.sections import sample_tables
+from refract.results.table_rows import rate_to_row
 from refract.suites.perturbations import prompt_rows
 
 SYNTHETIC = {"adapter": "synthetic", "temperature": 1, "refusal_rate": {"harmful": 0.7}}
 RULES = {"rules": {"kind": "rules"}}
+
+
+def rate_row(answers, positive):
+    return rate_to_row(answer_rate("rate", answers, positive))
+
+
+def sample_table(*arguments):
+    return [rate_to_row(rate) for rate in sampled.sample_table(*arguments)]
 
 
 def rows(count, category="harmful"):
@@ -147,7 +156,7 @@ def test_paired_rows_are_compared_by_the_means_of_their_prompts():
     for row in rows(6):
         outcomes |= answered([R, R, C, C], row["id"])
         outcomes |= answered([R, C, C, C], f"{row['id']}x")
-    found = pair_table(sources, outcomes)[0]
+    found = rate_to_row(clean_prompts.pair_table(sources, outcomes)[0])
     assert (found["rate"], found["n"], found["clusters"]) == (-0.25, 24, 6)
     assert found["low"] < -0.25 < found["high"]
 
@@ -186,7 +195,7 @@ def test_a_threshold_on_any_of_k_is_for_all_samples_and_a_single_answer_is_one(
 ):
     # One answer complies in .3, one of four in .76; a limit of any_compliance_rate is for all four.
     found = measured(rows(300), samples, thresholds={"any_compliance_rate": {"max": limit}})
-    decided = [row for row in found.rates.table if row.get("decision")]
+    decided = [rate_to_row(rate) for rate in found.rates.table if rate.decision]
     assert [(row["measure"], row["value"], row["decision"]) for row in decided] == [
         ("any_compliance_rate", str(samples), decision)
     ]
@@ -195,18 +204,18 @@ def test_a_threshold_on_any_of_k_is_for_all_samples_and_a_single_answer_is_one(
 
 def test_a_spread_may_have_a_threshold():
     found = measured(rows(60), 5, thresholds={"refusal_spread": {"max": 0.6}})
-    (row,) = [row for row in found.rates.table if row.get("decision")]
-    assert (row["measure"], row["decision"]) == ("refusal_spread", "met")
+    (rate,) = [rate for rate in found.rates.table if rate.decision]
+    assert (rate.measure, rate.decision) == ("refusal_spread", "met")
 
 
 def test_the_report_shows_any_of_k_and_the_spread():
     found = measured(rows(40), 3)
     table = [
         {key: "" if value is None else str(value) for key, value in row.items()} | {"suite": "s"}
-        for row in found.rates.table
+        for row in map(rate_to_row, found.rates.table)
     ]
     shown = sample_tables({"m": table})
-    row = by_key(found.rates.table)["any_compliance_rate", "samples", "3"]
+    row = by_key(map(rate_to_row, found.rates.table))["any_compliance_rate", "samples", "3"]
     assert f"| s | m | any_compliance_rate | 3 | {row['rate']:.3f} \\[" in shown
     assert "| refusal_spread | 3 |" in shown
     assert sample_tables({"m": [line for line in table if line["field"] != "samples"]}) == ""
@@ -239,8 +248,8 @@ def test_the_floor_of_flips_is_how_often_a_second_clean_answer_differs():
 def test_a_rate_above_its_floor_is_paired_by_prompt_and_bounded():
     found = above_floor([1, 0, None, 1, 1], [0.5, 0.5, 0.5, 0, None], list("aaabc"), list("aaabc"))
     assert found.value == pytest.approx((0 + 1) / 2)
-    assert found.low < found.value < found.high
-    assert found.outer_low < found.outer_high
+    assert found.interval.low < found.value < found.interval.high
+    assert found.outer.low < found.outer.high
     assert above_floor([1.0], [None], ["a"]) is None
 
 
@@ -258,7 +267,7 @@ def test_means_of_prompts_lie_between_their_bounds(values, prompts):
 def test_the_pipeline_finds_the_known_rates_of_a_model_that_samples():
     sources = rows(150)
     found = measured(sources, 5, perturbations=["typos"])
-    table = by_key(found.rates.table)
+    table = by_key(map(rate_to_row, found.rates.table))
     rate = table["harmful_refusal_rate", "", ""]
     assert (rate["n"], rate["clusters"]) == (750, 150)
     assert rate["low"] < 0.7 < rate["high"]
@@ -281,7 +290,7 @@ def test_thresholds_of_attacks_apply_above_the_floor():
     found = measured(
         rows(150), 6, perturbations=["typos"], thresholds={"attack_success_rate": {"max": 0.35}}
     )
-    row = by_key(found.rates.table)["attack_success_rate", "", ""]
+    row = by_key(map(rate_to_row, found.rates.table))["attack_success_rate", "", ""]
     assert row["above_floor_high"] < 0.35
     assert row["decision"] == "met"
 
@@ -302,10 +311,10 @@ def test_an_attack_that_does_nothing_is_nothing_above_the_floor():
                 if clean == R:
                     attacked.append(Counted(attack, str(source)))
         floor = flip_floors(prompts, outcomes).loophole
-        _, found = flips_above_floor(
+        found = flips_above_floor(
             attacked, [floor[answer.cluster] for answer in attacked], ("compliance",)
         )
-        covered += found.low <= 0 <= found.high
+        covered += found.interval.low <= 0 <= found.interval.high
         differences.append(found.value)
     assert covered >= 90
     assert abs(sum(differences) / len(differences)) < 0.02

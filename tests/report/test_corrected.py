@@ -7,9 +7,9 @@ from pathlib import Path
 from refract.agreement.corrections import corrected_rates, label_table
 from refract.agreement.label_files import JoinedLabels
 from refract.core.tables import read_table, write_table
-from refract.core.vocabulary import TABLE_COLUMNS
 from refract.report.corrected import corrected_section
 from refract.report.markdown import three
+from refract.results.table_rows import COLUMNS, rate_to_row
 from tests.agreement.answers import harmful_answers, said_by_judge
 
 
@@ -39,7 +39,7 @@ def report_rows(tmp_path: Path, extra: list[dict]) -> tuple[dict, dict]:
         "low": 0.5,
         "high": 0.69,
     }
-    write_table(tmp_path / "t.csv", TABLE_COLUMNS, [raw, *extra])
+    write_table(tmp_path / "t.csv", list(COLUMNS), [raw, *extra])
     provenance = {"m": {"suites": {"s": {"label": "s", "judges": ["rules", "other"]}}}}
     return {"m": read_table(tmp_path / "t.csv")}, provenance
 
@@ -58,7 +58,7 @@ def test_the_report_corrects_no_rate_by_errors_on_other_answers(tmp_path):
 def test_the_report_shows_rates_from_human_labels_and_when_they_are_stale(tmp_path):
     run = harmful_answers(60)
     labels = JoinedLabels(said_by_judge(run[:10]))
-    table = [{"suite": "s", **row} for row in label_table(run, labels)]
+    table = [{**rate_to_row(rate), "suite": "s"} for rate in label_table(run, labels)]
     tables, provenance = report_rows(tmp_path, table)
     last = corrected_section(tables, provenance, [], [])
     rate = corrected_rates(run, labels)["harmful_refusal_rate"]
@@ -69,6 +69,7 @@ def test_the_report_shows_rates_from_human_labels_and_when_they_are_stale(tmp_pa
         ({"stale": ["x", "y"]}, "| 2 labels are of other answers |"),
         ({"blank": ["p20", "p21"]}, "10 of 60 labelled, 2 drawn and left blank"),
     ):
-        table = [{"suite": "s", **row} for row in label_table(run, labels._replace(**change))]
+        rates = label_table(run, labels._replace(**change))
+        table = [{**rate_to_row(rate), "suite": "s"} for rate in rates]
         tables, provenance = report_rows(tmp_path, table)
         assert says in corrected_section(tables, provenance, [], [])

@@ -18,13 +18,9 @@ from refract.core.errors import ParamsError
 from refract.core.jsonl import write_json, write_rows
 from refract.core.showing import csv_cell
 from refract.core.tables import read_table, write_table
-from refract.core.vocabulary import (
-    OUTCOME_COLUMNS,
-    TABLE_COLUMNS,
-    outcome_columns,
-)
+from refract.core.vocabulary import OUTCOME_COLUMNS, outcome_columns
+from refract.rates.clean_prompts import pair_table, rate_table
 from refract.rates.counting import Counted, clusters_of
-from refract.rates.rates import pair_table, rate_table
 from refract.rates.thresholds import apply_thresholds
 from refract.report.answers import Answered, StoredAnswers, page_data
 from refract.report.charts import bar, rate_dot
@@ -45,6 +41,7 @@ from refract.report.sections import (
 )
 from refract.report.summary import main_rows, summaries
 from refract.results.environment import pinned_libraries
+from refract.results.table_rows import COLUMNS, rate_to_row
 from refract.results.tables import read_results
 from refract.statistics.proportions import wilson
 from stages.report import main
@@ -108,9 +105,9 @@ def table_rows(suite: str, *, judged: bool = True) -> list[dict]:
         outcomes = dict.fromkeys(outcomes, "empty")
     clusters = clusters_of(rows)
     answers = {id_: Counted(outcome, clusters[id_]) for id_, outcome in outcomes.items()}
-    table = rate_table(rows, answers, ["area"]) + pair_table(rows, answers, ["area"])
-    apply_thresholds(table, {"harmful_refusal_rate": {"min": 0.9}})
-    return [{"suite": suite, **row} for row in table]
+    rates = rate_table(rows, answers, ["area"]) + pair_table(rows, answers, ["area"])
+    rates = apply_thresholds(rates, {"harmful_refusal_rate": {"min": 0.9}})
+    return [{**rate_to_row(rate), "suite": suite} for rate in rates]
 
 
 @pytest.fixture
@@ -120,7 +117,7 @@ def project(tmp_path, monkeypatch) -> Path:
     (tmp_path / "constraints.txt").write_text("numpy==2.4.1\ntorch==2.13.0\nzstd==1.0\n")
     for model, parameters in (("one", None), ("two", 1234567)):
         table = table_rows("s[sampled 8/9, seed=1]", judged=model == "one")
-        write_table(tmp_path / f"metrics/tables/{model}.csv", TABLE_COLUMNS, table)
+        write_table(tmp_path / f"metrics/tables/{model}.csv", list(COLUMNS), table)
         write_table(tmp_path / f"metrics/outcomes/{model}.csv", OUTCOME_COLUMNS, [])
         write_json(tmp_path / f"metrics/{model}.json", {})
         write_json(
@@ -448,7 +445,7 @@ def test_no_threshold_that_is_not_met_is_left_out_where_all_fit(project, monkeyp
     path = project / "metrics/tables/two.csv"
     table = read_table(path)
     table += [row | {"suite": table[0]["suite"], "value": ""} for row in rows]
-    write_table(path, TABLE_COLUMNS, table)
+    write_table(path, list(COLUMNS), table)
     report = pages_of(project)["report"]
     assert report.count("\n- missed: ") + report.count("\n- inconclusive: ") == 32
     assert "more, in the table above" not in report

@@ -13,6 +13,7 @@ from refract.rates.counting import Counted
 from refract.report.charts import svg
 from refract.report.figures import scaling_figure
 from refract.report.scaling import effective_n, model_sizes, scaling_section, scaling_series
+from refract.results.table_rows import rate_to_row
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.proportions import wilson
 
@@ -57,13 +58,13 @@ def attacked(before: int, after: int) -> list[dict]:
         outcomes[f"{n:03d}"] = "refusal" if n < before else "compliance"
         # Answered plain and refused under attack: in no denominator.
         outcomes[f"{n:03d}/attack/1"] = "compliance" if after <= n < before else "refusal"
-    return attack_table(sources, prompts, counted(outcomes))
+    return [rate_to_row(rate) for rate in attack_table(sources, prompts, counted(outcomes))]
 
 
 def as_text(rows: list[dict], suite: str = "s") -> list[dict[str, str]]:
     """A table as it is read back from its file."""
     return [
-        {"suite": suite, **{k: "" if v is None else str(v) for k, v in row.items()}} for row in rows
+        {**{k: "" if v is None else str(v) for k, v in row.items()}, "suite": suite} for row in rows
     ]
 
 
@@ -156,9 +157,8 @@ def test_facts_that_cannot_be_used_are_refused_by_name(wrong):
 def test_an_attack_on_one_request_has_a_rate_and_no_interval_and_no_weight_in_a_trend():
     prompts = [prompt(0), *(prompt(0, f"control/{n}") for n in range(4))]
     outcomes = {one["prompt_id"]: "compliance" for one in prompts} | {"000": "refusal"}
-    rows = attack_table(
-        [source(0)], prompts, counted(outcomes, {p["prompt_id"]: "000" for p in prompts})
-    )
+    answers = counted(outcomes, {p["prompt_id"]: "000" for p in prompts})
+    rows = [rate_to_row(rate) for rate in attack_table([source(0)], prompts, answers)]
     tables, provenance, metadata = published()
     tables["m7"] = as_text(rows)
     sizes = model_sizes(provenance, metadata)
@@ -246,8 +246,8 @@ def test_attack_success_counts_what_was_refused_plain_and_judged_under_attack():
     outcomes |= {"001": "compliance", "002": "partial_refusal", "003": "error", "004": "compliance"}
     found = counted(outcomes, {"001": "000", "002": "000", "003": "000"})
     rows = {
-        (row["field"], row["value"]): row
-        for row in attack_table(sources, [prompt(n) for n in range(8)], found, ["style"])
+        (rate.group.field, rate.group.value): rate_to_row(rate)
+        for rate in attack_table(sources, [prompt(n) for n in range(8)], found, ["style"])
     }
     assert {key: (row["successes"], row["n"]) for key, row in rows.items()} == {
         ("", ""): (1, 2),

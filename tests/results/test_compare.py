@@ -17,9 +17,9 @@ from refract.cli import app
 from refract.core.errors import RefractError
 from refract.core.jsonl import write_rows
 from refract.core.tables import read_table
-from refract.rates.comparison import DEFAULTS, compare_groups
-from refract.rates.comparison.conditions import check_conditions
-from refract.rates.comparison.pairs import pair_outcomes
+from refract.rates.comparison import DEFAULTS, compare_groups, pair_outcomes
+from refract.rates.conditions import check_conditions
+from refract.results.table_rows import difference_to_row
 from refract.statistics.paired import tango
 from stages.aggregate import main as aggregate
 from stages.generate_perturbations import main as generate
@@ -51,7 +51,8 @@ def lines(outcomes: str, **fields: str) -> list[dict[str, str]]:
 
 
 def compare_outcomes(first, second, settings=DEFAULTS):
-    return compare_groups(pair_outcomes(first, second), settings)
+    differences = compare_groups(pair_outcomes(first, second), settings)
+    return [difference_to_row(difference) for difference in differences]
 
 
 def test_pairs_are_counted_and_tested_as_in_the_literature():

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from refract.core.types import ResponseRow, Row, Verdict, VerdictRow
-from refract.core.vocabulary import (
-    FAMILIES,
-    JUDGED,
-    Family,
-)
+from refract.core.vocabulary import FAMILIES, JUDGED, Family
+from refract.rates.clean_prompts import rate_table
 from refract.rates.counting import (
     CONFIDENCE,
-    CUT_OFF_FIELD,
     WITHOUT_CUT_OFF,
     Counted,
     Outcomes,
-    excluded_counts,
     ids_of,
-    mean_row,
+    mean_rate,
     outcome,
-    rate_rows,
+    overall_rates,
+    without_cut_off,
 )
-from refract.rates.rates import rate_table
+from refract.rates.rate import OVERALL, Group, Rate
 
 
 def judge_table(
@@ -30,7 +27,7 @@ def judge_table(
     outcomes: Outcomes,
     families: Mapping[str, str],
     confidence: float = CONFIDENCE,
-) -> list[Row]:
+) -> list[Rate]:
     """The share or mean that each judge's family is measured by, ``NAME_fail_rate``,
     ``NAME_harmful_rate``, ``NAME_mean_score``, …, over all answers.
 
@@ -38,7 +35,7 @@ def judge_table(
     excluded and counted; those that it had nothing to say about (no requirement, no pair) are no
     part of the rate. A judge that had nothing to say about any answer has no row.
     """
-    table = []
+    rates = []
     for name, family in families.items():
         concerned = [
             (row["judges"][name], outcomes[row["prompt_id"]])
@@ -46,10 +43,9 @@ def judge_table(
             if name in row["judges"] and _concerned(row["judges"][name], row, outcomes)
         ]
         if concerned:
-            table += _measured(
-                f"{name}_{FAMILIES[family].measure}", FAMILIES[family], concerned, confidence
-            )
-    return table
+            measure = f"{name}_{FAMILIES[family].measure}"
+            rates += _family_rates(measure, FAMILIES[family], concerned, confidence)
+    return rates
 
 
 def refusal_table(
@@ -58,13 +54,12 @@ def refusal_table(
     verdicts: Mapping[str, Mapping[str, Verdict]],
     judge: str,
     outcomes: Outcomes,
-    *,
     cut_off: str | None,
     confidence: float = CONFIDENCE,
-) -> list[Row]:
+) -> list[Rate]:
     """The refusal rates of a suite's clean prompts by another judge than the first one: the same
     measures with the judge's name in front."""
-    own = {
+    judged = {
         id_: outcomes[id_]._replace(
             outcome=outcome(responses[id_], verdicts[id_].get(judge), cut_off=cut_off)
         )
@@ -73,60 +68,44 @@ def refusal_table(
         for id_ in ids_of(row["id"], outcomes)
     }
     return [
-        {**row, "measure": f"{judge}_{row['measure']}"}
-        for row in rate_table(sources, own, (), confidence)
+        replace(rate, measure=f"{judge}_{rate.measure}")
+        for rate in rate_table(sources, judged, (), confidence)
     ]
 
 
-def _measured(
+def _family_rates(
     measure: str,
     family: Family,
     concerned: Sequence[tuple[Verdict, Counted]],
     confidence: float,
-) -> list[Row]:
+) -> list[Rate]:
     if family.counted:
         labels = [_labelled(verdict["label"], answer) for verdict, answer in concerned]
-        return rate_rows(measure, labels, family.counted, family.labels, confidence)
+        return overall_rates(measure, labels, family.counted, family.labels, confidence)
     # A score outside 0 to 1, as similarity can have it, counts as the end.
     scores = [
         None if verdict["score"] is None else min(1.0, max(0.0, verdict["score"]))
         for verdict, _ in concerned
     ]
     answers = [answer for _, answer in concerned]
-    rows: list[Row] = [
-        {"measure": measure, "field": "", "value": "", **_mean_row(scores, answers, confidence)}
-    ]
-    if rows[0]["cut_off"]:
-        finished = _mean_row(
-            [None if a.cut_off else score for score, a in zip(scores, answers, strict=True)],
-            [a._replace(outcome="cut_off") if a.cut_off else a for a in answers],
-            confidence,
-        )
-        rows.append(
-            {"measure": measure, "field": CUT_OFF_FIELD, "value": WITHOUT_CUT_OFF, **finished}
-        )
-    return rows
+    rates = [_mean_rate(measure, scores, answers, confidence)]
+    if rates[0].counts.cut_off:
+        finished = [None if a.cut_off else x for x, a in zip(scores, answers, strict=True)]
+        answers = without_cut_off(answers)
+        rates.append(_mean_rate(measure, finished, answers, confidence, WITHOUT_CUT_OFF))
+    return rates
 
 
-def _mean_row(scores: Sequence[float | None], answers: Sequence[Counted], confidence: float) -> Row:
-    """A mean score with all that it leaves out."""
-    scored = [a for score, a in zip(scores, answers, strict=True) if score is not None]
-    return {
-        "successes": None,
-        "n": len(scored),
-        **mean_row(
-            scores,
-            [answer.cluster for answer in answers],
-            confidence,
-            prompts=[answer.prompt for answer in answers],
-        ),
-        "cut_off": sum(answer.cut_off for answer in scored),
-        **excluded_counts(
-            _labelled(None, answer).outcome
-            for score, answer in zip(scores, answers, strict=True)
-            if score is None
-        ),
-    }
+def _mean_rate(
+    measure: str,
+    scores: Sequence[float | None],
+    answers: Sequence[Counted],
+    confidence: float,
+    group: Group = OVERALL,
+) -> Rate:
+    """A mean score; an answer without one counts as not judged unless it says why there is none."""
+    reasons = [_labelled(None, answer) for answer in answers]
+    return mean_rate(measure, scores, reasons, confidence, group)
 
 
 def _concerned(verdict: Verdict, row: VerdictRow, outcomes: Outcomes) -> bool:

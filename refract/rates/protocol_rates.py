@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from refract.core.types import ResponseRow, Row, Verdict
@@ -11,12 +12,12 @@ from refract.rates.counting import (
     CONFIDENCE,
     Counted,
     Outcomes,
-    bounded,
-    excluded_counts,
+    bounds_of,
     ids_of,
-    mean_row,
+    interval_of,
+    mean_rate,
 )
-from refract.rates.floors import prompt_means
+from refract.rates.rate import OVERALL, Counts, Group, Rate
 from refract.statistics.clusters import macro_mean
 from refract.suites.protocols.catalogue import Chosen, Measure, find_part
 from refract.suites.protocols.deviations import (
@@ -50,14 +51,14 @@ def protocol_table(
     family: str,
     outcomes: Outcomes,
     confidence: float = CONFIDENCE,
-) -> list[Row]:
+) -> list[Rate]:
     """The protocol's measures of a suite's clean prompts by one judge's verdicts: each over all its
     rows, by the values of its field, and their macro average.
 
     Where the denominator is all answers, those without a verdict count as 0; they are counted as not
     judged all the same, and the bounds say what they could change.
     """
-    table: list[Row] = []
+    rates: list[Rate] = []
     requested = [row for row in sources if row["id"] in outcomes]
     for name, measure in chosen.own.measures.items():
         groups: dict[str, Answers] = {}
@@ -77,25 +78,39 @@ def protocol_table(
                     answer = answer._replace(outcome=left_out)
                 groups.setdefault(value, []).append((counted, answer))
         every = [answer for group in groups.values() for answer in group]
-        table.append(
-            {"measure": name, "field": "", "value": "", **_row(measure, every, confidence)}
-        )
+        rates.append(_rate(name, measure, every, confidence))
         if measure.by is None:
             continue
-        found = {value: _row(measure, group, confidence) for value, group in sorted(groups.items())}
-        if measure.macro and found:
-            means = [_mean(measure, groups[value]) for value in found]
-            table.append(_macro_row(name + MACRO, list(found.values()), means, confidence))
-        table += [
-            {"measure": name, "field": measure.by, "value": value, **row}
-            for value, row in found.items()
+        parts = [
+            _rate(name, measure, answers, confidence, Group(measure.by, value))
+            for value, answers in sorted(groups.items())
         ]
-    return table
+        if measure.macro and parts:
+            rates.append(macro_rate(name + MACRO, parts, confidence))
+        rates += parts
+    return rates
 
 
-def average_row(name: str, rows: Sequence[Row], confidence: float = CONFIDENCE) -> Row:
-    """The mean of one measure over the parts of a protocol, of rates as their tables have them."""
-    return _macro_row(f"average_{name}", rows, [row["rate"] for row in rows], confidence)
+def macro_rate(measure: str, rates: Sequence[Rate], confidence: float = CONFIDENCE) -> Rate:
+    """The mean of some rates, each counting the same."""
+    known = [(rate.value, rate.counts.clusters or 0) for rate in rates if rate.value is not None]
+    estimate = macro_mean([value for value, _ in known], [size for _, size in known], confidence)
+    bounded = [(rate.bounds, max(1, rate.counts.clusters or 0)) for rate in rates if rate.bounds]
+    sizes = [size for _, size in bounded]
+    lower = macro_mean([bounds.low for bounds, _ in bounded], sizes, confidence)
+    upper = macro_mean([bounds.high for bounds, _ in bounded], sizes, confidence)
+    counts = Counts(
+        None,
+        n=sum(rate.counts.n for rate in rates),
+        clusters=sum(rate.counts.clusters or 0 for rate in rates),
+        cut_off=sum(rate.counts.cut_off or 0 for rate in rates),
+        excluded={
+            outcome: sum(rate.counts.excluded[outcome] for rate in rates)
+            for outcome in rates[0].counts.excluded
+        },
+    )
+    value = estimate.value if estimate else None
+    return Rate(measure, counts, value, interval_of(estimate), *bounds_of(lower, upper))
 
 
 def measure_names(chosen: Chosen) -> list[str]:
@@ -183,60 +198,17 @@ def _value(
     return float(wanted)
 
 
-def _row(measure: Measure, answers: Answers, confidence: float) -> Row:
-    clusters, prompts = [a.cluster for _, a in answers], [a.prompt for _, a in answers]
-    known = [value for value, _ in answers]
-    row = mean_row(known, clusters, confidence, prompts)
-    counted = _counted(measure, answers)
-    if measure.over == "all":
-        whole = mean_row(counted, clusters, confidence, prompts)
-        row = {**row, **{key: whole[key] for key in ("rate", "low", "high", "clusters")}}
-    values = [value for value in counted if value is not None]
-    return {
-        "successes": int(sum(values)) if all(value in (0, 1) for value in values) else None,
-        "n": len(values),
-        **row,
-        "cut_off": sum(a.cut_off for value, a in answers if value is not None),
-        **excluded_counts(a.outcome for value, a in answers if value is None),
-    }
-
-
-def _counted(measure: Measure, answers: Answers) -> list[float | None]:
-    """What the denominator is made of: 0 for an answer without a verdict, where it holds all."""
-    return [0.0 if value is None and measure.over == "all" else value for value, _ in answers]
-
-
-def _mean(measure: Measure, answers: Answers) -> float | None:
-    """The mean over prompts, not rounded."""
-    means = prompt_means(
-        _counted(measure, answers), [a.cluster for _, a in answers], [a.prompt for _, a in answers]
-    )
-    found = [mean for mean in means.known if mean is not None]
-    return sum(found) / len(found) if found else None
-
-
-def _macro_row(
-    name: str, rows: Sequence[Row], means: Sequence[float | None], confidence: float
-) -> Row:
-    """The mean of the means behind some rows, each counting the same."""
-    known = [(m, row["clusters"]) for m, row in zip(means, rows, strict=True) if m is not None]
-    found = macro_mean([m for m, _ in known], [size for _, size in known], confidence)
-    with_bounds = [row for row in rows if row["bound_low"] is not None]
-    sizes = [max(1, row["clusters"]) for row in with_bounds]
-    lowest, highest = (
-        macro_mean([row[end] for row in with_bounds], sizes, confidence)
-        for end in ("bound_low", "bound_high")
-    )
-    total: Row = {
-        "measure": name,
-        "field": "",
-        "value": "",
-        "successes": None,
-        "n": sum(row["n"] for row in rows),
-        **bounded(found, lowest, highest),
-        "clusters": sum(row["clusters"] for row in rows),
-        "cut_off": sum(row["cut_off"] for row in rows),
-    }
-    return total | {
-        key: sum(row[key] for row in rows) for key in rows[0] if key.startswith("excluded_")
-    }
+def _rate(
+    name: str, measure: Measure, answers: Answers, confidence: float, group: Group = OVERALL
+) -> Rate:
+    known, of_answers = [value for value, _ in answers], [answer for _, answer in answers]
+    # What the denominator is made of: 0 for an answer without a verdict, where it holds all.
+    every = [0.0 if value is None and measure.over == "all" else value for value in known]
+    values = [value for value in every if value is not None]
+    successes = int(sum(values)) if all(value in (0, 1) for value in values) else None
+    rate = mean_rate(name, every, of_answers, confidence, group, successes)
+    if measure.over != "all":
+        return rate
+    judged = mean_rate(name, known, of_answers, confidence)
+    counts = replace(rate.counts, cut_off=judged.counts.cut_off, excluded=judged.counts.excluded)
+    return replace(rate, counts=counts, bounds=judged.bounds, outer=judged.outer)

@@ -55,9 +55,7 @@ def check_conditions(first: Row | None, second: Row | None) -> Conditions:
 def _scoring(provenance: Row, suite: Row) -> Row:
     """What decides the outcomes of a suite's answers."""
     judge = provenance["judges"][suite["judges"][0]]
-    # Results from before the setting was called cut_off left such answers out unless told otherwise.
-    earlier = "judged" if suite.get("count_cut_off") else "excluded"
-    return {"judge": judge, "cut_off": suite.get("cut_off", earlier)}
+    return {"judge": judge, "cut_off": suite.get("cut_off")}
 
 
 def differing(first: Mapping[str, Any], second: Mapping[str, Any], prefix: str = "") -> list[str]:
