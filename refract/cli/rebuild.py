@@ -14,7 +14,7 @@ from typing import Any
 
 from refract.core.environment import git
 from refract.core.errors import ParamsError, RefractError
-from refract.core.progress import RAN_FOLDER, ran_file, read_ran
+from refract.core.progress import RAN_FOLDER, ran_file, read_object
 from refract.core.showing import say
 from refract.models import identity_of, open_model
 from refract.models.answering import ANSWERS, known_answers
@@ -79,7 +79,7 @@ class Rebuild:
         with self._worktree():
             expected = self._committed()
             locked = locked_outputs(self.folder / "dvc.lock")
-            ran = {name: read_ran(self.folder / ran_file(name)) for name in self.models}
+            ran = {name: read_object(self.folder / ran_file(name)) for name in self.models}
             answers_in_git = {
                 name: dict(known_answers(self.folder / ANSWERS / name))
                 for name in self.models
@@ -243,7 +243,7 @@ class Rebuild:
         machine = [
             f"{name}: {line}"
             for name, held in ran.items()
-            for line in run_differences(dict(held), read_ran(self.folder / ran_file(name)))
+            for line in run_differences(dict(held), read_object(self.folder / ran_file(name)))
         ]
         if not lines:
             say("byte-identical" + (" results, though this differs:" if machine else ""))

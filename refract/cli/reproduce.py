@@ -185,7 +185,7 @@ def _run_again(path: Path, results: Row) -> int:
     from refract.cli.rebuild import print_causes
     from refract.core.environment import library_versions
     from refract.core.jsonl import write_json
-    from refract.core.progress import read_ran
+    from refract.core.progress import read_object
     from refract.core.tables import write_table
     from refract.core.vocabulary import outcome_columns
     from refract.models.store.ran import made_rows
@@ -208,7 +208,7 @@ def _run_again(path: Path, results: Row) -> int:
     ran = made_rows(evaluation.rows(), evaluation.origins)
     causes += [
         line
-        for line in run_differences(read_ran(path.with_suffix(".ran.json")), ran)
+        for line in run_differences(read_object(path.with_suffix(".ran.json")), ran)
         if ", library " not in line  # libraries are in the results themselves
     ]
     if was["run"]["code_sha256"] != now["run"]["code_sha256"]:

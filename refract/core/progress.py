@@ -8,9 +8,8 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from refract.core.errors import RefractError
@@ -19,10 +18,17 @@ from refract.core.showing import printable, say
 from refract.core.types import Row
 
 EVERY_SECONDS = 60.0
+# What each stage did, as it says itself.
+FOLDER = Path("data/runs")
+# What made a model's answers and verdicts.
+RAN_FOLDER = Path("metrics/ran")
+# Turns of a waiting thread before it sleeps, a few ten microseconds: the least of those measured that
+# cost nothing on a machine at rest (tests/benchmarks/bench_busy.py).
+SPINS = "30000"
 
 
 class Progress:
-    """Counts rows done; ``note`` is shown beside them (tokens, errors, cost)."""
+    """Counts rows done: a bar on a terminal, a line a minute elsewhere."""
 
     def __init__(self, label: str, total: int) -> None:
         self.label, self.total, self.done = label, total, 0
@@ -31,22 +37,16 @@ class Progress:
 
     def __enter__(self) -> Self:
         if sys.stderr.isatty() and self.total:
+            from rich import progress as rich
             from rich.console import Console
-            from rich.progress import (
-                BarColumn,
-                MofNCompleteColumn,
-                Progress,
-                TextColumn,
-                TimeRemainingColumn,
-            )
 
-            self._bar = Progress(
-                TextColumn("{task.description}", markup=False),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[rate]}", markup=False),
-                TimeRemainingColumn(),
-                TextColumn("{task.fields[note]}", markup=False),
+            self._bar = rich.Progress(
+                rich.TextColumn("{task.description}", markup=False),
+                rich.BarColumn(),
+                rich.MofNCompleteColumn(),
+                rich.TextColumn("{task.fields[rate]}", markup=False),
+                rich.TimeRemainingColumn(),
+                rich.TextColumn("{task.fields[note]}", markup=False),
                 console=Console(stderr=True),
                 transient=True,
             )
@@ -54,36 +54,27 @@ class Progress:
             self._task = self._bar.add_task(self.label, total=self.total, rate="", note="")
         return self
 
-    def __exit__(
-        self,
-        type_: type[BaseException] | None,
-        value: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._bar is not None:
             self._bar.stop()
 
     def advance(self, rows: int = 1, note: str = "") -> None:
-        """Counts ``rows`` more as done."""
+        """Counts ``rows`` more as done; ``note`` is shown beside them (tokens, errors, cost)."""
         self.done += rows
         now = time.monotonic()
-        rate = self.done / max(now - self._start, 1e-9)
-        shown = f"{rate:.1f} rows/s"
+        per_second = self.done / max(now - self._start, 1e-9)
+        rate = f"{per_second:.1f} rows/s"
         if self._bar is not None:
-            self._bar.update(self._task, completed=self.done, rate=shown, note=note)
+            self._bar.update(self._task, completed=self.done, rate=rate, note=note)
         elif now - self._last >= EVERY_SECONDS:
             self._last = now
+            left = (self.total - self.done) / max(per_second, 1e-9)
             say(
-                f"{self.label}: {self.done}/{self.total} rows, {shown}{', ' + note if note else ''}",
+                f"{self.label}: {self.done}/{self.total} rows, {rate}, {left:.0f} s left"
+                f"{', ' + note if note else ''}",
                 file=sys.stderr,
                 flush=True,
             )
-
-
-FOLDER = Path("data/runs")
-# Turns of a waiting thread before it sleeps, a few ten microseconds: the least of those measured that
-# cost nothing on a machine at rest (tests/benchmarks/bench_busy.py).
-SPINS = "30000"
 
 
 def run_stage(stage: str, work: Callable[..., object], *arguments: str) -> None:
@@ -132,56 +123,37 @@ class StageRun:
         count = len(self.warnings)
         warned = f", {count} warning{'' if count == 1 else 's'}" if count else ""
         say(f"{self.name}: {summary} in {seconds:.1f} s{warned}")
-        write_json(
-            FOLDER / f"{self.name}.json",
-            {
-                "summary": summary,
-                "seconds": round(seconds, 3),
-                "warnings": self.warnings,
-                **details,
-            },
-        )
+        run = {"summary": summary, "seconds": round(seconds, 3), "warnings": self.warnings}
+        write_json(FOLDER / f"{self.name}.json", {**run, **details})
 
 
-def warning_lines(root: Path, models: Sequence[str]) -> list[str]:
-    """The warnings of the last run of each stage and of these models, in the pipeline's order."""
-    return [f"{name}: {line}" for name, run in _runs(root, models) for line in run["warnings"]]
-
-
-def counted_line(root: Path, models: Sequence[str]) -> str:
-    """What is worth no warning of its own, over all models: ``3 of 900 answers not judged``."""
-    total: Counter[str] = Counter()
-    for _, run in _runs(root, models):
-        total.update(run.get("counted", {}))
-    answers = total.pop("answers", 0)
-    parts = [f"{n:,} {kind}" for kind, n in total.items() if n]
-    return f"of {answers:,} answers {', '.join(parts)}" if parts else ""
-
-
-def _runs(root: Path, models: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def last_runs(root: Path, models: Sequence[str]) -> dict[str, Row]:
     """The last run of each stage and of these models that is known here, in the pipeline's order."""
     names = ["generate-perturbations"]
     for stage in ("model-inference", "judge", "aggregate"):
         names += [f"{stage}@{model}" for model in models]
-    for name in [*names, "validate-judges", "report"]:
-        try:
-            run = json.loads((root / FOLDER / f"{name}.json").read_text("utf-8"))
-        except (OSError, ValueError):
-            continue  # it ran elsewhere, or before there were such files
-        if isinstance(run, dict) and "warnings" in run:
-            yield name, run
+    runs = {name: read_object(root / FOLDER / f"{name}.json") for name in names}
+    runs |= {n: read_object(root / FOLDER / f"{n}.json") for n in ("validate-judges", "report")}
+    return {name: run for name, run in runs.items() if "warnings" in run}
 
 
 def say_warnings(root: Path, models: Sequence[str]) -> None:
-    """Prints all warnings in one place, if there are any, and counts what is worth none."""
-    lines = warning_lines(root, models)
-    counted = counted_line(root, models)
-    if lines:
-        say(f"warnings ({len(lines)}):")
-    for line in lines:
+    """Prints the warnings of the last runs in one place, and over all models the counts of what is
+    worth no warning: ``3 of 900 answers not judged``."""
+    runs = last_runs(root, models)
+    warnings = [f"{name}: {line}" for name, run in runs.items() for line in run["warnings"]]
+    if warnings:
+        say(f"warnings ({len(warnings)}):")
+    for line in warnings:
         say(f"  {line}")
-    if counted:
-        say(f"counted, beside each rate in the report: {counted}")
+    total: Counter[str] = Counter()
+    for run in runs.values():
+        total.update(run.get("counted", {}))
+    answers = total.pop("answers", 0)
+    parts = [f"{n:,} {kind}" for kind, n in total.items() if n]
+    if parts:
+        shown = f"of {answers:,} answers {', '.join(parts)}"
+        say(f"counted, beside each rate in the report: {shown}")
 
 
 def answer_line(root: Path, models: Sequence[str]) -> str:
@@ -189,14 +161,11 @@ def answer_line(root: Path, models: Sequence[str]) -> str:
     generated; "" where no model ran on this machine."""
     total: Counter[str] = Counter()
     stores: set[str] = set()
-    for model in models:
-        try:
-            run = json.loads((root / FOLDER / f"model-inference@{model}.json").read_text("utf-8"))
+    for run in last_runs(root, models).values():
+        if "answers" in run and "store" in run:
+            stores.add(run["store"])
             for counts in run["answers"].values():
                 total.update(counts)
-            stores.add(run["store"])
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            continue  # it ran elsewhere, or under an earlier release
     if not stores:
         return ""
     others = total["reused"] - total["from_store"]
@@ -207,18 +176,15 @@ def answer_line(root: Path, models: Sequence[str]) -> str:
     )
 
 
-RAN_FOLDER = Path("metrics/ran")
-
-
 def ran_file(model: str) -> Path:
     """Where what made a model's results is noted, from the project's folder."""
     return RAN_FOLDER / f"{model}.json"
 
 
-def read_ran(path: Path) -> Row:
-    """What such a file holds; {} where it is not there or cannot be read."""
+def read_object(path: Path) -> Row:
+    """The JSON object in a file; {} where there is none that can be read."""
     try:
-        found = json.loads(path.read_text("utf-8"))
+        value = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}

@@ -19,7 +19,7 @@ from urllib.parse import quote, urlencode
 
 from refract.core.progress import (
     ran_file,
-    read_ran,
+    read_object,
 )
 from refract.core.showing import printable
 from refract.core.types import Row
@@ -283,7 +283,8 @@ def render_page(
         near=nearest(inputs.tables, inputs.provenance, inputs.entries),
         agreement=inputs.agreement,
         ran={
-            inputs.titles.models[model]: read_ran(root / ran_file(model)) for model in inputs.models
+            inputs.titles.models[model]: read_object(root / ran_file(model))
+            for model in inputs.models
         },
         confidence=inputs.confidence,
     )

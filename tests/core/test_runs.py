@@ -14,8 +14,8 @@ from refract.core.jsonl import write_rows
 from refract.core.progress import (
     FOLDER,
     StageRun,
+    last_runs,
     say_warnings,
-    warning_lines,
 )
 from tests.builders import Project, suite_rows
 from tests.results.test_compare import NO, YES
@@ -108,7 +108,7 @@ def test_warnings_are_those_of_the_grid_in_the_order_of_the_pipeline(tmp_path, m
         "  aggregate@b: something\\x1b[2J",
         "  report: something\\x1b[2J",
     ]
-    assert warning_lines(tmp_path / "elsewhere", ["a"]) == []
+    assert last_runs(tmp_path / "elsewhere", ["a"]) == {}
 
 
 def test_what_is_worth_no_line_is_counted_over_all_models(tmp_path, monkeypatch, capsys):

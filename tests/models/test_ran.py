@@ -10,7 +10,7 @@ import pytest
 
 from refract.core.environment import same_release, this_run
 from refract.core.jsonl import sha256_file, write_rows
-from refract.core.progress import read_ran
+from refract.core.progress import read_object
 from refract.models import open_model
 from refract.models.protocol import Answer, Origin, Request
 from refract.models.store import ResponseStore, answer_row
@@ -107,7 +107,7 @@ def test_rows_say_which_run_made_them_and_unknown_is_null(tmp_path):
     origins = {KEYS[0]: Origin(LATER, 3.0), KEYS[2]: Origin(RUN, 4.0)}
     path = tmp_path / "ran.json"
     note_answers(path, tmp_path, responses, origins)
-    held = read_ran(path)
+    held = read_object(path)
     assert held["suites"]["s"] == {
         "responses_sha256": sha256_file(tmp_path / "s.jsonl"),
         "runs": [[1, 1], [None, 1], [0, 1]],
@@ -125,7 +125,7 @@ def test_rows_say_which_run_made_them_and_unknown_is_null(tmp_path):
     responses["s"] = [row(KEYS[2]), row("d" * 64)]
     write_rows(tmp_path / "s.jsonl", responses["s"])
     note_answers(path, tmp_path, responses, {**known, "d" * 64: Origin(LATER, 3.0)})
-    now = read_ran(path)
+    now = read_object(path)
     assert now["suites"]["s"]["runs"] == [[0, 1], [1, 1]]
     assert now["runs"][0] == held["runs"][0]
 
@@ -134,10 +134,10 @@ def test_a_row_of_an_unknown_run_gets_the_one_that_is_known_later_and_keeps_it(t
     path, rows = tmp_path / "ran.json", {"s": [row(key) for key in KEYS[:2]]}
     write_rows(tmp_path / "s.jsonl", rows["s"])
     note_answers(path, tmp_path, rows, {KEYS[0]: Origin(RUN)})
-    assert read_ran(path)["suites"]["s"]["runs"] == [[0, 1], [None, 1]]
+    assert read_object(path)["suites"]["s"]["runs"] == [[0, 1], [None, 1]]
     both = {key: Origin(LATER) for key in KEYS}
     note_answers(path, tmp_path, rows, both)
-    held = read_ran(path)
+    held = read_object(path)
     assert held["suites"]["s"]["runs"] == [[0, 1], [1, 1]]
     assert [run["started_at"] for run in held["runs"]] == [RUN["started_at"], LATER["started_at"]]
     content = path.read_bytes()
@@ -149,7 +149,7 @@ def test_a_file_that_cannot_be_read_tells_nothing(tmp_path):
     path = tmp_path / "ran.json"
     for text in ("", "[1]", "{"):
         path.write_text(text, "utf-8")
-        assert read_ran(path) == {}
+        assert read_object(path) == {}
     learn_origins(path, tmp_path, ResponseStore(None))
 
 

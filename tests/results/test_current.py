@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from refract.cli import app
 from refract.core.jsonl import read_rows, write_rows
-from refract.core.progress import read_ran
+from refract.core.progress import read_object
 from refract.results import ResultsWarning, load_results
 from refract.results.current import left_over, result_files
 from tests.builders import GREEDY, Project, suite_rows
@@ -176,7 +176,7 @@ def test_it_is_said_how_many_answers_the_store_gave(before, tmp_path):
 def test_what_ran_is_noted_beside_the_numbers_and_kept_while_the_rows_are_the_same(
     before, tmp_path
 ):
-    held = read_ran(before.folder / f"metrics/ran/{GONE}.json")
+    held = read_object(before.folder / f"metrics/ran/{GONE}.json")
     (run,) = held["runs"]
     assert held["suites"]["alpha"]["runs"] == [[0, 8]]
     assert run["code"]["commit"] == before.command("git", "rev-parse", "HEAD~1").strip()
@@ -200,7 +200,7 @@ def test_what_ran_is_noted_beside_the_numbers_and_kept_while_the_rows_are_the_sa
     rows.insert(2, {**rows[0], "id": "alpha-99", "prompt": "alpha: one more"})
     write_rows(again.folder / "data/suites/alpha.jsonl", rows)
     assert again.repro().generated[GONE, "alpha"] == 1
-    now = read_ran(again.folder / f"metrics/ran/{GONE}.json")
+    now = read_object(again.folder / f"metrics/ran/{GONE}.json")
     assert now["suites"]["alpha"]["runs"] == [[0, 2], [1, 1], [0, 6]]
     assert now["runs"][0] == run
     assert now["runs"][1]["code"]["changed"] == ["data/suites/alpha.jsonl"]
@@ -210,7 +210,7 @@ def test_what_ran_is_noted_beside_the_numbers_and_kept_while_the_rows_are_the_sa
 def test_reproduce_names_what_made_the_results_otherwise_and_can_move_them(after, tmp_path):
     project = after.copy(tmp_path / "project")
     path = project.folder / "metrics/ran/mine.json"
-    held = read_ran(path)
+    held = read_object(path)
     held["judged"]["machine"]["processor"] = "no cause: rules compute with Python alone"
     held["judged"]["python"] = "3.11.0"
     for run in held["runs"]:

@@ -22,7 +22,7 @@ from refract.core.jsonl import (
     sha256_json,
     write_json,
 )
-from refract.core.progress import read_ran
+from refract.core.progress import read_object
 from refract.core.types import ResponseRow, Row
 from refract.models.protocol import Origin
 from refract.models.store import ResponseStore
@@ -35,7 +35,7 @@ def learn_origins(path: Path, folder: Path, store: ResponseStore) -> None:
 
     They may have come with ``dvc pull``, and the file at ``path`` with git.
     """
-    held = read_ran(path)
+    held = read_object(path)
     found: dict[str, Origin] = {}
     for suite, of_suite in held.get("suites", {}).items():
         rows = folder / f"{suite}.jsonl"
@@ -57,7 +57,7 @@ def note_answers(
 
     A row whose run was not known gets the one that is known now.
     """
-    held = read_ran(path)
+    held = read_object(path)
     hashes = {suite: sha256_file(folder / f"{suite}.jsonl") for suite in responses}
     known = held.get("suites", {})
     rows: dict[str, list[Any]] = {}
@@ -166,7 +166,7 @@ def measured(
 
 def note_verdicts(path: Path, folder: Path, suites: Iterable[str]) -> None:
     """Notes what judged: this process, unless the verdicts in ``folder`` are those that are noted."""
-    held = read_ran(path)
+    held = read_object(path)
     hashes = {suite: sha256_file(folder / f"{suite}.jsonl") for suite in suites}
     if held.get("judged", {}).get("verdicts_sha256") != hashes:
         judged = {"verdicts_sha256": hashes, "judged_at": utc(time.time()), **this_run(None)}
