@@ -1,4 +1,4 @@
-"""Ordinary text noise: what people, keyboards, scanners and editors do to a text.
+"""Ordinary text noise: what people, keyboards, scanners and editors do to a text; and repeats.
 
 Each function takes a text, the generator of the row's feature and the settings, and returns the noisy
 text with the number of places it changed. A text it finds nothing to change in comes back as it is.
@@ -13,7 +13,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
-from refract.core.settings import Distinct, Number
+from refract.core.settings import Distinct, Number, Settings
 from refract.suites.perturbations.variants import (
     Features,
     FeatureSettings,
@@ -68,15 +68,15 @@ _NUMBERS_AND_URLS = re.compile(
 )
 
 
-def _count(rate: float, places: int) -> int:
-    """How many places are changed: the rate's share, at least one, so that no text escapes."""
-    return max(1, round(rate * places))
-
-
 def _shuffled(generator: random.Random, places: list[T]) -> list[T]:
     """The places in a drawn order (``random.shuffle`` may differ between versions of Python)."""
     draws = [generator.random() for _ in places]
     return [place for _, place in sorted(zip(draws, places, strict=True), key=lambda pair: pair[0])]
+
+
+def _drawn(generator: random.Random, places: list[T], rate: float, of: int) -> list[T]:
+    """Some of the places: the rate's share ``of`` so many, at least one, so that no text escapes."""
+    return _shuffled(generator, places)[: max(1, round(rate * of))]
 
 
 def _letters(text: str) -> list[int]:
@@ -93,15 +93,9 @@ def upper(text: str, generator: random.Random, settings: FeatureSettings) -> Noi
     return text.upper(), sum(char != char.upper() for char in text)
 
 
-UPPER = Perturbation(FeatureSettings, in_each_feature("upper", upper))
-
-
 def lower(text: str, generator: random.Random, settings: FeatureSettings) -> Noisy:
     """All letters in lower case."""
     return text.lower(), sum(char != char.lower() for char in text)
-
-
-LOWER = Perturbation(FeatureSettings, in_each_feature("lower", lower))
 
 
 def title(text: str, generator: random.Random, settings: FeatureSettings) -> Noisy:
@@ -109,9 +103,6 @@ def title(text: str, generator: random.Random, settings: FeatureSettings) -> Noi
     word = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
     changed = sum(match[0] != match[0].capitalize() for match in word.finditer(text))
     return word.sub(lambda match: match[0].capitalize(), text), changed
-
-
-TITLE = Perturbation(FeatureSettings, in_each_feature("title", title))
 
 
 class TypoSettings(FeatureSettings):
@@ -132,8 +123,9 @@ def typos(text: str, generator: random.Random, settings: TypoSettings) -> Noisy:
     out = list(text)
     taken: set[int] = set()
     done = 0
+    most = max(1, round(settings.rate * len(letters)))
     for index in _shuffled(generator, letters):
-        if done == _count(settings.rate, len(letters)):
+        if done == most:
             break
         after = index + 1
         possible = {
@@ -157,9 +149,6 @@ def typos(text: str, generator: random.Random, settings: TypoSettings) -> Noisy:
         else:
             out[index] = "" if operation == "drop" else text[index] * 2
     return "".join(out), done
-
-
-TYPOS = Perturbation(TypoSettings, in_each_feature("typos", typos), drawn=True)
 
 
 def _without_punctuation(text: str) -> Noisy:
@@ -190,9 +179,6 @@ def punctuation(text: str, generator: random.Random, settings: FeatureSettings) 
         return text, 0
     joined = "".join(piece for piece, _ in pieces)
     return re.sub(r"(?<=\S) {2,}(?=\S)", " ", joined).rstrip(" "), changed
-
-
-PUNCTUATION = Perturbation(FeatureSettings, in_each_feature("punctuation", punctuation))
 
 
 def _base_letter(char: str) -> str | None:
@@ -229,12 +215,8 @@ def remove_accents(text: str, generator: random.Random, settings: FeatureSetting
 def add_accents(text: str, generator: random.Random, settings: AccentSettings) -> Noisy:
     """Accents that do not belong there, on a share ``rate`` of the letters, vowels only."""
     vowels = [index for index in _letters(text) if text[index] in "aeiouAEIOU"]
-    if not vowels:
-        return text, 0
     out = list(text)
-    letters = sum(char.isalpha() for char in text)
-    count = _count(settings.rate, letters)
-    chosen = _shuffled(generator, vowels)[:count]
+    chosen = _drawn(generator, vowels, settings.rate, sum(map(str.isalpha, text)))
     for index in chosen:
         accent = _ADDED_ACCENTS[pick(generator, len(_ADDED_ACCENTS))]
         out[index] = unicodedata.normalize("NFC", text[index] + accent)
@@ -253,31 +235,22 @@ def accents(features: Features, settings: AccentSettings, row: RowKey) -> list[V
     ]
 
 
-ACCENTS = Perturbation(AccentSettings, accents, drawn=True)
-
-
 class OcrSettings(FeatureSettings):
     rate: Rate = Field(0.05, description="share of the letters and digits")
 
 
 def ocr(text: str, generator: random.Random, settings: OcrSettings) -> Noisy:
     """What a scanner misreads (``rn`` for ``m``, ``0`` for ``O``), a share ``rate`` of letters."""
-    places = list(_OCR.finditer(text))
-    if not places:
-        return text, 0
-    letters = sum(char.isalnum() for char in text)
-    count = _count(settings.rate, letters)
-    chosen = sorted(_shuffled(generator, places)[:count], key=re.Match.start)
+    chosen = _drawn(
+        generator, list(_OCR.finditer(text)), settings.rate, sum(map(str.isalnum, text))
+    )
     pieces = []
     done = 0
-    for match in chosen:
+    for match in sorted(chosen, key=re.Match.start):
         readings = OCR_CONFUSIONS[match[0]]
         pieces += [text[done : match.start()], readings[pick(generator, len(readings))]]
         done = match.end()
     return "".join([*pieces, text[done:]]), len(chosen)
-
-
-OCR = Perturbation(OcrSettings, in_each_feature("ocr", ocr), drawn=True)
 
 
 class HomoglyphSettings(FeatureSettings):
@@ -287,16 +260,9 @@ class HomoglyphSettings(FeatureSettings):
 def homoglyphs(text: str, generator: random.Random, settings: HomoglyphSettings) -> Noisy:
     """Latin letters replaced by Cyrillic or Greek look-alikes, a share ``rate`` of all letters."""
     places = [index for index in _letters(text) if ord(text[index]) in LOOK_ALIKES]
-    if not places:
-        return text, 0
-    letters = sum(char.isalpha() for char in text)
-    count = _count(settings.rate, letters)
-    chosen = set(_shuffled(generator, places)[:count])
+    chosen = set(_drawn(generator, places, settings.rate, sum(map(str.isalpha, text))))
     out = [char.translate(LOOK_ALIKES) if i in chosen else char for i, char in enumerate(text)]
     return "".join(out), len(chosen)
-
-
-HOMOGLYPHS = Perturbation(HomoglyphSettings, in_each_feature("homoglyphs", homoglyphs), drawn=True)
 
 
 class WhitespaceSettings(FeatureSettings):
@@ -312,16 +278,94 @@ def whitespace(text: str, generator: random.Random, settings: WhitespaceSettings
     A share ``rate`` of the single spaces between words is changed.
     """
     gaps = [match.start() for match in re.finditer(r"(?<=\S) (?=\S)", text)]
-    if not gaps:
-        return text, 0
     replacements = {"double": "  ", "tab": "\t", "newline": "\n", "join": ""}
-    count = _count(settings.rate, len(gaps))
     out = list(text)
-    chosen = _shuffled(generator, gaps)[:count]
+    chosen = _drawn(generator, gaps, settings.rate, len(gaps))
     for index in chosen:
         operation = settings.operations[pick(generator, len(settings.operations))]
         out[index] = replacements[operation]
     return "".join(out), len(chosen)
 
 
+_ONES = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
+    "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+)  # fmt: skip
+_TENS = ("", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_THOUSANDS = ("", "thousand", "million", "billion")
+_ORDINALS = {
+    "one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth",
+    "nine": "ninth", "twelve": "twelfth",
+}  # fmt: skip
+# Digits that are part of something else stay: v2, 10:30, 2024-05-01, 1.2.3, 007, $5, #1.
+_NUMBER = re.compile(
+    r"(?<![\w.,:/$€£¥#@&=+\-−])"
+    r"(?P<whole>[1-9][0-9]{0,2}(?:,[0-9]{3}){1,3}|[1-9][0-9]{0,11}|0)(?P<part>\.[0-9]+)?"
+    r"(?P<suffix>st|nd|rd|th|%)?(?![\w%]|[.,:/\-−][0-9])"
+)
+
+
+def number_words(number: int) -> str:
+    """A whole number from 0 up to twelve digits in English words, American style (no ``and``)."""
+    if number < 20:
+        return _ONES[number]
+    if number < 100:
+        tens, ones = divmod(number, 10)
+        return _TENS[tens] + (f"-{_ONES[ones]}" if ones else "")
+    if number < 1000:
+        hundreds, rest = divmod(number, 100)
+        return f"{_ONES[hundreds]} hundred" + (f" {number_words(rest)}" if rest else "")
+    words = []
+    for unit in _THOUSANDS:
+        number, rest = divmod(number, 1000)
+        if rest:
+            words.append(f"{number_words(rest)} {unit}".rstrip())
+    return " ".join(reversed(words))
+
+
+def _ordinal(words: str) -> str:
+    last = re.split(r"[ -]", words)[-1]
+    head = words.removesuffix(last)
+    if last in _ORDINALS:
+        return head + _ORDINALS[last]
+    return head + (last[:-1] + "ieth" if last.endswith("y") else last + "th")
+
+
+def spelled_numbers(text: str, generator: random.Random, settings: FeatureSettings) -> Noisy:
+    """Numbers in English words: 3 as ``three``, 2.5 as ``two point five``, 21st, 40%."""
+
+    def spell(match: re.Match[str]) -> str:
+        words = number_words(int(match["whole"].replace(",", "")))
+        suffix = match["suffix"]
+        if suffix not in (None, "%"):
+            return match[0] if match["part"] else _ordinal(words)
+        if match["part"]:
+            words += " point " + " ".join(_ONES[int(digit)] for digit in match["part"][1:])
+        return words + (" percent" if suffix else "")
+
+    return _NUMBER.sub(spell, text), len(_NUMBER.findall(text))
+
+
+class RepeatSettings(Settings):
+    repeats: int = Field(3, ge=1, le=1000, description="how often each prompt is repeated")
+
+
+def repeat(features: Features, settings: RepeatSettings, row: RowKey) -> list[Variant]:
+    """The clean prompt again, unchanged: the noise floor of a model that samples, or of a server."""
+    return [
+        Variant(f"r{number}", {"kind": "repeat", "repeat": number}, (dict(features),))
+        for number in range(1, settings.repeats + 1)
+    ]
+
+
+UPPER = Perturbation(FeatureSettings, in_each_feature("upper", upper))
+LOWER = Perturbation(FeatureSettings, in_each_feature("lower", lower))
+TITLE = Perturbation(FeatureSettings, in_each_feature("title", title))
+TYPOS = Perturbation(TypoSettings, in_each_feature("typos", typos), drawn=True)
+PUNCTUATION = Perturbation(FeatureSettings, in_each_feature("punctuation", punctuation))
+ACCENTS = Perturbation(AccentSettings, accents, drawn=True)
+OCR = Perturbation(OcrSettings, in_each_feature("ocr", ocr), drawn=True)
+HOMOGLYPHS = Perturbation(HomoglyphSettings, in_each_feature("homoglyphs", homoglyphs), drawn=True)
 WHITESPACE = Perturbation(WhitespaceSettings, in_each_feature("whitespace", whitespace), drawn=True)
+SPELLED_NUMBERS = Perturbation(FeatureSettings, in_each_feature("spelled_numbers", spelled_numbers))
+REPEAT = Perturbation(RepeatSettings, repeat)
