@@ -14,8 +14,7 @@ from refract.suites.perturbations.characters import (
     inject,
     read_characters,
 )
-from refract.suites.perturbations.noise import KEYBOARD
-from refract.suites.perturbations.noise import number_words
+from refract.suites.perturbations.noise import KEYBOARD, number_words
 from refract.suites.perturbations.variants import RowKey, row_generator
 
 DRAWN = sorted(k for k in PERTURBATIONS if read_perturbation("n", {"kind": k})[0].drawn)
