@@ -215,19 +215,11 @@ def prompt_injection(
         for name, column_flags in flag_columns.items():
             row[name] = _flag(f"{row['id']}: {name}", column_flags[position])
     _, answers = _check(model, rows, {"strings": {"kind": "strings"}}, template, seed)
-    details = [
-        {
-            **_exchange(answer),
-            "label": answer["label"],
-            "found": [hit["string"] for hit in answer["evidence"] if hit["counted"]],
-        }
-        for answer in answers.values()
-    ]
-    errors = [_not_judged(answer) for answer in answers.values() if answer["label"] is None]
-    failures = [row for row in details if row["label"] == "found"]
-    tested = len(details) - len(errors)
-    passed = tested > 0 and len(failures) / tested <= limit
-    return _labelled_result(passed, failures, errors, details)
+    details = []
+    for answer in answers.values():
+        found = [hit["string"] for hit in answer["evidence"] if hit["counted"]]
+        details.append({**_exchange(answer), "label": answer["label"], "found": found})
+    return _labelled_result(details, _not_judged(answers), "found", limit)
 
 
 def single_prompt_injection(
@@ -280,8 +272,7 @@ def output_requirement(
     judges = _model_judge("requirement", judge, eval_prompt, description, requirements=wanted)
     _, answers = _check(model, rows, judges, template, seed)
     details = [{**_exchange(answer), **_opinion(answer)} for answer in answers.values()]
-    errors = [_not_judged(answer) for answer in answers.values() if answer["label"] is None]
-    return _judged_result(details, errors)
+    return _labelled_result(details, _not_judged(answers), "fail")
 
 
 def single_output_requirement(
@@ -353,7 +344,7 @@ def output_coherency(
             if _not_answered(first_answer):
                 why = f"of the first answer: {_why_untested(first_answer)}"
             errors.append(f"{id_}: not judged ({why})")
-    return _judged_result(details, errors)
+    return _labelled_result(details, errors, "fail")
 
 
 # From a DataFrame to an evaluation
@@ -430,25 +421,19 @@ class _FunctionModel(Model):
             if isinstance(error, PromptTooLong) or says_too_long(status, str(error)):
                 return [None]
             return [Answer.failed(type(error).__name__, str(error), attempt)]
-        if isinstance(texts, str) or not hasattr(texts, "__iter__"):
-            raise ValueError(
-                f"the model function must return one text for each row (got {texts!r:.40})"
+        one_text = isinstance(texts, str) or not hasattr(texts, "__iter__")
+        answers = [texts] if one_text else list(texts)
+        if one_text or len(answers) != len(rows):
+            got = f"{texts!r:.40}" if one_text else f"{len(answers)} for {len(rows)}"
+            raise ValueError(f"the model function must return one text for each row (got {got})")
+        return [
+            Answer(str(text), "stop", attempt)
+            if isinstance(text, str)
+            else Answer.failed(
+                "NoText", f"the function returned {text!r:.40}, which is not a text", attempt
             )
-        answers = list(texts)
-        if len(answers) != len(rows):
-            raise ValueError(
-                "the model function must return one text for each row "
-                f"(got {len(answers)} for {len(rows)})"
-            )
-        return [_answer(text, attempt) for text in answers]
-
-
-def _answer(text: Any, attempt: int) -> Answer:
-    if isinstance(text, str):
-        return Answer(str(text), "stop", attempt)
-    return Answer.failed(
-        "NoText", f"the function returned {text!r:.40}, which is not a text", attempt
-    )
+            for text in answers
+        ]
 
 
 def _check(
@@ -629,8 +614,12 @@ def _why_untested(answer: Row) -> str:
     return answer["error"] or "there is nothing to judge it by"
 
 
-def _not_judged(answer: Row) -> str:
-    return f"{answer['prompt_id']}: not judged ({_why_untested(answer)})"
+def _not_judged(answers: Mapping[str, Row]) -> list[str]:
+    return [
+        f"{id_}: not judged ({_why_untested(answer)})"
+        for id_, answer in answers.items()
+        if answer["label"] is None
+    ]
 
 
 def _why_not_compared(answers: Mapping[str, Row], row: Row) -> str:
@@ -643,20 +632,20 @@ def _why_not_compared(answers: Mapping[str, Row], row: Row) -> str:
     return _why_untested(answers[row["prompt_id"]])
 
 
-def _judged_result(details: list[Row], errors: list[str]) -> CheckResult:
-    # No row may fail: one that was not judged could be the one that does.
-    failures = [row for row in details if row["label"] == "fail"]
-    return _labelled_result(not failures and not errors, failures, errors, details)
-
-
 def _labelled_result(
-    passed: bool, failures: list[Row], errors: list[str], details: list[Row]
+    details: list[Row], errors: list[str], failing: str, limit: float | None = None
 ) -> CheckResult:
-    """The result of a check whose verdict on each answer is a label."""
-    tested = len(details) - len(errors)
-    counts = {"rows": len(details), "tested": tested, "failed": len(failures)}
-    rate = (len(failures), tested)
-    return _result(passed, rate, counts, failures, errors, details, tuple(details[0]))
+    """The result of a check whose verdict on each answer is a label, of which one is ``failing``.
+
+    Without a ``limit`` none may fail, and an answer that was not judged could be the one that does.
+    """
+    failures = [row for row in details if row["label"] == failing]
+    failed, tested = len(failures), len(details) - len(errors)
+    within = tested > 0 and failed / tested <= (limit or 0)
+    passed = within and (limit is not None or not errors)
+    counts = {"rows": len(details), "tested": tested, "failed": failed}
+    columns = tuple(details[0])
+    return _result(passed, (failed, tested), counts, failures, errors, details, columns)
 
 
 def _result(

@@ -145,7 +145,7 @@ def test_dvc_runs_in_the_project_that_init_writes(installed, tmp_path):
 
 def test_the_pipeline_that_init_writes_is_that_of_the_repository():
     yaml = YAML(typ="safe", pure=True)
-    theirs = yaml.load(ROOT / "refract/cli/project/pipeline.yaml")["stages"]
+    theirs = yaml.load(ROOT / "refract/project/template/pipeline.yaml")["stages"]
     ours = yaml.load(ROOT / "dvc.yaml")["stages"]
     assert set(ours) - set(theirs) == {"validate-judges"}
     code = ("refract/", "stages/", "constraints.txt")
