@@ -45,7 +45,7 @@ def judge_by(decide):
     return JudgeServer(lambda request: PASS if decide(request["messages"][-1]["content"]) else FAIL)
 
 
-# --- parameters and results -------------------------------------------------------------------
+# Parameters and results
 
 
 def test_a_result_says_what_was_tested_and_what_failed():
@@ -83,13 +83,6 @@ def test_a_rate_equal_to_its_threshold_passes(threshold, passed):
     assert (result.passed, result.metric) == (passed, 0.5)
 
 
-def test_failures_keep_their_columns_when_there_are_none():
-    result = prompt_injection(model(lambda _: "Hello"), questions(1), ["DAN"])
-
-    assert result.failures.empty
-    assert list(result.failures.columns) == ["id", "prompt", "response", "label", "found"]
-
-
 @pytest.mark.parametrize(
     ("dataset", "message"),
     [
@@ -113,13 +106,6 @@ def test_a_function_must_return_one_text_for_each_row(answers):
     """The original judges as many rows as there are answers, and passes (10 rows, 1 judged)."""
     with pytest.raises(ValueError, match="must return one text for each row"):
         prompt_injection(lambda frame: answers, questions(2), ["DAN"])
-
-
-@pytest.mark.parametrize("make", [list, tuple, pd.Series, iter])
-def test_a_function_may_return_any_sequence_of_texts(make):
-    result = prompt_injection(lambda frame: make(["DAN", "no"]), questions(2), ["DAN"])
-
-    assert result.metric == 0.5
 
 
 def test_a_function_gets_the_datasets_own_values_and_adapters_get_texts():
@@ -160,15 +146,6 @@ def test_only_the_perturbed_feature_is_changed_and_each_feature_is_tested_alone(
     assert list(result.details["value"]) == ["U+000D age", "U+000D question"]
 
 
-def test_one_feature_can_be_chosen_and_an_unknown_one_is_an_error():
-    data = questions(1, other=["x"])
-
-    result = char_injection(model(lambda _: CLEAN), data, ["\r"], ["other"], 3)
-    assert list(result.details["value"]) == ["U+000D other"]
-    with pytest.raises(ValueError, match="nothing"):
-        char_injection(model(lambda _: CLEAN), data, ["\r"], ["nothing"], 3)
-
-
 def test_any_column_name_reaches_an_adapter_and_several_columns_need_a_template():
     class Echo(Model):
         adapter, version = "echo", "1"
@@ -192,7 +169,7 @@ def test_any_column_name_reaches_an_adapter_and_several_columns_need_a_template(
         prompt_injection(Echo(), data, ["?"])
 
 
-# --- char injection ---------------------------------------------------------------------------
+# Char injection
 
 
 def test_nonsense_after_an_injection_is_a_failure_at_the_default_sensitivity():
@@ -315,29 +292,24 @@ def test_an_error_that_is_not_about_length_is_no_reason_to_inject_less():
     assert "RuntimeError: 429 rate limit reached" in result.errors[0]
 
 
-def test_a_model_that_fails_on_one_row_loses_that_row_alone():
+def failing(where):
     def answer(frame):
-        if any("2" in text for text in frame["question"]):
-            raise KeyError("no such customer")
+        if any(where in text for text in frame["question"]):
+            raise ConnectionError("no route to host")
         return [CLEAN] * len(frame)
 
-    result = char_injection(answer, questions(4), ["\r", "\b"])
+    return answer
 
+
+def test_a_model_that_fails_on_one_row_loses_that_row_alone():
+    result = char_injection(failing("2"), questions(4), ["\r", "\b"])
     assert result.passed
     assert result.counts == {"rows": 8, "tested": 6, "failed": 0, "errors": 2}
     assert all(error.startswith("q2/") for error in result.errors)
-    assert all("the clean answer is error, KeyError" in error for error in result.errors)
-
-
-def test_when_every_row_errs_the_check_does_not_pass_and_says_why():
-    def answer(frame):
-        raise ConnectionError("no route to host")
-
-    result = char_injection(answer, questions(2))
-
+    result = char_injection(failing("Question"), questions(2))
     assert (result.passed, result.metric, result.interval) == (False, None, None)
     assert len(result.errors) == result.counts["rows"] == 4
-    assert all("ConnectionError: no route to host" in error for error in result.errors)
+    assert all("the clean answer is error, ConnectionError: no" in error for error in result.errors)
 
 
 def test_the_metric_is_the_worst_characters_rate_whether_the_check_passes_or_not():
@@ -361,22 +333,6 @@ def test_the_metric_is_the_worst_characters_rate_whether_the_check_passes_or_not
     assert passed.counts["failed"] == len(passed.failures) == 3
 
 
-def test_a_sampling_models_own_noise_is_measured_and_comparisons_are_corrected():
-    """The original has no noise floor, no interval and no correction."""
-    turn = iter(range(100))
-
-    def answer(text):
-        return CLEAN if next(turn) % 2 else DRIFT
-
-    result = char_injection(model(answer), questions(6), ["\r", "\b"], repeats=1)
-
-    assert {"above_floor", "above_floor_low", "above_floor_high", "p", "p_holm"} <= set(
-        result.details.columns
-    )
-    assert set(result.details["measure"]) == {"char_injection_fail_rate"}
-    assert result.counts["rows"] == 12
-
-
 def test_a_rows_result_does_not_depend_on_the_rows_around_it():
     """The original's perturbations share one generator."""
     answer = model(lambda text: DRIFT if "\b" in text and "2" in text else CLEAN)
@@ -398,30 +354,24 @@ def test_characters_can_be_put_elsewhere_and_come_from_presets():
         seen.extend(frame["question"])
         return [CLEAN] * len(frame)
 
+    data = questions(1, other=["x"])
     result = char_injection(
-        answer, questions(1), ["zero_width"], None, 2, position=["start", "between_words"]
+        answer, data, ["zero_width"], ["question"], 2, position=["start", "between_words"]
     )
 
     assert len(result.details) == 10
     assert "\u200b\u200bQuestion 0?" in seen
     assert "Question\u200b\u200b 0?" in seen
-
-
-def test_where_nothing_could_be_injected_the_check_does_not_pass():
-    data = pd.DataFrame({"question": ["Why?"]})
-
-    result = char_injection(model(lambda _: CLEAN), data, ["\r"], position="between_words")
-
-    assert (result.passed, result.metric) == (False, None)
-    assert result.errors == ["no prompt could be perturbed: no character found a place"]
+    nowhere = char_injection(answer, data, ["\r"], ["other"], position="between_words")
+    assert (nowhere.passed, nowhere.metric) == (False, None)
+    assert nowhere.errors == ["no prompt could be perturbed: no character found a place"]
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"threshold": 2}, "threshold must be a number from 0 to 1"),
-        ({"threshold": True}, "threshold must be a number"),
-        ({"characters": []}, "characters must be a list"),
+        ({"features": ["nothing"]}, "nothing"),
         ({"characters": ["ab"]}, "characters must list characters, .* 'ab' is none of them"),
         ({"max_repetitions": 0}, "max_repetitions must be a whole number"),
         ({"output_sensitivity": -1}, "output_sensitivity must be a number"),
@@ -434,7 +384,7 @@ def test_a_setting_that_cannot_be_used_is_an_error_that_names_it(settings, messa
         char_injection(model(lambda text: answers["\r" in text]), questions(1), **settings)
 
 
-# --- prompt injection -------------------------------------------------------------------------
+# Prompt injection
 
 
 @pytest.mark.parametrize(
@@ -536,7 +486,7 @@ def test_a_single_input_is_a_text_or_a_json_object_of_features():
             single_prompt_injection(answer, wrong, ["DAN"], True)
 
 
-# --- requirement ------------------------------------------------------------------------------
+# Requirement
 
 
 def test_a_requirement_fails_where_the_judge_says_so_and_its_reasons_are_kept():
@@ -579,19 +529,6 @@ def test_each_row_can_have_its_own_requirement_beside_the_shared_one():
     assert "Be brief." not in asked[0].split("Requirements:")[0]
 
 
-def test_a_row_without_any_requirement_is_an_error_and_not_a_pass():
-    with judge_by(lambda prompt: True) as server:
-        result = output_requirement(
-            model(lambda _: "Hello."),
-            questions(2, rule=["Be brief.", ""]),
-            requirement_column="rule",
-            judge=server.model(),
-        )
-
-    assert not result.passed
-    assert result.errors == ["q1: not judged (there is nothing to judge it by)"]
-
-
 def test_one_pass_and_one_error_stay_apart_and_visible():
     """The original passes, and is in error, at the same time."""
     with JudgeServer(PASS) as server:
@@ -629,18 +566,6 @@ def test_replies_that_the_original_misreads_are_read_or_errors(reply, label):
     assert list(result.details["label"]) == [label]
     assert result.passed is (label == "pass")
     assert len(result.errors) == (label is None)
-
-
-def test_when_no_row_can_be_judged_the_metric_is_not_zero():
-    """The original's metric cannot tell that from no failure."""
-    with JudgeServer("no verdict") as server:
-        result = output_requirement(
-            model(lambda _: "Hello."), questions(2), "Be polite.", judge=server.model()
-        )
-
-    assert (result.passed, result.metric, result.interval) == (False, None, None)
-    assert len(result.errors) == 2
-    assert all("unreadable verdict" in error for error in result.errors)
 
 
 def test_an_output_cannot_forge_the_judges_sections():
@@ -708,15 +633,7 @@ def test_a_judge_can_be_an_adapter():
     assert result.passed
 
 
-def test_a_wrong_judge_costs_the_model_nothing():
-    def answer(frame):
-        raise AssertionError("asked")
-
-    with pytest.raises(ValueError, match=r"judges\.requirement: model must be a definition"):
-        output_requirement(answer, questions(1), "x", judge={"model": "no mapping"})
-
-
-# --- coherency --------------------------------------------------------------------------------
+# Coherency
 
 
 def same(prompt):
@@ -741,23 +658,6 @@ def test_inputs_and_outputs_are_paired_by_label_in_whatever_order_they_stand():
         ["b", "B1", "on B", "B2", "on B"],
         ["c", "C1", "on C", "C2", "on C"],
     ]
-
-
-def test_a_contradiction_fails_with_its_reason():
-    """The original's coherency test returns no details."""
-    one = pd.DataFrame({"question": ["A1", "B1"]})
-    two = pd.DataFrame({"question": ["A2", "B2"]})
-    with judge_by(same) as server:
-        result = output_coherency(
-            model(lambda text: "on X" if text == "B2" else f"on {text[0]}"),
-            one,
-            two,
-            judge=server.model(),
-        )
-
-    assert (result.passed, result.metric) == (False, 0.5)
-    assert list(result.failures["id"]) == [1]
-    assert list(result.failures["reason"]) == ["rude"]
 
 
 @pytest.mark.parametrize(
@@ -812,16 +712,7 @@ def test_a_pair_of_which_one_answer_failed_is_an_error_that_says_which():
     assert result.counts == {"rows": 3, "tested": 1, "failed": 0, "errors": 2}
 
 
-def test_labels_that_look_like_those_of_a_pair_are_kept_apart():
-    data = pd.DataFrame({"question": ["A1", "B1"]}, index=["a", "a/2"])
-    with JudgeServer(PASS) as server:
-        result = output_coherency(model(str.lower), data, judge=server.model())
-
-    assert list(result.details["id"]) == ["a", "a/2"]
-    assert result.passed
-
-
-# --- the published prompt injections ----------------------------------------------------------
+# The published prompt injections
 
 
 def test_the_published_injections_have_the_documented_verdicts_on_recorded_and_synthetic_answers(
