@@ -3,7 +3,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import resource
 import subprocess
 import sys
 from importlib import metadata
@@ -108,26 +107,21 @@ def test_recorded_answers_are_judged(cli, suite):
 
 
 def test_a_sample_is_tagged_wherever_its_numbers_stand(cli, suite):
-    done = cli(*synthetic(suite, "--sample", 7, "--seed", 5))
-    tag = "own[sampled 7/20, seed=5]"
+    write_rows(Path("other.jsonl"), SUITE[:3])
+    name = "baseline, 3rd try"
+    arguments = ("--sample", 7, "--seed", 5, "--suite", "other.jsonl", "--name", name)
+    done = cli(*synthetic(suite, *arguments))
+    tags = ["own[sampled 7/20, seed=5]", "other[all 3, sample 7]"]
     results = json.loads(Path("r.json").read_text())
-    assert list(results["metrics"]) == [tag]
-    assert results["metrics"][tag]["n"] == 7
-    assert {row["suite"] for row in results["tables"]} == {tag}
-    assert list(results["provenance"]["suites"]) == [tag]
-    assert tag in done.out.replace("\n", "")
-
-
-def test_a_sample_larger_than_the_suite_is_said_and_tagged(cli, suite):
-    done = cli(*synthetic(suite, "--sample", 100))
-    assert done.err == "own: all 20 prompts are taken; a sample of 100 was asked for\n"
-    assert list(json.loads(Path("r.json").read_text())["metrics"]) == ["own[all 20, sample 100]"]
-
-
-def test_results_call_the_model_by_the_name_given(cli, suite):
-    done = cli(*synthetic(suite, "--name", "baseline, 3rd try"))
-    assert "baseline, 3rd try own: 0 reused, 20 generated" in done.out
-    assert json.loads(Path("r.json").read_text())["model"] == "baseline, 3rd try"
+    assert results["model"] == name
+    assert {tag: numbers["n"] for tag, numbers in results["metrics"].items()} == dict(
+        zip(tags, (7, 3), strict=True)
+    )
+    assert {row["suite"] for row in results["tables"]} == set(tags)
+    assert set(results["provenance"]["suites"]) == set(tags)
+    assert tags[0] in done.out.replace("\n", "")
+    assert f"{name} own: 0 reused, 7 generated" in done.out
+    assert done.err == "other: all 3 prompts are taken; a sample of 7 was asked for\n"
 
 
 def test_a_model_judges_by_one_flag(cli, suite):
@@ -147,34 +141,12 @@ def test_a_model_judges_by_one_flag(cli, suite):
         assert read_rows(Path("v.jsonl"))[0]["label"] == "refusal"
 
 
-def test_several_suites_are_measured_in_one_run(cli, suite):
-    write_rows(Path("other.jsonl"), SUITE[:3])
-    done = cli(*synthetic(suite, "--suite", "other.jsonl"))
-    assert done.code == 0
-    metrics = json.loads(Path("r.json").read_text())["metrics"]
-    assert {name: found["n"] for name, found in metrics.items()} == {"own": 20, "other": 3}
-
-
-def test_a_suite_of_the_project_is_found_by_name_from_anywhere(cli):
-    assert cli(*synthetic("harmful_helpful", "--sample", 5)).code == 0
-    (label,) = json.loads(Path("r.json").read_text())["metrics"]
-    assert label.startswith("harmful_helpful[sampled 5/")
-
-
 def test_a_run_in_which_every_answer_is_an_error_fails(cli, suite):
     done = cli(*synthetic(suite, "--set", "error_rate=1"))
     assert done.code == 1
     assert "all 20 answers are errors; the first: SyntheticError: an error was asked" in done.err
     # What was measured is there all the same.
     assert json.loads(Path("r.json").read_text())["metrics"] == {"own": {}}
-
-
-def test_some_errors_are_no_failure_and_are_counted(cli, suite):
-    done = cli(*synthetic(suite, "--set", "error_rate=0.5"))
-    assert done.code == 0
-    metrics = json.loads(Path("r.json").read_text())["metrics"]["own"]
-    assert metrics["n"] + metrics["excluded"] == 20
-    assert 0 < metrics["excluded"] < 20
 
 
 def test_cut_off_answers_are_judged_unless_the_flag_leaves_them_out(cli, suite):
@@ -191,17 +163,6 @@ def test_cut_off_answers_are_judged_unless_the_flag_leaves_them_out(cli, suite):
     assert results["provenance"]["suites"]["own"]["cut_off"] == "excluded"
 
 
-def test_labels_are_drawn_from_all_answers_cut_off_or_not(cli, suite):
-    done = cli(
-        *synthetic(suite, "--set", "cut_off_rate=1", "--cut-off", "excluded"),
-        "--rows",
-        "r.rows.jsonl",
-    )
-    assert "│ 20 cut off" in done.out
-    done = cli("label", "--rows", "r.rows.jsonl", "--out", "labels.csv")
-    assert "20 of 20" in done.out
-
-
 # Wrong usage is 2, work that fails is 1, and neither is a traceback.
 
 
@@ -214,32 +175,22 @@ def test_labels_are_drawn_from_all_answers_cut_off_or_not(cli, suite):
         (("run", "--suite", "own.jsonl", "--out", "r.json"), 2, "name a model of params.yaml with"),
         (synthetic("absent"), 2, "no suite and no file 'absent' … there are: harmful_helpful"),
         (synthetic("own.jsonl", "--sample", "0"), 2, "Invalid value for '--sample'"),
-        (synthetic("own.jsonl", "--seed", "x"), 2, "Invalid value for '--seed'"),
-        (synthetic("own.jsonl", "--temperature", "-1"), 2, "Invalid value for '--temperature'"),
         (synthetic("own.jsonl", "--judge", "oracle"), 2, "no judge 'oracle'; there are: "),
         (synthetic("own.jsonl", "--judge", "llm"), 2, "name the model that judges with --judge-mod"),
-        (synthetic("own.jsonl", "--judge-model", "oracle"), 2, "no model 'oracle'"),
         (synthetic("own.jsonl", "--judge-model", "oai:x"), 2, "adapter must be one of … (got 'oai')"),
         (synthetic("own.jsonl", "--judge", "rules", "--judge-model", "hf:x"), 2, "unknown key 'model'"),
         (synthetic("own.jsonl", "--name", " "), 2, "--name takes a printable text"),
         (synthetic("own.jsonl", "--set", "refusal_rate"), 2, "--set takes key=value"),
-        (synthetic("own.jsonl", "--set", "=1"), 2, "--set takes key=value"),
         (synthetic("own.jsonl", "--set", "drift=[1"), 2, "--set takes key=value"),
         (synthetic("own.jsonl", "--set", "drift=2"), 2, "drift … (got 2"),
         (synthetic("own.jsonl", "--set", "drift=2024-01-01"), 2, "drift … 2024"),
         (synthetic("own.jsonl", "--set", "colour=red"), 2, "unknown key 'colour' … refusal_rate"),
-        (synthetic("own.jsonl", "--device", "cpu"), 2, "unknown key 'device'"),
         (synthetic("own.jsonl", "--suite", "own.jsonl"), 2, "two suites are called 'own'"),
         (synthetic("own.jsonl", "--model", "absent"), 2, "no model 'absent' … there are: claude_haiku"),
         (
             ("run", "--adapter", "oai", "--suite", "own.jsonl", "--out", "r.json"),
             2,
             "adapter must be one of … recorded … (got 'oai')",
-        ),
-        (
-            ("run", "--adapter", "recorded", "--suite", "own.jsonl", "--out", "r.json"),
-            2,
-            "path",
         ),
         (
             ("run", "--adapter", "recorded", "--path", "no.csv", "--suite", "own.jsonl",
@@ -250,7 +201,6 @@ def test_labels_are_drawn_from_all_answers_cut_off_or_not(cli, suite):
         (synthetic("bad.jsonl"), 1, "bad.jsonl:1: 'category' must be one of harmful, helpful"),
         (synthetic("own.jsonl", "--out", "own.jsonl/r.json"), 1, "own.jsonl"),
         (("judge", "--in", "absent.jsonl", "--out", "v.jsonl"), 2, "--in: no file absent.jsonl"),
-        (("judge", "--in", "own.jsonl"), 2, "Missing option '--out'"),
         (("judge", "--in", "own.jsonl", "--out", "v.jsonl", "--judge", "x"), 2, "no judge 'x'; th"),
         (("judge", "--in", "broken.jsonl", "--out", "v.jsonl"), 1, "broken.jsonl:2: not JSON"),
         (("judge", "--in", "numbers.jsonl", "--out", "v.jsonl"), 1, "row 1 needs a text as 'prompt"),
@@ -317,10 +267,6 @@ def test_each_row_has_one_verdict_row_in_order(cli):
     assert verdicts[4]["error"] == "not judged: the response is null"
 
 
-def test_a_file_without_rows_gives_a_file_without_verdicts(cli):
-    assert judged(cli) == []
-
-
 def test_no_prompt_of_a_row_to_judge_ends_in_a_traceback(cli):
     messages = [{"role": "user", "content": "How?"}]
     for prompt in ("How?", "", None, messages):
@@ -351,10 +297,6 @@ def test_lint_names_every_problem_of_every_file_with_its_line(cli, suite):
     ]
 
 
-def test_lint_of_a_good_suite_is_0(cli, suite):
-    assert cli("lint", suite).code == 0
-
-
 def test_demo_runs_without_a_project_and_writes_nothing(cli):
     done = cli("demo", "--sample", 20)
     assert done.code == 0
@@ -363,20 +305,6 @@ def test_demo_runs_without_a_project_and_writes_nothing(cli):
 
 
 # As users start it.
-
-
-def test_help_takes_little_processor_time():
-    # Processor time, not the clock: tests share their machine. A quarter of a second here.
-    def spent() -> float:
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return used.ru_utime + used.ru_stime
-
-    seconds = []
-    for _ in range(3):
-        before = spent()
-        assert process("--help").returncode == 0
-        seconds.append(spent() - before)
-    assert min(seconds) < 0.8
 
 
 def test_help_and_version_import_no_library_that_takes_long():
