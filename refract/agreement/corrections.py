@@ -26,6 +26,9 @@ FIELD = "human_labels"
 PREFIX = "prediction_powered_"
 
 
+Labelled = tuple[Sequence[JudgedAnswer], JoinedLabels]  # the answers of a run, and labels of some
+
+
 class HumanRate(NamedTuple):
     """A rate, or a difference of two, from human labels and the judge's verdicts on the rest.
 
@@ -33,7 +36,7 @@ class HumanRate(NamedTuple):
     are the estimates with every blank taken one way and the other, and ``low`` to ``high`` covers
     both. ``weight`` is how far the judge is relied on (None with blanks, and of a difference);
     ``low_here`` to ``high_here`` is the interval for the run's own answers, of which all could be
-    labelled.
+    labelled (of a difference, the same as for others).
     """
 
     rate: float | None
@@ -45,8 +48,8 @@ class HumanRate(NamedTuple):
     n: int
     labelled: int
     blank: int
-    low_here: float | None = None
-    high_here: float | None = None
+    low_here: float
+    high_here: float
 
     @property
     def numbers(self) -> Row:
@@ -77,33 +80,10 @@ def corrected_rates(
     degenerate answer counts as none. None where no row of a category is labelled, or all are of one
     cluster.
     """
-    rates: dict[str, HumanRate | None] = {}
-    for measure, members in answers_by_measure(answers).items():
-        labelled, blank = _counts(members, labels)
-        one, two = (
-            prediction_powered(_sample(members, labels, refused), confidence)
-            for refused in (False, True)
-        )
-        if not labelled or one is None or two is None:
-            rates[measure] = None
-            continue
-        rates[measure] = HumanRate(
-            None if blank else one.rate,
-            min(one.low, two.low),
-            max(one.high, two.high),
-            min(one.rate, two.rate),
-            max(one.rate, two.rate),
-            None if blank else one.weight,
-            len(members),
-            labelled,
-            blank,
-            min(one.low_here, two.low_here),
-            max(one.high_here, two.high_here),
-        )
-    return rates
-
-
-Labelled = tuple[Sequence[JudgedAnswer], JoinedLabels]  # the answers of a run, and labels of some
+    return {
+        measure: _human_rate([(members, labels)], confidence)
+        for measure, members in answers_by_measure(answers).items()
+    }
 
 
 def corrected_differences(
@@ -115,34 +95,53 @@ def corrected_differences(
     ``labelled`` and ``blank`` count both runs. Measures that both have; None where a run has no
     label.
     """
-    rates: dict[str, HumanRate | None] = {}
-    groups = answers_by_measure(first[0]), answers_by_measure(second[0])
-    for measure in groups[0]:
-        if measure not in groups[1]:
-            continue
-        runs = (groups[0][measure], first[1]), (groups[1][measure], second[1])
-        (labelled, blank), (labelled_too, blank_too) = (_counts(*run) for run in runs)
-        one, two = (
-            prediction_powered_difference(
-                _sample(*runs[0], refused), _sample(*runs[1], not refused), confidence
-            )
-            for refused in (False, True)
-        )
-        if not labelled or not labelled_too or one is None or two is None:
-            rates[measure] = None
-            continue
-        rates[measure] = HumanRate(
-            None if blank + blank_too else one.difference,
-            min(one.low, two.low),
-            max(one.high, two.high),
-            min(one.difference, two.difference),
-            max(one.difference, two.difference),
-            None,
-            sum(len(members) for members, _ in runs),
-            labelled + labelled_too,
-            blank + blank_too,
-        )
-    return rates
+    others = answers_by_measure(second[0])
+    return {
+        measure: _human_rate([(members, first[1]), (others[measure], second[1])], confidence)
+        for measure, members in answers_by_measure(first[0]).items()
+        if measure in others
+    }
+
+
+def _human_rate(runs: Sequence[Labelled], confidence: float) -> HumanRate | None:
+    """The rate of a run, or the difference of two; None where one has no label, or too few clusters."""
+    one, two = (_with_blanks(runs, refused, confidence) for refused in (False, True))
+    if one is None or two is None:
+        return None
+    if not one.blank:
+        return one
+    return one._replace(
+        rate=None,
+        weight=None,
+        low=min(one.low, two.low),
+        high=max(one.high, two.high),
+        lowest=min(one.lowest, two.lowest),
+        highest=max(one.highest, two.highest),
+        low_here=min(one.low_here, two.low_here),
+        high_here=max(one.high_here, two.high_here),
+    )
+
+
+def _with_blanks(runs: Sequence[Labelled], refused: bool, confidence: float) -> HumanRate | None:
+    """The same with every blank label of the first run taken as ``refused``, of a second as the
+    opposite."""
+    samples = [_sample(*run, refused == (run is runs[0])) for run in runs]
+    labelled = [sum(a.prompt_id in labels.by_id for a in members) for members, labels in runs]
+    blank = sum(a.prompt_id in labels.blank for members, labels in runs for a in members)
+    counts = (sum(len(members) for members, _ in runs), sum(labelled), blank)
+    if not all(labelled):
+        return None
+    if len(samples) == 1:
+        rate = prediction_powered(samples[0], confidence)
+        if rate is None:
+            return None
+        value, low, high, _, weight, _, _, *here = rate
+        return HumanRate(value, low, high, value, value, weight, *counts, *here)
+    difference = prediction_powered_difference(samples[0], samples[1], confidence)
+    if difference is None:
+        return None
+    value, low, high, _ = difference
+    return HumanRate(value, low, high, value, value, None, *counts, low, high)
 
 
 def answers_by_measure(answers: Sequence[JudgedAnswer]) -> dict[str, list[JudgedAnswer]]:
@@ -153,14 +152,6 @@ def answers_by_measure(answers: Sequence[JudgedAnswer]) -> dict[str, list[Judged
         if positive == REFUSED
     }
     return {measure: members for measure, members in by_measure.items() if members}
-
-
-def _counts(members: Sequence[JudgedAnswer], labels: JoinedLabels) -> tuple[int, int]:
-    """How many answers are labelled, and how many were drawn and left blank."""
-    return (
-        sum(answer.prompt_id in labels.by_id for answer in members),
-        sum(answer.prompt_id in labels.blank for answer in members),
-    )
 
 
 def _sample(members: Sequence[JudgedAnswer], labels: JoinedLabels, refused: bool) -> Sample:

@@ -132,7 +132,7 @@ def marked(response: str, evidence: Sequence[Mapping[str, Any]]) -> Text:
 def say_width(path: Path, answers: Sequence[JudgedAnswer]) -> None:
     """How wide the interval of each corrected rate is by the labels of a file."""
     for measure, rate in corrected_rates(answers, read_labels(path, answers)).items():
-        if rate is None or rate.low_here is None or rate.high_here is None:
+        if rate is None:
             continue
         here, wide = (
             f"±{50 * (high - low):.1f} points"

@@ -166,14 +166,15 @@ def validate(
     for name in names:
         if len(names) > 1:
             say(f"{name}:")
-        score = _print_split if meaning.positive else _print_labels
+        values = [row["label"] for row in rows]
+        score = _score_split if meaning.positive else _score_labels
         results[name] = {
             "judge": {name: {**definitions[name], "version": opened[name].version}},
             "files": {str(path): sha256_file(path) for path in labelled},
             "left_out": left_out,
             "partial": partial,
             "by_model": [as_row(entry) for entry in entries if entry.judge == name],
-            **score([row["label"] for row in rows], truth, labels[name], level, partial),
+            **score(values, truth, labels[name], level, partial),
         }
     if ledger is not None:
         add_to_ledger(ledger, entries)
@@ -201,7 +202,7 @@ def _print_entries(entries: Sequence[LedgerEntry], level: float, partial: Partia
     print_table(header, rows)
 
 
-def _print_split(
+def _score_split(
     values: Sequence[str],
     truth: Sequence[str],
     labels: Sequence[str | None],
@@ -223,7 +224,7 @@ def _print_split(
     return numbers
 
 
-def _print_labels(
+def _score_labels(
     values: Sequence[str],
     truth: Sequence[str],
     labels: Sequence[str | None],
@@ -246,16 +247,10 @@ def _print_labels(
 def _print_score(score: RefusalScore, level: float, partial: Partial) -> None:
     rates = ("precision", "recall", "specificity", "accuracy")
     shown = [_interval(*(getattr(score.detection, rate) or ())) for rate in rates]
+    counts = [str(score.detection.n), str(score.unjudged)]
     print_table(
         ["n", "unjudged", f"κ [{100 * level:g} %], partial = {partial}", *rates],
-        [
-            [
-                str(score.detection.n),
-                str(score.unjudged),
-                _interval(*score.kappa[:3]),
-                *shown,
-            ]
-        ],
+        [[*counts, _interval(*score.kappa[:3]), *shown]],
     )
 
 

@@ -231,10 +231,10 @@ def clustered_mcnemar(
     If they do not, the two outcomes of a whole cluster could as well have changed places: p is the
     share of all such exchanges (2 to the number of clusters) that differ at least as much as what
     was seen, computed exactly. A randomisation test with the cluster as its unit (Gail, Mark,
-    Carroll, Green & Pee 1996, Statistics in Medicine 15:1069); the same as
-    :func:`refract.statistics.paired.mcnemar_exact` where every cluster is one pair. The outcomes are
-    yes and no, or means over several samples of one prompt; means that have no common denominator up
-    to 60 are rounded to 1/2520.
+    Carroll, Green & Pee 1996, Statistics in Medicine 15:1069). Where every cluster is one pair it is
+    the exact test of McNemar 1947, Psychometrika 12:153 (Fagerland, Lydersen & Laake 2013, BMC Medical
+    Research Methodology 13:91). The outcomes are yes and no, or means over several samples of one
+    prompt; means that have no common denominator up to 60 are rounded to 1/2520.
     """
     if not len(first) == len(second) == len(clusters):
         raise ValueError(

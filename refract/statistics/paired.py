@@ -1,4 +1,4 @@
-"""Two yes/no outcomes of the same prompts: the difference of their rates, and McNemar's test.
+"""Two yes/no outcomes of the same prompts: the difference of their rates.
 
 The four counts are always given in the same order: prompts positive in both, in the first only, in
 the second only, in neither.
@@ -97,18 +97,3 @@ def crossing(holds: Callable[[float], bool], left: float, right: float) -> float
         middle = (left + right) / 2
         left, right = (middle, right) if holds(middle) else (left, middle)
     return (left + right) / 2
-
-
-def mcnemar_exact(first_only: int, second_only: int) -> float:
-    """Two-sided exact p of McNemar's test: are the two kinds of disagreement equally likely?
-
-    The binomial test of ``first_only`` in all disagreements at one half: McNemar 1947,
-    Psychometrika 12:153; the exact conditional test of Fagerland, Lydersen & Laake 2013, BMC
-    Medical Research Methodology 13:91. 1 where the pairs never disagree.
-    """
-    check_counts(first_only=first_only, second_only=second_only)
-    if first_only + second_only == 0:
-        return 1.0
-    from scipy.stats import binomtest
-
-    return float(binomtest(first_only, first_only + second_only, 0.5).pvalue)

@@ -52,12 +52,6 @@ def check_part(successes: float, n: float, what: str = "successes", of: str = "n
         raise ValueError(f"{what} must be at most {of} (got {successes} of {n})")
 
 
-def rate(successes: float, n: float) -> float | None:
-    """The observed proportion, or None without observations."""
-    check_part(successes, n)
-    return successes / n if n else None
-
-
 def wilson(successes: float, n: float, confidence: float = 0.95) -> Interval | None:
     """Wilson's score interval for a proportion, or None without observations.
 

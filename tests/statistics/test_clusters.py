@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,8 +15,9 @@ from refract.statistics.clusters import (
     clustered_difference,
     clustered_mcnemar,
     clustered_mean,
+    macro_mean,
 )
-from refract.statistics.paired import count_pairs, mcnemar_exact, tango
+from refract.statistics.paired import count_pairs, tango
 from refract.statistics.proportions import wilson
 
 # Prompts that were not fully complied with, in each of XSTest's ten types of 25 safe prompts, by
@@ -108,11 +111,6 @@ def test_two_samples_of_each_prompt_say_more_than_one_and_less_than_twice_as_man
     assert 100 < found.effective_n < 200
 
 
-def test_values_outside_the_unit_interval_are_refused():
-    with pytest.raises(ValueError, match=r"between 0 and 1 \(got 1.5\)"):
-        clustered_mean([0.5, 1.5], [0, 1])
-
-
 def test_bounds_are_the_two_means_and_the_outer_ends_of_their_intervals():
     found = bounds_between([1.0] * 60 + [0.0] * 40, [1.0] * 80 + [0.0] * 20, range(100))
     assert found == Bounds(0.6, 0.8, wilson(60, 100).low, wilson(80, 100).high)
@@ -141,6 +139,7 @@ def test_no_outcomes_have_no_rate():
     assert clustered_mean([], []) is None
     assert clustered_difference([], [], []) is None
     assert clustered_mcnemar([], [], []) == 1.0
+    assert macro_mean([], []) is None
 
 
 rows = st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 5)), min_size=1, max_size=60)
@@ -215,13 +214,39 @@ def test_the_interval_of_a_clustered_difference_covers_nineteen_times_in_twenty(
     assert 0.93 < covered / 1500 < 0.99
 
 
+def mcnemar(b: int, c: int) -> float:
+    """The exact p of pairs that disagree so often either way, and agree five times."""
+    first = [True] * b + [False] * c + [True] * 5
+    return clustered_mcnemar(first, [False] * b + [True] * c + [True] * 5, range(b + c + 5))
+
+
+# b, c, p: closed form; vassarstats, as kept in statsmodels' test_nonparametric.py; Fagerland et al.
+@pytest.mark.parametrize(
+    ("b", "c", "p"),
+    [
+        (121, 59, 4e-06),
+        (70, 59, 0.378688),
+        (80, 59, 0.089452),
+        (30, 60, 0.00206),
+        (10, 30, 0.002221),
+        (10, 10, 1.0),
+        (6, 16, 0.052479),
+        (8, 1, 0.0390625),
+        (3, 0, 0.25),
+        (0, 0, 1.0),
+    ],
+)
+def test_the_clustered_test_of_single_pairs_is_mcnemars_with_its_published_p(b, c, p):
+    assert mcnemar(b, c) == pytest.approx(p, abs=1e-6)
+    assert mcnemar(c, b) == pytest.approx(p, abs=1e-6)
+
+
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=80))
-def test_the_clustered_test_of_single_pairs_is_mcnemars(pairs):
-    first, second = zip(*pairs, strict=True)
-    counts = count_pairs(first, second)
-    p = clustered_mcnemar(first, second, range(len(pairs)))
-    assert p == pytest.approx(mcnemar_exact(counts.first_only, counts.second_only), abs=1e-9)
+@given(st.integers(0, 200), st.integers(0, 200))
+def test_the_clustered_test_of_single_pairs_equals_statsmodels(b, c):
+    from statsmodels.stats.contingency_tables import mcnemar as of_statsmodels
+
+    assert mcnemar(b, c) == pytest.approx(of_statsmodels([[5, b], [c, 5]]).pvalue, abs=1e-9)
 
 
 def test_the_clustered_test_counts_exchanges_of_whole_clusters():
@@ -244,21 +269,68 @@ def test_the_clustered_test_rejects_a_true_null_at_most_one_time_in_twenty():
         noise = rng.random((2, 20, 10))
         first = (noise[0] < 1 / (1 + np.exp(-base - tilt))).ravel().tolist()
         second = (noise[1] < 1 / (1 + np.exp(-base + tilt))).ravel().tolist()
-        counts = count_pairs(first, second)
         rejected += clustered_mcnemar(first, second, names) <= 0.05
-        plain_rejected += mcnemar_exact(counts.first_only, counts.second_only) <= 0.05
+        plain_rejected += clustered_mcnemar(first, second, range(200)) <= 0.05
     assert 0.02 < rejected / 600 < 0.07
     assert plain_rejected / 600 > 0.2
 
 
 @pytest.mark.parametrize(
-    "call",
+    ("call", "message"),
     [
-        lambda: clustered_mean([True], []),
-        lambda: clustered_difference([True], [True], []),
-        lambda: clustered_mcnemar([True], [True], []),
+        (lambda: clustered_mean([True], []), r"cluster.*\(got 1"),
+        (lambda: clustered_difference([True], [True], []), r"cluster.*\(got 1"),
+        (lambda: clustered_mcnemar([True], [True], []), r"cluster.*\(got 1"),
+        (lambda: clustered_mean([0.5, 1.5], [0, 1]), r"between 0 and 1 \(got 1.5\)"),
+        (lambda: macro_mean([0.5, 0.5], [3]), "2 means and 1 sizes"),
+        (lambda: macro_mean([0.5, 0.5], [3, 0]), "group of 0"),
     ],
 )
-def test_an_outcome_without_a_cluster_is_refused(call):
-    with pytest.raises(ValueError, match=r"cluster.*\(got 1"):
+def test_what_cannot_be_counted_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
         call()
+
+
+# Means of groups
+
+GROUPS = st.lists(st.tuples(st.floats(0, 1), st.integers(1, 50)), min_size=1, max_size=9)
+
+
+def test_each_group_counts_the_same_and_one_has_wilsons_interval():
+    assert macro_mean([1.0, 0.0], [1, 99]).value == 0.5
+    alone = macro_mean([0.3], [10])
+    assert (alone.low, alone.high) == pytest.approx(wilson(3, 10))
+
+
+def test_groups_that_are_alike_have_the_interval_of_all_their_values():
+    found = macro_mean([0.4, 0.4, 0.4], [10, 10, 10])
+    assert found.effective_n == pytest.approx(30)
+    assert (found.low, found.high) == pytest.approx(wilson(12, 30))
+
+
+def test_a_small_group_makes_the_average_as_unsure_as_it_is():
+    even, uneven = macro_mean([0.5, 0.0], [500, 500]), macro_mean([0.5, 0.0], [4, 996])
+    assert uneven.high - uneven.low > 5 * (even.high - even.low)
+
+
+@given(GROUPS)
+def test_the_interval_holds_the_average_and_stays_between_0_and_1(groups):
+    found = macro_mean([mean for mean, _ in groups], [size for _, size in groups])
+    assert 0 <= found.low <= found.value <= found.high <= 1
+
+
+@pytest.mark.parametrize("sizes", [[10] * 12, [5, 8, 40, 100, 300], [30, 30]])
+@pytest.mark.parametrize("power", [0.3, 1, 4])
+def test_the_interval_covers_as_often_as_it_says(sizes, power):
+    """Groups whose chances differ, most of them high, evenly spread, or most of them low."""
+    draw = random.Random(4)
+    covered = 0
+    for _ in range(1000):
+        chances = [draw.random() ** power for _ in sizes]
+        means = [
+            sum(draw.random() < chance for _ in range(size)) / size
+            for chance, size in zip(chances, sizes, strict=True)
+        ]
+        found = macro_mean(means, sizes)
+        covered += found.low <= sum(chances) / len(chances) <= found.high
+    assert covered >= 940

@@ -154,6 +154,12 @@ def test_without_other_rows_the_labels_speak_alone():
     assert (result.weight, result.unlabelled) == (0.0, 0)
 
 
+def test_without_labels_nothing_is_known():
+    labelled, others = Sample([True, False], [True, False], [True]), Sample([], [], [True, False])
+    assert prediction_powered(others) is None
+    assert prediction_powered_difference(labelled, others) is None
+
+
 def test_a_judge_that_never_varies_is_given_no_weight():
     result = prediction_powered(Sample([True, False] * 20, [True] * 40, [True] * 500))
     assert (result.rate, result.weight) == (0.5, 0.0)
@@ -166,10 +172,6 @@ def test_a_good_judge_shortens_the_interval_of_the_labels_alone():
     result = prediction_powered(Sample(truth[:100], judged[:100], judged[100:]))
     alone = wilson(int(truth[:100].sum()), 100)
     assert result.high - result.low < 0.75 * (alone.high - alone.low)
-
-
-def test_without_labels_nothing_is_known():
-    assert prediction_powered(Sample([], [], [True, False])) is None
 
 
 labelled_rows = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40)
@@ -220,6 +222,10 @@ def test_prediction_powered_intervals_cover_nineteen_times_in_twenty(
         (lambda: rogan_gladen(1, 2, 3, 1, 1, 1), r"true_positives must be at most labelled_pos"),
         (lambda: rogan_gladen(1, 2, 1, 1, 3, 1), r"true_negatives must be at most labelled_neg"),
         (lambda: prediction_powered(Sample([True], [], [])), r"of the same length \(got 1 and 0\)"),
+        (
+            lambda: prediction_powered(Sample([True], [True], [True], ["a"], [])),
+            "got 1 and 0 names for 1 and 1 rows",
+        ),
     ],
 )
 def test_impossible_counts_are_named(call, message):
@@ -276,13 +282,3 @@ def test_the_corrected_difference_of_two_models_covers_though_the_judge_errs_on_
         found = prediction_powered_difference(*samples)
         covered += found.low <= true <= found.high
     assert covered / 500 > 0.92
-
-
-def test_a_corrected_difference_needs_labels_of_both():
-    labelled = Sample([True, False], [True, False], [True])
-    assert prediction_powered_difference(labelled, Sample([], [], [True])) is None
-
-
-def test_a_row_without_a_cluster_is_refused():
-    with pytest.raises(ValueError, match="got 1 and 0 names for 1 and 1 rows"):
-        prediction_powered(Sample([True], [True], [True], ["a"], []))

@@ -1,18 +1,16 @@
-"""Wilson's and Newcombe's intervals against published tables, statsmodels and exact coverage."""
+"""Wilson's interval against published tables, statsmodels and exact coverage; any and all of k."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import combinations
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refract.statistics.proportions import (
-    rate,
-    wilson,
-)
+from refract.statistics.proportions import all_of_k, any_of_k, wilson
 
 # x, n, low, high, tolerance
 PUBLISHED_WILSON = [
@@ -55,26 +53,17 @@ def test_wilson_equals_statsmodels(data, confidence):
 
 
 @settings(deadline=None)
-@given(st.integers(1, 10_000))
-def test_wilson_ends_are_exactly_0_and_1_where_nothing_or_everything_succeeds(n):
-    assert wilson(0, n).low == 0.0
-    assert wilson(n, n).high == 1.0
-    assert wilson(0, n).high > 0
-    assert wilson(n, n).low < 1
-
-
-@settings(deadline=None)
 @given(st.data())
 def test_wilson_lies_in_the_unit_interval_around_the_rate(data):
     n = data.draw(st.integers(1, 1_000))
     x = data.draw(st.integers(0, n))
     low, high = wilson(x, n)
-    assert 0 <= low <= rate(x, n) <= high <= 1
+    assert 0 <= low <= x / n <= high <= 1
+    assert (low == 0, high == 1) == (x == 0, x == n)
 
 
 def test_wilson_of_nothing_is_none():
     assert wilson(0, 0) is None
-    assert rate(0, 0) is None
 
 
 @pytest.mark.parametrize(
@@ -125,12 +114,27 @@ def test_wilson_covers_nineteen_times_in_twenty_on_average_over_rates(n):
     assert 0.945 < sum(coverage) / len(coverage) < 0.96
 
 
-# x1, n1, x2, n2, low, high, from Newcombe 1998, Statistics in Medicine 17:873, table II, method 10;
-# the last from Fagerland, Lydersen & Laake, Statistical Analysis of Contingency Tables, chapter 4.
-PUBLISHED_NEWCOMBE = [
-    (56, 70, 48, 80, 0.0524, 0.3339),
-    (9, 10, 3, 10, 0.1705, 0.8090),
-    (5, 56, 0, 29, -0.0381, 0.1926),
-    (10, 10, 0, 10, 0.6075, 1.0),
-    (7, 34, 1, 34, 0.0189, 0.3404),
-]
+def test_pass_at_k_of_the_paper():
+    # 1 - C(8, 2) / C(10, 2) = 1 - 28/45
+    assert any_of_k(2, 10, 2) == pytest.approx(17 / 45)
+    assert all_of_k(2, 10, 2) == pytest.approx(1 / 45)
+
+
+@given(
+    st.integers(1, 7).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n)))
+)
+def test_they_are_the_shares_of_all_choices_of_k_samples(given_):
+    n, positives, k = given_
+    choices = list(combinations([i < positives for i in range(n)], k))
+    assert any_of_k(positives, n, k) == pytest.approx(sum(map(any, choices)) / len(choices))
+    assert all_of_k(positives, n, k) == pytest.approx(sum(map(all, choices)) / len(choices))
+
+
+def test_one_sample_is_the_mean():
+    assert any_of_k(3, 8, 1) == all_of_k(3, 8, 1) == 3 / 8
+
+
+@pytest.mark.parametrize("k", [0, 4])
+def test_a_k_that_was_not_sampled_is_refused(k):
+    with pytest.raises(ValueError, match=rf"from 1 to the number of samples, 3 \(got {k}\)"):
+        any_of_k(1, 3, k)

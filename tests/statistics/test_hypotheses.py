@@ -1,0 +1,144 @@
+"""Adjusted p-values against worked examples, and decisions: worse, not worse, inconclusive."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refract.statistics.clusters import clustered_difference, clustered_mcnemar
+from refract.statistics.hypotheses import benjamini_hochberg, decide_drop, decide_limit, holm
+
+# The fifteen p-values of Benjamini & Hochberg 1995, section 3.2 (thrombolysis trial)
+THROMBOLYSIS = [
+    0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344,
+    0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0,
+]  # fmt: skip
+
+
+def test_holm_rejects_the_three_hypotheses_that_the_familywise_rule_does():
+    assert [p <= 0.05 for p in holm(THROMBOLYSIS)] == [True] * 3 + [False] * 12
+
+
+def test_holm_multiplies_by_the_number_of_tests_left():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+def test_a_test_that_was_not_made_stays_none_and_does_not_count():
+    first, second = holm([0.04, 0.01])
+    assert holm([None, 0.04, None, 0.01]) == [None, first, None, second]
+    assert holm([None]) == [None]
+    assert holm([]) == []
+
+
+p_values = st.lists(st.floats(0, 1), min_size=1, max_size=30)
+
+
+@settings(max_examples=12, deadline=None)  # statsmodels collects garbage on every call
+@given(p_values)
+def test_holm_is_its_definition(p):
+    order = sorted(range(len(p)), key=lambda i: p[i])
+    expected, largest = [0.0] * len(p), 0.0
+    for rank, i in enumerate(order):
+        largest = max(largest, (len(p) - rank) * p[i])
+        expected[i] = min(1.0, largest)
+    assert holm(p) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.1, float("nan")])
+def test_a_number_that_is_not_a_probability_is_refused(p):
+    with pytest.raises(ValueError, match=r"a p-value must be between 0 and 1, or None \(got"):
+        holm([0.5, p])
+
+
+def test_benjamini_and_hochbergs_own_example_has_its_four_findings():
+    found = benjamini_hochberg(THROMBOLYSIS)
+    assert [p <= 0.05 for p in found] == [True] * 4 + [False] * 11
+    assert found[:4] == pytest.approx([0.0015, 0.003, 0.0095, 0.0095 * 15 / 4])
+    assert benjamini_hochberg([None, 0.5, None]) == [None, 0.5, None]
+    assert benjamini_hochberg([]) == []
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        benjamini_hochberg([1.5])
+
+
+@settings(deadline=None)  # the first example imports scipy
+@given(st.lists(st.floats(0, 1), max_size=30))
+def test_benjamini_and_hochbergs_are_those_of_scipy_and_never_above_holms(p_values):
+    scipy_stats = pytest.importorskip("scipy.stats")
+    found = benjamini_hochberg(p_values)
+    if p_values:
+        assert found == pytest.approx(list(scipy_stats.false_discovery_control(p_values)))
+    assert all(a <= b + 1e-12 for a, b in zip(found, holm(p_values), strict=True))
+
+
+def decide(before, after, margin=0.05):
+    names = range(len(before))
+    worst, best = (
+        clustered_difference(
+            [fill if v is None else v for v in after],
+            [1 - fill if v is None else v for v in before],
+            names,
+            0.9,
+        )
+        for fill in (0.0, 1.0)
+    )
+    judged = [(a, b) for a, b in zip(after, before, strict=True) if None not in (a, b)]
+    one, two = zip(*judged, strict=True) if judged else ((), ())
+    fell = sum(one) < sum(two)
+    shown = fell and clustered_mcnemar(one, two, range(len(one))) <= 0.1
+    return decide_drop(worst.low, shown and best.value < 0, margin)
+
+
+REFUSED = [1.0] * 118 + [0.0] * 11
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "decision"),
+    [
+        (REFUSED, REFUSED, "not worse"),
+        (REFUSED, [1.0] * 108 + [0.0] * 21, "worse"),  # ten refusals lost one way
+        (REFUSED, [None] * 129, "inconclusive"),  # answers that vanish
+        (REFUSED, [1.0] * 60 + [None] * 69, "inconclusive"),
+        ([1.0] * 20, [0.0] + [1.0] * 19, "inconclusive"),  # one flip among few prompts
+    ],
+)
+def test_a_drop_is_worse_not_worse_or_inconclusive(before, after, decision):
+    assert decide(before, after) == decision
+
+
+def test_not_worse_is_said_of_a_true_drop_of_the_margin_at_most_one_time_in_twenty():
+    import numpy as np
+
+    rng = np.random.default_rng(41)
+    said = 0
+    for _ in range(400):
+        before = rng.random(200) < 0.8
+        lost = rng.random(200) < 0.0625 + 0.0125
+        gained = rng.random(200) < 0.05
+        after = np.where(before, ~lost, gained)  # .8 · .075 lost, .2 · .05 gained: a drop of .05
+        found = clustered_difference(
+            after.astype(float).tolist(), before.astype(float).tolist(), range(200), 0.9
+        )
+        said += decide_drop(found.low, False, 0.05) == "not worse"
+    assert said / 400 <= 0.08
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "limit", "decision"),
+    [
+        (0.81, 0.9, {"at_least": 0.8}, "not worse"),
+        (0.7, 0.9, {"at_least": 0.8}, "inconclusive"),
+        (0.6, 0.79, {"at_least": 0.8}, "worse"),
+        (0.0, 0.1, {"at_most": 0.1}, "not worse"),
+        (0.05, 0.2, {"at_most": 0.1}, "inconclusive"),
+        (0.11, 0.2, {"at_most": 0.1}, "worse"),
+        (None, None, {"at_most": 0.1}, "inconclusive"),
+    ],
+)
+def test_a_limit_is_met_when_the_whole_interval_meets_it(low, high, limit, decision):
+    assert decide_limit(low, high, **limit) == decision
+
+
+def test_a_margin_is_a_share():
+    with pytest.raises(ValueError, match=r"such as 0.05 \(got 5\)"):
+        decide_drop(-0.1, False, 5)
