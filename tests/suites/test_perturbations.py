@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from refract.core.errors import ParamsError
 from refract.suites.perturbations import PERTURBATIONS, read_perturbation
 from refract.suites.perturbations.characters import (
-    PRESETS,
     fallback_repetitions,
     inject,
     read_characters,
@@ -34,12 +33,8 @@ def text_of(definition, text, **row):
     return attempt["prompt"]
 
 
-# --- character injection ---------------------------------------------------------------------
-
-
 def test_the_default_appends_carriage_returns_and_backspaces_with_three_fallbacks():
     made = variants({"kind": "char_injection"}, "Hello")
-
     assert [variant.label for variant in made] == ["U+000D-end", "U+0008-end"]
     assert [attempt["prompt"] for attempt in made[0].attempts] == [
         "Hello" + "\r" * 1000,
@@ -56,12 +51,6 @@ def test_the_default_appends_carriage_returns_and_backspaces_with_three_fallback
     }
 
 
-def test_every_attempt_has_its_own_entry_in_the_recorded_repetitions():
-    for variant in variants({"kind": "char_injection", "max_repetitions": 23}, "Hello"):
-        counts = [len(attempt["prompt"]) - 5 for attempt in variant.attempts]
-        assert counts == variant.perturbation["repetitions"] == [23, 11, 5, 2]
-
-
 @pytest.mark.parametrize(
     ("most", "tried"), [(1, [1]), (3, [3, 1]), (8, [8, 4, 2, 1]), (1000, [1000, 500, 250, 125])]
 )
@@ -71,9 +60,7 @@ def test_the_fallback_is_a_half_a_quarter_and_an_eighth_and_never_nothing(most, 
 
 def test_listed_repetitions_give_one_variant_per_dose_with_a_single_attempt():
     definition = {"kind": "char_injection", "characters": ["\r"], "repetitions": [1, 10, 100]}
-
     made = variants(definition, "Hello")
-
     assert [(variant.label, variant.attempts) for variant in made] == [
         ("U+000D-end-x1", ({"prompt": "Hello\r"},)),
         ("U+000D-end-x10", ({"prompt": "Hello" + "\r" * 10},)),
@@ -104,9 +91,7 @@ def test_a_list_of_positions_gives_a_variant_each():
         "max_repetitions": 1,
         "position": ["end", "start", "between_words"],
     }
-
     texts = {variant.label: variant.attempts for variant in variants(definition, "a b")}
-
     assert texts == {
         "U+0008-end": ({"prompt": "a b\b"},),
         "U+0008-start": ({"prompt": "\ba b"},),
@@ -121,9 +106,7 @@ def test_a_single_word_has_no_place_between_words_and_gives_no_variant():
 def test_one_feature_is_perturbed_at_a_time_and_the_others_stay():
     features = {"question": "Who?", "language": "English"}
     definition = {"kind": "char_injection", "characters": ["\r"], "repetitions": [2]}
-
     made = variants(definition, features)
-
     assert [(variant.label, variant.attempts) for variant in made] == [
         ("question-U+000D-end-x2", ({"question": "Who?\r\r", "language": "English"},)),
         ("language-U+000D-end-x2", ({"question": "Who?", "language": "English\r\r"},)),
@@ -147,18 +130,6 @@ def test_characters_are_literal_code_points_or_presets_and_each_is_used_once():
         "\u2060",
         "\ufeff",
     ]
-
-
-def test_presets_hold_single_characters_and_neither_nul_nor_surrogates():
-    for characters in PRESETS.values():
-        assert characters
-        for character in characters:
-            assert len(character) == 1
-            assert character != "\0"
-            assert not "\ud800" <= character <= "\udfff"
-
-
-# --- text noise ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -208,23 +179,14 @@ def test_numbers_are_spelled_in_english(number, words):
 
 def test_accents_are_removed_from_latin_and_greek_and_no_other_script():
     removed = {"kind": "accents", "operations": ["remove"]}
-
     assert text_of(removed, "Café, naïve, e\u0301, Ελλάδα") == "Cafe, naive, e, Ελλαδα"
     assert variants(removed, "йога が हिन्दी 한국어 øl") == []
 
 
 def test_added_accents_are_taken_off_again_by_the_removal():
     noisy = text_of({"kind": "accents", "operations": ["add"], "rate": 0.3}, "Where is my house?")
-
     assert noisy != "Where is my house?"
     assert text_of({"kind": "accents", "operations": ["remove"]}, noisy) == "Where is my house?"
-
-
-def test_both_accent_operations_give_a_variant_each():
-    assert [variant.label for variant in variants({"kind": "accents"})] == [
-        "accents-remove",
-        "accents-add",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -238,9 +200,7 @@ def test_both_accent_operations_give_a_variant_each():
 )
 def test_each_typo_is_the_slip_it_is_named_after(operation, expected):
     definition = {"kind": "typos", "operations": [operation], "rate": 0.01}
-
     seen = {text_of(definition, "ab", source_id=str(number)) for number in range(200)}
-
     assert seen == expected
 
 
@@ -253,45 +213,29 @@ def test_keyboard_neighbours_are_the_keys_around():
 
 def test_the_rate_sets_how_many_letters_get_a_typo():
     words = " ".join(["plain words of some length"] * 10)  # 220 letters
-
     (variant,) = variants({"kind": "typos", "operations": ["keyboard"], "rate": 0.1}, words)
-
     (attempt,) = variant.attempts
     differing = sum(a != b for a, b in zip(words, attempt["prompt"], strict=True))
     assert differing == variant.perturbation["edits"] == 22
 
 
-def test_a_short_text_gets_one_typo_and_does_not_escape():
-    (variant,) = variants({"kind": "typos", "rate": 0.001}, "Hello there")
-
-    assert variant.perturbation["edits"] == 1
-    assert variant.attempts[0]["prompt"] != "Hello there"
-
-
 def test_scanner_errors_are_confusions_of_the_table():
     seen = {text_of({"kind": "ocr", "rate": 0.01}, "barn", source_id=str(n)) for n in range(100)}
-
     assert seen == {"bam"}
 
 
 def test_homoglyphs_look_alike_and_are_other_letters():
     noisy = text_of({"kind": "homoglyphs", "rate": 1}, "pace")
-
     assert noisy == "расе"
     assert noisy != "pace"
 
 
 def test_whitespace_noise_changes_gaps_only():
     text = "one two three four five six seven"
-
     noisy = text_of({"kind": "whitespace", "rate": 1}, text)
-
     assert noisy.split() == text.split()
     assert set(re.findall(r"\s+", noisy)) == {"  ", "\t", "\n"}
     assert text_of({"kind": "whitespace", "rate": 1, "operations": ["join"]}, "a b c") == "abc"
-
-
-# --- rows ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -316,7 +260,6 @@ def test_a_text_with_nothing_to_change_gives_no_variant_that_could_pass_as_robus
 
 def test_clean_repeats_ask_the_same_text_again():
     made = variants({"kind": "repeat", "repeats": 3})
-
     assert [variant.label for variant in made] == ["r1", "r2", "r3"]
     assert [variant.perturbation for variant in made] == [
         {"kind": "repeat", "repeat": number} for number in (1, 2, 3)
@@ -346,7 +289,6 @@ def test_a_rows_noise_depends_on_seed_suite_id_name_and_feature_and_on_nothing_e
 def test_the_noise_of_a_known_row_keeps_its_bytes():
     """Pinned: a change here changes the prompts of every suite."""
     text = "Please explain how a modern steam engine turns heat into motion."
-
     assert row_generator(RowKey(42, "s", "p1", "n"), "prompt").random() == 0.3214037898280011
     assert {
         variant.label: variant.attempts[0]["prompt"]
@@ -381,9 +323,7 @@ def test_every_variant_differs_has_a_unique_safe_label_and_can_be_written(kind, 
     definition = {"kind": kind}
     if kind == "char_injection":
         definition |= {"max_repetitions": 9, "position": ["end", "between_words"]}
-
     made = variants(definition, texts, seed=seed)
-
     assert len({variant.label for variant in made}) == len(made)
     for variant in made:
         assert re.fullmatch(r"[A-Za-z0-9+_.-]+", variant.label)
@@ -399,9 +339,6 @@ def test_every_variant_differs_has_a_unique_safe_label_and_can_be_written(kind, 
     assert made == variants(definition, texts, seed=seed)
 
 
-# --- definitions -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("definition", "parts"),
     [
@@ -412,15 +349,11 @@ def test_every_variant_differs_has_a_unique_safe_label_and_can_be_written(kind, 
         ({"kind": "upper", "rate": 0.1}, ["'rate'", "it has features"]),
         ({"kind": "typos", "rat": 0.1}, ["'rat'", "did you mean 'rate'?"]),
         ({"kind": "upper", "features": "prompt"}, ["features must be", "null", "'prompt'"]),
-        ({"kind": "upper", "features": []}, ["features must be", "[]"]),
         ({"kind": "typos", "rate": 0}, ["rate must be", "above 0 and at most 1", "0"]),
-        ({"kind": "typos", "rate": True}, ["rate must be", "True"]),
-        ({"kind": "typos", "rate": float("nan")}, ["rate must be", "nan"]),
         (
             {"kind": "typos", "operations": ["insert"]},
             ["keyboard, swap, drop or double", "'insert'"],
         ),
-        ({"kind": "typos", "operations": [["swap"]]}, ["operations must be", "['swap']"]),
         ({"kind": "typos", "operations": ["swap", "swap"]}, ["operations holds 'swap' twice"]),
         ({"kind": "whitespace", "operations": []}, ["double, tab, newline or join", "[]"]),
         ({"kind": "char_injection", "characters": "\r"}, ["characters must be a list", r"'\r'"]),
@@ -428,12 +361,9 @@ def test_every_variant_differs_has_a_unique_safe_label_and_can_be_written(kind, 
         ({"kind": "char_injection", "characters": ["\0"]}, ["neither NUL nor", "U+0000"]),
         ({"kind": "char_injection", "characters": ["U+D800"]}, ["nor a surrogate", "U+D800"]),
         ({"kind": "char_injection", "characters": ["U+110000"]}, ["U+000D", "'U+110000'"]),
-        ({"kind": "char_injection", "characters": [7]}, ["characters must be a list", "7"]),
         ({"kind": "char_injection", "position": "middle"}, ["end, start or between_words", "'mid"]),
         ({"kind": "char_injection", "max_repetitions": 0}, ["at least 1 and at most 100000", "0"]),
-        ({"kind": "char_injection", "max_repetitions": 1.5}, ["a whole number", "1.5"]),
         ({"kind": "char_injection", "repetitions": [5, 5]}, ["repetitions holds 5 twice"]),
-        ({"kind": "char_injection", "repetitions": 5}, ["a list of whole numbers", "5"]),
         (
             {"kind": "char_injection", "repetitions": [5], "max_repetitions": 9},
             ["either repetitions or max_repetitions"],
@@ -447,7 +377,6 @@ def test_a_definition_that_cannot_be_used_is_refused_with_the_value_and_what_is_
 ):
     with pytest.raises(ParamsError, match=r"^perturbations\.noisy[: ]") as error:
         read_perturbation("noisy", definition)
-
     assert [part for part in parts if part not in str(error.value)] == []
 
 

@@ -45,8 +45,6 @@ def problems_of(tmp_path, content: bytes) -> list[tuple[int, str]]:
         (b'{"id": NaN}', "not JSON: NaN is not JSON"),
         (b"[" * 100_000, "not JSON: nested too deeply"),
         (b"7", "a row must be an object (got the number 7)"),
-        (b"null", "a row must be an object (got null)"),
-        (b'"text"', "a row must be an object (got a text)"),
         (line(id=...), "'id' must be a text (got no id)"),
         (line(id=7), "'id' must be a text (got the number 7)"),
         (line(id=" "), "'id' is empty"),
@@ -62,14 +60,7 @@ def problems_of(tmp_path, content: bytes) -> list[tuple[int, str]]:
             line(category="harmfull"),
             "'category' must be one of harmful, helpful, borderline (got 'harmfull')",
         ),
-        (line(category=...), "'category' must be one of harmful, helpful, borderline (got none)"),
-        (
-            line(category=["x"]),
-            "'category' must be one of harmful, helpful, borderline (got ['x'])",
-        ),
         (line(prompt=5), "'prompt' must be a text (got the number 5)"),
-        (line(prompt=None), "'prompt' must be a text (got null)"),
-        (line(prompt=True), "'prompt' must be a text (got true or false)"),
         (line(prompt={"a": 1}), "'prompt' must be a text (got an object)"),
         (
             line(prompt=...),
@@ -93,7 +84,6 @@ def problems_of(tmp_path, content: bytes) -> list[tuple[int, str]]:
             line(prompt=..., messages=[{"role": "assistant", "content": "x"}]),
             "the last of 'messages' must be the user's",
         ),
-        (line(prompt=..., features={}), "'features' must map names to texts (got an object)"),
         (line(prompt=..., features={"a": 1}), "'features' must map names to texts (got an object)"),
         (line(prompt=""), "'prompt' is empty"),
         (line(prompt=" \t\u2028"), "'prompt' is empty"),
@@ -103,11 +93,9 @@ def problems_of(tmp_path, content: bytes) -> list[tuple[int, str]]:
             "'prompt' holds a lone surrogate, which has no UTF-8 form",
         ),
         (line().replace(b"How", b"H\xffw"), "invalid UTF-8 at byte 47 of the line"),
-        (line().replace(b"How", b"H\xed\xa0\x80w"), "invalid UTF-8 at byte 47 of the line"),
         (line().replace(b"How", b"H\0w"), "the line holds a NUL byte"),
         (line() + b"\r", "the line ends in CRLF; use LF"),
         (line(expected_strings=[]), "'expected_strings' must be a list of texts (got a list)"),
-        (line(expected_strings="x"), "'expected_strings' must be a list of texts (got a text)"),
         (line(case_sensitive="yes"), "'case_sensitive' must be true or false (got a text)"),
         (line(requirement=" "), "'requirement' must be a text (got a text)"),
         (line(pair_id=3), "'pair_id' must be the id of a row (got the number 3)"),
@@ -196,14 +184,6 @@ def test_a_suite_that_cannot_be_used_lists_what_to_mend(tmp_path):
         f"  {path}:2: 'category' must be one of harmful, helpful, borderline (got 'x')\n"
         f"run: refract lint {path}"
     )
-
-
-@pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf"])
-def test_a_suite_without_rows_cannot_be_used(tmp_path, content):
-    path = tmp_path / "suite.jsonl"
-    path.write_bytes(content)
-    with pytest.raises(SuiteError, match="the suite is empty"):
-        load_suite(path)
 
 
 def test_a_suite_that_is_not_there_is_named(tmp_path):

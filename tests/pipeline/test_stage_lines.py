@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from refract.cli import app
 from refract.core.jsonl import write_rows
-from refract.core.progress import (
-    FOLDER,
-    StageRun,
-    last_runs,
-    say_warnings,
-)
+from refract.core.progress import FOLDER
 from tests.builders import Project, suite_rows
 from tests.results.test_compare import NO, YES
 
@@ -90,71 +83,9 @@ def test_the_report_of_the_last_good_run_survives_one_that_fails(project):
     project.set_params(params)
 
 
-def test_warnings_are_those_of_the_grid_in_the_order_of_the_pipeline(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    for stage, model in (("report", ""), ("aggregate", "b"), ("judge", "a"), ("judge", "gone")):
-        run = StageRun(stage, model)
-        run.warn("something\x1b[2J")
-        run.end("done", answers={"s": 1})
-    held = json.loads((tmp_path / FOLDER / "judge@a.json").read_text("utf-8"))
-    assert held.pop("seconds") >= 0
-    assert held == {"summary": "done", "warnings": ["something\x1b[2J"], "answers": {"s": 1}}
-    (tmp_path / FOLDER / "aggregate@a.json").write_text("not json")
-    capsys.readouterr()
-    say_warnings(tmp_path, ["a", "b"])
-    assert capsys.readouterr().out.splitlines() == [
-        "warnings (3):",
-        "  judge@a: something\\x1b[2J",
-        "  aggregate@b: something\\x1b[2J",
-        "  report: something\\x1b[2J",
-    ]
-    assert last_runs(tmp_path / "elsewhere", ["a"]) == {}
-
-
-def test_what_is_worth_no_line_is_counted_over_all_models(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    for model, unjudged in (("a", 2), ("b", 0), ("gone", 7)):
-        counted = {"answers": 1309, "not judged": unjudged, "cut off": 0}
-        StageRun("aggregate", model).end("done", counted=counted)
-    capsys.readouterr()
-    say_warnings(tmp_path, ["a", "b"])
-    assert capsys.readouterr().out.splitlines() == [
-        "counted, beside each rate in the report: of 2,618 answers 2 not judged"
-    ]
-
-
 @pytest.mark.parametrize(("force", "colour"), [({}, False), ({"FORCE_COLOR": "1"}, True)])
 def test_tables_are_plain_unless_a_terminal_reads_them(project, force, colour):
     project.repro()
     shown = project.command("refract", "show", **force)
     assert ("\x1b[" in shown) == colour
     assert "\x1b[3" not in project.command("refract", "show", **force, NO_COLOR="1")
-
-
-def commands() -> dict[str, object]:
-    """Every command of the app with its name, those of groups included."""
-
-    def walk(group, path=()):
-        for name, command in group.commands.items():
-            if hasattr(command, "commands"):
-                yield from walk(command, (*path, name))
-            else:
-                yield " ".join((*path, name)), command
-
-    return dict(walk(typer.main.get_command(app)))
-
-
-@pytest.mark.parametrize("name", commands())
-def test_the_help_of_every_command_shows_an_example_that_is_a_command_line(name):
-    done = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "400"})
-    assert done.exit_code == 0
-    (example,) = re.findall(r"Example: (refract .*?)\s*$", done.stdout, re.M)
-    words = example.split()[1:]
-    assert words[: len(name.split())] == name.split()
-    # Its options are the command's own.
-    options = {option for parameter in commands()[name].params for option in parameter.opts}
-    assert {word for word in words if word.startswith("--")} <= options
-
-
-def test_the_help_of_the_command_itself_shows_an_example():
-    assert "Example: refract run " in CliRunner().invoke(app, ["--help"]).stdout
