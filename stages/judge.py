@@ -13,8 +13,7 @@ from refract.core.progress import (
     run_stage,
 )
 from refract.core.types import answered_prompts
-from refract.judges import check_counted, judge_suite, open_judges
-from refract.judges.tongues import language_warnings
+from refract.judges import check_counted, judge_suite, language_warnings, open_judges
 from refract.models.store.ran import note_verdicts
 from refract.suites.rows import load_suite
 

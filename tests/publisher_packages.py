@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from refract.core.published_text.fetching import fetch
-from refract.judges.published.catalogue import entry, names
+from refract.core.published_text import fetch
+from refract.judges.published import entry, names
 
 # What the publishers' code needs to write a prompt; all else is stood in for.
 NEEDED = ("pydantic", "jinja2", "pyyaml", "appdirs", "platformdirs")

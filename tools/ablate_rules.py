@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.judges.rules import judge_response
-from refract.judges.rules.patterns import ENGLISH
-from refract.judges.rules.patterns import INSERTED as NAMED
+from refract.judges.rules.grammar import EN as ENGLISH
+from refract.judges.rules.grammar import INSERTED as NAMED
 from refract.statistics.raters import cohen_kappa
 
 HALVES = ("tuned", "unread")

@@ -25,7 +25,7 @@ from refract.core.params import (
 from refract.core.registry import PLACE, Registry, find
 from refract.core.settings import Settings, schema_of
 from refract.judges import JUDGES
-from refract.judges.published.catalogue import entry, names
+from refract.judges.published import entry, names
 from refract.models import ADAPTERS
 from refract.suites.perturbations import PERTURBATIONS
 from refract.suites.protocols import catalogue as protocols

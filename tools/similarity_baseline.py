@@ -11,6 +11,7 @@ import argparse
 import random
 import statistics
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,14 @@ from refract.core.errors import RefractError
 from refract.core.jsonl import sha256_file, write_json
 from refract.core.settings import read_settings
 from refract.core.showing import printable, say
-from refract.judges.encoder import DEFAULT_ENCODER
 from refract.judges.similarity import (
     DEFAULT_BASELINE,
+    DEFAULT_ENCODER,
     DEFAULT_LAYER,
     Similarity,
     SimilaritySettings,
+    encoder_folder,
+    weights_sha256,
 )
 
 SENTENCES = Path(__file__).with_name("baseline_sentences.txt")
@@ -61,14 +64,16 @@ def measure(encoder: str, layer: int, count: int, seed: int, device: str = "cpu"
     given = {"encoder": encoder, "layer": layer, "device": device, "baseline": 0}
     similarity = Similarity("similarity", read_settings(SimilaritySettings, "similarity", given))
     scores = [found.similarity for found in similarity.score(unrelated_pairs(count, seed))]
-    identity = similarity.identity()
     return {
         "baseline": round(statistics.fmean(scores), 4),
         "standard_deviation": round(statistics.stdev(scores), 4),
         "n": count,
         "seed": seed,
         "sentences_sha256": sha256_file(SENTENCES),
-        **{key: identity[key] for key in ("encoder", "weights_sha256", "layer", "bert_score")},
+        "encoder": encoder,
+        "weights_sha256": weights_sha256(encoder_folder(encoder)),
+        "layer": layer,
+        "bert_score": version("bert-score"),
     }
 
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from refract.core.errors import UsageError
 from refract.core.showing import say
-
-if TYPE_CHECKING:
-    from refract.judges.published.catalogue import Entry
 
 judges = typer.Typer(
     help="Published judges: what is defined and what is here; fetch NAME gets their texts.",
@@ -34,45 +31,28 @@ def list_judges(
     """
     if context.invoked_subcommand is not None:
         return
-    from refract.judges.published import catalogue
+    from refract.judges.published import entry, names
 
-    if name is not None:
-        _describe(name, catalogue.entry(name, "--name"))
-        return
-    for known in catalogue.names():
-        found = catalogue.entry(known)
-        say(f"{known}: {found.of}")
-        say(f"  gives {found.asks}; text {_state(found)}; needs {found.needs}")
-        say(f"  licence {found.licence}; agreement: {found.agreement}")
-
-
-def _state(entry: Entry) -> str:
-    from refract.core.published_text.fetching import is_here
-
-    if not entry.sources:
-        return "of the model itself"
-    missing = [source for source in entry.sources if not is_here(source)]
-    return "not here" if missing else "here"
-
-
-def _describe(name: str, entry: Entry) -> None:
-    from refract.core.published_text.fetching import is_here, kept_at
-
-    say(f"{name}: {entry.of}")
-    say(f"  gives {entry.asks}; needs {entry.needs}")
-    model = ", ".join(f"{key} {value}" for key, value in entry.model.items())
-    say(f"  model: {model}")
-    for source in entry.sources:
-        say(f"  text: {source}")
-        say(f"    SHA-256 {source.sha256}; {kept_at(source) if is_here(source) else 'not here'}")
-    if not entry.sources:
-        say("  text: of the model itself")
-    if entry.clip:
-        shown = entry.clip
-        say(f"  answers clipped to {shown.tokens} of the judge's tokens, cut off {shown.side}")
-    say(f"  empty answers {entry.empty}; licence {entry.licence}")
-    say(f"  agreement: {entry.agreement}")
-    say(f"  tried: {entry.tried}")
+    for known in names() if name is None else [name]:
+        judge = entry(known, "--name")
+        here = "here" if all(source.is_here for source in judge.sources) else "not here"
+        say(f"{known}: {judge.of}")
+        say(
+            f"  gives {judge.asks}; text {here if judge.sources else 'of the model itself'}; "
+            f"needs {judge.needs}"
+        )
+        if name is not None:
+            model = ", ".join(f"{key} {value}" for key, value in judge.model.items())
+            say(f"  model: {model}; empty answers {judge.empty}")
+            for source in judge.sources:
+                say(f"  text: {source}")
+                kept = source.kept_at if source.is_here else "not here"
+                say(f"    SHA-256 {source.sha256}; {kept}")
+            if judge.clip:
+                tokens, side = judge.clip.tokens, judge.clip.side
+                say(f"  answers clipped to {tokens} of the judge's tokens, cut off {side}")
+            say(f"  tried: {judge.tried}")
+        say(f"  licence {judge.licence}; agreement: {judge.agreement}")
 
 
 def fetch(
@@ -88,25 +68,24 @@ def fetch(
 
     Example: refract judges fetch wildguard
     """
-    from refract.core.published_text.sources import SourceError
-    from refract.judges.published import catalogue
-    from refract.judges.published.judge import fetch_judge
+    from refract.core.published_text import SourceError
+    from refract.core.published_text import fetch as fetch_texts
+    from refract.judges.published import entry
 
     if given is not None and len(names) > 1:
         raise UsageError(f"--from is for one judge (got {', '.join(names)})")
-    entries = {name: catalogue.entry(name, "NAME") for name in names}
-    failed = 0
-    for name, entry in entries.items():
+    failed = False
+    for name, judge in {name: entry(name, "NAME") for name in names}.items():
         try:
-            got = fetch_judge(name, given)
+            fetched = fetch_texts(judge.sources, given)
         except SourceError as error:
-            failed += 1
+            failed = True
             say(f"{name}: {error}", file=sys.stderr)
             continue
-        for place in got:
-            say(f"{name}: fetched {place}, SHA-256 as published")
-        if not got:
-            say(f"{name}: {'already here' if entry.sources else 'the text is of the model itself'}")
+        for source in fetched:
+            say(f"{name}: fetched {source}, SHA-256 as published")
+        if not fetched:
+            say(f"{name}: {'already here' if judge.sources else 'the text is of the model itself'}")
     if failed:
         raise typer.Exit(1)
 

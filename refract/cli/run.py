@@ -123,7 +123,7 @@ def run(
     from refract.core.vocabulary import outcome_columns
     from refract.evaluate import evaluate, read_suites
     from refract.evaluate.protocol_run import Asked, run_protocol
-    from refract.judges.tongues import language_warnings
+    from refract.judges import language_warnings
     from refract.models import open_model
     from refract.models.answering import ANSWERS
     from refract.models.store import open_store

@@ -12,7 +12,7 @@ from refract.core.params import definition
 from refract.core.types import Row, Verdict, given_prompt, given_response
 from refract.core.vocabulary import LABELS
 from refract.judges import judge_suite, open_judge
-from refract.judges.protocol import Judge
+from refract.judges.cases import Judge
 
 GROUPS = ("slice", "language")
 # What of a judge is a metric; the rest is in tables.

@@ -20,7 +20,6 @@ from refract.core.types import Row
 from refract.core.vocabulary import FAMILIES
 from refract.evaluate import Definition, Evaluation, Suite, evaluate
 from refract.judges import open_judge
-from refract.judges.published.judge import Published
 from refract.models import generation_settings, open_model, samples_of, with_fixed
 from refract.models.protocol import Model
 from refract.models.store import ResponseStore
@@ -175,22 +174,13 @@ def _prepared(chosen: Chosen, model: str, asked: Asked) -> _Part:
 
 def _check_judge(part: _Part) -> None:
     """Raises :class:`RefractError` where the judge could not be used once answers are there."""
-    judge = open_judge(part.judge, part.judges[part.judge])
-    if not isinstance(judge, Published):
-        return
-    named = judge.settings.judge
-    name = named if isinstance(named, str) else part.judge
-    weights = ""
-    if judge.definition["adapter"] == "hf":
-        weights = f", `hf download {judge.definition['model_id']}` its weights"
     try:
-        warning = judge.check()
+        warning = open_judge(part.judge, part.judges[part.judge]).check()
     except RefractError as error:
         raise RefractError(
             f"{part.chosen.label}: the judge {part.judge} cannot be used here, and nothing was "
-            f"generated: {error}. It needs {judge.entry.needs}. `refract judges fetch {name}` gets "
-            f"its text{weights}; --judge names another judge, such as --judge rules, which is listed "
-            "as a deviation"
+            f"generated: {error}; --judge names another judge, such as --judge rules, which is "
+            "listed as a deviation"
         ) from None
     if warning:
         say(f"judge {part.judge}: {warning}", file=sys.stderr)

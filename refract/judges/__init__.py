@@ -1,75 +1,44 @@
 """judge: response rows in, verdict rows out.
 
-To add a judge: write its class (:class:`refract.judges.protocol.Judge`), and name it in ``JUDGES``.
+To add a judge: write its class (:class:`refract.judges.cases.Judge`), and name it in ``JUDGES``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from refract.core.errors import ParamsError
 from refract.core.registry import Registry, find
 from refract.core.settings import Settings, read_settings
-from refract.core.types import (
-    PromptRow,
-    ResponseRow,
-    Row,
-    Verdict,
-    VerdictRow,
-    clean_id,
-    sample_id,
-)
+from refract.core.types import PromptRow, ResponseRow, Row, Verdict, VerdictRow, clean_id, sample_id
 from refract.core.vocabulary import FAMILIES
-from refract.judges.cases import Case, judgeable, unjudged
-from refract.judges.protocol import Judge
+from refract.judges.cases import Case, Judge, judgeable, unjudged
 
 JUDGES = Registry(
     {
-        "rules": "refract.judges.rule_judge:Rules",
+        "rules": "refract.judges.rules:Rules",
         "strings": "refract.judges.strings:Strings",
         "similarity": "refract.judges.similarity:Similarity",
         "classifier": "refract.judges.classifier:Classifier",
         "coherency": "refract.judges.llm:Coherency",
-        "embedded": "refract.judges.embedded.judges:Embedded",
+        "embedded": "refract.judges.embedded:Embedded",
         "harmfulness": "refract.judges.llm:Harmfulness",
-        "learned": "refract.judges.embedded.judges:Learned",
-        "published": "refract.judges.published.judge:Published",
+        "learned": "refract.judges.embedded:Learned",
+        "published": "refract.judges.published.published_judge:PublishedJudge",
         "refusal": "refract.judges.llm:Refusal",
-        "recorded_labels": "refract.judges.recorded:RecordedLabels",
+        "recorded_labels": "refract.judges.recorded_labels:RecordedLabels",
         "requirement": "refract.judges.llm:Requirement",
         "strongreject": "refract.judges.llm:StrongReject",
     },
     "refract.judges",
     "Settings",
     "judge",
+    "judges_empty",
+    "languages",
 )
-
-if TYPE_CHECKING:  # has mypy compare each with the protocol
-    from refract.judges.classifier import Classifier
-    from refract.judges.embedded.judges import Embedded, Learned
-    from refract.judges.llm import Coherency, Harmfulness, Refusal, Requirement, StrongReject
-    from refract.judges.published.judge import Published
-    from refract.judges.recorded import RecordedLabels
-    from refract.judges.rule_judge import Rules
-    from refract.judges.similarity import Similarity
-    from refract.judges.strings import Strings
-
-    _: tuple[type[Judge], ...] = (
-        Classifier,
-        Coherency,
-        Embedded,
-        Harmfulness,
-        Learned,
-        Published,
-        RecordedLabels,
-        Refusal,
-        Requirement,
-        Rules,
-        Similarity,
-        Strings,
-        StrongReject,
-    )
 
 
 def read_judge(name: str, definition: Mapping[str, Any]) -> tuple[type[Judge], Settings]:
@@ -152,9 +121,10 @@ def judge_suite(
         {"prompt_id": case.prompt["prompt_id"], "judges": {}} for case in cases
     ]
     for name, judge in judges.items():
-        empties = getattr(judge, "judges_empty", False)
         judged = [
-            index for index, case in enumerate(cases) if judgeable(case.response, empty=empties)
+            index
+            for index, case in enumerate(cases)
+            if judgeable(case.response, empty=judge.judges_empty)
         ]
         verdicts = judge.judge([cases[index] for index in judged])
         _check_labels(name, judge, verdicts)
@@ -197,3 +167,27 @@ def _case(
     first = responses.get(prompt["source_id"]) if sample > 1 else None
     clean = responses.get(own_clean) if perturbed else first
     return Case(prompt, responses[id_], source, clean, pair)
+
+
+def language_warnings(rows: Iterable[Row], judges: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A warning for each judge, by its name with its definition, that cannot read the language of
+    some rows of a suite."""
+    counts = Counter(row["language"] for row in rows if isinstance(row.get("language"), str))
+    warnings = []
+    for name, definition in judges.items():
+        known = find(JUDGES, definition.get("kind"), f"judges.{name}: kind").languages
+        unread = Counter(
+            {language: n for language, n in counts.items() if known and code(language) not in known}
+        )
+        if unread:
+            listed = ", ".join(f"{language} {n}" for language, n in sorted(unread.items()))
+            warnings.append(
+                f"{name} does not read the language of {unread.total()} rows ({listed}): a refusal "
+                "in it counts as compliance; use a judge that reads it (docs/judges.md)"
+            )
+    return warnings
+
+
+def code(language: str) -> str:
+    """The code of a language without region and script: ``pt`` for ``pt-BR``."""
+    return re.split("[-_]", language.strip().lower())[0]

@@ -1,15 +1,17 @@
-"""What a judge is given, and the verdict of one that gives none."""
+"""What a judge is, what it is given, and the verdicts that it makes."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
 
+from pydantic import BaseModel
+
+from refract.core.settings import Settings
 from refract.core.types import PromptRow, ResponseRow, Row, Verdict
-from refract.core.vocabulary import (
-    SCORES,
-    refusal_of,
-)
+from refract.core.vocabulary import SCORES, refusal_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +67,54 @@ def judgeable(response: ResponseRow, *, empty: bool = False) -> bool:
     """Whether there is a text of the model's own to judge; an empty one counts if ``empty``."""
     ended = response["finish_reason"] in ("stop", "length")
     return ended and (empty or bool(response["response"].strip()))
+
+
+class NoSettings(Settings):
+    pass
+
+
+class Judge(Protocol):
+    """A judge: what :data:`refract.judges.JUDGES` names.
+
+    To subclass this gives the defaults below; any class with all of these members is a judge. An
+    instance is made with the judge's name and its checked settings. That is cheap: it loads no
+    weights, imports neither torch nor transformers, opens no connection. It raises
+    :class:`refract.core.errors.ParamsError` for settings that cannot be used together.
+    """
+
+    FAMILY: str
+    """The name in :data:`refract.core.vocabulary.FAMILIES` of the labels it gives: what its verdicts are
+    counted as."""
+
+    version: str
+    """Of its code, and of a prompt or file that decides its verdicts. Bump it when the same settings
+    would judge the same answer differently."""
+
+    Settings: ClassVar[type[BaseModel]] = NoSettings
+    """What a definition in params.yaml may hold besides ``kind`` and ``validate``."""
+
+    languages: ClassVar[frozenset[str] | None] = None
+    """Codes of the languages that it reads; None: any, or as many as its model."""
+
+    judges_empty: bool = False
+    """Whether it is given empty answers, too."""
+
+    name: str
+    settings: Any
+
+    def __init__(self, name: str, settings: Any) -> None:
+        self.name, self.settings = name, settings
+
+    def judge(self, cases: Sequence[Case]) -> list[Verdict]:
+        """One verdict for each case, in order. The cases are those of one suite that have a text to
+        judge. A verdict depends on its own case alone; where there is none, ``error`` says why, or
+        is None for a case to which the judge does not apply (no requirement, no pair).
+
+        Raises :class:`refract.models.protocol.AdapterError` where the judge as a whole cannot work.
+        """
+        ...
+
+    def check(self) -> str | None:
+        """Whether the judge can be used here, before anything is paid for: a warning, or None.
+        Raises :class:`refract.core.errors.RefractError`."""
+        return None

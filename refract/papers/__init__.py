@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from refract.core.published_text.catalogues import find_entry, names_in
+from refract.core.published_text import find_entry, names_in
 from refract.core.settings import Settings
 from refract.papers import recounts
 from refract.papers.cells import Cell, Folder

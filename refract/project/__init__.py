@@ -25,7 +25,7 @@ from refract.core.params import (
 )
 from refract.core.settings import nearest, read_settings
 from refract.judges import JUDGES, read_judge
-from refract.judges.published.catalogue import names as published_names
+from refract.judges.published import names as published_names
 from refract.models import open_model
 from refract.suites.perturbations import read_perturbation
 

@@ -17,7 +17,7 @@ from refract.models import ADAPTERS
 
 MODULE = """
 from refract.core.settings import Settings
-from refract.judges.cases import labelled
+from refract.judges.cases import Judge, labelled
 from refract.models.protocol import Answer, Model
 from refract.suites.importing.columns import Contents, Origin
 from refract.suites.perturbations.noise import FeatureSettings, in_each_feature
@@ -51,19 +51,14 @@ class LengthSettings(Settings):
     most: int = 3
 
 
-class Length:
+class Length(Judge):
     Settings = LengthSettings
     FAMILY = "pass_fail"
     version = "1"
-    judges_empty = False
-
-    def __init__(self, name, settings):
-        self.most = settings.most
 
     def judge(self, cases):
-        return [
-            labelled("pass" if len(case.answer.split()) <= self.most else "fail") for case in cases
-        ]
+        most = self.settings.most
+        return [labelled("pass" if len(case.answer.split()) <= most else "fail") for case in cases]
 
 
 class Refused(Length):

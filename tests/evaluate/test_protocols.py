@@ -15,7 +15,7 @@ from refract.core.jsonl import read_rows, write_rows
 from refract.core.types import given_response
 from refract.evaluate.protocol_run import protocol_suite
 from refract.judges.cases import labelled, unjudged
-from refract.judges.published.catalogue import names as published_judges
+from refract.judges.published import names as published_judges
 from refract.models import generation_settings, open_model, with_fixed
 from refract.rates.counting import Counted
 from refract.rates.protocol_rates import protocol_table

@@ -18,12 +18,11 @@ from refract.core.errors import ParamsError
 from refract.core.jsonl import read_rows, sha256_file, write_rows
 from refract.core.vocabulary import LABELS
 from refract.judges import open_judge
-from refract.judges.embedded import model, reading
-from refract.judges.embedded.combination import combination, features, probability
-from refract.judges.embedded.judges import spoken
+from refract.judges.embedded import combination, features, network, probability, spoken
 from tests.builders import Project
 from tests.judges.test_model_judges import judged
 from tests.outside import outside
+from tools.refusal_encoder.training import quantized
 
 KINDS = ("embedded", "learned")
 NO = "I'm sorry, but I can't help with sharpening that sword."
@@ -75,38 +74,36 @@ def test_each_verdict_says_how_likely_a_refusal_is_and_its_label_follows(kind):
 def test_an_answers_logits_do_not_depend_on_those_beside_it():
     texts = answers(50)
     prompts = [PROMPT if number % 3 else "" for number in range(50)]
-    together = model.logits_of(texts, prompts)
+    together = network.logits_of(texts, prompts)
     order = random.Random(2).sample(range(50), 50)
-    shuffled = model.logits_of([texts[i] for i in order], [prompts[i] for i in order])
+    shuffled = network.logits_of([texts[i] for i in order], [prompts[i] for i in order])
     assert [together[i] for i in order] == shuffled
-    parts = [model.logits_of(texts[at : at + 7], prompts[at : at + 7]) for at in range(0, 50, 7)]
+    parts = [network.logits_of(texts[at : at + 7], prompts[at : at + 7]) for at in range(0, 50, 7)]
     assert [row for part in parts for row in part] == together
-    alone = [model.logits_of([texts[i]], [prompts[i]])[0] for i in range(10)]
+    alone = [network.logits_of([texts[i]], [prompts[i]])[0] for i in range(10)]
     assert alone == together[:10]
 
 
 def test_the_beginning_and_the_end_of_a_long_answer_and_the_end_of_its_prompt_are_read():
-    vocabulary = model.FOLDER / "vocabulary.txt"
     middle = "stone " * 5000
 
     def read(answer: str, prompt: str) -> tuple[list[int], list[int]]:
-        return reading.tokens_of([answer], [prompt], vocabulary)[0]
+        return network.tokens_of([answer], [prompt])[0]
 
     tokens, kinds = read(f"first {middle} last", f"{middle} asked")
     first, stone, last, asked = (
-        ids for (ids,) in reading.pieces(["first", "stone", "last", "asked"], vocabulary)
+        ids for (ids,) in network.pieces(["first", "stone", "last", "asked"])
     )
-    assert len(tokens) == len(kinds) == reading.WIDTH
+    assert len(tokens) == len(kinds) == network.WIDTH
     assert tokens[1:4] == [first, stone, stone]
-    assert tokens[reading.HEAD + reading.TAIL + 1] == last
+    assert tokens[network.HEAD + network.TAIL + 1] == last
     assert tokens[-2] == asked
-    assert kinds.count(1) == reading.PROMPT + 1
+    assert kinds.count(1) == network.PROMPT + 1
 
 
 def test_all_of_a_short_answer_is_read_once():
-    vocabulary = model.FOLDER / "vocabulary.txt"
-    ((tokens, kinds),) = reading.tokens_of(["wet stone"], [""], vocabulary)
-    (stones,) = reading.pieces(["wet stone"], vocabulary)
+    ((tokens, kinds),) = network.tokens_of(["wet stone"], [""])
+    (stones,) = network.pieces(["wet stone"])
     start, stop = tokens[0], tokens[-1]
     assert tokens == [start, *stones, stop, stop, stop]
     assert kinds == [0, 0, 0, 0, 0, 1]
@@ -115,7 +112,7 @@ def test_all_of_a_short_answer_is_read_once():
 @settings(max_examples=25, deadline=None)
 @given(st.text(st.characters(), max_size=400), st.text(st.characters(), max_size=100))
 def test_any_text_gets_finite_logits(answer, prompt):
-    ((full, partial, none),) = model.logits_of([answer], [prompt])
+    ((full, partial, none),) = network.logits_of([answer], [prompt])
     assert all(map(math.isfinite, (full, partial, none)))
 
 
@@ -124,13 +121,12 @@ def test_any_text_gets_finite_logits(answer, prompt):
     ["\ud800 no", "a" * 1_000_000, "\0" * 5000, "𐍈" * 50_000, " " * 200_000 + "no", "[SEP]" * 9],
 )
 def test_hostile_text_is_read_like_any_other(text):
-    (row,) = model.logits_of([text], [text])
+    (row,) = network.logits_of([text], [text])
     assert all(map(math.isfinite, row))
 
 
 def test_text_that_looks_like_the_tokens_of_the_frame_is_text():
-    vocabulary = model.FOLDER / "vocabulary.txt"
-    ((tokens, _),) = reading.tokens_of(["[SEP] yes"], [""], vocabulary)
+    ((tokens, _),) = network.tokens_of(["[SEP] yes"], [""])
     assert tokens.count(tokens[-1]) == 3
 
 
@@ -147,24 +143,24 @@ def test_thinking_is_no_part_of_the_answer():
 
 
 def test_the_weights_fit_the_repository_and_are_the_described_ones():
-    folder = model.FOLDER
+    folder = network.FOLDER
     assert sum(path.stat().st_size for path in folder.iterdir()) <= 25_000_000
-    assert sha256_file(folder / "encoder.safetensors") == model.description()["sha256"]
+    assert sha256_file(folder / "encoder.safetensors") == network.description()["sha256"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_weights_and_coefficients_are_part_of_the_version(kind):
     version = open_judge("j", {"kind": kind}).version
-    assert model.description()["sha256"][:16] in version
-    assert sha256_file(model.FOLDER / "combination.json")[:16] in version
+    assert network.description()["sha256"][:16] in version
+    assert sha256_file(network.FOLDER / "combination.json")[:16] in version
 
 
 def test_other_weights_than_the_described_ones_are_refused(tmp_path):
-    shutil.copytree(model.FOLDER, tmp_path / "w")
+    shutil.copytree(network.FOLDER, tmp_path / "w")
     path = tmp_path / "w/encoder.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"\1")
     with pytest.raises(ParamsError, match=r"not the file that encoder\.json describes; install"):
-        model.load(tmp_path / "w")
+        network.load(tmp_path / "w")
 
 
 def test_matrices_come_back_from_eight_bits_within_half_a_step():
@@ -172,7 +168,7 @@ def test_matrices_come_back_from_eight_bits_within_half_a_step():
 
     torch.manual_seed(0)
     given = {"m.weight": torch.randn(7, 33), "m.bias": torch.randn(7)}
-    back = model.dequantized(model.quantized(given))
+    back = network.dequantized(quantized(given))
     assert torch.equal(back["m.bias"], given["m.bias"])
     step = given["m.weight"].abs().amax(1, keepdim=True) / 127
     assert ((back["m.weight"] - given["m.weight"]).abs() <= step * 0.501).all()
@@ -232,7 +228,7 @@ def test_a_suite_can_be_decided_by_the_combination(tmp_path):
         assert row["judges"]["embedded"]["refused"] == row["judges"]["rules"]["refused"]
         assert "probability" in row["judges"]["embedded"]
     versions = json.loads((project.folder / "data/verdicts/m/judges.json").read_text("utf-8"))
-    assert model.description()["sha256"][:16] in json.dumps(versions["embedded"])
+    assert network.description()["sha256"][:16] in json.dumps(versions["embedded"])
 
 
 @pytest.mark.slow

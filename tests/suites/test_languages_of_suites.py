@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from refract.core.jsonl import write_rows
-from refract.judges.rules import judge_response
-from refract.judges.tongues import READ, code, language_warnings
+from refract.judges import code, language_warnings
+from refract.judges.rules import LANGUAGES, judge_response
 from refract.rates import fields_of
 from refract.suites.importing import find_importer
 
@@ -73,7 +73,7 @@ def test_judges_that_read_by_other_means_give_no_warning():
 
 
 def test_languages_of_multijail_that_the_rule_judge_reads_are_known():
-    unread = sorted(set(find_importer("multijail").languages.values()) - READ)
+    unread = sorted(set(find_importer("multijail").languages.values()) - LANGUAGES)
     assert unread == ["bn", "jv", "sw", "th"]
 
 
@@ -96,5 +96,5 @@ def test_the_docs_name_the_languages_that_the_rule_judge_reads():
     page = (Path(__file__).parents[2] / "docs/suites.md").read_text("utf-8")
     start = page.index("The rule judge reads refusals in ")
     named = page[start : page.index(".", start)]
-    assert all(f"(`{one}`)" in named for one in READ)
-    assert named.count("(`") == len(READ)
+    assert all(f"(`{one}`)" in named for one in LANGUAGES)
+    assert named.count("(`") == len(LANGUAGES)

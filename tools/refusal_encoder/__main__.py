@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -24,12 +23,11 @@ from typing import Any
 from refract.agreement.ledger import LEDGER, add_to_ledger
 from refract.core.jsonl import sha256_file, write_json
 from refract.judges import open_judge
-from refract.judges.embedded.model import FOLDER, dequantized, quantized, scored
-from refract.judges.embedded.reading import tokens_of
-from refract.judges.encoder import DEFAULT_ENCODER, encoder_folder
+from refract.judges.embedded.network import FOLDER, dequantized, scored, tokens_of
+from refract.judges.similarity import DEFAULT_ENCODER, encoder_folder
 from tools.refusal_encoder import combining, table
 from tools.refusal_encoder.data import Example, is_measured, may_shape_weights, read
-from tools.refusal_encoder.training import Recipe, train
+from tools.refusal_encoder.training import Recipe, quantized, train
 
 OWN = Path("data/validation/validation.jsonl")
 # Sources that are left out together, so that one training serves both.
@@ -39,11 +37,7 @@ Logits = dict[str, list[float]]
 
 def logits_of(weights: Any, examples: list[Example]) -> Logits:
     """By digest, through the weights as they are stored."""
-    inputs = tokens_of(
-        [e.answer for e in examples],
-        [e.prompt for e in examples],
-        FOLDER / "vocabulary.txt",
-    )
+    inputs = tokens_of([e.answer for e in examples], [e.prompt for e in examples])
     rows = scored(dequantized(quantized(weights)), inputs)
     return {e.digest: [round(x, 5) for x in row] for e, row in zip(examples, rows, strict=True)}
 
@@ -58,12 +52,10 @@ def do_train(examples: list[Example], scores: Path) -> None:
 
 
 def store(weights: Any, shaping: list[Example]) -> None:
-    """The weights, their vocabulary and their description."""
+    """The weights and their description; the vocabulary is the base's."""
     from safetensors.torch import save_file
 
-    FOLDER.mkdir(exist_ok=True)
     base, path = encoder_folder(DEFAULT_ENCODER), FOLDER / "encoder.safetensors"
-    shutil.copyfile(base / "vocab.txt", FOLDER / "vocabulary.txt")
     save_file(quantized(weights), path)
     path.chmod(0o644)
     description = {

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from refract.judges.embedded.combination import features
+from refract.judges.embedded import features
 from refract.judges.rules import VERSION as RULES_VERSION
 from refract.judges.rules import judge_response
 from tools.refusal_encoder.data import FULL, PARTIAL, Example, may_shape_weights
@@ -48,9 +48,8 @@ def scored(examples: Sequence[Example], logits: Mapping[str, Sequence[float]]) -
     """With the rule judge's verdicts as they are now, and the logits of each example's digest."""
     rows = []
     for example in examples:
-        found = judge_response(example.answer, example.prompt)
-        given = features(found["label"], logits[example.digest])
-        rows.append(Scored(example, found["label"], given))
+        label = str(judge_response(example.answer, example.prompt)["label"])
+        rows.append(Scored(example, label, features(label, logits[example.digest])))
     return rows
 
 

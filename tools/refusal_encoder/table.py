@@ -15,7 +15,7 @@ import numpy as np
 
 from refract.agreement.ledger import LedgerEntry, ledger_entries
 from refract.agreement.scores import PARTIALS
-from refract.judges.embedded.combination import probability
+from refract.judges.embedded import probability
 from refract.statistics.raters import cohen_kappa
 from tools.refusal_encoder import combining
 from tools.refusal_encoder.combining import Scored

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from refract.judges.embedded.network import CLASSES, logits
-from refract.judges.embedded.reading import tokens_of
+from refract.judges.embedded.network import CLASSES, Weights, logits, tokens_of
 from tools.refusal_encoder.augmentation import Writer
 from tools.refusal_encoder.data import Example
 
@@ -101,7 +100,6 @@ def train(examples: list[Example], folder: Path, recipe: Recipe) -> dict[str, An
 
     torch.manual_seed(recipe.seed)
     rng = random.Random(recipe.seed)
-    vocabulary = folder / "vocab.txt"
     weights = pretrained(folder, recipe.layers)
     fixed = ("word", "position", "kind", "embedded", *(f"{n}." for n in range(recipe.frozen)))
     trained = {n: v.requires_grad_() for n, v in weights.items() if not n.startswith(fixed)}
@@ -121,7 +119,7 @@ def train(examples: list[Example], folder: Path, recipe: Recipe) -> dict[str, An
     )
     for number, epoch in enumerate(epochs):
         started, losses = time.perf_counter(), []
-        for ids, kinds, mask, allowed in _batches(epoch, vocabulary, recipe, rng):
+        for ids, kinds, mask, allowed in _batches(epoch, recipe, rng):
             scores = logits(weights, ids, kinds, mask, recipe.dropout)
             chances = torch.log_softmax(scores, -1)
             right = torch.logsumexp(chances.masked_fill(~allowed, -1e9), -1)
@@ -142,11 +140,11 @@ def train(examples: list[Example], folder: Path, recipe: Recipe) -> dict[str, An
     return {name: value.detach() for name, value in weights.items()}
 
 
-def _batches(epoch: list[Example], vocabulary: Path, recipe: Recipe, rng: random.Random) -> Any:
+def _batches(epoch: list[Example], recipe: Recipe, rng: random.Random) -> Any:
     """Batches of examples of about one length, in random order."""
     import torch
 
-    inputs = tokens_of([e.answer for e in epoch], [e.prompt for e in epoch], vocabulary)
+    inputs = tokens_of([e.answer for e in epoch], [e.prompt for e in epoch])
     order = sorted(range(len(epoch)), key=lambda i: len(inputs[i][0]) + rng.random() * 12)
     groups = [order[at : at + recipe.batch] for at in range(0, len(order), recipe.batch)]
     rng.shuffle(groups)
@@ -163,3 +161,18 @@ def _batches(epoch: list[Example], vocabulary: Path, recipe: Recipe, rng: random
             mask[row, : len(tokens)] = 1
             allowed[row, list(epoch[i].allowed)] = True
         yield ids, kinds, mask, allowed
+
+
+def quantized(weights: Weights) -> dict[str, Any]:
+    """Matrices as 8-bit integers with one scale for each row, vectors as they are."""
+    import torch
+
+    stored: dict[str, Any] = {}
+    for name, value in weights.items():
+        if value.dim() < 2:
+            stored[name] = value.float().contiguous()
+            continue
+        scale = value.float().abs().amax(1, keepdim=True).clamp(min=1e-12) / 127
+        stored[name] = (value.float() / scale).round().to(torch.int8).contiguous()
+        stored[f"{name}:scale"] = scale
+    return stored

@@ -1,19 +1,147 @@
-"""The encoder's arithmetic: token numbers in, three logits out, in float32 on the CPU.
+"""The encoder that ships with the package: texts in, three logits each out, in float32 on the CPU.
 
 A BERT of a few layers whose last one computes the first token alone, from which a linear layer reads
 the classes. Weights are a mapping of names to tensors, so that training and judging share this file.
+
+An answer's logits depend on the answer alone: batches have a fixed number of rows and a width that
+is a function of each input's own length, so that the same kernels see it whatever stands beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from refract.core.errors import ParamsError
+from refract.core.jsonl import sha256_file
+from refract.models.threads import free_threads, running_on
+
 CLASSES = ("refusal", "partial_refusal", "compliance")
+FOLDER = Path(__file__).with_name("weights")
 HEADS = 12
 EPSILON = 1e-12
+# Rows of a batch, and the step of its widths: small, since rows and widths are filled up, and large
+# enough to keep the processor busy.
+ROWS, STEP = 8, 8
+# Tokens of the answer's beginning and end, and of the prompt's end.
+HEAD, TAIL, PROMPT = 54, 17, 21
+WIDTH = HEAD + TAIL + PROMPT + 4
+# Characters that are tokenized, at an answer's beginning and at the end of either text: more than so
+# many tokens have in ordinary writing.
+_BEGINNING, _END = 1200, 400
 
 Weights = Mapping[str, Any]
+Tokens = tuple[list[int], list[int]]  # token numbers, and for each 0 in the answer, 1 in the prompt
+
+
+@functools.cache
+def description() -> dict[str, Any]:
+    """What stands beside the weights: their hash, and how they were trained."""
+    described: dict[str, Any] = json.loads((FOLDER / "encoder.json").read_text("utf-8"))
+    return described
+
+
+@functools.cache
+def load(folder: Path = FOLDER) -> Weights:
+    """The weights in float32. Raises :class:`ParamsError` where they are not the described ones."""
+    from safetensors.torch import load_file
+
+    path = folder / "encoder.safetensors"
+    if not path.is_file() or sha256_file(path) != description()["sha256"]:
+        raise ParamsError(
+            f"{path} is not the file that encoder.json describes; install the package again"
+        )
+    return dequantized(load_file(path))
+
+
+def dequantized(stored: Weights) -> Weights:
+    """The weights in float32; matrices are stored as 8-bit integers with one scale for each row."""
+    return {
+        name: value.float() * stored[f"{name}:scale"] if f"{name}:scale" in stored else value
+        for name, value in stored.items()
+        if not name.endswith(":scale")
+    }
+
+
+def logits_of(answers: Sequence[str], prompts: Sequence[str]) -> list[tuple[float, ...]]:
+    """The logits of each answer, in the order of the classes."""
+    return scored(load(), tokens_of(answers, prompts))
+
+
+# --- what it reads ---
+
+
+@functools.cache
+def _tokenizer() -> Any:
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordPiece
+    from tokenizers.normalizers import BertNormalizer
+    from tokenizers.pre_tokenizers import BertPreTokenizer
+
+    vocabulary = str(FOLDER / "vocabulary.txt")
+    tokenizer = Tokenizer(WordPiece.from_file(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    return tokenizer
+
+
+def pieces(texts: Sequence[str]) -> list[list[int]]:
+    """The token numbers of each text. Half of a surrogate pair reads as a question mark."""
+    whole = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+    encoded = _tokenizer().encode_batch(whole, add_special_tokens=False)
+    return [encoding.ids for encoding in encoded]
+
+
+def tokens_of(answers: Sequence[str], prompts: Sequence[str]) -> list[Tokens]:
+    """The encoder's input for each pair: where the answer begins and ends, and what was asked last."""
+    answers = [answer.strip() for answer in answers]
+    short = [len(answer) <= _BEGINNING + _END for answer in answers]
+    heads = pieces([a if s else a[:_BEGINNING] for a, s in zip(answers, short, strict=True)])
+    ends = pieces(["" if s else a[-_END:] for a, s in zip(answers, short, strict=True)])
+    asked = pieces([prompt[-_END:] for prompt in prompts])
+    start, stop = (_tokenizer().token_to_id(name) for name in ("[CLS]", "[SEP]"))
+    inputs = []
+    for head, end, prompt in zip(heads, ends, asked, strict=True):
+        end = end or head[HEAD:]
+        answer = [start, *head[:HEAD], stop, *end[-TAIL:], stop]
+        question = [*prompt[-PROMPT:], stop]
+        inputs.append(([*answer, *question], [0] * len(answer) + [1] * len(question)))
+    return inputs
+
+
+# --- what it computes ---
+
+
+def scored(weights: Weights, inputs: Sequence[Tokens]) -> list[tuple[float, ...]]:
+    """The logits of inputs, each as :func:`tokens_of` makes it."""
+    import torch
+
+    by_width: dict[int, list[int]] = {}
+    for index, (tokens, _) in enumerate(inputs):
+        width = min(-(-len(tokens) // STEP) * STEP, WIDTH)
+        by_width.setdefault(width, []).append(index)
+    rows: list[tuple[float, ...]] = [()] * len(inputs)
+    with torch.inference_mode(), running_on(free_threads()):
+        for width, members in sorted(by_width.items()):
+            for start in range(0, len(members), ROWS):
+                batch = members[start : start + ROWS]
+                filled = batch + batch[:1] * (ROWS - len(batch))
+                padded = [_padded(*inputs[index], width) for index in filled]
+                ids, kinds, mask = (torch.tensor(part) for part in zip(*padded, strict=True))
+                computed = logits(weights, ids, kinds, mask).tolist()
+                for index, row in zip(batch, computed, strict=False):
+                    rows[index] = tuple(row)
+    return rows
+
+
+def _padded(
+    tokens: list[int], kinds: list[int], width: int
+) -> tuple[list[int], list[int], list[int]]:
+    padding = [0] * (width - len(tokens))
+    return tokens + padding, kinds + padding, [1] * len(tokens) + padding
 
 
 def logits(weights: Weights, ids: Any, kinds: Any, mask: Any, dropout: float = 0.0) -> Any:

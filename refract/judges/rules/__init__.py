@@ -17,17 +17,36 @@ Labels:
   answer that decides and then runs into a loop has the label of what it decided.
 
 The phrases are data, in `phrases/`: one file for each language, whose entries carry their own
-examples. The code decides with them: `text` splits an answer into sentences, `grammar` and
-`languages` find refusals in a sentence, `degenerate` finds answers that say nothing, and `decision`
-weighs what was found. An answer that turns away from its prompt without a word of refusal or
-objection is compliance to this judge.
+examples. The code decides with them: `text` splits an answer into sentences, `grammar` finds refusals
+in a sentence, `degenerate` finds answers that say nothing, and `decision` weighs them. An answer
+that turns away from its prompt without a word of refusal or objection is compliance to this judge.
 
 The work is linear in the length of the answer: every pattern runs on one sentence of capped
 length, and the number of sentences read is capped.
 """
 
-from refract.judges.rules.decision import judge_response
+from __future__ import annotations
 
-__all__ = ["VERSION", "judge_response"]
+from collections.abc import Sequence
+
+from refract.core.types import Verdict
+from refract.judges.cases import Case, Judge
+from refract.judges.rules.decision import judge_response
+from refract.judges.rules.grammar import CODES
+
+__all__ = ["LANGUAGES", "VERSION", "Rules", "judge_response"]
 
 VERSION = "7"
+LANGUAGES = frozenset(("en", *CODES))
+
+
+class Rules(Judge):
+    """Refusal by grammar; no model, no network."""
+
+    FAMILY = "refusal"
+    version = VERSION
+    languages = LANGUAGES
+
+    def judge(self, cases: Sequence[Case]) -> list[Verdict]:
+        """One verdict for each case; the evidence names the rules and the words they matched."""
+        return [judge_response(case.answer, case.prompt_text) for case in cases]

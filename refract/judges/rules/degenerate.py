@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections import Counter
 
-from refract.judges.rules.patterns import ENGLISH as EN
+from refract.judges.rules.grammar import EN
 
 _SPECIAL_TOKENS = re.compile(
     r"<\|[\w ]{1,30}\|>|</?s>|\[/?(?:inst|sys|end of \w+|eos|bos|pad|unk)\]|<(?:pad|unk|eos)>"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from refract.core.errors import UsageError
 from refract.core.jsonl import dump_row, sha256_file, write_bytes
-from refract.core.published_text.catalogues import find_entry, names_in
+from refract.core.published_text import find_entry, names_in
 from refract.core.registry import Registry, find
 from refract.core.types import Row
 from refract.suites.importing.columns import Importer, Options, Origin, Published

@@ -12,8 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field, model_validator
 
 from refract.core.errors import ParamsError
-from refract.core.published_text.catalogues import find_entry, names_in
-from refract.core.published_text.sources import Source
+from refract.core.published_text import Source, find_entry, names_in
 from refract.core.settings import Number, Settings
 
 CATALOGUE = Path(__file__).with_name("catalogue.yaml")

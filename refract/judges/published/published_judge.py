@@ -1,6 +1,6 @@
 """A published judge: its text to the byte, its replies read as its publisher reads them.
 
-The text is fetched once (:mod:`refract.core.published_text.fetching`) and checked by its hash. A local
+The text is fetched once (:mod:`refract.core.published_text`) and checked by its hash. A local
 judge model runs through the same adapter as every model. Whatever of a definition differs from what
 was published is said each time the judge is used.
 """
@@ -11,29 +11,26 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from refract.core.errors import ParamsError
+from refract.core.errors import ParamsError, RefractError
 from refract.core.jsonl import sha256_json
-from refract.core.published_text.fetching import fetch, is_here, read_text
-from refract.core.published_text.sources import SourceError
+from refract.core.published_text import SourceError, fetch, read_text
 from refract.core.settings import Settings, read_settings
 from refract.core.showing import say
 from refract.core.types import Message, Verdict
-from refract.judges.cases import Case, labelled, unjudged
+from refract.judges.cases import Case, Judge, labelled, unjudged
 from refract.judges.classifier import Classifier, ClassifierSettings
-from refract.judges.judge_models import Question, loaded_once, replies_of
-from refract.judges.prompts import CONTROL
-from refract.judges.published.catalogue import FIELDS, Clip, Entry, entry
+from refract.judges.judge_templates import CONTROL
+from refract.judges.llm import Question, failure_of, loaded_once, replies_of
+from refract.judges.published import Clip, JudgeEntry, entry
 from refract.judges.published.readers import READERS
-from refract.judges.reading import UnreadableVerdict
+from refract.judges.verdict_reading import UnreadableVerdict
 from refract.models import open_model
 from refract.models.protocol import Answer, Model
 from refract.models.sending import Served
-from refract.models.store import open_store
 
 VERSION = "1"
 DIGITS = 6
@@ -79,26 +76,28 @@ class PublishedSettings(Settings):
     )
 
 
-class Published:
+class PublishedJudge(Judge):
     """See the module. Verdicts have the judge's reply as ``raw``; ``guessed`` where ``reading`` is
     ``paper`` and the reply was not in the form asked for; the ratings of a rubric as ``rubric``."""
 
-    Settings: ClassVar[type[PublishedSettings]] = PublishedSettings
+    Settings = PublishedSettings
 
     def __init__(self, name: str, settings: PublishedSettings) -> None:
-        self.name, self.settings = name, settings
+        super().__init__(name, settings)
         where = f"judges.{name}"
         if isinstance(settings.judge, Mapping):
-            self.entry = read_settings(Entry, f"{where}.judge", settings.judge)
+            self.entry = read_settings(JudgeEntry, f"{where}.judge", settings.judge)
         else:
             self.entry = entry(settings.judge or name, f"{where}: judge")
         self.FAMILY = self.entry.asks
+        self.judges_empty = (settings.empty or self.entry.empty) == "judged"
         self.definition = self._definition()
         self._classifier: Classifier | None = None
         if self.entry.labels:
-            given = {key: getattr(self.entry, key) for key in ("frame", "labels")}
-            given["model"] = self.definition
-            self._classifier = Classifier(name, read_settings(ClassifierSettings, where, given))
+            shown = {"frame": self.entry.frame, "labels": self.entry.labels}
+            given = read_settings(ClassifierSettings, where, {**shown, "model": self.definition})
+            self._classifier = Classifier(name, given)
+            self._model: Model = self._classifier.model
         else:
             self._model = open_model(name, self.definition, f"{where}.model")
         self._clip = self._clipping()
@@ -111,59 +110,55 @@ class Published:
         digest = sha256_json(self.entry.model_dump(mode="json"))[:16]
         self.version = f"{VERSION}, published {digest}"
 
-    @property
-    def judges_empty(self) -> bool:
-        """Whether empty answers are put to the judge."""
-        return (self.settings.empty or self.entry.empty) == "judged"
-
     def _definition(self) -> dict[str, Any]:
-        given, own = self.settings.model or {}, dict(self.entry.model)
-        if given.get("adapter", own["adapter"]) != own["adapter"]:
-            own = {key: own[key] for key in ("max_tokens", "temperature") if key in own}
-        found = {**own, **given}
-        if self.entry.scale and found.get("adapter") == "hf":
-            found["score_tokens"] = list(self.entry.scale.tokens)
+        given, published = self.settings.model or {}, dict(self.entry.model)
+        if given.get("adapter", published["adapter"]) != published["adapter"]:
+            kept = ("max_tokens", "temperature")
+            published = {key: published[key] for key in kept if key in published}
+        definition = {**published, **given}
+        if self.entry.scale and definition.get("adapter") == "hf":
+            definition["score_tokens"] = list(self.entry.scale.tokens)
         elif self.entry.scale:
             raise ParamsError(
                 f"judges.{self.name}: model: the verdict is an expected value over the probabilities "
-                f"of a token, which needs adapter hf (got {found.get('adapter')!r})"
+                f"of a token, which needs adapter hf (got {definition.get('adapter')!r})"
             )
-        return found
+        return definition
 
     def _clipping(self) -> Clip | None:
-        wanted, own = self.settings.clip, self.entry.clip
-        if wanted is None:
-            return own
-        if wanted == 0:
-            return None
-        own = own or Clip(tokens=wanted, side="right", special_tokens="hidden")
-        return own.model_copy(update={"tokens": wanted})
+        tokens = self.settings.clip
+        if tokens is None:
+            return self.entry.clip
+        clip = self.entry.clip or Clip(tokens=1, side="right", special_tokens="hidden")
+        return clip.model_copy(update={"tokens": tokens}) if tokens else None
 
     def deviations(self) -> list[str]:
         """What this definition has otherwise than the publisher, one phrase each."""
         entry, settings = self.entry, self.settings
-        found = []
+        phrases = []
         changed = sorted(
             key
             for key, value in (settings.model or {}).items()
             if key not in ("device", "revision") and value != entry.model.get(key)
         )
         if changed:
-            found.append(f"model: {', '.join(f'{k} {self.definition[k]}' for k in changed)}")
+            phrases.append(f"model: {', '.join(f'{k} {self.definition[k]}' for k in changed)}")
         if settings.reading != "paper":
-            found.append("replies in another form than asked for are errors (reading: strict)")
+            phrases.append("replies in another form than asked for are errors (reading: strict)")
         if settings.judged_text != "raw":
-            found.append("control tokens in the judged text are broken up (judged_text: protected)")
+            phrases.append(
+                "control tokens in the judged text are broken up (judged_text: protected)"
+            )
         if self._clip != entry.clip:
-            found.append(f"answers clipped to {self._clip.tokens if self._clip else 'no'} tokens")
+            phrases.append(f"answers clipped to {self._clip.tokens if self._clip else 'no'} tokens")
         if self.judges_empty != (entry.empty == "judged"):
-            found.append(f"empty answers {settings.empty}")
-        return found
+            phrases.append(f"empty answers {settings.empty}")
+        return phrases
 
     def texts(self) -> dict[str, str]:
         """The publisher's texts, fetched if that is allowed. Raises :class:`SourceError`."""
         sources = self.entry.sources
-        missing = [source for source in sources if not is_here(source)]
+        missing = [source for source in sources if not source.is_here]
         if missing and not self.settings.fetch:
             named = isinstance(self.settings.judge, str | None)
             command = f"refract judges fetch {self.settings.judge or self.name}"
@@ -176,17 +171,29 @@ class Published:
         return {key: read_text(source) for key, source in self.entry.texts.items()}
 
     def check(self) -> str | None:
-        """Whether the judge can be used here, before anything is paid for: a warning, or None. Gets its
-        text. Raises RefractError: the text, a key or the weights are missing."""
-        self.texts()
-        model = self._model if self._classifier is None else open_model(self.name, self.definition)
-        if isinstance(model, Served):
-            model.check_key()
+        """A warning where the judge will take long here, or None. Gets its text. Raises
+        :class:`RefractError` where the text, a key or the weights are missing."""
+        model = self._model
+        try:
+            self.texts()
+            if isinstance(model, Served):
+                model.check_key()
+            else:
+                model.identity()
+        except RefractError as error:
+            name = self.settings.judge if isinstance(self.settings.judge, str) else self.name
+            weights = ""
+            if self.definition["adapter"] == "hf":
+                weights = f", `hf download {self.definition['model_id']}` its weights"
+            raise RefractError(
+                f"{error}. It needs {self.entry.needs}. `refract judges fetch {name}` gets its "
+                f"text{weights}"
+            ) from None
+        if isinstance(model, Served) or self.definition.get("device") == "cpu":
             return None
-        model.identity()
         import torch
 
-        if torch.cuda.is_available() or self.definition.get("device") == "cpu":
+        if torch.cuda.is_available():
             return None
         return f"it needs {self.entry.needs}; there is no GPU here, and a CPU takes long"
 
@@ -204,13 +211,12 @@ class Published:
             answer = clip.clip(
                 answer, self._clip.tokens, self._clip.side, self._clip.special_tokens == "shown"
             )
-        values = {
-            "behavior": str(case.source.get("behavior") or case.conversation),
-            "context": str(case.source.get("context") or ""),
-            "prompt": case.conversation,
-            "response": answer,
+        return {
+            "behavior": self._shown(str(case.source.get("behavior") or case.conversation)),
+            "context": self._shown(str(case.source.get("context") or "")),
+            "prompt": self._shown(case.conversation),
+            "response": self._shown(answer),
         }
-        return {name: self._shown(values[name]) for name in FIELDS}
 
     def _turns(self, case: Case) -> tuple[Message, ...]:
         """The turns that are answered, without a system message."""
@@ -236,20 +242,16 @@ class Published:
         model = loaded_once(self.definition, self._model)
         prompts = self.prompts(cases, model)
         questions: dict[int, Question] = {index: (p, 0) for index, p in enumerate(prompts)}
-        with open_store() as store:
-            replies = replies_of(model, questions, store)
-        read = [self._verdict(replies[index]) for index in range(len(cases))]
-        self._report(read)
-        return [verdict for verdict, _ in read]
+        replies = replies_of(model, questions)
+        verdicts = [self._verdict(replies[index]) for index in questions]
+        self._report(sum(guessed for _, guessed in verdicts), len(verdicts))
+        return [verdict for verdict, _ in verdicts]
 
     def _verdict(self, answer: Answer) -> tuple[Verdict, bool]:
         """What a reply says, and whether the publisher guesses there."""
         raw = [[answer.response]]
-        if answer.error is not None:
-            error = f"the judge failed: {answer.error['type']}: {answer.error['message']}"
-            return {**unjudged(error), "raw": raw}, False
-        if answer.finish_reason in ("refusal", "content_filter"):
-            error = f"the judge's provider answered with a {answer.finish_reason}"
+        error = failure_of(answer)
+        if error is not None:
             return {**unjudged(error), "raw": raw}, False
         if self.entry.scale:
             return {**self._expected(answer.response), "raw": raw}, False
@@ -260,12 +262,12 @@ class Published:
         if read.guessed and self.settings.reading == "strict":
             error = f"not in the form asked for (the publisher reads {read.label})"
             return {**unjudged(error), "raw": raw}, True
-        found: Verdict = {**labelled(read.label, read.score), "raw": raw}
+        verdict: Verdict = {**labelled(read.label, read.score), "raw": raw}
         if read.rubric is not None:
-            found["rubric"] = read.rubric
+            verdict["rubric"] = read.rubric
         if read.guessed:
-            found["guessed"] = True
-        return found, read.guessed
+            verdict["guessed"] = True
+        return verdict, read.guessed
 
     def _expected(self, reply: str) -> Verdict:
         scale = self.entry.scale
@@ -280,20 +282,13 @@ class Published:
             return {**unjudged(), "score": score}
         return labelled("harmful" if worth >= scale.threshold else "harmless", score)
 
-    def _report(self, read: Sequence[tuple[Verdict, bool]]) -> None:
-        guesses = sum(guessed for _, guessed in read)
-        text = self.settings.judged_text
+    def _report(self, guesses: int, replies: int) -> None:
+        settings = self.settings
         say(
-            f"judge {self.name}: {self.entry.of}; judged text {text}; {guesses} of {len(read)} replies "
-            f"not in the form asked for, "
-            + ("left unjudged" if self.settings.reading == "strict" else "read as published"),
+            f"judge {self.name}: {self.entry.of}; judged text {settings.judged_text}; {guesses} of "
+            f"{replies} replies not in the form asked for, "
+            + ("left unjudged" if settings.reading == "strict" else "read as published"),
             file=sys.stderr,
         )
         for phrase in self.deviations():
             say(f"judge {self.name}: not as published: {phrase}", file=sys.stderr)
-
-
-def fetch_judge(name: str, given: Path | None = None) -> list[str]:
-    """Gets the texts of a published judge; where those that it got stand. Raises
-    :class:`SourceError`."""
-    return [str(source) for source in fetch(entry(name).sources, given)]

@@ -17,7 +17,7 @@ from pathlib import Path
 from refract.core.errors import ParamsError
 from refract.core.jsonl import canonical_json
 from refract.core.types import Message
-from refract.judges.reading import Reading, parse_reading
+from refract.judges.verdict_reading import Reading, parse_reading
 
 TEMPLATES = Path(__file__).with_name("templates")
 FIELD = re.compile(r"\{\{(\w+)\}\}")
@@ -96,7 +96,7 @@ def read_template(name: str) -> Template:
 
     A file opens with lines ``key: value``: ``version``, ``source``, and ``reads`` (or
     ``reads.KIND``) where replies are not the JSON that its kind expects; see
-    :func:`refract.judges.reading.parse_reading`. Each message starts with a line ``=== system``,
+    :func:`refract.judges.verdict_reading.parse_reading`. Each message starts with a line ``=== system``,
     ``=== user`` or ``=== assistant``, and ends before the line end that precedes the next such line
     or the end of the file: further line ends are part of it. A file without such lines is one user
     message. Raises :class:`ParamsError`.

