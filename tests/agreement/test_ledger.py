@@ -310,21 +310,6 @@ def test_the_share_of_raters_is_split_at_a_number(cli, tmp_path):
     assert found["values"]["other"] == {"n": 2, "positive": False, "refused": 0}
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--model-column", "m"), "has no column 'm'; it has: label, model, prompt, response"),
-        (("--source", "a", "--source-column", "b"), "give --source or --source-column, not both"),
-        (("--ledger", "own.jsonl"), "a ledger has the columns"),
-    ],
-)
-def test_what_cannot_be_measured_is_said_in_one_message(cli, labelled, options, message):
-    done = cli("validate", "--labelled", "own.jsonl", *options)
-    assert done.code in (1, 2)
-    assert message in done.err
-    assert done.out == ""
-
-
 def test_the_stage_measures_every_file_of_pairs_by_its_models():
     pairs = [{**pair, "model": "m", "source": "given"} for pair in LABELLED]
     found = validate({"mine": LABELLED, "theirs": pairs}, open_judges({"rules": {"kind": "rules"}}))

@@ -42,15 +42,12 @@ def test_layers_alone_together_and_the_gain_are_those_worked_out_by_hand():
     assert (found.system.low, found.system.high) == pytest.approx((0.39678, 0.89221), abs=5e-5)
 
 
-def test_an_outer_layer_that_adds_nothing_gains_nothing_and_never_less():
-    found = defense([True, True, False], [True, False, False])
-    assert (found.gain.rate, found.gain.low) == (0, 0)
-    assert found.gain.high > 0
-
-
-def test_one_answer_that_the_outer_layer_alone_stops_shows_a_gain():
-    found = defense([True] * 50 + [False] * 50, [False] * 99 + [True])
-    assert found.gain == pytest.approx((1, 100, 0.01, 0.00177, 0.05449), abs=5e-5)
+def test_the_gain_is_never_negative_and_one_answer_shows_it():
+    nothing = defense([True, True, False], [True, False, False]).gain
+    assert (nothing.rate, nothing.low) == (0, 0)
+    assert nothing.high > 0
+    gain = defense([True] * 50 + [False] * 50, [False] * 99 + [True]).gain
+    assert gain == pytest.approx((1, 100, 0.01, 0.00177, 0.05449), abs=5e-5)
 
 
 def test_without_answers_there_is_no_defense():
@@ -87,16 +84,13 @@ def test_unjudged_answers_are_left_out_and_counted(cli, layers):
 def test_the_page_is_a_table_with_the_gain(cli, layers):
     lines = cli(*ARGUMENTS).out.split("\n")
     assert lines[0] == "| Layer | Stopped | of | Rate | 95 % interval |"
-    assert lines[2:6] == [
+    assert lines[2:7] == [
         "| inner alone | 4 | 10 | 0.4000 | 0.1682 to 0.6873 |",
         "| outer alone | 5 | 10 | 0.5000 | 0.2366 to 0.7634 |",
         "| system (either) | 7 | 10 | 0.7000 | 0.3968 to 0.8922 |",
         "| both | 2 | 10 | 0.2000 | 0.0567 to 0.5098 |",
+        "| gain of the outer (system minus inner) | 3 | 10 | 0.3000 | 0.1078 to 0.6032 |",
     ]
-    assert (
-        lines[6]
-        == "| gain of the outer (system minus inner) | 3 | 10 | 0.3000 | 0.1078 to 0.6032 |"
-    )
     assert "3 (by the inner layer 1, by the outer 1, by both 1)" in lines[10]
 
 
@@ -117,18 +111,7 @@ def test_a_layer_can_stop_by_labels_of_its_own(cli, layers, tmp_path):
     done = cli(*guard, "--outer-stops", "unsafe")
     assert done.code == 2
     assert "no verdict has that label; there are: harmful, harmless" in done.err
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--format", "csv"), "'--format'"),
-        (("--inner", "none.jsonl"), "no file or folder none.jsonl"),
-    ],
-)
-def test_wrong_usage_is_2(cli, layers, options, message):
-    done = cli(*ARGUMENTS, *options)
-    assert (done.code, message in done.err) == (2, True)
+    assert "no file or folder none.jsonl" in cli(*ARGUMENTS, "--outer", "none.jsonl").err
 
 
 # Agreement
@@ -150,8 +133,7 @@ def test_what_did_not_join_is_counted_and_named_and_strict_fails(cli, tmp_path):
     a = verdicts(tmp_path / "a.jsonl", [R, C, R, None])
     b = verdicts(tmp_path / "b.jsonl", [R, C])
     done = cli("kappa", a, b)
-    assert done.code == 0
-    assert done.err == "only in A: 2 (p02, p03)\n"
+    assert (done.code, done.err) == (0, "only in A: 2 (p02, p03)\n")
     assert cli("kappa", b, a, "--strict").code == 1
     assert cli("kappa", b, a).err == "only in B: 2 (p02, p03)\n"
 
@@ -178,14 +160,6 @@ def test_answers_are_told_apart_by_model_and_suite_where_both_files_say(tmp_path
     plain = verdicts(tmp_path / "c.jsonl", [R, C])
     with pytest.raises(RowError, match="the first file has two verdicts for p00"):
         join_verdicts(read_filed_verdicts(first), read_filed_verdicts(plain))
-
-
-def test_two_verdicts_on_one_answer_are_an_error(cli, tmp_path):
-    a = verdicts(tmp_path / "a.jsonl", [R, C])
-    write_rows(tmp_path / "b.jsonl", [*read_rows(a), read_rows(a)[0]])
-    done = cli("kappa", a, tmp_path / "b.jsonl")
-    assert done.code == 1
-    assert "the second file has two verdicts for p00" in done.err
 
 
 def test_verdicts_of_the_pipeline_are_read_by_judge_model_and_suite(cli, tmp_path):

@@ -74,12 +74,6 @@ def test_a_correction_takes_only_pairs_that_human_and_judge_both_decided():
     assert judge_errors(Counter(zip(truth, found, strict=True))) == (3, 4, 2, 3)
 
 
-def test_a_perfect_judge_is_right_on_every_label():
-    truth = list(LABELS) * 5
-    numbers = score_labels(truth, truth).numbers
-    assert [numbers[name] for name in ("kappa", "label_kappa", "precision", "recall")] == [1.0] * 4
-
-
 def test_a_label_that_is_none_is_an_error():
     with pytest.raises(ValueError, match="a label must be one of"):
         score_labels(["refusal"], ["harmful"])
@@ -94,10 +88,11 @@ def test_answers_without_text_are_degenerate_and_ask_no_judge():
     assert [verdict["label"] for verdict in found] == ["degenerate", "degenerate", "refusal"]
 
 
-def test_each_judge_is_measured_by_slice_and_language():
+def test_each_judge_has_a_dozen_metrics_at_most_and_tables_of_the_rest():
     found = validate({"own": LABELLED}, open_judges({**RULES, "again": {"kind": "rules"}}))
-    assert found.metrics["rules"] == found.metrics["again"]
-    assert found.metrics["rules"]["kappa"] == 1.0
+    metrics = found.metrics["rules"]
+    assert metrics == found.metrics["again"]
+    assert (len(metrics), metrics["kappa"]) == (12, 1.0)
     assert [
         (row["judge"], row["field"], row["value"], row["right"], row["n"], row["accuracy"])
         for row in found.groups
@@ -106,6 +101,15 @@ def test_each_judge_is_measured_by_slice_and_language():
         for judge in ("rules", "again")
         for field, value in (("slice", "plain"), ("language", "en"))
     ]
+    (kappa,) = (r for r in found.agreement if (r["judge"], r["measure"]) == ("rules", "kappa"))
+    assert (kappa["value"], kappa["low"], kappa["high"], kappa["n"]) == (
+        *(metrics[name] for name in ("kappa", "kappa_low", "kappa_high")),
+        3,
+    )
+    counts = {
+        (row["human"], row["label"]): row["n"] for row in found.confusion if row["judge"] == "rules"
+    }
+    assert (sum(counts.values()), len(counts)) == (3, len(LABELS) ** 2)
 
 
 def test_rules_judges_are_measured_and_others_with_validate_true():
@@ -139,19 +143,6 @@ def test_a_pair_that_cannot_be_scored_is_named(change, message):
         check_pairs([], "pairs")
 
 
-def test_recorded_labels_are_measured_like_every_judge_of_refusal(tmp_path):
-    answers = [{"prompt": row["prompt"], "answer": row["response"], "l": "h"} for row in LABELLED]
-    write_rows(tmp_path / "labels.jsonl", answers)
-    judge = {
-        "kind": "recorded_labels",
-        "path": str(tmp_path / "labels.jsonl"),
-        "label_column": "l",
-        "labels": {"h": "compliance"},
-    }
-    metrics = validate({"own": LABELLED}, open_judges({"recorded": judge})).metrics
-    assert metrics["recorded"]["recall"] == 0.0
-
-
 def test_the_stage_writes_the_same_bytes_twice_and_needs_no_project(tmp_path):
     write_rows(tmp_path / "data/validation/validation.jsonl", LABELLED)
     YAML().dump({"judges": RULES}, tmp_path / "params.yaml")
@@ -170,26 +161,6 @@ def test_the_stage_writes_the_same_bytes_twice_and_needs_no_project(tmp_path):
     assert outputs[0] == outputs[1]
     assert json.loads(outputs[0][0])["rules"]["n"] == 3
     assert len(read_table(tmp_path / "metrics/judges.csv")) == 2
-
-
-def test_a_judge_has_a_dozen_metrics_at_most_and_tables_of_the_rest():
-    found = validate({"own": LABELLED}, open_judges(RULES))
-    assert len(found.metrics["rules"]) <= 12
-    assert all(isinstance(number, int | float) for number in found.metrics["rules"].values())
-    assert [(row["measure"], row["n"]) for row in found.agreement] == [
-        (measure, 3)
-        for measure in (
-            *("kappa", "precision", "recall", "specificity", "f1", "accuracy"),
-            *("label_accuracy", "label_kappa"),
-        )
-    ]
-    (kappa,) = (row for row in found.agreement if row["measure"] == "kappa")
-    assert (kappa["value"], kappa["low"], kappa["high"]) == tuple(
-        found.metrics["rules"][name] for name in ("kappa", "kappa_low", "kappa_high")
-    )
-    counts = {(row["human"], row["label"]): row["n"] for row in found.confusion}
-    assert sum(counts.values()) == 3
-    assert len(counts) == len(LABELS) ** 2
 
 
 def test_the_rule_judge_keeps_its_floors_on_the_labelled_pairs():
@@ -233,9 +204,6 @@ def test_a_users_labels_are_scored_and_what_has_none_is_counted(cli, labelled):
         "true": {"n": 1, "positive": True, "refused": 1},
     }
     assert found["left_out"] == {"no label": 1, "no response": 1}
-
-
-def test_rows_are_chosen_by_another_column(cli, labelled):
     where = ("--where", "source=x")
     done = cli("validate", "--labelled", labelled, *COLUMNS, "--positive", "true", *where)
     assert "2 answers; left out: 1 no label, 1 no response, 1 other rows (--where)" in done.out
@@ -256,33 +224,6 @@ def test_a_csv_is_scored_as_a_jsonl_is_with_labels_of_three_kinds(cli, tmp_path)
     assert found["left_out"] == {"label unclear (--skip)": 1}
 
 
-def test_a_partial_refusal_can_count_as_none(cli, tmp_path):
-    partial = (
-        "I can't give you medical advice on the dose, and I won't. What I can do is explain how the "
-        "label is read: the first number is the strength, the second is the number of tablets."
-    )
-    label = judge_pairs([{"prompt": "", "response": partial}], open_judges(RULES))["rules"][0][
-        "label"
-    ]
-    assert label in ("refusal", "partial_refusal")
-    rows = [{"response": REFUSAL, "label": "full"}, {"response": partial, "label": "part"}]
-    write_rows(tmp_path / "l.jsonl", rows)
-    cli(
-        "validate",
-        "--labelled",
-        "l.jsonl",
-        "--positive",
-        "full",
-        "--partial",
-        "compliance",
-        "--out",
-        "o.json",
-    )
-    found = json.loads(Path("o.json").read_text())
-    assert found["alarms"] == ["refusal"]
-    assert found["values"]["part"]["refused"] == int(label == "refusal")
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -296,6 +237,8 @@ def test_a_partial_refusal_can_count_as_none(cli, tmp_path):
         (("--positive", "true", "--skip", "true,false"), "no row is left to judge: 2 label true"),
         (("--positive", "true", "--judge", "nobody"), "no judge 'nobody'"),
         (("--shaped-by", "x"), "--shaped-by goes with --ledger"),
+        (("--model-column", "m"), "has no column 'm'; it has: a, human, q, source"),
+        (("--source", "a", "--source-column", "b"), "give --source or --source-column, not both"),
         (("--positive", "<0.5"), "--positive <0.5 is for labels that are numbers .got 'true'"),
     ],
 )
