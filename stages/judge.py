@@ -14,7 +14,7 @@ from refract.core.progress import (
 )
 from refract.core.types import answered_prompts
 from refract.judges import check_counted, judge_suite, language_warnings, open_judges
-from refract.models.store.ran import note_verdicts
+from refract.models.origins import note_verdicts
 from refract.suites.rows import load_suite
 
 

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def _open() -> tuple[ResponseStore, Path]:
+def _open() -> ResponseStore:
     from refract.models.store import open_store
 
     store = open_store()
     if store.path is None:
         raise UsageError("the response store is turned off (REFRACT_CACHE)")
-    return store, store.path
+    return store
 
 
 def seconds(age: str) -> int:
@@ -39,23 +39,22 @@ def seconds(age: str) -> int:
     return int(match[1]) * UNITS[match[2]]
 
 
+def _say_models(models: Counter[str]) -> None:
+    for model, count in sorted(models.items()):
+        say(f"  {model or '(no name)'}: {count}")
+
+
 def info() -> None:
     """Print where the response store is, its size, and how many answers of which model it holds.
 
     Example: refract cache info
     """
-    opened, path = _open()
-    with opened as store:
+    with _open() as store:
+        assert store.path is not None
         models = Counter(model for _, model, _ in store)
-        files = [path.with_name(path.name + end) for end in ("", "-wal")]
-        size = sum(file.stat().st_size for file in files if file.is_file())
-        say(f"{path}: {models.total()} answers, {size / 1e6:.1f} MB")
+        size = sum(file.stat().st_size for file in store.path.parent.glob(f"{store.path.name}*"))
+        say(f"{store.path}: {models.total()} answers, {size / 1e6:.1f} MB")
         _say_models(models)
-
-
-def _say_models(models: Counter[str]) -> None:
-    for model, count in sorted(models.items()):
-        say(f"  {model or '(no name)'}: {count}")
 
 
 def clear(
@@ -71,13 +70,12 @@ def clear(
     Example: refract cache clear --older-than 30d
     """
     before = None if older_than is None else int(time.time()) - seconds(older_than)
-    opened, path = _open()
-    with opened as store:
+    with _open() as store:
         if not dry_run:
-            say(f"{store.delete(before)} answers deleted from {path}")
+            say(f"{store.delete(before)} answers deleted from {store.path}")
             return
         old = Counter(model for _, model, at in store if before is None or at < before)
-        say(f"{old.total()} answers would be deleted from {path}")
+        say(f"{old.total()} answers would be deleted from {store.path}")
         _say_models(old)
 
 
@@ -92,14 +90,13 @@ def import_folder(
 
     if not folder.is_dir():
         raise UsageError(f"no folder {folder}")
-    found = new = 0
-    opened, path = _open()
-    with opened as store:
+    intact = new = 0
+    with _open() as store:
         for inner in sorted({file.parent for file in folder.rglob("*.jsonl")}):
             answers = list(known_answers(inner))
-            found += len(answers)
+            intact += len(answers)
             new += store.put(answers, inner.name)
-        say(f"{found} intact answers in {folder}, {new} of them new to {path}")
+        say(f"{intact} intact answers in {folder}, {new} of them new to {store.path}")
 
 
 def export_folder(folder: Annotated[Path, typer.Argument(help="Folder to write to.")]) -> None:
@@ -110,8 +107,7 @@ def export_folder(folder: Annotated[Path, typer.Argument(help="Folder to write t
     from refract.models.store import answer_row
 
     written = 0
-    opened, _ = _open()
-    with opened as store:
+    with _open() as store:
         keys: dict[str, list[str]] = {}
         for key, model, _ in store:
             keys.setdefault(model or "unnamed", []).append(key)

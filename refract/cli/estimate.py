@@ -39,7 +39,7 @@ def grid_requests(project: Project, model: Model, wanted: Mapping[str, Any]) -> 
 
 def missing_requests(
     model: Model, requests: Sequence[Request], store: ResponseStore
-) -> tuple[dict[str, Request], int]:
+) -> tuple[list[Request], int]:
     """The distinct requests that the store cannot answer, and how many it can."""
     from refract.core.jsonl import canonical_json
     from refract.models import identity_of
@@ -49,11 +49,10 @@ def missing_requests(
     try:
         identity = canonical_json(identity_of(model))
     except AdapterError:
-        # Its weights are not here yet, so nothing can be stored of exactly these.
-        identity = canonical_json(["unresolved", id(model)])
+        identity = ""  # its weights are not here yet, so nothing can be stored of exactly these
     distinct = {request_sha256(identity, request, model): request for request in requests}
-    known = store.answers(distinct)
-    return {key: request for key, request in distinct.items() if key not in known}, len(known)
+    known = store.get(distinct)
+    return [request for key, request in distinct.items() if key not in known], len(known)
 
 
 def estimate(
@@ -74,24 +73,19 @@ def estimate(
     from refract.project import find_model, find_project
 
     project = find_project()
-    wanted = models or grid(project.params, "models")
-    definitions = {name: find_model(name, project) for name in wanted}
     rows = []
     with open_store() as store:
-        for name, settings in definitions.items():
-            model = open_model(name, settings)
-            requests = grid_requests(project, model, settings)
+        for name in models or grid(project.params, "models"):
+            definition = find_model(name, project)
+            model = open_model(name, definition)
+            requests = grid_requests(project, model, definition)
             missing, known = missing_requests(model, requests, store)
-            characters = sum(
-                len(message["content"])
-                for request in missing.values()
-                for message in request.attempts[0]
-            ) + len(settings.get("system_prompt") or "") * len(missing)
-            prompt_tokens = -(-characters // CHARACTERS_PER_TOKEN)
-            answer_tokens = len(missing) * settings.get("max_tokens", 0)
-            price = settings.get("price")
+            texts = [message["content"] for asked in missing for message in asked.attempts[0]]
+            texts += [str(definition.get("system_prompt") or "")] * len(missing)
+            prompt_tokens = -(-sum(map(len, texts)) // CHARACTERS_PER_TOKEN)
+            answer_tokens = len(missing) * definition.get("max_tokens", 0)
             cost = "—"
-            if price:
+            if price := definition.get("price"):
                 dollars = prompt_tokens * price["input"] + answer_tokens * price["output"]
                 cost = f"at most about ${dollars / 1e6:.2f}"
             counts = (str(len(missing)), str(known), f"{prompt_tokens:,}", f"{answer_tokens:,}")

@@ -188,7 +188,7 @@ def _run_again(path: Path, results: Row) -> int:
     from refract.core.progress import read_object
     from refract.core.tables import write_table
     from refract.core.vocabulary import outcome_columns
-    from refract.models.store.ran import made_rows
+    from refract.models.origins import made_rows
     from refract.results.differences import first_difference, input_differences, run_differences
 
     evaluation = _evaluate_again(results)

@@ -126,8 +126,8 @@ def run(
     from refract.judges import language_warnings
     from refract.models import open_model
     from refract.models.answering import ANSWERS
+    from refract.models.origins import made_rows
     from refract.models.store import open_store
-    from refract.models.store.ran import made_rows
     from refract.project import MODEL_JUDGE, find_judge, find_model, find_project
     from refract.rates.clean_prompts import MIXED_MEASURE
     from refract.rates.counting import coverage_warnings

@@ -25,9 +25,9 @@ from refract.judges.cases import Case, Judge, labelled, unjudged
 from refract.judges.judge_templates import Template, read_template
 from refract.judges.verdict_reading import FIXED, Reading, UnreadableVerdict, read_json
 from refract.models import identity_of, open_model
+from refract.models.generating import generate
 from refract.models.protocol import Answer, Model, Request
 from refract.models.store import open_store, request_sha256
-from refract.models.store.generating import generate
 
 VERSION = "3"
 REMINDER = (

@@ -31,7 +31,6 @@ from refract.core.settings import Number, Settings
 from refract.core.types import Verdict
 from refract.core.vocabulary import OUTPUT_SENSITIVITY
 from refract.judges.cases import Case, Judge, judgeable, unjudged
-from refract.models.threads import free_threads, running_on
 
 VERSION = "1"
 
@@ -368,7 +367,7 @@ def embed(
         fitting = [width for width in _WIDTHS if len(tokens) <= width < encoder.limit]
         by_width.setdefault(min([*fitting, encoder.limit]), []).append(tokens)
     embedded: dict[tuple[int, ...], Window] = {}
-    with torch.inference_mode(), running_on(free_threads() if device == "cpu" else None):
+    with torch.inference_mode():
         for width, inputs in by_width.items():
             size = max(1, int(batch_size * (_FULL_BATCH_WIDTH / max(width, _FULL_BATCH_WIDTH))))
             for start in range(0, len(inputs), size):

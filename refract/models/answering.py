@@ -7,26 +7,29 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from refract.core.jsonl import canonical_json, parse_line
-from refract.core.types import (
-    Message,
-    PromptRow,
-    ResponseRow,
-    prompt_of_sample,
-    sample_prompts,
+from refract.core.errors import ParamsError
+from refract.core.jsonl import canonical_json, parse_line, sha256_json
+from refract.core.types import Message, PromptRow, ResponseRow, prompt_of_sample, sample_prompts
+from refract.models import (
+    generation_settings,
+    identity_of,
+    open_model,
+    samples_of,
+    with_fixed,
 )
-from refract.models import identity_of
-from refract.models.protocol import Answer, Model, Request
+from refract.models.generating import Generate, generate
+from refract.models.processes import generator, ranks
+from refract.models.protocol import LASTING_ERRORS, AdapterError, Answer, Model, Origin, Request
 from refract.models.store import (
+    ANSWER_FIELDS,
     ResponseStore,
-    answer_from,
     answer_row,
     answer_sha256,
     request_sha256,
 )
-from refract.models.store.generating import Generate, generate
 from refract.suites.rows import row_seed
 
 # Answers that a project keeps in git, in a folder for each model, as response rows.
@@ -92,24 +95,12 @@ def known_answers(
                     key = row["request_sha256"]
                     if key in besides:
                         continue
-                    answer = answer_from(row)
+                    answer = Answer(**{field: row[field] for field in ANSWER_FIELDS})
                     intact = row["answer_sha256"] == answer_sha256(key, answer)
-                except (KeyError, TypeError, ValueError, RecursionError):
+                except (KeyError, TypeError, ValueError):
                     continue
                 if intact:
                     yield key, answer
-
-
-def with_description(described: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """What is known of a model, and where its weights are not here, what ``model.json`` in a folder of
-    its answers says of the same model."""
-    path = folder / "model.json"
-    if not path.is_file():
-        return described
-    held = json.loads(path.read_text("utf-8"))
-    if held.get("identity") != described["identity"]:
-        return described
-    return {key: held.get(key) if value is None else value for key, value in described.items()}
 
 
 def answer_prompts(
@@ -129,7 +120,7 @@ def answer_prompts(
     other requests go to the model together, each distinct one once, and answers reach the store as
     they are made. Where nothing is missing the model gets no request at all, so that it loads
     nothing. ``samples`` says how often the prompts of a suite are answered where that is not once.
-    ``generator`` takes the place of :func:`refract.models.store.generating.generate`. Raises
+    ``generator`` takes the place of :func:`refract.models.generating.generate`. Raises
     :class:`refract.models.protocol.AdapterError`; what was answered by then is in the store.
     """
     identity = canonical_json(identity_of(model))
@@ -142,11 +133,11 @@ def answer_prompts(
             key = request_sha256(identity, request, model)
             keys[suite].append((row["prompt_id"], key))
             requests.setdefault(key, request)
-    answers = store.answers(requests)
+    answers = store.get(requests)
     stored = set(answers)
     for folder in folders:
         if len(answers) < len(requests) and store.put(known_answers(folder, besides=answers), name):
-            answers = store.answers(requests)
+            answers = store.get(requests)
     missing = {key: request for key, request in requests.items() if key not in answers}
     made, generated = (generator or partial(generate, model))(missing, store, name)
     answers |= made
@@ -167,3 +158,117 @@ def answer_prompts(
             count.errors += answer.error is not None
             responses[suite].append(answer_row(key, answer, prompt_id))
     return responses, counts
+
+
+@dataclass
+class ModelRun:
+    """What :func:`answer_model` made: response rows and counts by suite, how the answers were made,
+    what ``model.json`` says of the model, and what all of it used."""
+
+    responses: dict[str, list[ResponseRow]]
+    counts: dict[str, Count]
+    origins: dict[str, Origin]
+    description: dict[str, Any]
+    usage: dict[str, Any]
+
+
+def answer_model(
+    name: str,
+    wanted: Mapping[str, Any],
+    prompts: Mapping[str, Iterable[PromptRow]],
+    store: ResponseStore,
+    seed: int,
+    *,
+    folders: Sequence[Path] = (),
+    fixed: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    samples: Mapping[str, int] = MappingProxyType({}),
+) -> ModelRun:
+    """Answers every suite's prompts with the model that the definition ``wanted`` describes.
+
+    ``fixed`` are generation settings that a suite's protocol asks for instead of the definition's,
+    ``samples`` how often a suite's prompts are answered where that is not the definition's number.
+    ``folders`` hold response rows of former runs, for the store. Raises :class:`ParamsError` and
+    what :func:`answer_prompts` raises.
+    """
+    model = open_model(name, dict(wanted))
+    definitions = {suite: with_fixed(name, wanted, fixed.get(suite, {})) for suite in prompts}
+    groups: dict[str, list[str]] = {}  # suites by the definition that answers them
+    for suite, definition in definitions.items():
+        groups.setdefault(sha256_json(definition), []).append(suite)
+    if len(groups) > 1 and ranks()[1] > 1:
+        raise ParamsError(
+            f"{name}: protocols ask for {len(groups)} ways of generation, which the processes of a "
+            "launcher cannot share; set processes: N in the model's definition instead"
+        )
+    made = ModelRun({}, {}, {}, {}, {})
+    times: dict[str, int] = {}
+    for group in groups.values():
+        definition = definitions[group[0]]
+        opened = model if definition == wanted else open_model(name, definition)
+        times |= {suite: samples_of(opened, definition, samples.get(suite)) for suite in group}
+        responses, counts = answer_prompts(
+            {suite: prompts[suite] for suite in group},
+            opened,
+            store,
+            seed,
+            name=name,
+            folders=folders,
+            generator=generator(opened, definition),
+            samples=times,
+        )
+        made.responses |= responses
+        made.counts |= counts
+        for key, used in opened.usage.items():
+            # None is a cost without a price, which all of them have in common.
+            made.usage[key] = used if made.usage.get(key) is None else made.usage[key] + used
+    keys = (row["request_sha256"] for rows in made.responses.values() for row in rows)
+    made.origins = store.origins(keys)
+    made.description = {
+        "definition": wanted,
+        "identity": identity_of(model),
+        "seed": seed if model.samples else None,
+        **model.description(),
+    }
+    if set(times.values()) - {1}:
+        made.description["samples"] = times
+    if fixed:
+        made.description["generation"] = {
+            suite: generation_settings(name, definitions[suite]) for suite in sorted(fixed)
+        }
+    return made
+
+
+def with_description(described: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """What is known of a model, and where its weights are not here, what ``model.json`` in a folder of
+    its answers says of the same model."""
+    path = folder / "model.json"
+    if not path.is_file():
+        return described
+    noted = json.loads(path.read_text("utf-8"))
+    if noted.get("identity") != described["identity"]:
+        return described
+    return {key: noted.get(key) if value is None else value for key, value in described.items()}
+
+
+def error_warning(suite: str, rows: Sequence[ResponseRow]) -> str:
+    """How many answers of a suite are errors, and the first of them; "" where none is."""
+    errors = [row["error"] for row in rows if row["error"]]
+    if not errors:
+        return ""
+    passing = sum(error["type"] not in LASTING_ERRORS for error in errors)
+    again = f"; `dvc repro` asks {passing} of them again" if passing else ""
+    return (
+        f"{suite}: {len(errors)} of {len(rows)} answers are errors{again}; the first: "
+        f"{errors[0]['type']}: {errors[0]['message']}"
+    )
+
+
+def refuse_only_errors(name: str, responses: Mapping[str, Sequence[ResponseRow]]) -> None:
+    """Raises :class:`AdapterError` where not one request of a model was answered."""
+    errors = [row["error"] for rows in responses.values() for row in rows]
+    first = next(filter(None, errors), None)
+    if first is not None and all(errors):
+        raise AdapterError(
+            f"{name}: all {len(errors)} answers are errors; the first: {first['type']}: "
+            f"{first['message']}"
+        )

@@ -1,7 +1,7 @@
 """A model checkpoint as files: which of them determine an answer, their hash, their metadata.
 
 Reads files only; imports neither torch nor transformers, so that a run in which every answer is
-stored stays cheap. Weights are read from safetensors and nothing else: a pickle can run code.
+stored stays cheap. Weights are read from safetensors and GGUF and nothing else: a pickle can run code.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from refract.core.environment import data_folder
+from refract.core.jsonl import sha256_file
 from refract.models.protocol import AdapterError
 
 # What transformers reads besides weights. READMEs and licences determine no answer and are left out.
@@ -50,6 +52,16 @@ def is_folder(model_id: str) -> bool:
         f"model_id {model_id!r} is neither a folder here (seen from {Path.cwd()}) nor a hub id"
         " of the form owner/name; correct model_id in params.yaml, or put the checkpoint there"
     )
+
+
+def is_package(model_id: str) -> bool:
+    """Whether ``model_id`` is a package of the index, as name==version."""
+    return re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", model_id) is not None
+
+
+def fetched_file(sha256: str, gguf_file: str) -> Path:
+    """Where ``refract models fetch`` puts a file of a package."""
+    return data_folder() / "models" / sha256 / Path(gguf_file).name
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -118,17 +130,12 @@ def content_files(folder: Path, *, code: bool = False) -> list[Path]:
     config, tokenizer = (
         read_json(folder / name) for name in ("config.json", "tokenizer_config.json")
     )
-    named = [
-        name
-        for found in (
-            config.get("configuration_files"),
-            [config.get("transformers_weights")],
-            tokenizer.get("fast_tokenizer_files"),
-        )
-        if isinstance(found, list)
-        for name in found
-        if isinstance(name, str)
-    ]
+    lists = (
+        config.get("configuration_files"),
+        [config.get("transformers_weights")],
+        tokenizer.get("fast_tokenizer_files"),
+    )
+    named = [name for names in lists for name in names or () if isinstance(name, str)]
     files = weight_files(folder) + [folder / name for name in (*_FILES, *named)]
     for templates in ("chat_templates", "additional_chat_templates"):
         files += (folder / templates).glob("*.jinja")
@@ -145,11 +152,11 @@ def embedded_adapter(folder: Path) -> dict[str, Any]:
     """
     if not (folder / "adapter_config.json").is_file():
         return {}
-    found = {"adapter": {"sha256": peft_hash(folder)}}
+    hashes = {"adapter": {"sha256": peft_hash(folder)}}
     base = adapter_base(folder)
     if base is not None:
-        found["base"] = {"sha256": content_hash(base)}
-    return found
+        hashes["base"] = {"sha256": content_hash(base)}
+    return hashes
 
 
 def adapter_base(folder: Path) -> Path | None:
@@ -173,37 +180,55 @@ def _hash(folder: Path, files: list[Path]) -> str:
     total = hashlib.sha256()
     for path in sorted(files):
         if path.is_file():
-            with path.open("rb") as stream:
-                digest = hashlib.file_digest(stream, "sha256").hexdigest()
-            total.update(f"{path.relative_to(folder).as_posix()}\0{digest}\n".encode())
+            name = path.relative_to(folder).as_posix()
+            total.update(f"{name}\0{sha256_file(path)}\n".encode())
     return total.hexdigest()
-
-
-def tensor_shapes(path: Path) -> dict[str, list[int]]:
-    """Name and shape of every tensor of a safetensors file, from its header. Raises
-    AdapterError."""
-    try:
-        with path.open("rb") as stream:
-            size = int.from_bytes(stream.read(8), "little")
-            if size > path.stat().st_size:
-                raise ValueError("the header is longer than the file")
-            header = json.loads(stream.read(size))
-        return {name: entry["shape"] for name, entry in header.items() if name != "__metadata__"}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise AdapterError(
-            f"{path} is not a valid safetensors file ({error}); download the checkpoint again"
-        ) from None
 
 
 def parameter_count(folder: Path) -> int:
     """Number of weights; an output layer tied to the embedding counts once even where it is stored
     twice. Raises AdapterError."""
-    shapes: dict[str, list[int]] = {}
+    from safetensors import SafetensorError, safe_open
+
+    sizes: dict[str, int] = {}
     for path in weight_files(folder):
-        shapes |= tensor_shapes(path)
+        try:
+            with safe_open(path, framework="numpy") as weights:
+                for name in weights.keys():  # noqa: SIM118 - it is no mapping
+                    sizes[name] = math.prod(weights.get_slice(name).get_shape())
+        except (OSError, SafetensorError) as error:
+            raise AdapterError(
+                f"{path} is not a valid safetensors file ({error}); download the checkpoint again"
+            ) from None
     if read_json(folder / "config.json").get("tie_word_embeddings"):
-        shapes.pop("lm_head.weight", None)
-    return sum(math.prod(shape) for shape in shapes.values())
+        sizes.pop("lm_head.weight", None)
+    return sum(sizes.values())
+
+
+def gguf_description(path: Path) -> dict[str, Any]:
+    """``parameters``, ``context_length``, ``dtype`` (that of most weights, as GGUF names it) and
+    ``architecture``, from a GGUF file's header. Raises AdapterError."""
+    from gguf import GGUFReader
+
+    try:
+        reader = GGUFReader(path)
+        values = {
+            key: field.contents()
+            for key, field in reader.fields.items()
+            if key == "general.architecture" or key.endswith(".context_length")
+        }
+        weights: Counter[str] = Counter()
+        for tensor in reader.tensors:
+            weights[tensor.tensor_type.name] += int(tensor.n_elements)
+    except Exception as error:  # a damaged header can raise anything
+        raise AdapterError(f"{path} is not a valid GGUF file ({error}); fetch it again") from None
+    architecture = values.get("general.architecture")
+    return {
+        "parameters": weights.total(),
+        "context_length": values.get(f"{architecture}.context_length"),
+        "dtype": max(weights, key=lambda name: weights[name], default=None),
+        "architecture": architecture,
+    }
 
 
 def context_length(config: dict[str, Any]) -> int | None:
@@ -240,10 +265,8 @@ def resolve_revision(model_id: str, revision: str) -> str:
             " request"
         ) from None
     except Exception as error:  # whatever can go wrong on a network
-        folder = "models--" + model_id.replace("/", "--")
-        reference = Path(constants.HF_HUB_CACHE) / folder / "refs" / revision
-        if reference.is_file():
-            return reference.read_text().strip()
+        if (snapshot := cached_snapshot(model_id, revision)) is not None:
+            return snapshot.name
         raise AdapterError(
             f"revision {revision!r} of {model_id!r} cannot be resolved: the hub cannot be reached"
             f" ({type(error).__name__}), the cache {constants.HF_HUB_CACHE} does not have it, and"
@@ -252,9 +275,12 @@ def resolve_revision(model_id: str, revision: str) -> str:
         ) from None
 
 
-def cached_snapshot(model_id: str, commit: str) -> Path | None:
-    """The folder of the local hub cache that holds a commit of a hub model, if it has a config."""
-    from huggingface_hub import try_to_load_from_cache
+def cached_snapshot(model_id: str, revision: str) -> Path | None:
+    """The folder of the local hub cache that holds a revision of a hub model, named as its commit."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
 
-    path = try_to_load_from_cache(model_id, "config.json", revision=commit)
-    return Path(path).parent if isinstance(path, (str, os.PathLike)) else None
+    try:
+        return Path(snapshot_download(model_id, revision=revision, local_files_only=True))
+    except LocalEntryNotFoundError:
+        return None

@@ -5,17 +5,16 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refract.core.jsonl import canonical_json
 from refract.core.types import Message
-from refract.models import checkpoint, gguf
+from refract.models import checkpoint
 from refract.models.hf_settings import HFSettings
 from refract.models.loading import Loader
 from refract.models.protocol import AdapterError, Answer, Model, Request
-from refract.models.threads import Others, running_on
 from refract.models.turn import (
     Budget,
     split_reasoning,
@@ -33,8 +32,28 @@ log = logging.getLogger(__name__)
 # What a chat template knows by these names.
 OPTIONS = ("enable_thinking", "reasoning_effort")
 
+# Settings that are part of the identity as they are.
+DETERMINING = (
+    "reasoning",
+    "max_tokens",
+    "dtype",
+    "device",
+    "device_map",
+    "quantization",
+    "trust_remote_code",
+    "batch_tokens",
+)
 # Settings that came after the first answers were stored: part of the identity only where they are set.
 ADDED = ("score_tokens", "prefill", "thinking_tokens", "linear", *OPTIONS)
+
+
+class _Prompt(NamedTuple):
+    """What is put to the model: the attempt's number, its tokens, and whether it ends inside
+    thinking."""
+
+    attempt: int
+    tokens: list[int]
+    opened: bool
 
 
 class HF(Model):
@@ -73,68 +92,45 @@ class HF(Model):
         AdapterError.
         """
         if self._identity is None:
-            s = self.settings
-            own = gguf.identity(self.name, s) if s.gguf_file else None
-            folder = None if own else self._loader.folder
-            if own:
-                model = own
-                prompt_format = "chat_template if there is one" if s.chat_template else "plain"
-            elif folder:
-                code = s.trust_remote_code
-                model = {
-                    "sha256": checkpoint.content_hash(folder, code=code),
-                    **checkpoint.embedded_adapter(folder),
-                }
-                plain = not s.chat_template or not _has_template(folder)
-                prompt_format = "plain" if plain else "chat_template"
-            else:
-                model = {"model_id": s.model_id, "commit": self._loader.commit}
-                prompt_format = "chat_template if there is one" if s.chat_template else "plain"
+            s, templated = self.settings, "chat_template if there is one"
+            folder = None if s.gguf_file else self._loader.folder
+            if folder:
+                templated = "chat_template" if _has_template(folder) else "plain"
             peft = self._loader.peft_folder
             self._identity = {
-                "model": model,
+                "model": self._loader.identity(),
                 "peft": peft and {"sha256": checkpoint.peft_hash(peft)},
-                "prompt_format": prompt_format,
+                "prompt_format": templated if s.chat_template else "plain",
                 "temperature": float(s.temperature),
                 "top_p": s.top_p if self.samples else None,
                 "top_k": s.top_k if self.samples else None,
                 "stop": self._stop,
-                "reasoning": s.reasoning,
                 "system_prompt": system_identity(s.system_prompt),
-                "max_tokens": s.max_tokens,
-                "dtype": s.dtype,
-                "device": s.device,
-                "device_map": s.device_map,
-                "quantization": s.quantization,
-                "trust_remote_code": s.trust_remote_code,
-                "batch_tokens": s.batch_tokens,
+                **{key: getattr(s, key) for key in DETERMINING},
+                **{key: getattr(s, key) for key in ADDED if getattr(s, key) is not None},
             }
-            # absent otherwise: they would change the identity of every model
-            for key in ADDED:
-                if getattr(s, key) is not None:
-                    self._identity[key] = getattr(s, key)
         return self._identity
 
     def description(self) -> dict[str, Any]:
         """``parameters`` (counted from the weights' headers), ``context_length`` in tokens,
         ``dtype`` and ``architecture``; None where a hub model is not on this machine yet. Raises
         AdapterError."""
+        unknown: dict[str, Any] = dict.fromkeys(DESCRIBED)
         if self.settings.gguf_file:
             try:
-                path = gguf.local_file(self.name, self.settings)
+                path = self._loader.gguf_file()
             except AdapterError:
                 path = None  # stored answers need no weights
-            found = gguf.description(path) if path else {}
-            return {key: found.get(key) for key in DESCRIBED}
-        own, dtype = self._loader.folder, self.settings.dtype
-        folder = own or checkpoint.cached_snapshot(self.settings.model_id, self._loader.commit)
+            return checkpoint.gguf_description(path) if path else unknown
+        local, dtype = self._loader.folder, self.settings.dtype
+        folder = local or checkpoint.cached_snapshot(self.settings.model_id, self._loader.commit)
         if folder is None:
-            return dict.fromkeys(DESCRIBED)
+            return unknown
         config = checkpoint.read_json(folder / "config.json")
         try:
             parameters = checkpoint.parameter_count(folder)
         except AdapterError:
-            if own:
+            if local:
                 raise
             parameters = None  # a hub snapshot may hold the config alone
         declared = config.get("dtype") or config.get("torch_dtype")
@@ -150,65 +146,69 @@ class HF(Model):
         for ``max_tokens`` or for half the context, whichever is less; one that does not is rejected
         (``PromptTooLong``) before any weights are loaded. Raises AdapterError."""
         self._load_tokenizer()
-        used: dict[int, tuple[int, list[int], bool]] = {}
+        fitting: dict[int, _Prompt] = {}
         for index, request in enumerate(requests):
             prepared = self._prepare(request)
             if isinstance(prepared, Answer):
                 yield index, prepared
             else:
-                used[index] = prepared
-        if not used:
+                fitting[index] = prepared
+        if not fitting:
             return
         decoder = self._load_decoder()
+        from refract.models.cpu import running_on
+        from refract.models.decoding import Generation
+
         decoder.watched = self._score_ids()
-        rows = self._generations(requests, used)
-        if self.settings.thinking_tokens:
-            decoder.stop = self._within_budget(rows, used)
-        elif self._stop:
-            decoder.stop = lambda row: self._stopped(row.generated, used[row.index][2])
+        rows = []
+        for index, (_, tokens, _) in fitting.items():
+            room = self._most if self._context is None else self._context - len(tokens)
+            rows.append(Generation(index, tokens, min(self._most, room), requests[index].seed))
+        if self.settings.thinking_tokens or self._stop:
+            decoder.stop = self._ending(rows, fitting)
         with running_on(self._threads):
             for row in decoder.run(rows):
                 assert self.runtime is not None
                 self.runtime["batch_shape"] = repr(decoder.shape)
-                attempt, _, opened = used[row.index]
+                prompt = fitting[row.index]
                 if row.error:
-                    yield row.index, Answer.failed(*row.error, attempt)
+                    yield row.index, Answer.failed(*row.error, prompt.attempt)
                 else:
-                    yield row.index, self._finish(row, attempt, opened)
+                    yield row.index, self._finish(row, prompt)
 
-    def _generations(
-        self, requests: Sequence[Request], used: dict[int, tuple[int, list[int], bool]]
-    ) -> list[Generation]:
-        from refract.models.decoding import Generation
+    @property
+    def _most(self) -> int:
+        """Most tokens of a turn."""
+        return self.settings.max_tokens + (self.settings.thinking_tokens or 0)
 
-        found, limit = [], self.settings.max_tokens + (self.settings.thinking_tokens or 0)
-        for index, (_, tokens, _) in used.items():
-            most = limit if self._context is None else min(limit, self._context - len(tokens))
-            found.append(Generation(index, tokens, most, requests[index].seed))
-        return found
-
-    def _within_budget(
-        self, rows: Sequence[Generation], used: dict[int, tuple[int, list[int], bool]]
+    def _ending(
+        self, rows: Sequence[Generation], prompts: Mapping[int, _Prompt]
     ) -> Callable[[Generation], bool]:
-        """Called after each token: moves a row's limit, and says whether a stop text ended it."""
+        """Called after each token: moves a row's limit where thinking has a budget, and says whether
+        a stop text ended it."""
         settings = self.settings
-        assert settings.reasoning is not None
-        assert settings.thinking_tokens is not None
-        budgets = {
-            row.index: Budget(
-                settings.reasoning,
-                settings.thinking_tokens,
-                settings.max_tokens,
-                decode=self._decode,
-                opened=used[row.index][2],
-                most=row.limit,
-            )
-            for row in rows
-        }
+        budgets: dict[int, Budget] = {}
+        if settings.thinking_tokens:
+            assert settings.reasoning is not None
+            budgets = {
+                row.index: Budget(
+                    settings.reasoning,
+                    settings.thinking_tokens,
+                    settings.max_tokens,
+                    decode=self._decode,
+                    opened=prompts[row.index].opened,
+                    most=row.limit,
+                )
+                for row in rows
+            }
 
         def stop(row: Generation) -> bool:
-            row.limit = budgets[row.index].limit(row.generated)
-            return bool(self._stop) and self._stopped(row.generated, used[row.index][2])
+            if budgets:
+                row.limit = budgets[row.index].limit(row.generated)
+            if not self._stop:
+                return False
+            response = self._split(row.generated, prompts[row.index].opened)[0]
+            return any(text in response for text in self._stop)
 
         return stop
 
@@ -233,20 +233,20 @@ class HF(Model):
     def _load_decoder(self) -> Decoder:
         if self._decoder is not None:
             return self._decoder
-        began, others = time.monotonic(), Others()
+        began = time.monotonic()
         model = self._loader.model(self._config)
         import torch
         import transformers
 
+        from refract.models.cpu import prepare
         from refract.models.decoding import Decoder
-        from refract.models.linear import prepare
         from refract.models.shapes import BatchShape, shape_for
 
         s = self.settings
         # LLM.int8() picks its outlier columns from all rows of a batch (Dettmers et al., 2022)
         alone = s.quantization == "8bit" and s.batch_tokens is None
         shape = BatchShape(1, 1, 1) if alone else shape_for(model, s.batch_tokens)
-        linear, self._threads = prepare(self.name, model, s, shape.rows, others)
+        linear, self._threads = prepare(self.name, model, s, shape.rows)
         try:
             decoder = Decoder(
                 model,
@@ -273,18 +273,16 @@ class HF(Model):
         return decoder
 
     def _eos(self, model: Any) -> frozenset[int]:
-        found: set[int] = set()
+        ending: set[int] = set()
         for source in (model.config, model.generation_config, self._tokenizer):
             ids = getattr(source, "eos_token_id", None)
-            found.update(ids if isinstance(ids, list) else [] if ids is None else [ids])
-        return frozenset(found)
+            ending.update(ids if isinstance(ids, list) else [] if ids is None else [ids])
+        return frozenset(ending)
 
-    def _prepare(self, request: Request) -> Answer | tuple[int, list[int], bool]:
-        """The first attempt that fits: its number, its tokens, and whether it ends inside
-        thinking."""
+    def _prepare(self, request: Request) -> Answer | _Prompt:
+        """The first attempt that fits, or why there is none."""
         context = self._context
-        most = self.settings.max_tokens + (self.settings.thinking_tokens or 0)
-        room = 0 if context is None else min(most, context // 2)
+        room = 0 if context is None else min(self._most, context // 2)
         lengths: list[int] = []
         for attempt, conversation in enumerate(request.attempts):
             try:
@@ -301,7 +299,7 @@ class HF(Model):
             if context is None or len(tokens) + room <= context:
                 markers = self.settings.reasoning
                 opened = markers is not None and text.rstrip().endswith(markers[0])
-                return attempt, tokens, opened
+                return _Prompt(attempt, tokens, opened)
             lengths.append(len(tokens))
         return Answer.failed(
             "PromptTooLong",
@@ -312,7 +310,15 @@ class HF(Model):
 
     def _encode(self, conversation: Sequence[Message]) -> tuple[str, list[int]]:
         messages = with_system_prompt(conversation, self._system)
-        text = rendered(self._tokenizer, messages, templated=self._templated, options=self._options)
+        if self._templated:
+            text = self._tokenizer.apply_chat_template(
+                [dict(message) for message in messages],
+                tokenize=False,
+                add_generation_prompt=True,
+                **self._options,
+            )
+        else:
+            text = "\n\n".join(message["content"] for message in messages)
         text += self.settings.prefill or ""
         if self._templated:
             # the template has written every special token already, BOS included
@@ -362,28 +368,22 @@ class HF(Model):
                 )
         return [vocabulary[token] for token in wanted]
 
-    def _stopped(self, generated: list[int], opened: bool) -> bool:
-        response = self._split(generated, opened)[0]
-        return any(stop in response for stop in self._stop)
-
-    def _finish(self, row: Generation, attempt: int, opened: bool) -> Answer:
+    def _finish(self, row: Generation, prompt: _Prompt) -> Answer:
+        read, written = len(row.tokens), len(row.generated)
         if self.settings.score_tokens:
-            found = zip(self.settings.score_tokens, row.watched, strict=True)
-            return Answer(
-                canonical_json({"logits": {token: round(logit, 6) for token, logit in found}}),
-                attempt=attempt,
-                prompt_tokens=len(row.tokens),
-                completion_tokens=1,
-            )
-        response, thinking = self._split(row.generated, opened)
+            scored = zip(self.settings.score_tokens, row.watched, strict=True)
+            logits = {token: round(logit, 6) for token, logit in scored}
+            text = canonical_json({"logits": logits})
+            return Answer(text, "stop", prompt.attempt, read, written)
+        response, thinking = self._split(row.generated, prompt.opened)
         for stop in self._stop:
             response = response.partition(stop)[0]
         return Answer(
             with_prefill(self.settings.prefill, response),
             "stop" if row.ended else "length",
-            attempt,
-            prompt_tokens=len(row.tokens),
-            completion_tokens=len(row.generated),
+            prompt.attempt,
+            read,
+            written,
             thinking=thinking,
         )
 
@@ -414,21 +414,6 @@ def template_options(name: str, settings: HFSettings, tokenizer: Any) -> dict[st
                 f"change nothing; leave it out (got {given[option]!r})"
             )
     return given
-
-
-def rendered(
-    tokenizer: Any, conversation: Sequence[Message], *, templated: bool, options: dict[str, Any]
-) -> str:
-    """The text that is put to the model, up to its turn."""
-    if not templated:
-        return "\n\n".join(message["content"] for message in conversation)
-    text: str = tokenizer.apply_chat_template(
-        [dict(message) for message in conversation],
-        tokenize=False,
-        add_generation_prompt=True,
-        **options,
-    )
-    return text
 
 
 _: type[Model] = HF

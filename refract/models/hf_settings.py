@@ -89,10 +89,9 @@ class HFSettings(Settings):
     device_map: Literal["auto"] | None = Field(
         None, description="auto: spread over all devices (accelerate)"
     )
-    quantization: Literal["4bit", "8bit", "int8"] | None = Field(
+    quantization: Literal["4bit", "8bit"] | None = Field(
         None,
-        description="4bit and 8bit need bitsandbytes, and 8bit reads one row at a time; int8: weights "
-        "alone in 8 bits, in bfloat16 on a CPU",
+        description="needs bitsandbytes; 8bit reads one row at a time",
     )
     peft: Text | None = Field(
         None,
@@ -108,8 +107,8 @@ class HFSettings(Settings):
     processes: int = Field(1, ge=1, description="how many processes share the prompts")
     threads: Annotated[int, Field(ge=1)] | None = Field(
         None,
-        description="of each process on a CPU; null: one for a small model, else as many as there are "
-        "processors that this process may use and nothing else does",
+        description="of each process on a CPU; null: one for a small model, else as many as PyTorch "
+        "takes (`OMP_NUM_THREADS`)",
     )
     linear: Literal["onednn", "torch"] | None = Field(
         None,
@@ -125,7 +124,7 @@ class HFSettings(Settings):
             raise ValueError(
                 f"model_id {self.model_id!r} is a package: give the gguf_file in it and its sha256"
             )
-        if self.gguf_file and self.quantization in ("4bit", "8bit"):
+        if self.gguf_file and self.quantization:
             raise ValueError(
                 f"quantization: GGUF weights are dequantised (got {self.quantization!r}); leave it out"
             )
@@ -133,11 +132,6 @@ class HFSettings(Settings):
 
     @model_validator(mode="after")
     def _fit_together(self) -> HFSettings:
-        if self.quantization == "int8" and (self.dtype not in ("auto", "bfloat16") or self.linear):
-            raise ValueError(
-                "quantization: int8 computes in bfloat16 with products of its own; leave out dtype and "
-                f"linear (got dtype: {self.dtype!r}, linear: {self.linear!r})"
-            )
         if self.device_map and self.device != "auto":
             raise ValueError(
                 f"device_map: auto chooses the devices itself; leave out device (got {self.device!r})"

@@ -13,7 +13,8 @@ from contextlib import nullcontext, redirect_stderr
 from pathlib import Path
 from typing import Any
 
-from refract.models import checkpoint, gguf
+from refract.core.jsonl import sha256_file
+from refract.models import checkpoint
 from refract.models.hf_settings import HFSettings
 from refract.models.protocol import AdapterError
 
@@ -33,8 +34,8 @@ class Loader:
     def folder(self) -> Path | None:
         """The checkpoint's folder; None for a model of the hub."""
         model_id, revision = self.settings.model_id, self.settings.revision
-        if gguf.is_package(model_id):
-            path = gguf.local_file(self.name, self.settings)
+        if checkpoint.is_package(model_id):
+            path = self.gguf_file()
             return path and path.parent
         if not checkpoint.is_folder(model_id):
             return None
@@ -58,6 +59,47 @@ class Loader:
                 self.settings.model_id, self.settings.revision or "main"
             )
         return self._commit
+
+    def gguf_file(self) -> Path | None:
+        """The GGUF file of a folder, or of a package where it was fetched; None for a hub model."""
+        model_id, name, sha256 = (
+            self.settings.model_id,
+            self.settings.gguf_file,
+            self.settings.sha256,
+        )
+        assert name is not None
+        if checkpoint.is_package(model_id):
+            assert sha256 is not None  # the settings ask for it
+            path = checkpoint.fetched_file(sha256, name)
+            if not path.is_file():
+                raise AdapterError(
+                    f"models.{self.name}: the weights of {model_id} are not on this machine; run: "
+                    f"refract models fetch {self.name}"
+                )
+            return path
+        folder = Path(model_id).expanduser()
+        if not folder.is_dir():
+            return None
+        if not (folder / name).is_file():
+            there = ", ".join(sorted(file.name for file in folder.glob("*.gguf"))) or "none"
+            raise AdapterError(
+                f"models.{self.name}: gguf_file: {folder} holds no {name} (GGUF files there: {there})"
+            )
+        return folder / name
+
+    def identity(self) -> dict[str, Any]:
+        """The weights by their content, and those of the hub by their commit. A ``sha256`` in the
+        definition needs no file until the model is loaded."""
+        settings = self.settings
+        if settings.gguf_file:
+            path = None if settings.sha256 else self.gguf_file()
+            sha256 = sha256_file(path) if path else settings.sha256
+            if sha256:
+                return {"sha256": sha256, "format": "gguf"}
+        elif folder := self.folder:
+            sha256 = checkpoint.content_hash(folder, code=settings.trust_remote_code)
+            return {"sha256": sha256, **checkpoint.embedded_adapter(folder)}
+        return {"model_id": settings.model_id, "commit": self.commit}
 
     def config_and_tokenizer(self) -> tuple[Any, Any]:
         """The configuration and the tokenizer."""
@@ -127,24 +169,31 @@ class Loader:
     def _source(self) -> dict[str, Any]:
         """Where transformers loads from, as arguments of its ``from_pretrained``."""
         arguments: dict[str, Any] = {"trust_remote_code": self.settings.trust_remote_code}
-        folder = self.folder
-        if self.settings.gguf_file:
-            self._need("gguf", "gguf_file")
-            arguments["gguf_file"] = self.settings.gguf_file
-        if folder:
-            if self.settings.gguf_file:
-                file = gguf.local_file(self.name, self.settings)
-                assert file is not None  # it has a folder
-                folder, arguments["gguf_file"] = file.parent, file.name
-                if not self._checked:
-                    gguf.check_file(self.name, self.settings, file)
-                    self._checked = True
-            else:
-                checkpoint.weight_files(folder)
-            path = str(folder)
-            return arguments | {"pretrained_model_name_or_path": path, "local_files_only": True}
-        model_id = self.settings.model_id
-        return arguments | {"pretrained_model_name_or_path": model_id, "revision": self.commit}
+        settings, folder = self.settings, self.folder
+        if folder is None:
+            if settings.gguf_file:
+                arguments["gguf_file"] = settings.gguf_file
+            return arguments | {
+                "pretrained_model_name_or_path": settings.model_id,
+                "revision": self.commit,
+            }
+        if settings.gguf_file:
+            file = self.gguf_file()
+            assert file is not None  # it has a folder
+            self._check_pinned(file)
+            folder, arguments["gguf_file"] = file.parent, file.name
+        else:
+            checkpoint.weight_files(folder)
+        return arguments | {"pretrained_model_name_or_path": str(folder), "local_files_only": True}
+
+    def _check_pinned(self, file: Path) -> None:
+        pinned = self.settings.sha256
+        if pinned is not None and not self._checked and (sha256 := sha256_file(file)) != pinned:
+            raise AdapterError(
+                f"models.{self.name}: {file} has the SHA-256 {sha256}, and the definition says "
+                f"{pinned}"
+            )
+        self._checked = True
 
     def unusable(self, part: str, error: Exception) -> AdapterError:
         """The error of a model of which a part cannot be loaded."""
@@ -182,8 +231,6 @@ class Loader:
         import torch
 
         chosen: str = self.settings.dtype
-        if self.settings.quantization == "int8":
-            return torch.bfloat16  # what its products on a CPU are made for
         if chosen == "auto":
             declared = str(config.dtype or "auto").removeprefix("torch.")
             if declared == "auto":

@@ -1,14 +1,14 @@
 """One model in several processes: each answers a share of the requests, and rank 0 merges them.
 
-A local model's answers are batch-invariant, so the requests can be divided anywhere.
+A local model's answers are batch-invariant, so the requests can be divided anywhere. Rank 0
+broadcasts the requests and gathers the answers (:func:`generate_with_ranks`); the others receive the
+requests, answer their shares and send them back (:func:`follow`). They share no files, so that only
+rank 0 needs the inputs and writes outputs.
 
-All processes follow one protocol. Rank 0 broadcasts the requests and gathers the answers
-(:func:`generate_with_ranks`); the others receive the requests, answer their shares and send them
-back (:func:`follow`). They share no files, so that only rank 0 needs the inputs and writes outputs.
-
-With ``processes: N`` this process is rank 0 and starts the others on this machine, once there is
-something to generate (:func:`generate_in_processes`). On several machines the user's launcher starts
-the stage itself on each (``accelerate launch --config_file …  -m stages.model_inference MODEL``).
+With ``processes: N`` this process is rank 0 and starts the others on this machine, as
+``python -m refract.models.processes``, once there is something to generate. On several machines the
+user's launcher starts the stage itself on each (``accelerate launch … -m stages.model_inference
+MODEL``).
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ from typing import IO, Any
 
 from refract.core.errors import RefractError
 from refract.models import identity_of, open_model
+from refract.models.generating import Generate, Generated, generate
 from refract.models.protocol import AdapterError, Answer, Model, Request
 from refract.models.store import ResponseStore
-from refract.models.store.generating import Generate, Generated, generate
-from refract.models.threads import free_threads, running_on
 
 POLL_SECONDS = 0.1
 LOCALHOST = "127.0.0.1"
@@ -79,7 +78,7 @@ def generate_with_ranks(
     store: ResponseStore,
     name: str,
 ) -> Generated:
-    """What :func:`refract.models.store.generating.generate` returns, with the help of the other ranks.
+    """What :func:`refract.models.generating.generate` returns, with the help of the other ranks.
 
     Runs in rank 0. Raises :class:`AdapterError` when a rank fails, or has another model than this
     one under the same name; what was answered by then is in the stores of those that answered.
@@ -95,16 +94,15 @@ def generate_with_ranks(
     parts: list[Any] = [None] * distributed.get_world_size()
     with _lost(f"{name}: another process ended before it received its requests"):
         distributed.broadcast_object_list([work], src=0)
-    mine = _share(work, store, model)
+    share = _share(work, store, model)
     with _lost(f"{name}: another process ended before it sent its answers"):
-        distributed.gather_object(mine, parts, dst=0)
-    failed = [f"rank {rank}: {part}" for rank, part in enumerate(parts) if isinstance(part, str)]
+        distributed.gather_object(share, parts, dst=0)
     answers = {
         key: answer for part in parts if isinstance(part, dict) for key, answer in part.items()
     }
     store.put(answers.items(), name)
     store.learn_origins({key: answer.origin for key, answer in answers.items() if answer.origin})
-    if failed:
+    if failed := [f"rank {n}: {part}" for n, part in enumerate(parts) if isinstance(part, str)]:
         raise AdapterError(f"{name}: {'; '.join(failed)}")
     return answers, set(answers)
 
@@ -116,9 +114,9 @@ def follow(store: ResponseStore) -> None:
     received: list[Any] = [None]
     with _lost("rank 0 ended before it sent any request; see its output"):
         distributed.broadcast_object_list(received, src=0)
-    mine = _share(received[0], store)
+    share = _share(received[0], store)
     with _lost("rank 0 ended before it received all answers; see its output"):
-        distributed.gather_object(mine, None, dst=0)
+        distributed.gather_object(share, None, dst=0)
 
 
 @contextmanager
@@ -136,15 +134,15 @@ def _share(
     leave the other ranks waiting. ``model``: rank 0's own; the others open theirs."""
     from torch import distributed
 
-    mine = dict(work["requests"][distributed.get_rank() :: distributed.get_world_size()])
+    requests = dict(work["requests"][distributed.get_rank() :: distributed.get_world_size()])
     try:
-        if not mine:
+        if not requests:
             return {}
         if model is None:
             model = open_model(work["name"], work["definition"])
             if identity_of(model) != work["identity"]:
                 return "the model here is not that of rank 0: other weights, or another adapter"
-        return generate(model, mine, store, work["name"])[0]
+        return generate(model, requests, store, work["name"])[0]
     except RefractError as error:
         return str(error)
 
@@ -163,21 +161,20 @@ def generate_in_processes(
     """
     if not requests:
         return {}, set()
-    from torch import distributed
+    from torch import distributed, get_num_threads
 
-    share = max(1, free_threads() // processes)
+    from refract.models.cpu import running_on
+
+    threads = max(1, get_num_threads() // processes)
     meeting = distributed.TCPStore(LOCALHOST, 0, is_master=True, wait_for_workers=False)
     with tempfile.TemporaryFile() as log:
         followers = [
-            _start(rank, processes, meeting.port, store.path, share, log)
+            _start(rank, processes, meeting.port, store.path, threads, log)
             for rank in range(1, processes)
         ]
         try:
             _await_followers(meeting, followers)
-            with (
-                running_on(share),
-                joined_ranks(store=meeting, rank=0, world_size=processes),
-            ):
+            with running_on(threads), joined_ranks(store=meeting, rank=0, world_size=processes):
                 return generate_with_ranks(model, definition, requests, store, name)
         except LostRank as error:
             log.seek(0)
@@ -194,7 +191,7 @@ def _start(
 ) -> subprocess.Popen[bytes]:
     arguments = [str(rank), str(count), str(port), *([] if store is None else [str(store)])]
     return subprocess.Popen(
-        [sys.executable, "-m", "refract.models.rank", *arguments],
+        [sys.executable, "-m", "refract.models.processes", *arguments],
         env={**os.environ, "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": str(threads)},
         stdout=log,
         stderr=subprocess.STDOUT,
@@ -203,22 +200,23 @@ def _start(
 
 def _await_followers(meeting: Any, followers: Sequence[subprocess.Popen[bytes]]) -> None:
     """Returns when all have started; a rank that never comes would be waited for without end."""
-    while not meeting.check([_ready(rank) for rank in range(1, 1 + len(followers))]):
+    while not meeting.check([f"ready/{rank}" for rank in range(1, 1 + len(followers))]):
         for rank, follower in enumerate(followers, 1):
             if follower.poll() is not None:
                 raise LostRank(f"rank {rank} ended at its start (exit code {follower.returncode})")
         time.sleep(POLL_SECONDS)
 
 
-def _ready(rank: int) -> str:
-    return f"refract/ready/{rank}"
-
-
-def run_rank(rank: int, count: int, port: int, path: Path | None) -> None:
+def _run_rank(rank: int, count: int, port: int, path: Path | None) -> None:
     """What a process does that :func:`generate_in_processes` started."""
     from torch import distributed
 
     meeting = distributed.TCPStore(LOCALHOST, port, is_master=False)
-    meeting.set(_ready(rank), "1")
+    meeting.set(f"ready/{rank}", "1")
     with ResponseStore(path) as store, joined_ranks(store=meeting, rank=rank, world_size=count):
         follow(store)
+
+
+if __name__ == "__main__":
+    rank, count, port, *path = sys.argv[1:]
+    _run_rank(int(rank), int(count), int(port), Path(path[0]) if path else None)

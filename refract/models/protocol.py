@@ -71,7 +71,7 @@ class Answer:
     without padding. ``error`` is None or ``{"type": class name, "message": text}``. ``thinking`` is
     the reasoning text of models that emit it; it is not part of the answer. Nor are the ``seconds``
     that its own call took, where an adapter measures them, and its ``origin``, which
-    :mod:`refract.models.store.generating` sets: two answers are equal whatever these are.
+    :mod:`refract.models.generating` sets: two answers are equal whatever these are.
     """
 
     response: str

@@ -137,7 +137,6 @@ print(json.dumps({"seconds": time.perf_counter() - start,
 ALSO = {
     "torch": {"linear": "torch", "dtype": "float32"},
     "bfloat16": {"dtype": "bfloat16"},
-    "int8": {"quantization": "int8", "dtype": "auto"},
 }
 
 

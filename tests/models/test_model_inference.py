@@ -399,7 +399,7 @@ def test_what_a_killed_run_left_behind_and_suites_that_left_the_grid_go(project)
 def test_a_run_in_which_every_answer_is_an_error_fails(project):
     write_rows(project / "answers.jsonl", [{"id": "z", "response": "x"}])
     with pytest.raises(
-        SystemExit, match="m: all 2 answers are errors; the first: NoRecordedAnswer"
+        AdapterError, match="m: all 2 answers are errors; the first: NoRecordedAnswer"
     ):
         main("m")
     assert {row["finish_reason"] for row in read_rows(Path("data/responses/m/s.jsonl"))} == {

@@ -96,13 +96,13 @@ def test_a_process_that_is_killed_ends_the_run_with_its_output(tmp_path, monkeyp
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{ROOT}")
     ending = "import os; print('out of luck', flush=True); os._exit(9)"
     hook = {
-        "before it starts": f"if 'refract.models.rank' in ' '.join(sys.orig_argv): {ending}",
+        "before it starts": f"if 'refract.models.processes' in ' '.join(sys.orig_argv): {ending}",
         "while it answers": (
             "import threading\n"
             "def watch():\n"
             "    while 'refract.models.decoding' not in sys.modules: pass\n"
             f"    {ending}\n"
-            "if 'refract.models.rank' in ' '.join(sys.orig_argv):\n"
+            "if 'refract.models.processes' in ' '.join(sys.orig_argv):\n"
             "    threading.Thread(target=watch, daemon=True).start()"
         ),
     }[moment]

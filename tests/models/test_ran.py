@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from dataclasses import replace
 
 import pytest
@@ -12,10 +11,10 @@ from refract.core.environment import same_release, this_run
 from refract.core.jsonl import sha256_file, write_rows
 from refract.core.progress import read_object
 from refract.models import open_model
+from refract.models.generating import generate
+from refract.models.origins import learn_origins, made_by, made_rows, measured, note_answers
 from refract.models.protocol import Answer, Origin, Request
 from refract.models.store import ResponseStore, answer_row
-from refract.models.store.generating import generate
-from refract.models.store.ran import learn_origins, made_by, made_rows, measured, note_answers
 from refract.results.differences import run_differences
 from tests.builders import ROOT
 from tests.fault_server import FaultServer
@@ -42,22 +41,6 @@ def test_the_store_keeps_how_an_answer_was_made_and_gives_the_same_answer(tmp_pa
         assert store.origins(KEYS) == {KEYS[0]: origin, KEYS[1]: Origin(LATER)}
         assert store.delete() == 2
         assert store.origins(KEYS) == {}
-
-
-def test_damaged_origins_cost_no_answer(tmp_path):
-    with ResponseStore(tmp_path / "s.sqlite") as store:
-        store.put([(key, Answer("yes", origin=Origin(RUN))) for key in KEYS])
-    with sqlite3.connect(tmp_path / "s.sqlite") as db:
-        db.execute("UPDATE runs SET record = '[' ")
-    with ResponseStore(tmp_path / "s.sqlite") as store:
-        assert store.origins(KEYS) == {}
-        assert set(store.get(KEYS)) == set(KEYS)
-    with sqlite3.connect(tmp_path / "s.sqlite") as db:
-        db.execute("DROP TABLE origins")
-        db.execute("CREATE TABLE origins (other TEXT)")
-    with ResponseStore(tmp_path / "s.sqlite") as store:
-        assert store.origins(KEYS) == {}
-        assert set(store.get(KEYS)) == set(KEYS)
 
 
 def test_where_the_store_is_turned_off_this_run_is_known_all_the_same():

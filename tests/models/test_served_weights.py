@@ -21,7 +21,7 @@ from refract.core.environment import (
     default_cache_folder,
 )
 from refract.models import open_model
-from refract.models.gguf import fetched_file
+from refract.models.checkpoint import fetched_file
 from refract.models.protocol import Answer, Request
 from refract.project import default_project
 from tests.models.test_gguf import save_as_safetensors

@@ -17,7 +17,6 @@ from typing import Any
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import sha256_file
-from refract.models.threads import free_threads, running_on
 
 CLASSES = ("refusal", "partial_refusal", "compliance")
 FOLDER = Path(__file__).with_name("weights")
@@ -124,7 +123,7 @@ def scored(weights: Weights, inputs: Sequence[Tokens]) -> list[tuple[float, ...]
         width = min(-(-len(tokens) // STEP) * STEP, WIDTH)
         by_width.setdefault(width, []).append(index)
     rows: list[tuple[float, ...]] = [()] * len(inputs)
-    with torch.inference_mode(), running_on(free_threads()):
+    with torch.inference_mode():
         for width, members in sorted(by_width.items()):
             for start in range(0, len(members), ROWS):
                 batch = members[start : start + ROWS]

@@ -1,8 +1,8 @@
 """What made a model's answers and verdicts, beside the numbers: ``metrics/ran/MODEL.json``.
 
 The file is in git and no output of the pipeline: a processor, a time and a version differ where the
-answers do not. What it says of a file of rows stands as long as those bytes do, so that making the same
-results again changes nothing in it.
+answers do not. What it says of a file of rows is valid while that file's hash matches, so that making
+the same results again changes nothing in it.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ def learn_origins(path: Path, folder: Path, store: ResponseStore) -> None:
 
     They may have come with ``dvc pull``, and the file at ``path`` with git.
     """
-    held = read_object(path)
-    found: dict[str, Origin] = {}
-    for suite, of_suite in held.get("suites", {}).items():
+    noted = read_object(path)
+    origins: dict[str, Origin] = {}
+    for suite, of_suite in noted.get("suites", {}).items():
         rows = folder / f"{suite}.jsonl"
         if rows.is_file() and sha256_file(rows) == of_suite["responses_sha256"]:
-            runs = _runs_of_rows(held, suite)
+            runs = _runs_of_rows(noted, suite)
             for row, run in zip(read_responses(rows), runs, strict=True):
                 if run is not None:
-                    found[row["request_sha256"]] = Origin(run)
-    store.learn_origins(found)
+                    origins[row["request_sha256"]] = Origin(run)
+    store.learn_origins(origins)
 
 
 def note_answers(
@@ -57,46 +57,51 @@ def note_answers(
 
     A row whose run was not known gets the one that is known now.
     """
-    held = read_object(path)
+    noted = read_object(path)
     hashes = {suite: sha256_file(folder / f"{suite}.jsonl") for suite in responses}
-    known = held.get("suites", {})
-    rows: dict[str, list[Any]] = {}
-    for suite, answers in responses.items():
-        found = (origins.get(row["request_sha256"]) for row in answers)
-        rows[suite] = [origin and origin.run for origin in found]
-        if known.get(suite, {}).get("responses_sha256") == hashes[suite]:
-            noted = _runs_of_rows(held, suite)
-            rows[suite] = [old or new for old, new in zip(noted, rows[suite], strict=True)]
-    write_json(path, {**held, **made_by(responses, hashes, rows, origins)})
+    runs = {suite: _runs_of(rows, origins) for suite, rows in responses.items()}
+    for suite, of_suite in noted.get("suites", {}).items():
+        if suite in runs and of_suite["responses_sha256"] == hashes[suite]:
+            before = _runs_of_rows(noted, suite)
+            runs[suite] = [old or new for old, new in zip(before, runs[suite], strict=True)]
+    write_json(path, {**noted, **made_by(responses, hashes, runs, origins)})
+
+
+def made_rows(rows: Sequence[Row], origins: Mapping[str, Origin]) -> Row:
+    """What :func:`made_by` says of the rows of one run of ``refract run``. The hash of a suite's
+    responses is that of their checksums, since they may be in no file."""
+    by_suite: dict[str, list[Any]] = {}
+    for row in rows:
+        by_suite.setdefault(row["suite"], []).append(row)
+    hashes = {
+        suite: sha256_json([row["answer_sha256"] for row in of_suite])
+        for suite, of_suite in by_suite.items()
+    }
+    runs = {suite: _runs_of(of_suite, origins) for suite, of_suite in by_suite.items()}
+    return made_by(by_suite, hashes, runs, origins)
 
 
 def made_by(
     responses: Mapping[str, Sequence[ResponseRow]],
     hashes: Mapping[str, str],
-    rows: Mapping[str, Sequence[Any]],
+    runs: Mapping[str, Sequence[Mapping[str, Any] | None]],
     origins: Mapping[str, Origin],
 ) -> Row:
     """``runs``, the earliest first, and for each of the ``suites`` the hash of its responses and which
     run made how many rows, in their order; null stands for a run that is not known."""
     names: dict[int, str] = {}  # by the run's place in memory: rows share few runs
-
-    def name_of(run: Mapping[str, Any]) -> str:
-        found = names.get(id(run))
-        if found is None:
-            found = names[id(run)] = _name(run)
-        return found
-
     records: dict[str, Mapping[str, Any]] = {}
-    for run in (run for of_suite in rows.values() for run in of_suite if run):
-        # What was measured of a run when it was first noted stays, whichever of its rows do.
-        if "measured" in run or name_of(run) not in records:
-            records[name_of(run)] = run
-    order = sorted(records, key=lambda name: (records[name]["started_at"], name))
-    answers: dict[str, dict[str, ResponseRow]] = {name: {} for name in order}
-    for suite, of_suite in rows.items():
+    answers: dict[str, dict[str, ResponseRow]] = {}
+    for suite, of_suite in runs.items():
         for row, run in zip(responses[suite], of_suite, strict=True):
-            if run:
-                answers[name_of(run)][row["request_sha256"]] = row
+            if run is None:
+                continue
+            name = names.get(id(run)) or names.setdefault(id(run), _name(run))
+            # What was measured of a run when it was first noted stays, whichever of its rows do.
+            if "measured" in run or name not in records:
+                records[name] = run
+            answers.setdefault(name, {})[row["request_sha256"]] = row
+    order = sorted(records, key=lambda name: (records[name]["started_at"], name))
     places = {name: place for place, name in enumerate(order)}
     return {
         "runs": [
@@ -108,26 +113,12 @@ def made_by(
                 "responses_sha256": hashes[suite],
                 "runs": [
                     [place, len(list(same))]
-                    for place, same in groupby(run and places[name_of(run)] for run in of_suite)
+                    for place, same in groupby(run and places[names[id(run)]] for run in of_suite)
                 ],
             }
-            for suite, of_suite in rows.items()
+            for suite, of_suite in runs.items()
         },
     }
-
-
-def made_rows(rows: Sequence[Row], origins: Mapping[str, Origin]) -> Row:
-    """The same of the rows of one run of ``refract run``. The hash of a suite's responses is that of
-    their checksums, since they may be in no file."""
-    by_suite: dict[str, list[Any]] = {}
-    for row in rows:
-        by_suite.setdefault(row["suite"], []).append(row)
-    hashes, runs = {}, {}
-    for suite, of_suite in by_suite.items():
-        hashes[suite] = sha256_json([row["answer_sha256"] for row in of_suite])
-        found = (origins.get(row["request_sha256"]) for row in of_suite)
-        runs[suite] = [origin and origin.run for origin in found]
-    return made_by(by_suite, hashes, runs, origins)
 
 
 def measured(
@@ -166,18 +157,24 @@ def measured(
 
 def note_verdicts(path: Path, folder: Path, suites: Iterable[str]) -> None:
     """Notes what judged: this process, unless the verdicts in ``folder`` are those that are noted."""
-    held = read_object(path)
+    noted = read_object(path)
     hashes = {suite: sha256_file(folder / f"{suite}.jsonl") for suite in suites}
-    if held.get("judged", {}).get("verdicts_sha256") != hashes:
+    if noted.get("judged", {}).get("verdicts_sha256") != hashes:
         judged = {"verdicts_sha256": hashes, "judged_at": utc(time.time()), **this_run(None)}
-        write_json(path, {**held, "judged": judged})
+        write_json(path, {**noted, "judged": judged})
 
 
-def _runs_of_rows(held: Mapping[str, Any], suite: str) -> list[Any]:
-    """The run of each row of a suite, None where it is not known."""
+def _runs_of(rows: Sequence[ResponseRow], origins: Mapping[str, Origin]) -> list[Any]:
+    """The run of each row, None where it is not known."""
+    known = (origins.get(row["request_sha256"]) for row in rows)
+    return [origin and origin.run for origin in known]
+
+
+def _runs_of_rows(noted: Mapping[str, Any], suite: str) -> list[Any]:
+    """The same of the rows of a suite, as a file notes it."""
     return [
-        None if place is None else held["runs"][place]
-        for place, count in held["suites"][suite]["runs"]
+        None if place is None else noted["runs"][place]
+        for place, count in noted["suites"][suite]["runs"]
         for _ in range(count)
     ]
 

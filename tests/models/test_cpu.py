@@ -6,17 +6,13 @@ import json
 import os
 import random
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from refract.core.progress import run_stage
-from refract.models import threads
-from refract.models.hf import HF
-from refract.models.linear import Int8Linear
+from refract.models.cpu import running_on
 from refract.models.protocol import AdapterError
-from refract.models.threads import Others, free_threads, running_on, usable_processors
 from tests.models.test_hf import answers, model, prompts, save_model, save_tokenizer
 
 
@@ -54,43 +50,6 @@ def test_an_answer_through_onednn_does_not_depend_on_its_batch(request, size, te
     for count in (16, 11, 1):
         picked = generator.sample(range(16), count)
         assert answers(adapter, [asked[i] for i in picked]) == [whole[i] for i in picked]
-
-
-@pytest.mark.parametrize("size", ["folder", "small"])
-def test_an_answer_with_weights_in_8_bits_does_not_depend_on_its_batch(request, size):
-    folder = request.getfixturevalue(size)
-    adapter = model(folder, max_tokens=12, quantization="int8", device="cpu")
-    asked = prompts(16)
-    whole = answers(adapter, asked)
-    assert (adapter.runtime["linear"], adapter.runtime["dtype"]) == ("int8", "bfloat16")
-    generator = random.Random(2)
-    for count in (16, 11, 1):
-        picked = generator.sample(range(16), count)
-        assert answers(adapter, [asked[i] for i in picked]) == [whole[i] for i in picked]
-
-
-@pytest.mark.parametrize(
-    ("inputs", "outputs"), [(16, 5), (48, 1), (512, 640)], ids=["few", "one output", "many"]
-)
-def test_weights_in_8_bits_give_the_product_but_for_their_rounding(inputs, outputs):
-    import torch
-
-    torch.manual_seed(0)
-    layer = torch.nn.Linear(inputs, outputs, dtype=torch.bfloat16)
-    rounded, x = Int8Linear(layer), torch.randn(3, 2, inputs, dtype=torch.bfloat16)
-    expected = x.double() @ layer.weight.double().t() + layer.bias.double()
-    assert rounded(x).shape == expected.shape
-    # half a step of each weight, and bfloat16's 8 bits of what is added
-    bound = x.double().abs().sum(-1, keepdim=True) * rounded.scale.double() * 0.6
-    bound += expected.abs().amax() / 100
-    assert ((rounded(x).double() - expected).abs() <= bound).all()
-
-
-def test_weights_in_8_bits_are_a_setting_of_a_cpu_in_bfloat16():
-    with pytest.raises(ValueError, match=r"int8 computes in bfloat16.*got dtype: 'float32'"):
-        HF.Settings(model_id="x", quantization="int8", dtype="float32")
-    with pytest.raises(ValueError, match="linear: 'onednn'"):
-        HF.Settings(model_id="x", quantization="int8", linear="onednn")
 
 
 def test_logits_do_not_depend_on_the_number_of_threads(folder):
@@ -142,14 +101,10 @@ def test_threads_can_be_set_and_are_put_back(small):
     assert torch.get_num_threads() == before
 
 
-def test_without_onednn_a_model_runs_as_before_and_how_busy_the_machine_is_does_not_count(
-    folder, monkeypatch
-):
+def test_without_onednn_a_model_runs_on_pytorch_s_default(folder, monkeypatch):
     import torch
 
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    monkeypatch.setattr(threads.Others, "busy", lambda self: 1000.0)
-    monkeypatch.setattr(threads, "usable_processors", lambda: 2)
     adapter = model(folder, max_tokens=2)
     with running_on(2):
         answers(adapter, prompts(2))
@@ -167,59 +122,6 @@ def test_what_multiplies_is_part_of_a_request_only_where_it_is_set(small):
     assert "linear" not in unset
     assert model(small, threads=2).identity() == unset
     assert model(small, linear="onednn").identity() == {**unset, "linear": "onednn"}
-
-
-# How many threads
-
-
-@pytest.mark.parametrize(
-    ("membership", "files", "expected"),
-    [
-        ("0::/\n", {}, None),
-        ("0::/a/b\n", {"a/b/cpu.max": "max 100000\n"}, None),
-        ("0::/a/b\n", {"a/b/cpu.max": "max 100000\n", "a/cpu.max": "150000 100000\n"}, 1),
-        ("0::/host/path\n", {"cpu.max": "200000 100000\n"}, 2),
-        ("0::/\n", {"cpu.max": "50000 100000\n"}, 1),
-        (
-            "4:memory:/x\n3:cpu,cpuacct:/x\n",
-            {"cpu/x/cpu.cfs_quota_us": "300000\n", "cpu/x/cpu.cfs_period_us": "100000\n"},
-            3,
-        ),
-        (
-            "3:cpu:/x\n",
-            {"cpu/x/cpu.cfs_quota_us": "-1\n", "cpu/x/cpu.cfs_period_us": "100000\n"},
-            None,
-        ),
-        ("torn", {"cpu.max": "100000 0\n"}, None),
-    ],
-)
-def test_a_cgroup_s_quota_limits_the_processors(tmp_path, monkeypatch, membership, files, expected):
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
-    assert usable_processors(membership, tmp_path) == (expected or 8)
-
-
-@pytest.mark.parametrize(
-    ("busy", "expected"), [(0, 4), (0.2, 4), (0.5, 3), (1, 3), (2.5, 1), (4, 1), (60, 1)]
-)
-def test_processors_that_others_keep_busy_are_left_to_them(monkeypatch, busy, expected):
-    monkeypatch.setattr(threads, "usable_processors", lambda: 4)
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    monkeypatch.setattr(Others, "busy", lambda self: busy)
-    with running_on(4):
-        assert free_threads(Others()) == expected
-        assert free_threads() == 4
-    with running_on(2):  # as OMP_NUM_THREADS=2
-        assert free_threads() == 2
-
-
-def test_others_are_what_is_busy_beside_this_process(monkeypatch):
-    start = time.monotonic() - 10
-    times = iter([(start, 5000.0, 7.0), (start + 10, 5018.0, 15.0)])
-    monkeypatch.setattr(threads, "_times", lambda: next(times))
-    assert Others().busy() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(

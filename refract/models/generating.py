@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from queue import Empty, Queue
-from types import TracebackType
 from typing import Any, Self
 
 from refract.core.environment import this_run, utc
@@ -20,7 +19,6 @@ from refract.core.progress import Progress
 from refract.core.showing import say
 from refract.models.protocol import Answer, Model, Origin, Request
 from refract.models.store import ResponseStore, StoreError, answer_row, storable
-from refract.models.store.claims import LEASE
 
 # Seconds between two looks at what another process is asking.
 LOOK_SECONDS = 0.5
@@ -41,32 +39,35 @@ def generate(
     Raises :class:`refract.models.protocol.AdapterError`, and :class:`StoreError`: before anything is
     requested where the store cannot be written. What was answered by then is in the store.
     """
-    answers = store.answers(requests)
+    answers = store.get(requests)
     made: set[str] = set()
     waited = False
     while missing := {key: request for key, request in requests.items() if key not in answers}:
-        mine = store.claim(missing)
+        claimed = store.claim(missing)
         try:
-            # Another process may have stored them since.
-            answers |= store.answers({key: missing[key] for key in mine})
-            asked = {key: missing[key] for key in missing if key in mine and key not in answers}
+            answers |= store.get(claimed)  # another process may have stored them since
+            asked = {
+                key: request
+                for key, request in missing.items()
+                if key in claimed and key not in answers
+            }
             if asked:
                 made |= asked.keys()
                 answers |= _ask(model, asked, store, name)
         finally:
-            with contextlib.suppress(StoreError):  # a claim also ends with its process
-                store.give_up_claims(mine)
-        if len(mine) == len(missing):
+            with contextlib.suppress(StoreError):  # a claim also ends by itself
+                store.give_up_claims()
+        if len(claimed) == len(missing):
             break
         if not waited:
             waited = True
             say(
-                f"{name or 'answers'}: {len(missing) - len(mine)} requests are being sent by another "
-                "process; waiting for its answers",
+                f"{name or 'answers'}: {len(missing) - len(claimed)} requests are being sent by "
+                "another process; waiting for its answers",
                 file=sys.stderr,
             )
         time.sleep(LOOK_SECONDS)
-        answers |= store.answers(missing)
+        answers |= store.get(missing)
     return answers, made
 
 
@@ -104,7 +105,8 @@ def _ask(
 
 
 class _Writer:
-    """Commits answers from a thread as they arrive: a kill loses those of one commit at most.
+    """Commits answers from a thread as they arrive, and renews the claims to those that are waited
+    for: a kill loses the answers of one commit at most.
 
     Answers that arrive while a commit is under way go into the next one together. Where the store
     fails, what it did not take is written elsewhere.
@@ -121,44 +123,36 @@ class _Writer:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        type_: type[BaseException] | None,
-        value: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # Also when the model fails or the user interrupts: what was paid for is stored.
         self._arrived.put(None)
         self._thread.join()
-        if self._failure is None:
-            return
-        while not self._arrived.empty():
-            if (answer := self._arrived.get()) is not None:
-                self._unsaved.append(answer)
-        kept = keep_elsewhere([answer for answer in self._unsaved if storable(answer[1])])
-        raise StoreError(f"{self._failure}{kept}") from None
+        if self._failure is not None:
+            self._unsaved += self._take()[0]
+            kept = keep_elsewhere([pair for pair in self._unsaved if storable(pair[1])])
+            raise StoreError(f"{self._failure}{kept}") from None
 
     def add(self, key: str, answer: Answer) -> None:
         self._arrived.put((key, answer))
         if self._failure is not None:
             raise self._failure
 
+    def _take(self, timeout: float = 0) -> tuple[list[tuple[str, Answer]], bool]:
+        """What has arrived, at the latest after a time, and whether it was the last."""
+        arrived: list[tuple[str, Answer] | None] = []
+        with contextlib.suppress(Empty):
+            arrived.append(self._arrived.get(timeout=timeout))
+            while True:
+                arrived.append(self._arrived.get_nowait())
+        return [pair for pair in arrived if pair is not None], None in arrived
+
     def _run(self) -> None:
-        more, renewed = True, time.monotonic()
-        while more:
-            batch: list[tuple[str, Answer] | None] = []
+        renewed, ended = time.monotonic(), False
+        while not ended:
+            answers, ended = self._take(self._store.lease / 5)
             try:
-                batch.append(self._arrived.get(timeout=LEASE / 4))
-                while not self._arrived.empty():
-                    batch.append(self._arrived.get())
-            except Empty:
-                pass
-            more = None not in batch
-            answers = [answer for answer in batch if answer is not None]
-            try:
-                if answers:
-                    self._store.put(answers, self._name)
-                if time.monotonic() - renewed > LEASE / 4:
+                self._store.put(answers, self._name)
+                if time.monotonic() - renewed > self._store.lease / 5:
                     self._store.renew_claims()
                     renewed = time.monotonic()
             except Exception as failure:  # raised in the generating thread, which can report it
@@ -173,17 +167,19 @@ def keep_elsewhere(answers: Sequence[tuple[str, Answer]]) -> str:
     if not answers:
         return ""
     rows = [answer_row(key, answer) for key, answer in answers]
-    count = f"{len(rows)} answers that were not stored"
-    for parent in (Path.cwd(), Path(tempfile.gettempdir()), Path.home()):
+    for parent in (Path.cwd(), Path(tempfile.gettempdir())):
         try:
             folder = Path(tempfile.mkdtemp(prefix="refract-answers-", dir=parent))
             write_rows(folder / "answers.jsonl", rows)
         except OSError:
             continue
-        return f". The {count} are in {folder}: `refract cache import {folder}` takes them"
+        return (
+            f". The {len(rows)} answers that were not stored are in {folder}: `refract cache import "
+            f"{folder}` takes them"
+        )
     for row in rows:
         sys.stderr.write(dump_row(row).decode("utf-8", "backslashreplace"))
     return (
-        f". The {count} are printed above: put those lines into a file FOLDER/answers.jsonl, for "
-        "`refract cache import FOLDER`"
+        f". The {len(rows)} answers that were not stored are printed above: put those lines into a "
+        "file FOLDER/answers.jsonl, for `refract cache import FOLDER`"
     )

@@ -1,0 +1,371 @@
+"""The response store: every answer that was ever generated, by the hash of its whole request.
+
+One SQLite file in the user's cache folder. ``REFRACT_CACHE`` names another folder, or turns the
+store off (``REFRACT_CACHE=off``). DVC decides whether a stage runs; the store decides what a run
+costs. Errors and answers that a provider's filter took away are never stored.
+
+Beside the answers stand by which run each was made (``origins`` of ``runs``; no answer or hash
+depends on them) and which process is asking for what (``claims``), so that two processes with the
+same requests pay for one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import sqlite3
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+from refract.core.environment import cache_folder
+from refract.core.errors import RefractError
+from refract.core.jsonl import canonical_json, sha256_json
+from refract.core.types import ResponseRow
+from refract.models.protocol import Answer, Model, Origin, Request
+
+# Of the tables below; a file of a later release has a higher one.
+SCHEMA_VERSION = 1
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS answers (
+    request_sha256 TEXT PRIMARY KEY,
+    answer         TEXT NOT NULL,
+    sha256         TEXT NOT NULL,
+    model          TEXT NOT NULL,
+    stored_at      INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS claims (
+    request_sha256 TEXT PRIMARY KEY,
+    owner          TEXT NOT NULL,
+    until          REAL NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS runs (
+    run    TEXT PRIMARY KEY,
+    record TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS origins (
+    request_sha256 TEXT PRIMARY KEY,
+    run            TEXT NOT NULL,
+    at             REAL,
+    seconds        REAL
+) WITHOUT ROWID
+"""
+# An answer's own fields, in the order in which its checksum takes them.
+ANSWER_FIELDS = (
+    "response",
+    "finish_reason",
+    "attempt",
+    "prompt_tokens",
+    "completion_tokens",
+    "thinking",
+)
+STORED_REASONS = ("stop", "length", "refusal")
+_values = attrgetter(*ANSWER_FIELDS)
+# SQLite allows 999 variables in a statement of the oldest builds still in use.
+LOOKUP = 900
+# How long a process waits for another one's transaction.
+BUSY_SECONDS = 60
+
+
+class StoreError(RefractError, RuntimeError):
+    """The store's file cannot be used; the message says which and what to do."""
+
+
+def request_sha256(identity: str, request: Request, model: Model) -> str:
+    """The hash of everything that determines an answer.
+
+    ``identity`` is the canonical JSON of the model's identity. The row's seed counts only for a model
+    that samples, and which repeat it is only for a server's that does not: the others give a repeat
+    the same answer, or another seed. Of the row's metadata only what the adapter names in ``USES``
+    counts.
+    """
+    content: list[Any] = [
+        request.attempts,
+        request.seed if model.samples else None,
+        {name: request.metadata[name] for name in model.USES},
+    ]
+    if request.repeat and not (model.samples or model.runs_here):
+        content.append(request.repeat)
+    return _sha256(f"{identity}\n{canonical_json(content)}")
+
+
+def storable(answer: Answer) -> bool:
+    """Whether an answer may be reused: it comes from the model, not from an error or a filter."""
+    return answer.error is None and answer.finish_reason in STORED_REASONS
+
+
+def _record(key: str, answer: Answer) -> tuple[str, str]:
+    """The text of an answer together with its request's hash, and that text's SHA-256."""
+    text = canonical_json([key, *_values(answer)])
+    return text, _sha256(text)
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def answer_sha256(key: str, answer: Answer) -> str:
+    """Checksum that ties an answer to its request, in the store and in response rows."""
+    return _record(key, answer)[1]
+
+
+def answer_row(key: str, answer: Answer, prompt_id: str = "") -> ResponseRow:
+    """An answer as a response row; its checksum ties it to its request."""
+    return {
+        "prompt_id": prompt_id,
+        "request_sha256": key,
+        "response": answer.response,
+        "finish_reason": answer.finish_reason,
+        "attempt": answer.attempt,
+        "prompt_tokens": answer.prompt_tokens,
+        "completion_tokens": answer.completion_tokens,
+        "thinking": answer.thinking,
+        "error": answer.error,
+        "answer_sha256": answer_sha256(key, answer),
+    }
+
+
+def open_store() -> ResponseStore:
+    """The store that the environment names; without a file behind it where it is turned off."""
+    folder = cache_folder()
+    return ResponseStore(None if folder is None else folder / "responses.sqlite")
+
+
+class ResponseStore:
+    """Answers by request hash. Safe for several processes at a time; use as a context manager.
+
+    ``path=None`` stores nothing: every lookup misses. Each method raises :class:`StoreError` when
+    the file cannot be used.
+    """
+
+    lease = 15.0
+    """Seconds for which a claim holds that is not renewed: how long a request waits whose process
+    was killed."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._db: sqlite3.Connection | None = None
+        self._owner = uuid.uuid4().hex  # of this store's claims
+        self._origins: dict[str, Origin] = {}  # where there is no file
+        if path is None:
+            return
+        with self._errors():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # The writer of refract.models.generating commits from a thread of its own, never while
+            # another thread uses the connection.
+            self._db = sqlite3.connect(
+                path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            try:
+                self._prepare(self._db)
+            except BaseException:
+                self._db.close()
+                raise
+
+    @staticmethod
+    def _prepare(db: sqlite3.Connection) -> None:
+        ((version,),) = db.execute("PRAGMA user_version")
+        if version > SCHEMA_VERSION:
+            raise sqlite3.DatabaseError(
+                f"it is of schema {version}, written by a later release of Refract; this one reads "
+                f"schema {SCHEMA_VERSION}"
+            )
+        # SQLite waits for other processes everywhere but here, when several open a new file at once.
+        end = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                db.execute("PRAGMA journal_mode=WAL")
+                break
+            except sqlite3.OperationalError as error:
+                busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                if not busy or time.monotonic() > end:
+                    raise
+                time.sleep(0.01)
+        # A killed process loses nothing that was committed; only a power cut may lose the last
+        # commits, whose answers are then generated again.
+        db.execute("PRAGMA synchronous=NORMAL")
+        for statement in SCHEMA.split(";"):
+            db.execute(statement)
+        if version < SCHEMA_VERSION:
+            db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+
+    def __enter__(self) -> ResponseStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file."""
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(
+                f"the response store {self.path} cannot be used ({error}); move the file away, set "
+                "REFRACT_CACHE to another folder, or to 'off'"
+            ) from None
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction, which is committed at the end."""
+        assert self._db is not None
+        with self._errors():
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                yield self._db
+                self._db.execute("COMMIT")
+            finally:
+                # Also after an interrupt: what was to be stored can be stored again.
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+
+    def _select(self, query: str, keys: Iterable[str]) -> Iterator[tuple[Any, ...]]:
+        """The rows of a query with ``request_sha256 IN`` at its end, over all keys."""
+        assert self._db is not None
+        unique = list(dict.fromkeys(keys))
+        for start in range(0, len(unique), LOOKUP):
+            part = unique[start : start + LOOKUP]
+            marks = ",".join("?" * len(part))
+            yield from self._db.execute(f"{query} WHERE request_sha256 IN ({marks})", part)
+
+    def get(self, keys: Iterable[str]) -> dict[str, Answer]:
+        """The stored answers among ``keys``. A record whose checksum does not hold is a miss."""
+        answers: dict[str, Answer] = {}
+        if self._db is None:
+            return answers
+        with self._errors():
+            for key, text, checksum in self._select(
+                "SELECT request_sha256, answer, sha256 FROM answers", keys
+            ):
+                # The record is the checksum's own text, so that checking costs one hash.
+                if _sha256(text) == checksum:
+                    stored_key, *values = json.loads(text)
+                    if stored_key == key:
+                        answers[key] = Answer(**dict(zip(ANSWER_FIELDS, values, strict=True)))
+        return answers
+
+    def put(self, answers: Iterable[tuple[str, Answer]], model: str = "") -> int:
+        """Stores answers (those that may be stored) in one transaction; returns how many are new.
+
+        An answer that is already stored intact stays as it is.
+        """
+        if self._db is None:
+            return 0
+        given = {key: answer for key, answer in answers if storable(answer)}
+        known = self.get(given)
+        now = int(time.time())
+        records = [
+            (key, *_record(key, answer), model, now)
+            for key, answer in given.items()
+            if key not in known
+        ]
+        if records:
+            with self._writing() as db:
+                db.executemany("INSERT OR REPLACE INTO answers VALUES (?,?,?,?,?)", records)
+                made = {record[0]: given[record[0]].origin for record in records}
+                _write_origins(db, made, replace=True)
+        return len(records)
+
+    def origins(self, keys: Iterable[str]) -> dict[str, Origin]:
+        """How the answers to some requests were made, as far as it is known."""
+        if self._db is None:
+            return {key: self._origins[key] for key in keys if key in self._origins}
+        query = "SELECT request_sha256, record, at, seconds FROM origins JOIN runs USING (run)"
+        runs: dict[str, Any] = {}
+        origins = {}
+        with self._errors():
+            for key, record, at, seconds in self._select(query, keys):
+                run = runs.get(record) or runs.setdefault(record, json.loads(record))
+                origins[key] = Origin(run, at, seconds)
+        return origins
+
+    def learn_origins(self, origins: Mapping[str, Origin]) -> None:
+        """Keeps how answers were made that came from elsewhere, where that is not known yet."""
+        if self._db is None:
+            self._origins = {**origins, **self._origins}
+        elif origins:
+            with self._writing() as db:
+                _write_origins(db, origins, replace=False)
+
+    def claim(self, keys: Iterable[str]) -> set[str]:
+        """Those of the requests that this process is to ask: the ones that no other process has
+        claimed. Raises :class:`StoreError` where the file cannot be written, so that no answer is
+        paid for that could not be stored."""
+        wanted = list(keys)
+        if self._db is None:
+            return set(wanted)
+        with self._writing() as db:
+            now = time.time()
+            query = "SELECT request_sha256, owner, until FROM claims"
+            others = {
+                key
+                for key, owner, until in self._select(query, wanted)
+                if owner != self._owner and until >= now
+            }
+            mine = [key for key in wanted if key not in others]
+            db.executemany(
+                "INSERT OR REPLACE INTO claims VALUES (?,?,?)",
+                [(key, self._owner, now + self.lease) for key in mine],
+            )
+            return set(mine)
+
+    def renew_claims(self) -> None:
+        """Extends this store's claims by ``lease`` seconds from now."""
+        if self._db is not None:
+            with self._writing() as db:
+                until = time.time() + self.lease
+                db.execute("UPDATE claims SET until = ? WHERE owner = ?", (until, self._owner))
+
+    def give_up_claims(self) -> None:
+        """Ends this store's claims."""
+        if self._db is not None:
+            with self._writing() as db:
+                db.execute("DELETE FROM claims WHERE owner = ?", (self._owner,))
+
+    def delete(self, before: int | None = None) -> int:
+        """Deletes the answers stored before a time (Unix seconds), or all; returns how many."""
+        if self._db is None:
+            return 0
+        where, values = ("", ()) if before is None else (" WHERE stored_at < ?", (before,))
+        with self._writing() as db:
+            deleted = db.execute(f"DELETE FROM answers{where}", values).rowcount
+            kept = "SELECT request_sha256 FROM answers"
+            db.execute(f"DELETE FROM origins WHERE request_sha256 NOT IN ({kept})")
+            db.execute("DELETE FROM runs WHERE run NOT IN (SELECT run FROM origins)")
+        with self._errors():
+            self._db.execute("VACUUM")
+        return deleted
+
+    def __iter__(self) -> Iterator[tuple[str, str, int]]:
+        """(request hash, model name, time stored) of every record, oldest first."""
+        if self._db is not None:
+            query = "SELECT request_sha256, model, stored_at FROM answers ORDER BY stored_at"
+            with self._errors():
+                yield from self._db.execute(query)
+
+
+def _write_origins(
+    db: sqlite3.Connection, origins: Mapping[str, Origin | None], *, replace: bool
+) -> None:
+    """Writes origins by request, in the transaction under way; ``replace``: over what is there."""
+    verb = "REPLACE" if replace else "IGNORE"
+    names: dict[int, str] = {}  # by the run's place in memory: answers share few runs
+    for key, origin in origins.items():
+        if origin is None:
+            continue
+        if id(origin.run) not in names:
+            names[id(origin.run)] = sha256_json(origin.run)
+            record = (names[id(origin.run)], canonical_json(origin.run))
+            db.execute("INSERT OR IGNORE INTO runs VALUES (?,?)", record)
+        row = (key, names[id(origin.run)], origin.at, origin.seconds)
+        db.execute(f"INSERT OR {verb} INTO origins VALUES (?,?,?,?)", row)
