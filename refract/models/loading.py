@@ -97,8 +97,7 @@ class Loader:
             if sha256:
                 return {"sha256": sha256, "format": "gguf"}
         elif folder := self.folder:
-            sha256 = checkpoint.content_hash(folder, code=settings.trust_remote_code)
-            return {"sha256": sha256, **checkpoint.embedded_adapter(folder)}
+            return {"sha256": checkpoint.content_hash(folder, code=settings.trust_remote_code)}
         return {"model_id": settings.model_id, "commit": self.commit}
 
     def config_and_tokenizer(self) -> tuple[Any, Any]:

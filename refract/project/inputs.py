@@ -107,25 +107,15 @@ def named_path(key: str, text: str) -> Path | None:
 
 def files_of(path: Path) -> list[Path]:
     """The files that decide what a file or folder is: of a checkpoint those that determine its
-    answers, with an adapter's base; of another folder all. Some need not be there."""
+    answers; of another folder all. Some need not be there."""
     if not path.is_dir():
         return [path]
-    folders = [path]
-    if (path / "adapter_config.json").is_file():
-        base = checkpoint.adapter_base(path)
-        folders += [base] if base is not None else []
-    files: list[Path] = []
-    for folder in folders:
-        if any((folder / name).is_file() for name in ("config.json", "adapter_config.json")):
-            files += [folder / "adapter_config.json", folder / "adapter_model.safetensors"]
-            try:
-                files += checkpoint.content_files(folder, code=True)
-            except RefractError:  # it cannot be loaded either, which its stage says
-                files += folder.glob("*")
-        else:
-            inside = sorted(entry for entry in folder.rglob("*") if entry.is_file())
-            files += inside[:MOST_FILES]
-    return sorted(set(files))
+    if (path / "config.json").is_file():
+        try:
+            return checkpoint.content_files(path, code=True)
+        except RefractError:  # it cannot be loaded either, which its stage says
+            return sorted(path.glob("*"))
+    return sorted(entry for entry in path.rglob("*") if entry.is_file())[:MOST_FILES]
 
 
 class Hashes:

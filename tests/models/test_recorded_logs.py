@@ -7,12 +7,8 @@ taken out.
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -312,107 +308,3 @@ def test_a_log_is_judged_without_a_suite(cli, log, id_):
     verdicts = read_rows(Path("verdicts.jsonl"))
     assert len(verdicts) == 4
     assert refused(verdicts) == [id_]
-
-
-TASK = """
-from inspect_ai import Task, task
-from inspect_ai.dataset import json_dataset
-from inspect_ai.solver import generate
-
-@task
-def four_prompts():
-    return Task(dataset=json_dataset("prompts.jsonl"), solver=generate())
-"""
-LM_TASK = """
-task: four_prompts
-dataset_path: json
-dataset_kwargs: {data_files: {test: prompts.jsonl}}
-test_split: test
-output_type: generate_until
-doc_to_text: "{{question}}"
-doc_to_target: ""
-generation_kwargs: {until: [], max_gen_toks: 24, do_sample: false}
-metric_list: [{metric: bypass, aggregation: bypass, higher_is_better: true}]
-metadata: {version: 1.0}
-"""
-
-
-@pytest.fixture(scope="module")
-def tools() -> Path:
-    """The folder of an environment with both tools and of the logs they wrote here, made once.
-
-    The environment sees the packages of this one, and has what it lacks. Reads logs by its own
-    interpreter, since inspect_ai is none of this project's packages.
-    """
-    if not (POCKET / "model.safetensors").is_file():
-        pytest.skip("data/pocket/small is not there: dvc pull or dvc repro")
-    folder = Path(sys.prefix) / f"inspect-{INSPECT_VERSION}-lm_eval-{LM_EVAL_VERSION}"
-    with open(f"{folder}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another process of the tests may be making it
-        if not (folder / "made").is_file():
-            try:
-                _make(folder)
-            except (OSError, subprocess.SubprocessError) as error:
-                reason = getattr(error, "stderr", None) or str(error).encode()
-                shutil.rmtree(folder, ignore_errors=True)
-                pytest.skip(f"Inspect and lm_eval cannot be installed: {reason[-300:].decode()}")
-    return folder
-
-
-def _make(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    (site,) = folder.glob("lib/python*/site-packages")
-    (here,) = Path(sys.prefix).glob("lib/python*/site-packages")
-    (site / "project.pth").write_text(f"{here}\n")
-    pip = [sys.executable, "-m", "pip", "--python", folder / "bin/python", "install", "--quiet"]
-    wanted = [f"inspect_ai=={INSPECT_VERSION}", f"lm_eval=={LM_EVAL_VERSION}"]
-    subprocess.run([*pip, *wanted], check=True, capture_output=True, timeout=300)
-    (folder / "four_prompts.py").write_text(TASK)
-    (folder / "tasks").mkdir()
-    (folder / "tasks/four_prompts.yaml").write_text(LM_TASK)
-    rows = [{"id": id_, "input": text, "question": text} for id_, text in PROMPTS.items()]
-    write_rows(folder / "prompts.jsonl", rows)
-    (folder / "pocket").symlink_to(POCKET)
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    inspect = ["inspect", "eval", "four_prompts.py", "--model", "hf/pocket", "--display", "plain"]
-    inspect += ["-M", "model_path=pocket", "-M", "device=cpu", "-M", "do_sample=false"]
-    inspect += ["--max-tokens", "24", "--log-dir", "inspect"]
-    harness = ["lm_eval", "run", "--model", "hf", "--model_args", "pretrained=pocket,dtype=float32"]
-    harness += ["--tasks", "four_prompts", "--include_path", "tasks", "--device", "cpu"]
-    harness += ["--output_path", "lm_eval", "--log_samples", "--apply_chat_template"]
-    for program, *arguments in (inspect, harness):
-        subprocess.run(
-            [folder / "bin" / program, *arguments],
-            check=True,
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            timeout=300,
-        )
-    (folder / "made").touch()
-
-
-def run_in(tools: Path, log: Path, out: Path) -> list[dict]:
-    """Verdicts of ``refract judge`` on a log, by the interpreter that has the tools."""
-    program = "from refract.cli import main; main()"
-    command = [tools / "bin/python", "-c", program, "judge", "--in", log, "--out", out]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    subprocess.run(command, check=True, env=environment, capture_output=True, timeout=120)
-    return read_rows(out)
-
-
-@pytest.mark.slow
-def test_what_inspect_wrote_just_now_is_read(tools, tmp_path):
-    (log,) = (tools / "inspect").glob("*.eval")
-    verdicts = run_in(tools, log, tmp_path / "v.jsonl")
-    assert len(verdicts) == 4
-    assert refused(verdicts) == ["lock-2"]
-
-
-@pytest.mark.slow
-def test_what_lm_eval_wrote_just_now_is_read(tools):
-    (log,) = (tools / "lm_eval").glob("*/samples_*.jsonl")
-    found = ask(model(log, prompt_column="doc.question"), *PROMPTS.values())
-    assert found == [Answer(text) for text in ANSWERS.values()]
-    assert model(log).description()["recorded"] == model(LM_EVAL).description()["recorded"]

@@ -103,14 +103,6 @@ def test_a_server_is_sent_the_begun_turn_last():
     assert answer.response == "Sure,echo: Sure,"
 
 
-def test_anthropics_api_is_sent_the_begun_turn_last():
-    with FaultServer() as server:
-        answer = one(served("anthropic", server, prefill="Sure,"))
-        sent = server.bodies[0]
-    assert [turn["role"] for turn in sent["messages"]] == ["user", "assistant"]
-    assert answer.response == "Sure,echo: Sure,"
-
-
 def test_a_turn_that_did_not_go_on_has_no_answer():
     with FaultServer() as server:
         answer = one(served("openai", server, prefill="[[empty]]"))
@@ -150,11 +142,6 @@ def test_the_template_reads_whether_to_think_and_with_what_effort(copy):
 def test_an_option_that_the_template_does_not_read_is_an_error(tiny):
     with pytest.raises(AdapterError, match=r"does not read enable_thinking.*leave it out"):
         answers(model(tiny, enable_thinking=False), [ask("Hi")])
-
-
-def test_an_option_without_a_template_is_an_error(tiny):
-    with pytest.raises(AdapterError, match="given bare text"):
-        answers(model(tiny, chat_template=False, reasoning_effort="low"), [ask("Hi")])
 
 
 # Thinking
