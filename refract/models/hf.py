@@ -414,6 +414,3 @@ def template_options(name: str, settings: HFSettings, tokenizer: Any) -> dict[st
                 f"change nothing; leave it out (got {given[option]!r})"
             )
     return given
-
-
-_: type[Model] = HF

@@ -14,7 +14,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +79,6 @@ class Recorded(Model):
 
     def __init__(self, name: str, settings: RecordedSettings) -> None:
         self.name, self.settings, self.path = name, settings, Path(settings.path)
-        self.columns: dict[str, str | None] = {}
-        self.hint = ""
 
     def identity(self) -> dict[str, Any]:
         """The file's content and which of its columns are read, never where it lies."""
@@ -90,12 +88,7 @@ class Recorded(Model):
             raise AdapterError(
                 f"models.{self.name}: {self.path} cannot be read ({error.strerror})"
             ) from None
-        return {
-            "adapter": "recorded",
-            "adapter_version": self.version,
-            "sha256": content,
-            **self.settings.model_dump(exclude={"path"}),
-        }
+        return {"sha256": content, **self.settings.model_dump(exclude={"path"})}
 
     def description(self) -> dict[str, Any]:
         """What a log says of the run that it is of; of other files nothing is known."""
@@ -110,112 +103,104 @@ class Recorded(Model):
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
         """Answers in order; raises :class:`AdapterError` when the file cannot be used."""
-        by_id, by_prompt = self._read()
+        by_id, by_prompt, hint = self._read()
+        absent = Answer.failed(
+            "NoRecordedAnswer",
+            f"{self.path.name} has no answer to this prompt, or several that differ{hint}",
+        )
         for index, request in enumerate(requests):
             prompt = request.attempts[0][-1]["content"]
-            row = by_id.get(request.metadata["prompt_id"])
-            if row is None or self._cell(row, "prompt") not in (None, prompt):
+            recorded_prompt, answer = by_id.get(request.metadata["prompt_id"], (None, None))
+            if answer is None or recorded_prompt not in (None, prompt):
                 # The id belongs to another text, so the file numbers other prompts.
-                row = by_prompt.get(prompt)
-            yield index, self._answer(row)
+                _, answer = by_prompt.get(prompt, (None, None))
+            yield index, answer or absent
 
-    def _cell(self, row: Row, column: str) -> Any:
-        """What a row holds in the column of ids, prompts or responses; None without such a column."""
-        name = self.columns[column]
-        return None if name is None else row.get(name)
-
-    def _answer(self, row: Row | None) -> Answer:
-        if row is None:
-            return Answer.failed(
-                "NoRecordedAnswer",
-                f"{self.path.name} has no answer to this prompt, or several that differ{self.hint}",
-            )
-        response = self._cell(row, "response")
-        reason: Any = row.get("finish_reason") or "stop"
-        error = row.get("error")
-        if error or reason == "error":
-            return Answer.failed("RecordedError", str(error or "the recorded answer is an error"))
-        if response is None:
-            return Answer.failed("RecordedError", "the recorded answer is null")
-        if not isinstance(response, str):
-            return Answer.failed(
-                "RecordedError", f"the answer is not a text (got {response!r:.60})"
-            )
-        if reason not in ("stop", "length", "content_filter", "refusal"):
-            return Answer.failed("RecordedError", f"unknown finish_reason {reason!r}")
-        log = row.get(LOG) or {}
-        return Answer(
-            response,
-            reason,
-            prompt_tokens=log.get("prompt_tokens"),
-            completion_tokens=log.get("completion_tokens"),
-            thinking=log.get("thinking"),
-        )
-
-    def _read(self) -> tuple[dict[str, Row], dict[str, Row]]:
+    def _read(self) -> tuple[_Index, _Index, str]:
+        """The answers by id and by prompt, and where else to look for one that is not there."""
+        where, name = self.settings.where or {}, f"models.{self.name}: {self.path}"
         try:
             rows = read_answers(self.path)
         except (OSError, RowError) as error:
-            raise AdapterError(f"models.{self.name}: {self.path} cannot be read: {error}") from None
+            raise AdapterError(f"{name} cannot be read: {error}") from None
         present = sorted({column for row in rows for column in row})
-        where = self.settings.where or {}
         for column, value in where.items():
             rows = [row for row in rows if str(row.get(column)) == str(value)]
         if not rows:
+            holds = f" with {where}; it has the columns {', '.join(present)}" if where else ""
+            raise AdapterError(f"{name} holds no answers{holds}")
+
+        def column_of(setting: str, usual: Sequence[str]) -> str | None:
+            named: str | None = getattr(self.settings, setting)
+            if named is not None and named not in present:
+                raise AdapterError(f"{name} has no column {named!r}; it has {', '.join(present)}")
+            return named or next((column for column in usual if column in present), None)
+
+        ids = column_of("id_column", ID_COLUMNS)
+        prompts = column_of("prompt_column", PROMPT_COLUMNS)
+        responses = column_of("response_column", RESPONSE_COLUMNS)
+        if responses is None or not (ids or prompts):
             raise AdapterError(
-                f"models.{self.name}: {self.path} holds no answers"
-                + (f" with {where}; it has the columns {', '.join(present)}" if where else "")
+                f"{name} needs a response and an id or a prompt for each row; it has the columns "
+                f"{', '.join(present)}. Name them with response_column, id_column or prompt_column"
             )
-        self.columns = {
-            "id": self._column(present, "id_column", ID_COLUMNS),
-            "prompt": self._column(present, "prompt_column", PROMPT_COLUMNS),
-            "response": self._column(present, "response_column", RESPONSE_COLUMNS),
-        }
-        if self.columns["response"] is None or not (self.columns["id"] or self.columns["prompt"]):
-            raise AdapterError(
-                f"models.{self.name}: {self.path} needs a response and an id or a prompt for each "
-                f"row; it has the columns {', '.join(present)}. Name them with "
-                "response_column, id_column or prompt_column"
-            )
+        hint = ""
         if LOG in present:
-            self.hint = (
-                f" (looked up in {self.columns['prompt']!r}; prompt_column names another: "
-                f"{', '.join(name for name in present if name != LOG)})"
+            others = ", ".join(column for column in present if column != LOG)
+            hint = f" (looked up in {prompts!r}; prompt_column names another: {others})"
+        read = [
+            (
+                row.get(ids) if ids else None,
+                row.get(prompts) if prompts else None,
+                _answer_of(row, row.get(responses)),
             )
-        by_id = self._index(rows, "id")
-        # An answer is found by its prompt's text only where all answers to that text agree: the same
-        # text can stand under several ids with different answers.
-        by_prompt = self._index(rows, "prompt")
-        return by_id, by_prompt
+            for row in rows
+        ]
+        by_id = _index(read)
+        # The same text can stand under several ids with different answers.
+        by_prompt = _index((prompt, prompt, answer) for _, prompt, answer in read)
+        return by_id, by_prompt, hint
 
-    def _column(self, present: list[str], setting: str, usual: Sequence[str]) -> str | None:
-        named: str | None = getattr(self.settings, setting)
-        if named is not None and named not in present:
-            raise AdapterError(
-                f"models.{self.name}: {self.path} has no column {named!r}; "
-                f"it has {', '.join(present)}"
-            )
-        return named or next((column for column in usual if column in present), None)
 
-    def _index(self, rows: list[Row], column: str) -> dict[str, Row]:
-        """Rows by the value of a column, without values whose rows hold different answers."""
+# The prompt of a row, which not every file holds, and its answer.
+_Index = dict[str, tuple[Any, Answer]]
 
-        def content(row: Row) -> tuple[Any, ...]:
-            return self._cell(row, "response"), row.get("finish_reason"), row.get("error")
 
-        index: dict[str, Row] = {}
-        ambiguous = set()
-        for row in rows:
-            cell = self._cell(row, column)
-            if cell is None:
-                continue
-            value = str(cell)
-            first = index.setdefault(value, row)
-            if content(first) != content(row):
-                ambiguous.add(value)
-        for value in ambiguous:
-            del index[value]
-        return index
+def _index(rows: Iterable[tuple[Any, Any, Answer]]) -> _Index:
+    """Prompt and answer by what stands first, without values whose rows hold different answers."""
+    index: _Index = {}
+    ambiguous = set()
+    for value, prompt, answer in rows:
+        if value is None:
+            continue
+        _, first = index.setdefault(str(value), (prompt, answer))
+        if _said(first) != _said(answer):
+            ambiguous.add(str(value))
+    return {value: row for value, row in index.items() if value not in ambiguous}
+
+
+def _said(answer: Answer) -> tuple[Any, ...]:
+    return answer.response, answer.finish_reason, answer.error
+
+
+def _answer_of(row: Row, response: Any) -> Answer:
+    """The answer that a row holds: an error where it was one, or is no text."""
+    reason: Any = row.get("finish_reason") or "stop"
+    error = row.get("error")
+    problem = ""
+    if error or reason == "error":
+        problem = str(error or "the recorded answer is an error")
+    elif response is None:
+        problem = "the recorded answer is null"
+    elif not isinstance(response, str):
+        problem = f"the answer is not a text (got {response!r:.60})"
+    elif reason not in ("stop", "length", "content_filter", "refusal"):
+        problem = f"unknown finish_reason {reason!r}"
+    if problem:
+        return Answer.failed("RecordedError", problem)
+    log = row.get(LOG) or {}
+    counts = (log.get("prompt_tokens"), log.get("completion_tokens"))
+    return Answer(response, reason, 0, *counts, thinking=log.get("thinking"))
 
 
 def read_answers(path: Path) -> list[Row]:
@@ -252,6 +237,3 @@ def _read_csv(path: Path) -> list[Row]:
         if None in row:  # cells without a column: a comma that should have been quoted
             raise csv.Error(f"row {number} has more cells than there are columns")
     return rows
-
-
-_: type[Model] = Recorded

@@ -86,8 +86,6 @@ class Synthetic(Model):
     def identity(self) -> dict[str, Any]:
         """The settings: they are the whole model."""
         return {
-            "adapter": "synthetic",
-            "adapter_version": self.version,
             **self.settings.model_dump(),
             "refusal_rate": self.refusal_rate,
         }
@@ -145,6 +143,3 @@ class _Draws:
         digest = self._on.copy()
         digest.update(name.encode())
         return int.from_bytes(digest.digest()[:8], "big") / 2**64
-
-
-_: type[Model] = Synthetic
