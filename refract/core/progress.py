@@ -23,7 +23,7 @@ FOLDER = Path("data/runs")
 # What made a model's answers and verdicts.
 RAN_FOLDER = Path("metrics/ran")
 # Turns of a waiting thread before it sleeps, a few ten microseconds: the least of those measured that
-# cost nothing on a machine at rest (tests/benchmarks/bench_busy.py).
+# cost nothing on a machine at rest.
 SPINS = "30000"
 
 

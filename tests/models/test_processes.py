@@ -42,10 +42,10 @@ def prompts(texts: list[str]) -> list[dict]:
     ]
 
 
-def answered(definition: dict, rows: list[dict], store: ResponseStore):
+def answered(definition: dict, rows: list[dict], store: ResponseStore, model=None):
     """Responses and counts with two processes."""
     definition = definition | {"processes": 2}
-    model = open_model("m", definition)
+    model = model or open_model("m", definition)
     return answer_prompts(
         {"s": rows}, model, store, 7, name="m", generator=generator(model, definition)
     )
@@ -73,21 +73,26 @@ def test_two_processes_give_the_bytes_of_one(tmp_path, monkeypatch, settings):
     assert (together[1]["s"].generated, again[1]["s"].generated) == (5, 1)
 
 
-def test_the_reason_of_a_failed_process_is_in_the_error(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (b"\x08" + bytes(7) + b'{"a":1}}', r"rank 1: .* cannot be loaded"),
+        (None, "rank 1: the model here is not that of rank 0: other weights"),
+    ],
+    ids=["damaged", "other"],
+)
+def test_the_reason_of_a_failed_process_is_in_the_error(tmp_path, monkeypatch, weights, message):
     monkeypatch.chdir(ROOT)
-    folder = shutil.copytree(ROOT / "data/pocket/small", tmp_path / "broken")
-    definition = DEFINITION | {"model_id": str(folder), "processes": 2}
+    folder = shutil.copytree(ROOT / "data/pocket/small", tmp_path / "weights")
+    definition = DEFINITION | {"model_id": str(folder)}
     model = open_model("m", definition)
-    (folder / "model.safetensors").write_bytes(b"\x08" + bytes(7) + b'{"a":1}}')
-    with pytest.raises(AdapterError, match=r"rank 1: .* cannot be loaded"):
-        answer_prompts(
-            {"s": prompts(TEXTS)},
-            model,
-            ResponseStore(None),
-            7,
-            name="m",
-            generator=generator(model, definition),
-        )
+    if weights is None:
+        model.identity()  # of the weights before
+        shutil.copytree(ROOT / "data/pocket/medium", folder, dirs_exist_ok=True)
+    else:
+        (folder / "model.safetensors").write_bytes(weights)
+    with pytest.raises(AdapterError, match=message):
+        answered(definition, prompts(TEXTS), ResponseStore(None), model)
 
 
 @pytest.mark.parametrize("moment", ["before it starts", "while it answers"])
@@ -122,19 +127,6 @@ def test_where_nothing_is_missing_no_process_is_started(tmp_path, monkeypatch):
         monkeypatch.setattr(subprocess, "Popen", None)
         _, counts = answered(DEFINITION, rows, store)
     assert (counts["s"].reused, counts["s"].generated) == (4, 0)
-
-
-def test_the_stage_starts_the_processes_of_a_definition(tmp_path):
-    rows = [{"id": f"s-{n}", "category": "helpful", "prompt": t} for n, t in enumerate(TEXTS)]
-    one, two = (
-        Project.create(tmp_path / name, {"m": DEFINITION | more}, {"s": rows})
-        for name, more in (("one", {}), ("two", {"processes": 2}))
-    )
-    for project in (one, two):
-        project.command("python", "-m", "stages.generate_perturbations")
-        project.command("python", "-m", "stages.model_inference", "m")
-    responses = "data/responses/m/s.jsonl"
-    assert (two.folder / responses).read_bytes() == (one.folder / responses).read_bytes()
 
 
 def on_two_machines(first: Path, second: Path, stores: Path) -> list[subprocess.CompletedProcess]:
@@ -188,18 +180,3 @@ def test_two_machines_give_the_bytes_of_one_and_the_second_needs_no_inputs(tmp_p
         assert len(list(store)) == 2  # half of them were made there
     again = on_two_machines(first.folder, second.folder, tmp_path)
     assert "m s: 4 reused, 0 generated" in again[0].stdout
-
-
-def test_a_machine_with_other_weights_is_refused(tmp_path):
-    rows = [{"id": f"s-{n}", "category": "helpful", "prompt": t} for n, t in enumerate(TEXTS)]
-    definition = DEFINITION | {"model_id": "weights"}
-    first, second = (
-        Project.create(tmp_path / name, {"m": definition}, {"s": rows})
-        for name in ("first", "second")
-    )
-    for project, size in ((first, "small"), (second, "medium")):
-        shutil.copytree(ROOT / "data/pocket" / size, project.folder / "weights")
-    first.command("python", "-m", "stages.generate_perturbations")
-    ended = on_two_machines(first.folder, second.folder, tmp_path)
-    assert ended[0].returncode == 1
-    assert "rank 1: the model here is not that of rank 0: other weights" in ended[0].stdout

@@ -103,11 +103,12 @@ def test_of_two_stages_at_once_no_prompt_is_lost_or_sent_twice(tmp_path, second)
     assert (result.lost, result.doubled) == (0, 0)
 
 
-def test_the_claims_of_a_killed_process_end_when_they_are_not_renewed(path, monkeypatch):
-    monkeypatch.setattr(ResponseStore, "lease", 0.2)
+def test_the_claims_of_a_killed_process_end_when_they_are_not_renewed(path):
     with ResponseStore(path) as killed, ResponseStore(path) as store:
         assert killed.claim(REQUESTS) == set(REQUESTS)
         assert store.claim(REQUESTS) == set()
+        killed.lease = 0
+        killed.renew_claims()  # until now
         model = Counting()
         assert generate(model, REQUESTS, store) == (ANSWERS, set(REQUESTS))
     assert model.asked == 20
@@ -179,12 +180,13 @@ def test_answers_of_a_store_that_fails_midway_are_kept(
             raise OSError("no space left")
 
         monkeypatch.setattr("refract.models.generating.tempfile.mkdtemp", refuse)
-    with ResponseStore(path) as store:
+    with ResponseStore(path) as store, ResponseStore(path) as other:
 
         def fail() -> None:
             if model.asked == 5:
-                time.sleep(0.3)
-                store._db.execute("DROP TABLE answers")
+                while len(list(other)) < 5:
+                    time.sleep(0.01)
+                broken(path, "DROP TABLE answers")
             if model.asked > 5:
                 time.sleep(0.05)
 
