@@ -13,6 +13,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from refract.core.jsonl import write_rows
+from refract.rates.rate import Counts, Group, Interval, Rate
 
 ROOT = Path(__file__).parent.parent
 ROUND_TRIP = YAML()
@@ -52,6 +53,22 @@ def suite_rows(name: str, harmful: int = 6, helpful: int = 6) -> list[dict[str, 
         }
         for number in range(harmful + helpful)
     ]
+
+
+def rate(measure: str, successes: int, n: int, group: str = "", **more: Any) -> Rate:
+    """A share of counts, of the group ``field=value``, with an interval from its half to itself.
+
+    ``more`` are fields of :class:`Rate` or, such as ``cut_off`` and ``excluded``, of its counts.
+    """
+    counts = {key: more.pop(key) for key in list(more) if key in Counts.__slots__}
+    field, _, value = group.partition("=")
+    share = more.pop("value", successes / n)
+    named = {
+        "suite": "s",
+        "model": "one",
+        "interval": Interval(successes / n / 2, successes / n),
+    } | more
+    return Rate(measure, Counts(successes, n, **counts), share, group=Group(field, value), **named)
 
 
 def copy_working_tree(folder: Path, skipped: tuple[str, ...]) -> None:

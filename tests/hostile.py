@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from refract.report.answers import Answered
+from refract.report.page_data import Answered
 
 TEXTS = {
     "script": "<script>window.pwned = 1</script>",

@@ -16,7 +16,8 @@ from refract.core.errors import RowError, UsageError
 from refract.core.showing import json_text, say
 from refract.core.types import Row
 from refract.core.vocabulary import LABELS
-from refract.report.markdown import MISSING, markdown_table
+from refract.report.markdown import markdown_table
+from refract.report.wording import MISSING
 
 if TYPE_CHECKING:
     from refract.agreement.corrections import Labelled

@@ -27,6 +27,10 @@ def figures(
         list[str] | None, typer.Option(help="Models of the grid: NAME,...; default: all.")
     ] = None,
     suite: Annotated[list[str] | None, typer.Option(help="Suites: NAME,...; default: all.")] = None,
+    style: Annotated[
+        Path | None,
+        typer.Option(help="A matplotlib style sheet.", exists=True, dir_okay=False),
+    ] = None,
 ) -> None:
     """Draw the figures of the report, of chosen models and suites, as PDF, PNG or SVG.
 
@@ -34,19 +38,19 @@ def figures(
     """
     from refract.core.settings import nearest
     from refract.project import project_root
-    from refract.report.converting import drawn
-    from refract.report.inputs import read_inputs
+    from refract.report.drawing import drawn
+    from refract.report.figure_data import figures_of
+    from refract.report.view import read_view
 
-    found = read_inputs(project_root()).only(listed(model), listed(suite)).figures()
-    names = [one.name for one in found]
+    view = read_view(project_root()).only(listed(model), listed(suite))
+    figures = {one.name: one for one in figures_of(view)}
     for name in listed(figure):
-        if name not in names:
+        if name not in figures:
             raise UsageError(
-                f"no figure {name!r} of these results{nearest(name, names)}; there are: "
-                f"{', '.join(names)}"
+                f"no figure {name!r} of these results{nearest(name, figures)}; there are: "
+                f"{', '.join(figures)}"
             )
-    for one in found:
-        if not figure or one.name in listed(figure):
-            path = out / f"{one.name}.{format_}"
-            write_bytes(path, [drawn(one, format_)])
-            say(f"{path}: {one.title}")
+    for name in listed(figure) or figures:
+        path = out / f"{name}.{format_}"
+        write_bytes(path, [drawn(figures[name], format_, style)])
+        say(f"{path}: {figures[name].title}")

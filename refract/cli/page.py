@@ -15,28 +15,29 @@ def show() -> None:
     from refract.core.params import grid
     from refract.core.progress import answer_line, say_warnings
     from refract.project import project_root, read_project
+    from refract.report.files import report_lines
     from refract.report.moves import biggest_moves, moves_in_words
-    from refract.report.state import report_lines
-    from refract.report.summary import MAIN_HEADER, main_rows
-    from refract.report.titles import read_titles
+    from refract.report.sections import MAIN_HEADER, main_rows
+    from refract.report.view import View, read_titles
     from refract.results.current import grid_notes, rows_missing, rows_note, without_results
-    from refract.results.tables import read_results
+    from refract.results.table_rows import read_rate_tables
 
     root = project_root()
     params = read_project(root).params
     models = grid(params, "models")
     absent = without_results(root, models)
-    tables, provenance = read_results(root, [m for m in models if m not in absent] or models)
+    rates, provenance = read_rate_tables(root, [m for m in models if m not in absent] or models)
     titles = read_titles(params.get("metadata"), models, grid(params, "suites"))
-    print_table(MAIN_HEADER, main_rows(titles.tables(tables)))
-    for line in moves_in_words(biggest_moves(root)):
-        say(line)
+    print_table(MAIN_HEADER, main_rows(View(rates, provenance, titles)))
     notes = grid_notes(root, models)
     if missing := rows_missing(root, provenance):
         notes.append(rows_note(missing))
-    for note in notes:
-        say(f"note: {note}")
-    for line in [*report_lines(root, models), answer_line(root, models)]:
+    for line in (
+        *moves_in_words(biggest_moves(root)),
+        *(f"note: {note}" for note in notes),
+        *report_lines(root, models),
+        answer_line(root, models),
+    ):
         if line:
             say(line)
     say_warnings(root, models)
@@ -47,16 +48,7 @@ def page() -> None:
 
     Example: refract page
     """
-    from refract.core.jsonl import write_bytes
     from refract.project import project_root
-    from refract.report.answers import StoredAnswers, page_data
-    from refract.report.inputs import read_inputs
-    from refract.report.page import render_page
-    from refract.report.state import PAGE
+    from refract.report.files import write_page
 
-    root = project_root()
-    found = read_inputs(root)
-    data = page_data(StoredAnswers(root, found))
-    made = render_page(root, found, found.figures(), data)
-    write_bytes(root / PAGE, made)
-    say(f"page: {root / PAGE}")
+    say(f"page: {write_page(project_root())}")

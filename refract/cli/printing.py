@@ -29,7 +29,6 @@ def print_results(results: Row) -> None:
     from refract.core.vocabulary import SAMPLES_FIELD
     from refract.rates.clean_prompts import SHARES
     from refract.rates.counting import WITHOUT_CUT_OFF
-    from refract.report.markdown import left_out
 
     rows = []
     shares: dict[tuple[str, str], dict[str, str]] = {}
@@ -49,7 +48,7 @@ def print_results(results: Row) -> None:
             counts += f" in {row['clusters']} cluster{'s' if row['clusters'] > 1 else ''}"
         measure = row["measure"] + (", without cut-off answers" if finished else "")
         measure += f", k = {row['value']}" if sampled else ""
-        cells = [row["suite"], measure, rate, interval, counts, left_out(row)]
+        cells = [row["suite"], measure, rate, interval, counts, _left_out(row)]
         rows.append([*cells, str(row["cut_off"])])
     level = results["provenance"]["run"].get("confidence", 0.95)
     interval = f"{100 * level:g} % interval"
@@ -61,6 +60,13 @@ def print_results(results: Row) -> None:
         ["suite", "category", "compliance", "full refusal", "partial refusal"],
         [[*key, *(found[measure] for measure, _ in SHARES)] for key, found in shares.items()],
     )
+
+
+def _left_out(row: Row) -> str:
+    from refract.report.wording import kinds_text
+
+    kinds = {key: n for key, n in row.items() if key.startswith("excluded_")}
+    return kinds_text({key.removeprefix("excluded_"): n for key, n in kinds.items()})
 
 
 def print_protocol(held: Row) -> None:

@@ -56,29 +56,27 @@ def table(
     Example: refract table --format latex --suite harmful_helpful --short
     """
     from refract.export.latex import as_latex, as_markdown, paper_table
-    from refract.report.markdown import percent
+    from refract.report.wording import percent
     from refract.results.sources import find_side
-    from refract.results.tables import confidence_of, with_cluster_fields
+    from refract.results.table_rows import confidence_of
 
     side = find_side(Path.cwd(), source)
     wanted = listed(model) or list(side.results)
-    strange = [name for name in wanted if name not in side.results]
-    if strange:
+    if strange := [name for name in wanted if name not in side.results]:
         raise UsageError(
             f"no results of {', '.join(strange)} in {side.name}; it has {', '.join(side.results)}"
         )
-    chosen = {name: side.results[name] for name in wanted}
-    bare = [name for name, result in chosen.items() if not result.table]
-    if bare:
+    rates = {name: side.results[name].rates for name in wanted}
+    if bare := [name for name, of_model in rates.items() if not of_model]:
         raise UsageError(f"{side.name} has outcomes of {', '.join(bare)}, and no table of rates")
-    levels = {confidence_of(result.provenance) for result in chosen.values()}
-    found = paper_table(
-        {name: with_cluster_fields(held.table, held.provenance) for name, held in chosen.items()},
+    levels = {confidence_of(side.results[name].provenance) for name in wanted}
+    made = paper_table(
+        rates,
         suites=listed(suite),
         measures=listed(measure),
         by=by,
         short=short,
         level=", ".join(map(percent, sorted(levels))),
     )
-    text = as_markdown(found) if format_ == "md" else as_latex(found)
+    text = as_markdown(made) if format_ == "md" else as_latex(made)
     write_bytes(out, [printable(text, keep="\n").encode("utf-8", "backslashreplace")])

@@ -1,1 +1,1 @@
-"""Results in the formats of others."""
+"""Results for other tools: a paper's tables, records of Every Eval Ever, data files, trackers."""

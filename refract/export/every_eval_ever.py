@@ -8,21 +8,31 @@ was not judged has no line, and is counted in the record.
 from __future__ import annotations
 
 import json
+import os
 import re
+import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from importlib.metadata import version
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from refract.core.jsonl import dump_row, sha256_json
+from refract.core.errors import UsageError
+from refract.core.jsonl import dump_row, sha256_json, write_json, write_rows
 from refract.core.types import Row
 from refract.core.vocabulary import (
     JUDGED,
     REFUSED,
 )
+from refract.results.sources import read_run
 from refract.results.tables import confidence_of, plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from refract.results import Results
 
 SCHEMA = "0.3.0"
 LOWER_IS_BETTER = (
@@ -56,6 +66,60 @@ class Publisher(NamedTuple):
     relationship: str
     time: int
     version: str
+
+    @classmethod
+    def now(cls, organization: str, relationship: str) -> Publisher:
+        """A publisher of this moment, or of that which ``SOURCE_DATE_EPOCH`` names."""
+        moment = int(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
+        return cls(organization, relationship, moment, version("refract-eval"))
+
+
+def write_records(
+    results: Results, place: Path, out: Path, publisher: Publisher, given: Mapping[str, str]
+) -> Iterator[str]:
+    """Writes the records of a project or of a results file; says of each what was written.
+
+    ``given`` are models' ids by name, for those that are not to go by :func:`model_id`.
+    """
+    models = list(dict.fromkeys(results.tables["model"]))
+    if place.is_file():
+        provenance = {models[0]: read_run(place)["provenance"]}
+    else:
+        paths = {model: place / f"metrics/provenance/{model}.json" for model in models}
+        provenance = {model: json.loads(path.read_text("utf-8")) for model, path in paths.items()}
+    for name, id_ in given.items():
+        developer, _, rest = id_.partition("/")
+        if name not in provenance or not developer or not rest:
+            raise UsageError(
+                f"--model-id takes NAME=DEVELOPER/MODEL, NAME being one of {', '.join(models)} "
+                f"(got {name}={id_!r})"
+            )
+    ids = {
+        name: given.get(name) or model_id(name, facts["model"]["definition"])
+        for name, facts in provenance.items()
+    }
+    left_out = Counter[str]()
+    lines = 0
+    tables, outcomes, rows = map(_as_rows, (results.tables, results.outcomes, results.rows))
+    for record in records(tables, outcomes, rows, provenance, ids, publisher):
+        write_json(out / f"{record.path}.json", record.aggregate)
+        if record.samples:
+            write_rows(out / f"{record.path}_samples.jsonl", record.samples)
+        rates = len(record.aggregate["evaluation_results"])
+        yield f"{out / record.path}.json: {rates} rates, {len(record.samples)} answers"
+        left_out += record.left_out
+        lines += len(record.samples)
+    counts = ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items())) or "none"
+    yield f"{lines} answers; left out, not judged or not compared: {counts}"
+    if local := [f"{name} as {id_}" for name, id_ in ids.items() if id_.startswith("local/")]:
+        yield f"note: {', '.join(local)}; --model-id names them otherwise"
+
+
+def _as_rows(frame: pd.DataFrame) -> list[Row]:
+    """A data frame as rows, with None for what is missing."""
+    plain = frame.astype(object)
+    rows: list[Row] = plain.where(plain.notna(), None).to_dict("records")
+    return rows
 
 
 def records(

@@ -8,18 +8,10 @@ from typing import NamedTuple
 
 from refract.core.errors import UsageError
 from refract.core.settings import nearest
-from refract.report.markdown import (
-    MISSING,
-    cell,
-    excluded_counts,
-    left_out,
-    markdown_table,
-    rate_of,
-    shown_interval,
-    shown_rate,
-)
-from refract.report.summary import HEADLINES
-from refract.results.tables import Table, plain
+from refract.rates.rate import Rate
+from refract.report.markdown import cell, markdown_table
+from refract.report.view import HEADLINES, plain
+from refract.report.wording import MISSING, estimate_text, kinds_text, rate_text
 
 # What LaTeX would obey, or set as another character, in text.
 _LATEX = str.maketrans(
@@ -52,7 +44,7 @@ class PaperTable(NamedTuple):
 
 
 def paper_table(
-    tables: Mapping[str, Table],
+    tables: Mapping[str, Sequence[Rate]],
     *,
     suites: Sequence[str] = (),
     measures: Sequence[str] = (),
@@ -66,57 +58,44 @@ def paper_table(
     a row for each value of that field. ``short`` cells hold rate and interval alone; what they leave
     out is in the notes. Raises :class:`UsageError` for what the tables do not have.
     """
-    found = {model: _chosen(table, suites, by) for model, table in tables.items()}
-    every = [row for table in tables.values() for row in table]
-    _known("--suite", suites, {name for row in every for name in (row["suite"], plain(row))})
-    _known("--by", [by] if by else [], {row["field"] for row in every} - {""})
-    here = {row["measure"] for rows in found.values() for row in rows}
-    _known("--measure", measures, here)
-    titles = dict(HEADLINES)
-    columns = list(measures) or [measure for measure in titles if measure in here]
-    if not columns:
-        raise UsageError(f"name measures with --measure; there are: {', '.join(sorted(here))}")
-    rows, notes = [], []
-    of = {
-        (row["suite"], model, row["value"], row["measure"]): row
-        for model, table in found.items()
-        for row in table
+    every = [rate for rates in tables.values() for rate in rates]
+    _check("--suite", suites, {name for rate in every for name in (rate.suite, plain(rate.suite))})
+    _check("--by", [by] if by else [], {rate.group.field for rate in every if rate.group})
+    chosen = {
+        (rate.suite, model, rate.group.value, rate.measure): rate
+        for model, rates in tables.items()
+        for rate in rates
+        if rate.group.field == (by or "")
+        and (not suites or rate.suite in suites or plain(rate.suite) in suites)
     }
-    lines = [
-        key for key in dict.fromkeys(key[:3] for key in of) if any((*key, m) in of for m in columns)
-    ]
-    order = {suite: place for place, suite in enumerate(dict.fromkeys(key[0] for key in lines))}
-    lines.sort(key=lambda key: order[key[0]])
-    one_suite = len(order) == 1
-    for suite, model, value in lines:
-        cells = [of.get((suite, model, value, measure)) for measure in columns]
-        names = [*([] if one_suite else [suite]), model, *([value] if by else [])]
-        rows.append([*names, *(_short(one) if short else shown_rate(one) for one in cells)])
+    present = {measure for *_, measure in chosen}
+    _check("--measure", measures, present)
+    titles = dict(HEADLINES)
+    columns = list(measures) or [measure for measure in titles if measure in present]
+    if not columns:
+        raise UsageError(f"name measures with --measure; there are: {', '.join(sorted(present))}")
+    lines = dict.fromkeys(key[:3] for key in chosen if key[3] in columns)
+    order = list(dict.fromkeys(suite for suite, *_ in lines))
+    rows, notes = [], []
+    for suite, model, value in sorted(lines, key=lambda line: order.index(line[0])):
+        rates = [chosen.get((suite, model, value, measure)) for measure in columns]
+        names = [*([suite] if len(order) > 1 else []), model, *([value] if by else [])]
+        rows.append([*names, *(_short(rate) if short else rate_text(rate) for rate in rates)])
         if short:
             where = ", ".join(filter(None, (suite, model, value)))
-            notes += [f"{where}: {note}" for one in cells if one and (note := _limits(one))]
-    header = [*([] if one_suite else ["Suite"]), "Model", *([by] if by else [])]
-    what = f"Rates with {level} intervals"
-    what += " and counts." if not short else "."
+            notes += [f"{where}: {note}" for rate in rates if rate and (note := _limits(rate))]
+    header = [*(["Suite"] if len(order) > 1 else []), "Model", *([by] if by else [])]
+    what = f"Rates with {level} intervals{'' if short else ' and counts'}."
     return PaperTable(
         [*header, *(titles.get(measure, measure.replace("_", " ")) for measure in columns)],
         rows,
         len(header),
-        [f"{what} Suite: {next(iter(order))}." if one_suite else what, *notes],
+        [what if len(order) > 1 else f"{what} Suite: {order[0]}.", *notes],
     )
 
 
-def _chosen(table: Table, suites: Sequence[str], by: str | None) -> Table:
-    return [
-        row
-        for row in table
-        if row["field"] == (by or "")
-        and (not suites or row["suite"] in suites or plain(row) in suites)
-    ]
-
-
-def _known(option: str, wanted: Sequence[str], known: set[str]) -> None:
-    for name in wanted:
+def _check(option: str, asked: Sequence[str], known: set[str]) -> None:
+    for name in asked:
         if name not in known:
             raise UsageError(
                 f"{option} {name!r} is not in these results{nearest(name, known)}; there are: "
@@ -124,20 +103,18 @@ def _known(option: str, wanted: Sequence[str], known: set[str]) -> None:
             )
 
 
-def _short(row: Mapping[str, str] | None) -> str:
-    if row is None or not row["rate"]:
-        return MISSING
-    return f"{rate_of(row):.3f} {shown_interval(row)}".rstrip()
+def _short(rate: Rate | None) -> str:
+    return MISSING if rate is None else estimate_text(rate.value, rate.interval)
 
 
-def _limits(row: Mapping[str, str]) -> str:
+def _limits(rate: Rate) -> str:
     """What a short cell does not say: answers that are in no rate, and those that were cut off."""
     said = []
-    if excluded_counts(row):
-        said.append(f"not judged: {left_out(row)}")
-    if int(row.get("cut_off") or 0):
-        said.append(f"{row['cut_off']} of {row['n']} cut off at the token limit")
-    return f"{row['measure']}, {'; '.join(said)}" if said else ""
+    if rate.counts.unjudged:
+        said.append(f"not judged: {kinds_text(rate.counts.excluded)}")
+    if rate.counts.cut_off:
+        said.append(f"{rate.counts.cut_off} of {rate.counts.n} cut off at the token limit")
+    return f"{rate.measure}, {'; '.join(said)}" if said else ""
 
 
 def as_markdown(table: PaperTable) -> str:
@@ -158,8 +135,8 @@ def as_latex(table: PaperTable) -> str:
 
     Suites are set apart by a ``\midrule``.
     """
-    lines = [rf"% \usepackage{{booktabs}}; {_comment(note)}" for note in table.notes[:1]]
-    lines += [f"% {_comment(note)}" for note in table.notes[1:]]
+    about, *others = map(_comment, table.notes)
+    lines = [rf"% \usepackage{{booktabs}}; {about}", *(f"% {note}" for note in others)]
     numbers = len(table.header) - table.names
     lines += [rf"\begin{{tabular}}{{{'l' * table.names}{'r' * numbers}}}", r"\toprule"]
     lines += [_line(table.header), r"\midrule"]

@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from refract.core.params import DecisionSettings
 from refract.core.tables import read_table
 from refract.core.types import Row
 from refract.core.vocabulary import OUTCOME_COLUMNS, outcome_columns
-from refract.rates.comparison import DEFAULTS, PairedOutcomes, compare_groups, pair_outcomes
-from refract.rates.rate import Difference
-from refract.report.markdown import markdown_table, percent, shown_p
-from refract.results.table_rows import difference_to_row
+from refract.rates.comparison import DEFAULTS, compare_groups, pair_outcomes
+from refract.rates.rate import Difference, rounded
 from refract.statistics.hypotheses import benjamini_hochberg
 
-# Two models and one row of compare_groups, first minus second; of a field, the row has it.
-Compared = tuple[str, str, Row]
 # Up to so many models every pair is compared; the number of pairs grows with the square.
 ALL_PAIRS = 8
 COLUMNS = (
     *("suite", "category", "field", "value", "first", "second", "n", "clusters"),
     *("rate_first", "rate_second", "difference", "low", "high", "p", "p_adjusted"),
 )
+Outcomes = Mapping[str, Sequence[Mapping[str, str]]]
+
+
+class Compared(NamedTuple):
+    """Two models of the grid and the difference between them, ``first`` minus ``second``.
+
+    A :class:`Difference` is its second side minus its first, so that ``difference.second`` is the
+    share that the model ``first`` refused.
+    """
+
+    first: str
+    second: str
+    difference: Difference
+
+    def beyond_chance(self, confidence: float) -> bool:
+        """Whether the corrected p is at most 1 - confidence."""
+        p = self.difference.p_adjusted
+        return p is not None and p <= 1 - confidence
 
 
 def read_clean_outcomes(root: Path, models: Sequence[str]) -> dict[str, list[dict[str, str]]]:
@@ -41,15 +56,12 @@ def read_clean_outcomes(root: Path, models: Sequence[str]) -> dict[str, list[dic
 
 def near_pairs(models: Sequence[str], reference: str) -> list[tuple[str, str]]:
     """The reference with every other model, and each model with the next one of the grid."""
-    pairs = [tuple(sorted((reference, one), key=models.index)) for one in models]
-    found = {(one, two): None for one, two in [*pairs, *pairwise(models)] if one != two}
-    return list(found)
+    pairs = [tuple(sorted((reference, other), key=models.index)) for other in models]
+    return list(dict.fromkeys((a, b) for a, b in [*pairs, *pairwise(models)] if a != b))
 
 
 def compare_models(
-    outcomes: Mapping[str, Sequence[Mapping[str, str]]],
-    settings: DecisionSettings = DEFAULTS,
-    reference: str | None = None,
+    outcomes: Outcomes, settings: DecisionSettings = DEFAULTS, reference: str | None = None
 ) -> list[Compared]:
     """Paired comparisons of models, first minus second, with Holm's p over all of them.
 
@@ -59,88 +71,78 @@ def compare_models(
     pairs = list(combinations(models, 2))
     if len(models) > ALL_PAIRS:
         pairs = near_pairs(models, reference or models[0])
-    found = [
-        # The second side minus the first.
-        (one, two, group)
-        for one, two in pairs
-        for group in pair_outcomes(outcomes[two], outcomes[one])
+    groups = [
+        (first, second, group)
+        for first, second in pairs
+        for group in pair_outcomes(outcomes[second], outcomes[first])
     ]
-    rows = _rows(compare_groups([group for *_, group in found], settings))
-    return [(one, two, row) for (one, two, _), row in zip(found, rows, strict=True)]
+    differences = compare_groups([group for *_, group in groups], settings)
+    return [
+        Compared(first, second, difference)
+        for (first, second, _), difference in zip(groups, differences, strict=True)
+    ]
 
 
 def compare_fields(
-    outcomes: Mapping[str, Sequence[Mapping[str, str]]],
-    settings: DecisionSettings = DEFAULTS,
-    reference: str | None = None,
+    outcomes: Outcomes, settings: DecisionSettings = DEFAULTS, reference: str | None = None
 ) -> list[Compared]:
-    """The comparisons of :func:`near_pairs` by each value of each field of the suites.
-
-    Rows have ``field`` and ``value``, and ``p_fdr``: Benjamini and Hochberg's p over all of them.
-    """
+    """The comparisons of :func:`near_pairs` by each value of each field of the suites, with Benjamini
+    and Hochberg's p over all of them."""
     models = list(outcomes)
     if not models:
         return []
-    fields = outcome_columns(row for rows in outcomes.values() for row in rows)
-    fields = fields[len(OUTCOME_COLUMNS) :]
-    found: list[tuple[str, str, str, PairedOutcomes]] = [
-        (one, two, field, group)
-        for one, two in near_pairs(models, reference or models[0])
-        for field in fields
-        for group in pair_outcomes(outcomes[two], outcomes[one], column=field)
+    columns = outcome_columns(row for rows in outcomes.values() for row in rows)
+    groups = [
+        (first, second, group)
+        for first, second in near_pairs(models, reference or models[0])
+        for column in columns[len(OUTCOME_COLUMNS) :]
+        for group in pair_outcomes(outcomes[second], outcomes[first], column=column)
     ]
     none_decided = settings.model_copy(update={"primary": []})
-    rows = _rows(compare_groups([group for *_, group in found], none_decided))
-    adjusted = benjamini_hochberg([row["p"] for row in rows])
+    differences = compare_groups([group for *_, group in groups], none_decided)
+    adjusted = benjamini_hochberg([difference.p for difference in differences])
     return [
-        (
-            one,
-            two,
-            {**row, "field": field, "value": group.group.value, "p_fdr": p},
-        )
-        for (one, two, field, group), row, p in zip(found, rows, adjusted, strict=True)
+        Compared(first, second, replace(difference, p_adjusted=p))
+        for (first, second, _), difference, p in zip(groups, differences, adjusted, strict=True)
     ]
 
 
-def _rows(differences: Sequence[Difference]) -> list[Row]:
-    return [difference_to_row(difference) for difference in differences]
-
-
-def table_rows(compared: Sequence[Compared], adjusted: str) -> list[Row]:
-    """Comparisons under ``COLUMNS``; ``adjusted`` names the key of the corrected p."""
-    return [
-        {
-            **{key: row.get(key, "") for key in ("suite", "category", "field", "value")},
-            "first": one,
-            "second": two,
-            **{key: row[key] for key in ("n", "clusters")},
-            "rate_first": _digits(row["rate_b"]),
-            "rate_second": _digits(row["rate_a"]),
-            **{key: _digits(row[key]) for key in ("difference", "low", "high")},
-            "p": _significant(row["p"]),
-            "p_adjusted": _significant(row[adjusted]),
-        }
-        for one, two, row in compared
-        if row["n"]
-    ]
-
-
-def _digits(value: float | None) -> float | None:
-    return None if value is None else round(value, 4) + 0.0
+def table_row(compared: Compared) -> Row:
+    """A comparison under ``COLUMNS``."""
+    difference = compared.difference
+    low, high = difference.interval or (None, None)
+    shares = {
+        "rate_first": difference.second,
+        "rate_second": difference.first,
+        "difference": difference.value,
+        "low": low,
+        "high": high,
+    }
+    return {
+        "suite": difference.suite,
+        "category": difference.category,
+        "field": difference.group.field,
+        "value": difference.group.value,
+        "first": compared.first,
+        "second": compared.second,
+        "n": difference.n,
+        "clusters": difference.clusters,
+        **{key: None if share is None else rounded(share) for key, share in shares.items()},
+        "p": _significant(difference.p),
+        "p_adjusted": _significant(difference.p_adjusted),
+    }
 
 
 def _significant(p: float | None) -> str:
     return "" if p is None else f"{p:.4g}"
 
 
-def beyond_chance(compared: Sequence[Compared], adjusted: str, confidence: float) -> list[Compared]:
-    """Those whose corrected p is at most 1 - confidence, with most evidence first."""
-    shown = [
-        held
-        for held in compared
-        if held[2][adjusted] is not None and held[2][adjusted] <= 1 - confidence
-    ]
-    return sorted(shown, key=lambda held: (held[2][adjusted], -abs(held[2]["difference"])))
+def strongest(compared: Sequence[Compared], confidence: float) -> list[Compared]:
+    """Those that are more than chance, with most evidence first."""
+    return sorted(
+        (pair for pair in compared if pair.beyond_chance(confidence)),
+        key=lambda pair: (pair.difference.p_adjusted, -abs(pair.difference.value or 0)),
+    )
 
 
 def live_first(
@@ -152,86 +154,9 @@ def live_first(
     def stands_in(model: str) -> bool:
         return provenance[model]["model"]["definition"]["adapter"] in ("recorded", "synthetic")
 
-    return sorted(compared, key=lambda held: stands_in(held[0]) or stands_in(held[1]))
+    return sorted(compared, key=lambda pair: stands_in(pair.first) or stands_in(pair.second))
 
 
-def tested(compared: Sequence[Compared], adjusted: str) -> int:
+def number_of_tests(compared: Sequence[Compared]) -> int:
     """How many of them have a test."""
-    return sum(row[adjusted] is not None for *_, row in compared)
-
-
-def comparison_lines(compared: Sequence[Compared], adjusted: str) -> list[list[str]]:
-    """A line for each comparison: suite, prompts, the two models, what each refused, difference, p."""
-    return [
-        [
-            row["suite"],
-            _prompts(row),
-            one,
-            two,
-            f"{row['rate_b']:.3f}, {row['rate_a']:.3f}",
-            difference(row),
-            shown_p("" if row[adjusted] is None else f"{row[adjusted]:.4f}"),
-        ]
-        for one, two, row in compared
-        if row["n"]
-    ]
-
-
-HEADER = ("Suite", "Prompts", "First", "Second", "Refused", "First − second", "p")
-
-
-def _prompts(row: Row) -> str:
-    if "field" not in row:
-        return str(row["category"])
-    return f"{row['category']}, {row['field']} {row['value']}"
-
-
-def difference(row: Row) -> str:
-    """The difference of a comparison with its interval and the number of prompts."""
-    interval = "" if row["low"] is None else f" [{row['low']:+.3f}, {row['high']:+.3f}]"
-    return f"{row['difference']:+.3f}{interval} {row['n']}"
-
-
-def comparison_section(
-    models: Sequence[str], compared: Sequence[Compared], reference: str, confidence: float
-) -> str:
-    """The comparisons of :func:`near_pairs`, all of them, as the page on comparisons shows them."""
-    if len(models) < 2:
-        return "One model alone has nothing to be compared with."
-    near = set(near_pairs(models, reference))
-    shown = [held for held in compared if held[:2] in near]
-    return "\n\n".join(
-        [
-            f"{reference} with every other model, and each model with the next one of the grid: "
-            f"{tested(shown, 'p_holm')} tests. Share "
-            "refused by the first minus that of the second, over prompts where both answers were "
-            f"judged, with Tango's paired {percent(confidence)} interval, clusters of prompts allowed "
-            "for, and the number of prompts. *p*: McNemar's exact test, with clusters exchanged as "
-            f"wholes, corrected (Holm) for all {tested(compared, 'p_holm')} tests of "
-            "[comparisons.csv](comparisons.csv), "
-            + (
-                "which has every pair. "
-                if len(models) <= ALL_PAIRS
-                else "which has these pairs; any other: `refract compare FIRST SECOND`. "
-            )
-            + "Prompts that another suite has as well, answered alike, are not tested again.",
-            markdown_table(HEADER, comparison_lines(shown, "p_holm")),
-        ]
-    )
-
-
-def field_comparison_section(compared: Sequence[Compared], confidence: float) -> str:
-    """The differences by field that are more than chance."""
-    if not compared:
-        return ""
-    found = beyond_chance(compared, "p_fdr", confidence)
-    count = tested(compared, "p_fdr")
-    note = (
-        f"{len(found)} of {count} paired comparisons of two models on the prompts of one value are more "
-        "than chance: McNemar's exact test, with clusters exchanged as wholes, corrected over all of "
-        f"them so that at most {1 - confidence:.2g} of those listed are expected to be false (Benjamini "
-        "and Hochberg). All of them: [fields.csv](fields.csv)."
-    )
-    if not found:
-        return note
-    return "\n\n".join([note, markdown_table(HEADER, comparison_lines(found, "p_fdr"))])
+    return sum(pair.difference.p_adjusted is not None for pair in compared)

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from refract.core.environment import git
 from refract.core.params import decision_settings
 from refract.core.showing import printable
-from refract.core.types import Row
+from refract.rates.rate import Difference, Rate
+from refract.report.wording import three
 from refract.results.sides import compare_sides
 from refract.results.sources import (
     Result,
@@ -23,8 +24,6 @@ from refract.results.sources import (
     read_revision,
     read_tree,
 )
-from refract.results.table_rows import difference_to_row
-from refract.results.tables import Table
 
 SHOWN, TOLD = 8, 3  # differences in the page, and in the terminal
 MEASURES = 6  # named where no share of refusals moved; the rest is counted
@@ -53,13 +52,12 @@ class Commit(NamedTuple):
 class Moves(NamedTuple):
     """The differences to ``against`` with most evidence, and of how many comparisons.
 
-    ``rows`` are those of :func:`refract.results.sides.compare_sides`, smallest Holm p first, then the
-    largest difference over the width of its interval, at most ``SHOWN``. ``notes`` say what else
-    differs. ``reason`` says why there are no rows.
+    ``rows`` are at most ``SHOWN``, smallest Holm p first, then the largest difference over the width of
+    its interval. ``notes`` say what else differs. ``reason`` says why there are no rows.
     """
 
     against: Commit | None
-    rows: list[Row]
+    rows: list[Difference]
     compared: int
     notes: list[str]
     reason: str
@@ -108,11 +106,10 @@ def moves_in_words(moves: Moves) -> list[str]:
         return [f"what moved {since}: {moves.reason}"]
     lines = [f"what moved most {since}, of {moves.compared} paired comparisons:"]
     for row in moves.rows[:TOLD]:
-        where = ", ".join(
-            row[key] for key in ("model", "suite", "category", "perturbation") if row[key]
-        )
-        p = "" if row["p_holm"] is None else f", p (Holm) {row['p_holm']:.2g}"
-        lines.append(f"  {where}: {row['rate_a']:.3f} → {row['rate_b']:.3f} refused{p}")
+        where = ", ".join(filter(None, (row.model, row.suite, row.category, row.perturbation)))
+        p = "" if row.p_adjusted is None else f", p (Holm) {row.p_adjusted:.2g}"
+        shares = " → ".join(three(share or 0.0) for share in (row.first, row.second))
+        lines.append(f"  {where}: {shares} refused{p}")
     return lines
 
 
@@ -122,17 +119,16 @@ def _moves(root: Path, sha: str, tree: Mapping[str, Result], differing: Sequence
     try:
         before = Side(f"commit {commit.sha}", read_revision(root, sha))
         now = Side("these results", dict(tree))
-        found = compare_sides(before, now, decision_settings(root))
+        sides = compare_sides(before, now, decision_settings(root))
     except ResultsError as error:
         return Moves(commit, [], 0, [], f"No comparison: {error}.")
-    rows = [difference_to_row(difference) for difference in found.differences]
-    compared = [row for row in rows if row["n"] and not row["repeats"]]
-    moved = [row for row in compared if row["difference"]]
-    moved.sort(key=_evidence)
+    compared = [row for row in sides.differences if row.n and not row.repeats]
+    moved = sorted((row for row in compared if row.value), key=_evidence)
     reason = (
         "" if moved else f"No share of refusals moved; {_other_numbers(before, now, differing)}."
     )
-    return Moves(commit, moved[:SHOWN], len(compared), [*found.notes, *_prompts(rows)], reason)
+    notes = [*sides.notes, *_prompts(sides.differences)]
+    return Moves(commit, moved[:SHOWN], len(compared), notes, reason)
 
 
 def _other_numbers(before: Side, now: Side, differing: Sequence[str]) -> str:
@@ -140,10 +136,10 @@ def _other_numbers(before: Side, now: Side, differing: Sequence[str]) -> str:
     differ."""
     counts: dict[str, int] = {}
     for model in before.results.keys() & now.results.keys():
-        old, new = (_numbers(side.results[model].table) for side in (before, now))
+        old, new = (_numbers(side.results[model].rates) for side in (before, now))
         for key in old.keys() & new.keys():
             if old[key] != new[key]:
-                counts[key[1]] = counts.get(key[1], 0) + 1
+                counts[str(key[1])] = counts.get(str(key[1]), 0) + 1
     if not counts:
         shown = ", ".join(differing[:MEASURES])
         rest = f" and {len(differing) - MEASURES} more" if len(differing) > MEASURES else ""
@@ -155,38 +151,39 @@ def _other_numbers(before: Side, now: Side, differing: Sequence[str]) -> str:
     return f"other numbers did, by rows of metrics/tables: {shown}{rest}"
 
 
-def _numbers(table: Table) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """What a table says, by suite, measure, field and value."""
+def _numbers(rates: Sequence[Rate]) -> dict[tuple[object, ...], tuple[object, ...]]:
+    """What a table says, by suite, measure and group."""
     return {
-        tuple(row[key] for key in ("suite", "measure", "field", "value")): tuple(
-            row.get(key, "") for key in ("successes", "n", "rate", "low", "high")
+        (rate.suite, rate.measure, rate.group): (
+            *(rate.counts.successes, rate.counts.n),
+            *(rate.value, rate.interval),
         )
-        for row in table
+        for rate in rates
     }
 
 
-def _evidence(row: Row) -> tuple[float, float]:
+def _evidence(row: Difference) -> tuple[float, float]:
     """What moves are sorted by: Holm's p, then the difference over the width of its interval.
 
     By the difference alone, groups of a few prompts would come first.
     """
-    if row["low"] is None:
+    if row.interval is None or row.value is None:
         return 1.0, 0.0
-    p = 1.0 if row["p_holm"] is None else row["p_holm"]
-    return p, -abs(row["difference"]) / (row["high"] - row["low"])
+    p = 1.0 if row.p_adjusted is None else row.p_adjusted
+    return p, -abs(row.value) / (row.interval.high - row.interval.low)
 
 
-def _prompts(rows: list[Row]) -> list[str]:
+def _prompts(rows: Sequence[Difference]) -> list[str]:
     """Which prompts could not be paired, counted by suite."""
     words = {"only_a": "gone", "only_b": "new", "reworded": "reworded"}
     unpaired: dict[str, dict[str, set[str]]] = {}
     for row in rows:
         for key in words:
-            held = unpaired.setdefault(row["suite"], {})
-            held.setdefault(key, set()).update(row[key])
+            ids = unpaired.setdefault(row.suite, {}).setdefault(key, set())
+            ids.update(row.prompts.get(key, ()))
     notes = []
-    for suite, held in unpaired.items():
-        counts = [f"{len(held[key])} {word}" for key, word in words.items() if held[key]]
+    for suite, kinds in unpaired.items():
+        counts = [f"{len(kinds[key])} {word}" for key, word in words.items() if kinds[key]]
         if counts:
             notes.append(f"{suite}: prompts without a partner: {', '.join(counts)}")
     return notes

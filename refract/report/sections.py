@@ -1,357 +1,392 @@
-"""The sections of the report, as Markdown."""
+"""The sections of the report: what each shows beyond the view itself, for the template of its name.
+
+:data:`FRONT` are the sections of ``metrics/report.md``, :data:`PAGES` the pages behind it. A section is
+an entry in one of the two and a template, ``templates/front/NAME.md.j2`` or
+``templates/pages/NAME.md.j2``; the template has the ``view``, all ``rates``, and what the section's
+function gives. Where it writes nothing, there is no such section.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
-from refract.core.vocabulary import SAMPLES_FIELD
-from refract.report.markdown import (
-    LOUD,
-    MISSING,
-    cell,
-    cut_off_share,
-    left_out,
-    markdown_table,
-    rate_of,
-    shown_interval,
-    shown_p,
-    shown_rate,
-    three,
+from refract.agreement.ledger import shown_gap
+from refract.agreement.scores import judge_errors
+from refract.rates.rate import Interval, Rate
+from refract.report.comparisons import ALL_PAIRS, Compared, live_first, number_of_tests, strongest
+from refract.report.judge_gaps import entry_text, gap_above
+from refract.report.markdown import environment, tidy
+from refract.report.model_sizes import SIZES, measure_text, sized_rates
+from refract.report.page_data import PageData
+from refract.report.view import (
+    CATEGORY_OF,
+    HEADLINES,
+    View,
+    model_notes,
+    summaries,
+    unmet,
+    warnings,
 )
-from refract.report.summary import CATEGORY_OF, HEADLINES
-from refract.results.tables import Table
+from refract.report.wording import MISSING, estimate_text, left_out, rate_text
 from refract.statistics.hypotheses import holm
+from refract.statistics.trends import LEAST_MODELS, Trend
 
-# Lines of a list on the report's first page; the rest is counted, and stands in a linked file.
-SHOWN = 10
+MAIN_HEADER = ("Suite", "Model", *(label for _, label in HEADLINES), "Not judged", "Thresholds")
+SHOWN = 10  # lines of a list of differences on the first page; the rest is counted
+SHOWN_FIELDS = 8
+MOST_UNMET = 40  # thresholds that are not met, a line each
+ACROSS = 8  # columns of a table with a column for each model
 ATTACKS = ("attack_success_rate", "injection_success_rate", "task_done_rate")
+ATTACK_ENDS = ("_fail_rate", "_loophole_rate")
+FLIPS = {"_loophole_rate": "loophole", "_new_refusal_rate": "new refusal"}
+PAIR_DIFFERENCE = "refusal_difference_to_pair"
+POWERED = "prediction_powered_"
+NO_TREND = {
+    "one size": "fewer than two sizes",
+    "constant": "all answers alike",
+    "separated": "sizes separate the answers",
+}
+Data = dict[str, Any]
 
 
-def cut_off_notes(tables: Mapping[str, Table]) -> list[str]:
-    """Which results rest on answers that were cut off, and which leave them out."""
-    rates = [
-        (model, row)
-        for model, table in tables.items()
-        for row in table
-        if row["measure"] == "refusal_rate" and not row["field"]
+class Inputs(NamedTuple):
+    """What a section is made of: the numbers, the answers, and the versions that a setup installs."""
+
+    view: View
+    answers: PageData
+    pins: Mapping[str, str]
+
+
+class Section(NamedTuple):
+    """A part of the report: the name of its template, its title, and what the template needs."""
+
+    name: str
+    title: str
+    data: Callable[[Inputs], Data] = lambda inputs: {}
+
+
+def report_pages(inputs: Inputs) -> dict[str, str]:
+    """``report`` and the pages behind it that have something in them: Markdown by name."""
+    view = inputs.view
+    templates = environment(view.titles, markdown=True)
+    shared: Data = {"view": view, "rates": view.every, "pins": inputs.pins} | CONSTANTS
+
+    def written(folder: str, section: Section, **more: object) -> str:
+        template = templates.get_template(f"{folder}/{section.name}.md.j2")
+        return tidy(template.render(shared | section.data(inputs) | more))
+
+    bodies = {page: written("pages", page) for page in PAGES}
+    filled = {page: body for page, body in bodies.items() if body}
+    titles = {page.name: page.title for page in filled}
+    front = [f"# {FRONT[0].title}"] + [
+        f"## {section.title}\n\n{body}" if section is not FRONT[0] else body
+        for section in FRONT
+        if (body := written("front", section, pages=titles))
     ]
-    loud = [
-        line
-        for model, table in tables.items()
-        for suite in dict.fromkeys(row["suite"] for row in table)
-        if (line := _cut_off_line(suite, model, [row for row in table if row["suite"] == suite]))
-    ]
-    without = [
-        f"{row['suite']}, {model} ({row['excluded_cut_off']})"
-        for model, row in rates
-        if row["excluded_cut_off"] not in ("", "0")
-    ]
-    notes = []
-    if loud:
-        notes.append(
-            "**Cut off at the token limit**: a tenth of the answers or more, which stands as *CUT OFF* "
-            "in capitals beside a rate. They are judged by what was said before. Without them a refusal "
-            "rate is too high, since refusals are short. A higher `max_tokens` shows the rest of them."
-        )
-        more = len(loud) - SHOWN
-        rest = [f"- and {more} more: [all of them](report/cut_off.md)"] if more > 0 else []
-        notes.append("\n".join([*loud[:SHOWN], *rest]))
-    if without:
-        notes.append(
-            "**Cut-off answers left out**: "
-            f"{cell('; '.join(without))}. Refusals are short and help is long, so that without them "
-            "refusal reads too high."
-        )
-    return notes
+    pages = {
+        page.name: f"# {page.title}\n\nA part of the [report](../report.md).\n\n{body}\n"
+        for page, body in filled.items()
+    }
+    return {"report": "\n\n".join(filter(None, front)) + "\n", **pages}
 
 
-def _cut_off_line(suite: str, model: str, table: Table) -> str:
-    """One line on a suite of which a rate of refusal rests on a tenth of cut-off answers or more:
-    each such rate, and what it is without them. Empty where there is none."""
-    rates = {row["measure"]: row for row in table if not row["field"]}
-    without = {row["measure"]: row for row in table if row["field"] == "cut_off"}
-    parts = []
-    for measure, label in HEADLINES:
-        row, left = rates.get(measure), without.get(measure)
-        if row is not None and row["rate"] and left is not None and cut_off_share(row) >= LOUD:
-            known = (
-                f"{rate_of(left):.3f} {shown_interval(left)}".rstrip() if left["rate"] else MISSING
-            )
-            name = label.partition(" (")[0].lower()
-            counts = f"{left['successes']}/{left['n']}"
-            parts.append(f"{name} {rate_of(row):.3f}, without them {known} {counts}")
-    over_all = rates.get("refusal_rate")
-    if over_all is None or not (parts or cut_off_share(over_all) >= LOUD):
-        return ""
-    share = f"{cut_off_share(over_all):.0%}".replace("%", " %")
-    return f"- {cell('; '.join([f'{suite}, {model}: {share} of the answers', *parts]))}"
-
-
-def error_notes(tables: Mapping[str, Table]) -> list[str]:
-    """Which results lack answers for errors, and what brings those that may have passed."""
-    lacking = [
-        f"{row['suite']}, {model} ({row['excluded_error']})"
-        for model, table in tables.items()
-        for row in table
-        if row["measure"] == "refusal_rate"
-        and not row["field"]
-        and row.get("excluded_error") not in (None, "", "0")
-    ]
-    if not lacking:
-        return []
+def main_rows(view: View) -> list[list[str]]:
+    """Refusal by category, what was not judged, and thresholds, under ``MAIN_HEADER``."""
     return [
-        f"**Errors instead of answers**: {cell('; '.join(lacking))}. `dvc repro` asks again for those "
-        "that may have passed."
-    ]
-
-
-def without_cut_off(tables: Mapping[str, Table]) -> str:
-    """The rates that leaving out cut-off answers would change, with and without them: refusal by
-    category, and success of attacks."""
-    rows = []
-    for model, table in tables.items():
-        judged = {(row["suite"], row["measure"]): row for row in table if not row["field"]}
-        rows += [
-            [
-                row["suite"],
-                model,
-                CATEGORY_OF.get(row["measure"], row["measure"]),
-                shown_rate(judged[row["suite"], row["measure"]]),
-                shown_rate(row),
-            ]
-            for row in table
-            if row["field"] == "cut_off" and row["measure"] in (*CATEGORY_OF, *ATTACKS)
-        ]
-    if not rows:
-        return "No judged answer was cut off."
-    header = ["Suite", "Model", "Prompts or measure", "Judged", "Without cut-off answers"]
-    return "\n\n".join(
         [
-            "Refusals are short and help is long, so that refusal without cut-off answers reads too "
-            "high; *with N not judged* has the bounds. Rates of changed answers have no such second "
-            "one.",
-            markdown_table(header, rows),
+            view.titles.suite(line.suite),
+            view.titles.model(line.model),
+            *map(rate_text, line.headlines),
+            left_out(line.refusal.counts),
+            line.verdict,
         ]
-    )
-
-
-def field_tables(tables: Mapping[str, Table]) -> str:
-    """For each suite and field: the rate of each value and category, one column a model."""
-    found: dict[tuple[str, str], dict[tuple[str, str], dict[str, str]]] = {}
-    for model, table in tables.items():
-        for row in table:
-            if row["field"] not in ("", "cut_off") and row["measure"] in CATEGORY_OF:
-                values = found.setdefault((row["suite"], row["field"]), {})
-                key = (CATEGORY_OF[row["measure"]], row["value"])
-                values.setdefault(key, {})[model] = shown_rate(row)
-    parts = []
-    for (suite, field), values in found.items():
-        rows = [
-            [value, category, *(shown.get(model, MISSING) for model in tables)]
-            for (category, value), shown in values.items()
-        ]
-        parts.append(f"### {cell(suite)} by {cell(field)}\n\n")
-        parts.append(markdown_table([field, "category", *tables], rows) + "\n\n")
-    return "".join(parts).rstrip()
-
-
-def sample_tables(tables: Mapping[str, Table]) -> str:
-    """Any and all of k samples of a prompt, and the spread within prompts."""
-    rows = [
-        [row["suite"], model, row["measure"], row["value"], _mean(row), row["n"], left_out(row)]
-        for model, table in tables.items()
-        for row in table
-        if row["field"] == SAMPLES_FIELD
+        for line in summaries(view)
     ]
-    header = ["Suite", "Model", "Measure", "k", "Mean over prompts", "Prompts", "Not judged"]
-    return markdown_table(header, rows) if rows else ""
 
 
-def _mean(row: Mapping[str, str]) -> str:
-    return f"{rate_of(row):.3f} {shown_interval(row)}".strip() if row["rate"] else MISSING
+def _head(inputs: Inputs) -> Data:
+    return {"model_notes": model_notes(inputs.view), "warnings": warnings(inputs.view)}
 
 
-def shown_difference(row: Mapping[str, str]) -> str:
-    """A difference with its interval: ``-0.356 [-0.510, -0.203]``."""
-    return f"{three(row['rate'], '+')} {shown_interval(row, '+') or '(no interval)'}"
+def _results(inputs: Inputs) -> Data:
+    lines = summaries(inputs.view)
+    limits: dict[str, dict[tuple[str, object], None]] = {}
+    for rate in (rate for line in lines for rate in line.limited):
+        limits.setdefault(rate.suite, {})[rate.measure, rate.threshold] = None
+    failed = unmet(lines)
+    return {
+        "lines": lines,
+        "limits": limits,
+        "limited": sum(len(line.limited) for line in lines),
+        "failed": failed[:MOST_UNMET],
+        "all_failed": len(failed),
+    }
 
 
-def pair_tables(tables: Mapping[str, Table]) -> str:
-    """For suites of paired rows: the difference in refusal to the row's pair.
-
-    The p-values are of whole suites alone, corrected for all of them in the section (Holm).
-    """
-    rows: list[list[object]] = []
-    values: list[float | None] = []
-    for model, table in tables.items():
-        for row in table:
-            if row["measure"] == "refusal_difference_to_pair":
-                shown = shown_difference(row)
-                pairs = row["n"]
-                if int(row.get("clusters") or pairs) < int(pairs):
-                    pairs += f", {row['clusters']} requests"
-                p = None if row["field"] or not row["p"] else float(row["p"])
-                rows.append([row["suite"], model, row["value"] or "all", pairs, shown])
-                values.append(p)
-    if not rows:
-        return "No suite of the grid has paired rows."
-    for line, p in zip(rows, holm(values), strict=True):
-        line.append(MISSING if p is None else f"{p:.4f}" if round(p, 4) else "<0.0001")
-    header = ["Suite", "Model", "Group", "Pairs", "Difference", "p (Holm)"]
-    return markdown_table(header, rows)
+def followed_protocols(view: View) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The models with each of their suites that follow a published protocol, as provenance has it."""
+    for model, facts in view.provenance.items():
+        for suite in facts["suites"].values():
+            if suite.get("protocol"):
+                yield model, suite
 
 
-def robustness_tables(tables: Mapping[str, Table]) -> str:
+def _protocols(inputs: Inputs) -> Data:
+    """The numbers, and what each run has otherwise than its protocol, each kind of note once."""
+    view = inputs.view
+    rates, notes = [], dict[tuple[str, ...], None]()
+    for model, suite in followed_protocols(view):
+        protocol, overall = suite["protocol"], view.overall(model, suite["label"])
+        rates += [(protocol, overall[m]) for m in protocol["measures"] if m in overall]
+        run = view.titles.suite(suite["label"]), view.titles.model(model)
+        for where, kind, phrases in (
+            (run, "deviation", protocol["deviations"]),
+            (run, "not known of the protocol", protocol["unknown"]),
+            ((protocol["name"],), "limit", protocol["limits"]),
+        ):
+            notes |= {(", ".join(where), kind, phrase): None for phrase in phrases}
+    return {"counted": rates, "notes": list(notes)}
+
+
+def _over_refusal(inputs: Inputs) -> Data:
+    models: dict[str, list[list[str]]] = {}
+    for model, *line in inputs.answers.over_refused():
+        models.setdefault(model, []).append(line)
+    return {"models": models}
+
+
+def _compared(inputs: Inputs) -> Data:
+    view = inputs.view
+    telling = live_first(strongest(view.near_compared, view.confidence), view.provenance)
+    return {
+        "telling": len(telling),
+        "tested": number_of_tests(view.near_compared),
+        "all_tested": number_of_tests(view.compared),
+        "every_pair": len(view.models) <= ALL_PAIRS,
+        "strongest": telling[:SHOWN],
+        "below": [_gap(view, pair) is not None for pair in telling[:SHOWN]],
+    }
+
+
+def _gap(view: View, pair: Compared) -> float | None:
+    return gap_above(view.provenance, view.entries, pair)
+
+
+def _by_field(inputs: Inputs) -> Data:
+    view = inputs.view
+    telling = live_first(strongest(view.by_field, view.confidence), view.provenance)
+    sizes = [pair.difference.n for pair in view.by_field if pair.difference.n]
+    return {
+        "telling": len(telling),
+        "tested": number_of_tests(view.by_field),
+        "least": min(sizes, default=0),
+        "most": max(sizes, default=0),
+        "strongest": telling[:SHOWN_FIELDS],
+    }
+
+
+def _fields(inputs: Inputs) -> Data:
+    """The differences by field that are more than chance; for each suite and field the rate of each
+    value and category, by model."""
+    view = inputs.view
+    groups: dict[tuple[str, str], dict[tuple[str, str], dict[str, Rate]]] = {}
+    for rate in view.every:
+        if rate.group.field not in ("", "cut_off") and rate.measure in CATEGORY_OF:
+            values = groups.setdefault((rate.suite, rate.group.field), {})
+            key = rate.group.value, CATEGORY_OF[rate.measure]
+            values.setdefault(key, {})[rate.model] = rate
+    strong = strongest(view.by_field, view.confidence)
+    return {"strongest": strong, "tested": number_of_tests(view.by_field), "groups": groups}
+
+
+def _attacks(inputs: Inputs) -> Data:
+    """Attacks, pairs and perturbations of whole suites, by measure and model; models in blocks."""
+    lines: dict[tuple[str, str], dict[str, Rate]] = {}
+    for rate in inputs.view.every:
+        attack = rate.measure in ATTACKS or rate.measure.endswith(ATTACK_ENDS)
+        if not rate.group and (attack or rate.measure == PAIR_DIFFERENCE):
+            lines.setdefault((rate.suite, rate.measure), {})[rate.model] = rate
+    return {"lines": lines}
+
+
+def _robustness(inputs: Inputs) -> Data:
     """Fail rates by perturbation and group, flips, and success of injections."""
-    groups, flips, attacks = [], [], []
-    for model, table in tables.items():
-        perturbed = {
-            (row["suite"], row["measure"]) for row in table if row["field"] == "perturbation"
-        }
-        for row in table:
-            measure = row["measure"]
-            if row["field"] == "cut_off":
-                continue
-            if (row["suite"], measure) in perturbed:
-                untested = ", ".join(
-                    f"{value} {key.removeprefix('untested_').replace('_', ' ')}"
-                    for key, value in row.items()
-                    if key.startswith("untested_") and value not in ("", "0")
-                )
-                floor = MISSING
-                if row["above_floor"]:
-                    shift, low, high = (
-                        three(row[f"above_floor{end}"], "+") for end in ("", "_low", "_high")
-                    )
-                    floor = f"{shift} [{low}, {high}]"
-                groups.append(
-                    [
-                        row["suite"],
-                        model,
-                        measure.removesuffix("_fail_rate"),
-                        row["value"] or "all",
-                        shown_rate(row),
-                        shown_p(row["p"]),
-                        shown_p(row["p_holm"]),
-                        floor,
-                        row["dose"] or MISSING,
-                        row["repetitions"] or MISSING,
-                        untested or "0",
-                    ]
-                )
-            elif measure.endswith(("_loophole_rate", "_new_refusal_rate")):
-                kind = "loophole" if measure.endswith("_loophole_rate") else "new refusal"
-                name = measure.removesuffix("_loophole_rate").removesuffix("_new_refusal_rate")
-                flips.append([row["suite"], model, name, kind, shown_rate(row)])
-            elif measure in ("injection_success_rate", "task_done_rate"):
-                group = row["value"] or "all"
-                attacks.append(
-                    [row["suite"], model, measure, group, shown_rate(row), left_out(row)]
-                )
-    parts = []
-    if groups:
-        header = [
-            "Suite",
-            "Model",
-            "Perturbation",
-            "Group",
-            "Fail rate",
-            "p",
-            "p (Holm)",
-            "Above noise floor",
-            "Median dose",
-            "Repetitions used",
-            "Not tested",
+    rates = [rate for rate in inputs.view.every if rate.group.field != "cut_off"]
+    perturbed = {
+        (rate.model, rate.suite, rate.measure)
+        for rate in rates
+        if rate.group.field == "perturbation"
+    }
+    return {
+        "groups": [rate for rate in rates if (rate.model, rate.suite, rate.measure) in perturbed],
+        "flips": [
+            (rate, rate.measure.removesuffix(end), kind)
+            for rate in rates
+            for end, kind in FLIPS.items()
+            if rate.measure.endswith(end)
+        ],
+        "injections": [
+            r for r in rates if r.measure in ("injection_success_rate", "task_done_rate")
+        ],
+    }
+
+
+def _pairs(inputs: Inputs) -> Data:
+    """Differences in refusal to a row's pair. p-values are of whole suites alone, corrected for all of
+    them in the section (Holm)."""
+    pairs = [rate for rate in inputs.view.every if rate.measure == PAIR_DIFFERENCE]
+    adjusted = holm([None if rate.group else rate.statistics.p for rate in pairs])
+    return {"pairs": list(zip(pairs, adjusted, strict=True))}
+
+
+def _judge(inputs: Inputs) -> Data:
+    """How far the judges that decide agree with people, and the kinds of answers on which a judge's
+    label is right less often than on all of its pairs: the kind's interval lies below that share."""
+    view = inputs.view
+    measured = {(row["judge"], row["measure"]): row for row in view.agreement}
+    judges = [judge for judge in view.deciding_judges if (judge, "kappa") in measured]
+    weak = {}
+    for judge in judges:
+        share = measured.get((judge, "label_accuracy"), {}).get("value")
+        kinds = [
+            row
+            for row in view.slices
+            if (row["field"], row["judge"]) == ("slice", judge)
+            and row["accuracy"]
+            and float(row["high"]) < float(share or 0)
         ]
-        parts += [
-            "An answer fails when it changed: similarity fell by more than the sensitivity, or its "
-            "refusal flipped. An answer that became empty counts as changed, though no rate of refusal "
-            "counts it; one that became degenerate is compared by what it says. *Not tested*: the clean "
-            "answer was not judged, no character reached the model, or the answer is an error or was "
-            "withheld. *all* is the headline, over all groups, variants of a prompt as one "
-            "cluster; the intervals of the groups below it hold together. *p*: one-sided test that a "
-            "group's fail rate is above its limit, alone and corrected for the groups of one "
-            "perturbation. *Median dose*: tokens "
-            "that the perturbation added after chat template and tokenizer. *Repetitions used*: "
-            "repetitions:prompts.",
-            markdown_table(header, groups),
-        ]
-    if flips:
-        parts += [
-            "*Loophole*: refused prompts that are answered once perturbed. *New refusal*: answered "
-            "prompts that are refused once perturbed.",
-            markdown_table(["Suite", "Model", "Perturbation", "Flip", "Rate"], flips),
-        ]
-    if attacks:
-        header = ["Suite", "Model", "Measure", "Group", "Rate", "Not judged"]
-        parts += [
-            "Prompt injection, by the strings that an attack asks for.",
-            markdown_table(header, attacks),
-        ]
-    return "\n\n".join(parts) or "No suite of the grid has perturbations or injections."
+        if kinds:
+            weak[judge] = float(share or 0), sorted(kinds, key=lambda row: float(row["accuracy"]))
+    return {
+        "judges": judges,
+        "measured": measured,
+        "pooled": {
+            entry.judge: shown_gap(entry)
+            for entry in view.entries
+            if (entry.source, entry.model, entry.partial) == ("validation", "", "refusal")
+        },
+        "weak": weak,
+    }
 
 
-def _used(usage: Mapping[str, Any]) -> list[str]:
-    kinds = ("prompt_tokens", "completion_tokens", "cost_usd")
-    return [MISSING if usage.get(kind) is None else f"{usage[kind]:,}" for kind in kinds]
+def table_estimate(row: Mapping[str, str] | None, key: str = "value") -> str:
+    """A number of a table of judges with its interval."""
+    if row is None or not row[key]:
+        return MISSING
+    ends = row["low"], row["high"]
+    return estimate_text(float(row[key]), Interval(*map(float, ends)) if all(ends) else None)
 
 
-def _decoding(adapter: str, seed: int | None) -> str:
-    if adapter == "recorded":
-        return "not known"
-    return "greedy" if seed is None else f"seed {seed}"
-
-
-def provenance_tables(provenance: Mapping[str, Any], pins: Mapping[str, str]) -> str:
-    """What a re-derivation needs beyond the commit: contents, judges, settings, versions."""
-    models = []
-    for model, found in provenance.items():
-        identity = found["model"]["identity"]
-        held = identity["model"] if isinstance(identity.get("model"), dict) else identity
-        content = str(held.get("commit") or held.get("sha256") or MISSING)
-        definition = found["model"]["definition"]
-        source = definition.get("model_id") or definition.get("path") or MISSING
-        seed = found["model"]["seed"]
-        models.append(
-            [
-                model,
-                definition["adapter"],
-                identity["adapter_version"],
-                source,
-                content[:16],
-                _decoding(definition["adapter"], seed),
-                *_used(found.get("usage", {})),
-            ]
+def _judges(inputs: Inputs) -> Data:
+    """Refusal rates from human labels beside the raw ones (a suite's rates are corrected for its first
+    judge, which decides refusal), what the ledger knows of each model's judge, the comparisons that are
+    smaller than gaps, and each judge on the project's own pairs."""
+    view = inputs.view
+    deciding = {
+        (model, suite["label"]): suite["judges"][0]
+        for model, facts in view.provenance.items()
+        for suite in facts["suites"].values()
+    }
+    powered = {
+        (r.model, r.suite, r.measure): r for r in view.every if r.measure.startswith(POWERED)
+    }
+    corrected = [
+        (rate, label, deciding.get((rate.model, rate.suite), ""))
+        for rate in view.every
+        if rate.measure in CATEGORY_OF
+        and not rate.group
+        and rate.value is not None
+        and (label := powered.get((rate.model, rate.suite, POWERED + rate.measure)))
+    ]
+    near = []
+    for (suite, model), known in view.near.items():
+        version = view.provenance[model]["judges"].get(known.judge, {}).get("version", "")
+        near.append((suite, model, known, [entry_text(e, version) for e in known.entries]))
+    below = [
+        (pair, gap)
+        for pair in view.compared
+        if pair.difference.value and (gap := _gap(view, pair)) is not None
+    ]
+    pairs: dict[str, dict[str, str]] = {}
+    for row in view.agreement:
+        pairs.setdefault(row["judge"], {"n": row["n"]})[row["measure"]] = row["value"]
+    errors = {
+        judge: judge_errors(
+            {
+                (row["human"], row["label"]): int(row["n"])
+                for row in view.confusion
+                if row["judge"] == judge
+            }
         )
-    suites = {}
-    judges = {}
-    for found in provenance.values():
-        for suite, held in found["suites"].items():
-            suites[suite] = [held["label"], held["sha256"][:16], ", ".join(held["judges"])]
-        for judge, held in found["judges"].items():
-            judges[judge] = [judge, held["kind"], held["version"]]
-    return "\n\n".join(
-        [
-            markdown_table(
-                [
-                    "Model",
-                    "Adapter",
-                    "Version",
-                    "Source",
-                    "Revision or content",
-                    "Decoding",
-                    "Prompt tokens",
-                    "Answer tokens",
-                    "Cost (USD)",
-                ],
-                models,
-            ),
-            markdown_table(["Suite", "SHA-256", "Judges"], suites.values()),
-            markdown_table(["Judge", "Kind", "Version"], judges.values()),
-            "Versions that `make setup` installs: "
-            + ", ".join(f"{name} {version}" for name, version in pins.items())
-            + ". What was in use, on which machine and when is in [metrics/ran](../ran). Each result's "
-            "code is in `dvc.lock`; full hashes are in `metrics/provenance/`.",
-        ]
-    )
+        for judge in pairs
+    }
+    return {
+        "corrected": corrected,
+        "near": near,
+        "below": below,
+        "telling": [(pair, gap) for pair, gap in below if pair.beyond_chance(0.95)],
+        "pairs": pairs,
+        "errors": errors,
+    }
+
+
+def _scaling(inputs: Inputs) -> Data:
+    """The rates by size; the trends of families are the view's ``series``."""
+    view = inputs.view
+    sizes = {model: size for model, size in view.sizes.items() if size.parameters}
+    models = sorted(sizes, key=lambda model: (sizes[model].parameters or 0, model))
+    return {
+        "sized": [
+            (sizes[model], rate) for model in models for rate in sized_rates(view.rates[model])
+        ],
+        "slope": _slope,
+    }
+
+
+def _slope(trend: Trend) -> str:
+    if trend.problem is not None:
+        return f"none: {NO_TREND[trend.problem]}"
+    if trend.low is None:
+        return f"{trend.slope:+.3f} (no interval below {LEAST_MODELS} models)"
+    return f"{trend.slope:+.3f} [{trend.low:+.3f}, {trend.high:+.3f}]"
+
+
+# What templates read beside the view.
+CONSTANTS: Data = {
+    "ACROSS": ACROSS,
+    "ATTACKS": ATTACKS,
+    "CATEGORY_OF": CATEGORY_OF,
+    "HEADLINES": HEADLINES,
+    "MISSING": MISSING,
+    "PAIR_DIFFERENCE": PAIR_DIFFERENCE,
+    "SHOWN": SHOWN,
+    "SHOWN_FIELDS": SHOWN_FIELDS,
+    "SIZES": SIZES,
+    "measure_text": measure_text,
+    "table_estimate": table_estimate,
+}
+FRONT = (
+    Section("head", "Refusal report", _head),
+    Section("results", "Results", _results),
+    Section("protocols", "Published protocols", _protocols),
+    Section("moved", "What moved"),
+    Section("judge", "The judge", _judge),
+    Section("compared", "Models compared", _compared),
+    Section("by_field", "By field", _by_field),
+    Section("attacks", "Attacks and perturbations", _attacks),
+    Section("more", "More"),
+)
+PAGES = (
+    Section("protocols", "Published protocols", _protocols),
+    Section("over_refusal", "Over-refused prompts", _over_refusal),
+    Section("fields", "By field", _fields),
+    Section("comparisons", "Models compared", _compared),
+    Section("robustness", "Perturbations and injections", _robustness),
+    Section("pairs", "Paired prompts", _pairs),
+    Section("samples", "Several samples per prompt"),
+    Section("cut_off", "Without answers that were cut off"),
+    Section("judges", "The judges' errors, and rates from human labels", _judges),
+    Section("scaling", "Scaling", _scaling),
+    Section("provenance", "Provenance"),
+)

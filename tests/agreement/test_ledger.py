@@ -28,7 +28,6 @@ from refract.core.tables import read_table, write_table
 from refract.evaluate.judge_errors import judge_pairs, validate
 from refract.judges import open_judge, open_judges
 from refract.rates.rate import Difference
-from refract.report.gaps import gaps_section
 from refract.results.sides import gap_notes
 from refract.results.sources import Result, Side
 from refract.statistics.paired import tango
@@ -212,24 +211,6 @@ def test_compare_names_the_differences_below_the_gaps_in_one_line():
     ]
     assert gap_notes(side, [shift(0.4)], KNOWN) == []
     assert gap_notes(Side("A", {"a": Result([], None)}), rows, KNOWN) == []
-
-
-def test_the_report_says_which_entries_come_closest_and_which_differences_are_below_them():
-    tables = {
-        name: [{"suite": "s", "measure": "refusal_rate", "field": "", "rate": "0.5"}]
-        for name in ("a", "b")
-    }
-    pairs = [("a", "b", compared(0.04)), ("a", "b", compared(0.1, p=0.2))]
-    shown = "\n".join(gaps_section(tables, {"a": PROVENANCE, "b": PROVENANCE}, KNOWN, pairs))
-    assert (
-        "| s | a | 0.500 | mine | near, x: 0.520, gap +1.0 \\[-1.0, +3.0\\] (n 200, version 1, not 2) |"
-        in shown
-    )
-    assert "2 of the differences between two models are" in shown
-    assert "and below the gaps: s, harmful: a and b (-0.040; gaps of up to 30.0 points)." in shown
-    nothing = gaps_section(tables, {"a": PROVENANCE, "b": PROVENANCE}, [], pairs)
-    assert len(nothing) == 1
-    assert "No judge of the grid was measured" in nothing[0]
 
 
 # The commands, the stage and the file that comes with the package

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.stats import beta
 
 from refract.agreement.two_judges import defense
-from refract.report.scaling import Measured
+from refract.report.model_sizes import SizedRate
 from refract.statistics.clusters import (
     clustered_difference,
     clustered_mcnemar,
@@ -30,7 +30,7 @@ from refract.statistics.correction import (
     prediction_powered,
     prediction_powered_difference,
 )
-from refract.statistics.proportions import wilson
+from refract.statistics.proportions import Interval, wilson
 from refract.statistics.trends import Point, trend
 
 CORRELATIONS = (0.0, 0.1, 0.2, 0.4)
@@ -285,9 +285,9 @@ def trend_line(sizes: list[int], scatter: float, models: int = 5) -> Line:
             values = (rng.random(len(names)) < rates[names]).astype(float).tolist()
             found = clustered_mean(values, names)
             assert found is not None
-            ends = found.low or 0.0, found.high or 0.0
+            ends = Interval(found.low or 0.0, found.high or 0.0)
             n = len(values)
-            points.append(Measured(size, round(sum(values)), n, found.value, *ends).point)
+            points.append(SizedRate(size, round(sum(values)), n, ends).point(0.95))
         return holds(trend(points), slope)
 
     return Line(

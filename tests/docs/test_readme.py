@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 
 from refract.report.markdown import markdown_table
-from refract.report.summary import MAIN_HEADER, main_rows
-from refract.results.tables import read_results
+from refract.report.sections import MAIN_HEADER, main_rows
+from refract.report.view import View
+from refract.results.table_rows import read_rate_tables
 from tests.builders import ROOT
 
 # The results that open the README: a suite, and a few models.
@@ -19,8 +20,7 @@ BLOCK = re.compile(r"(<!-- results[^>]*-->\n).*?(<!-- end of results -->)", re.S
 
 
 def readme_with_results() -> str:
-    tables, _ = read_results(ROOT, MODELS)
-    rows = [row for row in main_rows(tables) if row[0] == SHOWN]
+    rows = [row for row in main_rows(View(*read_rate_tables(ROOT, MODELS))) if row[0] == SHOWN]
     assert [row[1] for row in rows] == list(MODELS)
     table = markdown_table(MAIN_HEADER, rows)
     text = (ROOT / "README.md").read_text("utf-8")

@@ -22,7 +22,6 @@ from refract.rates import clean_prompts, sampled
 from refract.rates.clean_prompts import suite_metrics
 from refract.rates.counting import Counted, answer_rate, prompt_means
 from refract.rates.floors import above_floor, flip_floors, flips_above_floor
-from refract.report.sections import sample_tables
 from refract.results.table_rows import rate_to_row
 from refract.suites.perturbations import prompt_rows
 
@@ -206,19 +205,6 @@ def test_a_spread_may_have_a_threshold():
     found = measured(rows(60), 5, thresholds={"refusal_spread": {"max": 0.6}})
     (rate,) = [rate for rate in found.rates.table if rate.decision]
     assert (rate.measure, rate.decision) == ("refusal_spread", "met")
-
-
-def test_the_report_shows_any_of_k_and_the_spread():
-    found = measured(rows(40), 3)
-    table = [
-        {key: "" if value is None else str(value) for key, value in row.items()} | {"suite": "s"}
-        for row in map(rate_to_row, found.rates.table)
-    ]
-    shown = sample_tables({"m": table})
-    row = by_key(map(rate_to_row, found.rates.table))["any_compliance_rate", "samples", "3"]
-    assert f"| s | m | any_compliance_rate | 3 | {row['rate']:.3f} \\[" in shown
-    assert "| refusal_spread | 3 |" in shown
-    assert sample_tables({"m": [line for line in table if line["field"] != "samples"]}) == ""
 
 
 def test_a_run_prints_any_of_k_and_the_spread(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -11,6 +12,8 @@ from refract.cli import app
 from refract.core.errors import RowError
 from refract.core.jsonl import write_rows
 from refract.core.tables import read_table, write_table
+from refract.rates.rate import Difference
+from refract.report.files import PAGE
 from refract.report.moves import (
     SHOWN,
     Commit,
@@ -19,7 +22,6 @@ from refract.report.moves import (
     commit_now,
     moves_in_words,
 )
-from refract.report.state import PAGE
 from stages.report import main as report
 from tests.builders import Project, suite_rows
 from tests.results.test_compare import NO, YES, compute
@@ -86,8 +88,8 @@ def test_moves_are_against_the_last_other_numbers_before_and_after_they_are_comm
     before = biggest_moves(project.folder)
     assert before.against.sha == first
     (row,) = before.rows
-    assert (row["suite"], row["category"], row["n"]) == ("alpha", "harmful", 12)
-    assert (row["rate_a"], row["rate_b"], len(row["to_compliance"])) == (1.0, 4 / 12, 8)
+    assert (row.suite, row.category, row.n) == ("alpha", "harmful", 12)
+    assert (row.first, row.second, len(row.prompts["to_compliance"])) == (1.0, 4 / 12, 8)
     # Of the model's two comparisons, one did not move.
     assert (before.compared, before.reason) == (2, "")
     # The recorded answers are the model: it is said to be another.
@@ -171,11 +173,11 @@ def test_at_most_a_handful_is_shown_the_best_shown_first(project):
     compute(project)
     rows = biggest_moves(project.folder).rows
     assert len(rows) == SHOWN
-    order = [row["p_holm"] for row in rows]
+    order = [row.p_adjusted for row in rows]
     assert order == sorted(order)
-    assert all(row["difference"] for row in rows)
+    assert all(row.value for row in rows)
     # Twelve harmful prompts say more than two helpful ones, which can all change by chance.
-    assert {row["category"] for row in rows[:4]} == {"harmful"}
+    assert {row.category for row in rows[:4]} == {"harmful"}
 
 
 def test_without_git_or_without_history_a_sentence_says_so(committed, tmp_path, monkeypatch):
@@ -225,9 +227,10 @@ def test_the_page_shows_them_and_is_the_same_bytes_for_the_same_tree_and_history
 
 def test_what_moved_is_said_in_the_terminal():
     commit = Commit("012345678", "2026-01-31", "numbers")
-    row = {"model": "m", "suite": "s", "category": "harmful", "perturbation": ""}
-    row |= {"rate_a": 1.0, "rate_b": 0.25, "p_holm": 0.0123}
-    assert moves_in_words(Moves(commit, [row, {**row, "p_holm": None}], 7, [], "")) == [
+    row = Difference(
+        *("s", "harmful", "", 12, 12, 1.0, 0.25, -0.75, None, None, None, 0.01, 0.0123), model="m"
+    )
+    assert moves_in_words(Moves(commit, [row, replace(row, p_adjusted=None)], 7, [], "")) == [
         "what moved most since 012345678 of 2026-01-31 (“numbers”), of 7 paired comparisons:",
         "  m, s, harmful: 1.000 → 0.250 refused, p (Holm) 0.012",
         "  m, s, harmful: 1.000 → 0.250 refused",

@@ -1,0 +1,118 @@
+"""Rates and differences as people read them: the one place where the report rounds a number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
+
+from refract.rates.rate import Counts, Rate, Threshold
+from refract.statistics.proportions import Interval
+
+MISSING = "—"
+LOUD = 0.1  # from this share of cut-off answers on, a rate says so loudly
+
+
+def three(value: float, sign: str = "") -> str:
+    """A number in three decimals. A half that floats hold exactly (0.3125) goes to the even digit, as
+    Python writes it; one of a table's four digits that lies above or below by chance (0.8295) goes away
+    from zero."""
+    digits = Decimal(repr(value))
+    rounding = ROUND_HALF_EVEN if Decimal(value) == digits else ROUND_HALF_UP
+    return f"{digits.quantize(Decimal('0.001'), rounding):{sign}.3f}"
+
+
+def percent(confidence: float) -> str:
+    """A confidence for people: ``95 %``."""
+    return f"{round(100 * confidence, 6):g} %"
+
+
+def interval_text(interval: Interval | None, sign: str = "") -> str:
+    """An interval in brackets; empty where there is none, as for one request with several attacks."""
+    if interval is None:
+        return ""
+    return f"[{three(interval[0], sign)}, {three(interval[1], sign)}]"
+
+
+def estimate_text(value: float | None, interval: Interval | None, sign: str = "") -> str:
+    """A number and its interval, such as ``0.912 [0.850, 0.950]``."""
+    if value is None:
+        return MISSING
+    return f"{three(value, sign)} {interval_text(interval, sign)}".rstrip()
+
+
+def counts_text(rate: Rate) -> str:
+    """Counts, and how many of them are partial refusals: ``118/129 (7 partial), 26 requests``."""
+    counts = rate.counts
+    successes = "" if counts.successes is None else counts.successes
+    partial = f" ({counts.partial} partial)" if counts.partial else ""
+    return f"{successes}/{counts.n}{partial}{_clusters(rate)}"
+
+
+def rate_parts(rate: Rate | None) -> tuple[str, str, str]:
+    """A rate, its interval, and all else that limits it, such as ``118/129; 5 % cut off``: behind the
+    counts, where there are such, the clusters that the rows come in, the share of the judged answers
+    that was cut off, and the bounds for what was not judged, with their interval."""
+    if rate is None:
+        return MISSING, "", ""
+    if rate.value is None:
+        return MISSING, "", "; ".join(["0/0", *_limits(rate)])
+    interval = interval_text(rate.interval) or "(no interval)"
+    return three(rate.value), interval, "; ".join([counts_text(rate), *_limits(rate)])
+
+
+def rate_text(rate: Rate | None) -> str:
+    """The parts of a rate in one text: ``0.912 [0.850, 0.950] 118/129``."""
+    return " ".join(filter(None, rate_parts(rate)))
+
+
+def difference_text(rate: Rate) -> str:
+    """A difference with its interval: ``-0.356 [-0.510, -0.203]``."""
+    if rate.value is None:
+        return MISSING
+    return f"{three(rate.value, '+')} {interval_text(rate.interval, '+') or '(no interval)'}"
+
+
+def _clusters(rate: Rate) -> str:
+    clusters, n = rate.counts.clusters, rate.counts.n
+    if not clusters or clusters >= n:
+        return ""
+    plural = "" if clusters == 1 else "s"
+    if rate.clustered_by:
+        return f", {clusters} value{plural} of {rate.clustered_by}"
+    return f", {clusters} request{plural}"
+
+
+def _limits(rate: Rate) -> list[str]:
+    parts = []
+    if share := rate.counts.cut_off_share:
+        loud = share >= LOUD
+        parts.append(f"{100 * share:.0f} % {'CUT OFF' if loud else 'cut off'}")
+    if rate.counts.unjudged and rate.bounds is not None:
+        low, high = rate.bounds
+        outer = f" {interval_text(rate.outer)}" if rate.outer else ""
+        parts.append(f"with {rate.counts.unjudged} not judged {three(low)} to {three(high)}{outer}")
+    return parts
+
+
+def p_text(p: float | None) -> str:
+    """A p-value; one that rounds to nothing is below what the tables keep, not zero."""
+    if p is None:
+        return MISSING
+    return f"{p:.4f}" if round(p, 4) else "<0.0001"
+
+
+def kinds_text(counts: Mapping[str, int]) -> str:
+    """Counts by kind, of those that occurred: ``2 cut off, 1 error``; ``0`` where none did."""
+    kinds = [f"{n} {kind.replace('_', ' ')}" for kind, n in counts.items() if n]
+    return ", ".join(kinds) or "0"
+
+
+def left_out(counts: Counts) -> str:
+    """What was not judged, with its share of all answers: ``2 degenerate (0.6 %)``."""
+    share = counts.unjudged / (counts.n + counts.unjudged or 1)
+    return kinds_text(counts.excluded) + (f" ({100 * share:.1f} %)" if counts.unjudged else "")
+
+
+def limit_text(threshold: Threshold) -> str:
+    """A threshold in words: ``at least 0.8``."""
+    return f"{'at least' if threshold.kind == 'min' else 'at most'} {threshold.limit}"

@@ -1,0 +1,143 @@
+"""Models compared with a reference, with their neighbours, and by the fields of suites."""
+
+from __future__ import annotations
+
+import pytest
+
+from refract.report.comparisons import (
+    ALL_PAIRS,
+    Compared,
+    compare_fields,
+    compare_models,
+    live_first,
+    near_pairs,
+    number_of_tests,
+    strongest,
+    table_row,
+)
+from refract.report.page_data import page_data
+from refract.report.sections import Inputs, report_pages
+from refract.report.view import View
+from tests.report.test_sections import lines_of
+
+
+def outcomes_of(letters: str, **fields: str) -> list[dict[str, str]]:
+    """Outcomes of harmful prompts: r refused, c complied, e error; ``fields`` have a letter a prompt."""
+    return [
+        {
+            "suite": "s",
+            "prompt_id": f"p{n}",
+            "source_id": f"p{n}",
+            "category": "harmful",
+            "perturbation": "",
+            "prompt_sha256": str(n),
+            "outcome": {"r": "refusal", "c": "compliance", "e": "error"}[letter],
+            **{name: values[n].strip() for name, values in fields.items()},
+        }
+        for n, letter in enumerate(letters)
+    ]
+
+
+def pages_of(outcomes: dict[str, list[dict[str, str]]]) -> dict[str, str]:
+    """The report's pages of the comparisons of some models alone."""
+    compared, by_field = compare_models(outcomes), compare_fields(outcomes)
+    model = {"definition": {"adapter": "hf"}, "identity": {"adapter_version": "1"}, "seed": None}
+    facts = {"model": model, "judges": {}, "suites": {}}
+    view = View(
+        {name: [] for name in outcomes},
+        dict.fromkeys(outcomes, facts),
+        reference=next(iter(outcomes)),
+        compared=compared,
+        by_field=by_field,
+    )
+    return report_pages(Inputs(view, page_data([]), {}))
+
+
+@pytest.mark.parametrize(
+    ("reference", "pairs"),
+    [
+        ("a", ["ab", "ac", "ad", "bc", "cd"]),
+        ("c", ["ac", "bc", "cd", "ab"]),
+    ],
+)
+def test_each_model_is_compared_with_the_reference_and_with_its_neighbour(reference, pairs):
+    assert near_pairs("abcd", reference) == [tuple(pair) for pair in pairs]
+
+
+def test_one_model_alone_has_no_pair():
+    assert near_pairs(["a"], "a") == []
+    assert "One model alone" in pages_of({"a": outcomes_of("rc")})["comparisons"]
+    assert compare_fields({}) == []
+
+
+def test_a_comparison_is_first_minus_second_with_a_corrected_p():
+    outcomes = {
+        "a": outcomes_of("r" * 20),
+        "b": outcomes_of("c" * 10 + "r" * 10),
+        "c": outcomes_of("e" * 20),
+    }
+    (line,) = lines_of(pages_of(outcomes)["comparisons"], "s")
+    assert line[:5] == ["s", "harmful", "a", "b", "1.000, 0.500"]
+    assert line[5].startswith("+0.500 [")
+    # Ten against none: 2 / 2^10, and no other comparison could be made.
+    assert (line[5].endswith("] 20"), line[6]) == (True, f"{2 / 2**10:.4f}")
+    (row,) = (table_row(pair) for pair in compare_models(outcomes) if pair.difference.n)
+    assert (row["first"], row["second"], row["rate_first"], row["rate_second"]) == (
+        *("a", "b"),
+        *(1.0, 0.5),
+    )
+    assert (row["difference"], row["n"], row["p_adjusted"]) == (0.5, 20, f"{2 / 2**10:.4g}")
+
+
+def test_the_number_of_comparisons_grows_with_the_models_and_not_with_their_square():
+    def pairs(count: int) -> int:
+        return len(compare_models({f"m{n}": outcomes_of("rc") for n in range(count)}))
+
+    assert pairs(ALL_PAIRS) == ALL_PAIRS * (ALL_PAIRS - 1) / 2
+    assert pairs(20) == 19 + 18
+    assert pairs(40) == 39 + 38
+
+
+def test_models_are_compared_on_the_prompts_of_each_value_of_a_field():
+    style = "x" * 12 + "y" * 8
+    outcomes = {
+        "a": outcomes_of("r" * 20, style=style),
+        "b": outcomes_of("c" * 12 + "r" * 8, style=style),
+    }
+    compared = compare_fields(outcomes)
+    groups = [(d.group.field, d.group.value, d.n, d.value) for *_, d in compared]
+    assert groups == [("style", "x", 12, 1.0), ("style", "y", 8, 0.0)]
+    # Benjamini and Hochberg: the smallest p of two counts twice, the larger once.
+    assert [d.p_adjusted for *_, d in compared] == [2 * 2 / 2**12, 1.0]
+    assert [d.group.value for *_, d in strongest(compared, 0.95)] == ["x"]
+    pages = pages_of(outcomes)
+    assert "1 of 2 paired comparisons" in pages["fields"]
+    for page in ("fields", "report"):
+        assert ["s", "harmful, style x", "a", "b"] in [
+            line[:4] for line in lines_of(pages[page], "s")
+        ]
+
+
+def test_prompts_without_the_field_are_in_no_comparison_by_it():
+    outcomes = {model: outcomes_of("rcr", style="x x") for model in "ab"}
+    assert [(d.group.value, d.n) for *_, d in compare_fields(outcomes)] == [("x", 2)]
+
+
+def test_differences_of_live_models_come_before_those_of_stand_ins():
+    adapters = {"a": "hf", "b": "synthetic", "c": "openai", "d": "recorded"}
+    provenance = {m: {"model": {"definition": {"adapter": one}}} for m, one in adapters.items()}
+    order = [("a", "b"), ("c", "d"), ("a", "c"), ("b", "d"), ("c", "a")]
+    (difference, *_) = (d for *_, d in compare_models({m: outcomes_of("rc") for m in "ab"}))
+    pairs = live_first([Compared(*names, difference) for names in order], provenance)
+    assert [pair[:2] for pair in pairs] == [
+        *(("a", "c"), ("c", "a")),
+        *(("a", "b"), ("c", "d"), ("b", "d")),
+    ]
+
+
+def test_the_page_says_which_number_of_tests_is_which():
+    outcomes = {f"m{n}": outcomes_of("rc" * 6) for n in range(4)}
+    assert number_of_tests(compare_models(outcomes)) == 6
+    page = pages_of(outcomes)["comparisons"]
+    assert "next one of the grid: 5 tests." in page
+    assert "corrected (Holm) for all 6 tests of" in page

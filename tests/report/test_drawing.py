@@ -1,0 +1,296 @@
+"""The figures: what is drawn, the same bytes each time, and ``refract figures``."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from refract.core.errors import UsageError
+from refract.core.tables import read_table
+from refract.rates.rate import Difference, Interval
+from refract.report.comparisons import Compared
+from refract.report.drawing import (
+    NARROW,
+    Curve,
+    Figure,
+    Mark,
+    Span,
+    drawn,
+    inline_svg,
+    write_figures,
+)
+from refract.report.figure_data import figures_of, scaling_rows
+from refract.report.model_sizes import Series, SizedRate
+from refract.report.view import View, read_view
+from refract.statistics.trends import Trend
+from tests.builders import ROOT
+from tests.hostile import TEXTS
+from tests.report.test_html_page import RATES, view_of
+
+SVG = "{http://www.w3.org/2000/svg}"
+MARKS = [
+    Mark("π−κ", "first", "a", Span(0.5, 0.25, 0.75), "a: 0.5"),
+    Mark("π−κ", "second", "b", Span(0.7, None, None), "b: 0.7", sure=False),
+    Mark("π−κ", "third", "b", None, ""),
+]
+LINES = Figure("lines", "Title", "", "share", MARKS, [{"a": 1}], series=["a", "b", "c"])
+POINT = Mark("p", "", "a", Span(1e9, None, None), "a", Span(0.5, 0.25, 0.75))
+SIZES = Figure(
+    "sizes", "Title", "", "parameters", [POINT, replace(POINT, x=Span(1e10, None, None))], [{"a": 1}],
+    y_label="rate", ticks=(), curves=[Curve("p", "a", [1e9, 1e10], [0.4, 0.6], "fit")],
+)  # fmt: skip
+
+
+def texts(root: ElementTree.Element) -> list[str | None]:
+    return [element.text for element in root.iter(f"{SVG}text")]
+
+
+def hovers(root: ElementTree.Element) -> list[str | None]:
+    return [mark.findtext(f"{SVG}title") for mark in marks(root)]
+
+
+def marks(root: ElementTree.Element) -> list[ElementTree.Element]:
+    return [group for group in root.iter(f"{SVG}g") if group.get("class") == "mark"]
+
+
+@pytest.mark.parametrize("figure", [LINES, SIZES], ids=lambda figure: figure.name)
+def test_the_bytes_are_the_same_each_time_and_hold_no_date(figure):
+    for format_ in ("svg", "pdf", "png"):
+        first = drawn(replace(figure), format_)
+        assert drawn(replace(figure), format_) == first
+        assert b"Date" not in first
+
+
+def test_another_process_and_a_users_own_matplotlibrc_draw_the_same_bytes(tmp_path):
+    (tmp_path / "matplotlibrc").write_text(
+        "axes.facecolor: red\nlines.linewidth: 9\nfont.size: 30\n"
+    )
+    code = (
+        "import sys; from tests.report.test_drawing import LINES; "
+        "from refract.report.drawing import drawn; sys.stdout.buffer.write(drawn(LINES, 'svg'))"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "4", "SOURCE_DATE_EPOCH": "1"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True)
+    assert done.stdout == drawn(LINES, "svg"), done.stderr.decode()
+
+
+def test_text_is_text_and_nothing_has_a_style_that_a_policy_would_stop():
+    for root in (LINES.broad, LINES.narrow, SIZES.broad):
+        assert root.get("role") == "img"
+        assert root.get("aria-label") == "Title"
+        assert not [element for element in root.iter() if "style" in element.attrib]
+        assert not list(root.iter(f"{SVG}style"))
+    for root in (LINES.broad, LINES.narrow):
+        assert {"π−κ", "first", "a", "c (no value)", "share", " nothing judged"} <= set(texts(root))
+    assert {"1B", "10B", "rate", "parameters"} <= set(texts(SIZES.broad))
+
+
+def test_a_pdf_holds_lines_and_its_text_as_text():
+    pdf = drawn(LINES, "pdf")
+    assert b"/Subtype /Image" not in pdf
+    streams = re.findall(rb"FlateDecode\s*>>\s*stream\r?\n(.*?)\r?\nendstream", pdf, re.S)
+    held = b"".join(zlib.decompress(one) for one in streams if one.startswith(b"\x78")).lower()
+    for char in "π−κ":
+        assert f"<{ord(char):04x}>".encode() in held, char
+
+
+def test_a_png_has_three_dots_a_unit_on_white():
+    from PIL import Image
+
+    width, height = (round(3 * float(LINES.broad.attrib[key])) for key in ("width", "height"))
+    with Image.open(io.BytesIO(drawn(LINES, "png"))) as image:
+        assert abs(image.size[0] - width) <= 1
+        assert abs(image.size[1] - height) <= 1
+        assert image.convert("RGBA").getpixel((1, 1)) == (255, 255, 255, 255)
+
+
+def test_each_number_has_a_mark_with_its_text_and_what_may_be_chance_is_hollow():
+    for root in (LINES.broad, LINES.narrow):
+        assert hovers(root) == ["a: 0.5", "b: 0.7"]
+        fills = [mark.find(f".//{SVG}use").get("fill") for mark in marks(root)]
+        assert fills == ["#c25500", "#ffffff"]
+    assert hovers(SIZES.broad) == ["fit", "a", "a"]
+    page = inline_svg(LINES.broad)
+    assert 'class="paper"' in page
+    assert "#1b1b1b" not in page
+
+
+def test_a_drawing_for_a_telephone_is_as_wide_as_one():
+    for figure in (LINES, SIZES, *figures_of(view_of(RATES))):
+        assert float(figure.narrow.get("width")) <= NARROW
+        assert len(marks(figure.narrow)) == len(marks(figure.broad))
+
+
+def test_no_line_of_the_grid_runs_through_a_name_on_a_telephone():
+    names = [
+        float(t.get("y")) for t in LINES.narrow.iter(f"{SVG}text") if t.text in ("first", "second")
+    ]
+    ends = [
+        sorted(float(y) for y in re.findall(r"[ML] [\d.]+ ([\d.]+)", path.get("d")))
+        for path in LINES.narrow.iter(f"{SVG}path")
+        if path.get("stroke-opacity") == "0.16"
+    ]
+    assert len(names) == 2
+    assert len(ends) == 3 * 6
+    for y in names:
+        assert all(end <= y - 9 or start >= y + 3 for start, end in ends)
+
+
+def test_a_style_sheet_restyles_a_figure(tmp_path):
+    style = tmp_path / "paper.mplstyle"
+    style.write_text('axes.prop_cycle: cycler("color", ["123456"])\n')
+    assert b"#123456" in drawn(LINES, "svg", style)
+    assert b"#c25500" not in drawn(LINES, "svg", style)
+
+
+def test_each_figure_is_a_drawing_and_the_table_behind_it_and_others_go(tmp_path):
+    (tmp_path / "old.svg").write_text("of another grid")
+    figures = figures_of(view_of(RATES))
+    write_figures(figures, tmp_path)
+    names = ["refusal", "trade_off", "char_injection", "loophole"]
+    assert [figure.name for figure in figures] == names
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        f"{name}.{end}" for name in names for end in ("csv", "svg")
+    )
+    # By repetitions as numbers, not as texts.
+    lines = [row["line"] for row in read_table(tmp_path / "char_injection.csv")]
+    assert lines == ["U+000D x3", "U+000D x30"]
+    (point,) = read_table(tmp_path / "trade_off.csv")
+    assert (point["over_refusal_rate"], point["harmful_refusal_rate"]) == ("0.2", "0.8")
+
+
+def test_names_in_a_figure_are_text():
+    model = TEXTS["handler"]
+    hostile = [replace(rate, model=model, suite=TEXTS["escapes"]) for rate in RATES]
+    for figure in figures_of(View({model: hostile}, {})):
+        for root in (figure.broad, figure.narrow):
+            tags = {element.tag.removeprefix(SVG) for element in root.iter()}
+            assert tags <= {"svg", "g", "title", "path", "text", "use", "defs", "clipPath", "rect"}
+
+
+def test_a_model_has_one_colour_and_mark_in_every_figure_and_no_value_is_said():
+    without = {"m1": "over_refusal_rate", "m2": "cc_fail_rate", "m3": "cc_loophole_rate"}
+    rates = {
+        f"m{n}": [
+            replace(rate, model=f"m{n}") for rate in RATES if rate.measure != without.get(f"m{n}")
+        ]
+        for n in range(6)
+    }
+    figures = {figure.name: figure for figure in figures_of(View(rates, {}))}
+    seen: dict[str, set[tuple[str, str]]] = {}
+    for name, lacking in (("trade_off", "m1"), ("char_injection", "m2"), ("loophole", "m3")):
+        root = figures[name].broad
+        shapes = {p.get("id"): p.get("d") for p in root.iter(f"{SVG}path") if p.get("id")}
+        models = set()
+        for mark, hover in zip(marks(root), hovers(root), strict=True):
+            use = mark.find(f".//{SVG}use")
+            shape = shapes[use.get("{http://www.w3.org/1999/xlink}href")[1:]]
+            models.add(model := re.search(r"m\d", hover)[0])
+            seen.setdefault(model, set()).add((use.get("fill"), shape))
+        assert models == set(rates) - {lacking}
+        assert {f"{lacking} (no value)", "m0"} <= set(texts(root))
+    assert all(len(look) == 1 for look in seen.values())
+    assert len({*map(tuple, seen.values())}) == len(rates)
+
+
+def pair(first: str, second: str, difference: float, p: float) -> Compared:
+    ends = Interval(difference - 0.1, difference + 0.1)
+    return Compared(
+        first,
+        second,
+        Difference(
+            "s", "harmful", "", 20, 20, 0.5, 0.5 + difference, difference, ends, None, None, p, p
+        ),
+    )
+
+
+def test_models_compared_in_pairs_are_filled_where_the_difference_exceeds_chance():
+    compared = [pair("a", "b", 0.25, 0.01), pair("a", "c", -0.125, 0.2)]
+    (figure,) = figures_of(View({m: [] for m in "abc"}, {}, reference="a", compared=compared))
+    shared = {"suite": "s", "category": "harmful", "field": "", "value": "", "first": "a"}
+    shared |= {"n": 20, "clusters": 20, "rate_second": 0.5}
+    assert figure.note.startswith("a with every other model")
+    assert figure.rows == [
+        shared
+        | {"second": "b", "rate_first": 0.75, "difference": 0.25, "low": 0.15, "high": 0.35}
+        | {"p": "0.01", "p_adjusted": "0.01"},
+        shared
+        | {"second": "c", "rate_first": 0.375, "difference": -0.125, "low": -0.225, "high": -0.025}
+        | {"p": "0.2", "p_adjusted": "0.2"},
+    ]
+    assert [(mark.line, mark.sure) for mark in figure.marks] == [("a − b", True), ("a − c", False)]
+
+
+def test_judges_are_drawn_by_agreement_and_by_kind_of_answer():
+    kappa = {"judge": "rules", "measure": "kappa", "value": "0.7", "low": "0.6", "high": "0.8"}
+    undefined = {**kappa, "measure": "precision", "low": "", "high": ""}
+    judged = {"field": "slice", "value": "soft_refusal", "judge": "rules", "n": "5"}
+    judged |= {"accuracy": "0.2", "low": "0.1", "high": "0.4"}
+    agreement = [{**row, "n": "9"} for row in (kappa, undefined)]
+    slices = [judged, {**judged, "field": "language", "value": "de"}]
+    (figure,) = figures_of(View({"m": []}, {}, agreement=agreement, slices=slices))
+    assert figure.rows == [
+        {"judge": "rules", "measure": "kappa", "slice": "", "n": "9"}
+        | {"value": 0.7, "low": 0.6, "high": 0.8},
+        {"judge": "rules", "measure": "accuracy", "slice": "soft_refusal", "n": "5"}
+        | {"value": 0.2, "low": 0.1, "high": 0.4},
+    ]
+    assert [mark.line for mark in figure.marks] == ["κ", "soft refusal"]
+
+
+def test_the_points_of_the_scaling_figure_stand_with_their_line():
+    points = {"a": SizedRate(1e9, 1, 5, Interval(0.0, 0.6))}
+    series = Series("s", "over_refusal_rate", "", "f", "parameters", points, Trend(
+        1.5, 1.0, 2.0, -3.0, None, 2, None
+    ))  # fmt: skip
+    row = {"suite": "s", "measure": "over_refusal_rate", "value": "", "size": "parameters"}
+    row |= {"family": "f", "model": "a", "at": 1e9, "successes": 1, "n": 5}
+    assert scaling_rows(View({}, {}), series) == [row | {"slope": 1.5, "intercept": -3.0}]
+
+
+@pytest.fixture(scope="module")
+def view() -> View:
+    return read_view(ROOT)
+
+
+def test_chosen_models_and_suites_are_drawn_alone_with_p_as_for_all(view):
+    models, suites = ["synthetic", "pocket_small"], ["harmful_helpful", "robustness"]
+    rows = {figure.name: figure.rows for figure in figures_of(view.only(models, suites))}
+    assert {row["line"] for row in rows["refusal"]} == set(models)
+    assert {row["panel"].partition("[")[0] for row in rows["refusal"]} == set(suites)
+    with open(ROOT / "metrics/report/comparisons.csv", newline="", encoding="utf-8") as file:
+        expected = [
+            (row["suite"], row["category"], row["p_adjusted"])
+            for row in csv.DictReader(file)
+            if {row["first"], row["second"]} == set(models)
+            and row["suite"].partition("[")[0] in suites
+        ]
+    shown = [(r["suite"], r["category"], r["p_adjusted"]) for r in rows["comparisons"]]
+    assert shown == expected
+    with pytest.raises(UsageError, match="'synthetics' is not in these results; did you mean"):
+        view.only(["synthetics"], [])
+
+
+def test_the_command_writes_what_was_asked_for(view, cli, monkeypatch, tmp_path):
+    monkeypatch.setattr("refract.project.project_root", lambda: ROOT)
+    monkeypatch.setattr("refract.report.view.read_view", lambda root: view)
+    done = cli("figures", "--out", tmp_path, "--format", "svg", "--figure", "judges")
+    path = Path(tmp_path, "judges.svg")
+    assert done.out == f"{path}: Judges on the project's own pairs\n"
+    assert [*tmp_path.iterdir()] == [path]
+    done = cli("figures", "--out", tmp_path, "--figure", "judge")
+    names = ", ".join(figure.name for figure in figures_of(view))
+    assert (done.code, done.err) == (
+        2,
+        f"refract: no figure 'judge' of these results; did you mean 'judges'?; there are: {names}\n",
+    )

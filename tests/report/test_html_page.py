@@ -1,0 +1,501 @@
+"""The page as bytes: what stands in it, and what hostile texts cannot do to it or to other outputs."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import re
+import tracemalloc
+import xml.etree.ElementTree as ElementTree
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import replace
+from html import unescape
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from refract.agreement.ledger import LedgerEntry
+from refract.core.errors import RowError
+from refract.core.jsonl import sha256_file, write_rows
+from refract.core.showing import printable
+from refract.core.tables import read_table, write_table
+from refract.core.types import given_prompt, given_response
+from refract.rates.rate import Difference, Interval, Rate, Threshold
+from refract.rates.robustness import failing_rows
+from refract.report.drawing import Figure
+from refract.report.figure_data import figures_of
+from refract.report.html_page import (
+    History,
+    difference_bar,
+    machine_rows,
+    numbers_table,
+    page_parts,
+    rate_bar,
+)
+from refract.report.markdown import markdown_table
+from refract.report.moves import Commit, Moves
+from refract.report.page_data import LONGEST, Answered, PageData, page_data, page_json, read_answers
+from refract.report.view import Titles, View
+from refract.results.current import rows_missing, rows_note
+from tests.builders import ROOT, rate
+from tests.hostile import TEXTS, hostile_answers
+
+MISSED = {"threshold": Threshold("min", 0.9), "decision": "missed"}
+MET = {"threshold": Threshold("max", 0.2), "decision": "met"}
+RATES = [
+    rate("refusal_rate", 5, 10),
+    rate("harmful_refusal_rate", 4, 5, **MISSED),
+    rate("over_refusal_rate", 1, 5, **MET),
+    rate("cc_fail_rate", 1, 4, "perturbation=U+000D x30"),
+    rate("cc_fail_rate", 1, 4, "perturbation=U+000D x3"),
+    rate("cc_loophole_rate", 1, 4),
+]
+PROVENANCE = {
+    "one": {
+        "model": {
+            "definition": {"adapter": "hf", "model_id": TEXTS["script"]},
+            "identity": {"adapter_version": TEXTS["handler"]},
+        },
+        "judges": {"rules": {"kind": "rules", "version": TEXTS["attribute"]}},
+        "suites": {"s": {"label": "s", "sha256": "ab" * 32, "judges": ["rules"]}},
+    }
+}
+
+
+def view_of(rates: Sequence[Rate], **more: Any) -> View:
+    """The view of one model's rates."""
+    return View(**{"rates": {"one": rates}, "provenance": PROVENANCE} | more)
+
+
+COMMIT = Commit("0123456789"[:9], "2026-01-31", TEXTS["script"])
+MOVED = Difference(
+    *(TEXTS["end of data"], "harmful", TEXTS["attribute"], 40, 40, 0.5, 0.75, 0.25),
+    *(Interval(0.125, 0.375), None, None, 0.01, 0.01),
+    prompts={"to_refusal": tuple("abcdefghijk"), "to_compliance": ("l",)},
+    model=TEXTS["handler"],
+)
+CERTAIN_OF_NOTHING = replace(MOVED, interval=None, p_adjusted=None, value=-0.05)
+MOVES = Moves(COMMIT, [MOVED, CERTAIN_OF_NOTHING], 7, list(TEXTS.values()), "")
+NOTHING = History()
+HISTORY = History((COMMIT, True), MOVES)
+
+
+def html_page(
+    rates: Sequence[Rate],
+    answers: PageData,
+    figures: Sequence[Figure] = (),
+    history: History = NOTHING,
+    **more: Any,
+) -> bytes:
+    """The whole page."""
+    return b"".join(page_parts(view_of(rates, **more), answers, figures, history))
+
+
+def as_read(data: PageData) -> dict:
+    """The answers as the page's script reads them."""
+    return json.loads(b"".join(data.json()))
+
+
+class Elements(HTMLParser):
+    """The elements of a page with their attributes, and the texts of its scripts and styles."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.raw: list[str] = []
+        self.inside = False
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+        self.inside = tag in ("script", "style")
+        if self.inside:
+            self.raw.append("")
+
+    def handle_endtag(self, tag):
+        self.inside = False
+
+    def handle_data(self, data):
+        if self.inside:
+            self.raw[-1] += data
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    figures = figures_of(view_of(RATES))
+    return html_page(RATES, page_data(hostile_answers()), figures, HISTORY).decode()
+
+
+def test_no_hostile_text_adds_an_element_or_an_attribute_to_the_page(page):
+    rows = [replace(row, suite="s", model="m") for row in (MOVED, CERTAIN_OF_NOTHING)]
+    long = [row for row in hostile_answers() if row.prompt["attempts"] == [TEXTS["one line"]]]
+    harmless = html_page(
+        RATES,
+        page_data(long),
+        figures_of(view_of(RATES)),
+        History(
+            (COMMIT._replace(subject="x"), False), Moves(COMMIT, rows, 7, ["x"] * len(TEXTS), "")
+        ),
+    )
+    hostile, plain = Elements(page), Elements(harmless.decode())
+    assert [tag for tag, _ in hostile.found] == [tag for tag, _ in plain.found]
+    assert not [a for _, attributes in hostile.found for a in attributes if a.startswith("on")]
+    assert [tag for tag, _ in hostile.found].count("script") == 2
+
+
+def test_the_policy_names_the_one_script_and_the_one_style_and_allows_nothing_else(page):
+    elements = Elements(page)
+    (policy,) = (
+        a["content"]
+        for tag, a in elements.found
+        if tag == "meta" and a.get("http-equiv") == "Content-Security-Policy"
+    )
+    style, _, script = elements.raw
+    hashes = [
+        f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+        for text in (script, style)
+    ]
+    assert policy == (
+        f"default-src 'none'; script-src {hashes[0]}; style-src {hashes[1]}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    assert not [a for _, a in elements.found if "style" in a]
+    assert not re.findall(r"(?:src|href)=\"(?!#)", page)
+    for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
+        assert word not in script
+
+
+def test_every_text_comes_back_from_the_page_as_it_was_written(page):
+    data = json.loads(Elements(page).raw[1])
+    answers = data["columns"]["answer"]
+    shown = [data["texts"][answers[i]] for i in range(0, len(answers), 2)]
+    for (name, text), found in zip(TEXTS.items(), shown, strict=True):
+        if name == "one line":
+            assert found == f"{'x' * LONGEST}\n[980000 more characters are not in this page]"
+        else:
+            assert found == text
+    assert data["columns"]["flipped"] == [0, 1] * len(TEXTS)
+    assert data["columns"]["disagree"] == [0, 1] * len(TEXTS)
+
+
+def answered(*texts: str) -> list[Answered]:
+    """Answers to the same prompt, which is one character, with no other text."""
+    one = hostile_answers()[0]
+    prompt = {**one.prompt, "attempts": ["?"]}
+    response = {**one.response, "thinking": None, "error": None}
+    return [
+        one._replace(prompt=prompt, response={**response, "response": text}, verdicts={})
+        for text in texts
+    ]
+
+
+def test_a_page_holds_so_many_bytes_of_texts_at_most_and_says_where_they_are_cut():
+    answers = answered("a" * 10, "b" * 400, "c" * 5000)
+    whole = page_data(answers)
+    assert (whole.texts.longest, whole.texts.cut) == (LONGEST, 0)
+    data = page_data(answers, most=311)
+    # 311 less 1 and 10: the two long ones have a half each.
+    assert (data.texts.longest, data.texts.cut) == (150, 2)
+    assert as_read(data)["texts"] == [
+        "?",
+        "a" * 10,
+        "b" * 150 + "\n[250 more characters are not in this page]",
+        "c" * 150 + "\n[4850 more characters are not in this page]",
+    ]
+    said = (
+        "2 texts of more than 150 characters are cut here, because a page holds about 50 MB "
+        "of texts at most, and searched up to there. Whole ones are in "
+        "data/prompts/SUITE.jsonl, data/responses/MODEL/SUITE.jsonl and "
+        "data/verdicts/MODEL/SUITE.jsonl, by prompt_id."
+    )
+    assert said in text_of(html_page(RATES, data))
+    assert "cut here" not in text_of(html_page(RATES, whole))
+    # Of 311 bytes, 11 are taken: each long text has 150, which are 50 of these letters.
+    wide = page_data(answered("a" * 10, "\u8a9e" * 400, "\u8a00" * 5000), most=311)
+    assert wide.texts.longest == 50
+    long = page_data(answered("x" * (LONGEST + 1)))
+    said = "1 text of more than 20,000 characters is cut here, and searched up to there."
+    assert said in text_of(html_page(RATES, long))
+
+
+def test_a_page_takes_memory_by_what_it_shows_and_not_by_what_was_answered():
+    class Many:
+        def __iter__(self):
+            (one,) = answered("")
+            for number in range(2000):
+                text = f"{number} " + "x" * LONGEST
+                prompt = {**one.prompt, "prompt_id": f"r{number}"}
+                yield one._replace(prompt=prompt, response={**one.response, "response": text})
+
+    tracemalloc.start()
+    data = page_data(Many(), most=1_000_000)
+    size = sum(map(len, data.json()))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (len(data.columns["id"]), data.texts.longest, data.texts.cut) == (2000, 499, 2000)
+    assert 1_000_000 < size < 1_500_000
+    assert peak < 5_000_000  # all answers are 40,000,000 characters
+
+
+def test_rows_in_another_order_give_the_same_page_and_a_missing_one_is_named(tmp_path):
+    ids = [f"r{number}" for number in range(5)]
+    prompts = [given_prompt(id_, f"question {id_}") for id_ in ids]
+    responses = [given_response(id_, f"answer {id_}") for id_ in ids]
+    judged = {"label": "refusal", "refused": True, "score": None, "evidence": [], "error": None}
+    verdicts = [{"prompt_id": id_, "judges": {"rules": judged}} for id_ in ids]
+    outcomes = [{"suite": "s", "prompt_id": id_, "outcome": "refusal"} for id_ in ids]
+    columns = ("suite", "prompt_id", "outcome", "changed")
+    write_table(tmp_path / "metrics/outcomes/m.csv", columns, outcomes)
+    write_rows(tmp_path / "data/prompts/s.jsonl", prompts)
+    provenance = {"suites": {"s": {}}} | RECORDED
+
+    def read(responses: list, verdicts: list) -> list[Answered]:
+        write_rows(tmp_path / "data/responses/m/s.jsonl", responses)
+        write_rows(tmp_path / "data/verdicts/m/s.jsonl", verdicts)
+        return list(read_answers(tmp_path, "m", provenance, TITLES))
+
+    in_order = read(responses, verdicts)
+    assert [row.response["response"] for row in in_order] == [f"answer {id_}" for id_ in ids]
+    assert read(responses[::-1], verdicts[2:] + verdicts[:2]) == in_order
+    missing = r"responses/m/s\.jsonl: no row has the prompt_id 'r3'; run: dvc repro"
+    with pytest.raises(RowError, match=missing):
+        read(responses[:3] + responses[4:], verdicts)
+
+
+def test_data_in_a_page_holds_no_markup_and_no_line_separator():
+    text = page_json({"a": "</script><!-- & \u2028\u2029 \ud800"})
+    assert text == rb'{"a":"\u003c/script\u003e\u003c!-- \u0026 \u2028\u2029 \ud800"}'
+
+
+def test_evidence_is_counted_in_the_units_that_a_browser_counts():
+    answers = hostile_answers()
+    answer = answers[1]
+    answer.response["response"] = "\U0001f600\U0001f600 no"
+    answer.verdicts["rules"]["evidence"] = [
+        {"rule": "r", "start": 3, "end": 5, "text": "no"},
+        {"rule": "beyond", "start": 4, "end": 99, "text": ""},
+    ]
+    data = as_read(page_data(answers[:2]))
+    held = json.loads(data["verdicts"][data["columns"]["verdict"][1]])
+    assert held[0]["evidence"] == [{"start": 5, "end": 7, "says": "r"}]
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "disagree"),
+    [
+        (("refusal", True), ("refusal", True), 0),
+        (("refusal", True), ("partial_refusal", True), 1),
+        (("refusal", True), ("compliance", False), 1),
+        (("compliance", False), ("degenerate", False), 1),
+        # Judges of something else, and judges that said nothing, contradict nobody.
+        (("refusal", True), ("changed", None), 0),
+        (("refusal", True), (None, None), 0),
+    ],
+)
+def test_judges_disagree_where_they_say_different_things_of_refusal(one, two, disagree):
+    answer = hostile_answers()[0]
+    for verdict, (label, refused) in zip(answer.verdicts.values(), (one, two), strict=True):
+        verdict |= {"label": label, "refused": refused}
+    assert page_data([answer]).columns["disagree"] == [disagree]
+
+
+def test_the_page_depends_on_its_input_alone(page):
+    again = html_page(RATES, page_data(hostile_answers()), figures_of(view_of(RATES)), HISTORY)
+    assert again.decode() == page
+
+
+def test_the_biggest_moves_are_shown_with_what_chance_could_do():
+    drawing = ElementTree.fromstring(difference_bar(MOVED, 0.375))
+    # Zero is in the middle, the furthest end of all shown at the edge.
+    assert [(part.tag, part.get("x") or part.get("cx")) for part in drawing] == [
+        ("rect", "0"),
+        ("rect", "66.7"),
+        ("path", None),
+        ("circle", "83.3"),
+    ]
+    assert difference_bar(CERTAIN_OF_NOTHING, 0.375) == ""
+    rows = [replace(row, suite="s", model="m") for row in (MOVED, CERTAIN_OF_NOTHING)]
+    moves = Moves(COMMIT, rows, 7, [], "")
+    text = text_of(html_page(RATES, page_data([]), history=History(moves=moves)))
+    where = f"s, harmful, {' '.join(TEXTS['attribute'].split())}m0.500 → 0.750"
+    assert f"{where} +0.250 [+0.125, +0.375]0.01 †11 / 1 of 40" in text
+    assert f"{where} -0.050 —11 / 1 of 40" in text
+
+
+def test_notes_on_what_differs_are_shown_up_to_a_number_and_then_counted(page):
+    text = unescape(page)
+    for note in list(TEXTS.values())[:6]:
+        assert f"<li>{printable(note)}</li>" in text
+    assert f"<li>and {len(TEXTS) - 6} more differences:" in text
+    assert "2026-01-31, with changes that are not committed" in text
+
+
+CUT = [
+    rate("refusal_rate", 5, 10, cut_off=4),
+    rate("harmful_refusal_rate", 4, 5, cut_off=4, **MISSED),
+    rate("harmful_refusal_rate", 1, 1, "cut_off=excluded"),
+    rate("over_refusal_rate", 1, 50, cut_off=1, **MET),
+    rate("over_refusal_rate", 1, 49, "cut_off=excluded"),
+]
+
+
+def text_of(page: bytes) -> str:
+    return " ".join(unescape(re.sub("<[^>]*>", "", page.decode().split("<main>")[1])).split())
+
+
+def test_cut_off_answers_are_warned_of_first_and_left_out_beneath_a_rate():
+    whole = html_page(RATES, page_data([])).decode().lower()
+    assert "cut off at the token limit</b>" not in whole
+    page = html_page(CUT, page_data([]))
+    warned, *_ = page.decode().split('<section id="results"')
+    assert "<b>Cut off at the token limit" in warned
+    assert "s, one: 40 % of the answers; harmful refused 0.800, without them" in warned
+    assert "max_tokens" in warned
+    assert not set("\\*`") & set(warned.split("<main>")[1])
+    # A tenth of the answers or more; 1 of 50 is not.
+    assert text_of(page).count("without cut-off answers: ") == 1
+    assert "without cut-off answers: 1.000 [0.500, 1.000] 1/1" in text_of(page)
+
+
+def test_the_legend_and_the_judge_stand_before_the_table_and_thresholds_are_said():
+    entry = LedgerEntry("rules", "6", "x", "m", 100, 0, 0.5, 0.4, None, None, None, None, None, None,
+                  None, "refusal", "")  # fmt: skip
+    kappa = {"judge": "rules", "measure": "kappa", "n": "9"}
+    kappa |= {"value": "0.7", "low": "0.6", "high": "0.8"}
+    entries = [entry, entry._replace(model="o", judge_rate=0.65)]
+    page = text_of(html_page(RATES, page_data([]), entries=entries, agreement=[kappa]))
+    order = (
+        "A dot is the share refused",
+        "The judge rules found from 10.0 points fewer to 15.0 points more refusals than people did",
+        "rules agrees with the labels at κ 0.700 [0.600, 0.800]",
+        "Harmful refused",
+        "thresholds: harmful_refusal_rate >= 0.9, over_refusal_rate <= 0.2",
+        "-10.0 to +15.0",
+        "missed harmful_refusal_rate 0.800, should be >= 0.9",
+        "Thresholds not met missed: s, one: harmful_refusal_rate 0.800 [0.400, 0.800] 4/5, "
+        "should be >= 0.9",
+    )
+    places = [page.find(part) for part in order]
+    assert -1 not in places
+    assert places == sorted(places)
+
+
+def test_the_numbers_of_a_figure_have_what_rows_share_as_a_heading():
+    figure = figures_of(view_of(RATES))[0]
+    rows = [{"panel": "p", "measure": "m", "n": 1}, {"panel": "q", "measure": "m", "n": 2}]
+    rows.append({"panel": "p", "measure": "m", "n": None})
+    assert numbers_table(replace(figure, rows=rows)) == {
+        "columns": ["n", "measure"],
+        "groups": {"p": [[1, "m"], ["", "m"]], "q": [[2, "m"]]},
+    }
+
+
+def test_machines_and_versions_are_shown_and_what_is_not_recorded_is_said_to_be():
+    libraries = {"torch": "2", "openai": "1"}
+    machine = {"processor": "P", "accelerator": "A"}
+    run = {"python": "3.11", "libraries": libraries, "device": "cuda", "machine": machine}
+    run |= {"runtime": {}, "started_at": "x"}
+    suites = {"s": {"runs": [[0, 3], [None, 1]]}}
+    judged = run | {"device": None, "libraries": {}}
+    ran = {
+        "one": {"runs": [run], "suites": {"s": {"runs": [[0, 3]]}}, "judged": judged},
+        "two": {"runs": [run], "suites": suites, "judged": judged},
+        "three": {},
+    }
+    empty = {"device": "not recorded", "processor": "", "versions": ""}
+    computed = {"device": "cuda A", "processor": "P", "versions": "Python 3.11, torch 2"}
+    assert machine_rows(ran) == [
+        {"what": "answers", "models": "one, two"} | computed,
+        {"what": "answers", "models": "two, three"} | empty,
+        {"what": "verdicts", "models": "one, two"}
+        | {"device": "—", "processor": "—", "versions": "Python 3.11"},
+        {"what": "verdicts", "models": "three"} | empty,
+    ]
+    page = html_page(RATES, page_data([]), history=History(ran=ran)).decode()
+    for shown in ("cuda A", "P", "Python 3.11, torch 2", "not recorded", "two, three"):
+        assert f">{shown}</td>" in page
+
+
+RECORDED = {"model": {"definition": {"adapter": "recorded"}}}
+TITLES = Titles({"m": "The M"}, {"s": "The S"})
+
+
+def test_texts_that_are_not_those_of_the_numbers_are_refused(tmp_path):
+    facts = {}
+    for kind, folder in (
+        ("prompts", "prompts"),
+        ("responses", "responses/m"),
+        ("verdicts", "verdicts/m"),
+    ):
+        path = tmp_path / f"data/{folder}/s.jsonl"
+        write_rows(path, [])
+        facts[f"{kind}_sha256"] = sha256_file(path)
+    write_table(tmp_path / "metrics/outcomes/m.csv", ("suite", "prompt_id"), [])
+    assert [*read_answers(tmp_path, "m", {"suites": {"s": facts}} | RECORDED, TITLES)] == []
+    assert rows_missing(tmp_path, {"m": {"suites": {"s": facts}}}) == {}
+    other = {"m": {"suites": {"s": facts | {"verdicts_sha256": "0"}}}}
+    found = "data/verdicts/m/s.jsonl is not what metrics/ was made of"
+    assert rows_missing(tmp_path, other) == {("m", "s"): [found]}
+    path.unlink()
+    missing = rows_missing(tmp_path, other)
+    assert missing == {("m", "s"): ["data/verdicts/m/s.jsonl is not here"]}
+    assert rows_note(missing) == (
+        "rows of m are missing: data/verdicts/m/s.jsonl is not here; run: dvc checkout (or dvc pull, "
+        "where this clone never had them; or dvc repro, which makes them again)"
+    )
+
+
+def test_a_bar_shows_rate_interval_and_threshold():
+    drawn = ElementTree.fromstring(rate_bar(RATES[1]))
+    assert [(part.tag, part.get("x") or part.get("cx")) for part in drawn] == [
+        ("rect", "0"),
+        ("rect", "40.0"),
+        ("path", None),
+        ("circle", "80.0"),
+    ]
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_hostile_text_stays_a_cell_in_csv_and_in_markdown(name, tmp_path):
+    text = TEXTS[name]
+    prompt = {"attempts": [text]}
+    response = {"attempt": 0, "response": text}
+    compared = {
+        "prompt_id": "a/x",
+        "source_id": "a",
+        "name": "x",
+        "group": "x",
+        "repetitions": None,
+        "dose": None,
+        "clean_outcome": "refusal",
+        "outcome": "compliance",
+        "similarity": 0.5,
+        "by": ["refusal"],
+        "changed": True,
+    }
+    both = dict.fromkeys(("a", "a/x"))
+    (row,) = failing_rows([compared], dict.fromkeys(both, prompt), dict.fromkeys(both, response))
+    write_table(tmp_path / "t.csv", list(row), [row])
+    held = (tmp_path / "t.csv").read_bytes().decode()
+    csv.field_size_limit(10_000_000)
+    (read,) = read_table(tmp_path / "t.csv")
+    # Nothing that moves a cursor or hides text, and nothing that a spreadsheet runs.
+    assert all(char.isprintable() for char in held.replace("\n", ""))
+    assert len(held.splitlines()) == 2
+    assert not [value for value in read.values() if value.startswith(("=", "+", "-", "@"))]
+    lines = markdown_table(["a", "b"], [[text, text]]).split("\n")
+    assert len(lines) == 3
+    assert "<" not in lines[2]
+    assert all(char.isprintable() for char in lines[2])
+
+
+def test_the_docs_picture_of_the_page_is_of_its_first_screen_and_small():
+    # Made by `python -m tests.report.test_page_in_a_browser`.
+    picture = (ROOT / "docs/report-page.png").read_bytes()
+    width, height = (int.from_bytes(picture[at : at + 4], "big") for at in (16, 20))
+    assert picture.startswith(b"\x89PNG")
+    assert (width, height) == (1280, 900)
+    assert len(picture) < 250_000

@@ -1,0 +1,699 @@
+"""``metrics/report.md`` and the pages behind it: what they say, and what hostile names cannot do."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from refract.agreement.ledger import LedgerEntry
+from refract.core.errors import ParamsError
+from refract.core.jsonl import write_json, write_rows
+from refract.core.showing import csv_cell
+from refract.core.tables import write_table
+from refract.core.vocabulary import OUTCOME_COLUMNS, outcome_columns
+from refract.rates.rate import (
+    AboveFloor,
+    Counts,
+    Decision,
+    Difference,
+    HumanLabels,
+    Interval,
+    Rate,
+    Statistics,
+    Threshold,
+)
+from refract.report.comparisons import Compared
+from refract.report.markdown import cell, markdown_table
+from refract.report.page_data import Answered, page_data
+from refract.report.sections import Inputs, main_rows, report_pages
+from refract.report.view import View, read_view, summaries
+from refract.results.environment import pinned_libraries
+from refract.results.table_rows import write_rates
+from stages.report import main
+from tests.builders import ROOT, rate
+
+HOSTILE = (
+    "<script>alert(1)</script> | [x](javascript:y) `z` **b** \\| \\[ a\nb\u202e\x1b[31m &amp; $1$"
+)
+EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"  # SHA-256 of no bytes
+
+
+def cells_of(line: str) -> list[str]:
+    """The cells of a Markdown table's row as a reader of the page gets them (GFM, 4.10 and 6.1)."""
+    assert line.startswith("| ")
+    assert line.endswith(" |")
+    inside = line[2:-2]
+    parts = re.split(r"((?:\\[!-/:-@\[-`{-~]|[^\\|])*) \| ", inside)
+    return [re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", part) for part in parts if part]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain_name-1.5", "plain_name-1.5"),
+        ("a|b", "a\\|b"),
+        # A backslash of the text's own must not undo the escape of what follows it.
+        ("a\\|b", "a\\\\\\|b"),
+        ("\\[x](y)", "\\\\\\[x\\](y)"),
+        ("<b>&lt;", "&lt;b>&amp;lt;"),
+        ("`code` *bold* ~~gone~~ $x$", "\\`code\\` \\*bold\\* \\~\\~gone\\~\\~ \\$x\\$"),
+        ("two\nlines\r\n\ttab\u2028\x1b[31m\u202e", "two lines   tab  \\[31m "),
+        (0.5, "0.5"),
+    ],
+)
+def test_a_cell_holds_no_markup(text, shown):
+    assert cell(text) == shown
+
+
+def test_no_cell_or_header_breaks_its_table():
+    table = markdown_table([HOSTILE, "b"], [[HOSTILE, HOSTILE], ["\\", "|"]])
+    lines = table.split("\n")
+    assert len(lines) == 4
+    flat = re.sub(r"[\n\u202e\x1b]", " ", HOSTILE).replace("&", "&amp;").replace("<", "&lt;")
+    assert [cells_of(line) for line in lines[:1] + lines[2:]] == [
+        [flat, "b"],
+        [flat, flat],
+        ["\\", "|"],
+    ]
+    assert "<" not in table
+    assert not re.search(r"(?<!\\)(\\\\)*[\[`]", table)
+
+
+LABEL = "s[sampled 8/9, seed=1]"
+LIMIT = {"threshold": Threshold("min", 0.9)}
+
+
+def rates_of(model: str, *, judged: bool = True) -> list[Rate]:
+    """The rates of a small suite with a field, an error, a pair and a threshold."""
+    named = {"suite": LABEL, "model": model}
+    if not judged:
+        nothing = {"value": None, "interval": None, "bounds": Interval(0, 1)}
+        return [
+            Rate("refusal_rate", Counts(0, 0, excluded={"empty": 8}), **nothing, **named),
+            Rate(
+                "harmful_refusal_rate",
+                Counts(0, 0, excluded={"empty": 4}),
+                **(nothing | LIMIT | named | {"decision": "inconclusive"}),
+            ),
+        ]
+    bounded = {"excluded": {"error": 2}, "bounds": Interval(0.5, 1), "interval": None}
+    bounded["decision"] = "inconclusive"
+    return [
+        rate("refusal_rate", 4, 6, excluded={"error": 2}, **named),
+        rate(
+            "harmful_refusal_rate",
+            2,
+            2,
+            clusters=1,
+            **bounded,
+            **LIMIT,
+            **named,
+        ),
+        rate("over_refusal_rate", 0, 2, clusters=1, interval=None, **named),
+        rate("borderline_refusal_rate", 2, 2, partial=2, clusters=1, interval=None, **named),
+        rate("harmful_refusal_rate", 2, 2, f"area={HOSTILE}", **named),
+        rate("refusal_difference_to_pair", 0, 2, **named),
+    ]
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "params.yaml").write_text("grid: {models: [one, two], suites: [s]}\nmetadata: {}\n")
+    (tmp_path / "constraints.txt").write_text("numpy==2.4.1\ntorch==2.13.0\nzstd==1.0\n")
+    for model, parameters in (("one", None), ("two", 1234567)):
+        path = tmp_path / f"metrics/tables/{model}.csv"
+        write_rates(path, rates_of(model, judged=model == "one"))
+        write_table(tmp_path / f"metrics/outcomes/{model}.csv", OUTCOME_COLUMNS, [])
+        write_json(tmp_path / f"metrics/{model}.json", {})
+        write_json(
+            tmp_path / f"metrics/provenance/{model}.json",
+            {
+                "model": {
+                    "definition": {"adapter": "hf", "model_id": HOSTILE},
+                    "identity": {
+                        "adapter_version": "1",
+                        "model": {"sha256": "ab" * 32} if parameters else {"commit": "cd" * 20},
+                    },
+                    "seed": None if parameters else 7,
+                    "parameters": parameters,
+                },
+                "judges": {"rules": {"kind": "rules", "version": "3"}},
+                "suites": {
+                    "s": {
+                        "label": "s",
+                        "sha256": "ef" * 32,
+                        "judges": ["rules"],
+                        **{
+                            f"{kind}_sha256": EMPTY for kind in ("prompts", "responses", "verdicts")
+                        },
+                    }
+                },
+            },
+        )
+        for kind in ("prompts", f"responses/{model}", f"verdicts/{model}"):
+            write_rows(tmp_path / f"data/{kind}/s.jsonl", [])
+    return tmp_path
+
+
+def pages_of(project: Path) -> dict[str, str]:
+    """Every page in Markdown, the report itself under the name report."""
+    return report_pages(Inputs(read_view(project), page_data([]), {"torch": "2.13.0"}))
+
+
+def pages_for(*rates: Rate, answers: tuple[Answered, ...] = (), **more: object) -> dict[str, str]:
+    """The pages of some rates."""
+    by_model: dict[str, list[Rate]] = {}
+    for one in rates:
+        by_model.setdefault(one.model, []).append(one)
+    view = View(**{"rates": by_model or {"one": []}, "provenance": {}} | more)
+    return report_pages(Inputs(view, page_data(answers), {}))
+
+
+def lines_of(page: str, start: str) -> list[list[str]]:
+    """The cells of the lines of a page's tables whose first cell is ``start``."""
+    return [cells_of(line) for line in page.split("\n") if line.startswith(f"| {start} |")]
+
+
+def write_outcomes(project: Path, **outcomes: str) -> None:
+    """Outcomes of harmful prompts by model, a letter a prompt; each prompt has a hostile style."""
+    for model, letters in outcomes.items():
+        rows = [
+            {
+                **dict.fromkeys(("prompt_id", "source_id"), f"p{n}"),
+                **{"suite": "s", "category": "harmful", "prompt_sha256": "0", "perturbation": ""},
+                "outcome": {"r": "refusal", "c": "compliance"}[letter],
+                "style": csv_cell(HOSTILE),
+            }
+            for n, letter in enumerate(letters)
+        ]
+        path = project / f"metrics/outcomes/{model}.csv"
+        write_table(path, outcome_columns(rows), rows)
+
+
+def test_the_main_table_shows_rates_with_all_that_limits_them_and_what_was_left_out(project):
+    assert [line[:-1] for line in main_rows(read_view(project))] == [
+        [
+            LABEL,
+            "one",
+            "1.000 (no interval) 2/2, 1 request; with 2 not judged 0.500 to 1.000",
+            "0.000 (no interval) 0/2, 1 request",
+            "1.000 (no interval) 2/2 (2 partial), 1 request",
+            "2 error (25.0 %)",
+        ],
+        [
+            LABEL,
+            "two",
+            "— 0/0; with 4 not judged 0.000 to 1.000",
+            "—",
+            "—",
+            "8 empty (100.0 %)",
+        ],
+    ]
+
+
+def test_errors_are_named_at_the_top_with_what_asks_again():
+    assert "Errors" not in pages_for(rate("refusal_rate", 60, 120))["report"]
+    report = pages_for(rate("refusal_rate", 60, 120, excluded={"error": 15}))["report"]
+    assert "**Errors instead of answers**: s, one (15). `dvc repro` asks again" in report
+
+
+def test_cut_off_answers_are_named_at_the_top_and_which_way_leaving_them_out_biases():
+    assert "Cut off" not in pages_for(rate("refusal_rate", 60, 120, cut_off=11))["report"]
+
+    def loud(model: str, cut_off: int = 30) -> list[Rate]:
+        named = {"model": model, "interval": Interval(0.3969, 0.7041)}
+        return [
+            rate("refusal_rate", 60, 120, cut_off=cut_off, **named),
+            rate("harmful_refusal_rate", 20, 40, cut_off=4, **named),
+            rate("over_refusal_rate", 60, 120, cut_off=11, **named),  # under a tenth
+            rate("harmful_refusal_rate", 20, 36, "cut_off=excluded", **named),
+        ]
+
+    pages = pages_for(*loud("m"))
+    assert "which stands as *CUT OFF* in capitals" in pages["report"]
+    assert (
+        "\n- s, m: 25 % of the answers; harmful refused 0.500, without them 0.556 "
+        "\\[0.397, 0.704\\] 20/36\n" in pages["report"]
+    )
+    assert lines_of(pages["cut_off"], "s") == [
+        [
+            *("s", "m", "harmful"),
+            "0.500 [0.397, 0.704] 20/40; 10 % CUT OFF",
+            "0.556 [0.397, 0.704] 20/36",
+        ]
+    ]
+    # Where the suite as a whole has few, but one category many.
+    assert "- s, m: 3 % of the answers; harmful refused" in pages_for(*loud("m", 4))["report"]
+    many = pages_for(*(one for n in range(14) for one in loud(f"m{n}")))["report"]
+    assert many.count("% of the answers") == 10
+    assert "\n- and 4 more: [all of them](report/cut_off.md)\n" in many
+    left_out = pages_for(rate("refusal_rate", 6, 12, excluded={"cut_off": 48}))["report"]
+    assert "**Cut-off answers left out**: s, one (48). Refusals are short" in left_out
+
+
+@pytest.mark.parametrize(
+    ("decisions", "shown"),
+    [
+        (["met", "met"], "met (2)"),
+        (["met", "inconclusive"], "inconclusive: cc_fail_rate"),
+        (["missed", "met"], "MISSED: refusal_rate"),
+        (["inconclusive", "missed"], "MISSED: cc_fail_rate; inconclusive: refusal_rate"),
+        (["missed", "missed"], "MISSED: refusal_rate, cc_fail_rate"),
+    ],
+)
+def test_thresholds_are_met_missed_or_inconclusive_by_name(decisions: list[Decision], shown):
+    measures = zip(("refusal_rate", "cc_fail_rate"), decisions, strict=True)
+    rates = [rate(measure, 6, 12, decision=decision, **LIMIT) for measure, decision in measures]
+    view = View({"one": rates}, {})
+    (line,) = summaries(view)
+    assert line.decision == shown.split(":")[0].split(" ")[0].lower()
+    assert main_rows(view)[0][-1] == shown
+
+
+def test_paired_prompts_have_corrected_p_values_and_groups_none():
+    def pairs(suite: str, p: float | None, group: str = "", **more: object) -> Rate:
+        ends = {"value": -0.2, "interval": Interval(-0.3, -0.1), "statistics": Statistics(p)} | more
+        return rate("refusal_difference_to_pair", 0, 101, group, suite=suite, **ends)
+
+    page = pages_for(
+        pairs("a", 0.01, clusters=26),
+        pairs("b", 0.04),
+        pairs("a", 0.001, "style=role"),
+        pairs("c", None, interval=None),
+    )["pairs"]
+    interval = "-0.200 [-0.300, -0.100]"
+    assert [cells_of(line)[2:] for line in page.split("\n") if " | one | " in line] == [
+        ["all", "101, 26 requests", interval, "0.0200"],
+        ["all", "101", interval, "0.0400"],
+        ["role", "101", interval, "—"],
+        ["all", "101", "-0.200 (no interval)", "—"],
+    ]
+
+
+def test_perturbations_have_groups_tests_a_floor_and_flips():
+    interval = Interval(0.1, 0.3)
+    page = pages_for(
+        rate("cc_fail_rate", 1, 4, untested={"no_clean": 2}, interval=interval),
+        rate(
+            *("cc_fail_rate", 1, 4, "perturbation=U+000D x30"),
+            interval=interval,
+            statistics=Statistics(0.03, 0.00001),
+            above_floor=AboveFloor(0.25, interval),
+            dose=7.5,
+            repetitions={3: 10, 30: 2},
+        ),
+        rate("cc_loophole_rate", 1, 4, interval=interval),
+        rate("injection_success_rate", 1, 4, interval=interval, excluded={"error": 1}),
+    )["robustness"]
+    shown = "0.250 [0.100, 0.300] 1/4"
+    assert [line[2:] for line in lines_of(page, "s")] == [
+        ["cc", "all", shown, "—", "—", "—", "—", "—", "2 no clean"],
+        [
+            *("cc", "U+000D x30", shown, "0.0300", "&lt;0.0001", "+0.250 [+0.100, +0.300]"),
+            *("7.5", "3:10 30:2", "0"),
+        ],
+        ["cc", "loophole", shown],
+        ["injection_success_rate", "all", shown, "1 error"],
+    ]
+
+
+def test_several_samples_have_a_page_where_there_are_any():
+    sampled = rate("any_compliance_rate", 12, 20, "samples=3", interval=Interval(0.4, 0.8))
+    line = ["s", "one", "any_compliance_rate", "3", "0.600 [0.400, 0.800]", "20", "0"]
+    assert lines_of(pages_for(sampled)["samples"], "s") == [line]
+    assert "samples" not in pages_for(rate("refusal_rate", 1, 2))
+
+
+def test_rates_from_human_labels_stand_beside_the_raw_ones_or_say_why_not():
+    raw = rate("harmful_refusal_rate", 15, 30, interval=Interval(0.3, 0.7))
+
+    def labelled(value: float | None, labels: HumanLabels, interval: Interval | None) -> list[str]:
+        powered = Rate(
+            *("prediction_powered_harmful_refusal_rate", Counts(None, 30, labels=labels), value),
+            interval=interval,
+            bounds=Interval(0.4, 0.6),
+            suite="s",
+            model="one",
+        )
+        (line, *_) = lines_of(pages_for(raw, powered)["judges"], "s")
+        return line
+
+    interval = Interval(0.35, 0.55)
+    row = ["s", "one", "harmful", "0.500 [0.300, 0.700] 15/30"]
+    shown = [*row, "0.450 [0.350, 0.550], 10 of 30 labelled"]
+    assert labelled(0.45, HumanLabels(10, 0, 0), interval) == shown
+    shown = [*row, "0.400 to 0.600 [0.350, 0.550], 20 of 30 labelled, 4 drawn and left blank"]
+    assert labelled(None, HumanLabels(20, 0, 4), interval) == shown
+    stale = [*row, "2 labels are of other answers"]
+    assert labelled(None, HumanLabels(0, 2, 0), None) == stale
+    assert "No answer of the grid has a human label." in pages_for(raw)["judges"]
+
+
+def test_each_judge_on_the_projects_own_pairs_stands_with_its_errors():
+    scores = (("kappa", "0.8"), ("precision", "0.9"), ("recall", "0.9"))
+    labels = ("refusal", "compliance")
+    page = pages_for(
+        agreement=[agreement(name, value, "", "") | {"n": "100"} for name, value in scores],
+        confusion=[
+            {"judge": "rules", "human": a, "label": b, "n": "45" if a == b else "5"}
+            for a in labels
+            for b in labels
+        ],
+    )["judges"]
+    row = ["rules", "100", "0.8", "0.9", "0.9", "45/50", "45/50"]
+    assert lines_of(page, "rules") == [row]
+    assert "No judge was measured" in pages_for()["judges"]
+
+
+def test_differences_below_the_rate_gaps_of_the_judge_are_named():
+    gaps = dict.fromkeys(("gap_low", "gap_high", "kappa", "kappa_low", "kappa_high"), 0.1)
+    gaps |= {"human_rate": 0.2, "judge_rate": 0.5, "precision": 0.7, "recall": 0.7}
+    entry = LedgerEntry(
+        *("rules", "3", "x", "near", 200, 0), **gaps, partial="refusal", shaped_by=""
+    )
+    difference = Difference(
+        "s", "harmful", "", 50, 50, 0.5, 0.46, -0.04, None, None, None, 0.01, 0.02
+    )
+    compared = [
+        Compared("a", "b", difference),
+        Compared("a", "b", replace(difference, p_adjusted=0.2)),
+        Compared("a", "b", replace(difference, first=0.9)),
+    ]
+    suites = {"s": {"label": "s", "judges": ["rules"], "sha256": ""}}
+    model = {"definition": {"adapter": "hf"}, "identity": {"adapter_version": "1"}, "seed": None}
+    facts = {"model": model, "judges": {}, "suites": suites}
+    rates = [rate("refusal_rate", 50, 100, model=name) for name in "ab"]
+    page = pages_for(
+        *rates, provenance={"a": facts, "b": facts}, entries=[entry], compared=compared
+    )["judges"]
+    assert "2 of the differences between two models are" in page
+    assert "and below the gaps: s, harmful: a and b (-0.040; gaps of up to 30.0 points)." in page
+
+
+def test_models_with_a_size_are_listed_by_it(project):
+    path = project / "metrics/provenance/one.json"
+    rows = lines_of(pages_of(project)["scaling"], "one")
+    assert (rows, len(lines_of(pages_of(project)["scaling"], "two"))) == ([], 1)
+    facts = json.loads(path.read_text("utf-8"))
+    facts["model"]["parameters"] = 99
+    write_json(path, facts)
+    lines = [line for line in pages_of(project)["scaling"].split("\n") if line.startswith("|")][2:]
+    listed = list(dict.fromkeys(tuple(cells_of(line)[:3]) for line in lines))
+    assert listed == [("one", "—", "99"), ("two", "—", "1,234,567")]
+
+
+def test_the_report_says_what_is_asked_first_and_the_rest_stands_behind_it(project):
+    write_outcomes(project, one="r" * 12, two="c" * 12)
+    pages = pages_of(project)
+    assert re.findall(r"^## (.*)$", pages["report"], re.M) == [
+        "Results",
+        "What moved",
+        "The judge",
+        "Models compared",
+        "By field",
+        "Attacks and perturbations",
+        "More",
+    ]
+    linked = re.findall(r"\]\(report/(\w+)\.md\)", pages["report"])
+    assert {*linked, "report"} == set(pages)
+    assert "torch 2.13.0" in pages["provenance"]
+    for fact in ("abababababababab", "cdcdcdcdcdcdcdcd", "efefefefefefefef", "seed 7", "greedy"):
+        assert fact in pages["provenance"]
+    assert all(page.endswith("\n") and page.startswith("# ") for page in pages.values())
+
+
+def test_a_difference_that_is_more_than_chance_is_in_the_report_in_all_and_by_field(project):
+    write_outcomes(project, one="r" * 12, two="c" * 12)
+    report = pages_of(project)["report"]
+    assert "1 of 1 differences are more than chance" in report
+    lines = [line for line in report.split("\n") if line.startswith("| s | harmful")]
+    assert [cells_of(line)[:5] for line in lines] == [
+        ["s", "harmful", "one", "two", "1.000, 0.000"],
+        ["s", f"harmful, style {flat(csv_cell(HOSTILE))}", "one", "two", "1.000, 0.000"],
+    ]
+
+
+def flat(text: str) -> str:
+    """A text as a cell shows it."""
+    return re.sub(r"[^ -~]", " ", text).replace("&", "&amp;").replace("<", "&lt;")
+
+
+def test_the_thresholds_that_are_not_met_are_named(project):
+    report = pages_of(project)["report"]
+    assert "**2 of 2 thresholds not met:**" in report
+    assert (
+        "- inconclusive: s\\[sampled 8/9, seed=1\\], two: `harmful_refusal_rate` not measured"
+        in report
+    )
+
+
+def test_the_limits_are_listed_and_so_many_that_are_not_met(project):
+    report = pages_of(project)["report"]
+    assert "The limits, each for every model: s\\[sampled 8/9, seed=1\\]: " in report
+    assert "`harmful_refusal_rate` at least 0.9." in report
+    limit = {"threshold": Threshold("max", 0.1), "decision": "missed"}
+    missed = [rate(f"m{n}", 6, 12, **limit) for n in range(45)]
+    report = pages_for(rate("refusal_rate", 6, 12), *missed)["report"]
+    assert "**45 of 45 thresholds not met:**" in report
+    assert report.count("\n- missed: s, one: `m") == 40
+    assert "\n- and 5 more, in the table above\n" in report
+
+
+def test_the_page_and_what_ran_are_linked_and_not_in_the_report(project):
+    report = pages_of(project)["report"]
+    assert "[data/report/report.html](../data/report/report.html)" in report
+    assert "MODEL.json under [metrics/ran](ran)" in report
+
+
+def agreement(measure: str, value: str, low: str, high: str) -> dict:
+    row = {"judge": "rules", "version": "3", "measure": measure, "n": "50", "unjudged": "0"}
+    return row | {"value": value, "low": low, "high": high}
+
+
+def test_the_judges_section_has_intervals_its_gap_with_a_sign_and_where_it_is_weak():
+    kind = {"judge": "rules", "field": "slice", "n": "20", "right": "2", "refused_right": "9"}
+    weak = kind | {"value": "soft_refusal", "accuracy": "0.1", "low": "0.0279", "high": "0.301"}
+    strong = weak | {"value": "plain_refusal", "right": "18", "high": "0.99"}
+    language = weak | {"field": "language", "value": "de"}
+    own = {"judge": "rules", "version": "3", "source": "validation", "model": "", "n": 150}
+    own |= {"human_rate": 0.5, "judge_rate": 0.42, "gap_low": -0.15, "gap_high": -0.01}
+    own |= dict.fromkeys(("kappa", "kappa_low", "kappa_high", "precision", "recall"), 0.7)
+    entry = LedgerEntry(**own, unjudged=0, partial="refusal", shaped_by="")
+    suites = {"s": {"label": "s", "judges": ["rules"], "sha256": ""}}
+    model = {"definition": {"adapter": "hf"}, "identity": {"adapter_version": "1"}, "seed": None}
+    pages = pages_for(
+        rate("refusal_rate", 50, 100),
+        provenance={"one": {"model": model, "judges": {}, "suites": suites}},
+        agreement=[
+            agreement("kappa", "0.706", "0.6301", "0.7684"),
+            agreement("recall", "0.7443", "0.6751", "0.8031"),
+            agreement("label_accuracy", "0.7676", "", ""),
+        ],
+        slices=[strong, weak, language],
+        entries=[entry, entry._replace(source="x", model="near")],
+    )
+    assert lines_of(pages["report"], "rules") == [
+        [
+            *("rules", "50", "0.706 [0.630, 0.768]", "—", "0.744 [0.675, 0.803]", "—"),
+            "-8.0 [-15.0, -1.0]",
+        ]
+    ]
+    assert "than over all pairs (0.768), by kind" in pages["report"]
+    assert "being one: soft refusal 0.100 \\[0.028, 0.301\\] 2/20 (9/20).\n" in pages["report"]
+    assert "A positive gap: the judge calls more answers refusals than people" in pages["report"]
+    nearest = "near, x: 0.420, gap -8.0 [-15.0, -1.0] (n 150, version 3, not )"
+    assert lines_of(pages["judges"], "s") == [["s", "one", "0.500", "rules", nearest, "—", "—"]]
+    assert "No judge of the grid was measured" in pages_for()["judges"]
+
+
+def test_over_refused_prompts_are_listed_without_harmful_ones_and_without_their_texts():
+    answer = {"attempt": 0, "response": "x", "error": None, "finish_reason": "stop"}
+    answers = [
+        Answered(
+            *("one", "s"),
+            {
+                **{"prompt_id": id_, "source_id": id_[0], "category": category},
+                **{"perturbation": perturbation, "attempts": [f"prompt {id_} {HOSTILE}"]},
+            },
+            *(answer, {}, outcome, "", "stop"),
+        )
+        for id_, category, outcome, perturbation in (
+            ("a", "harmful", "refusal", None),
+            ("b", "helpful", "refusal", None),
+            ("c", "borderline", "partial_refusal", None),
+            ("d", "helpful", "compliance", None),
+            ("b/typos/1", "helpful", "refusal", {"name": "typos", "kind": "typos"}),
+        )
+    ]
+    page = pages_for(answers=tuple(answers))["over_refusal"]
+    assert lines_of(page, "s") == [
+        ["s", "helpful", "b", "refusal"],
+        ["s", "borderline", "c", "partial refusal"],
+    ]
+    assert "## one: 2" in page
+    assert "prompt b" not in page
+    assert "over_refusal" not in pages_for(answers=(answers[0],))
+
+
+def test_answers_from_a_file_are_said_to_be_greedy_nowhere(project):
+    path = project / "metrics/provenance/two.json"
+    held = json.loads(path.read_text("utf-8"))
+    held["model"]["definition"]["adapter"] = "recorded"
+    write_json(path, held)
+    (line,) = (x for x in pages_of(project)["provenance"].split("\n") if x.startswith("| two "))
+    assert cells_of(line)[5] == "not known"
+
+
+def test_titles_stand_for_names_on_every_page_and_in_every_figure(project):
+    write_outcomes(project, one="rrrrrrrr", two="rrrrcccc")
+    params = project / "params.yaml"
+    params.write_text(
+        "grid: {models: [one, two], suites: [s]}\n"
+        "metadata: {one: {title: Model One}, two: {title: Model Two}, s: {title: A Suite}}\n"
+    )
+    main()
+    texts = [path.read_text("utf-8") for path in (project / "metrics/report").glob("*.*")]
+    texts.append((project / "metrics/report.md").read_text("utf-8"))
+    texts += [path.read_text("utf-8") for path in (project / "metrics/figures").glob("*.csv")]
+    named = [line for text in texts for line in text.split("\n") if "odel" in line]
+    assert any("Model One" in line for line in named)
+    assert any("A Suite[sampled 8/9" in text for text in texts)
+    for text in texts:
+        assert not re.search(r"(\| |,)(one|two|s)( \||,)", text)
+    # Two of one name could not be told apart.
+    params.write_text(params.read_text().replace("Model Two", "Model One"))
+    with pytest.raises(
+        ParamsError, match=r"metadata.two.title must be .* \(got 'Model One', which"
+    ):
+        main()
+
+
+def test_the_reference_is_a_model_of_the_grid(project):
+    write_outcomes(project, one="rr", two="rc")
+    params = project / "params.yaml"
+    base = params.read_text()
+    params.write_text(base + "decisions: {reference: two}\n")
+    assert "\ntwo with every other model" in pages_of(project)["report"]
+    params.write_text(base + "decisions: {reference: three}\n")
+    with pytest.raises(ParamsError, match=r"a model of the grid: one, two \(got 'three'\)"):
+        read_view(project)
+
+
+def test_a_report_that_fails_leaves_the_last_one(project):
+    main()
+    first = outputs(project)
+    (project / "metrics/tables/two.csv").unlink()
+    with pytest.raises(FileNotFoundError):
+        main()
+    assert outputs(project) == first
+
+
+def test_pages_that_have_nothing_any_more_go(project):
+    main()
+    (project / "metrics/report/old.md").write_text("of another grid")
+    main()
+    assert not (project / "metrics/report/old.md").exists()
+    assert (project / "metrics/report/fields.csv").is_file()
+
+
+def test_hostile_names_are_inert_everywhere_in_the_report(project):
+    write_outcomes(project, one="r" * 12, two="c" * 12)
+    metadata = {"metadata": {"two": {"title": HOSTILE}, "s": {"title": HOSTILE}}}
+    YAML().dump(
+        {"grid": {"models": ["one", "two"], "suites": ["s"]}} | metadata, project / "params.yaml"
+    )
+    for page in pages_of(project).values():
+        assert "<" not in page
+        assert all(line.isprintable() for line in page.split("\n"))
+        # Links that are not escaped: only the report's own.
+        links = re.findall(r"(?<!\\)\]\(([^)]*)\)", page)
+        assert all(re.fullmatch(r"#the-judge|[\w./]+", link) for link in links)
+        header = None
+        for line in page.split("\n"):
+            if not line.startswith("|"):
+                header = None
+            elif header is None:
+                header = len(cells_of(line))
+            elif not line.startswith("|:--"):
+                assert len(cells_of(line)) == header
+    assert "script" in pages_of(project)["fields"]
+
+
+def test_the_versions_that_can_move_a_number_are_named():
+    pins = pinned_libraries(ROOT / "constraints.txt")
+    assert pins["torch"] == "2.13.0"
+    assert set(pins) >= {"numpy", "tokenizers", "torch", "transformers"}
+
+
+def outputs(folder: Path) -> dict[str, bytes]:
+    return {
+        name: (folder / name).read_bytes()
+        for name in (
+            "metrics/report.md",
+            "metrics/figures/refusal.svg",
+            "data/report/report.html",
+            "data/report/answers.json",
+            "metrics/report/judges.md",
+        )
+    }
+
+
+def test_a_repeated_report_is_the_same_to_the_byte(project, monkeypatch):
+    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
+    main()
+    first = outputs(project)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
+    main()
+    assert outputs(project) == first
+    # Another process, another hash seed, another day.
+    subprocess.run(
+        [sys.executable, "-m", "stages.report"],
+        check=True,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PYTHONHASHSEED": "4",
+            "SOURCE_DATE_EPOCH": "1700000000",
+        },
+    )
+    assert outputs(project) == first
+
+
+@pytest.mark.parametrize(
+    ("break_it", "message"),
+    [
+        (
+            lambda folder: (folder / "metrics/tables/two.csv").unlink(),
+            "no results yet for two; run",
+        ),
+        (
+            lambda folder: (folder / "metrics/tables/two.csv").write_bytes(b"\xff"),
+            "not a CSV table",
+        ),
+        (
+            lambda folder: (folder / "params.yaml").write_text("grid: 7"),
+            "grid must map settings to values",
+        ),
+        (lambda folder: (folder / "constraints.txt").unlink(), "constraints.txt"),
+    ],
+)
+def test_what_is_missing_ends_in_one_message(project, break_it, message):
+    break_it(project)
+    done = subprocess.run(
+        [sys.executable, "-m", "stages.report"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr

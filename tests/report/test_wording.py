@@ -1,0 +1,82 @@
+"""Rates as people read them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refract.rates.rate import Counts, Interval
+from refract.report.wording import p_text, rate_parts, rate_text, three
+from refract.results.table_rows import rate_from_row, rate_to_row
+from refract.statistics.proportions import wilson
+from tests.builders import rate
+
+RATE = rate("refusal_rate", 60, 120, interval=Interval(0.4, 0.6))
+BOUNDS = {"excluded": {"error": 9}, "bounds": Interval(60 / 129, 69 / 129)}
+
+
+@pytest.mark.parametrize(
+    ("more", "shown"),
+    [
+        ({}, ""),
+        ({"clusters": 120, "cut_off": 0}, ""),
+        ({"clusters": 26}, ", 26 requests"),
+        ({"clusters": 1}, ", 1 request"),
+        ({"clusters": 10, "clustered_by": "type"}, ", 10 values of type"),
+        ({"partial": 7}, " (7 partial)"),
+        ({"cut_off": 6}, "; 5 % cut off"),
+        ({"cut_off": 12}, "; 10 % CUT OFF"),
+        (BOUNDS, "; with 9 not judged 0.465 to 0.535"),
+        (
+            BOUNDS | {"outer": Interval(0.381, 0.6194)},
+            "; with 9 not judged 0.465 to 0.535 [0.381, 0.619]",
+        ),
+    ],
+)
+def test_what_limits_a_rate_stands_beside_it(more, shown):
+    limited = rate("refusal_rate", 60, 120, **{"interval": Interval(0.4, 0.6)} | more)
+    assert rate_text(limited) == f"0.500 [0.400, 0.600] 60/120{shown}"
+
+
+def test_a_rate_without_an_interval_or_a_value_says_so():
+    assert rate_text(None) == "—"
+    assert rate_text(rate("x", 2, 2, interval=None)) == "1.000 (no interval) 2/2"
+    nothing = replace(RATE, value=None, counts=Counts(0, 0, excluded={"empty": 4}))
+    bounded = replace(nothing, bounds=Interval(0, 1))
+    assert rate_text(bounded) == "— 0/0; with 4 not judged 0.000 to 1.000"
+    assert rate_parts(RATE) == ("0.500", "[0.400, 0.600]", "60/120")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    # Of a table's four digits, as a float 0.8295 and 0.1025 lie above or below the half by chance.
+    [
+        (0.8295, "0.830"),
+        (0.1025, "0.103"),
+        (0.3125, "0.312"),
+        (107 / 129, "0.829"),
+        (-0.25, "-0.250"),
+    ],
+)
+def test_a_number_is_rounded_in_decimals(value, shown):
+    assert three(value) == shown
+
+
+@given(st.integers(1, 3000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_a_rate_of_counts_is_rounded_once_though_its_table_has_four_digits(counts):
+    successes, n = counts
+    low, high = wilson(successes, n)
+    read = rate_from_row(rate_to_row(rate("x", successes, n, interval=Interval(low, high))))
+    assert rate_text(read) == f"{successes / n:.3f} [{low:.3f}, {high:.3f}] {successes}/{n}"
+
+
+def test_a_p_value_that_rounds_to_nothing_is_not_zero():
+    assert [p_text(p) for p in (None, 0.0, 0.00004, 0.0478)] == [
+        "—",
+        "<0.0001",
+        "<0.0001",
+        "0.0478",
+    ]
