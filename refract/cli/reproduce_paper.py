@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,7 +12,6 @@ from refract.core.errors import UsageError
 from refract.core.showing import json_text, say
 
 if TYPE_CHECKING:
-    from refract.papers import Paper
     from refract.papers.cells import Cell
 
 HEADER = ["row", "column", "published", "computed", "rows", "result", "why"]
@@ -37,76 +35,53 @@ def reproduce_paper(
     Example: refract reproduce-paper xstest --data data/recorded
     """
     from refract.papers import open_paper, paper_names
-    from refract.papers.cells import DIFFERS, Folder, counts
+    from refract.papers.cells import DIFFERS, Folder, counts, shown
 
     if name is None:
         papers = {key: open_paper(key) for key in paper_names()}
-        print_table(
-            ["name", "what", "files"],
-            [[key, paper.title, "; ".join(paper.files)] for key, paper in papers.items()],
-        )
+        rows = [[key, paper.title, "; ".join(paper.files)] for key, paper in papers.items()]
+        print_table(["name", "what", "files"], rows)
         return
     paper = open_paper(name)
+    files = "".join(f"\n  {line}" for line in paper.files)
     if data is None:
-        raise UsageError(f"--data names the folder with the files of {name}:{_listed(paper)}")
+        raise UsageError(f"--data names the folder with the files of {name}:{files}")
     if not data.is_dir():
         raise UsageError(f"--data must be a folder (got {str(data)!r})")
     cells = paper.cells(Folder(data))
     if not any(cell.held for cell in cells):
-        raise UsageError(f"no file of {name} in {data} or below; it needs:{_listed(paper)}")
-    found = {status: count for status, count in counts(cells).items() if count}
+        raise UsageError(f"no file of {name} in {data} or below; it needs:{files}")
+    by_status = {status: count for status, count in counts(cells).items() if count}
+    table = [
+        [
+            *(cell.row, cell.column, cell.published or "—", shown(cell.computed, cell.published)),
+            *(f"{cell.held:,}", cell.status, cell.reason),
+        ]
+        for cell in cells
+    ]
     if format_ == "json":
-        say(json_text({"paper": name, "source": paper.source, **_numbers(cells), "counts": found}))
+        numbers = [_as_json(cell) for cell in cells]
+        result = {"paper": name, "source": paper.source, "cells": numbers, "counts": by_status}
+        say(json_text(result))
     elif format_ == "markdown":
-        say("\n".join(markdown(cells)))
+        rule = "|---|---|---:|---:|---:|---|---|"
+        lines = [f"| {' | '.join(row)} |" for row in (HEADER, *table)]
+        say("\n".join([lines[0], rule, *lines[1:]]))
     else:
         say(f"{paper.title}\n{paper.source}")
-        print_table(HEADER, map(_row, cells))
-        say(", ".join(f"{status}: {count}" for status, count in found.items()))
-    raise typer.Exit(int(DIFFERS in found))
+        print_table(HEADER, table)
+        say(", ".join(f"{status}: {count}" for status, count in by_status.items()))
+    raise typer.Exit(int(DIFFERS in by_status))
 
 
-def markdown(cells: Sequence[Cell]) -> list[str]:
-    """The lines of a Markdown table."""
-    rule = "|---|---|---:|---:|---:|---|---|"
-    return [
-        f"| {' | '.join(HEADER)} |",
-        rule,
-        *("| " + " | ".join(_row(cell)) + " |" for cell in cells),
-    ]
-
-
-def _row(cell: Cell) -> list[str]:
-    from refract.papers.cells import shown
-
-    return [
-        cell.row,
-        cell.column,
-        cell.published or "—",
-        shown(cell.computed, cell.published),
-        f"{cell.held:,}",
-        cell.status,
-        cell.reason,
-    ]
-
-
-def _numbers(cells: Sequence[Cell]) -> dict[str, object]:
+def _as_json(cell: Cell) -> dict[str, object]:
     return {
-        "cells": [
-            {
-                "row": cell.row,
-                "column": cell.column,
-                "published": cell.published or None,
-                "computed": None if cell.computed is None else round(float(cell.computed), 6),
-                "rows": cell.held,
-                "rows_published": cell.needed,
-                "result": cell.status,
-                "why": cell.reason or None,
-            }
-            for cell in cells
-        ]
+        "row": cell.row,
+        "column": cell.column,
+        "published": cell.published or None,
+        "computed": None if cell.computed is None else round(float(cell.computed), 6),
+        "rows": cell.held,
+        "rows_published": cell.needed,
+        "result": cell.status,
+        "why": cell.reason or None,
     }
-
-
-def _listed(paper: Paper) -> str:
-    return "".join(f"\n  {line}" for line in paper.files)

@@ -22,51 +22,40 @@ def hub_file(dataset: str, name: str, revision: str) -> HubFile:
     A token is read where ``hf auth login`` puts it, or from ``HF_TOKEN``. A commit that is in the cache
     needs no network. Raises :class:`UsageError`.
     """
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import (
-        EntryNotFoundError,
-        GatedRepoError,
-        HFValidationError,
-        LocalEntryNotFoundError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
+    from huggingface_hub import errors, hf_hub_download
 
     page = f"https://huggingface.co/datasets/{dataset}"
-    wanted = f"--dataset {dataset} --revision {revision}"
     try:
         path = Path(hf_hub_download(dataset, name, repo_type="dataset", revision=revision))
-    except GatedRepoError:
-        raise UsageError(
-            f"{wanted}: gated: accept its terms at {page}, log in with `hf auth login` or set "
-            "HF_TOKEN, and run this again"
-        ) from None
-    except HFValidationError as error:
-        raise UsageError(f"{wanted}: not a data set of the form owner/name ({error})") from None
-    except RepositoryNotFoundError:
-        raise UsageError(
-            f"{wanted}: the hub has no such data set, or shows it to others alone; see {page}, and log "
-            "in with `hf auth login` where access is granted by request"
-        ) from None
-    except RevisionNotFoundError:
-        raise UsageError(f"{wanted}: no such revision; see {page}/commits/main") from None
-    except LocalEntryNotFoundError:
-        raise UsageError(_unreachable(wanted, page, name)) from None
-    except EntryNotFoundError:
-        there = ", ".join(_files(dataset, revision)) or "none that can be read"
-        raise UsageError(f"{wanted}: has no file {name!r}; there are: {there}") from None
     except Exception as error:  # whatever can go wrong on a network
-        raise UsageError(f"{_unreachable(wanted, page, name)} ({type(error).__name__})") from None
+        reason = (
+            f"the hub cannot be reached from here, and its cache does not hold {name}; download the "
+            f"file from {page} on another machine, and name it without --dataset "
+            f"({type(error).__name__})"
+        )
+        if isinstance(error, errors.GatedRepoError):
+            reason = (
+                f"gated: accept its terms at {page}, log in with `hf auth login` or set HF_TOKEN, "
+                "and run this again"
+            )
+        elif isinstance(error, errors.HFValidationError):
+            reason = f"not a data set of the form owner/name ({error})"
+        elif isinstance(error, errors.RepositoryNotFoundError):
+            reason = (
+                f"the hub has no such data set, or shows it to others alone; see {page}, and log in "
+                "with `hf auth login` where access is granted by request"
+            )
+        elif isinstance(error, errors.RevisionNotFoundError):
+            reason = f"no such revision; see {page}/commits/main"
+        elif isinstance(error, errors.EntryNotFoundError) and not isinstance(
+            error, errors.LocalEntryNotFoundError
+        ):
+            there = ", ".join(_files(dataset, revision)) or "none that can be read"
+            reason = f"has no file {name!r}; there are: {there}"
+        raise UsageError(f"--dataset {dataset} --revision {revision}: {reason}") from None
     # The cache keeps a file under snapshots/COMMIT.
     commit = path.parts[path.parts.index("snapshots") + 1]
     return HubFile(path, f"{page}/blob/{commit}/{name}")
-
-
-def _unreachable(wanted: str, page: str, name: str) -> str:
-    return (
-        f"{wanted}: the hub cannot be reached from here, and its cache does not hold {name}; download "
-        f"the file from {page} on another machine, and name it without --dataset"
-    )
 
 
 def _files(dataset: str, revision: str) -> list[str]:
