@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.metadata
@@ -29,13 +30,11 @@ INPUTS = ("constraints.txt", "data", "dvc.yaml", "params.yaml", "refract", "stag
 
 def library_versions(libraries: tuple[str, ...] = LIBRARIES) -> dict[str, str]:
     """The versions of those of some libraries that are installed."""
-    found = {}
+    versions = {}
     for library in libraries:
-        try:
-            found[library] = importlib.metadata.version(library)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[library] = importlib.metadata.version(library)
+    return versions
 
 
 def same_release(one: str, other: str) -> bool:
@@ -75,15 +74,15 @@ def this_run(runtime: Mapping[str, Any] | None) -> Row:
 
     Nothing of it enters a request's hash or an output of the pipeline.
     """
-    held = dict(runtime or {})
+    own = dict(runtime or {})
     return {
         "code": {
             "refract": importlib.metadata.version("refract-eval"),
             "sha256": code_sha256(),
             **_checked_out(Path.cwd()),
         },
-        "device": held.pop("device", None),
-        "runtime": held,
+        "device": own.pop("device", None),
+        "runtime": own,
         "machine": {
             "platform": platform.platform(),
             "architecture": platform.machine(),
@@ -103,8 +102,8 @@ def this_run(runtime: Mapping[str, Any] | None) -> Row:
 def utc(seconds: float) -> str:
     """A time in Unix seconds as ISO 8601; SOURCE_DATE_EPOCH takes its place where that is set."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    found = datetime.fromtimestamp(int(epoch) if epoch.isdigit() else int(seconds), UTC)
-    return found.isoformat().replace("+00:00", "Z")
+    time = datetime.fromtimestamp(int(epoch) if epoch.isdigit() else int(seconds), UTC)
+    return time.isoformat().replace("+00:00", "Z")
 
 
 def _checked_out(root: Path) -> Row:
@@ -121,8 +120,8 @@ def _processor() -> str:
         text = Path("/proc/cpuinfo").read_text("utf-8", "replace")
     except OSError:
         text = ""
-    found = re.search(r"^model name\s*:\s*(.+)$", text, re.M)
-    return found[1] if found else platform.processor() or platform.machine()
+    name = re.search(r"^model name\s*:\s*(.+)$", text, re.M)
+    return name[1] if name else platform.processor() or platform.machine()
 
 
 def _accelerator() -> str | None:

