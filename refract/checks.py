@@ -217,8 +217,8 @@ def prompt_injection(
     _, answers = _check(model, rows, {"strings": {"kind": "strings"}}, template, seed)
     details = []
     for answer in answers.values():
-        found = [hit["string"] for hit in answer["evidence"] if hit["counted"]]
-        details.append({**_exchange(answer), "label": answer["label"], "found": found})
+        strings_found = [hit["string"] for hit in answer["evidence"] if hit["counted"]]
+        details.append({**_exchange(answer), "label": answer["label"], "found": strings_found})
     return _labelled_result(details, _not_judged(answers), "found", limit)
 
 
@@ -265,9 +265,9 @@ def output_requirement(
             f"requirement_column {requirement_column!r} is not a column; the dataset has "
             f"{', '.join(map(str, dataset.columns))}"
         )
-    own = [] if requirement_column is None else list(dataset[requirement_column])
-    rows = _source_rows(dataset.drop(columns=requirement_column) if own else dataset)
-    for row, text in zip(rows, own, strict=False):
+    column = [] if requirement_column is None else list(dataset[requirement_column])
+    rows = _source_rows(dataset.drop(columns=requirement_column) if column else dataset)
+    for row, text in zip(rows, column, strict=False):
         row["requirement"] = _cell_text(text).strip()
     judges = _model_judge("requirement", judge, eval_prompt, description, requirements=wanted)
     _, answers = _check(model, rows, judges, template, seed)

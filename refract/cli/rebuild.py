@@ -242,8 +242,8 @@ class Rebuild:
         )
         machine = [
             f"{name}: {line}"
-            for name, held in ran.items()
-            for line in run_differences(dict(held), read_object(self.folder / ran_file(name)))
+            for name, before in ran.items()
+            for line in run_differences(dict(before), read_object(self.folder / ran_file(name)))
         ]
         if not lines:
             say("byte-identical" + (" results, though this differs:" if machine else ""))

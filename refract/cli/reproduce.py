@@ -130,8 +130,8 @@ def _run_command(results: Row) -> list[str]:
         command += ["--set", f"{key}={json.dumps(value)}"]
     for file in files:
         command += ["--suite", file]
-    for option, held in options.items():
-        command += [] if held is None else [f"--{option}", str(held)]
+    for option, value in options.items():
+        command += [] if value is None else [f"--{option}", str(value)]
     if run["confidence"] != 0.95:
         command += ["--confidence", f"{run['confidence']:.2f}".removeprefix("0")]
     return [*command, *(["--judge", judge] if judge else []), "--out", "results.json"]
@@ -150,7 +150,7 @@ def _evaluate_again(results: Row) -> Evaluation:
 
     provenance, name = results["provenance"], results["model"]
     definition = provenance["model"]["definition"]
-    held = {suite["suite"]: suite for suite in provenance["suites"].values()}
+    before = {suite["suite"]: suite for suite in provenance["suites"].values()}
     judges = {
         judge: {key: value for key, value in settings.items() if key != "version"}
         for judge, settings in provenance["judges"].items()
@@ -166,10 +166,10 @@ def _evaluate_again(results: Row) -> Evaluation:
                 protocol["name"], name, Asked(**protocol["asked"]), store, **options
             )
         suites = []
-        for suite in read_suites([suite["argument"] for suite in held.values()], find_project()):
-            was = held[suite.name]
-            own = {"samples": was.get("samples", 1), "cut_off": was["cut_off"]}
-            suites.append(replace(suite, definition={**suite.definition, **own}))
+        for suite in read_suites([suite["argument"] for suite in before.values()], find_project()):
+            noted = before[suite.name]
+            counted = {"samples": noted.get("samples", 1), "cut_off": noted["cut_off"]}
+            suites.append(replace(suite, definition={**suite.definition, **counted}))
         return evaluate(
             suites,
             open_model(name, definition),
@@ -196,8 +196,8 @@ def _run_again(path: Path, results: Row) -> int:
     with tempfile.TemporaryDirectory(prefix="refract-") as temporary:
         new, old, table = (Path(temporary) / name for name in ("new", "old", "outcomes"))
         # Numbers and provenance apart: another library version moves the latter alone.
-        for file, held in ((new, made), (old, results)):
-            write_json(file, {key: held[key] for key in held if key != "provenance"})
+        for file, side in ((new, made), (old, results)):
+            write_json(file, {key: side[key] for key in side if key != "provenance"})
         pairs = [(path.name, old.read_bytes(), new.read_bytes())]
         outcomes = path.with_suffix(".outcomes.csv")
         if outcomes.is_file():

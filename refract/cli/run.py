@@ -14,8 +14,15 @@ from refract.cli.output import or_standard_output
 from refract.core.errors import RefractError, UsageError
 from refract.core.showing import say
 
+# Options that are settings of the model's adapter.
+SETTINGS = (
+    *("adapter", "model_id", "revision", "path", "base_url", "system_prompt", "temperature"),
+    *("max_tokens", "chat_template", "device", "dtype"),
+)
+
 
 def run(
+    context: typer.Context,
     out: Annotated[
         Path,
         typer.Option(
@@ -132,21 +139,9 @@ def run(
     from refract.rates.clean_prompts import MIXED_MEASURE
     from refract.rates.counting import coverage_warnings
 
-    settings = {
-        "adapter": adapter,
-        "model_id": model_id,
-        "revision": revision,
-        "path": path,
-        "base_url": base_url,
-        "system_prompt": system_prompt,
-        "temperature": temperature,
-        "max_tokens": max_tokens,
-        "chat_template": chat_template,
-        "device": device,
-        "dtype": dtype,
-    }
     project = find_project()
-    asked = {key: value for key, value in settings.items() if value is not None}
+    options = context.params
+    asked = {key: options[key] for key in SETTINGS if options[key] is not None}
     asked |= _yaml_settings(set_ or [])
     if model is None and adapter is None:
         raise UsageError("name a model of params.yaml with --model, or an adapter with --adapter")
@@ -164,17 +159,16 @@ def run(
     level = float(confidence or 0.95)
     with open_store() as store:
         if protocol is not None:
-            own = {"name": wanted, "definition": judges[wanted]}
-            options = Asked(
+            changed = Asked(
                 {**named, "adapter": definition["adapter"]},
                 asked,
                 _files_of_parts(protocol, suite or []),
-                own if judge else None,
+                {"name": judge, "definition": judges[judge]} if judge else None,
                 samples,
                 cut_off,
             )
             evaluation = run_protocol(
-                protocol, name, options, store, seed=seed, sample=sample, confidence=level
+                protocol, name, changed, store, seed=seed, sample=sample, confidence=level
             )
         else:
             if samples is not None:
@@ -224,8 +218,8 @@ def _files_of_parts(protocol: str, arguments: Sequence[str]) -> dict[str, str]:
     """The files that ``--suite`` names, by part of a protocol."""
     from refract.suites.protocols.catalogue import find_protocol
 
-    name, found = find_protocol(protocol)
-    first, *others = found.parts
+    name, definition = find_protocol(protocol)
+    first, *others = definition.parts
     files = {}
     for argument in arguments:
         part, equals, file = argument.partition("=")
@@ -234,7 +228,7 @@ def _files_of_parts(protocol: str, arguments: Sequence[str]) -> dict[str, str]:
         elif not equals:
             raise UsageError(
                 f"--suite: {name} has several parts; name the part with the file, as "
-                f"{first}={argument} (it has {', '.join(found.parts)})"
+                f"{first}={argument} (it has {', '.join(definition.parts)})"
             )
         files[part] = file
     return files

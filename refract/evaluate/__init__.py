@@ -140,10 +140,10 @@ def read_suites(
     suites = []
     for argument in names:
         name, definition = find_suite(argument, project)
-        own = {key: definition[key] for key in OF_CLEAN_PROMPTS if key in definition}
-        own |= {key: value for key, value in asked.items() if value is not None}
+        settings = {key: definition[key] for key in OF_CLEAN_PROMPTS if key in definition}
+        settings |= {key: value for key, value in asked.items() if value is not None}
         path = Path(definition["file"])
-        suites.append(Suite(name, load_suite(path), own, argument, sha256_file(path)))
+        suites.append(Suite(name, load_suite(path), settings, argument, sha256_file(path)))
     return suites
 
 

@@ -108,11 +108,11 @@ def run_protocol(
         )
         for group in groups.values()
     ]
-    suites = {key: suite for found in evaluations for key, suite in found.suites.items()}
+    suites = {name: suite for each in evaluations for name, suite in each.suites.items()}
     provenance = evaluations[0].provenance
-    for found in evaluations[1:]:
+    for each in evaluations[1:]:
         for key in ("judges", "suites"):
-            provenance[key] |= found.provenance[key]
+            provenance[key] |= each.provenance[key]
     averages = []
     if protocol.average is not None:
         rates = [
@@ -123,7 +123,7 @@ def run_protocol(
         ]
         average = macro_rate(f"average_{protocol.average}", rates, confidence)
         averages = [dataclasses.replace(average, suite=name)]
-    held = {
+    notes = {
         "name": f"{name}@{protocol.version}",
         "of": protocol.of,
         "definition_sha256": sha256_json(protocol.model_dump(mode="json")),
@@ -133,8 +133,8 @@ def run_protocol(
         },
         "asked": dataclasses.asdict(asked),
     }
-    origins = {key: origin for found in evaluations for key, origin in found.origins.items()}
-    return Evaluation(model, suites, provenance, origins, held, averages)
+    origins = {key: origin for each in evaluations for key, origin in each.origins.items()}
+    return Evaluation(model, suites, provenance, origins, notes, averages)
 
 
 def _prepared(chosen: Chosen, model: str, asked: Asked) -> _Part:
@@ -152,7 +152,7 @@ def _prepared(chosen: Chosen, model: str, asked: Asked) -> _Part:
     if not FAMILIES[family].tells_refusal:  # the outcomes of a suite are about refusal
         judges = {"rules": {"kind": "rules"}, **judges}
     samples = asked.samples or chosen.generation.samples
-    own = {
+    settings = {
         "judges": list(judges),
         "protocol": chosen.label,
         "protocol_judge": judge["name"],
@@ -162,7 +162,7 @@ def _prepared(chosen: Chosen, model: str, asked: Asked) -> _Part:
     suite, deviations = protocol_suite(chosen, asked.files.get(chosen.part))
     return _Part(
         chosen,
-        dataclasses.replace(suite, definition=own),
+        dataclasses.replace(suite, definition=settings),
         deviations,
         judge["name"],
         judges,

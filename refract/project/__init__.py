@@ -160,15 +160,15 @@ def find_judge(name: str, project: Project, model: str | None = None) -> dict[st
         if name == MODEL_JUDGE and name not in (project.params.get("judges") or {}):
             raise UsageError("--judge llm: name the model that judges with --judge-model")
         return _judge(name, project)
-    found = {"kind": "refusal"} if name == MODEL_JUDGE else _judge(name, project)
+    judge = {"kind": "refusal"} if name == MODEL_JUDGE else _judge(name, project)
     adapter, colon, model_id = model.partition(":")
     if "." in adapter and ":" in model_id:  # an adapter of another package: package.module:Class
         name, _, model_id = model_id.partition(":")
         adapter = f"{adapter}:{name}"
     if colon:
-        return found | {"model": {"adapter": adapter, "model_id": model_id}}
-    own = find_model(model, project)
-    return found | {"model": {key: value for key, value in own.items() if key != "samples"}}
+        return judge | {"model": {"adapter": adapter, "model_id": model_id}}
+    judging = find_model(model, project)
+    return judge | {"model": {key: value for key, value in judging.items() if key != "samples"}}
 
 
 def _judge(name: str, project: Project) -> dict[str, Any]:

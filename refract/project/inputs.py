@@ -81,11 +81,11 @@ def write_state(**state: Any) -> None:
 def texts_of(value: Any, place: str = "", key: str = "") -> Iterator[tuple[str, str, str]]:
     """Each text in a definition, however deep: its place, the key that it stands under, the text."""
     if isinstance(value, Mapping):
-        for inner, held in value.items():
-            yield from texts_of(held, f"{place}.{inner}" if place else str(inner), str(inner))
+        for inner, setting in value.items():
+            yield from texts_of(setting, f"{place}.{inner}" if place else str(inner), str(inner))
     elif isinstance(value, list):
-        for number, held in enumerate(value):
-            yield from texts_of(held, f"{place}.{number}", key)
+        for number, entry in enumerate(value):
+            yield from texts_of(entry, f"{place}.{number}", key)
     elif isinstance(value, str) and value:
         yield place, key, value
 
