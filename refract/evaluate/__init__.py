@@ -11,6 +11,7 @@ import importlib.metadata
 import sys
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from refract.core.jsonl import dump_row, sha256_file
 from refract.core.showing import say
 from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, answered_prompts
 from refract.judges import check_counted, judge_suite, open_judges
+from refract.judges.cases import Judge
 from refract.models import identity_of, samples_of
 from refract.models.answering import Count, answer_prompts
 from refract.models.processes import generator
@@ -176,17 +178,20 @@ def evaluate(
     if len(ready) < len(suites):
         names = [suite.name for suite in suites]
         raise UsageError(f"two suites are called {max(names, key=names.count)!r}")
-    used = {
-        suite.name: {judge: opened[judge] for judge in suite.definition["judges"]}
-        for suite in ready.values()
-    }
+    used: dict[str, dict[str, Judge]] = {}
+    samples: dict[str, int] = {}
     for suite in ready.values():
+        used[suite.name] = {judge: opened[judge] for judge in suite.definition["judges"]}
         perturbed = bool(suite.definition.get("perturbations"))
         check_counted(suite.name, used[suite.name], perturbed=perturbed)
-    samples = {
-        suite.name: samples_of(model, definition, suite.definition.get("samples"))
-        for suite in ready.values()
-    }
+        samples[suite.name] = samples_of(model, definition, suite.definition.get("samples"))
+    ask = partial(
+        answer_prompts,
+        seed=seed,
+        name=name,
+        generator=generator(model, definition),
+        samples=samples,
+    )
     first, again = (
         {
             suite.name: [row for row in suite.prompts if (row["source_id"] in fresh) is second]
@@ -194,32 +199,13 @@ def evaluate(
         }
         for second in (False, True)
     )
-    generate = generator(model, definition)
-    responses, counts = answer_prompts(
-        first,
-        model,
-        store,
-        seed,
-        name=name,
-        folders=folders,
-        generator=generate,
-        samples=samples,
-    )
+    responses, counts = ask(first, model, store, folders=folders)
     if any(again.values()):
-        more, counted = answer_prompts(
-            again,
-            model,
-            ResponseStore(None),
-            seed,
-            name=name,
-            generator=generate,
-            samples=samples,
-        )
+        more, counted = ask(again, model, ResponseStore(None))
         for suite_name, count in counted.items():
             responses[suite_name] += more[suite_name]
             counts[suite_name].generated += count.generated
             counts[suite_name].errors += count.errors
-    families = {judge: opened[judge].FAMILY for judge in opened}
     results: dict[str, SuiteResult] = {}
     for suite in ready.values():
         prompts = answered_prompts(suite.prompts, responses[suite.name])
@@ -227,6 +213,7 @@ def evaluate(
         answers = [by_id[row["prompt_id"]] for row in prompts]
         sources = {row["id"]: row for row in suite.rows}
         verdicts = judge_suite(prompts, answers, sources, used[suite.name])
+        families = {judge: used[suite.name][judge].FAMILY for judge in used[suite.name]}
         rates = aggregate_suite(
             suite.rows,
             prompts,
@@ -239,9 +226,8 @@ def evaluate(
         )
         label = suite_label(suite.name, sample, len(suite.rows), seed)
         label = samples_label(label, samples[suite.name])
-        results[suite.name] = SuiteResult(
-            suite, label, prompts, answers, verdicts, rates, counts[suite.name]
-        )
+        count = counts[suite.name]
+        results[suite.name] = SuiteResult(suite, label, prompts, answers, verdicts, rates, count)
     provenance = {
         "model": {
             "definition": dict(definition),
@@ -261,18 +247,20 @@ def evaluate(
             )
             for suite_name, result in results.items()
         },
-        "run": {
-            "code_sha256": code_sha256(),
-            "confidence": confidence,
-            "libraries": library_versions(),
-            "python": ".".join(map(str, sys.version_info[:3])),
-            "refract": importlib.metadata.version("refract-eval"),
-            "sample": sample,
-            "seed": seed,
-        },
+        "run": {**_code(), "confidence": confidence, "sample": sample, "seed": seed},
     }
     keys = (row["request_sha256"] for result in results.values() for row in result.responses)
     return Evaluation(name, results, provenance, store.origins(keys))
+
+
+def _code() -> Row:
+    """The code and the libraries that evaluate here."""
+    return {
+        "code_sha256": code_sha256(),
+        "libraries": library_versions(),
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "refract": importlib.metadata.version("refract-eval"),
+    }
 
 
 def _with_prompts(suite: Suite, judges: list[str], sample: int | None, seed: int) -> Suite:
