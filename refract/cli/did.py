@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from refract.agreement.two_judges import Defense, defense, join_files, stops
 from refract.cli.kappa import say_unjoined
 from refract.cli.options import Confidence, listed
 from refract.cli.output import or_standard_output
@@ -15,6 +14,9 @@ from refract.core.errors import UsageError
 from refract.core.jsonl import write_json
 from refract.core.showing import json_text, say
 from refract.report.markdown import markdown_table
+
+if TYPE_CHECKING:
+    from refract.agreement.two_judges import Defense
 
 
 def did(
@@ -45,6 +47,8 @@ def did(
 
     Example: refract did --inner rules.jsonl --outer llm.jsonl
     """
+    from refract.agreement.two_judges import defense, join_files, stops
+
     joined = join_files(inner, outer, (inner_judge, outer_judge))
     say_unjoined(joined)
     decided: list[list[bool | None]] = []

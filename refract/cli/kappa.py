@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from refract.agreement.two_judges import Join, join_files, judge_agreement
 from refract.cli.options import Confidence
 from refract.cli.printing import print_table
 from refract.core.showing import json_text, say
-from refract.statistics.raters import Confusion, Kappa
+
+if TYPE_CHECKING:
+    from refract.agreement.two_judges import Join
+    from refract.statistics.raters import Confusion, Kappa
 
 NAMED = 10  # how many keys of what did not join are shown
 
@@ -45,6 +47,8 @@ def kappa(
 
     Example: refract kappa data/verdicts/m/s.jsonl other.jsonl --judge-a rules
     """
+    from refract.agreement.two_judges import join_files, judge_agreement
+
     joined = join_files(a, b, (judge_a, judge_b))
     say_unjoined(joined)
     level = float(confidence or 0.95)
