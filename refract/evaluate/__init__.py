@@ -25,7 +25,7 @@ from refract.judges.cases import Judge
 from refract.models import identity_of, samples_of
 from refract.models.answering import Count, answer_prompts
 from refract.models.processes import generator
-from refract.models.protocol import Model, Origin
+from refract.models.protocol import AnswerOrigin, Model
 from refract.models.store import ResponseStore
 from refract.project import Project, find_suite
 from refract.rates import Aggregate, aggregate_suite, outcome_lines
@@ -97,7 +97,7 @@ class Evaluation:
     model: str
     suites: Mapping[str, SuiteResult]
     provenance: Row
-    origins: Mapping[str, Origin]
+    origins: Mapping[str, AnswerOrigin]
     protocol: Row | None = None
     averages: Sequence[Rate] = ()
 

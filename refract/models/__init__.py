@@ -77,15 +77,9 @@ def with_fixed(
     """A definition with other settings of generation in place of its own, as far as its adapter has
     them; null leaves one out. Raises :class:`ParamsError` for an unknown adapter."""
     adapter = find(ADAPTERS, definition.get("adapter"), f"models.{name}: adapter")
-    found = dict(definition)
-    for key, value in fixed.items():
-        if key not in adapter.Settings.model_fields:
-            continue
-        if value is None:
-            found.pop(key, None)
-        else:
-            found[key] = value
-    return found
+    applying = {key: fixed[key] for key in fixed if key in adapter.Settings.model_fields}
+    merged = {**definition, **applying}
+    return {key: value for key, value in merged.items() if not (key in applying and value is None)}
 
 
 def generation_settings(name: str, definition: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,13 +89,15 @@ def generation_settings(name: str, definition: Mapping[str, Any]) -> dict[str, A
     adapter = find(ADAPTERS, definition.get("adapter"), f"{where}: adapter")
     known = {"adapter", *ModelSamples.model_fields}
     given = {key: value for key, value in definition.items() if key not in known}
-    held = read_settings(adapter.Settings, where, given).model_dump(mode="json", exclude_none=True)
-    return {key: held.get(key) for key in GENERATION if key in adapter.Settings.model_fields}
+    values = read_settings(adapter.Settings, where, given).model_dump(
+        mode="json", exclude_none=True
+    )
+    return {key: values.get(key) for key in GENERATION if key in adapter.Settings.model_fields}
 
 
 def _check_samples(model: Model, definition: dict[str, Any], where: str) -> None:
-    own = {key: value for key, value in definition.items() if key == "samples"}
-    wanted = read_settings(ModelSamples, where, own).samples
+    given = {key: value for key, value in definition.items() if key == "samples"}
+    wanted = read_settings(ModelSamples, where, given).samples
     if wanted > 1 and not model.samples:
         raise ParamsError(
             f"{where}: samples: the model does not sample, so that {wanted} answers to a prompt "

@@ -22,7 +22,14 @@ from refract.models import (
 )
 from refract.models.generating import Generate, generate
 from refract.models.processes import generator, ranks
-from refract.models.protocol import LASTING_ERRORS, AdapterError, Answer, Model, Origin, Request
+from refract.models.protocol import (
+    LASTING_ERRORS,
+    AdapterError,
+    Answer,
+    AnswerOrigin,
+    Model,
+    Request,
+)
 from refract.models.store import (
     ANSWER_FIELDS,
     ResponseStore,
@@ -167,7 +174,7 @@ class ModelRun:
 
     responses: dict[str, list[ResponseRow]]
     counts: dict[str, Count]
-    origins: dict[str, Origin]
+    origins: dict[str, AnswerOrigin]
     description: dict[str, Any]
     usage: dict[str, Any]
 

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Generation:
+class DecodedRow:
     """A prompt and its answer so far: ``tokens`` in, ``generated`` out, at most ``limit`` of them."""
 
     index: int
@@ -93,8 +93,8 @@ class _Group:
     def __init__(self, length: int, size: int, storage: list[list[torch.Tensor]]) -> None:
         self.length, self.size, self.storage = length, size, storage
         self.shown = length  # positions that attention looks at
-        self.rows: list[Generation | None] = [None] * size
-        self.parked: deque[Generation] = deque()
+        self.rows: list[DecodedRow | None] = [None] * size
+        self.parked: deque[DecodedRow] = deque()
         self.cache: Cache | None = None
         self.positions: torch.Tensor
         self._flat: list[torch.Tensor] = []
@@ -147,7 +147,7 @@ class _Group:
             self.rows[slot] = row
 
     @torch.inference_mode()
-    def leave(self, slot: int, keep: bool) -> Generation:
+    def leave(self, slot: int, keep: bool) -> DecodedRow:
         row = self.rows[slot]
         assert row is not None
         assert self.cache is not None
@@ -179,7 +179,7 @@ class Decoder:
         temperature: float = 0.0,
         top_p: float = 1.0,
         top_k: int | None = None,
-        stop: Callable[[Generation], bool] | None = None,
+        stop: Callable[[DecodedRow], bool] | None = None,
     ) -> None:
         self.model, self.eos, self.shape, self.context = model, eos, shape, context
         self.temperature, self.top_p, self.top_k, self.stop = temperature, top_p, top_k, stop
@@ -195,7 +195,7 @@ class Decoder:
         self._storage: list[list[torch.Tensor]] = []
         self._exact: dict[tuple[int, int, int], bool] = {}
 
-    def run(self, rows: Sequence[Generation]) -> Iterator[Generation]:
+    def run(self, rows: Sequence[DecodedRow]) -> Iterator[DecodedRow]:
         """Yields every row once, as soon as it is done. Where memory runs out, goes on with half as
         many rows at a time and says so."""
         remaining = {row.index: row for row in rows}
@@ -232,12 +232,12 @@ class Decoder:
             for row in remaining.values():
                 row.restart()
 
-    def _room(self, row: Generation) -> int:
+    def _room(self, row: DecodedRow) -> int:
         """Positions a row has ahead of it when it enters a group."""
         return min(row.limit, 64)
 
-    def _run(self, rows: list[Generation]) -> Iterator[Generation]:
-        waiting: dict[int, deque[tuple[int, Generation]]] = {}
+    def _run(self, rows: list[DecodedRow]) -> Iterator[DecodedRow]:
+        waiting: dict[int, deque[tuple[int, DecodedRow]]] = {}
         for row in sorted(rows, key=lambda row: (len(row.tokens), row.index)):
             width = prompt_width(len(row.tokens) - 1, self.context)
             length = cache_length(width + self._room(row))
@@ -259,7 +259,7 @@ class Decoder:
             while current.active < current.size and (current.parked or queue):
                 if queue and not current.parked:
                     width = queue[0][0]
-                    batch: list[Generation] = []
+                    batch: list[DecodedRow] = []
                     while queue and queue[0][0] == width:
                         if len(batch) == self.shape.prefill_rows(width):
                             break
@@ -280,7 +280,7 @@ class Decoder:
                 groups.pop(length).end()
 
     @torch.inference_mode()
-    def _read(self, batch: list[Generation], width: int) -> None:
+    def _read(self, batch: list[DecodedRow], width: int) -> None:
         """Reads all but the last token of each prompt into ``row.state``: keys and values."""
         ids = torch.zeros((self.shape.prefill_rows(width), width), dtype=torch.long)
         for i, row in enumerate(batch):
@@ -296,8 +296,10 @@ class Decoder:
                 (layer.keys[i, :, :known], layer.values[i, :, :known]) for layer in cache.layers
             ]
             if self.temperature > 0 and not row.uniforms:
-                own = torch.Generator().manual_seed(row.seed % 2**63)
-                row.uniforms = torch.rand(row.limit, generator=own, dtype=torch.float64).tolist()
+                generator = torch.Generator().manual_seed(row.seed % 2**63)
+                row.uniforms = torch.rand(
+                    row.limit, generator=generator, dtype=torch.float64
+                ).tolist()
 
     @torch.inference_mode()
     def _step(self, group: _Group) -> list[tuple[int, bool]]:

@@ -17,7 +17,7 @@ from refract.core.environment import this_run, utc
 from refract.core.jsonl import dump_row, write_rows
 from refract.core.progress import Progress
 from refract.core.showing import say
-from refract.models.protocol import Answer, Model, Origin, Request
+from refract.models.protocol import Answer, AnswerOrigin, Model, Request
 from refract.models.store import ResponseStore, StoreError, answer_row, storable
 
 # Seconds between two looks at what another process is asking.
@@ -86,7 +86,7 @@ def _ask(
             if run is None and answer.error is None:
                 run = {**this_run(model.runtime), "started_at": started_at}
             if run is not None:
-                origin = Origin(run, round(time.monotonic() - clock, 3), answer.seconds)
+                origin = AnswerOrigin(run, round(time.monotonic() - clock, 3), answer.seconds)
                 answer = replace(answer, origin=origin)
             answers[keys[index]] = answer
             writer.add(keys[index], answer)

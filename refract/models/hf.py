@@ -25,7 +25,7 @@ from refract.models.turn import (
 )
 
 if TYPE_CHECKING:
-    from refract.models.decoding import Decoder, Generation
+    from refract.models.decoding import DecodedRow, Decoder
 
 DESCRIBED = ("parameters", "context_length", "dtype", "architecture")
 log = logging.getLogger(__name__)
@@ -157,13 +157,13 @@ class HF(Model):
             return
         decoder = self._load_decoder()
         from refract.models.cpu import running_on
-        from refract.models.decoding import Generation
+        from refract.models.decoding import DecodedRow
 
         decoder.watched = self._score_ids()
         rows = []
         for index, (_, tokens, _) in fitting.items():
             room = self._most if self._context is None else self._context - len(tokens)
-            rows.append(Generation(index, tokens, min(self._most, room), requests[index].seed))
+            rows.append(DecodedRow(index, tokens, min(self._most, room), requests[index].seed))
         if self.settings.thinking_tokens or self._stop:
             decoder.stop = self._ending(rows, fitting)
         with running_on(self._threads):
@@ -182,8 +182,8 @@ class HF(Model):
         return self.settings.max_tokens + (self.settings.thinking_tokens or 0)
 
     def _ending(
-        self, rows: Sequence[Generation], prompts: Mapping[int, _Prompt]
-    ) -> Callable[[Generation], bool]:
+        self, rows: Sequence[DecodedRow], prompts: Mapping[int, _Prompt]
+    ) -> Callable[[DecodedRow], bool]:
         """Called after each token: moves a row's limit where thinking has a budget, and says whether
         a stop text ended it."""
         settings = self.settings
@@ -202,7 +202,7 @@ class HF(Model):
                 for row in rows
             }
 
-        def stop(row: Generation) -> bool:
+        def stop(row: DecodedRow) -> bool:
             if budgets:
                 row.limit = budgets[row.index].limit(row.generated)
             if not self._stop:
@@ -348,15 +348,15 @@ class HF(Model):
         cut at one ``side``; ``special``: with the texts of the tokens that it adds."""
         self._load_tokenizer()
         tokenizer = self._tokenizer
-        own, tokenizer.truncation_side = tokenizer.truncation_side, side
+        before, tokenizer.truncation_side = tokenizer.truncation_side, side
         try:
             ids = tokenizer(text, truncation=True, max_length=tokens)["input_ids"]
         finally:
-            tokenizer.truncation_side = own
-        shown: str = tokenizer.decode(
+            tokenizer.truncation_side = before
+        clipped: str = tokenizer.decode(
             ids, skip_special_tokens=not special, clean_up_tokenization_spaces=False
         )
-        return shown
+        return clipped
 
     def _score_ids(self) -> list[int]:
         vocabulary = self._tokenizer.get_vocab()
@@ -368,7 +368,7 @@ class HF(Model):
                 )
         return [vocabulary[token] for token in wanted]
 
-    def _finish(self, row: Generation, prompt: _Prompt) -> Answer:
+    def _finish(self, row: DecodedRow, prompt: _Prompt) -> Answer:
         read, written = len(row.tokens), len(row.generated)
         if self.settings.score_tokens:
             scored = zip(self.settings.score_tokens, row.watched, strict=True)

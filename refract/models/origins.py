@@ -24,7 +24,7 @@ from refract.core.jsonl import (
 )
 from refract.core.progress import read_object
 from refract.core.types import ResponseRow, Row
-from refract.models.protocol import Origin
+from refract.models.protocol import AnswerOrigin
 from refract.models.store import ResponseStore
 
 PERCENTILES = (50, 90, 99)
@@ -36,14 +36,14 @@ def learn_origins(path: Path, folder: Path, store: ResponseStore) -> None:
     They may have come with ``dvc pull``, and the file at ``path`` with git.
     """
     noted = read_object(path)
-    origins: dict[str, Origin] = {}
+    origins: dict[str, AnswerOrigin] = {}
     for suite, of_suite in noted.get("suites", {}).items():
         rows = folder / f"{suite}.jsonl"
         if rows.is_file() and sha256_file(rows) == of_suite["responses_sha256"]:
             runs = _runs_of_rows(noted, suite)
             for row, run in zip(read_responses(rows), runs, strict=True):
                 if run is not None:
-                    origins[row["request_sha256"]] = Origin(run)
+                    origins[row["request_sha256"]] = AnswerOrigin(run)
     store.learn_origins(origins)
 
 
@@ -51,7 +51,7 @@ def note_answers(
     path: Path,
     folder: Path,
     responses: Mapping[str, Sequence[ResponseRow]],
-    origins: Mapping[str, Origin],
+    origins: Mapping[str, AnswerOrigin],
 ) -> None:
     """Notes which runs made the answers of each suite, which stand in ``folder``.
 
@@ -67,7 +67,7 @@ def note_answers(
     write_json(path, {**noted, **made_by(responses, hashes, runs, origins)})
 
 
-def made_rows(rows: Sequence[Row], origins: Mapping[str, Origin]) -> Row:
+def made_rows(rows: Sequence[Row], origins: Mapping[str, AnswerOrigin]) -> Row:
     """What :func:`made_by` says of the rows of one run of ``refract run``. The hash of a suite's
     responses is that of their checksums, since they may be in no file."""
     by_suite: dict[str, list[Any]] = {}
@@ -85,7 +85,7 @@ def made_by(
     responses: Mapping[str, Sequence[ResponseRow]],
     hashes: Mapping[str, str],
     runs: Mapping[str, Sequence[Mapping[str, Any] | None]],
-    origins: Mapping[str, Origin],
+    origins: Mapping[str, AnswerOrigin],
 ) -> Row:
     """``runs``, the earliest first, and for each of the ``suites`` the hash of its responses and which
     run made how many rows, in their order; null stands for a run that is not known."""
@@ -122,20 +122,22 @@ def made_by(
 
 
 def measured(
-    run: Mapping[str, Any], rows: Mapping[str, ResponseRow], origins: Mapping[str, Origin]
+    run: Mapping[str, Any], rows: Mapping[str, ResponseRow], origins: Mapping[str, AnswerOrigin]
 ) -> Row | None:
     """How fast a run made some answers, by request; None where that was not measured.
 
     ``seconds`` go from the run's start to its last answer, without the loading of weights;
     ``call_seconds`` are the percentiles (nearest rank) of the calls that were answered.
     """
-    ends = [at for key in rows if (at := origins.get(key, Origin({})).at) is not None]
+    ends = [at for key in rows if (at := origins.get(key, AnswerOrigin({})).at) is not None]
     if not ends:
         return None
     seconds = max(ends) - (run["runtime"].get("load_seconds") or 0.0)
     tokens = [row["completion_tokens"] for row in rows.values()]
     total = None if None in tokens else sum(token or 0 for token in tokens)
-    calls = sorted(s for key in rows if (s := origins.get(key, Origin({})).seconds) is not None)
+    calls = sorted(
+        s for key in rows if (s := origins.get(key, AnswerOrigin({})).seconds) is not None
+    )
 
     def per_second(count: int | None) -> float | None:
         return None if count is None or seconds <= 0 else float(f"{count / seconds:.4g}")
@@ -164,7 +166,7 @@ def note_verdicts(path: Path, folder: Path, suites: Iterable[str]) -> None:
         write_json(path, {**noted, "judged": judged})
 
 
-def _runs_of(rows: Sequence[ResponseRow], origins: Mapping[str, Origin]) -> list[Any]:
+def _runs_of(rows: Sequence[ResponseRow], origins: Mapping[str, AnswerOrigin]) -> list[Any]:
     """The run of each row, None where it is not known."""
     known = (origins.get(row["request_sha256"]) for row in rows)
     return [origin and origin.run for origin in known]

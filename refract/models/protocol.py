@@ -47,7 +47,7 @@ class Request:
     repeat: int = 0
 
 
-class Origin(NamedTuple):
+class AnswerOrigin(NamedTuple):
     """How an answer was made.
 
     ``run``: what computed it, and since when (:func:`refract.core.environment.this_run` with
@@ -82,7 +82,7 @@ class Answer:
     error: ErrorInfo | None = None
     thinking: str | None = None
     seconds: float | None = field(default=None, compare=False)
-    origin: Origin | None = field(default=None, compare=False, repr=False)
+    origin: AnswerOrigin | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def failed(cls, type_: str, message: str, attempt: int = 0) -> Answer:

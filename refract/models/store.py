@@ -26,7 +26,7 @@ from refract.core.environment import cache_folder
 from refract.core.errors import RefractError
 from refract.core.jsonl import canonical_json, sha256_json
 from refract.core.types import ResponseRow
-from refract.models.protocol import Answer, Model, Origin, Request
+from refract.models.protocol import Answer, AnswerOrigin, Model, Request
 
 # Of the tables below; a file of a later release has a higher one.
 SCHEMA_VERSION = 1
@@ -150,7 +150,7 @@ class ResponseStore:
         self.path = path
         self._db: sqlite3.Connection | None = None
         self._owner = uuid.uuid4().hex  # of this store's claims
-        self._origins: dict[str, Origin] = {}  # where there is no file
+        self._origins: dict[str, AnswerOrigin] = {}  # where there is no file
         if path is None:
             return
         with self._errors():
@@ -276,7 +276,7 @@ class ResponseStore:
                 _write_origins(db, made, replace=True)
         return len(records)
 
-    def origins(self, keys: Iterable[str]) -> dict[str, Origin]:
+    def origins(self, keys: Iterable[str]) -> dict[str, AnswerOrigin]:
         """How the answers to some requests were made, as far as it is known."""
         if self._db is None:
             return {key: self._origins[key] for key in keys if key in self._origins}
@@ -286,10 +286,10 @@ class ResponseStore:
         with self._errors():
             for key, record, at, seconds in self._select(query, keys):
                 run = runs.get(record) or runs.setdefault(record, json.loads(record))
-                origins[key] = Origin(run, at, seconds)
+                origins[key] = AnswerOrigin(run, at, seconds)
         return origins
 
-    def learn_origins(self, origins: Mapping[str, Origin]) -> None:
+    def learn_origins(self, origins: Mapping[str, AnswerOrigin]) -> None:
         """Keeps how answers were made that came from elsewhere, where that is not known yet."""
         if self._db is None:
             self._origins = {**origins, **self._origins}
@@ -355,7 +355,7 @@ class ResponseStore:
 
 
 def _write_origins(
-    db: sqlite3.Connection, origins: Mapping[str, Origin | None], *, replace: bool
+    db: sqlite3.Connection, origins: Mapping[str, AnswerOrigin | None], *, replace: bool
 ) -> None:
     """Writes origins by request, in the transaction under way; ``replace``: over what is there."""
     verb = "REPLACE" if replace else "IGNORE"

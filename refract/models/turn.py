@@ -71,10 +71,10 @@ def split_reasoning(text: str, markers: list[str], opened: bool = False) -> tupl
     one closes what the text began with, since some templates open it out of sight.
     """
     start, end = markers
-    head, found, inside = ("", start, text) if opened else text.partition(start)
+    head, opening, inside = ("", start, text) if opened else text.partition(start)
     if opened and inside.lstrip().startswith(start):
         inside = inside.lstrip()[len(start) :]
-    if not found:
+    if not opening:
         thinking, closed, answer = text.partition(end)
         return (answer.lstrip(), thinking.strip()) if closed else (text, None)
     thinking, closed, answer = inside.partition(end)

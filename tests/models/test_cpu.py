@@ -33,8 +33,7 @@ def small(tmp_path_factory) -> Path:
     return found
 
 
-@pytest.mark.parametrize("temperature", [0, 0.8])
-@pytest.mark.parametrize("size", ["folder", "small"])
+@pytest.mark.parametrize(("size", "temperature"), [("folder", 0), ("small", 0.8)])
 def test_an_answer_through_onednn_does_not_depend_on_its_batch(request, size, temperature):
     adapter = model(
         request.getfixturevalue(size),

@@ -184,16 +184,6 @@ def generated(adapter: HF, texts: list[str], batch: int) -> list[list[int]]:
     return [made[i] for i in range(len(texts))]
 
 
-def test_length_sorted_generate_does_change_answers_in_bfloat16(larger):
-    adapter = model(larger, max_tokens=24)
-    requests = prompts(32)
-    answers(adapter, requests[:1])
-    texts = [request.attempts[0][0]["content"] for request in requests]
-    whole, alone = generated(adapter, texts, 8), generated(adapter, texts, 1)
-    shortest = [tokens[: len(single)] for tokens, single in zip(whole, alone, strict=True)]
-    assert shortest != alone
-
-
 def test_the_logits_are_those_of_a_plain_forward_pass(tiny):
     """Known answer: greedy generate, one at a time, in float32."""
     adapter = model(tiny, max_tokens=40)
@@ -236,20 +226,17 @@ def test_rows_keep_their_bytes_when_they_outgrow_their_group(tiny):
     assert answers(adapter, asked[::-1]) == whole[::-1]
 
 
-@pytest.mark.parametrize("which", ["tiny", "larger"])
-def test_leaving_out_positions_that_no_row_has_reached_changes_no_answer(
-    request, monkeypatch, which
-):
+def test_leaving_out_positions_that_no_row_has_reached_changes_no_answer(larger, monkeypatch):
     from refract.models.decoding import Decoder
 
     asked = prompts(12, longest=60)
-    short = model(request.getfixturevalue(which), max_tokens=40)
+    short = model(larger, max_tokens=40)
     made = answers(short, asked)
     assert True in short._decoder._exact.values()
     monkeypatch.setattr(
         Decoder, "_logits", lambda self, group, tokens: self._forward(group, tokens, group.length)
     )
-    assert answers(model(request.getfixturevalue(which), max_tokens=40), asked) == made
+    assert answers(model(larger, max_tokens=40), asked) == made
 
 
 def test_a_kernel_that_adds_in_another_order_is_given_every_position(tiny, monkeypatch):
@@ -295,14 +282,9 @@ def test_a_template_with_a_bos_gives_one_bos(tiny):
     text, tokens = adapter._encode(({"role": "user", "content": "Hi"},))
     assert text == "<s><|system|>Be kind.</s><|user|>Hi</s><|assistant|>"
     assert tokens.count(1) == 1
+    own = adapter._encode(ask("Hi", system="Be brief.").attempts[0])[0]
+    assert own == "<s><|system|>Be brief.</s><|user|>Hi</s><|assistant|>"
     assert answers(adapter, [ask("Hi")])[0].prompt_tokens == len(tokens) == 16
-
-
-def test_a_conversation_with_a_system_message_keeps_it(tiny):
-    adapter = model(tiny, system_prompt="Be kind.")
-    adapter._load_tokenizer()
-    text, _ = adapter._encode(ask("Hi", system="Be brief.").attempts[0])
-    assert text == "<s><|system|>Be brief.</s><|user|>Hi</s><|assistant|>"
 
 
 def test_without_a_template_the_bare_text_gets_the_tokenizers_own_bos(copy, caplog):
@@ -360,7 +342,7 @@ def test_length_is_rejected_without_loading_weights(copy):
         answers(adapter, [ask("x")])
 
 
-# Generation settings and endings
+# DecodedRow settings and endings
 
 
 def test_a_cut_off_answer_is_length_and_an_ended_one_stop(tiny):
@@ -390,18 +372,15 @@ def test_sampling_follows_the_rows_seed(tiny):
     assert made[0] == made[2] != made[1]
 
 
-@pytest.mark.parametrize("setting", [{"top_k": 1}, {"top_p": 1e-9}, {"temperature": 1e-30}])
-def test_sampling_from_one_token_is_greedy(tiny, setting):
+def test_sampling_from_one_token_is_greedy(tiny):
     greedy = answers(model(tiny, max_tokens=12), prompts(6))
-    assert answers(model(tiny, max_tokens=12, **({"temperature": 1.0} | setting)), prompts(6)) == (
-        greedy
-    )
+    assert answers(model(tiny, max_tokens=12, temperature=1e-30), prompts(6)) == greedy
 
 
 def test_top_p_and_top_k_draw_with_the_right_frequencies():
     import torch
 
-    from refract.models.decoding import Decoder, Generation
+    from refract.models.decoding import DecodedRow, Decoder
     from refract.models.shapes import BatchShape
 
     class Model(torch.nn.Module):
@@ -427,7 +406,7 @@ def test_top_p_and_top_k_draw_with_the_right_frequencies():
         n = 1000
         logits = (torch.tensor([0.1, 0.5, 0.15, 0.25]).log() * 2).expand(n, 4)
         group = type("Group", (), {})()
-        group.rows = [Generation(i, [1], 1, uniforms=[(i + 0.5) / n]) for i in range(n)]
+        group.rows = [DecodedRow(i, [1], 1, uniforms=[(i + 0.5) / n]) for i in range(n)]
         drawn = decoder._sample(logits, group).tolist()
         return [drawn.count(token) / n for token in range(4)]
 
@@ -559,13 +538,9 @@ def test_identity_follows_the_content_and_not_the_place(tiny, copy):
     ("change", "counts"),
     [
         ({"temperature": 0.5}, True),
-        ({"max_tokens": 3}, True),
-        ({"system_prompt": "x"}, True),
         ({"stop": "x"}, True),
-        ({"reasoning": ["a", "b"]}, True),
         ({"dtype": "bfloat16"}, True),
         ({"chat_template": False}, True),
-        ({"batch_tokens": 64}, True),
         ({"top_p": 0.5}, False),  # greedy decoding knows no top_p
         ({"processes": 2}, False),
     ],

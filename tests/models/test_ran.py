@@ -13,7 +13,7 @@ from refract.core.progress import read_object
 from refract.models import open_model
 from refract.models.generating import generate
 from refract.models.origins import learn_origins, made_by, made_rows, measured, note_answers
-from refract.models.protocol import Answer, Origin, Request
+from refract.models.protocol import Answer, AnswerOrigin, Request
 from refract.models.store import ResponseStore, answer_row
 from refract.results.differences import run_differences
 from tests.builders import ROOT
@@ -30,15 +30,15 @@ def row(key: str, tokens: int | None = 10) -> dict:
 
 def test_the_store_keeps_how_an_answer_was_made_and_gives_the_same_answer(tmp_path):
     answer = Answer("yes", completion_tokens=1)
-    origin = Origin(RUN, 1.5, 0.25)
+    origin = AnswerOrigin(RUN, 1.5, 0.25)
     with ResponseStore(tmp_path / "s.sqlite") as store:
         store.put([(KEYS[0], replace(answer, origin=origin)), (KEYS[1], answer)])
     with ResponseStore(tmp_path / "s.sqlite") as store:
         assert store.get(KEYS) == {KEYS[0]: answer, KEYS[1]: answer}
         assert store.origins(KEYS) == {KEYS[0]: origin}
         # What is learnt from elsewhere takes the place of nothing.
-        store.learn_origins({KEYS[0]: Origin(LATER), KEYS[1]: Origin(LATER)})
-        assert store.origins(KEYS) == {KEYS[0]: origin, KEYS[1]: Origin(LATER)}
+        store.learn_origins({KEYS[0]: AnswerOrigin(LATER), KEYS[1]: AnswerOrigin(LATER)})
+        assert store.origins(KEYS) == {KEYS[0]: origin, KEYS[1]: AnswerOrigin(LATER)}
         assert store.delete() == 2
         assert store.origins(KEYS) == {}
 
@@ -69,7 +69,7 @@ def test_calls_to_a_server_have_their_own_seconds():
 
 def test_speed_is_of_the_time_after_loading_and_percentiles_are_nearest_ranks():
     rows = {str(n): row(str(n)) for n in range(100)}
-    origins = {str(n): Origin(RUN, 2.0 + n * 0.5, (n + 1) / 100) for n in range(100)}
+    origins = {str(n): AnswerOrigin(RUN, 2.0 + n * 0.5, (n + 1) / 100) for n in range(100)}
     assert measured(RUN, rows, origins) == {
         "answers": 100,
         "completion_tokens": 1000,
@@ -78,8 +78,8 @@ def test_speed_is_of_the_time_after_loading_and_percentiles_are_nearest_ranks():
         "tokens_per_second": 20.2,
         "call_seconds": {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0},
     }
-    assert measured(RUN, {"x": row("x")}, {"x": Origin(RUN)}) is None
-    unknown = measured(RUN, {"x": row("x", None)}, {"x": Origin(RUN, 3.0)})
+    assert measured(RUN, {"x": row("x")}, {"x": AnswerOrigin(RUN)}) is None
+    unknown = measured(RUN, {"x": row("x", None)}, {"x": AnswerOrigin(RUN, 3.0)})
     assert unknown is not None
     assert (unknown["tokens_per_second"], unknown["call_seconds"]) == (None, None)
 
@@ -87,7 +87,7 @@ def test_speed_is_of_the_time_after_loading_and_percentiles_are_nearest_ranks():
 def test_rows_say_which_run_made_them_and_unknown_is_null(tmp_path):
     responses = {"s": [row(key) for key in KEYS]}
     write_rows(tmp_path / "s.jsonl", responses["s"])
-    origins = {KEYS[0]: Origin(LATER, 3.0), KEYS[2]: Origin(RUN, 4.0)}
+    origins = {KEYS[0]: AnswerOrigin(LATER, 3.0), KEYS[2]: AnswerOrigin(RUN, 4.0)}
     path = tmp_path / "ran.json"
     note_answers(path, tmp_path, responses, origins)
     held = read_object(path)
@@ -98,16 +98,18 @@ def test_rows_say_which_run_made_them_and_unknown_is_null(tmp_path):
     assert [run["started_at"] for run in held["runs"]] == [RUN["started_at"], LATER["started_at"]]
     # The same rows: what is noted stays, whatever made them this time.
     before = path.read_bytes()
-    note_answers(path, tmp_path, responses, dict.fromkeys((KEYS[0], KEYS[2]), Origin(LATER, 1.0)))
+    note_answers(
+        path, tmp_path, responses, dict.fromkeys((KEYS[0], KEYS[2]), AnswerOrigin(LATER, 1.0))
+    )
     assert path.read_bytes() == before
     # Another store learns it from the file, and keeps what was measured.
     with ResponseStore(tmp_path / "s.sqlite") as store:
         learn_origins(path, tmp_path, store)
         known = store.origins(KEYS)
-    assert known == {KEYS[0]: Origin(held["runs"][1]), KEYS[2]: Origin(held["runs"][0])}
+    assert known == {KEYS[0]: AnswerOrigin(held["runs"][1]), KEYS[2]: AnswerOrigin(held["runs"][0])}
     responses["s"] = [row(KEYS[2]), row("d" * 64)]
     write_rows(tmp_path / "s.jsonl", responses["s"])
-    note_answers(path, tmp_path, responses, {**known, "d" * 64: Origin(LATER, 3.0)})
+    note_answers(path, tmp_path, responses, {**known, "d" * 64: AnswerOrigin(LATER, 3.0)})
     now = read_object(path)
     assert now["suites"]["s"]["runs"] == [[0, 1], [1, 1]]
     assert now["runs"][0] == held["runs"][0]
@@ -116,9 +118,9 @@ def test_rows_say_which_run_made_them_and_unknown_is_null(tmp_path):
 def test_a_row_of_an_unknown_run_gets_the_one_that_is_known_later_and_keeps_it(tmp_path):
     path, rows = tmp_path / "ran.json", {"s": [row(key) for key in KEYS[:2]]}
     write_rows(tmp_path / "s.jsonl", rows["s"])
-    note_answers(path, tmp_path, rows, {KEYS[0]: Origin(RUN)})
+    note_answers(path, tmp_path, rows, {KEYS[0]: AnswerOrigin(RUN)})
     assert read_object(path)["suites"]["s"]["runs"] == [[0, 1], [None, 1]]
-    both = {key: Origin(LATER) for key in KEYS}
+    both = {key: AnswerOrigin(LATER) for key in KEYS}
     note_answers(path, tmp_path, rows, both)
     held = read_object(path)
     assert held["suites"]["s"]["runs"] == [[0, 1], [1, 1]]
@@ -138,7 +140,7 @@ def test_a_file_that_cannot_be_read_tells_nothing(tmp_path):
 
 def test_rows_of_a_run_are_noted_by_suite():
     rows = [{**row(key), "suite": suite} for key, suite in zip(KEYS, "sts", strict=True)]
-    noted = made_rows(rows, {KEYS[1]: Origin(RUN, 2.5)})
+    noted = made_rows(rows, {KEYS[1]: AnswerOrigin(RUN, 2.5)})
     assert {suite: found["runs"] for suite, found in noted["suites"].items()} == {
         "s": [[None, 2]],
         "t": [[0, 1]],
