@@ -62,81 +62,15 @@ class AnthropicSettings(ServedSettings):
         return value
 
 
-class AnthropicBatches:
-    """Batches as Anthropic has them: one list of requests, one of results."""
-
-    MOST_REQUESTS: ClassVar[int] = 100_000
-    MOST_BYTES: ClassVar[int] = 250_000_000
-
-    def __init__(self, client: Any) -> None:
-        self.client = client
-
-    async def submit(self, tag: str, bodies: Mapping[str, bytes]) -> str:
-        """Makes a batch and returns its id."""
-        from httpx2 import Response
-
-        items = (
-            b'{"custom_id": "%s", "params": %s}' % (name.encode(), body)
-            for name, body in bodies.items()
-        )
-        response = await self.client.post(
-            "/v1/messages/batches",
-            cast_to=Response,
-            content=b'{"requests": [%s]}' % b", ".join(items),
-            options={"headers": {"Content-Type": "application/json"}},
-        )
-        return str(response.json()["id"])
-
-    async def find(self, tag: str, size: int, since: float, others: set[str | None]) -> str | None:
-        """A batch by its time and size; it has no tag here, but its results have names."""
-        async for found in self.client.messages.batches.list(limit=100):
-            if found.created_at.timestamp() < since:
-                return None  # newest first
-            counts = found.request_counts
-            total = counts.canceled + counts.errored + counts.expired
-            total += counts.processing + counts.succeeded
-            if total == size and found.id not in others:
-                return str(found.id)
-        return None
-
-    async def ended(self, batch_id: str) -> Ended | None:
-        """The results of a batch that has ended."""
-        from httpx2 import Response
-
-        batch = await self.client.messages.batches.retrieve(batch_id)
-        if batch.processing_status != "ended":
-            return None
-        response = await self.client.get(
-            f"/v1/messages/batches/{batch_id}/results", cast_to=Response
-        )
-        return Ended(response.content, ("BatchFailed", "the batch has no such result"))
-
-    def result(self, line: Any) -> tuple[int, Any]:
-        """Status and payload or error of a line; status 0 where it was never processed."""
-        result = line["result"]
-        if result["type"] == "succeeded":
-            return 200, result["message"]
-        if result["type"] == "errored":
-            error = error_body(json.dumps(result["error"]).encode())
-            return STATUSES.get(str(error.get("type")), 500), error
-        return 0, {"message": f"the request {result['type']} in its batch"}
-
-
 class Anthropic(Served):
-    """See the module."""
+    """The messages API. Batches are one list of requests, one of results."""
 
     adapter = "anthropic"
     version = "1"
-    PATH = "/v1/messages"
     Settings = AnthropicSettings
     settings: AnthropicSettings
-
-    @property
-    def sdk(self) -> Any:
-        """The package ``anthropic``."""
-        import anthropic
-
-        return anthropic
+    PATH = "/v1/messages"
+    MOST_REQUESTS, MOST_BYTES = 100_000, 250_000_000
 
     def client(self, options: dict[str, Any]) -> Any:
         """The package's client. Bedrock's and Vertex' have their addresses, like their credentials, by
@@ -149,10 +83,6 @@ class Anthropic(Served):
             return self.sdk.AsyncAnthropicBedrock(open_telemetry=False, **options)
         options["access_token"] = options.pop("api_key")
         return self.sdk.AsyncAnthropicVertex(open_telemetry=False, **options)
-
-    def batches(self, client: Any) -> AnthropicBatches:
-        """Batches through a client."""
-        return AnthropicBatches(client)
 
     def body(self, messages: Sequence[Message], seed: int) -> dict[str, Any]:
         """A message's parameters; the system prompt is one of them, a seed is not."""
@@ -217,6 +147,56 @@ class Anthropic(Served):
             except (KeyError, OverflowError, TypeError, ValueError):
                 continue  # not sent, or not as documented
         return limits
+
+    async def submit(self, client: Any, tag: str, bodies: Mapping[str, bytes]) -> str:
+        """Makes a batch and returns its id."""
+        from httpx2 import Response
+
+        items = (
+            b'{"custom_id": "%s", "params": %s}' % (name.encode(), body)
+            for name, body in bodies.items()
+        )
+        response = await client.post(
+            "/v1/messages/batches",
+            cast_to=Response,
+            content=b'{"requests": [%s]}' % b", ".join(items),
+            options={"headers": {"Content-Type": "application/json"}},
+        )
+        return str(response.json()["id"])
+
+    async def find(
+        self, client: Any, tag: str, size: int, since: float, others: set[str | None]
+    ) -> str | None:
+        """A batch by its time and size; it has no tag here, but its results have names."""
+        async for found in client.messages.batches.list(limit=100):
+            if found.created_at.timestamp() < since:
+                return None  # newest first
+            counts = found.request_counts
+            total = counts.canceled + counts.errored + counts.expired
+            total += counts.processing + counts.succeeded
+            if total == size and found.id not in others:
+                return str(found.id)
+        return None
+
+    async def ended(self, client: Any, batch_id: str) -> Ended | None:
+        """The results of a batch that has ended."""
+        from httpx2 import Response
+
+        batch = await client.messages.batches.retrieve(batch_id)
+        if batch.processing_status != "ended":
+            return None
+        response = await client.get(f"/v1/messages/batches/{batch_id}/results", cast_to=Response)
+        return Ended(response.content, ("BatchFailed", "the batch has no such result"))
+
+    def result(self, line: Any) -> tuple[int, Any]:
+        """Status and payload or error of a line; status 0 where it was never processed."""
+        result = line["result"]
+        if result["type"] == "succeeded":
+            return 200, result["message"]
+        if result["type"] == "errored":
+            error = error_body(json.dumps(result["error"]).encode())
+            return STATUSES.get(str(error.get("type")), 500), error
+        return 0, {"message": f"the request {result['type']} in its batch"}
 
 
 _: type[ServedModel] = Anthropic

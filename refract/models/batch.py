@@ -79,8 +79,8 @@ class BatchRun:
         # Looking is repeated by the package, which waits for 8 seconds at most; submitting is not.
         looks = math.ceil(self.settings.retry_for / 8) + 2
         async with self.model.open_client() as client:
-            patient = client.with_options(max_retries=looks, timeout=self.settings.timeout)
-            self.submitting, self.looking = self.model.batches(client), self.model.batches(patient)
+            self.client = client
+            self.patient = client.with_options(max_retries=looks, timeout=self.settings.timeout)
             left, attempt = list(range(len(self.requests))), 0
             while left:
                 left = await self._round(left, attempt)
@@ -130,7 +130,7 @@ class BatchRun:
     def _parts(self, names: Sequence[str]) -> Iterator[list[str]]:
         """Custom ids in parts that one batch may hold: as many as the run's limits allow, each at the
         most it can cost."""
-        usage, settings, api = self.model.usage, self.settings, self.submitting
+        usage, settings, model = self.model.usage, self.settings, self.model
         part: list[str] = []
         size, count, cost = 0, usage["requests"], usage["cost"] or 0.0
         for name in names:
@@ -145,7 +145,7 @@ class BatchRun:
                 self._fail(name, "BudgetExhausted", f"not requested: {limit} is reached")
                 continue
             more = len(self.bodies[name]) + 256
-            if part and (len(part) == api.MOST_REQUESTS or size + more > api.MOST_BYTES):
+            if part and (len(part) == model.MOST_REQUESTS or size + more > model.MOST_BYTES):
                 yield part
                 part, size = [], 0
             part.append(name)
@@ -163,7 +163,7 @@ class BatchRun:
             try:
                 async with asyncio.timeout(self.settings.timeout):
                     bodies = {name: self.bodies[name] for name in names}
-                    batch.id = await self.submitting.submit(batch.tag, bodies)
+                    batch.id = await self.model.submit(self.client, batch.tag, bodies)
             except (self.sdk.APIError, TimeoutError) as error:
                 status = getattr(error, "status_code", None)
                 passing = status is None or status in RETRIED or status >= 500
@@ -185,14 +185,14 @@ class BatchRun:
         """Learns the id of a batch that was sent and perhaps arrived."""
         others = {other.id for other in self._written()}
         since, size = batch.submitted_at - CLOCK_SLACK, len(batch.requests)
-        batch.id = await self._look(self.looking.find(batch.tag, size, since, others))
+        batch.id = await self._look(self.model.find(self.patient, batch.tag, size, since, others))
         if batch.id is not None:
             batch.write()
 
     async def _ended(self, batch: Batch) -> Ended | None:
         assert batch.id is not None
         try:
-            return await self.looking.ended(batch.id)
+            return await self.model.ended(self.patient, batch.id)
         except self.sdk.NotFoundError:
             return Ended(b"", ("BatchFailed", "the provider no longer has the batch"))
 
@@ -231,7 +231,7 @@ class BatchRun:
 
     def _answer(self, result: Any, attempt: int, body: bytes) -> Answer:
         try:
-            status, payload = self.submitting.result(result)
+            status, payload = self.model.result(result)
             if status == 200:
                 answer = self.model.read_payload(payload, attempt)
                 self.model.count(answer, body)

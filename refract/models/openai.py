@@ -30,6 +30,8 @@ from refract.models.turn import Markers, Text, split_reasoning
 
 # Reset times of the rate-limit headers: 1s, 6m0s, 1h2m3.5s, 120ms, and bare seconds.
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?)(ms|s|m|h|d)")
+# Statuses of a batch that has ended.
+ENDED = ("completed", "failed", "expired", "cancelled")
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -70,83 +72,15 @@ class OpenAISettings(ServedSettings):
         return self
 
 
-class OpenAIBatches:
-    """Batches as OpenAI has them: files of requests and of results."""
-
-    MOST_REQUESTS: ClassVar[int] = 50_000
-    MOST_BYTES: ClassVar[int] = 190_000_000
-    ENDED = ("completed", "failed", "expired", "cancelled")
-
-    def __init__(self, client: Any) -> None:
-        self.client = client
-
-    async def submit(self, tag: str, bodies: Mapping[str, bytes]) -> str:
-        """Uploads the requests, makes a batch of them and returns its id."""
-        lines = (
-            b'{"custom_id": "%s", "method": "POST", "url": "/v1/chat/completions", "body": %s}\n'
-            % (name.encode(), body)
-            for name, body in bodies.items()
-        )
-        file = await self.client.files.create(
-            file=(f"{tag}.jsonl", b"".join(lines)), purpose="batch"
-        )
-        batch = await self.client.batches.create(
-            input_file_id=file.id,
-            endpoint="/v1/chat/completions",
-            completion_window="24h",
-            metadata={"refract": tag},
-        )
-        return str(batch.id)
-
-    async def find(self, tag: str, size: int, since: float, others: set[str | None]) -> str | None:
-        """A batch by the tag it was given."""
-        async for found in self.client.batches.list(limit=100):
-            if found.created_at < since:
-                return None  # newest first
-            if (found.metadata or {}).get("refract") == tag and found.id not in others:
-                return str(found.id)
-        return None
-
-    async def ended(self, batch_id: str) -> Ended | None:
-        """The results of a batch that has ended."""
-        from httpx2 import Response
-
-        batch = await self.client.batches.retrieve(batch_id)
-        if batch.status not in self.ENDED:
-            return None
-        lines = b""
-        for file in (batch.output_file_id, batch.error_file_id):
-            if file is not None:
-                response = await self.client.get(f"/files/{file}/content", cast_to=Response)
-                lines += response.content + b"\n"
-        errors = batch.errors.data if batch.errors and batch.errors.data else []
-        message = errors[0].message if errors else f"the batch ended as {batch.status}"
-        kind = "BatchExpired" if batch.status == "expired" else "BatchFailed"
-        return Ended(lines, (kind, str(message)))
-
-    def result(self, line: Any) -> tuple[int, Any]:
-        """Status and payload or error of a line; status 0 where it was never processed."""
-        if line.get("response") is None:
-            return 0, line.get("error") or {}
-        status, body = line["response"]["status_code"], line["response"]["body"]
-        return status, body if status == 200 else error_body(json.dumps(body).encode())
-
-
 class OpenAI(Served):
-    """See the module."""
+    """Chat completions. Batches are files of requests and of results."""
 
     adapter = "openai"
     version = "1"
-    PATH = "/chat/completions"
     Settings = OpenAISettings
     settings: OpenAISettings
-
-    @property
-    def sdk(self) -> Any:
-        """The package ``openai``."""
-        import openai
-
-        return openai
+    PATH = "/chat/completions"
+    MOST_REQUESTS, MOST_BYTES = 50_000, 190_000_000
 
     def client(self, options: dict[str, Any]) -> Any:
         """The package's client. Azure's has its deployment in the address, and its API's version from
@@ -156,10 +90,6 @@ class OpenAI(Served):
             options["azure_endpoint"] = options.pop("base_url")
             return self.sdk.AsyncAzureOpenAI(azure_deployment=self.settings.model_id, **options)
         return self.sdk.AsyncOpenAI(**options)
-
-    def batches(self, client: Any) -> OpenAIBatches:
-        """Batches through a client."""
-        return OpenAIBatches(client)
 
     def body(self, messages: Sequence[Message], seed: int) -> dict[str, Any]:
         """A chat completion's parameters."""
@@ -218,6 +148,54 @@ class OpenAI(Served):
                 limit = _number(headers.get(f"x-ratelimit-limit-{unit}"))
                 limits.append(Limit(remaining, limit, reset, unit == "tokens"))
         return limits
+
+    async def submit(self, client: Any, tag: str, bodies: Mapping[str, bytes]) -> str:
+        """Uploads the requests, makes a batch of them and returns its id."""
+        lines = (
+            b'{"custom_id": "%s", "method": "POST", "url": "/v1/chat/completions", "body": %s}\n'
+            % (name.encode(), body)
+            for name, body in bodies.items()
+        )
+        file = await client.files.create(file=(f"{tag}.jsonl", b"".join(lines)), purpose="batch")
+        batch = await client.batches.create(
+            input_file_id=file.id,
+            endpoint="/v1/chat/completions",
+            completion_window="24h",
+            metadata={"refract": tag},
+        )
+        return str(batch.id)
+
+    async def find(
+        self, client: Any, tag: str, size: int, since: float, others: set[str | None]
+    ) -> str | None:
+        """A batch by the tag it was given."""
+        async for found in client.batches.list(limit=100):
+            if found.created_at < since:
+                return None  # newest first
+            if (found.metadata or {}).get("refract") == tag and found.id not in others:
+                return str(found.id)
+        return None
+
+    async def ended(self, client: Any, batch_id: str) -> Ended | None:
+        """The results of a batch that has ended."""
+        batch = await client.batches.retrieve(batch_id)
+        if batch.status not in ENDED:
+            return None
+        lines = b""
+        for file in (batch.output_file_id, batch.error_file_id):
+            if file is not None:
+                lines += (await client.files.content(file)).content + b"\n"
+        errors = batch.errors.data if batch.errors and batch.errors.data else []
+        message = errors[0].message if errors else f"the batch ended as {batch.status}"
+        kind = "BatchExpired" if batch.status == "expired" else "BatchFailed"
+        return Ended(lines, (kind, str(message)))
+
+    def result(self, line: Any) -> tuple[int, Any]:
+        """Status and payload or error of a line; status 0 where it was never processed."""
+        if line.get("response") is None:
+            return 0, line.get("error") or {}
+        status, body = line["response"]["status_code"], line["response"]["body"]
+        return status, body if status == 200 else error_body(json.dumps(body).encode())
 
 
 _: type[ServedModel] = OpenAI

@@ -12,10 +12,11 @@ import os
 import re
 import zlib
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
+from importlib import import_module
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
@@ -212,26 +213,6 @@ class ServedSettings(Settings):
         return self
 
 
-class BatchAPI(Protocol):
-    """A provider's batch API."""
-
-    MOST_REQUESTS: ClassVar[int]
-    MOST_BYTES: ClassVar[int]
-
-    async def submit(self, tag: str, bodies: Mapping[str, bytes]) -> str:
-        """Submits requests (bodies by custom id) as one batch and returns its id."""
-
-    async def find(self, tag: str, size: int, since: float, others: set[str | None]) -> str | None:
-        """The id of the batch with this tag or size that was submitted after ``since`` (Unix
-        seconds) and is none of ``others``."""
-
-    async def ended(self, batch_id: str) -> Ended | None:
-        """The results of a batch; None until it has ended."""
-
-    def result(self, line: Any) -> tuple[int, Any]:
-        """HTTP status and payload or error of one result; status 0 where it was never processed."""
-
-
 class Ended(NamedTuple):
     """A batch's end: the lines of its results, and the error of requests without a result."""
 
@@ -257,41 +238,33 @@ class ReplyTooLarge(InvalidResponse):
 
 
 async def bound_reply(response: Any) -> None:
-    """Has the body of a reply to a POST end in :class:`ReplyTooLarge` once it is too large.
+    """Reads the reply to a POST, as far as it is not too large.
 
-    For a client's hook on responses. Batches are fetched by GET, and hold many replies each.
+    For a client's hook on responses. Batches are fetched by GET, and hold many replies each. Raises
+    :class:`InvalidResponse`.
     """
-    from httpx2 import AsyncByteStream
+    from httpx2 import ByteStream
 
     if response.request.method != "POST":
         return
-    packed = response.headers.get("content-encoding", "identity").strip().lower()
+    # Unpacked here, where it can stop; the client is left nothing to unpack.
+    packed = response.headers.pop("content-encoding", "identity").strip().lower()
     if packed not in ("", "identity", "gzip", "deflate"):
         raise ReplyTooLarge(f"the reply is packed as {packed}, which was not asked for")
-    # Unpacked here, where it can stop; the client is left nothing to unpack.
-    response.headers.pop("content-encoding", None)
     unpacker = zlib.decompressobj(32 + zlib.MAX_WBITS) if packed in ("gzip", "deflate") else None
-    stream = response.stream
-
-    class Bounded(AsyncByteStream):
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            size = 0
-            async for chunk in stream:
-                data = chunk
-                if unpacker is not None:
-                    try:
-                        data = unpacker.decompress(chunk, MOST_REPLY_BYTES - size + 1)
-                    except zlib.error as error:
-                        raise InvalidResponse(f"the reply cannot be unpacked ({error})") from None
-                size += len(data)
-                if size > MOST_REPLY_BYTES:
-                    raise ReplyTooLarge(f"the reply is larger than {MOST_REPLY_BYTES >> 20} MiB")
-                yield data
-
-        async def aclose(self) -> None:
-            await stream.aclose()
-
-    response.stream = Bounded()
+    content, sent = bytearray(), 0
+    try:
+        async for chunk in response.stream:
+            sent += len(chunk)
+            most = MOST_REPLY_BYTES - len(content) + 1
+            content += chunk if unpacker is None else unpacker.decompress(chunk, most)
+            if max(sent, len(content)) > MOST_REPLY_BYTES:
+                raise ReplyTooLarge(f"the reply is larger than {MOST_REPLY_BYTES >> 20} MiB")
+    except zlib.error as error:
+        raise InvalidResponse(f"the reply cannot be unpacked ({error})") from None
+    finally:
+        await response.stream.aclose()
+    response.stream = ByteStream(bytes(content))
 
 
 class Provider(ServedModel):
@@ -307,6 +280,8 @@ class Provider(ServedModel):
     """
 
     PATH: ClassVar[str]
+    MOST_REQUESTS: ClassVar[int]  # of one batch
+    MOST_BYTES: ClassVar[int]
 
     def __init__(self, name: str, settings: ServedSettings) -> None:
         self.name, self.settings, self.samples = name, settings, settings.samples
@@ -322,18 +297,14 @@ class Provider(ServedModel):
         }
 
     @property
-    @abstractmethod
     def sdk(self) -> Any:
-        """The provider's package."""
+        """The provider's package, which has the adapter's name."""
+        return import_module(self.adapter)
 
     @abstractmethod
     def client(self, options: dict[str, Any]) -> Any:
         """The package's asynchronous client: ``options`` are those that all its clients take, but the
         key, which is None where the package finds credentials by itself."""
-
-    @abstractmethod
-    def batches(self, client: Any) -> BatchAPI:
-        """The provider's batch API through a client."""
 
     @abstractmethod
     def body(self, messages: Sequence[Message], seed: int) -> dict[str, Any]:
@@ -346,6 +317,25 @@ class Provider(ServedModel):
     @abstractmethod
     def rate_limits(self, headers: Mapping[str, str]) -> list[Limit]:
         """The provider's limits as a response's headers state them."""
+
+    @abstractmethod
+    async def submit(self, client: Any, tag: str, bodies: Mapping[str, bytes]) -> str:
+        """Submits requests (bodies by custom id) as one batch and returns its id."""
+
+    @abstractmethod
+    async def find(
+        self, client: Any, tag: str, size: int, since: float, others: set[str | None]
+    ) -> str | None:
+        """The id of the batch with this tag or size that was submitted after ``since`` (Unix
+        seconds) and is none of ``others``."""
+
+    @abstractmethod
+    async def ended(self, client: Any, batch_id: str) -> Ended | None:
+        """The results of a batch; None until it has ended."""
+
+    @abstractmethod
+    def result(self, line: Any) -> tuple[int, Any]:
+        """HTTP status and payload or error of one result; status 0 where it was never processed."""
 
     def identity(self) -> dict[str, Any]:
         """The model, the server and everything that a request's body takes from the definition."""

@@ -42,7 +42,6 @@ THROTTLED = {429, 503, 529}
 MOST_FAILURES = 32
 # Seconds from which on a pause is said aloud.
 SAID_FROM = 5.0
-
 # Calls at a time before anything is known of the provider; doubled every round of answers.
 FIRST_CONCURRENCY = 32
 # How much one throttled call lowers the concurrency; one answered call raises it by 1. So calls
@@ -176,6 +175,8 @@ def failure_of(model: Provider, error: Exception, attempt: int) -> Failure:
         reached = "connect" not in type(cause).__name__.lower()
         return Failure(type(error).__name__, text, PASSING, paid=reached)
     text = model.clean(f"{type(error).__name__}: {error}")
+    if isinstance(error, UnicodeError):  # half a character, which the clouds' clients do not send
+        return Failure("PromptNotRenderable", text, FINAL)
     if model.settings.client is not None:  # credentials that another package looks for
         raise AdapterError(f"models.{model.name}: client {model.settings.client}: {text}")
     return Failure("InvalidResponse", text, UNREADABLE, paid=True)
@@ -262,7 +263,7 @@ class LiveRun:
             self.settings.tokens_per_minute,
             longest_pause=self.settings.retry_for,
         )
-        self.said_until, self.said_far = -math.inf, False
+        self.said_until = -math.inf
         self.failures_in_a_row = 0  # since the last sign of life
         self.failing_since: float | None = None  # first failure since the last sign of life
         self.reserved = 0.0  # USD that the calls under way can cost at most
@@ -377,7 +378,7 @@ class LiveRun:
         now = self.loop.time()
         self.traffic.answered(call.tokens, used)
         self.traffic.update_limits(now, limits)
-        self._say_pause(now, limits)
+        self._say_pause(now)
         self._sign_of_life()
         self.model.count(answer, call.body)
         return answer
@@ -405,7 +406,7 @@ class LiveRun:
             after = failure.after
             pause = None if after is None or after > self.settings.retry_for else after
             self.traffic.throttled(now, call.tokens, pause)
-            self._say_pause(now, ())
+            self._say_pause(now)
         else:
             self.traffic.failed(call.tokens)
         call.unreadable += failure.kind == UNREADABLE
@@ -453,18 +454,9 @@ class LiveRun:
     def _sign_of_life(self) -> None:
         self.failing_since, self.failures_in_a_row = None, 0
 
-    def _say_pause(self, now: float, limits: Sequence[Limit]) -> None:
-        """Says aloud that nothing is sent for a while, or that a limit is not waited for."""
-        until, longest = self.traffic.paused_until, self.settings.retry_for
-        far = [limit.reset for limit in limits if limit.remaining < 1 and limit.reset > longest]
-        if far and not self.said_far:
-            self.said_far = True
-            say(
-                f"models.{self.model.name}: the server announces that its limit is used up for "
-                f"{max(far):.0f} s; retry_for allows {longest} s, so that calls go on until it "
-                "refuses them",
-                file=sys.stderr,
-            )
+    def _say_pause(self, now: float) -> None:
+        """Says aloud that nothing is sent for a while."""
+        until = self.traffic.paused_until
         if until - now >= SAID_FROM and until - self.said_until >= SAID_FROM:
             self.said_until = until
             say(

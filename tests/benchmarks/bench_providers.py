@@ -1,12 +1,12 @@
-"""Speed of the providers' adapters beside bare httpx, against one loopback server.
+"""Speed of the providers' adapters beside a bare client, against one loopback server.
 
     python tests/benchmarks/bench_providers.py [--repeats 3] [--whole]
 
 The server has a process of its own. For each setting the clients take turns, and each one's best
 time counts: the machine's other work only ever adds. The first call, which imports what it needs, is
 made beforehand. With ``--whole`` each is a process of its own and its start counts: ``python -m
-stages.model_inference`` with an empty store, which also writes its rows, beside a bare ``httpx2`` client
-that keeps nothing.
+stages.model_inference`` with an empty store, which also writes its rows, beside clients that keep
+nothing: of the package ``openai``, which is the measure, and of bare ``httpx2``.
 """
 
 from __future__ import annotations
@@ -53,26 +53,41 @@ def server(latency: float, throttle_every: int) -> Iterator[str]:
         process.wait()
 
 
-def bare(library: object, url: str, prompts: list[str], concurrency: int) -> int:
+def bare(sdk: bool, url: str, prompts: list[str], concurrency: int) -> int:
     """As many workers as connections, each sleeping through its own Retry-After."""
 
     async def run() -> int:
         left, answered = iter(prompts), 0
-        limits = library.Limits(max_connections=concurrency)
-        async with library.AsyncClient(limits=limits, timeout=60) as client:
+        if sdk:
+            import openai
 
-            async def work() -> None:
-                nonlocal answered
-                for prompt in left:
-                    messages = [{"role": "user", "content": prompt}]
-                    body = {"model": "m", "messages": messages, "max_tokens": 512}
-                    while True:
-                        response = await client.post(f"{url}/v1/chat/completions", json=body)
-                        if response.status_code != 429:
-                            break
-                        await asyncio.sleep(float(response.headers["retry-after"]))
-                    answered += bool(response.json()["choices"][0]["message"]["content"])
+            client = openai.AsyncOpenAI(api_key="none", base_url=f"{url}/v1", max_retries=0)
+        else:
+            limits = httpx2.Limits(max_connections=concurrency)
+            client = httpx2.AsyncClient(limits=limits, timeout=60)
 
+        async def ask(prompt: str) -> tuple[str | None, float]:
+            """The answer, or the seconds to wait."""
+            body = {"model": "m", "messages": [{"role": "user", "content": prompt}]}
+            if sdk:
+                try:
+                    made = await client.chat.completions.create(**body, max_tokens=512)
+                except openai.RateLimitError as error:
+                    return None, float(error.response.headers["retry-after"])
+                return made.choices[0].message.content, 0
+            response = await client.post(f"{url}/v1/chat/completions", json=body)
+            if response.status_code == 429:
+                return None, float(response.headers["retry-after"])
+            return response.json()["choices"][0]["message"]["content"], 0
+
+        async def work() -> None:
+            nonlocal answered
+            for prompt in left:
+                while not (reply := await ask(prompt))[0]:
+                    await asyncio.sleep(reply[1])
+                answered += 1
+
+        async with client:
             await asyncio.gather(*(work() for _ in range(concurrency)))
         return answered
 
@@ -100,16 +115,9 @@ def adapter(name: str, url: str, prompts: list[str], concurrency: int) -> int:
     return sum(answer.error is None for _, answer in model.answer(requests))
 
 
-def bare_httpx(*given: Any) -> int:
-    """The older client; imported here, since a bare client that is timed as a whole needs one alone."""
-    import httpx
-
-    return bare(httpx, *given)
-
-
 CLIENTS: dict[str, Callable[[str, list[str], int], int]] = {
-    "bare httpx": bare_httpx,
-    "bare httpx2": lambda *given: bare(httpx2, *given),
+    "bare openai": lambda *given: bare(True, *given),
+    "bare httpx2": lambda *given: bare(False, *given),
     "openai adapter": lambda *given: adapter("openai", *given),
     "anthropic adapter": lambda *given: adapter("anthropic", *given),
 }
@@ -133,14 +141,15 @@ def whole_commands(url: str, prompts: list[str], concurrency: int, repeats: int)
         for turn in range(repeats):
             shutil.rmtree(folder / "data/responses", ignore_errors=True)
             for name, command in {
-                "bare httpx2": (__file__, "--bare", url, str(given), str(concurrency)),
+                "bare openai": (__file__, "--bare", "openai", url, str(given), str(concurrency)),
+                "bare httpx2": (__file__, "--bare", "httpx2", url, str(given), str(concurrency)),
                 "model-inference": ("-m", "stages.model_inference", "m"),
             }.items():
                 used = run_python(folder, *command, REFRACT_CACHE=str(folder / f"store{turn}"))
                 best[name] = Used(*map(min, used, best.get(name, used)))
             answers = (folder / "data/responses/m/s.jsonl").read_text("utf-8")
             assert answers.count("\n") == len(prompts)
-    base = best["bare httpx2"]
+    base = best["bare openai"]
     for name, used in best.items():
         print(
             f"  {name:18} {used.seconds:6.2f} s   {used.seconds / base.seconds:5.2f} of bare"
@@ -189,8 +198,7 @@ def inside_one_process(repeats: int) -> None:
         calls = count * every // (every - 1) if every else count
         ideal = calls * latency / concurrency
         print(f"\n{title} (ideal {ideal:.2f} s)")
-        # httpx slows down where many answers come at once; the faster of the two is the measure.
-        base = min(best["bare httpx"][0], best["bare httpx2"][0])
+        base = best["bare openai"][0]
         for name, (wall, cpu) in best.items():
             print(
                 f"  {name:18} {wall:6.2f} s   {wall / base:5.2f} of bare"
@@ -201,9 +209,9 @@ def inside_one_process(repeats: int) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--bare"]:
-        address, path, connections = sys.argv[2:]
+        library, address, path, connections = sys.argv[2:]
         texts = json.loads(Path(path).read_text("utf-8"))
-        if bare(httpx2, address, texts, int(connections)) != len(texts):
+        if bare(library == "openai", address, texts, int(connections)) != len(texts):
             sys.exit("not all answered")
     else:
         main()

@@ -69,6 +69,13 @@ def test_errors_are_those_of_the_providers_own_api(client, text, error):
     assert answer.finish_reason == ("error" if error else "content_filter")
 
 
+def test_half_a_character_concerns_its_row_alone():
+    with FaultServer() as server:
+        answers = ask(model("bedrock", server.url), "half \ud800", "whole")
+    assert answers[0].error["type"] == "PromptNotRenderable"
+    assert answers[1].response == "echo: whole"
+
+
 def test_the_identity_says_the_client_and_no_address_that_follows_from_the_environment():
     bedrock = {"adapter": "anthropic", "model_id": "m", "client": "bedrock"}
     identity = open_model("m", bedrock).identity()

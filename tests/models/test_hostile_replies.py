@@ -203,12 +203,11 @@ def test_any_error_body_is_read(body):
 # Waits
 
 
-def test_a_limit_that_is_back_in_a_year_is_not_waited_for_and_said_aloud(capfd):
+def test_a_limit_that_is_back_in_a_year_is_not_waited_for():
     year = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "365d"}
     with FaultServer(headers=year) as server:
         found = ask(server, *map(str, range(100)), retry_for=3)
     assert all(answer.error is None for answer in found)
-    assert "its limit is used up for 31536000 s; retry_for allows 3 s" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("after", ["0", "-5", "Wed, 21 Oct 2015 07:28:00 GMT", "nan", "INF"])

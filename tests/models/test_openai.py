@@ -34,10 +34,11 @@ def request(*texts: str, seed: int = 7) -> Request:
     return Request(tuple(({"role": "user", "content": text},) for text in texts), seed)
 
 
-def model(server: FaultServer | None, **settings: object):
+def model(server: FaultServer | None, adapter: str = "openai", **settings: object):
     """The adapter in front of a server."""
-    url = f"{server.url}/v1" if server else "http://127.0.0.1:9/v1"
-    definition = {"adapter": "openai", "model_id": "m", "base_url": url, "api_key_env": None}
+    url = server.url if server else "http://127.0.0.1:9"
+    url += "/v1" if adapter == "openai" else ""
+    definition = {"adapter": adapter, "model_id": "m", "base_url": url, "api_key_env": None}
     return open_model("gpt", definition | settings)
 
 
@@ -52,6 +53,9 @@ def one(text: str, **settings: object) -> Answer:
     """What one prompt comes to on a fresh server."""
     with FaultServer() as server:
         return answers(server, request(text), **settings)[0]
+
+
+both = pytest.mark.parametrize("adapter", ["openai", "anthropic"])
 
 
 # Definitions
@@ -303,12 +307,13 @@ def test_other_complaints_are_not_taken_for_a_prompt_too_long_or_a_filter(messag
     assert ending(400, {"message": message}, 0) is None
 
 
-def test_a_prompt_too_long_falls_back_to_the_next_attempt():
+@both
+def test_a_prompt_too_long_falls_back_to_the_next_attempt(adapter):
     with FaultServer() as server:
-        assert answers(server, request("[[too_long]] a", "[[too_long]] b", "c")) == [
-            Answer("echo: c", "stop", 2, 7, 3)
-        ]
-        assert answers(server, request("[[too_long]] a", "[[too_long]] b"))[0].attempt == 1
+        asked = request("[[too_long]] a", "[[too_long]] b", "c"), request("[[too_long]] a", "x")
+        assert [answer.attempt for answer in answers(server, *asked, adapter=adapter)] == [2, 1]
+        asked = request("[[too_long]] a", "[[too_long]] b")
+        assert answers(server, asked, adapter=adapter)[0].error["type"] == "PromptTooLong"
 
 
 # Failures
@@ -319,15 +324,20 @@ def test_a_prompt_too_long_falls_back_to_the_next_attempt():
     ["throttle", "throttle_bare", "crash", "unavailable", "overloaded", "drop", "stall",
      "malformed", "truncated", "not_an_answer"],
 )  # fmt: skip
-def test_a_passing_failure_is_tried_again_until_answered(fault):
+@both
+def test_a_passing_failure_is_tried_again_until_answered(fault, adapter):
     text = f"[[{fault}*1]]"
     with FaultServer() as server:
-        adapter = model(server, timeout=0.5, retry_for=10)
-        assert list(adapter.answer([request(text)])) == [
+        served = model(server, adapter, timeout=0.5, retry_for=10)
+        assert list(served.answer([request(text)])) == [
             (0, Answer(f"echo: {text}", "stop", 0, 7, 3))
         ]
         assert server.calls[text] == 2
-        assert (adapter.usage["requests"], adapter.usage["retries"]) == (2, 1)
+    usage = served.usage
+    assert (usage["requests"], usage["retries"]) == (2, 1)
+    assert usage["throttles"] == (
+        fault.partition("_")[0] in ("throttle", "unavailable", "overloaded")
+    )
 
 
 @pytest.mark.parametrize(
@@ -386,16 +396,19 @@ def test_a_server_that_turns_every_call_away_is_tried_for_the_time_allowed(concu
     assert got[59].error["message"].endswith("asks for more rest than the 1 s of retry_for)")
 
 
+@both
 @pytest.mark.parametrize("fault", ["key", "forbidden"])
-def test_a_rejected_key_stops_at_once_without_showing_it(fault, monkeypatch, capfd, caplog):
+def test_a_rejected_key_stops_at_once_without_showing_it(
+    fault, adapter, monkeypatch, capfd, caplog
+):
     monkeypatch.setenv("SOME_KEY", KEY)
     with FaultServer() as server, caplog.at_level("DEBUG"):
-        adapter = model(server, api_key_env="SOME_KEY", max_concurrency=2)
+        served = model(server, adapter, api_key_env="SOME_KEY", max_concurrency=2)
         requests = [request(f"[[{fault}]] {n}") for n in range(500)]
         with pytest.raises(AdapterError, match=r"the key in SOME_KEY .*HTTP 40[13]") as caught:
-            list(adapter.answer(requests))
+            list(served.answer(requests))
         assert server.arrived <= 2
-    said = f"{caught.value!r} {caplog.text} {''.join(capfd.readouterr())} {adapter.__dict__}"
+    said = f"{caught.value!r} {caplog.text} {''.join(capfd.readouterr())} {served.__dict__}"
     assert KEY not in said
     assert KEY[:12] not in said
 
@@ -701,12 +714,6 @@ def test_retry_after_is_read_in_all_its_forms():
 # Batches
 
 
-@pytest.fixture
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("REFRACT_CACHE", str(tmp_path))
-    return tmp_path / "batches"
-
-
 BATCH = [
     request("plain"), request("[[refusal]]"), request("[[length]]"), request("[[filter]]"),
     request("[[azure]]"), request("[[thinking]]"), request("[[bad]]"), request("[[too_long]]"),
@@ -714,10 +721,11 @@ BATCH = [
 ]  # fmt: skip
 
 
-def test_a_batch_gives_the_rows_of_the_live_mode(cache):
+@both
+def test_a_batch_gives_the_rows_of_the_live_mode(cache, adapter):
     with FaultServer() as server:
-        live = answers(server, *BATCH)
-        assert answers(server, *BATCH, mode="batch", batch_poll=0.01) == live
+        live = answers(server, *BATCH, adapter=adapter)
+        assert answers(server, *BATCH, adapter=adapter, mode="batch", batch_poll=0.01) == live
         # One batch for each attempt that was needed.
         assert server.submitted == 3
     assert list(cache.glob("*")) == []
@@ -792,11 +800,18 @@ def _end_all(server: FaultServer) -> None:
         batch["polls"] = 0
 
 
-def test_requests_that_a_batch_did_not_process_are_errors_and_sent_again_by_the_next_run(cache):
+@pytest.mark.parametrize(
+    ("adapter", "message"),
+    [("openai", "not executed in time"), ("anthropic", "the request expired in its batch")],
+)
+def test_requests_that_a_batch_did_not_process_are_errors_and_sent_again_by_the_next_run(
+    cache, adapter, message
+):
+    own = {"adapter": adapter, "mode": "batch", "batch_poll": 0.01}
     with FaultServer() as server:
-        (expired,) = answers(server, request("[[expire]]"), mode="batch", batch_poll=0.01)
-        assert expired == Answer.failed("BatchExpired", "not executed in time")
-        answers(server, request("[[expire]]"), mode="batch", batch_poll=0.01)
+        (expired,) = answers(server, request("[[expire]]"), **own)
+        assert expired == Answer.failed("BatchExpired", message)
+        answers(server, request("[[expire]]"), **own)
         assert server.submitted == 2
 
 
