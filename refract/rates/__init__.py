@@ -20,12 +20,10 @@ from refract.rates.clean_prompts import pair_table, rate_table, share_table
 from refract.rates.counting import CONFIDENCE, Counted, clusters_of, outcome
 from refract.rates.floors import flip_floors
 from refract.rates.judge_rates import judge_table, refusal_table
-from refract.rates.protocol_rates import protocol_judge, protocol_table
 from refract.rates.rate import Rate
 from refract.rates.robustness import CLEAN_SAMPLES, comparisons, failing_rows, robustness_table
 from refract.rates.sampled import MEASURES_OF_SAMPLES, sample_table
 from refract.rates.thresholds import DEFAULT_THRESHOLDS, apply_thresholds
-from refract.suites.protocols.catalogue import find_part
 
 
 class Aggregate(NamedTuple):
@@ -130,6 +128,10 @@ def aggregate_suite(
             ]
             rates += judge_table(concerned, outcomes, {name: family}, confidence)
     if definition.get("protocol"):
+        # Here, so that the types of rates are there without the settings of protocols.
+        from refract.rates.protocol_rates import protocol_judge, protocol_table
+        from refract.suites.protocols.catalogue import find_part
+
         part = find_part(definition["protocol"], "protocol")
         judge = protocol_judge(definition)
         rates += protocol_table(
