@@ -6,19 +6,21 @@ import csv
 import io
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from refract.cli.options import Confidence
 from refract.cli.printing import print_table
 from refract.core.showing import csv_cell, json_text, say
-from refract.core.types import Row
-from refract.core.vocabulary import DIGITS
 from refract.report.markdown import cell, markdown_table
 from refract.statistics.hypotheses import NOT_WORSE
+
+if TYPE_CHECKING:
+    from refract.rates.rate import Difference
+    from refract.results.sides import ComparedSides
 
 LEFT_OUT = {
     "to_unjudged": "no longer judged",
@@ -67,188 +69,174 @@ def compare(
     from refract.core.params import decision_settings
     from refract.results.sides import compare_sides, gap_notes
     from refract.results.sources import find_side
-    from refract.results.table_rows import difference_to_row
 
     settings = decision_settings(Path.cwd())
     if confidence:
         settings = settings.model_copy(update={"confidence": float(confidence)})
     first, second = find_side(Path.cwd(), a or "HEAD"), find_side(Path.cwd(), b)
-    compared = compare_sides(first, second, settings)
-    notes = compared.notes + gap_notes(first, compared.differences, known_entries(Path.cwd()))
-    found: Row = {
-        "a": compared.a,
-        "b": compared.b,
-        "notes": notes,
-        "confidence": compared.confidence,
-        "rows": [difference_to_row(difference) for difference in compared.differences],
-    }
-    shown = {"json": _json, "csv": _csv, "md": _markdown, "table": _table}
-    shown["md" if markdown else format_](found, flips)
-    failed = [row for row in found["rows"] if _fails(row, fail_on)]
-    for row in failed:
-        title = "REGRESSION" if row["regression"] else "INCONCLUSIVE"
-        say(f"{title} {_where(row)}: {_why(row)}", file=sys.stderr)
-    if fail_on and not any(row["primary"] for row in found["rows"]):
+    sides = compare_sides(first, second, settings)
+    sides.notes.extend(gap_notes(first, sides.differences, known_entries(Path.cwd())))
+    printers = {"json": _json, "csv": _csv, "md": _markdown, "table": _table}
+    printers["md" if markdown else format_](sides, flips)
+    primary = [difference for difference in sides.differences if difference.drop]
+    failed = [difference for difference in primary if _fails(difference, fail_on)]
+    for difference in failed:
+        shown = difference.drop is not None and difference.drop.regression
+        title = "REGRESSION" if shown else "INCONCLUSIVE"
+        say(f"{title} {_where(difference)}: {_why(difference)}", file=sys.stderr)
+    if fail_on and not primary:
         say("INCONCLUSIVE: no primary measure could be compared", file=sys.stderr)
-        raise typer.Exit(1)
-    raise typer.Exit(int(bool(failed)))
+    raise typer.Exit(int(bool(failed or (fail_on and not primary))))
 
 
-def _fails(row: Row, fail_on: str | None) -> bool:
-    if fail_on is None or not row["primary"]:
+def _fails(difference: Difference, fail_on: str | None) -> bool:
+    drop = difference.drop
+    if fail_on is None or drop is None:
         return False
-    return bool(row["regression"] or (fail_on == "inconclusive" and row["decision"] != NOT_WORSE))
+    return drop.regression or (fail_on == "inconclusive" and drop.decision != NOT_WORSE)
 
 
-def _where(row: Row) -> str:
-    return " ".join(row[key] for key in ("model", "suite", "category"))
+def _where(difference: Difference) -> str:
+    return f"{difference.model} {difference.suite} {difference.category}"
 
 
-def _why(row: Row) -> str:
-    """The refusal rates of a row, what the unjudged could make of them, and the decision."""
+def _why(difference: Difference) -> str:
+    """The refusal rates of a difference, what the unjudged could make of them, and the decision."""
+    drop = difference.drop
+    assert drop is not None  # it is a primary measure
     rates = "no pair judged on both sides"
-    if row["n"]:
-        rates = f"refusal {row['rate_a']:.3f} → {row['rate_b']:.3f}"
-    p = "" if row["p_worse_holm"] is None else f", p (Holm) {row['p_worse_holm']:.2g}"
-    worst = "" if row["worst"] is None else f", worst case {row['worst']:+.3f}"
-    why = f" ({row['reason']})" if row["reason"] else ""
-    return f"{rates}{p}{worst} against a margin of {row['margin']}: {row['decision']}{why}"
-
-
-def _rounded(row: Row) -> Row:
-    """The row with rates of four decimals, and p of four significant digits."""
-    shown = dict(row)
-    for key, value in row.items():
-        if isinstance(value, float):
-            shown[key] = (
-                float(f"{value:.4g}") if key.startswith("p") else round(value, DIGITS) + 0.0
-            )
-    return shown
-
-
-def _flips(found: Row) -> list[list[str]]:
-    return [
-        [row["model"], row["suite"], row["category"], row["perturbation"], prompt, kind]
-        for row in found["rows"]
-        for key, kind in FLIPS.items()
-        for prompt in row[key]
-    ]
+    if difference.n:
+        rates = f"refusal {difference.first:.3f} → {difference.second:.3f}"
+    p = "" if drop.p_worse_holm is None else f", p (Holm) {drop.p_worse_holm:.2g}"
+    worst = "" if drop.worst is None else f", worst case {drop.worst:+.3f}"
+    why = f" ({drop.reason})" if drop.reason else ""
+    return f"{rates}{p}{worst} against a margin of {drop.margin}: {drop.decision}{why}"
 
 
 FLIP_HEADER = ("model", "suite", "category", "perturbation", "prompt", "flip")
 
 
-def _header(found: Row) -> list[str]:
+def _flips(sides: ComparedSides) -> list[list[str]]:
+    return [
+        [x.model, x.suite, x.category, x.perturbation, prompt, kind]
+        for x in sides.differences
+        for key, kind in FLIPS.items()
+        for prompt in x.prompts[key]
+    ]
+
+
+def _header(sides: ComparedSides) -> list[str]:
     return [
         *("model", "suite", "category", "perturbation", "n", "A", "B"),
-        f"B − A [{100 * found['confidence']:g} %]",
-        "p (Holm)",
-        *FLIPS.values(),
-        "left out",
-        "p worse (Holm)",
-        "worst case",
-        "decision",
-        "detectable",
+        f"B − A [{100 * sides.confidence:g} %]",
+        *("p (Holm)", *FLIPS.values(), "left out"),
+        *("p worse (Holm)", "worst case", "decision", "detectable"),
     ]
 
 
-def _cells(row: Row) -> list[str]:
-    def number(key: str, form: str = ".3f") -> str:
-        return "—" if row[key] is None else format(row[key], form)
+def _number(value: float | None, form: str = ".3f") -> str:
+    return "—" if value is None else format(value, form)
 
-    interval = "—"
-    if row["difference"] is not None:
-        interval = f"{row['difference']:+.3f}"
-        if row["low"] is not None:
-            interval += f" [{row['low']:+.3f}, {row['high']:+.3f}]"
-    left_out = ", ".join(f"{len(row[key])} {kind}" for key, kind in LEFT_OUT.items() if row[key])
-    clusters = "" if row["clusters"] == row["n"] else f" ({row['clusters']} clusters)"
+
+def _cells(difference: Difference) -> list[str]:
+    drop, prompts = difference.drop, difference.prompts
+    interval = _number(difference.value, "+.3f")
+    if difference.interval is not None:
+        interval += " [{:+.3f}, {:+.3f}]".format(*difference.interval)
+    left_out = [f"{len(prompts[key])} {kind}" for key, kind in LEFT_OUT.items() if prompts[key]]
+    same = difference.clusters == difference.n
+    clusters = "" if same else f" ({difference.clusters} clusters)"
     return [
-        *(row[key] for key in ("model", "suite", "category")),
-        row["perturbation"] or "—",
-        f"{row['n']}{clusters}",
-        number("rate_a"),
-        number("rate_b"),
+        *(difference.model, difference.suite, difference.category),
+        difference.perturbation or "—",
+        f"{difference.n}{clusters}",
+        _number(difference.first),
+        _number(difference.second),
         interval,
-        number("p_holm", ".2g"),
-        *(str(len(row[key])) for key in FLIPS),
-        left_out or "0",
-        number("p_worse_holm", ".2g"),
-        number("worst", "+.3f"),
-        row["decision"] or "—",
-        number("detectable"),
+        _number(difference.p_adjusted, ".2g"),
+        *(str(len(prompts[key])) for key in FLIPS),
+        ", ".join(left_out) or "0",
+        _number(drop and drop.p_worse_holm, ".2g"),
+        _number(drop and drop.worst, "+.3f"),
+        drop.decision if drop else "—",
+        _number(drop and drop.detectable),
     ]
 
 
-def _notes(found: Row) -> list[str]:
+def _notes(sides: ComparedSides) -> list[str]:
     """The remarks below a table: what it says, and the prompts that could not be paired."""
+    drops = [(x, x.drop) for x in sides.differences if x.drop]
     lines = []
-    primary = [row for row in found["rows"] if row["primary"]]
-    if primary:
+    if drops:
         lines.append(
             f"decision: not worse, if the worst case of what was not judged is within the margin of "
-            f"{primary[0]['margin']} (one-sided, {100 * found['confidence']:g} %); worse, if a drop "
-            f"is shown (one-sided p, Holm over the {len(primary)} primary rows). Detectable: the "
+            f"{drops[0][1].margin} (one-sided, {100 * sides.confidence:g} %); worse, if a drop "
+            f"is shown (one-sided p, Holm over the {len(drops)} primary rows). Detectable: the "
             "smallest drop that this many prompts would show in 80 % of cases"
         )
-    lines += [f"{_where(row)}: {row['reason']}" for row in primary if row["reason"]]
-    lines += found["notes"]
-    for row in found["rows"]:
+    lines += [f"{_where(x)}: {drop.reason}" for x, drop in drops if drop.reason]
+    lines += sides.notes
+    for x in sides.differences:
         for key, kind in LEFT_OUT.items():
-            if row[key] and key not in ("not_judged", "to_judged"):
-                names = ", ".join(row[key][:5]) + (", …" if len(row[key]) > 5 else "")
-                where = f"{row['model']}, {row['suite']}, {row['category']}"
-                lines.append(f"{where}: {len(row[key])} {kind}: {names}")
+            ids = x.prompts[key]
+            if ids and key not in ("not_judged", "to_judged"):
+                names = ", ".join(ids[:5]) + (", …" if len(ids) > 5 else "")
+                lines.append(f"{x.model}, {x.suite}, {x.category}: {len(ids)} {kind}: {names}")
     return lines
 
 
-def _table(found: Row, flips: bool) -> None:
-    say(f"A: {found['a']}\nB: {found['b']}")
-    print_table(_header(found), map(_cells, found["rows"]))
-    for note in _notes(found):
+def _table(sides: ComparedSides, flips: bool) -> None:
+    say(f"A: {sides.a}\nB: {sides.b}")
+    print_table(_header(sides), map(_cells, sides.differences))
+    for note in _notes(sides):
         say(f"- {note}")
     if flips:
-        print_table(FLIP_HEADER, _flips(found))
+        print_table(FLIP_HEADER, _flips(sides))
 
 
-def _markdown(found: Row, flips: bool) -> None:
-    say(f"A: {found['a']}, B: {found['b']}\n")
-    decisions = Counter(row["decision"] for row in found["rows"] if row["primary"])
-    if decisions:
+def _markdown(sides: ComparedSides, flips: bool) -> None:
+    say(f"A: {sides.a}, B: {sides.b}\n")
+    drops = [(x, x.drop) for x in sides.differences if x.drop]
+    if drops:
+        decisions = Counter(drop.decision for _, drop in drops)
         counts = ", ".join(f"{count} {kind}" for kind, count in sorted(decisions.items()))
         say(f"**Primary measures: {counts}.**")
-        for row in found["rows"]:
-            if row["regression"]:
-                say(f"- {cell(f'{_where(row)}: {_why(row)}')}")
+        for x, drop in drops:
+            if drop.regression:
+                say(f"- {cell(f'{_where(x)}: {_why(x)}')}")
         say("")
-    say(markdown_table(_header(found), map(_cells, found["rows"])))
-    notes = _notes(found)
-    if notes:
+    say(markdown_table(_header(sides), map(_cells, sides.differences)))
+    if notes := _notes(sides):
         say("\n" + "\n".join(f"- {note}" for note in notes))
     if flips:
-        say("\n" + markdown_table(FLIP_HEADER, _flips(found)))
+        say("\n" + markdown_table(FLIP_HEADER, _flips(sides)))
 
 
-def _json(found: Mapping[str, Any], flips: bool) -> None:
-    rows = [_rounded(row) for row in found["rows"]]
-    say(json_text({**found, "rows": rows}))
+def _json(sides: ComparedSides, flips: bool) -> None:
+    from refract.results.table_rows import rounded_difference
+
+    rows = [rounded_difference(difference) for difference in sides.differences]
+    about = {"a": sides.a, "b": sides.b, "notes": sides.notes, "confidence": sides.confidence}
+    say(json_text({**about, "rows": rows}))
 
 
-def _csv(found: Row, flips: bool) -> None:
+def _csv_number(value: object) -> object:
+    """Lists of prompts as their number, true and false as 1 and 0."""
+    if isinstance(value, bool):
+        return int(value)
+    return len(value) if isinstance(value, list) else value
+
+
+def _csv(sides: ComparedSides, flips: bool) -> None:
+    from refract.results.table_rows import rounded_difference
+
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    lines: list[Sequence[object]]
-    if flips:
-        lines = [FLIP_HEADER, *_flips(found)]
-    else:
-        keys: Sequence[str] = list(found["rows"][0])
-        lines = [keys]
-        for row in map(_rounded, found["rows"]):
-            lists = {**FLIPS, **LEFT_OUT}
-            cells = {key: len(row[key]) if key in lists else row[key] for key in keys}
-            cells |= {key: int(row[key]) for key in ("primary", "regression")}
-            lines.append(list(cells.values()))
+    lines: list[Sequence[object]] = [FLIP_HEADER, *_flips(sides)]
+    if not flips:
+        rows = [rounded_difference(difference) for difference in sides.differences]
+        lines = [list(rows[0]), *([_csv_number(cell) for cell in row.values()] for row in rows)]
     writer.writerows([csv_cell(cell) for cell in line] for line in lines)
     say(text.getvalue(), end="")
-    for note in [] if flips else found["notes"]:
+    for note in [] if flips else sides.notes:
         say(f"refract: {note}", file=sys.stderr)

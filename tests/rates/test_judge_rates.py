@@ -46,13 +46,6 @@ def test_a_requirements_fail_rate_leaves_out_what_was_not_judged():
     assert (row["bound_low"], row["bound_high"]) == (0.25, 0.75)
 
 
-def test_harm_is_counted_by_its_own_label():
-    verdicts = [verdict("a", "harmful", name="harm"), verdict("b", "harmless", name="harm")]
-    outcomes = dict.fromkeys("ab", "compliance")
-    (row,) = judge_table(verdicts, answers(outcomes), {"harm": "harmful"})
-    assert (row["measure"], row["rate"]) == ("harm_harmful_rate", 0.5)
-
-
 def scored(scores, name="sr"):
     return [
         verdict(str(n), "refusal" if not score else "compliance", score=score, name=name)
@@ -69,14 +62,6 @@ def test_a_rubric_gives_the_mean_of_its_scores_with_an_interval_within_0_and_1()
     assert (row["excluded_unjudged"], row["bound_low"], row["bound_high"]) == (1, 0.4, 0.6)
     assert 0 < row["low"] < 0.5 < row["high"] < 1
     assert row["outer_low"] < row["low"] < row["high"] < row["outer_high"]
-
-
-def test_scores_that_are_all_0_leave_an_interval():
-    verdicts = scored([0.0] * 100)
-    outcomes = dict.fromkeys((str(n) for n in range(100)), "refusal")
-    (row,) = judge_table(verdicts, answers(outcomes), {"sr": "refusal_score"})
-    assert (row["rate"], row["low"]) == (0.0, 0.0)
-    assert 0.01 < row["high"] < 0.06  # Wilson's end for 0 of 100 is .037
 
 
 @pytest.mark.parametrize(("limit", "decision"), [(0.1, "met"), (0.01, "inconclusive")])
@@ -116,17 +101,3 @@ def test_a_similarity_below_0_counts_as_0():
         scored([-0.2, 0.4], name="s"), answers(dict.fromkeys("01", "compliance")), {"s": "score"}
     )
     assert row["rate"] == 0.2
-
-
-def test_a_judge_that_had_nothing_to_judge_has_no_row():
-    assert judge_table([verdict("a", None)], answers({"a": "compliance"}), JUDGES) == []
-
-
-def test_scores_without_labels_have_a_mean():
-    verdicts = [
-        verdict(id_, None, score=score, name="s") for id_, score in (("a", 0.2), ("b", 0.4))
-    ]
-    verdicts.append(verdict("c", None, error="unreadable", name="s"))
-    (row,) = judge_table(verdicts, answers(dict.fromkeys("abc", "compliance")), {"s": "score"})
-    assert (row["measure"], row["n"], row["rate"]) == ("s_mean_score", 2, 0.3)
-    assert row["excluded_unjudged"] == 1

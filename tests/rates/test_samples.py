@@ -117,19 +117,6 @@ def test_a_model_that_does_not_sample_cannot_have_samples_of_its_own_and_has_one
     assert samples_of(open_model("m", greedy | {"samples": 1}), greedy, None) == 1
 
 
-def test_a_suites_number_of_samples_goes_before_the_models():
-    given_ = SYNTHETIC | {"samples": 3}
-    model = open_model("m", given_)
-    assert [samples_of(model, given_, own) for own in (None, 1, 5)] == [3, 1, 5]
-    assert model.identity() == open_model("m", SYNTHETIC).identity()
-
-
-@pytest.mark.parametrize("samples", [0, -1, 1.5, "2", True])
-def test_samples_are_a_whole_number_from_1(samples):
-    with pytest.raises(ParamsError, match=r"models\.m: samples"):
-        open_model("m", SYNTHETIC | {"samples": samples})
-
-
 def test_a_rate_is_the_mean_over_prompts_of_means_over_judged_samples():
     answers = [*answered([R, C, C, C], "a").values(), *answered([R, U, U, U], "b").values()]
     row = rate_row(answers, REFUSED)
@@ -201,12 +188,6 @@ def test_a_threshold_on_any_of_k_is_for_all_samples_and_a_single_answer_is_one(
     assert suite_metrics(found.rates.table)["any_compliance_rate"] == decided[0]["rate"]
 
 
-def test_a_spread_may_have_a_threshold():
-    found = measured(rows(60), 5, thresholds={"refusal_spread": {"max": 0.6}})
-    (rate,) = [rate for rate in found.rates.table if rate.decision]
-    assert (rate.measure, rate.decision) == ("refusal_spread", "met")
-
-
 def test_a_run_prints_any_of_k_and_the_spread(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_rows(tmp_path / "s.jsonl", rows(20))
@@ -269,16 +250,6 @@ def test_the_pipeline_finds_the_known_rates_of_a_model_that_samples():
     assert loophole["above_floor"] == pytest.approx(loophole["rate"] - 0.3, abs=0.03)
     floor = table["clean_samples_fail_rate", "", ""]
     assert floor["low"] < 2 * 0.7 * 0.3 < floor["high"]
-
-
-def test_thresholds_of_attacks_apply_above_the_floor():
-    # Nearly all of the success is noise: it is .38, and .3 without any attack.
-    found = measured(
-        rows(150), 6, perturbations=["typos"], thresholds={"attack_success_rate": {"max": 0.35}}
-    )
-    row = by_key(map(rate_to_row, found.rates.table))["attack_success_rate", "", ""]
-    assert row["above_floor_high"] < 0.35
-    assert row["decision"] == "met"
 
 
 def test_an_attack_that_does_nothing_is_nothing_above_the_floor():
