@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from refract.core.showing import csv_cell
 from refract.core.tables import read_table, write_table
@@ -21,7 +21,6 @@ from refract.core.vocabulary import EXCLUDED, UNTESTED
 from refract.rates.rate import (
     AboveFloor,
     Counts,
-    Decision,
     Difference,
     Group,
     HumanLabels,
@@ -60,25 +59,31 @@ _ALWAYS = {
 def rate_to_row(rate: Rate) -> Row:
     """A rate under all ``COLUMNS``, rounded; None where it has no such number."""
     counts, above, labels = rate.counts, rate.above_floor, rate.counts.labels
-    # Human labels without a rate are over no answers; the cell says nothing then.
-    n = None if labels and not counts.n else counts.n
-    numbers: dict[str, object] = {
-        "successes": counts.successes,
-        "partial": counts.partial,
-        "n": n,
-        "clusters": counts.clusters,
-        "rate": _rounded(rate.value),
+    numbers: dict[str, float | None] = {
+        "rate": rate.value,
         **_ends("low", "high", rate.interval),
-        **{x.name: _rounded(getattr(rate.statistics, x.name)) for x in fields(Statistics)},
-        "above_floor": above and rounded(above.value),
+        **{x.name: getattr(rate.statistics, x.name) for x in fields(Statistics)},
+        "above_floor": above.value if above else None,
         **_ends("above_floor_low", "above_floor_high", above.interval if above else None),
-        "dose": rate.dose,
-        "repetitions": " ".join(f"{r}:{n}" for r, n in rate.repetitions.items()) or None,
-        **{f"untested_{reason}": counts.untested.get(reason) for reason in UNTESTED},
         **_ends("bound_low", "bound_high", rate.bounds),
         **_ends("outer_low", "outer_high", rate.outer),
+    }
+    cells = {
+        **{key: None if value is None else rounded(value) for key, value in numbers.items()},
+        "suite": rate.suite,
+        "measure": rate.measure,
+        "field": rate.group.field,
+        "value": rate.group.value,
+        "successes": counts.successes,
+        "partial": counts.partial,
+        # Human labels without a rate are over no answers; the cell says nothing then.
+        "n": None if labels and not counts.n else counts.n,
+        "clusters": counts.clusters,
+        "dose": rate.dose,
+        "repetitions": " ".join(f"{r}:{n}" for r, n in rate.repetitions.items()) or None,
+        **{f"untested_{reason}": n for reason, n in counts.untested.items()},
         "cut_off": counts.cut_off,
-        **{f"excluded_{outcome}": counts.excluded.get(outcome) for outcome in EXCLUDED},
+        **{f"excluded_{outcome}": n for outcome, n in counts.excluded.items()},
         "labelled": labels and labels.used,
         "stale_labels": labels and labels.stale,
         "blank_labels": labels and labels.blank,
@@ -86,8 +91,7 @@ def rate_to_row(rate: Rate) -> Row:
         "decision": rate.decision,
         "passed": None if rate.passed is None else int(rate.passed),
     }
-    names = {"suite": rate.suite, "measure": rate.measure}
-    return {**names, "field": rate.group.field, "value": rate.group.value, **numbers}
+    return {column: cells.get(column) for column in COLUMNS}
 
 
 def rate_from_row(
@@ -98,21 +102,22 @@ def rate_from_row(
     ``confidence`` is that of the table's intervals, ``clustered_by`` the field that makes the suite's
     clusters, where one does; neither is in the row.
     """
-    labels = HumanLabels(
-        *(_count(row, key) or 0 for key in ("labelled", "stale_labels", "blank_labels"))
-    )
+    cells = {column: _typed(row.get(column), kind) for column, kind in COLUMNS.items()}
+    labels = [cells[key] for key in ("labelled", "stale_labels", "blank_labels")]
     counts = Counts(
-        _count(row, "successes"),
-        _count(row, "n") or 0,
-        _count(row, "clusters"),
-        _count(row, "partial"),
-        _count(row, "cut_off"),
-        _counted(row, "excluded_", EXCLUDED),
-        _counted(row, "untested_", UNTESTED),
-        labels if _count(row, "labelled") is not None else None,
+        cells["successes"],
+        cells["n"] or 0,
+        cells["clusters"],
+        cells["partial"],
+        cells["cut_off"],
+        _counted(cells, "excluded_", EXCLUDED),
+        _counted(cells, "untested_", UNTESTED),
+        None if labels[0] is None else HumanLabels(*labels),
     )
-    value, interval = _number(row, "rate"), _interval(row, "low", "high")
-    bounds = _interval(row, "bound_low", "bound_high")
+    value, above = cells["rate"], cells["above_floor"]
+    interval, bounds = (
+        _interval(cells, *x) for x in (("low", "high"), ("bound_low", "bound_high"))
+    )
     if counts.successes is not None and value is not None and counts.n:
         value = _unrounded(value, counts.successes / counts.n)
         of_counts = wilson(counts.successes, counts.n, confidence)
@@ -123,23 +128,27 @@ def rate_from_row(
             _unrounded(bounds.low, counts.successes / every),
             _unrounded(bounds.high, (counts.successes + counts.unjudged) / every),
         )
-    above = _number(row, "above_floor")
+    if above is not None:
+        above = AboveFloor(above, _interval(cells, "above_floor_low", "above_floor_high"))
+    repetitions = (pair.split(":") for pair in (cells["repetitions"] or "").split())
+    threshold = None
+    if cells["threshold"]:
+        sign, limit = cells["threshold"].split()
+        threshold = Threshold("min" if sign == ">=" else "max", _number(limit))
     return Rate(
         row["measure"],
         counts,
         value,
         interval,
         bounds,
-        _interval(row, "outer_low", "outer_high"),
+        _interval(cells, "outer_low", "outer_high"),
         Group(row["field"], row["value"]),
-        Statistics(**{x.name: _number(row, x.name) for x in fields(Statistics)}),
-        None
-        if above is None
-        else AboveFloor(above, _interval(row, "above_floor_low", "above_floor_high")),
-        _number(row, "dose"),
-        _repetitions(row.get("repetitions") or ""),
-        _threshold(row.get("threshold") or ""),
-        cast("Decision | None", row.get("decision") or None),
+        Statistics(**{x.name: cells[x.name] for x in fields(Statistics)}),
+        above,
+        cells["dose"],
+        {int(often): int(prompts) for often, prompts in repetitions},
+        threshold,
+        cells["decision"],
         row["suite"],
         model,
         clustered_by,
@@ -148,7 +157,6 @@ def rate_from_row(
 
 def difference_to_row(difference: Difference) -> Row:
     """A difference as `refract compare` writes it, unrounded; prompts as lists of ids."""
-    low, high = difference.interval or (None, None)
     drop = difference.drop
     return {
         "model": difference.model,
@@ -160,11 +168,10 @@ def difference_to_row(difference: Difference) -> Row:
         "rate_a": difference.first,
         "rate_b": difference.second,
         "difference": difference.value,
-        "low": low,
-        "high": high,
+        **_ends("low", "high", difference.interval),
         "p": difference.p,
-        **_raw_ends("bound_low", "bound_high", difference.bounds),
-        **_raw_ends("outer_low", "outer_high", difference.outer),
+        **_ends("bound_low", "bound_high", difference.bounds),
+        **_ends("outer_low", "outer_high", difference.outer),
         **{kind: list(ids) for kind, ids in difference.prompts.items()},
         "repeats": difference.repeats,
         "p_holm": difference.p_adjusted,
@@ -258,58 +265,33 @@ def confidence_of(provenance: Mapping[str, Any] | None) -> float:
     return float(facts.get("confidence") or facts.get("run", {}).get("confidence") or 0.95)
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else rounded(value)
-
-
 def _ends(low: str, high: str, interval: Interval | None) -> dict[str, float | None]:
-    ends = _raw_ends(low, high, interval)
-    return {key: _rounded(value) for key, value in ends.items()}
-
-
-def _raw_ends(low: str, high: str, interval: Interval | None) -> dict[str, float | None]:
     return dict(zip((low, high), interval or (None, None), strict=True))
 
 
-def _parsed(text: str) -> float:
+def _number(text: str) -> float:
     """A whole number stays one, so that it is written again as it was."""
     return int(text) if text.lstrip("-").isdigit() else float(text)
 
 
-def _number(row: Mapping[str, Any], key: str) -> float | None:
-    value = row.get(key)
-    if value is None or value == "":
+def _typed(cell: Any, kind: type) -> Any:
+    """A cell of CSV or of JSON as what its column holds; None where it is empty."""
+    if cell is None or cell == "":
         return None
-    return _parsed(value) if isinstance(value, str) else value
+    if not isinstance(cell, str) or kind is str:
+        return cell
+    return int(cell) if kind is int else _number(cell)
 
 
-def _count(row: Mapping[str, Any], key: str) -> int | None:
-    value = row.get(key)
-    return None if value is None or value == "" else int(value)
+def _counted(cells: Mapping[str, Any], prefix: str, names: Sequence[str]) -> dict[str, int]:
+    return {name: n for name in names if (n := cells[prefix + name]) is not None}
 
 
-def _counted(row: Mapping[str, Any], prefix: str, names: Sequence[str]) -> dict[str, int]:
-    counts = {name: _count(row, prefix + name) for name in names}
-    return {name: count for name, count in counts.items() if count is not None}
-
-
-def _interval(row: Mapping[str, Any], low: str, high: str) -> Interval | None:
-    ends = _number(row, low), _number(row, high)
-    return None if ends[0] is None or ends[1] is None else Interval(ends[0], ends[1])
+def _interval(cells: Mapping[str, Any], low: str, high: str) -> Interval | None:
+    ends = cells[low], cells[high]
+    return None if None in ends else Interval(*ends)
 
 
 def _unrounded(stored: float, quotient: float) -> float:
     """The quotient of counts, where the stored number is that quotient rounded."""
     return quotient if rounded(quotient) == stored else stored
-
-
-def _repetitions(text: str) -> dict[int, int]:
-    pairs = (pair.split(":") for pair in text.split())
-    return {int(repetitions): int(prompts) for repetitions, prompts in pairs}
-
-
-def _threshold(text: str) -> Threshold | None:
-    if not text:
-        return None
-    sign, limit = text.split()
-    return Threshold("min" if sign == ">=" else "max", _parsed(limit))
