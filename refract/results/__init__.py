@@ -13,6 +13,7 @@ from refract.core.params import grid, load_params
 from refract.core.tables import read_table
 from refract.core.types import Attempt, Row, answered_prompts
 from refract.core.vocabulary import OUTCOME_COLUMNS
+from refract.rates.rate import Rate
 from refract.results.current import (
     grid_notes,
     left_over,
@@ -22,7 +23,7 @@ from refract.results.current import (
     without_results,
 )
 from refract.results.sources import ResultsError, read_run
-from refract.results.table_rows import COLUMNS, rate_to_row, rates_from_rows, read_rates
+from refract.results.table_rows import COLUMNS, rate_to_row, rates_from_rows, read_rate_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,35 +85,28 @@ def results_and_notes(
         grid(load_params(path / "params.yaml"), "models") if in_grid else list(left_over(path, ()))
     )
     notes = grid_notes(path, wanted) if in_grid else []
-    absent = without_results(path, wanted)
-    found = [model for model in wanted if model not in absent]
-    if not found:
+    there = [model for model in wanted if model not in without_results(path, wanted)]
+    if not there:
         raise ResultsError(f"{folder}: no results yet; run: dvc repro")
     if models is not None:
-        if missing := sorted(set(models) - set(found)):
-            raise ResultsError(f"no results of {named(missing)}; there are: {', '.join(found)}")
-        found, notes = list(models), []
-    metrics: list[Row] = []
-    tables: list[Row] = []
-    outcomes: list[Row] = []
-    rows: list[Row] = []
-    provenance = {
-        model: json.loads((folder / f"provenance/{model}.json").read_text("utf-8"))
-        for model in found
-    }
+        if missing := sorted(set(models) - set(there)):
+            raise ResultsError(f"no results of {named(missing)}; there are: {', '.join(there)}")
+        there, notes = list(models), []
+    tables, provenance = read_rate_tables(path, there)
     if texts := rows_missing(path, provenance):
         notes.append(rows_note(texts))
-    for model in found:
+    metrics: list[Row] = []
+    outcomes: list[Row] = []
+    rows: list[Row] = []
+    for model in there:
         numbers = json.loads((folder / f"{model}.json").read_text("utf-8"))
         metrics += _metric_rows(model, numbers)
-        rates = read_rates(folder / f"tables/{model}.csv", provenance[model])
-        tables += [{"model": model, **rate_to_row(rate)} for rate in rates]
-        own = read_table(folder / f"outcomes/{model}.csv")
-        outcomes += [{"model": model, **row} for row in own]
-        rows += _full_rows(
-            path / "data", model, [r for r in own if (model, r["suite"]) not in texts]
-        )
-    return _results(metrics, tables, outcomes, rows), notes
+        lines = read_table(folder / f"outcomes/{model}.csv")
+        outcomes += [{"model": model, **line} for line in lines]
+        here = [line for line in lines if (model, line["suite"]) not in texts]
+        rows += _full_rows(path / "data", model, here)
+    rates = [rate for table in tables.values() for rate in table]
+    return _frames(metrics, rates, outcomes, rows), notes
 
 
 def run_tables(
@@ -120,21 +114,20 @@ def run_tables(
 ) -> Results:
     """The tables of one run: what `refract run` wrote, its outcomes, and its rows with texts."""
     model = results["model"]
-    rates = rates_from_rows(results["tables"], results["provenance"])
-    tables = [{"model": model, **rate_to_row(rate)} for rate in rates]
-    found = [{"model": model, **row} for row in outcomes]
-    of = {(row["suite"], row["prompt_id"]): row for row in found}
+    rates = rates_from_rows(results["tables"], results["provenance"], model)
+    lines = [{"model": model, **row} for row in outcomes]
+    line_of = {(row["suite"], row["prompt_id"]): row for row in lines}
     rows = [
         {
             "model": model,
-            **of.get((row["suite"], row["prompt_id"]), {}),
+            **line_of.get((row["suite"], row["prompt_id"]), {}),
             **row,
             "prompt": _text(row["prompt"]),
             "error": _message(row["error"]),
         }
         for row in texts
     ]
-    return _results(_metric_rows(model, results["metrics"]), tables, found, rows)
+    return _frames(_metric_rows(model, results["metrics"]), rates, lines, rows)
 
 
 def _of_file(path: Path) -> Results:
@@ -158,39 +151,34 @@ def _metric_rows(model: str, metrics: Mapping[str, Mapping[str, float]]) -> list
 def _full_rows(data: Path, model: str, outcomes: Iterable[Mapping[str, str]]) -> list[Row]:
     """The outcomes with their texts and verdicts."""
     by_suite: dict[str, list[Mapping[str, str]]] = {}
-    for row in outcomes:
-        by_suite.setdefault(row["suite"], []).append(row)
-    found = []
-    for suite, own in by_suite.items():
-        files = [
-            data / f"prompts/{suite}.jsonl",
-            data / f"responses/{model}/{suite}.jsonl",
-            data / f"verdicts/{model}/{suite}.jsonl",
-        ]
-        answered = read_responses(files[1])
-        responses = {row["prompt_id"]: row for row in answered}
-        prompts = {
-            row["prompt_id"]: row for row in answered_prompts(read_prompts(files[0]), answered)
-        }
-        verdicts = {row["prompt_id"]: row for row in read_verdicts(files[2])}
-        for row in own:
-            id_ = row["prompt_id"]
-            response = responses[id_]
+    for line in outcomes:
+        by_suite.setdefault(line["suite"], []).append(line)
+    rows = []
+    for suite, lines in by_suite.items():
+        responses = read_responses(data / f"responses/{model}/{suite}.jsonl")
+        prompts = answered_prompts(read_prompts(data / f"prompts/{suite}.jsonl"), responses)
+        verdicts = read_verdicts(data / f"verdicts/{model}/{suite}.jsonl")
+        response_of = {row["prompt_id"]: row for row in responses}
+        prompt_of = {row["prompt_id"]: row for row in prompts}
+        verdict_of = {row["prompt_id"]: row["judges"] for row in verdicts}
+        for line in lines:
+            id_ = line["prompt_id"]
+            response = response_of[id_]
             judges: Row = {}
-            for judge, verdict in verdicts[id_]["judges"].items():
+            for judge, verdict in verdict_of[id_].items():
                 judges |= {f"label_{judge}": verdict["label"], f"score_{judge}": verdict["score"]}
-            found.append(
-                {name: row[name] for name in row if name not in ("prompt_sha256", "changed")}
-                | {
+            rows.append(
+                {
+                    **{key: line[key] for key in line if key not in ("prompt_sha256", "changed")},
                     "model": model,
-                    "prompt": _text(prompts[id_]["attempts"][response["attempt"]]),
+                    "prompt": _text(prompt_of[id_]["attempts"][response["attempt"]]),
                     "response": response["response"],
                     "finish_reason": response["finish_reason"],
                     "error": _message(response["error"]),
                     **judges,
                 }
             )
-    return found
+    return rows
 
 
 def _text(prompt: Attempt) -> str:
@@ -207,13 +195,13 @@ def _whole(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _results(
-    metrics: Sequence[Row], tables: Sequence[Row], outcomes: Sequence[Row], rows: Sequence[Row]
+def _frames(
+    metrics: Sequence[Row], rates: Sequence[Rate], outcomes: Sequence[Row], rows: Sequence[Row]
 ) -> Results:
     import pandas as pd
 
-    def typed(found: Sequence[Row], types: Mapping[str, type]) -> pd.DataFrame:
-        frame = pd.DataFrame(found)
+    def typed(cells: Sequence[Row], types: Mapping[str, type]) -> pd.DataFrame:
+        frame = pd.DataFrame(cells)
         for column in frame.columns:
             if (kind := types.get(column, str)) is str:
                 # a suite's field, in rows of suites without it
@@ -234,7 +222,7 @@ def _results(
     full[scores] = full[scores].astype("float64")
     return Results(
         pd.DataFrame(metrics, columns=["model", "suite", "measure", "value"]),
-        typed(tables, COLUMNS),
+        typed([{"model": rate.model, **rate_to_row(rate)} for rate in rates], COLUMNS),
         lines,
         full.reindex(columns=[*ROW_COLUMNS, *fields, *judges]),
     )

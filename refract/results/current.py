@@ -4,7 +4,7 @@ mends it."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,16 +35,11 @@ def result_files(model: str) -> list[str]:
 
 def without_results(root: Path, models: Sequence[str]) -> dict[str, list[str]]:
     """The models that lack results, each with its files that are not there."""
-    found = {}
-    for model in models:
-        if absent := [path for path in result_files(model) if not (root / path).is_file()]:
-            found[model] = absent
-    return found
-
-
-def _files(model: str) -> list[str]:
-    """The same with what is noted beside them."""
-    return [*result_files(model), f"metrics/ran/{model}.json"]
+    absent = {
+        model: [path for path in result_files(model) if not (root / path).is_file()]
+        for model in models
+    }
+    return {model: paths for model, paths in absent.items() if paths}
 
 
 def left_over(root: Path, models: Sequence[str]) -> dict[str, list[str]]:
@@ -58,18 +53,21 @@ def left_over(root: Path, models: Sequence[str]) -> dict[str, list[str]]:
         for path in (root / file).parent.glob(f"*{Path(file).suffix}")
     }
     return {
-        name: [path for path in _files(name) if (root / path).is_file()]
+        name: [
+            path
+            for path in (*result_files(name), f"metrics/ran/{name}.json")
+            if (root / path).is_file()
+        ]
         for name in sorted(names - set(models))
     }
 
 
 def remove_left_over(root: Path, models: Sequence[str]) -> list[str]:
     """Removes what :func:`left_over` finds; the names of those models."""
-    found = left_over(root, models)
-    for paths in found.values():
-        for path in paths:
-            (root / path).unlink()
-    return list(found)
+    removed = left_over(root, models)
+    for path in (path for paths in removed.values() for path in paths):
+        (root / path).unlink()
+    return list(removed)
 
 
 def grid_notes(root: Path, models: Sequence[str]) -> list[str]:
@@ -82,9 +80,9 @@ def grid_notes(root: Path, models: Sequence[str]) -> list[str]:
             f"no results of {named(list(missing))}, which the grid of params.yaml names (not here: "
             f"{named(paths)}); run: dvc repro"
         )
-    if found := left_over(root, models):
+    if others := left_over(root, models):
         notes.append(
-            f"left out: metrics/ also has results of {named(list(found))}, which the grid of "
+            f"left out: metrics/ also has results of {named(list(others))}, which the grid of "
             "params.yaml does not name; dvc repro removes them"
         )
     return notes
@@ -98,17 +96,20 @@ def rows_missing(
     ``provenance`` by model; each text is a path and what is wrong with it.
     """
     hashes: dict[Path, str] = {}
-    found: dict[tuple[str, str], list[str]] = {}
-    for model, suite, path, expected in _expected(provenance):
-        file = root / path
-        if not file.is_file():
-            found.setdefault((model, suite), []).append(f"{path} is not here")
-            continue
-        if file not in hashes:
-            hashes[file] = sha256_file(file)
-        if expected and hashes[file] != expected:
-            found.setdefault((model, suite), []).append(f"{path} is not what metrics/ was made of")
-    return found
+    missing: dict[tuple[str, str], list[str]] = {}
+    for model, facts in provenance.items():
+        for suite, of_suite in facts["suites"].items():
+            for kind, pattern in ROWS.items():
+                path = pattern.format(model=model, suite=suite)
+                file, expected = root / path, of_suite.get(f"{kind}_sha256")
+                if file not in hashes:
+                    hashes[file] = sha256_file(file) if file.is_file() else ""
+                if not hashes[file]:
+                    missing.setdefault((model, suite), []).append(f"{path} is not here")
+                elif expected and hashes[file] != expected:
+                    what = f"{path} is not what metrics/ was made of"
+                    missing.setdefault((model, suite), []).append(what)
+    return missing
 
 
 def rows_note(missing: Mapping[tuple[str, str], Sequence[str]]) -> str:
@@ -118,23 +119,12 @@ def rows_note(missing: Mapping[tuple[str, str], Sequence[str]]) -> str:
     return f"rows of {named(models)} are missing: {named(files)}; {BRINGS_ROWS}"
 
 
-def _expected(
-    provenance: Mapping[str, Mapping[str, Any]],
-) -> Iterator[tuple[str, str, str, str | None]]:
-    for model, held in provenance.items():
-        for suite, of_suite in held["suites"].items():
-            for kind, path in ROWS.items():
-                # Provenance from before a hash was in it says nothing of that file.
-                expected = of_suite.get(f"{kind}_sha256")
-                yield model, suite, path.format(model=model, suite=suite), expected
-
-
 def numbers_sha256(root: Path, models: Sequence[str]) -> str:
     """One hash of all results of some models, by which a page of other numbers is recognized."""
     digest = hashlib.sha256()
     for path in (path for model in models for path in result_files(model)):
-        held = sha256_file(root / path) if (root / path).is_file() else "absent"
-        digest.update(f"{path} {held}\n".encode())
+        content = sha256_file(root / path) if (root / path).is_file() else "absent"
+        digest.update(f"{path} {content}\n".encode())
     return digest.hexdigest()
 
 

@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from refract.core.environment import git
 from refract.core.errors import ParamsError, RefractError
@@ -81,7 +81,8 @@ def find_side(root: Path, spec: str | None) -> Side:
     if commit:
         found = read_revision(root, commit)
         if model not in found:
-            raise ResultsError(f"{revision} has no results of {model!r}; it has {_names(found)}")
+            known = ", ".join(sorted(found))
+            raise ResultsError(f"{revision} has no results of {model!r}; it has {known}")
         return Side(f"{model} at {revision} ({commit[:9]})", {model: found[model]})
     raise ResultsError(
         f"{spec!r} is not a file, a folder, a model of the grid ({', '.join(models)}), a git revision "
@@ -108,24 +109,23 @@ def read_grid(root: Path, commit: str) -> list[str]:
 
 def read_revision(root: Path, commit: str) -> dict[str, Result]:
     """The results of the models in a commit's grid, read from git alone."""
-    found = {}
+    results = {}
     for model in read_grid(root, commit):
-        text = git(root, "show", f"{commit}:./metrics/outcomes/{model}.csv")
-        if text is None:
+        path = f"metrics/outcomes/{model}.csv"
+        outcomes, provenance, table = (
+            git(root, "show", f"{commit}:./{file}")
+            for file in (path, f"metrics/provenance/{model}.json", f"metrics/tables/{model}.csv")
+        )
+        if outcomes is None:
             raise ResultsError(
                 f"commit {commit[:9]} has no results of {model}: metrics/ was not committed after "
                 "dvc repro"
             )
-        provenance = git(root, "show", f"{commit}:./metrics/provenance/{model}.json")
-        table = git(root, "show", f"{commit}:./metrics/tables/{model}.csv") or ""
-        where = f"metrics/outcomes/{model}.csv of commit {commit[:9]}"
         facts = json.loads(provenance) if provenance else None
-        found[model] = Result(
-            _usable(where, _rows(text)),
-            facts,
-            rates_from_rows(_rows(table), facts, model),
-        )
-    return found
+        rates = rates_from_rows(_rows(table or ""), facts, model)
+        lines = _usable(f"{path} of commit {commit[:9]}", _rows(outcomes))
+        results[model] = Result(lines, facts, rates)
+    return results
 
 
 def _rows(text: str) -> list[dict[str, str]]:
@@ -219,7 +219,3 @@ def _usable(where: str, rows: list[dict[str, str]]) -> list[dict[str, str]]:
             "run dvc repro there"
         )
     return rows
-
-
-def _names(found: Mapping[str, Any]) -> str:
-    return ", ".join(sorted(found))
