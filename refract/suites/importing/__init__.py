@@ -90,47 +90,34 @@ def card(
     notes: Sequence[str],
 ) -> str:
     """A suite's card as Markdown: origin, licence, hashes of the files, counts, decisions."""
+    import jinja2
+
     counts = Counter(row.get("category") for row in rows)
     fields = sorted({field for row in rows for field in row} - {"id", "prompt", "category"})
-    lines = [
-        f"# {suite}",
-        "",
-        f"**Source.** {origin.title}. {origin.url}",
-        "",
-        f"**Licence.** {origin.licence}.",
-        "",
-        "**File.** " + "; ".join(f"`{path.name}`, SHA-256 `{sha256_file(path)}`" for path in files),
-        "",
-        f"**Categories.** {origin.rule}",
-        "",
-        f"**Counts.** {len(rows)} prompts: "
-        + ", ".join(f"{counts[name]} {name}" for name in CATEGORIES if counts[name])
-        + ".",
-        "",
-    ]
-    if origin.context:
-        lines += [
-            f"**Context.** Where a row has one (`{origin.context}`), the prompt is the context, "
-            "a line of three hyphens and the behavior, as the publisher sends it.",
-            "",
-        ]
-    if fields:
-        lines += ["**Fields.** " + ", ".join(f"`{field}`" for field in fields), ""]
+    tables = {}
     for field in fields:
         groups = Counter(
-            (str(row.get("category")), str(row[field])) for row in rows if field in row
+            (str(row[field]), str(row.get("category"))) for row in rows if field in row
         )
         if 1 < len(groups) <= 40:
-            lines += [f"| {field} | category | prompts |", "|---|---|---:|"]
-            lines += [
-                f"| {value.replace('|', '/')} | {category} | {n} |"
-                for (category, value), n in sorted(groups.items())
-            ] + [""]
-    lines += ["**Decided at import.**" + ("" if notes else " Nothing: the file is clean."), ""]
-    lines += [f"- {note}" for note in notes]
-    lines += [""] if notes else []
-    lines += [f"Made by `refract import-suite {kind}`.", ""]
-    return "\n".join(lines)
+            ordered = sorted(groups.items(), key=lambda group: (group[0][1], group[0][0]))
+            tables[field] = [(value.replace("|", "/"), name, n) for (value, name), n in ordered]
+    template = jinja2.Template(
+        Path(__file__).with_name("card.md.j2").read_text("utf-8"),
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return template.render(
+        suite=suite,
+        kind=kind,
+        origin=origin,
+        files=[{"name": path.name, "sha256": sha256_file(path)} for path in files],
+        rows=len(rows),
+        counts=[f"{counts[name]} {name}" for name in CATEGORIES if counts[name]],
+        fields=fields,
+        tables=tables,
+        notes=notes,
+    )
 
 
 def write_suite(imported: Imported, out: Path) -> None:
