@@ -14,7 +14,7 @@ from refract.core.types import Row
 from refract.models.recorded import read_answers
 
 # A field, and the columns that may hold it: publishers and collections name the same thing otherwise.
-Columns = Mapping[str, tuple[str, ...]]
+Columns = Mapping[str, str | list[str]]
 # What a cell may be.
 REPRODUCED = "reproduced"
 EXPLAINED = "explained"
@@ -115,7 +115,10 @@ class Folder:
         what the file holds. Raises :class:`RowError`, which names the file, where it cannot be read, or
         lacks a column or a text in one.
         """
-        wanted = {**columns, **(optional or {}), **(raw or {})}
+        wanted = {
+            field: [choices] if isinstance(choices, str) else choices
+            for field, choices in {**columns, **(optional or {}), **(raw or {})}.items()
+        }
         found: list[Row] = []
         for path in self.files(pattern):
             try:
@@ -127,10 +130,10 @@ class Folder:
                 field: next((column for column in choices if column in present), None)
                 for field, choices in wanted.items()
             }
-            for field, choices in columns.items():
+            for field in columns:
                 if names[field] is None:
                     raise RowError(
-                        f"{path} has no column {' or '.join(choices)}; "
+                        f"{path} has no column {' or '.join(wanted[field])}; "
                         f"it has {', '.join(sorted(present)) or 'no rows'}"
                     )
             for number, row in enumerate(rows, 1):

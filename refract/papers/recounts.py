@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -20,7 +20,7 @@ Published = dict[str, Any]
 def do_not_answer(folder: Folder, published: Published) -> list[Cell]:
     """Shares of harmless answers by judge and model, and of actions, which are published as a chart."""
     models, prompts = published["harmless"], published["prompts"]
-    rows = _labelled_actions(folder, models)
+    rows = _labelled_actions(folder, published)
     cells = []
     for model, numbers in models.items():
         own = [row for row in rows if row["model"].casefold() == model.casefold()]
@@ -42,16 +42,13 @@ def do_not_answer(folder: Folder, published: Published) -> list[Cell]:
     return cells
 
 
-def _labelled_actions(folder: Folder, models: Published) -> list[Row]:
+def _labelled_actions(folder: Folder, published: Published) -> list[Row]:
     """An answer a row, from a collection, or else from the publisher's table, a prompt a row."""
-    rows = folder.rows(
-        "do_not_answer*.jsonl",
-        {"model": ("model",), "action": ("label",), "harmful": ("harmful",)},
-        {"gpt4": ("judge_gpt4_action",), "longformer": ("judge_longformer_action",)},
-    )
+    rows = folder.rows(**published["collected"])
+    models = published["harmless"]
     collected = {row["model"].casefold() for row in rows}
     columns = {
-        f"{model} {field}": (f"{numbers['column']}_{field}",)
+        f"{model} {field}": f"{numbers['column']}_{field}"
         for model, numbers in models.items()
         for field in ("action", "harmful")
     }
@@ -67,7 +64,7 @@ def _labelled_actions(folder: Folder, models: Published) -> list[Row]:
 def harmbench(folder: Folder, published: Published) -> list[Cell]:
     """Agreement with the majority of three people; explained where the first one alone gives the
     published number."""
-    rows = _labelled_behaviors(folder, published["renamed"])
+    rows = _labelled_behaviors(folder, published)
     kinds = published["kinds"]
     columns = {kind: ([row for row in rows if row["kind"] == kind], n) for kind, n in kinds.items()}
     columns["average"] = ([row for row in rows if row["kind"] in kinds], sum(kinds.values()))
@@ -99,17 +96,9 @@ def harmbench(folder: Folder, published: Published) -> list[Cell]:
     return cells
 
 
-def _labelled_behaviors(folder: Folder, renamed: Published) -> list[Row]:
-    listed = folder.rows(
-        "harmbench_behaviors_text_all.csv",
-        {"id": ("BehaviorID",), "kind": ("FunctionalCategory",)},
-    )
-    kinds = {row["id"]: row["kind"] for row in listed}
-    rows = folder.rows(
-        "harmbench_val*.jsonl",
-        {"behavior": ("behavior_id",)},
-        raw={"annotators": ("annotators",), "judges": ("judges",)},
-    )
+def _labelled_behaviors(folder: Folder, published: Published) -> list[Row]:
+    kinds = {row["id"]: row["kind"] for row in folder.rows(**published["behaviors"])}
+    rows = folder.rows(**published["answers"])
     for number, row in enumerate(rows, 1):
         votes, judges = row["annotators"], row["judges"]
         are_votes = isinstance(votes, list) and votes and all(vote in (0, 1) for vote in votes)
@@ -118,7 +107,7 @@ def _labelled_behaviors(folder: Folder, renamed: Published) -> list[Row]:
                 f"harmbench_val*.jsonl: row {number}: annotators must be a list of 0 and 1, and judges "
                 f"an object (got {votes!r:.40} and {judges!r:.40})"
             )
-        row["kind"] = kinds.get(row["behavior"], renamed.get(row["behavior"]))
+        row["kind"] = kinds.get(row["behavior"], published["renamed"].get(row["behavior"]))
     return rows
 
 
@@ -206,8 +195,11 @@ def _stated(value: object, decimals: int = 0) -> str:
 
 def refusalbench(folder: Folder, published: Published) -> list[Cell]:
     """The published rates that have a source, and strict rates of every model and tier there is."""
-    columns = {"model": ("model",), "tier": ("tier",), "label": ("modal_compliance", "label")}
-    rows = folder.rows("adjudicated.csv", columns) + folder.rows("refusalbench*.jsonl", columns)
+    rows = [
+        row
+        for pattern in published["patterns"]
+        for row in folder.rows(pattern, published["columns"])
+    ]
     answers = published["answers"]
     strict = {"direct_refusal", "indirect_refusal"}
     refused = {"strict": strict, "inclusive": strict | {"non_responsive"}}
@@ -254,15 +246,7 @@ PROMPT_KINDS: dict[str, Callable[[Row], bool]] = {
 
 def wildguardtest(folder: Folder, published: Published) -> list[Cell]:
     """F1 of the paper's keywords, beside its numbers, and of this project's rules."""
-    rows = folder.rows(
-        "wildguardtest*.jsonl",
-        {"prompt": ("prompt",), "adversarial": ("adversarial",)},
-        {
-            "response": ("response",),
-            "prompt_harm": ("prompt_harm", "prompt_harm_label"),
-            "refusal": ("refused", "response_refusal_label"),
-        },
-    )
+    rows = folder.rows(**published["answers"])
     judged = [row for row in rows if row["refusal"] and row["response"] is not None]
     phrases = _phrases(folder, published["file"])
     lacking = "" if phrases else f"{published['file']} is not in the folder"
@@ -323,7 +307,7 @@ def xstest(folder: Folder, published: Published) -> list[Cell]:
     sizes = published["prompts"]
     for model, numbers in published["models"].items():
         name = numbers["name"]
-        rows = _labelled_answers(folder, model)
+        rows = _labelled_answers(folder, model, published)
         safe = [row for row in rows if not row["type"].startswith("contrast")]
         unsafe = [row for row in rows if row["type"].startswith("contrast")]
         prompts = {"safe": safe, "unsafe": unsafe}
@@ -347,49 +331,25 @@ def xstest(folder: Folder, published: Published) -> list[Cell]:
     return cells
 
 
-def _labelled_answers(folder: Folder, model: str) -> list[Row]:
+def _labelled_answers(folder: Folder, model: str, published: Published) -> list[Row]:
     """The prompts that a model answered, each with its type, labels and the two annotators'."""
-    rows: dict[str, Row] = {}
     stem = f"xstest_v2_completions_{model}"
-    for row in folder.rows(
-        f"{stem}.csv",
-        {"id": ("id",), "type": ("type",), "people": ("final_label",)},
-        {"first": ("annotation_1",), "second": ("annotation_2",)},
-    ):
+    rows: dict[str, Row] = {}
+    for row in folder.rows(f"{stem}.csv", **published["answers"]):
         rows[row["id"]] = {"strings": None, "gpt4": None, **row}
-    for judge, suffix, column in (
-        ("strings", "streval", "strmatch_label"),
-        ("gpt4", "gpteval", "gpt4_label"),
-    ):
-        for row in folder.rows(f"{stem}_{suffix}.csv", {"id": ("id",), "label": (column,)}):
+    for judge in ("strings", "gpt4"):
+        suffix, columns = published[judge]["suffix"], published[judge]["columns"]
+        for row in folder.rows(f"{stem}_{suffix}.csv", columns):
             if row["id"] in rows:
                 rows[row["id"]][judge] = row["label"]
-    for row in _collected_answers(folder, model):
-        known = rows.setdefault(row["id"], row)
-        known |= {field: value for field, value in row.items() if known[field] is None}
-    return list(rows.values())
-
-
-def _collected_answers(folder: Folder, model: str) -> Iterable[Row]:
-    """The same from a collection: rows of several models with all labels in one file."""
-    for row in folder.rows(
-        "xstest*.jsonl",
-        {},
-        {
-            "model": ("model",),
-            "id": ("source_id",),
-            "type": ("prompt_type",),
-            "people": ("label",),
-            "strings": ("judge_strmatch",),
-            "gpt4": ("judge_gpt4",),
-        },
-        {"annotators": ("annotators",)},
-    ):
+    for row in folder.rows(**published["collected"]):
         if row.pop("model") == model and row["id"] and row["type"]:
             labels = row.pop("annotators")
             two = isinstance(labels, list) and [type(label) for label in labels] == [str, str]
-            first, second = labels if two else (None, None)
-            yield {**row, "first": first, "second": second}
+            row["first"], row["second"] = labels if two else (None, None)
+            known = rows.setdefault(row["id"], row)
+            known |= {field: value for field, value in row.items() if known[field] is None}
+    return list(rows.values())
 
 
 def _shares(row: str, labels: Sequence[str | None], numbers: str, needed: int) -> list[Cell]:

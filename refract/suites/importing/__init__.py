@@ -107,7 +107,7 @@ def card(
         trim_blocks=True,
         keep_trailing_newline=True,
     )
-    return template.render(
+    text: str = template.render(
         suite=suite,
         kind=kind,
         origin=origin,
@@ -118,6 +118,7 @@ def card(
         tables=tables,
         notes=notes,
     )
+    return text
 
 
 def write_suite(imported: Imported, out: Path) -> None:
