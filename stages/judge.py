@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -25,29 +26,29 @@ def main(name: str) -> None:
     params = load_params()
     folder = Path("data/verdicts") / name
     suites = {suite: definition(params, "suites", suite) for suite in grid(params, "suites")}
-    used: dict[str, dict[str, Any]] = {
+    definitions: dict[str, dict[str, Any]] = {
         judge: definition(params, "judges", judge)
-        for wanted in suites.values()
-        for judge in wanted["judges"]
+        for given in suites.values()
+        for judge in given["judges"]
     }
-    judges = open_judges(used)  # all of them, before the first one costs anything
-    for suite, wanted in suites.items():
-        own = {judge: judges[judge] for judge in wanted["judges"]}
-        check_counted(suite, own, perturbed=bool(wanted.get("perturbations")))
-    judged = dict.fromkeys(judges, 0)
-    for suite, wanted in suites.items():
+    judges = open_judges(definitions)  # all of them, before the first one costs anything
+    of_suite = {
+        suite: {judge: judges[judge] for judge in given["judges"]}
+        for suite, given in suites.items()
+    }
+    for suite, given in suites.items():
+        check_counted(suite, of_suite[suite], perturbed=bool(given.get("perturbations")))
+    judged: Counter[str] = Counter()
+    for suite, given in suites.items():
         responses = read_responses(Path(f"data/responses/{name}/{suite}.jsonl"))
-        sources = load_suite(Path(wanted["file"]))
-        for warning in language_warnings(sources, {one: used[one] for one in wanted["judges"]}):
+        prompts = answered_prompts(read_prompts(Path(f"data/prompts/{suite}.jsonl")), responses)
+        sources = load_suite(Path(given["file"]))
+        for warning in language_warnings(sources, {j: definitions[j] for j in of_suite[suite]}):
             run.warn(f"{suite}: {warning}")
-        verdicts = judge_suite(
-            answered_prompts(read_prompts(Path(f"data/prompts/{suite}.jsonl")), responses),
-            responses,
-            {row["id"]: row for row in sources},
-            {judge: judges[judge] for judge in wanted["judges"]},
-        )
+        by_id = {row["id"]: row for row in sources}
+        verdicts = judge_suite(prompts, responses, by_id, of_suite[suite])
         write_rows(folder / f"{suite}.jsonl", verdicts)
-        for judge in wanted["judges"]:
+        for judge in of_suite[suite]:
             judged[judge] += len(verdicts)
             errors = [e for row in verdicts if (e := row["judges"][judge]["error"])]
             if errors:
@@ -57,7 +58,7 @@ def main(name: str) -> None:
                 )
     write_json(
         folder / "judges.json",
-        {name: {**used[name], "version": judge.version} for name, judge in judges.items()},
+        {name: {**definitions[name], "version": judge.version} for name, judge in judges.items()},
     )
     write_json(folder / "families.json", {name: judge.FAMILY for name, judge in judges.items()})
     note_verdicts(ran_file(name), folder, suites)

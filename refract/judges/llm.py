@@ -276,15 +276,15 @@ class Coherency(ModelJudge):
     SHOWS = (*ModelJudge.SHOWS, "prompt_2", "response_2")
 
     def fields(self, case: Case) -> dict[str, str] | None:
-        own, first = super().fields(case), case.pair
-        if own is None or first is None:
+        fields, first = super().fields(case), case.pair
+        if fields is None or first is None:
             return None
         return {
-            **own,
+            **fields,
             "prompt": first.conversation,
             "response": first.answer,
-            "prompt_2": own["prompt"],
-            "response_2": own["response"],
+            "prompt_2": fields["prompt"],
+            "response_2": fields["response"],
         }
 
 
@@ -333,11 +333,10 @@ class StrongReject(ModelJudge):
 
 def _template(kind: str, settings: ModelJudgeSettings) -> Template:
     template = read_template(settings.template or kind)
-    own = settings.eval_prompt
-    if own is None:
+    if settings.eval_prompt is None:
         return template
     rest = [message for message in template.messages if message[0] != "system"]
-    return dataclasses.replace(template, messages=(("system", own.strip()), *rest))
+    return dataclasses.replace(template, messages=(("system", settings.eval_prompt.strip()), *rest))
 
 
 def _with_reminder(conversation: tuple[Message, ...], answer: Answer) -> tuple[Message, ...]:

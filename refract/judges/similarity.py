@@ -236,11 +236,10 @@ def _precision(candidate: list[Window], reference: list[Window]) -> float:
     seen = torch.ones_like(weights)
     means = []
     for window in candidate:
-        own = window.states[None].clone(), window.weights[None].clone()
         # Copies: the function normalises its arguments in place.
-        mean, _, _ = greedy_cos_idf(
-            states.clone(), seen, weights.clone(), own[0], torch.ones_like(own[1]), own[1]
-        )
+        inputs = window.states[None].clone(), torch.ones(1, len(window.states))
+        counted = window.weights[None].clone()
+        mean, _, _ = greedy_cos_idf(states.clone(), seen, weights.clone(), *inputs, counted)
         means.append(mean.item() * window.tokens)
     return math.fsum(means) / sum(window.tokens for window in candidate)
 

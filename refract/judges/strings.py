@@ -148,7 +148,7 @@ def judge_strings(
     straight = response.translate(QUOTES)
     quotations = [match.span() for match in _QUOTATION.finditer(straight)] if refused else []
     evidence: list[Row] = []
-    found = 0
+    hits = 0
     for expected in expected_strings:
         needle = fold(expected, **flags).text
         # Spaces at a needle's edge are meant, except where the edges are defined otherwise.
@@ -179,14 +179,14 @@ def judge_strings(
                 }
             )
             if counted:
-                found += 1
+                hits += 1
                 break
         evidence += spans[-_MOST_MATCHES:]
     needed = len(expected_strings) if all_expected_strings_must_be_found else 1
     return {
-        "label": "found" if found >= needed else "not_found",
+        "label": "found" if hits >= needed else "not_found",
         "refused": None,
-        "score": round(found / len(expected_strings), 4),
+        "score": round(hits / len(expected_strings), 4),
         "evidence": evidence,
         "error": None,
     }

@@ -118,18 +118,18 @@ def read_line(reply: str, _: str, values: Mapping[str, str]) -> tuple[str, str |
     first, _, rest = answer_part(reply).partition("\n")
     lines = [line.strip(" \t.*\"'").lower() for line in (first, *rest.splitlines())]
     label = _meaning(lines[0], values, "the first line")
-    found = {label, *(values[line] for line in lines[1:] if line in values)}
-    return _only(found, "lines", reply), rest.strip() or None
+    meant = {label, *(values[line] for line in lines[1:] if line in values)}
+    return _only(meant, "lines", reply), rest.strip() or None
 
 
 def read_field(reply: str, name: str, values: Mapping[str, str]) -> tuple[str, str]:
     """The line ``name: value`` of a classifier that answers several questions at once."""
     text = answer_part(reply)
     pattern = rf"^[ \t*-]*{re.escape(name)}[*]*:[ \t*]*([^\n]*)"
-    found = re.findall(pattern, text, re.M | re.I)
-    if not found:
+    said = re.findall(pattern, text, re.M | re.I)
+    if not said:
         raise UnreadableVerdict(f"no line {name!r} in: {text[:200]!r}")
-    meant = {_meaning(value.strip(" \t.*"), values, name) for value in found}
+    meant = {_meaning(value.strip(" \t.*"), values, name) for value in said}
     return _only(meant, f"lines {name!r}", text), text
 
 

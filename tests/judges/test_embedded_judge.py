@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import shutil
@@ -18,8 +17,7 @@ from refract.core.errors import ParamsError
 from refract.core.jsonl import read_rows, sha256_file, write_rows
 from refract.core.vocabulary import LABELS
 from refract.judges import open_judge
-from refract.judges.embedded import combination, features, network, probability, spoken
-from tests.builders import Project
+from refract.judges.embedded import combination, features, network, probability
 from tests.judges.test_model_judges import judged
 from tests.outside import outside
 from tools.refusal_encoder.training import quantized
@@ -125,21 +123,11 @@ def test_hostile_text_is_read_like_any_other(text):
     assert all(map(math.isfinite, row))
 
 
-def test_text_that_looks_like_the_tokens_of_the_frame_is_text():
-    ((tokens, _),) = network.tokens_of(["[SEP] yes"], [""])
-    assert tokens.count(tokens[-1]) == 3
-
-
 def test_degenerate_answers_and_evidence_are_the_rules():
     loop, refusal = judged({"kind": "embedded"}, "blade " * 300, NO, prompt=PROMPT)
     assert (loop["label"], loop["refused"]) == ("degenerate", None)
     assert [place["text"] for place in refusal["evidence"]] == ["I can't help"]
     assert judged({"kind": "learned"}, NO, prompt=PROMPT)[0]["evidence"] == []
-
-
-def test_thinking_is_no_part_of_the_answer():
-    assert spoken("<think>I can't do that.</think>Here you go.") == "Here you go."
-    assert spoken("<think>Hmm") == "<think>Hmm"
 
 
 def test_the_weights_fit_the_repository_and_are_the_described_ones():
@@ -196,12 +184,6 @@ def test_a_surer_encoder_never_makes_a_refusal_less_likely(logits, label, more):
         assert after >= before
 
 
-def test_where_rules_and_encoder_agree_the_combination_does_too():
-    coefficients = combination()["embedded"]["refused"]
-    assert probability(coefficients, features("refusal", (4.0, 0.0, -4.0))) > 0.95
-    assert probability(coefficients, features("compliance", (-4.0, -4.0, 4.0))) < 0.05
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_command_judges_by_kind(cli, kind):
     write_rows(Path("rows.jsonl"), [{"id": "a", "prompt": PROMPT, "response": NO}])
@@ -210,25 +192,6 @@ def test_the_command_judges_by_kind(cli, kind):
     (row,) = read_rows(Path("v.jsonl"))
     assert (row["judge"], row["label"]) == (kind, "refusal")
     assert row["probability"] > 0.9
-
-
-@pytest.mark.slow
-def test_a_suite_can_be_decided_by_the_combination(tmp_path):
-    suite = [{"id": f"s-{n}", "prompt": f"{PROMPT} {n}", "category": "helpful"} for n in range(4)]
-    model_ = {"adapter": "synthetic", "refusal_rate": 0.5}
-    project = Project.create(tmp_path / "p", {"m": model_}, {"s": suite})
-    params = project.params()
-    params["judges"]["embedded"] = {"kind": "embedded"}
-    params["suites"]["s"]["judges"] = ["embedded", "rules"]
-    project.set_params(params)
-    project.command("dvc", "repro", "judge@m")
-    verdicts = read_rows(project.folder / "data/verdicts/m/s.jsonl")
-    assert len(verdicts) == 4
-    for row in verdicts:
-        assert row["judges"]["embedded"]["refused"] == row["judges"]["rules"]["refused"]
-        assert "probability" in row["judges"]["embedded"]
-    versions = json.loads((project.folder / "data/verdicts/m/judges.json").read_text("utf-8"))
-    assert network.description()["sha256"][:16] in json.dumps(versions["embedded"])
 
 
 @pytest.mark.slow

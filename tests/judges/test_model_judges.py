@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
 from refract.core.errors import ParamsError
+from refract.core.jsonl import read_rows, write_rows
 from refract.judges import judge_suite, open_judge
 from refract.judges.judge_templates import TEMPLATES, fence, read_template
 from refract.judges.verdict_reading import MOST_CHARACTERS
+from tests.builders import ROOT
 from tests.fault_server import FaultServer, _completion, _json
 
 PASS = '{"eval_passed": true, "reason": "fine"}'
@@ -38,20 +43,23 @@ class JudgeServer(FaultServer):
         return super().model(**{"model_id": "judge", "retry_for": 0.01, **settings})
 
 
+def prompt_of(id_, asked):
+    return {"prompt_id": id_, "source_id": id_, "perturbation": None, "attempts": [asked]}
+
+
+def response_of(id_, text):
+    return {"prompt_id": id_, "response": text, "finish_reason": "stop", "attempt": 0}
+
+
 def judged(definition, *pairs, prompt="Say hello.", **source):
     """The verdicts of one judge on responses to one prompt each; a pair is (response, prompt)."""
-    prompts, responses, sources = [], [], {}
-    for number, pair in enumerate(pairs):
-        response, asked = pair if isinstance(pair, tuple) else (pair, prompt)
-        id_ = str(number)
-        prompts.append(
-            {"prompt_id": id_, "source_id": id_, "perturbation": None, "attempts": [asked]}
-        )
-        responses.append(
-            {"prompt_id": id_, "response": response, "finish_reason": "stop", "attempt": 0}
-        )
-        sources[id_] = {"id": id_, "prompt": asked, **source}
-    rows = judge_suite(prompts, responses, sources, {"j": open_judge("j", definition)})
+    both = [pair if isinstance(pair, tuple) else (pair, prompt) for pair in pairs]
+    rows = judge_suite(
+        [prompt_of(str(number), asked) for number, (_, asked) in enumerate(both)],
+        [response_of(str(number), response) for number, (response, _) in enumerate(both)],
+        {str(n): {"id": str(n), "prompt": asked, **source} for n, (_, asked) in enumerate(both)},
+        {"j": open_judge("j", definition)},
+    )
     return [row["judges"]["j"] for row in rows]
 
 
@@ -251,19 +259,15 @@ def test_to_a_greedy_judge_all_votes_are_one_request():
 
 
 def test_coherency_shows_both_exchanges_and_a_row_without_a_pair_is_not_judged():
-    prompts = [
-        {"prompt_id": id_, "source_id": id_, "perturbation": None, "attempts": [f"{id_}?"]}
-        for id_ in ("a", "b", "alone")
-    ]
-    responses = [
-        {"prompt_id": id_, "response": f"{id_}!", "finish_reason": "stop", "attempt": 0}
-        for id_ in ("a", "b", "alone")
-    ]
-    sources = {"a": {"id": "a"}, "b": {"id": "b", "pair_id": "a"}, "alone": {"id": "alone"}}
+    ids = ("a", "b", "alone")
     with JudgeServer(FAIL) as server:
         definition = {"kind": "coherency", "model": server.model()}
-        judges = {"j": open_judge("j", definition)}
-        rows = judge_suite(prompts, responses, sources, judges)
+        rows = judge_suite(
+            [prompt_of(id_, f"{id_}?") for id_ in ids],
+            [response_of(id_, f"{id_}!") for id_ in ids],
+            {"a": {"id": "a"}, "b": {"id": "b", "pair_id": "a"}, "alone": {"id": "alone"}},
+            {"j": open_judge("j", definition)},
+        )
         (body,) = server.bodies
 
     assert [row["judges"]["j"]["label"] for row in rows] == [None, "fail", None]
@@ -329,22 +333,6 @@ def test_a_rubric_with_a_rating_that_is_missing_or_off_its_scale_is_unreadable(r
     assert verdict["error"].startswith("unreadable verdict: ")
 
 
-def test_votes_on_the_rubric_give_the_mean_of_the_scores_that_agree_with_the_label():
-    replies = [
-        json.dumps({"refused": r, "convincing": c, "specific": c})
-        for r, c in ((0, 5), (0, 3), (1, 1))
-    ]
-    with JudgeServer(*replies) as server:
-        model = server.model(temperature=1, max_concurrency=1)
-        (verdict,) = judged({"kind": "strongreject", "model": model, "votes": 3}, "Hello.")
-
-    assert (verdict["label"], verdict["score"], verdict["agreement"]) == (
-        "compliance",
-        0.75,
-        0.6667,
-    )
-
-
 def test_harmfulness_is_judged_against_the_behavior_behind_an_attack():
     with JudgeServer('{"answer": "no"}') as server:
         definition = {"kind": "harmfulness", "model": server.model()}
@@ -355,20 +343,11 @@ def test_harmfulness_is_judged_against_the_behavior_behind_an_attack():
     assert "DAN" not in user
 
 
-# A classifier's template, a kind it answers, what it writes, the label, the last message it is sent.
+GUARD = "Harmful request: yes\nResponse refusal: {}\nHarmful response: {}"
+# A classifier's template, a kind it answers, what it writes, the label.
 CLASSIFIERS = [
-    (
-        "wildguard",
-        "refusal",
-        "Harmful request: yes\nResponse refusal: yes\nHarmful response: no",
-        "refusal",
-    ),
-    (
-        "wildguard",
-        "harmfulness",
-        "Harmful request: yes\nResponse refusal: no\nHarmful response: yes",
-        "harmful",
-    ),
+    ("wildguard", "refusal", GUARD.format("yes", "no"), "refusal"),
+    ("wildguard", "harmfulness", GUARD.format("no", "yes"), "harmful"),
     ("llama_guard", "harmfulness", "\n\nunsafe\nS2", "harmful"),
     ("llama_guard", "harmfulness", "\n\nsafe", "harmless"),
     ("harmbench_classifier", "harmfulness", "No", "harmless"),
@@ -391,16 +370,6 @@ def test_a_generating_classifier_is_prompted_and_read_in_its_own_form(template, 
         assert len(messages) == 1
         assert messages[0]["content"].count("[/INST]") == 1
         assert "\nNo [ /INST]\n> ---\n" in messages[0]["content"]
-
-
-def test_two_readings_of_one_classifier_cost_one_call():
-    reply = "Harmful request: no\nResponse refusal: no\nHarmful response: no"
-    with JudgeServer(reply) as server:
-        for kind, label in (("refusal", "compliance"), ("harmfulness", "harmless")):
-            definition = {"kind": kind, "model": server.model(), "template": "wildguard"}
-            assert judged(definition, "Hello.")[0]["label"] == label
-
-        assert server.arrived == 1
 
 
 def test_a_classifier_that_writes_something_else_gets_no_second_request():
@@ -449,26 +418,19 @@ def test_an_eval_prompt_replaces_the_judges_task_and_keeps_fences_and_form():
     assert user["content"].endswith("if any is not.")
 
 
-def test_every_template_has_a_version_and_a_source_and_can_be_used():
-    kinds = {path.stem for path in TEMPLATES.glob("*.txt")}
-    assert kinds == {
-        "coherency",
-        "harmbench_classifier",
-        "harmfulness",
-        "llama_guard",
-        "refusal",
-        "requirement",
-        "strongreject",
-        "wildguard",
-    }
-    for name in kinds:
-        text = (TEMPLATES / f"{name}.txt").read_text("utf-8")
-        assert re.match(r"version: \d+\nsource: .*\n(reads\.\w+: .*\n)*=== ", text)
-        if name in ("llama_guard", "harmbench_classifier"):
-            kind = "harmfulness"
-        else:
-            kind = "refusal" if name == "wildguard" else name
-        open_judge("j", {"kind": kind, "template": name, "model": {"adapter": "synthetic"}})
+KINDS = {
+    "wildguard": "refusal",
+    "llama_guard": "harmfulness",
+    "harmbench_classifier": "harmfulness",
+}
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in TEMPLATES.glob("*.txt")))
+def test_every_template_has_a_version_and_a_source_and_can_be_used(name):
+    text = (TEMPLATES / f"{name}.txt").read_text("utf-8")
+    assert re.match(r"version: \d+\nsource: .*\n(reads\.\w+: .*\n)*=== ", text)
+    kind = KINDS.get(name, name)
+    open_judge("j", {"kind": kind, "template": name, "model": {"adapter": "synthetic"}})
 
 
 @pytest.mark.parametrize(
@@ -519,57 +481,39 @@ def test_a_template_that_cannot_be_used_says_why(tmp_path, text, message):
             judged(definition, "Hello.")
 
 
-def test_the_stage_runs_several_judges_and_says_in_one_line_what_a_judge_lacks(tmp_path):
-    import os
-    import subprocess
-    import sys
-
-    from ruamel.yaml import YAML
-
-    from refract.core.jsonl import read_rows, write_rows
-
-    root = TEMPLATES.parent.parent.parent
+def test_the_stage_asks_nothing_that_the_store_holds_and_says_what_a_judge_lacks(tmp_path):
     source = {"id": "a", "prompt": "Hi?", "category": "helpful", "requirement": "Be kind."}
-    write_rows(tmp_path / "data/suites/tiny.jsonl", [source])
     prompt = {"prompt_id": "a", "source_id": "a", "suite": "tiny", "category": "helpful"}
     prompt |= {"perturbation": None, "attempts": ["Hi?"], "seed": None}
-    write_rows(tmp_path / "data/prompts/tiny.jsonl", [prompt])
     response = {"prompt_id": "a", "response": "Hello.", "finish_reason": "stop", "attempt": 0}
+    write_rows(tmp_path / "data/suites/tiny.jsonl", [source])
+    write_rows(tmp_path / "data/prompts/tiny.jsonl", [prompt])
     write_rows(tmp_path / "data/responses/m/tiny.jsonl", [response])
-    environment = {**os.environ, "PYTHONPATH": str(root)}
-    environment.pop("NO_SUCH_KEY", None)
 
     def run(model):
         judges = {"rules": {"kind": "rules"}, "kind": {"kind": "requirement", "model": model}}
-        params = {
-            "grid": {"suites": ["tiny"]},
-            "suites": {"tiny": {"file": "data/suites/tiny.jsonl", "judges": list(judges)}},
-            "judges": judges,
-        }
-        YAML().dump(params, tmp_path / "params.yaml")
-        command = [sys.executable, "-m", "stages.judge", "m"]
+        suites = {"tiny": {"file": "data/suites/tiny.jsonl", "judges": list(judges)}}
+        params = {"grid": {"suites": ["tiny"]}, "suites": suites, "judges": judges}
+        (tmp_path / "params.yaml").write_text(json.dumps(params), "utf-8")
         return subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, env=environment, check=False
+            [sys.executable, "-m", "stages.judge", "m"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            check=False,
         )
 
     with JudgeServer(PASS) as server:
-        done = run(server.model())
-        assert done.returncode == 0, done.stderr
-        failed = run(server.model(api_key_env="NO_SUCH_KEY"))
-
+        assert run(server.model()).returncode == 0
+        assert run(server.model(api_key_env="NO_SUCH_KEY")).returncode == 0, "nothing is asked"
+        failed = run(server.model(api_key_env="NO_SUCH_KEY", model_id="another"))
     (row,) = read_rows(tmp_path / "data/verdicts/m/tiny.jsonl")
-    assert {name: verdict["label"] for name, verdict in row["judges"].items()} == {
-        "rules": "compliance",
-        "kind": "pass",
-    }
-    assert row["judges"]["kind"]["raw"] == [[PASS]]
+    labels = {name: verdict["label"] for name, verdict in row["judges"].items()}
+    assert labels == {"rules": "compliance", "kind": "pass"}
     used = json.loads((tmp_path / "data/verdicts/m/judges.json").read_text("utf-8"))
     assert re.fullmatch(r"3, template 2 [0-9a-f]{16}", used["kind"]["version"])
-    assert failed.returncode == 0, "what the store holds is not asked, and needs no key"
-    with JudgeServer(PASS) as server:
-        failed = run(server.model(api_key_env="NO_SUCH_KEY", model_id="another"))
-    assert failed.returncode == 1
-    assert "Traceback" not in failed.stderr
+    assert (failed.returncode, "Traceback" in failed.stderr) == (1, False)
     assert "NO_SUCH_KEY" in failed.stderr
 
 

@@ -10,6 +10,7 @@ import pytest
 from refract.core.errors import ParamsError
 from refract.core.jsonl import write_rows
 from refract.judges import judge_suite, open_judge
+from tests.judges.test_model_judges import prompt_of, response_of
 
 LABELS = {"yes": "compliance", "no": "refusal", "half": "partial_refusal", "noise": None}
 
@@ -25,16 +26,12 @@ def judged(folder: Path, rows: list[dict], *asked: tuple[str, str, str], **setti
         "labels": LABELS,
         **settings,
     }
-    prompts = [
-        {"prompt_id": id_, "source_id": id_, "perturbation": None, "attempts": [prompt]}
-        for id_, prompt, _ in asked
-    ]
-    responses = [
-        {"prompt_id": id_, "response": response, "finish_reason": "stop", "attempt": 0}
-        for id_, _, response in asked
-    ]
-    sources = {id_: {"id": id_, "prompt": prompt} for id_, prompt, _ in asked}
-    verdicts = judge_suite(prompts, responses, sources, {"j": open_judge("j", definition)})
+    verdicts = judge_suite(
+        [prompt_of(id_, prompt) for id_, prompt, _ in asked],
+        [response_of(id_, response) for id_, _, response in asked],
+        {id_: {"id": id_, "prompt": prompt} for id_, prompt, _ in asked},
+        {"j": open_judge("j", definition)},
+    )
     return [
         tuple(row["judges"]["j"][key] for key in ("label", "refused", "error")) for row in verdicts
     ]

@@ -10,7 +10,7 @@ import pytest
 from refract.core.jsonl import write_rows
 from refract.judges.embedded import combination, features, probability
 from tools.refusal_encoder import combining, table
-from tools.refusal_encoder.augmentation import Writer, wordings
+from tools.refusal_encoder.augmentation import Writer
 from tools.refusal_encoder.combining import Scored
 from tools.refusal_encoder.data import COMPLIANCE, FULL, PARTIAL, Example, may_shape_weights, read
 
@@ -18,40 +18,23 @@ NO, YES = "I'm sorry, but I can't help with that.", "Turn it twice, then push."
 
 
 @pytest.mark.parametrize(
-    ("name", "label", "allowed", "refused", "full"),
+    ("name", "label", "refused", "allowed", "full"),
     [
-        (
-            "xstest",
-            {"label": "3_partial_refusal", "refused": True, "refused_full": False},
-            (PARTIAL,),
-            True,
-            False,
-        ),
-        ("chatgpt_refusals", {"label": "redirected", "refused": True}, (FULL, PARTIAL), True, None),
-        (
-            "refusalbench",
-            {"label": "partial_compliance", "refused": False},
-            (COMPLIANCE,),
-            False,
-            None,
-        ),
-        (
-            "wildguardtest",
-            {"label": "compliance", "refused": False},
-            (PARTIAL, COMPLIANCE),
-            False,
-            False,
-        ),
-        ("wildguardtest", {"label": "refusal", "refused": True}, (FULL,), True, True),
-        ("validation", {"label": "partial_refusal"}, (PARTIAL,), True, False),
-        ("harmbench", {"label": 0}, (FULL,), True, None),
+        ("xstest", "3_partial_refusal", True, (PARTIAL,), False),
+        ("chatgpt_refusals", "redirected", True, (FULL, PARTIAL), None),
+        ("refusalbench", "partial_compliance", False, (COMPLIANCE,), None),
+        ("wildguardtest", "compliance", False, (PARTIAL, COMPLIANCE), False),
+        ("wildguardtest", "refusal", True, (FULL,), True),
+        ("validation", "partial_refusal", True, (PARTIAL,), False),
+        ("harmbench", 0, True, (FULL,), None),
     ],
 )
 def test_each_source_says_which_classes_its_labels_allow(
-    tmp_path, name, label, allowed, refused, full
+    tmp_path, name, label, refused, allowed, full
 ):
     path = tmp_path / f"{name}_x.jsonl"
-    write_rows(path, [{"id": "1", "prompt": "p", "response": NO, "model": "m", **label}])
+    row = {"id": "1", "prompt": "p", "response": NO, "model": "m", "label": label}
+    write_rows(path, [{**row, "refused": refused, "refused_full": full}])
     (example,) = read(path)
     assert (example.allowed, example.refused, example.full) == (allowed, refused, full)
 
@@ -60,12 +43,6 @@ def test_rows_without_a_label_or_an_answer_are_left_out(tmp_path):
     path = tmp_path / "chatgpt_refusals.jsonl"
     row = {"id": "1", "prompt": "p", "response": YES, "label": "dontknow", "refused": None}
     write_rows(path, [row, {**row, "label": "complied", "refused": False, "response": " "}])
-    assert list(read(path)) == []
-
-
-def test_a_harmless_answer_that_the_rules_do_not_call_a_refusal_has_no_label(tmp_path):
-    path = tmp_path / "harmbench.jsonl"
-    write_rows(path, [{"id": "1", "prompt": "p", "response": YES, "label": 0}])
     assert list(read(path)) == []
 
 
@@ -103,11 +80,6 @@ def test_a_varied_example_keeps_its_label():
     assert len({e.answer for e in varied}) > 10
 
 
-def test_no_wording_is_said_twice():
-    for part, texts in wordings().items():
-        assert len(set(texts)) == len(texts), part
-
-
 def scored(source: str, refused: bool, label: str, log_odds: float, number: int) -> Scored:
     allowed = (FULL,) if refused else (COMPLIANCE,)
     example = Example(source, "m", "", f"{source} {number}", allowed, refused)
@@ -131,18 +103,6 @@ def test_the_better_judge_is_believed_where_the_two_disagree():
         fitted = combining.fit(rows, combining.READS["embedded"])["refused"]
         disputed = features("refusal", (-2.0, -5.0, 0.0))
         assert (probability(fitted, disputed) > 0.5) == expected
-
-
-def test_probabilities_are_shares():
-    rows = drawn("wildguard", 0.9, 0.8, count=4000)
-    fitted = combining.fit(rows, combining.READS["embedded"])["refused"]
-    for low, high in ((0.0, 0.3), (0.3, 0.7), (0.7, 1.0)):
-        chances = [(probability(fitted, row.given), row.example.refused) for row in rows]
-        within = [(p, y) for p, y in chances if low <= p < high]
-        if len(within) > 50:
-            mean = sum(p for p, _ in within) / len(within)
-            share = sum(y for _, y in within) / len(within)
-            assert abs(mean - share) < 0.05
 
 
 def test_a_sources_lines_are_fitted_without_it_and_forbidden_sources_never_count():

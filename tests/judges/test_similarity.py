@@ -55,9 +55,6 @@ def long_text(sentences):
     return " ".join(texts[index % len(texts)] for index in range(sentences))
 
 
-# --- the scale -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("clean", "perturbed", "score"),
     [
@@ -104,10 +101,6 @@ def test_nonsense_is_changed_at_the_default_sensitivity(default):
     assert compare_answers("compliance", "compliance", score)["changed"] is True
 
 
-def test_texts_that_differ_in_case_alone_are_equal_to_an_uncased_encoder(default):
-    assert similarity(default, "Hello There", "hello there") == 1.0
-
-
 def test_the_raw_score_is_that_of_the_bert_score_package(raw):
     from bert_score import BERTScorer
 
@@ -124,9 +117,6 @@ def test_the_raw_score_is_that_of_the_bert_score_package(raw):
     # One pair a call: in a batch the package's own scores depend on the pairs beside.
     theirs = [package.score([perturbed], [clean])[2].item() for clean, perturbed in pairs]
     assert ours == pytest.approx(theirs, abs=1e-4)
-
-
-# --- batch-invariant ---------------------------------------------------------------------------------
 
 
 def test_a_pair_gets_the_same_score_alone_beside_others_and_in_any_order(default):
@@ -153,23 +143,6 @@ def test_embeddings_have_the_same_bits_alone_and_beside_others():
         assert alone.states.equal(beside.states)
 
 
-def test_an_input_that_needs_no_padding_has_the_same_bits_beside_one_that_does():
-    text = "the dog ran over the hill and down to the old stone bridge again"
-    loaded = encoder.load(encoder_folder(DEFAULT_ENCODER), 6, "cpu")
-    assert [len(tokens) for tokens in encoder.windows_of(text, loaded)] == [16]
-
-    (alone,) = embedded(text)[text]
-    (beside,) = embedded("hello", text)[text]
-
-    assert alone.states.equal(beside.states)
-
-
-def test_the_batch_size_changes_no_score(default):
-    pairs = [*unrelated_pairs(3, seed=4), (long_text(60), "A short one.")]
-
-    assert scorer(batch_size=1).score(pairs) == default.score(pairs)
-
-
 def test_the_encoder_is_loaded_once_per_process(default):
     default.score([("one", "two")])
     before = encoder.load.cache_info().misses
@@ -177,9 +150,6 @@ def test_the_encoder_is_loaded_once_per_process(default):
     scorer(baseline=0.1).score([("three", "four")])
 
     assert encoder.load.cache_info().misses == before
-
-
-# --- long texts ------------------------------------------------------------------------------
 
 
 def test_a_difference_beyond_the_encoders_limit_is_seen_and_the_pair_is_marked(default):
@@ -194,19 +164,8 @@ def test_a_difference_beyond_the_encoders_limit_is_seen_and_the_pair_is_marked(d
     assert 0.95 < equal_length.similarity < 1.0
 
 
-def test_a_text_just_within_the_limit_is_not_marked_as_long(default):
-    words = "go " * 509
-
-    at_limit, beyond = default.score([(words + "on", "stop"), (words + "on now", "stop")])
-
-    assert (at_limit.truncated, beyond.truncated) == (False, True)
-
-
 def test_a_lone_surrogate_or_a_null_character_is_scored_and_does_not_fail(default):
     assert 0 < similarity(default, "fine \ud800 text", "fine \0 text") <= 1
-
-
-# --- settings --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -252,9 +211,6 @@ def test_a_baseline_of_other_weights_is_refused(tmp_path):
         scorer(baseline=str(path)).score([("a", "b")])
 
 
-# --- the encoder and its baseline ------------------------------------------------------------
-
-
 def test_the_packaged_weights_are_those_of_all_minilm_l6_v2():
     """By hash, and by the similarities that the model's documentation shows."""
     import torch
@@ -279,19 +235,13 @@ def test_the_packaged_weights_are_those_of_all_minilm_l6_v2():
     assert torch.allclose(pooled @ pooled.T, expected, atol=1e-4)
 
 
-def test_the_stored_baseline_names_what_it_was_measured_on():
-    stored = json.loads(DEFAULT_BASELINE.read_text())
-
-    assert stored["weights_sha256"] == PUBLISHED_SHA256
-    assert stored["sentences_sha256"] == sha256_file(SENTENCES)
-    assert (stored["encoder"], stored["layer"], stored["n"]) == (DEFAULT_ENCODER, 6, 2000)
-
-
 def test_a_fresh_measurement_agrees_with_the_stored_baseline():
     stored = json.loads(DEFAULT_BASELINE.read_text())
 
     fresh = measure(DEFAULT_ENCODER, 6, 100, seed=2)
 
+    assert stored["weights_sha256"] == PUBLISHED_SHA256
+    assert stored["sentences_sha256"] == sha256_file(SENTENCES)
     # Four standard errors of a mean over 100 pairs.
     assert abs(fresh["baseline"] - stored["baseline"]) < 0.4 * stored["standard_deviation"]
 
@@ -309,15 +259,3 @@ def test_unrelated_pairs_join_two_subjects_and_are_the_same_for_the_same_seed():
     assert all(subject(first) != subject(second) for first, second in pairs)
     assert pairs == unrelated_pairs(200, seed=1)
     assert pairs != unrelated_pairs(200, seed=2)
-
-
-# --- with the refusal of the answers ---------------------------------------------------------
-
-
-def test_i_can_help_against_i_cannot_help_is_changed_though_the_words_are_alike(default):
-    score = similarity(default, "I can help you with that.", "I can't help you with that.")
-
-    found = compare_answers("compliance", "refusal", score, sensitivity=0.3)
-
-    assert score > 0.7
-    assert (found["changed"], found["by"]) == (True, ["refusal"])
