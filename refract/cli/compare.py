@@ -156,10 +156,10 @@ def _cells(difference: Difference) -> list[str]:
         _number(difference.p_adjusted, ".2g"),
         *(str(len(prompts[key])) for key in FLIPS),
         ", ".join(left_out) or "0",
-        _number(drop and drop.p_worse_holm, ".2g"),
-        _number(drop and drop.worst, "+.3f"),
+        _number(drop.p_worse_holm if drop else None, ".2g"),
+        _number(drop.worst if drop else None, "+.3f"),
         drop.decision if drop else "—",
-        _number(drop and drop.detectable),
+        _number(drop.detectable if drop else None),
     ]
 
 
