@@ -319,18 +319,18 @@ def label_table(
         return table
     for measure, rate in corrected_rates(answers, labels, confidence).items():
         used, blank = (0, 0) if rate is None else (rate.labelled, rate.blank)
-        known = None if labels.stale else rate
+        counted = HumanLabels(used, len(labels.stale), blank)
+        named = f"{PREFIX}{measure}"
+        if rate is None or labels.stale:
+            table.append(Rate(named, Counts(None, 0, labels=counted), None, group=Group(FIELD)))
+            continue
         table.append(
             Rate(
-                f"{PREFIX}{measure}",
-                Counts(
-                    None,
-                    known.n if known else 0,
-                    labels=HumanLabels(used, len(labels.stale), blank),
-                ),
-                known.rate if known else None,
-                Interval(known.low, known.high) if known else None,
-                Interval(known.lowest, known.highest) if known and known.rate is None else None,
+                named,
+                Counts(None, rate.n, labels=counted),
+                rate.rate,
+                Interval(rate.low, rate.high),
+                Interval(rate.lowest, rate.highest) if rate.rate is None else None,
                 group=Group(FIELD),
             )
         )

@@ -50,27 +50,21 @@ def stored_suites(
     families = json.loads((verdict_folder / "families.json").read_text("utf-8"))
     labels = json.loads((root / "data/prompts/labels.json").read_text("utf-8"))
     for suite in grid(params, "suites"):
-        wanted = definition(params, "suites", suite)
-        sources = load_suite(root / wanted["file"])
-        responses = read_responses(root / f"data/responses/{model}/{suite}.jsonl")
-        rows = read_prompts(root / f"data/prompts/{suite}.jsonl")
-        prompts = answered_prompts(rows, responses)
+        given = _read_suite(root, params, model, suite)
+        wanted, _, prompts, responses, _ = given
+        aggregate = aggregate_suite(*given[1:], wanted, judges, families, confidence)
         samples = max((row.get("sample", 1) for row in prompts), default=1)
-        verdicts = read_verdicts(verdict_folder / f"{suite}.jsonl")
-        found = aggregate_suite(
-            sources, prompts, responses, verdicts, wanted, judges, families, confidence
-        )
         label = samples_label(labels[suite], samples)
-        table = list(found.table)
+        table = list(aggregate.table)
         human = None
         labelled = root / f"data/labels/{model}/{suite}.csv"
         if labelled.is_file():
-            answers = judged_answers(suite, wanted, sources, prompts, responses, verdicts)
+            answers = judged_answers(suite, *given)
             human = read_labels(labelled, answers)
             table += label_table(answers, human, confidence)
-        clustered_by = wanted.get("cluster") or ""
-        table = [replace(x, suite=label, model=model, clustered_by=clustered_by) for x in table]
-        yield Stored(suite, wanted, label, samples, prompts, responses, found, table, human)
+        by = wanted.get("cluster") or ""
+        table = [replace(rate, suite=label, model=model, clustered_by=by) for rate in table]
+        yield Stored(suite, wanted, label, samples, prompts, responses, aggregate, table, human)
 
 
 def stored_answers(
@@ -81,19 +75,28 @@ def stored_answers(
     Raises :class:`UsageError` where the pipeline has not run, and
     :class:`refract.core.errors.RefractError` for what cannot be used.
     """
+    definition(params, "suites", suite)
+    for folder in ("prompts", f"responses/{model}", f"verdicts/{model}"):
+        file = root / f"data/{folder}/{suite}.jsonl"
+        if not file.is_file():
+            raise UsageError(f"no {file}; run: dvc repro (or dvc pull)")
+    return judged_answers(suite, *_read_suite(root, params, model, suite))
+
+
+def _read_suite(
+    root: Path, params: Mapping[str, Any], model: str, suite: str
+) -> tuple[Mapping[str, Any], list[Row], list[PromptRow], list[ResponseRow], list[VerdictRow]]:
+    """A suite's definition and rows, its prompts with their samples, and a model's responses and
+    verdicts."""
     wanted = definition(params, "suites", suite)
-    files = [
-        root / f"data/prompts/{suite}.jsonl",
-        root / f"data/responses/{model}/{suite}.jsonl",
-        root / f"data/verdicts/{model}/{suite}.jsonl",
-    ]
-    missing = [file for file in files if not file.is_file()]
-    if missing:
-        raise UsageError(f"no {missing[0]}; run: dvc repro (or dvc pull)")
-    responses = read_responses(files[1])
-    prompts = answered_prompts(read_prompts(files[0]), responses)
-    sources = load_suite(root / wanted["file"])
-    return judged_answers(suite, wanted, sources, prompts, responses, read_verdicts(files[2]))
+    responses = read_responses(root / f"data/responses/{model}/{suite}.jsonl")
+    return (
+        wanted,
+        load_suite(root / wanted["file"]),
+        answered_prompts(read_prompts(root / f"data/prompts/{suite}.jsonl"), responses),
+        responses,
+        read_verdicts(root / f"data/verdicts/{model}/{suite}.jsonl"),
+    )
 
 
 def judged_answers(

@@ -193,6 +193,10 @@ def test_a_file_half_filled_in_a_spreadsheet_goes_on_where_it_stopped(folder, cl
         ("compliance", ""),
     ]
     assert cli("correct", "l.csv", "--rows", "rows.jsonl").code == 0
+    write_rows(folder / "rows.jsonl", [{**row, "response": "Another."} for row in answers(40)])
+    session = Session(folder, *COMMAND)
+    session.until("is of another answer than this run's")
+    assert session.code() == 1
 
 
 def test_without_a_terminal_the_way_out_is_said(folder, cli):
@@ -200,18 +204,6 @@ def test_without_a_terminal_the_way_out_is_said(folder, cli):
     assert done.code == 2
     assert "--terminal needs a terminal; without it, fill in the column label of l.csv" in done.err
     assert not (folder / "l.csv").exists()
-
-
-def test_labels_of_another_run_are_not_gone_on_with(folder):
-    session = Session(folder, *COMMAND)
-    session.until("q quit")
-    session.press("q")
-    assert session.code() == 0
-    changed = [{**row, "response": "Another answer."} for row in answers(40)]
-    write_rows(folder / "rows.jsonl", changed)
-    session = Session(folder, *COMMAND)
-    session.until("is of another answer than this run's")
-    assert session.code() == 1
 
 
 def test_spans_that_are_no_part_of_an_answer_mark_nothing():
