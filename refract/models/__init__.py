@@ -28,8 +28,8 @@ ADAPTERS = Registry(
 )
 """The value of ``adapter`` in params.yaml, and the class behind it.
 
-To add one, write a class with the members of :class:`refract.models.protocol.Model` and add a line
-here. Settings, error messages, the reference of params.yaml and the command line follow from these.
+To add one, subclass :class:`refract.models.protocol.Model` and add a line here. Settings, error
+messages, the reference of params.yaml and the command line follow from these.
 """
 
 
