@@ -106,11 +106,6 @@ class Budget:
         self._began: int | None = None
         self._closed = False
 
-    @property
-    def longest(self) -> int:
-        """The most tokens that the turn can have."""
-        return min(self._thinking + self._answer, self._most)
-
     def limit(self, generated: list[int]) -> int:
         """The most tokens of the turn, as far as it is known after each token."""
         if len(generated) <= 1:  # also where a row starts again
