@@ -38,7 +38,7 @@ def _check_version() -> None:
     """Raises :class:`UsageError` where the project was computed by another version than this one."""
     from importlib.metadata import version
 
-    from refract.results.environment import pinned_versions
+    from refract.core.environment import pinned_versions
 
     installed = version("refract-eval")
     text = CONSTRAINTS.read_text("utf-8") if CONSTRAINTS.is_file() else ""

@@ -44,6 +44,17 @@ def same_release(one: str, other: str) -> bool:
     return release == other_release and (label == other_label or not (label and other_label))
 
 
+def pinned_versions(constraints: str) -> dict[str, str]:
+    """The versions that the text of a constraints file pins."""
+    return dict(re.findall(r"^([A-Za-z0-9_.-]+)==(\S+)$", constraints, re.M))
+
+
+def pinned_libraries(constraints: Path) -> dict[str, str]:
+    """The versions of :data:`LIBRARIES` that a constraints file pins."""
+    pins = pinned_versions(constraints.read_text("utf-8"))
+    return {name: pins[name] for name in LIBRARIES if name in pins}
+
+
 @functools.cache
 def code_sha256() -> str:
     """One hash of every source file of this package, by path and content.

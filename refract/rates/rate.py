@@ -140,8 +140,9 @@ class Rate:
 
     ``value`` lies in 0 to 1 (a difference in -1 to 1) and is None where nothing was judged;
     ``interval`` is its confidence interval, None where one cluster leaves none. ``bounds`` is what the
-    value could be once all excluded answers are judged (Manski 1989), ``outer`` the same with sampling
-    error (Horowitz & Manski 2000). ``dose`` is the median number of tokens that an injection added,
+    value could be once all excluded answers are judged, whatever their reason (Manski 1989, Journal of
+    Human Resources 24:343), ``outer`` the same with sampling error at both ends (Horowitz & Manski 2000,
+    JASA 95:77). ``dose`` is the median number of tokens that an injection added,
     ``repetitions`` how often it added its character and in how many prompts. ``threshold`` and
     ``decision`` stand where the suite sets one. ``clustered_by`` is the field that makes its clusters,
     empty where those are the pairs of a suite; ``suite`` is the label of tables, samples included.

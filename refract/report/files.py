@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
+from refract.core.environment import pinned_libraries
 from refract.core.jsonl import sha256_file, write_bytes
 from refract.core.progress import FOLDER, ran_file, read_object
 from refract.core.tables import write_table
@@ -19,7 +20,6 @@ from refract.report.page_data import ANSWERS, PageData, StoredAnswers, page_data
 from refract.report.sections import Inputs, report_pages
 from refract.report.view import View, read_view
 from refract.results.current import numbers_sha256
-from refract.results.environment import pinned_libraries
 
 REPORT = Path("metrics/report.md")
 PAGES = Path("metrics/report")

@@ -151,37 +151,6 @@ def clustered_difference(
     return Clustered(value, limits.low, limits.high, se, effect, effective, n, k)
 
 
-class Bounds(NamedTuple):
-    """What a mean or a difference could be once the rows without a verdict are judged.
-
-    ``lowest`` and ``highest`` are its values at the two extremes, ``low`` and ``high`` the outer
-    ends of their intervals (None for a single cluster).
-    """
-
-    lowest: float
-    highest: float
-    low: float | None
-    high: float | None
-
-
-def bounds_between(
-    lowest: Sequence[float],
-    highest: Sequence[float],
-    clusters: Sequence[Hashable],
-    confidence: float = 0.95,
-) -> Bounds | None:
-    """Bounds of :func:`clustered_mean` from the values at the two extremes; None without rows.
-
-    They need no assumption on why values are missing: Manski 1989, Journal of Human Resources
-    24:343; the outer limits cover both ends as in Horowitz & Manski 2000, JASA 95:77.
-    """
-    lower = clustered_mean(lowest, clusters, confidence)
-    upper = clustered_mean(highest, clusters, confidence)
-    if lower is None or upper is None:
-        return None
-    return Bounds(lower.value, upper.value, lower.low, upper.high)
-
-
 class Macro(NamedTuple):
     """A macro average with its interval, and the number of independent values it is built for."""
 

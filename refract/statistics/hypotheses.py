@@ -31,26 +31,6 @@ def decide_drop(lowest: float | None, shown: bool, margin: float) -> Decision:
     return WORSE if shown else INCONCLUSIVE
 
 
-def decide_limit(
-    low: float | None,
-    high: float | None,
-    *,
-    at_least: float | None = None,
-    at_most: float | None = None,
-) -> Decision:
-    """The decision on a rate that should be at least, or at most, a limit.
-
-    ``low`` and ``high`` are its confidence limits, the worst cases of unjudged answers included.
-    ``not worse``: the whole interval meets the limit; ``worse``: none of it does.
-    """
-    if low is None or high is None:
-        return INCONCLUSIVE
-    if at_least is not None:
-        return NOT_WORSE if low >= at_least else WORSE if high < at_least else INCONCLUSIVE
-    assert at_most is not None, "a limit is needed"
-    return NOT_WORSE if high <= at_most else WORSE if low > at_most else INCONCLUSIVE
-
-
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Holm's step-down adjustment, which bounds the chance of any false finding.
 

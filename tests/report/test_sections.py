@@ -14,6 +14,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from refract.agreement.ledger import LedgerEntry
+from refract.core.environment import pinned_libraries
 from refract.core.errors import ParamsError
 from refract.core.jsonl import write_json, write_rows
 from refract.core.showing import csv_cell
@@ -35,7 +36,6 @@ from refract.report.markdown import cell, markdown_table
 from refract.report.page_data import Answered, page_data
 from refract.report.sections import Inputs, main_rows, report_pages
 from refract.report.view import View, read_view, summaries
-from refract.results.environment import pinned_libraries
 from refract.results.table_rows import write_rates
 from stages.report import main
 from tests.builders import ROOT, rate

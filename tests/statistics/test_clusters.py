@@ -9,9 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refract.statistics.clusters import (
-    Bounds,
     Clustered,
-    bounds_between,
     clustered_difference,
     clustered_mcnemar,
     clustered_mean,
@@ -109,12 +107,6 @@ def test_two_samples_of_each_prompt_say_more_than_one_and_less_than_twice_as_man
     means = [0.0] * 20 + [0.5] * 40 + [1.0] * 40
     found = clustered_mean(means, range(100))
     assert 100 < found.effective_n < 200
-
-
-def test_bounds_are_the_two_means_and_the_outer_ends_of_their_intervals():
-    found = bounds_between([1.0] * 60 + [0.0] * 40, [1.0] * 80 + [0.0] * 20, range(100))
-    assert found == Bounds(0.6, 0.8, wilson(60, 100).low, wilson(80, 100).high)
-    assert bounds_between([], [], []) is None
 
 
 def test_means_of_samples_are_exchanged_as_they_are():

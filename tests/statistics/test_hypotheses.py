@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refract.statistics.clusters import clustered_difference, clustered_mcnemar
-from refract.statistics.hypotheses import benjamini_hochberg, decide_drop, decide_limit, holm
+from refract.statistics.hypotheses import benjamini_hochberg, decide_drop, holm
 
 # The fifteen p-values of Benjamini & Hochberg 1995, section 3.2 (thrombolysis trial)
 THROMBOLYSIS = [
@@ -121,22 +121,6 @@ def test_not_worse_is_said_of_a_true_drop_of_the_margin_at_most_one_time_in_twen
         )
         said += decide_drop(found.low, False, 0.05) == "not worse"
     assert said / 400 <= 0.08
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "limit", "decision"),
-    [
-        (0.81, 0.9, {"at_least": 0.8}, "not worse"),
-        (0.7, 0.9, {"at_least": 0.8}, "inconclusive"),
-        (0.6, 0.79, {"at_least": 0.8}, "worse"),
-        (0.0, 0.1, {"at_most": 0.1}, "not worse"),
-        (0.05, 0.2, {"at_most": 0.1}, "inconclusive"),
-        (0.11, 0.2, {"at_most": 0.1}, "worse"),
-        (None, None, {"at_most": 0.1}, "inconclusive"),
-    ],
-)
-def test_a_limit_is_met_when_the_whole_interval_meets_it(low, high, limit, decision):
-    assert decide_limit(low, high, **limit) == decision
 
 
 def test_a_margin_is_a_share():
