@@ -65,7 +65,7 @@ PROVENANCE = {
 }
 
 
-def view_of(rates: Sequence[Rate], **more: Any) -> View:
+def view_of(rates: Sequence[Rate], /, **more: Any) -> View:
     """The view of one model's rates."""
     return View(**{"rates": {"one": rates}, "provenance": PROVENANCE} | more)
 
@@ -85,6 +85,7 @@ HISTORY = History((COMMIT, True), MOVES)
 
 def html_page(
     rates: Sequence[Rate],
+    /,
     answers: PageData,
     figures: Sequence[Figure] = (),
     history: History = NOTHING,
