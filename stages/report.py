@@ -7,7 +7,7 @@ from pathlib import Path
 from refract.core.params import grid, load_params
 from refract.core.progress import StageRun, answer_line, run_stage, say_warnings
 from refract.core.showing import say
-from refract.report.files import write_report
+from refract.report.report_files import write_report
 from refract.results.current import named, remove_left_over
 
 

@@ -15,8 +15,8 @@ def show() -> None:
     from refract.core.params import grid
     from refract.core.progress import answer_line, say_warnings
     from refract.project import project_root, read_project
-    from refract.report.files import report_lines
     from refract.report.moves import biggest_moves, moves_in_words
+    from refract.report.report_files import report_lines
     from refract.report.sections import MAIN_HEADER, main_rows
     from refract.report.view import View, read_titles
     from refract.results.current import grid_notes, rows_missing, rows_note, without_results
@@ -49,6 +49,6 @@ def page() -> None:
     Example: refract page
     """
     from refract.project import project_root
-    from refract.report.files import write_page
+    from refract.report.report_files import write_page
 
     say(f"page: {write_page(project_root())}")

@@ -26,8 +26,9 @@ from refract.core.vocabulary import (
     JUDGED,
     REFUSED,
 )
+from refract.report.view import plain
 from refract.results.sources import read_run
-from refract.results.tables import confidence_of, plain
+from refract.results.table_rows import confidence_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -135,17 +136,17 @@ def records(
     ``model_ids`` are the models' ids as DEVELOPER/NAME.
     """
     texts = {(row["model"], row["suite"], row["prompt_id"]): row for row in rows}
-    for model, held in provenance.items():
+    for model, facts in provenance.items():
         of_model = [row for row in tables if row["model"] == model]
         for label in dict.fromkeys(row["suite"] for row in of_model):
             found = [row for row in of_model if row["suite"] == label and row["rate"] is not None]
             own = [
                 {**row, **texts.get((model, row["suite"], row["prompt_id"]), {})}
                 for row in outcomes
-                if row["model"] == model and row["suite"] in (label, plain({"suite": label}))
+                if row["model"] == model and row["suite"] in (label, plain(label))
             ]
             if found:
-                yield _record(label, found, own, held, model_ids[model], publisher)
+                yield _record(label, found, own, facts, model_ids[model], publisher)
 
 
 def model_id(name: str, definition: Mapping[str, Any]) -> str:
@@ -159,14 +160,14 @@ def model_id(name: str, definition: Mapping[str, Any]) -> str:
 
 
 def _record(
-    label: str, table: list[Row], outcomes: list[Row], held: Row, model: str, publisher: Publisher
+    label: str, table: list[Row], outcomes: list[Row], facts: Row, model: str, publisher: Publisher
 ) -> Record:
-    suite = plain({"suite": label})
-    of_suites = {one.get("label", name): one for name, one in held["suites"].items()}
+    suite = plain(label)
+    of_suites = {made.get("label", name): made for name, made in facts["suites"].items()}
     made = of_suites.get(label, {})
     judge = (made.get("judges") or ["unknown"])[0]
     evaluation = f"{label}/{model}/{publisher.time}"
-    results = [_result(row, label, held, judge) for row in table]
+    results = [_result(row, label, facts, judge) for row in table]
     known = {result["evaluation_result_id"] for result in results}
     samples, left_out = [], Counter[str]()
     for row in outcomes:
@@ -175,7 +176,7 @@ def _record(
             left_out[reason or "no rate"] += 1
         elif row.get("response") is not None:
             samples.append(_sample(row, evaluation, model, label, judge, measure, right, score))
-    definition = held["model"]["definition"]
+    definition = facts["model"]["definition"]
     aggregate: Row = {
         "schema_version": SCHEMA,
         "evaluation_id": evaluation,
@@ -191,7 +192,7 @@ def _record(
             "version": publisher.version,
             "additional_details": _texts(
                 {"suite_sha256": made.get("sha256"), "prompts_sha256": made.get("prompts_sha256")}
-                | {"judge": judge, "judge_definition": held["judges"].get(judge)}
+                | {"judge": judge, "judge_definition": facts["judges"].get(judge)}
                 | {"cut_off_answers": made.get("cut_off")}
             ),
         },
@@ -200,8 +201,8 @@ def _record(
             "id": model,
             "additional_details": _model_details(definition)
             | _texts(
-                {"identity_sha256": sha256_json(held["model"].get("identity"))}
-                | {key: held["model"].get(key) for key in ("parameters", "dtype")}
+                {"identity_sha256": sha256_json(facts["model"].get("identity"))}
+                | {key: facts["model"].get(key) for key in ("parameters", "dtype")}
             ),
         },
         "evaluation_results": results,
@@ -234,7 +235,7 @@ def _record(
     return Record(path, aggregate, samples, left_out)
 
 
-def _result(row: Row, label: str, held: Row, judge: str) -> Row:
+def _result(row: Row, label: str, facts: Row, judge: str) -> Row:
     measure, rate = row["measure"], float(row["rate"])
     group = f"/{row['field']}={row['value']}" if row["field"] else ""
     lower, higher = measure.endswith(LOWER_IS_BETTER), measure.endswith(HIGHER_IS_BETTER)
@@ -257,18 +258,18 @@ def _result(row: Row, label: str, held: Row, judge: str) -> Row:
         uncertainty["confidence_interval"] = {
             "lower": float(row["low"]),
             "upper": float(row["high"]),
-            "confidence_level": confidence_of(held),
+            "confidence_level": confidence_of(facts),
             "method": "docs/metrics.md of Refract: Wilson's or Tango's score interval, with clusters",
         }
     told = ("successes", "n", "clusters", "bound_low", "bound_high", "cut_off", "threshold")
     extra = ("decision", *(key for key in row if key.startswith("excluded_")))
-    definition = held["model"]["definition"]
+    definition = facts["model"]["definition"]
     kept = ("temperature", "top_p", "top_k", "max_tokens")
     arguments = {key: definition[key] for key in kept if definition.get(key) is not None}
     return {
         "evaluation_result_id": measure + group,
         "evaluation_name": label,
-        "source_data": {"dataset_name": plain({"suite": label}), "source_type": "other"},
+        "source_data": {"dataset_name": plain(label), "source_type": "other"},
         "metric_config": metric,
         "score_details": {
             "score": rate,

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.core.environment import git
+from refract.report.view import plain
 from refract.results import results_and_notes
 from refract.results.current import result_files
-from refract.results.tables import plain
 
 
 class LoggedRun(NamedTuple):
@@ -34,12 +34,12 @@ def logged_runs(root: Path, models: Sequence[str] | None) -> list[LoggedRun]:
         files = [root / path for path in result_files(name)]
         facts = json.loads((root / f"metrics/provenance/{name}.json").read_text("utf-8"))
         numbers = {
-            f"{plain(row)}/{row['measure']}": row["value"]
+            f"{plain(row['suite'])}/{row['measure']}": row["value"]
             for row in results.metrics[results.metrics["model"] == name].to_dict("records")
         }
         rates = results.tables[(results.tables["model"] == name) & (results.tables["field"] == "")]
         for row in rates.dropna(subset=["low", "high"]).to_dict("records"):
-            key = f"{plain(row)}/{row['measure']}"
+            key = f"{plain(row['suite'])}/{row['measure']}"
             if key in numbers:
                 numbers |= {f"{key}_low": row["low"], f"{key}_high": row["high"]}
         settings = _flat(facts["model"]["definition"])

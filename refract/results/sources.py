@@ -18,7 +18,6 @@ from refract.rates.comparison import NEEDED
 from refract.rates.rate import Rate
 from refract.results.current import named
 from refract.results.table_rows import rates_from_rows, read_rates
-from refract.results.tables import Table, as_table
 
 
 class ResultsError(RefractError, ValueError):
@@ -34,11 +33,6 @@ class Result(NamedTuple):
     outcomes: list[dict[str, str]]
     provenance: Row | None
     rates: Sequence[Rate] = ()
-
-    @property
-    def table(self) -> Table:
-        """The rates as texts of a table."""
-        return as_table(self.rates)
 
 
 class Side(NamedTuple):

@@ -30,8 +30,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from refract.core.jsonl import write_json, write_rows
 from refract.core.types import given_prompt, given_response
-from refract.report.files import PAGE
 from refract.report.page_data import ANSWERS
+from refract.report.report_files import PAGE
 from tests.benchmarks.processes import ROOT, run_python
 from tests.report.test_page_in_a_browser import CHROMIUM, DRIVER, FILTER, chromium, visit
 

@@ -13,7 +13,6 @@ from refract.core.errors import RowError
 from refract.core.jsonl import write_rows
 from refract.core.tables import read_table, write_table
 from refract.rates.rate import Difference
-from refract.report.files import PAGE
 from refract.report.moves import (
     SHOWN,
     Commit,
@@ -22,6 +21,7 @@ from refract.report.moves import (
     commit_now,
     moves_in_words,
 )
+from refract.report.report_files import PAGE
 from stages.report import main as report
 from tests.builders import Project, suite_rows
 from tests.results.test_compare import NO, YES, compute

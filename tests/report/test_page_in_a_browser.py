@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from refract.report.figure_data import figures_of
-from refract.report.files import PAGE
 from refract.report.page_data import page_data
+from refract.report.report_files import PAGE
 from tests.builders import ROOT
 from tests.hostile import TEXTS, hostile_answers
 from tests.report.test_html_page import HISTORY, PROVENANCE, RATES, html_page, view_of
