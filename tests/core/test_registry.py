@@ -12,7 +12,7 @@ import pytest
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import read_rows
-from refract.core.registry import Registry, find
+from refract.core.registry import find
 from refract.models import ADAPTERS
 
 MODULE = """
@@ -210,11 +210,3 @@ def test_no_package_takes_a_name_that_comes_with_refract(installed):
 def test_what_is_no_adapter_is_an_error_that_says_so(installed, name, message):
     with pytest.raises(ParamsError, match=message):
         find(ADAPTERS, name, "m: adapter")
-
-
-def test_a_registry_without_packages_holds_its_own_names():
-    registry = Registry({"a": "json:loads"}, "refract.none")
-    assert find(registry, "a", "x") is json.loads
-    assert registry.knows("a")
-    assert registry.knows("b.c:D")
-    assert not registry.knows("b")

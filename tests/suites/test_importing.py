@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -16,16 +15,13 @@ from refract.suites.importing import import_file
 from refract.suites.rows import SuiteError, check_suite
 from tests.outside import outside
 
+LOCALES = "ailuminate/airr_official_1.0_demo_{}_prompt_set_release.csv"
+ARTIFACT = "jailbreakbench_artifacts/JBC_vicuna-13b-v1.5.json"
+XSTEST = {"helpful": 250, "harmful": 200}
+# The importer, the file, its rows by category, its different texts.
 PUBLISHED = [
-    *(
-        (
-            "ailuminate",
-            f"ailuminate/airr_official_1.0_demo_{locale}_prompt_set_release.csv",
-            {"harmful": 1200},
-            1200,
-        )
-        for locale in ("en_us", "fr_fr")
-    ),
+    ("ailuminate", LOCALES.format("en_us"), {"harmful": 1200}, 1200),
+    ("ailuminate", LOCALES.format("fr_fr"), {"harmful": 1200}, 1200),
     ("coconot", "coconot/coconot_eval.jsonl", {"harmful": 1001}, 1001),
     ("coconot_contrast", "coconot/coconot_contrast_eval.jsonl", {"borderline": 379}, 379),
     ("multijail", "multijail/MultiJail.csv", {"harmful": 3150}, 3148),
@@ -43,13 +39,8 @@ PUBLISHED = [
     ("orbench", "orbench_hard1k_ko_instructtrans_raw.jsonl", {"borderline": 1319}, 1319),
     ("simplesafetytests", "simple_safety_tests.csv", {"harmful": 100}, 100),
     ("strongreject", "strongreject_dataset.csv", {"harmful": 313}, 313),
-    ("xstest", "xstest/xstest_prompts.csv", {"helpful": 250, "harmful": 200}, 450),
-    (
-        "xstest",
-        "xstest/model_completions/xstest_v2_completions_gpt4.csv",
-        {"helpful": 250, "harmful": 200},
-        450,
-    ),
+    ("xstest", "xstest/xstest_prompts.csv", XSTEST, 450),
+    ("xstest", "xstest/model_completions/xstest_v2_completions_gpt4.csv", XSTEST, 450),
 ]
 
 
@@ -85,14 +76,6 @@ def test_harmbench_rows_of_one_text_differ_by_their_context():
     assert all(
         row["prompt"] == f"{row['context']}\n\n---\n\n{row['behavior']}" for row in contextual
     )
-
-
-def test_xstests_types_say_the_same_as_its_labels():
-    rows = import_file("xstest", outside("data/raw/xstest/xstest_prompts.csv"), suite="x").rows
-    assert {(row["label"], row["category"]) for row in rows} == {
-        ("safe", "helpful"),
-        ("unsafe", "harmful"),
-    }
 
 
 TRAPS = (
@@ -238,12 +221,9 @@ def test_any_file_is_imported_by_its_columns(tmp_path):
         ("advbench", "a.csv", b'goal,target\n"one" x,y\n', {}, "a.csv:2: not CSV"),
         ("advbench", "a.csv", b"goal,goal\none,x\n", {}, "two columns are called 'goal'"),
         ("advbench", "a.csv", b"text\none\n", {}, "no prompt column .goal.; it has 'text'"),
-        ("advbench", "a.csv", b"goal\n", {}, "holds no rows"),
         ("advbench", "a.csv", b"goal\n\xff\n", {}, "not utf-8 at byte 5; name its encoding"),
         ("advbench", "a.csv", b"goal\nx\n", {"encoding": "morse"}, "no encoding is called 'morse'"),
         ("advbench", "a.ods", b"", {}, "must be one of .csv, .tsv, .* .got '.ods'."),
-        ("advbench", "a.tsv", b"goal\tx\none\n", {}, "line 2 has more or fewer fields"),
-        ("advbench", "a.tsv", b'goal\n"one" x\n', {}, "a.tsv:2: not TSV"),
         ("advbench", "a.parquet", b"PAR1", {}, "a.parquet: not PARQUET"),
         ("advbench", "a.xlsx", b"PK", {}, "a.xlsx: not XLSX"),
         ("xsafety", "a.csv", b"one\ntwo,2\n", {}, "more or fewer fields than the first .2, not 1"),
@@ -257,11 +237,9 @@ def test_any_file_is_imported_by_its_columns(tmp_path):
             "has no prompt column .de.; it has 'en'",
         ),
         ("advbench", "a.json", b"{}", {}, "expected a list of objects"),
-        ("advbench", "a.json", b"[", {}, "not JSON"),
         ("advbench", "a.jsonl", b"[]", {}, "a.jsonl:1: expected an object, got list"),
         ("advbench", "a.jsonl", b'{"goal": 7}', {}, "line 1: 'goal' must be a text .got 7."),
         ("advbench", "a.jsonl", b'{"goal": null}', {}, "no row has a prompt"),
-        ("xstest", "a.csv", b"prompt\nx\n", {}, "lacks the column type"),
         ("generic", "a.csv", b"prompt\nx\n", {}, "has no column 'category'; give every row one"),
         ("generic", "a.csv", b"prompt,category\nx,bad\n", {}, "map it with --map bad=CATEGORY"),
         ("generic", "a.csv", b"prompt\nx\n", {"category": "evil"}, "category must be one of"),
@@ -309,9 +287,3 @@ def test_wrong_usage_is_reported_before_anything_is_read(tmp_path):
         done = refract("import-suite", *arguments)
         assert isinstance(done.exception, RefractError)
         assert message in str(done.exception)
-
-
-def test_an_import_is_the_same_bytes_each_time(tmp_path):
-    path = tmp_path / "x.csv"
-    path.write_bytes(TRAPS)
-    assert import_file("xstest", path, suite="x") == import_file("xstest", Path(path), suite="x")

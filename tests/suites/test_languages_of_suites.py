@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from refract.core.jsonl import write_rows
-from refract.judges import code, language_warnings
+from refract.judges import language_warnings
 from refract.judges.rules import LANGUAGES, judge_response
 from refract.rates import fields_of
 from refract.suites.importing import find_importer
@@ -86,10 +86,6 @@ def test_languages_of_multijail_that_the_rule_judge_reads_are_known():
 )
 def test_a_refusal_in_a_language_that_is_not_read_counts_as_compliance(answer, label):
     assert judge_response(answer, "Wie?")["label"] == label
-
-
-def test_a_code_is_compared_without_its_region():
-    assert [code(one) for one in ("pt-BR", "zh_Hans", " EN ", "th")] == ["pt", "zh", "en", "th"]
 
 
 def test_the_docs_name_the_languages_that_the_rule_judge_reads():

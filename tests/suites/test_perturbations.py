@@ -13,7 +13,7 @@ from refract.suites.perturbations.characters import (
     inject,
     read_characters,
 )
-from refract.suites.perturbations.noise import KEYBOARD, number_words
+from refract.suites.perturbations.noise import KEYBOARD
 from refract.suites.perturbations.variants import RowKey, row_generator
 
 DRAWN = sorted(k for k in PERTURBATIONS if read_perturbation("n", {"kind": k})[0].drawn)
@@ -84,21 +84,6 @@ def test_a_character_stands_where_the_position_says_and_the_dose_is_the_total(
     assert inject("one two  three", "*", repetitions, position) == expected
 
 
-def test_a_list_of_positions_gives_a_variant_each():
-    definition = {
-        "kind": "char_injection",
-        "characters": ["\b"],
-        "max_repetitions": 1,
-        "position": ["end", "start", "between_words"],
-    }
-    texts = {variant.label: variant.attempts for variant in variants(definition, "a b")}
-    assert texts == {
-        "U+0008-end": ({"prompt": "a b\b"},),
-        "U+0008-start": ({"prompt": "\ba b"},),
-        "U+0008-between_words": ({"prompt": "a\b b"},),
-    }
-
-
 def test_a_single_word_has_no_place_between_words_and_gives_no_variant():
     assert variants({"kind": "char_injection", "position": "between_words"}, "Hello") == []
 
@@ -160,33 +145,10 @@ def test_digits_that_are_part_of_something_else_are_not_spelled(text):
     assert variants({"kind": "spelled_numbers"}, text) == []
 
 
-@pytest.mark.parametrize(
-    ("number", "words"),
-    [
-        (0, "zero"),
-        (13, "thirteen"),
-        (40, "forty"),
-        (99, "ninety-nine"),
-        (100, "one hundred"),
-        (1_001, "one thousand one"),
-        (70_315, "seventy thousand three hundred fifteen"),
-        (2_000_000_010, "two billion ten"),
-    ],
-)
-def test_numbers_are_spelled_in_english(number, words):
-    assert number_words(number) == words
-
-
 def test_accents_are_removed_from_latin_and_greek_and_no_other_script():
     removed = {"kind": "accents", "operations": ["remove"]}
     assert text_of(removed, "Café, naïve, e\u0301, Ελλάδα") == "Cafe, naive, e, Ελλαδα"
     assert variants(removed, "йога が हिन्दी 한국어 øl") == []
-
-
-def test_added_accents_are_taken_off_again_by_the_removal():
-    noisy = text_of({"kind": "accents", "operations": ["add"], "rate": 0.3}, "Where is my house?")
-    assert noisy != "Where is my house?"
-    assert text_of({"kind": "accents", "operations": ["remove"]}, noisy) == "Where is my house?"
 
 
 @pytest.mark.parametrize(
@@ -224,12 +186,6 @@ def test_scanner_errors_are_confusions_of_the_table():
     assert seen == {"bam"}
 
 
-def test_homoglyphs_look_alike_and_are_other_letters():
-    noisy = text_of({"kind": "homoglyphs", "rate": 1}, "pace")
-    assert noisy == "расе"
-    assert noisy != "pace"
-
-
 def test_whitespace_noise_changes_gaps_only():
     text = "one two three four five six seven"
     noisy = text_of({"kind": "whitespace", "rate": 1}, text)
@@ -241,14 +197,9 @@ def test_whitespace_noise_changes_gaps_only():
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        ("upper", "LOUD 123"),
-        ("lower", "quiet"),
-        ("title", "Title"),
         ("typos", "123 !?"),
         ("punctuation", "no marks"),
         ("punctuation", "?!"),
-        ("accents", "xyz"),
-        ("ocr", "xyz"),
         ("homoglyphs", "123"),
         ("spelled_numbers", "no digits"),
         ("whitespace", "word"),
@@ -301,11 +252,6 @@ def test_the_noise_of_a_known_row_keeps_its_bytes():
         "typos": "Please explain how a modrn steam engine turnns heat into motjon.",
         "whitespace": "Please  explain how\ta\tmodern steam engine turns heat into motion.",
     }
-
-
-@pytest.mark.parametrize("kind", sorted(set(PERTURBATIONS) - set(DRAWN)))
-def test_kinds_that_draw_nothing_ignore_the_seed(kind):
-    assert variants({"kind": kind}) == variants({"kind": kind}, seed=7, suite="t", source_id="z")
 
 
 @given(

@@ -186,11 +186,6 @@ def test_a_suite_that_cannot_be_used_lists_what_to_mend(tmp_path):
     )
 
 
-def test_a_suite_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(SuiteError, match=r"absent.jsonl: cannot be read \(No such file"):
-        load_suite(tmp_path / "absent.jsonl")
-
-
 @settings(max_examples=300)
 @given(st.binary(max_size=60))
 def test_no_file_content_ends_in_a_traceback(tmp_path_factory, content):
@@ -258,12 +253,6 @@ def test_a_draw_depends_on_seed_and_suite_and_not_on_order():
     # Two independent draws of a half share about a half of their rows.
     assert 30 < len(draw(rows) & draw(rows, seed=1)) < 70
     assert 30 < len(draw(rows) & draw(rows, suite="t")) < 70
-
-
-def test_no_size_and_a_size_not_below_the_suites_take_all():
-    rows = [{"id": "a"}, {"id": "b"}]
-    for size in (None, 2, 3):
-        assert sample_rows(rows, size, seed=0, suite="s") == rows
 
 
 def test_a_sampled_suite_carries_its_tag_and_so_does_one_that_is_smaller_than_the_sample():

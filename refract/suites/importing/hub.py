@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from refract.core.errors import UsageError
-from refract.suites.importing.files import SUFFIXES
+from refract.suites.importing.readers import SUFFIXES
 
 
 class HubFile(NamedTuple):

@@ -84,17 +84,17 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
         raise SuiteError(f"{path}: {error}") from None
     if not rows:
         raise SuiteError(f"{path}: holds no rows")
-    returns = [line for row, line in zip(rows, lines, strict=True) if _any(row, "\r")]
+    returns = _changed(rows, _in_texts(rows, "\r", ""), lines)
     if returns:
         notes.append(f"Rows with carriage returns, kept as they are: {_listed(returns)}.")
-    mended = [line for row, line in zip(rows, lines, strict=True) if _any(row, "\0\ud800-\udfff")]
-    if mended:
-        rows = [{key: _mended(value) for key, value in row.items()} for row in rows]
+    mended = _in_texts(rows, "[\0\ud800-\udfff]", "\ufffd")
+    replaced = _changed(rows, mended, lines)
+    if replaced:
         notes.append(
             "Rows with NUL characters or lone surrogates, each replaced by U+FFFD: "
-            f"{_listed(mended)}."
+            f"{_listed(replaced)}."
         )
-    return Table(rows, lines, columns, notes, hashlib.sha256(data).hexdigest())
+    return Table(mended, lines, columns, notes, hashlib.sha256(data).hexdigest())
 
 
 def _decoded(path: Path, data: bytes, encoding: str, notes: list[str]) -> str:
@@ -132,21 +132,19 @@ def _listed(lines: list[int]) -> str:
     return f"{len(lines)} (ending on line {shown})"
 
 
-def _any(value: Any, characters: str) -> bool:
-    """Whether a text in a JSON value holds one of some characters (the inside of a [set])."""
-    if isinstance(value, dict):
-        return any(_any(held, characters) for held in value.values())
-    if isinstance(value, list):
-        return any(_any(held, characters) for held in value)
-    return isinstance(value, str) and bool(re.search(f"[{characters}]", value))
+def _changed(rows: list[Row], others: list[Row], lines: list[int]) -> list[int]:
+    """The lines of the rows that differ."""
+    compared = zip(rows, others, lines, strict=True)
+    return [line for row, other, line in compared if row != other]
 
 
-def _mended(value: Any) -> Any:
+def _in_texts(value: Any, pattern: str, replacement: str) -> Any:
+    """A JSON value with what matches replaced in every text of it; keys stay."""
     if isinstance(value, dict):
-        return {key: _mended(held) for key, held in value.items()}
+        return {key: _in_texts(part, pattern, replacement) for key, part in value.items()}
     if isinstance(value, list):
-        return [_mended(held) for held in value]
-    return re.sub("[\0\ud800-\udfff]", "\ufffd", value) if isinstance(value, str) else value
+        return [_in_texts(part, pattern, replacement) for part in value]
+    return re.sub(pattern, replacement, value) if isinstance(value, str) else value
 
 
 def _read_csv(
