@@ -11,7 +11,7 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
 from pydantic import Field
 
@@ -34,6 +34,13 @@ from refract.models.sending import Served
 
 VERSION = "1"
 DIGITS = 6
+
+
+@runtime_checkable
+class ClippingModel(Protocol):
+    """A model with a tokenizer of its own, by which it can clip a text."""
+
+    def clip(self, text: str, tokens: int, side: str, special: bool) -> str: ...
 
 
 class PublishedSettings(Settings):
@@ -101,7 +108,7 @@ class PublishedJudge(Judge):
         else:
             self._model = open_model(name, self.definition, f"{where}.model")
         self._clip = self._clipping()
-        if self._clip and not hasattr(self._model, "clip"):
+        if self._clip and not isinstance(self._model, ClippingModel):
             raise ParamsError(
                 f"{where}: answers are clipped to {self._clip.tokens} tokens of the judge's "
                 f"tokenizer, which the adapter {self.definition['adapter']} does not have; use adapter "
@@ -206,11 +213,9 @@ class PublishedJudge(Judge):
 
     def _values(self, case: Case, model: Model) -> dict[str, str]:
         answer = case.answer
-        if self._clip:
-            clip: Any = model  # checked when the judge was opened
-            answer = clip.clip(
-                answer, self._clip.tokens, self._clip.side, self._clip.special_tokens == "shown"
-            )
+        if self._clip and isinstance(model, ClippingModel):  # checked when the judge was opened
+            shown = self._clip.special_tokens == "shown"
+            answer = model.clip(answer, self._clip.tokens, self._clip.side, shown)
         return {
             "behavior": self._shown(str(case.source.get("behavior") or case.conversation)),
             "context": self._shown(str(case.source.get("context") or "")),

@@ -42,7 +42,6 @@ _THINK_CLOSE = re.compile(
     re.IGNORECASE,
 )
 LIST_ITEM = re.compile(r"[ \0]{0,12}(?:\d{1,3}[.)]|[-•+·▪●]|\0{1,2} )")
-QUOTED_TEXT = re.compile(r'"[^"\n]{25,}"')
 _FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
 
 
