@@ -105,20 +105,20 @@ def corrected_differences(
 
 def _human_rate(runs: Sequence[Labelled], confidence: float) -> HumanRate | None:
     """The rate of a run, or the difference of two; None where one has no label, or too few clusters."""
-    one, two = (_with_blanks(runs, refused, confidence) for refused in (False, True))
-    if one is None or two is None:
+    answered, refused = (_with_blanks(runs, blank, confidence) for blank in (False, True))
+    if answered is None or refused is None:
         return None
-    if not one.blank:
-        return one
-    return one._replace(
+    if not answered.blank:
+        return answered
+    return answered._replace(
         rate=None,
         weight=None,
-        low=min(one.low, two.low),
-        high=max(one.high, two.high),
-        lowest=min(one.lowest, two.lowest),
-        highest=max(one.highest, two.highest),
-        low_here=min(one.low_here, two.low_here),
-        high_here=max(one.high_here, two.high_here),
+        low=min(answered.low, refused.low),
+        high=max(answered.high, refused.high),
+        lowest=min(answered.lowest, refused.lowest),
+        highest=max(answered.highest, refused.highest),
+        low_here=min(answered.low_here, refused.low_here),
+        high_here=max(answered.high_here, refused.high_here),
     )
 
 
@@ -281,8 +281,10 @@ def calibrate(
         numbers |= rounded_numbers(
             {"rate": corrected.rate, "low": corrected.low, "high": corrected.high}
         )
-    mixed = [errors._replace(found=one.found, refusals=one.refusals) for one in by_slice]
-    mixed += [errors._replace(left_alone=one.left_alone, answers=one.answers) for one in by_slice]
+    mixed = [errors._replace(found=part.found, refusals=part.refusals) for part in by_slice]
+    mixed += [
+        errors._replace(left_alone=part.left_alone, answers=part.answers) for part in by_slice
+    ]
     estimates = [
         estimate
         for mix in mixed
@@ -293,7 +295,7 @@ def calibrate(
         numbers |= rounded_numbers({"slice_lowest": min(rates), "slice_highest": max(rates)})
     if estimates:
         numbers["slices"] = len(estimates)
-        numbers["slices_contradicted"] = sum(one.contradicted for one in estimates)
+        numbers["slices_contradicted"] = sum(estimate.contradicted for estimate in estimates)
     return numbers
 
 

@@ -190,8 +190,8 @@ def add_to_ledger(path: Path, entries: Iterable[LedgerEntry]) -> None:
 
     Raises :class:`RowError` for a file that is no ledger.
     """
-    found = {_key(entry): entry for entry in read_ledger(path)}
-    write_ledger(path, (found | {_key(entry): entry for entry in entries}).values())
+    known = {_key(entry): entry for entry in read_ledger(path)}
+    write_ledger(path, (known | {_key(entry): entry for entry in entries}).values())
 
 
 def shown_gap(entry: LedgerEntry) -> str:
@@ -225,7 +225,7 @@ def closest(
         and entry.n >= ENOUGH
         and entry.judge_rate is not None
     ]
-    near.sort(key=lambda one: one[:2])
+    near.sort(key=lambda entry: entry[:2])
     return [entry for _, _, entry in near[:count]]
 
 

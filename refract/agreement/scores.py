@@ -179,7 +179,7 @@ def score_split(
     score = score_refusals(human, says, confidence)
     by_value: dict[str, Row] = {}
     for value, refused, said in sorted(
-        zip(values, human, says, strict=True), key=lambda one: one[0]
+        zip(values, human, says, strict=True), key=lambda row: row[0]
     ):
         if said is not None:
             row = by_value.setdefault(value, {"positive": refused, "n": 0, "refused": 0})

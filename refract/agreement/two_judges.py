@@ -131,8 +131,8 @@ def _verdict_of(row: Row, judge: str | None, where: str) -> Row:
         raise RowError(f"{where} has verdicts of several judges; name one of: {names}")
     if judge is not None and judge not in judges:
         raise RowError(f"{where} has no verdict of {judge!r}; it has: {names}")
-    found: Row = judges[judge] if judge is not None else next(iter(judges.values()))
-    return found
+    verdict: Row = judges[judge] if judge is not None else next(iter(judges.values()))
+    return verdict
 
 
 def join_verdicts(first: Sequence[FiledVerdict], second: Sequence[FiledVerdict]) -> Join:

@@ -69,21 +69,21 @@ def did(
     say(json_text(numbers) if format_ == "json" else page(layers, level))
 
 
-def page(found: Defense, confidence: float) -> str:
+def page(layers: Defense, confidence: float) -> str:
     """The defense as Markdown."""
-    layers = (
-        ("inner alone", found.inner),
-        ("outer alone", found.outer),
-        ("system (either)", found.system),
-        ("both", found.both),
-        ("gain of the outer (system minus inner)", found.gain),
+    named = (
+        ("inner alone", layers.inner),
+        ("outer alone", layers.outer),
+        ("system (either)", layers.system),
+        ("both", layers.both),
+        ("gain of the outer (system minus inner)", layers.gain),
     )
     rows = [
         [name, stopped, n, f"{rate:.4f}", f"{low:.4f} to {high:.4f}"]
-        for name, (stopped, n, rate, low, high) in layers
+        for name, (stopped, n, rate, low, high) in named
     ]
     header = ("Layer", "Stopped", "of", "Rate", f"{100 * confidence:g} % interval")
-    unjudged = found.unjudged
+    unjudged = layers.unjudged
     return "\n\n".join(
         [
             markdown_table(header, rows),

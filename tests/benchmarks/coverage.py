@@ -20,10 +20,10 @@ from scipy.stats import beta
 from refract.agreement.two_judges import defense
 from refract.report.model_sizes import SizedRate
 from refract.statistics.clusters import (
+    bounds_between,
     clustered_difference,
     clustered_mcnemar,
     clustered_mean,
-    mean_bounds,
 )
 from refract.statistics.correction import (
     Sample,
@@ -117,8 +117,8 @@ def bounds_line(sizes: list[int], rate: float, missing: float) -> Line:
         rates = rates_at(rng.random(len(sizes)), rate, correlation)
         refused = (rng.random(len(names)) < rates[names]).tolist()
         lost = (rng.random(len(names)) < missing).tolist()
-        values = [None if a and b else float(a) for a, b in zip(refused, lost, strict=True)]
-        return holds(mean_bounds(values, names), rate)
+        lowest = [float(a and not b) for a, b in zip(refused, lost, strict=True)]
+        return holds(bounds_between(lowest, [float(a) for a in refused], names), rate)
 
     what = f"bounds, {missing:.0%} of refusals not judged".replace("%", " %")
     return Line(what, shown(sizes), f"{rate:g}", draw)
