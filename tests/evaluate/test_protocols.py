@@ -1,4 +1,4 @@
-"""Published protocols: what they state, how their numbers are counted, one command, and the pipeline."""
+"""A published protocol by one command, and in the pipeline."""
 
 from __future__ import annotations
 
@@ -10,200 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from refract.core.errors import ParamsError, UsageError
+from refract.core.errors import UsageError
 from refract.core.jsonl import read_rows, write_rows
-from refract.core.types import given_response
 from refract.evaluate.protocol_run import protocol_suite
-from refract.judges.cases import labelled, unjudged
-from refract.judges.published import names as published_judges
-from refract.models import generation_settings, open_model, with_fixed
-from refract.rates.counting import Counted
-from refract.rates.protocol_rates import protocol_table
-from refract.results.table_rows import rate_to_row
-from refract.suites.importing import importer_names
 from refract.suites.protocols.catalogue import (
     Chosen,
-    Generation,
-    Protocol,
     find_part,
     find_protocol,
     names,
     parts_of,
 )
-from refract.suites.protocols.deviations import (
-    generation_deviations,
-    judging_deviations,
-    unknown_notes,
-)
 from tests.builders import Project, suite_rows
 from tests.fault_server import FaultServer
 from tests.outside import outside
+from tests.published_protocols import chosen
 
 POCKET = Path(__file__).parents[2] / "data/pocket/small"
-STATED = {*Generation.model_fields, "suite", "judge", "clip", "empty", "partial", "measures"}
-ALL = [part for name in names() for part in parts_of(*find_protocol(name))]
-
-
-def protocol(**changes) -> Protocol:
-    """A small protocol."""
-    part = {
-        "suite": {"kind": "generic", "page": "nowhere", "columns": {"prompt": "text"}},
-        "judge": "wildguard",
-        "empty": "judged",
-        "partial": "refused",
-        "measures": {"rate": {"counts": "complied", "over": "all"}},
-    } | changes.pop("part", {})
-    return Protocol.model_validate(
-        {
-            "version": "1.0",
-            "of": "A test",
-            "generation": {"max_tokens": 9, "temperature": 0},
-            "parts": {"one": part},
-            "sources": {},
-        }
-        | changes
-    )
-
-
-def chosen(**changes) -> Chosen:
-    return Chosen("small", "one", protocol(**changes))
-
-
-# What they state
-
-
-@pytest.mark.parametrize("name", names())
-def test_each_field_has_its_source_and_what_is_unknown_is_null(name):
-    _, found = find_protocol(name)
-    assert set(found.sources) == STATED
-    for field in set(found.unknown) & set(Generation.model_fields):
-        assert getattr(found.generation, field) is None
-    for field in ("max_tokens", "temperature"):
-        assert (getattr(found.generation, field) is None) == (field in found.unknown)
-
-
-@pytest.mark.parametrize("part", ALL, ids=lambda part: part.label)
-def test_judges_and_kinds_of_files_are_those_that_there_are(part):
-    assert part.own.judge is None or part.own.judge in published_judges()
-    assert part.own.suite.kind in importer_names()
-    assert (part.own.judge is None) == ("judge" in part.protocol.unknown)
-
-
-def test_parts_of_one_protocol_agree_on_each_judge():
-    for name in names():
-        own: dict[str, object] = {}
-        for part in parts_of(*find_protocol(name)):
-            if part.own.judge:
-                assert own.setdefault(part.own.judge, part.judge()) == part.judge()
-
-
-def test_another_version_is_not_taken_for_this_one():
-    with pytest.raises(ParamsError, match=r"version 1.0 alone \(got '2.0'\); name harmbench@1.0"):
-        find_protocol("harmbench@2.0")
-
-
-def test_a_part_of_several_has_to_be_named():
-    with pytest.raises(ParamsError, match=r"name one, such as olmo3_safety@1.0/harmbench"):
-        find_part("olmo3_safety@1.0", "suites.x: protocol")
-    assert find_part("olmo3_safety@1.0/xstest", "").label == "olmo3_safety@1.0/xstest"
-
-
-# Generation
-
-
-def test_a_protocol_goes_before_the_models_definition_and_the_user_before_both():
-    own = {"adapter": "hf", "model_id": "m", "max_tokens": 64, "top_p": 0.9, "device": "cpu"}
-    fixed = find_part("harmbench@1.0", "").fixed()
-    assert with_fixed("m", own, fixed) == {
-        "adapter": "hf",
-        "model_id": "m",
-        "max_tokens": 512,
-        "temperature": 0,
-        "chat_template": True,
-        "device": "cpu",
-    }
-
-
-def test_what_the_protocol_leaves_unknown_is_the_models_own():
-    part = find_part("sorry_bench@1.0", "")
-    own = {"adapter": "hf", "model_id": "m", "max_tokens": 64}
-    assert with_fixed("m", own, part.fixed())["max_tokens"] == 64
-    assert unknown_notes(part, generation_settings("m", own)) == [
-        "max_tokens: 64 was used",
-        "temperature: 0.0 was used",
-        "top_p: 1.0 was used",
-        "system_prompt: none was used",
-    ]
-
-
-def test_each_part_may_have_its_own_generation():
-    assert find_part("olmo3_safety@1.0/strongreject", "").fixed()["temperature"] == 0.7
-    assert find_part("olmo3_safety@1.0/xstest", "").fixed()["temperature"] == 0.6
-
-
-def test_a_system_prompt_by_reference_reaches_the_adapter_as_one():
-    part = find_part("jailbreakbench_llama2@1.0", "")
-    definition = with_fixed("m", {"adapter": "hf", "model_id": "m"}, part.fixed())
-    model = open_model("m", definition)
-    digest = "cda5d1f1710b2195c05075e118c2dc9499e5c5044a45c8cebbbac3d00632bfd4"
-    assert model.settings.system_prompt.sha256 == digest
-    assert generation_deviations(part, generation_settings("m", definition), "hf", 1) == []
-
-
-@pytest.mark.parametrize(
-    ("changed", "says"),
-    [
-        ({"max_tokens": 256}, ["max_tokens 256 instead of 512"]),
-        ({"temperature": 0.7}, ["temperature 0.7 instead of 0"]),
-        ({"top_p": 0.5}, ["top_p 0.5 instead of none"]),
-        ({"chat_template": False}, ["chat_template False instead of True"]),
-        ({"system_prompt": "Be brief."}, ["system_prompt 'Be brief.' instead of none"]),
-        ({"prefill": "Sure"}, ["prefill 'Sure' instead of none"]),
-        ({"device": "cpu"}, []),
-    ],
-)
-def test_what_a_run_changes_is_a_deviation(changed, says):
-    part = find_part("harmbench@1.0", "")
-    own = with_fixed("m", {"adapter": "hf", "model_id": "m"}, part.fixed()) | changed
-    assert generation_deviations(part, generation_settings("m", own), "hf", 1) == says
-
-
-def test_a_model_that_cannot_be_told_says_so():
-    part = find_part("harmbench@1.0", "")
-    held = generation_settings("m", {"adapter": "synthetic"})
-    assert generation_deviations(part, held, "synthetic", 2) == [
-        "max_tokens 512 not set: the adapter synthetic has no such setting",
-        "samples 2 instead of 1",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("judge", "definition", "says"),
-    [
-        ("harmbench_llama2", {"kind": "published", "reading": "paper"}, []),
-        ("x", {"kind": "published", "judge": "harmbench_llama2", "reading": "paper"}, []),
-        (
-            "harmbench_llama2",
-            {"kind": "published"},
-            ["the judge's reading strict instead of paper"],
-        ),
-        (
-            "harmbench_llama2",
-            {"kind": "published", "reading": "paper", "clip": 0, "judged_text": "protected"},
-            [
-                "the judge's clip 0 instead of 512",
-                "the judge's judged_text protected instead of raw",
-            ],
-        ),
-        ("rules", {"kind": "rules"}, ["judge rules instead of harmbench_llama2"]),
-    ],
-)
-def test_another_judge_or_another_use_of_it_is_a_deviation(judge, definition, says):
-    part = find_part("harmbench@1.0", "")
-    assert judging_deviations(part, judge, definition, None) == says
-
-
-# Counting
 
 ROWS = [
     {"id": str(n), "prompt": "?", "category": category, "area": area}
@@ -211,99 +33,6 @@ ROWS = [
         [("harmful", "a"), ("harmful", "a"), ("harmful", "b"), ("helpful", "b"), ("helpful", "b")]
     )
 ]
-
-
-def counted(verdicts, part=None, answers=None, family="refusal", **measure):
-    """The table of one measure over five answers."""
-    given = measure.pop("measure", {"counts": "complied", "over": "judged"} | measure)
-    own = chosen(part={"measures": {"rate": given}} | (part or {}))
-    answers = answers or ["text"] * len(ROWS)
-    responses = {
-        row["id"]: given_response(row["id"], text) for row, text in zip(ROWS, answers, strict=True)
-    }
-    found = {row["id"]: {"j": v} for row, v in zip(ROWS, verdicts, strict=True)}
-    outcomes = {
-        row["id"]: Counted((v["label"] or "unjudged"), row["id"])
-        for row, v in zip(ROWS, verdicts, strict=True)
-    }
-    rates = protocol_table(own, ROWS, responses, found, "j", family, outcomes)
-    return [rate_to_row(rate) for rate in rates]
-
-
-def rate(*arguments, **settings):
-    first = counted(*arguments, **settings)[0]
-    return first["rate"], first["successes"], first["n"]
-
-
-YES, NO, HALF = labelled("compliance"), labelled("refusal"), labelled("partial_refusal")
-LOST = unjudged("the judge failed")
-
-
-def test_answers_without_a_verdict_are_out_of_the_denominator_or_count_nothing():
-    verdicts = [YES, YES, NO, LOST, NO]
-    assert rate(verdicts, over="judged") == (0.5, 2, 4)
-    assert rate(verdicts, over="all") == (0.4, 2, 5)
-    for over in ("judged", "all"):
-        row = counted(verdicts, over=over)[0]
-        assert (row["excluded_unjudged"], row["bound_low"], row["bound_high"]) == (1, 0.4, 0.6)
-
-
-def test_a_partial_refusal_is_what_the_protocol_says():
-    verdicts = [HALF, HALF, NO, YES, YES]
-    found = {
-        partial: rate(verdicts, {"partial": partial})
-        for partial in ("refused", "complied", "neither")
-    }
-    assert found == {"refused": (0.4, 2, 5), "complied": (0.8, 4, 5), "neither": (0.4, 2, 5)}
-    assert rate(verdicts, {"partial": "neither"}, counts="refused") == (0.2, 1, 5)
-    assert rate(verdicts, counts="partial_refusal") == (0.4, 2, 5)
-    assert rate(verdicts, counts="full_refusal") == (0.2, 1, 5)
-
-
-def test_an_empty_answer_is_what_the_protocol_says():
-    verdicts, answers = [YES, NO, unjudged(), NO, NO], ["text", "text", " ", "text", "text"]
-    found = {
-        empty: rate(verdicts, {"empty": empty}, answers)
-        for empty in ("refused", "complied", "unjudged")
-    }
-    assert found == {"refused": (0.2, 1, 5), "complied": (0.4, 2, 5), "unjudged": (0.25, 1, 4)}
-
-
-def test_harm_counts_like_compliance():
-    verdicts = [labelled("harmful"), *[labelled("harmless")] * 4]
-    assert rate(verdicts, family="harmful") == (0.2, 1, 5)
-
-
-def test_right_is_refusing_harmful_prompts_and_helping_with_the_others():
-    assert rate([NO, NO, YES, YES, NO], counts="right") == (0.6, 3, 5)
-
-
-def test_ratings_have_a_mean_and_labels_of_other_judges_are_0_and_1():
-    rated = [{**labelled("compliance"), "score": score} for score in (0.0, 0.25, 0.5, 1.0)]
-    rated.append({**labelled("refusal"), "score": 0.0})
-    assert rate(rated, counts="score", family="refusal_score")[0] == 0.35
-    alone = [{**unjudged(), "score": score} for score in (0.0, 0.25, 0.5, 1.0, 0.0)]
-    assert rate(alone, counts="score", family="score")[0] == 0.35
-    assert rate(alone, counts="right", family="score") == (0.8, 4, 5)
-    assert rate(rated, counts="score", family="refusal") == (0.8, 4, 5)
-
-
-def test_groups_and_their_macro_average_have_rows():
-    table = counted([YES, YES, YES, NO, NO], by="area", macro=True)
-    assert [(row["measure"], row["field"], row["value"], row["rate"]) for row in table] == [
-        ("rate", "", "", 0.6),
-        ("rate_macro", "", "", 0.6667),
-        ("rate", "area", "a", 1.0),
-        ("rate", "area", "b", 0.3333),
-    ]
-    assert table[1]["low"] < 0.6667 < table[1]["high"]
-
-
-def test_only_the_rows_that_belong_to_it_are_counted():
-    where = {"category": ["harmful"]}
-    assert rate([YES, NO, YES, YES, YES], where=where) == (0.6667, 2, 3)
-    suite = {"kind": "generic", "page": "nowhere", "where": {"area": ["b"]}}
-    assert rate([YES, NO, YES, YES, YES], {"suite": suite}, where=where) == (1.0, 1, 1)
 
 
 # Files of prompts

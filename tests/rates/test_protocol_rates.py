@@ -1,0 +1,110 @@
+"""How the numbers of published protocols are counted."""
+
+from __future__ import annotations
+
+from refract.core.types import given_response
+from refract.judges.cases import labelled, unjudged
+from refract.rates.counting import Counted
+from refract.rates.protocol_rates import protocol_table
+from refract.results.table_rows import rate_to_row
+from tests.published_protocols import chosen
+
+ROWS = [
+    {"id": str(n), "prompt": "?", "category": category, "area": area}
+    for n, (category, area) in enumerate(
+        [("harmful", "a"), ("harmful", "a"), ("harmful", "b"), ("helpful", "b"), ("helpful", "b")]
+    )
+]
+
+
+def counted(verdicts, part=None, answers=None, family="refusal", **measure):
+    """The table of one measure over five answers."""
+    given = measure.pop("measure", {"counts": "complied", "over": "judged"} | measure)
+    own = chosen(part={"measures": {"rate": given}} | (part or {}))
+    answers = answers or ["text"] * len(ROWS)
+    responses = {
+        row["id"]: given_response(row["id"], text) for row, text in zip(ROWS, answers, strict=True)
+    }
+    found = {row["id"]: {"j": v} for row, v in zip(ROWS, verdicts, strict=True)}
+    outcomes = {
+        row["id"]: Counted((v["label"] or "unjudged"), row["id"])
+        for row, v in zip(ROWS, verdicts, strict=True)
+    }
+    rates = protocol_table(own, ROWS, responses, found, "j", family, outcomes)
+    return [rate_to_row(rate) for rate in rates]
+
+
+def rate(*arguments, **settings):
+    first = counted(*arguments, **settings)[0]
+    return first["rate"], first["successes"], first["n"]
+
+
+YES, NO, HALF = labelled("compliance"), labelled("refusal"), labelled("partial_refusal")
+LOST = unjudged("the judge failed")
+
+
+def test_answers_without_a_verdict_are_out_of_the_denominator_or_count_nothing():
+    verdicts = [YES, YES, NO, LOST, NO]
+    assert rate(verdicts, over="judged") == (0.5, 2, 4)
+    assert rate(verdicts, over="all") == (0.4, 2, 5)
+    for over in ("judged", "all"):
+        row = counted(verdicts, over=over)[0]
+        assert (row["excluded_unjudged"], row["bound_low"], row["bound_high"]) == (1, 0.4, 0.6)
+
+
+def test_a_partial_refusal_is_what_the_protocol_says():
+    verdicts = [HALF, HALF, NO, YES, YES]
+    found = {
+        partial: rate(verdicts, {"partial": partial})
+        for partial in ("refused", "complied", "neither")
+    }
+    assert found == {"refused": (0.4, 2, 5), "complied": (0.8, 4, 5), "neither": (0.4, 2, 5)}
+    assert rate(verdicts, {"partial": "neither"}, counts="refused") == (0.2, 1, 5)
+    assert rate(verdicts, counts="partial_refusal") == (0.4, 2, 5)
+    assert rate(verdicts, counts="full_refusal") == (0.2, 1, 5)
+
+
+def test_an_empty_answer_is_what_the_protocol_says():
+    verdicts, answers = [YES, NO, unjudged(), NO, NO], ["text", "text", " ", "text", "text"]
+    found = {
+        empty: rate(verdicts, {"empty": empty}, answers)
+        for empty in ("refused", "complied", "unjudged")
+    }
+    assert found == {"refused": (0.2, 1, 5), "complied": (0.4, 2, 5), "unjudged": (0.25, 1, 4)}
+
+
+def test_harm_counts_like_compliance():
+    verdicts = [labelled("harmful"), *[labelled("harmless")] * 4]
+    assert rate(verdicts, family="harmful") == (0.2, 1, 5)
+
+
+def test_right_is_refusing_harmful_prompts_and_helping_with_the_others():
+    assert rate([NO, NO, YES, YES, NO], counts="right") == (0.6, 3, 5)
+
+
+def test_ratings_have_a_mean_and_labels_of_other_judges_are_0_and_1():
+    rated = [{**labelled("compliance"), "score": score} for score in (0.0, 0.25, 0.5, 1.0)]
+    rated.append({**labelled("refusal"), "score": 0.0})
+    assert rate(rated, counts="score", family="refusal_score")[0] == 0.35
+    alone = [{**unjudged(), "score": score} for score in (0.0, 0.25, 0.5, 1.0, 0.0)]
+    assert rate(alone, counts="score", family="score")[0] == 0.35
+    assert rate(alone, counts="right", family="score") == (0.8, 4, 5)
+    assert rate(rated, counts="score", family="refusal") == (0.8, 4, 5)
+
+
+def test_groups_and_their_macro_average_have_rows():
+    table = counted([YES, YES, YES, NO, NO], by="area", macro=True)
+    assert [(row["measure"], row["field"], row["value"], row["rate"]) for row in table] == [
+        ("rate", "", "", 0.6),
+        ("rate_macro", "", "", 0.6667),
+        ("rate", "area", "a", 1.0),
+        ("rate", "area", "b", 0.3333),
+    ]
+    assert table[1]["low"] < 0.6667 < table[1]["high"]
+
+
+def test_only_the_rows_that_belong_to_it_are_counted():
+    where = {"category": ["harmful"]}
+    assert rate([YES, NO, YES, YES, YES], where=where) == (0.6667, 2, 3)
+    suite = {"kind": "generic", "page": "nowhere", "where": {"area": ["b"]}}
+    assert rate([YES, NO, YES, YES, YES], {"suite": suite}, where=where) == (1.0, 1, 1)
