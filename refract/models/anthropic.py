@@ -69,6 +69,7 @@ class Anthropic(Served):
     version = "1"
     Settings = AnthropicSettings
     settings: AnthropicSettings
+    PACKAGE = "anthropic"
     PATH = "/v1/messages"
     MOST_REQUESTS, MOST_BYTES = 100_000, 250_000_000
 

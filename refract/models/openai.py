@@ -79,6 +79,7 @@ class OpenAI(Served):
     version = "1"
     Settings = OpenAISettings
     settings: OpenAISettings
+    PACKAGE = "openai"
     PATH = "/chat/completions"
     MOST_REQUESTS, MOST_BYTES = 50_000, 190_000_000
 

@@ -270,7 +270,7 @@ async def bound_reply(response: Any) -> None:
 class Provider(ServedModel):
     """A model behind a provider, reached through the provider's package.
 
-    An adapter adds ``adapter``, ``version``, ``Settings``, ``PATH`` and the abstract members.
+    An adapter adds ``adapter``, ``version``, ``Settings``, the names below and the abstract members.
     Whatever a server sends, only the methods that say so raise.
 
     ``usage`` is the running total over all calls of :meth:`answer`: ``requests`` (calls sent,
@@ -279,6 +279,7 @@ class Provider(ServedModel):
     the provider turned away as too many) and ``masked`` (answers that repeated the key).
     """
 
+    PACKAGE: ClassVar[str]
     PATH: ClassVar[str]
     MOST_REQUESTS: ClassVar[int]  # of one batch
     MOST_BYTES: ClassVar[int]
@@ -298,8 +299,8 @@ class Provider(ServedModel):
 
     @property
     def sdk(self) -> Any:
-        """The provider's package, which has the adapter's name."""
-        return import_module(self.adapter)
+        """The provider's package."""
+        return import_module(self.PACKAGE)
 
     @abstractmethod
     def client(self, options: dict[str, Any]) -> Any:
