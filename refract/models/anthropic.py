@@ -169,14 +169,14 @@ class Anthropic(Served):
         self, client: Any, tag: str, size: int, since: float, others: set[str | None]
     ) -> str | None:
         """A batch by its time and size; it has no tag here, but its results have names."""
-        async for found in client.messages.batches.list(limit=100):
-            if found.created_at.timestamp() < since:
+        async for batch in client.messages.batches.list(limit=100):
+            if batch.created_at.timestamp() < since:
                 return None  # newest first
-            counts = found.request_counts
+            counts = batch.request_counts
             total = counts.canceled + counts.errored + counts.expired
             total += counts.processing + counts.succeeded
-            if total == size and found.id not in others:
-                return str(found.id)
+            if total == size and batch.id not in others:
+                return str(batch.id)
         return None
 
     async def ended(self, client: Any, batch_id: str) -> Ended | None:

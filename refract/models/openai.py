@@ -170,11 +170,11 @@ class OpenAI(Served):
         self, client: Any, tag: str, size: int, since: float, others: set[str | None]
     ) -> str | None:
         """A batch by the tag it was given."""
-        async for found in client.batches.list(limit=100):
-            if found.created_at < since:
+        async for batch in client.batches.list(limit=100):
+            if batch.created_at < since:
                 return None  # newest first
-            if (found.metadata or {}).get("refract") == tag and found.id not in others:
-                return str(found.id)
+            if (batch.metadata or {}).get("refract") == tag and batch.id not in others:
+                return str(batch.id)
         return None
 
     async def ended(self, client: Any, batch_id: str) -> Ended | None:

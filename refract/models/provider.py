@@ -200,8 +200,8 @@ class ServedSettings(Settings):
                 f"mode must be live with client: {self.client}; batches are sent to the provider's own "
                 "API alone (got 'batch')"
             )
-        own = self.client is None and self.base_url == fields["base_url"].default
-        if self.api_key_env is None and own:
+        at_provider = self.client is None and self.base_url == fields["base_url"].default
+        if self.api_key_env is None and at_provider:
             raise ValueError(
                 "api_key_env: null is for a server of your own; name it in base_url, or name the "
                 f"variable that holds the key (usually {fields['api_key_env'].default})"
@@ -373,12 +373,13 @@ class Provider(ServedModel):
             return
         key = os.environ.get(variable, "").strip()
         if not key:
-            own = self.settings.base_url != type(self.settings).model_fields["base_url"].default
+            default = type(self.settings).model_fields["base_url"].default
+            elsewhere = self.settings.base_url != default
             keyless = "; for a server that asks for none, say api_key_env: null"
             keyless += " (--set api_key_env=null)"
             raise AdapterError(
                 f"models.{self.name}: the environment variable {variable} is not set; it must hold "
-                f"the key for {self.settings.base_url}{keyless if own else ''}"
+                f"the key for {self.settings.base_url}{keyless if elsewhere else ''}"
             )
         if not (key.isascii() and key.isprintable()) or " " in key:
             raise AdapterError(

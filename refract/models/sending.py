@@ -514,20 +514,20 @@ def in_thread(work: Callable[[Emit], Coroutine[Any, Any, None]]) -> Iterator[tup
     """
     items: queue.SimpleQueue[Any] = queue.SimpleQueue()
     end = object()
-    loop = asyncio.new_event_loop()
-    task = loop.create_task(work(items.put))
+    runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+    task = runner.get_loop().create_task(work(items.put))
+
+    async def result() -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
 
     def run() -> None:
+        last: Any = end
         try:
-            with contextlib.suppress(asyncio.CancelledError):
-                loop.run_until_complete(task)
-            last: Any = end
+            with runner:
+                runner.run(result())
         except BaseException as error:  # whatever it is, the consumer must not wait for ever
             last = error
-        finally:
-            loop.run_until_complete(loop.shutdown_asyncgens())
-            loop.run_until_complete(loop.shutdown_default_executor())
-            loop.close()
         items.put(last)
 
     thread = threading.Thread(target=run, name="provider", daemon=True)
@@ -539,5 +539,5 @@ def in_thread(work: Callable[[Emit], Coroutine[Any, Any, None]]) -> Iterator[tup
             yield item
     finally:
         with contextlib.suppress(RuntimeError):  # the loop is closed where the work is done
-            loop.call_soon_threadsafe(task.cancel)
+            runner.get_loop().call_soon_threadsafe(task.cancel)
         thread.join()
