@@ -207,8 +207,8 @@ def _frames(
                 # a suite's field, in rows of suites without it
                 frame[column] = frame[column].fillna("")
             else:
-                numbers = pd.to_numeric(frame[column].replace("", None))
-                frame[column] = numbers.astype("Int64" if kind is int else "float64")
+                numbers = pd.Series([None if x == "" else x for x in frame[column]], dtype=object)
+                frame[column] = pd.to_numeric(numbers).astype("Int64" if kind is int else "float64")
         return frame
 
     full = pd.DataFrame(

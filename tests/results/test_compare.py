@@ -137,11 +137,6 @@ def test_samples_of_a_prompt_are_one_pair_of_means_however_many_each_side_has():
     assert row["only_a"] == row["only_b"] == []
 
 
-def test_an_id_that_ends_like_a_samples_is_a_prompt_of_its_own():
-    rows = [line("a", "refusal"), line("a~2", "compliance")]
-    assert compare_outcomes(rows, rows)[0]["n"] == 2
-
-
 def test_variants_of_one_prompt_count_as_one_cluster():
     def variants(flipped: str) -> list[dict[str, str]]:
         return [
@@ -166,19 +161,6 @@ def test_variants_of_one_prompt_count_as_one_cluster():
     )
     assert alone["p"] < 0.001
     assert alone["low"] > row["low"]
-
-
-def test_the_suites_clusters_are_those_of_the_outcomes():
-    def styles(outcome: str) -> list[dict[str, str]]:
-        # Thirty rows of six requests, all of which have an id of their own.
-        return [
-            line(f"{n:02d}", outcome if n < 15 else "refusal", cluster=f"request {n // 5}")
-            for n in range(30)
-        ]
-
-    (row,) = compare_outcomes(styles("refusal"), styles("compliance"))
-    assert (row["n"], row["clusters"], row["difference"]) == (30, 6, -0.5)
-    assert row["p"] == pytest.approx(0.25)
 
 
 def provenance(judge="rules 1", identity="m", sha="aa", prompts="pp", seed=None, cut="excluded"):
@@ -216,9 +198,6 @@ def provenance(judge="rules 1", identity="m", sha="aa", prompts="pp", seed=None,
 def test_what_differs_is_said_and_what_means_nothing_is_refused(other, notes, refused):
     found = check_conditions(provenance(), provenance(**other))
     assert (found.notes, list(found.refused)) == (notes, refused)
-
-
-def test_results_without_provenance_are_compared_with_a_remark():
     assert check_conditions(None, provenance()).notes == [
         "A: no provenance; judges and settings are unknown"
     ]

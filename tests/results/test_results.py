@@ -85,15 +85,6 @@ def test_outcomes_and_rows_carry_the_suites_fields_as_texts(project, tmp_path):
     assert refused["area"].tolist() == ["locks"]
 
 
-def test_without_the_texts_the_numbers_are_there_all_the_same(project, tmp_path):
-    clone = project.copy(tmp_path / "clone")
-    for path in (clone.folder / "data/responses").rglob("*.jsonl"):
-        path.unlink()
-    results = load_results(clone.folder)
-    assert results.rows.empty
-    assert len(results.outcomes) == 8
-
-
 def test_a_run_gives_the_same_tables(project, tmp_path):
     with contextlib.chdir(project.folder):
         done = refract(
@@ -118,18 +109,6 @@ def test_exported_files_hold_the_tables_and_no_formula(project, tmp_path):
     assert sorted(path.name for path in (tmp_path / "csv").iterdir()) == [
         *("metrics.csv", "outcomes.csv", "rows.csv", "tables.csv")
     ]
-
-
-def test_parquet_keeps_types_and_texts(project, tmp_path):
-    pytest.importorskip("pyarrow")
-    import pandas as pd
-
-    done = refract("export", project.folder, "--out", tmp_path, "--format", "parquet")
-    assert done.exit_code == 0, done.exception
-    expected = load_results(project.folder)
-    rows = pd.read_parquet(tmp_path / "rows.parquet")
-    assert rows.response.tolist() == expected.rows.response.tolist()
-    assert pd.read_parquet(tmp_path / "tables.parquet")["rate"].equals(expected.tables["rate"])
 
 
 PARQUET = {
@@ -161,30 +140,6 @@ def test_pyarrow_reads_each_column_with_its_type(parquet):
         schema = read_schema(parquet / f"{name}.parquet")
         assert [c for c, kind in columns.items() if not is_of[kind](schema.field(c).type)] == []
         assert [field.name for field in schema if types.is_null(field.type)] == []
-
-
-def test_duckdb_joins_and_counts_what_was_exported(parquet):
-    duckdb = pytest.importorskip("duckdb")
-    found = duckdb.sql(
-        f"select o.area, o.changed, r.error is null, t.n from '{parquet}/outcomes.parquet' o join "
-        f"'{parquet}/rows.parquet' r using (model, prompt_id) join '{parquet}/tables.parquet' t on "
-        "t.model = o.model and t.measure = 'harmful_refusal_rate' and t.field = '' "
-        "where o.model = 'one' order by prompt_id"
-    )
-    assert [str(kind) for kind in found.types] == ["VARCHAR", "BIGINT", "BOOLEAN", "BIGINT"]
-    assert found.fetchall() == [
-        *(("locks", None, True, 3), ("doors", None, True, 3), ("mail", None, True, 3)),
-        ("", None, False, 3),
-    ]
-
-
-def test_polars_reads_the_types_and_the_rates(parquet):
-    polars = pytest.importorskip("polars")
-    tables = polars.read_parquet(parquet / "tables.parquet")
-    assert (tables.schema["n"], tables.schema["rate"]) == (polars.Int64, polars.Float64)
-    assert tables.schema["threshold"] == polars.String
-    one = tables.filter(model="one", measure="harmful_refusal_rate", field="")
-    assert one.select("successes", "n", "rate").rows() == [(1, 3, 0.3333)]
 
 
 def test_without_pyarrow_parquet_says_what_to_install(project, tmp_path, monkeypatch):
