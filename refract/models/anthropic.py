@@ -17,7 +17,14 @@ from pydantic import Field, field_validator
 
 from refract.core.types import FinishReason, Message
 from refract.models.protocol import Answer, ServedModel
-from refract.models.provider import Address, Ended, KeyVariable, Limit, ServedSettings, error_body
+from refract.models.provider import (
+    Address,
+    Ended,
+    KeyVariable,
+    RateLimit,
+    ServedSettings,
+    error_body,
+)
 from refract.models.sending import Served, now_at
 
 _REASONS: dict[str, FinishReason] = {
@@ -125,7 +132,7 @@ class Anthropic(Served):
             thinking=thinking or None,
         )
 
-    def rate_limits(self, headers: Mapping[str, str]) -> list[Limit]:
+    def rate_limits(self, headers: Mapping[str, str]) -> list[RateLimit]:
         """The ``anthropic-ratelimit-*`` headers, whose reset is a time of day."""
         limits = []
         for unit in ("requests", "input-tokens", "output-tokens", "tokens"):
@@ -138,7 +145,7 @@ class Anthropic(Served):
                 seconds = (reset - now_at(headers)).total_seconds()
                 limit = headers.get(prefix + "limit")
                 limits.append(
-                    Limit(
+                    RateLimit(
                         remaining,
                         None if limit is None else float(limit),
                         max(0.0, seconds),

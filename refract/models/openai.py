@@ -21,7 +21,7 @@ from refract.models.provider import (
     Ended,
     InvalidResponse,
     KeyVariable,
-    Limit,
+    RateLimit,
     ServedSettings,
     error_body,
 )
@@ -139,7 +139,7 @@ class OpenAI(Served):
             thinking=thinking,
         )
 
-    def rate_limits(self, headers: Mapping[str, str]) -> list[Limit]:
+    def rate_limits(self, headers: Mapping[str, str]) -> list[RateLimit]:
         """The ``x-ratelimit-*`` headers."""
         limits = []
         for unit in ("requests", "tokens"):
@@ -147,7 +147,7 @@ class OpenAI(Served):
             reset = _duration(headers.get(f"x-ratelimit-reset-{unit}"))
             if remaining is not None and reset is not None:
                 limit = _number(headers.get(f"x-ratelimit-limit-{unit}"))
-                limits.append(Limit(remaining, limit, reset, unit == "tokens"))
+                limits.append(RateLimit(remaining, limit, reset, unit == "tokens"))
         return limits
 
     async def submit(self, client: Any, tag: str, bodies: Mapping[str, bytes]) -> str:

@@ -220,7 +220,7 @@ class Ended(NamedTuple):
     missing: tuple[str, str]
 
 
-class Limit(NamedTuple):
+class RateLimit(NamedTuple):
     """One of the provider's own limits, as a response's headers state it."""
 
     remaining: float
@@ -316,7 +316,7 @@ class Provider(ServedModel):
         """A decoded response as an answer. Raises :class:`InvalidResponse` and look-up errors."""
 
     @abstractmethod
-    def rate_limits(self, headers: Mapping[str, str]) -> list[Limit]:
+    def rate_limits(self, headers: Mapping[str, str]) -> list[RateLimit]:
         """The provider's limits as a response's headers state them."""
 
     @abstractmethod

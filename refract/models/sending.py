@@ -28,8 +28,8 @@ from refract.models.protocol import AdapterError, Answer, Request
 from refract.models.provider import (
     Emit,
     InvalidResponse,
-    Limit,
     Provider,
+    RateLimit,
     ReplyTooLarge,
     ending,
     error_body,
@@ -119,7 +119,7 @@ class Traffic:
             self.paused_until = max(self.paused_until, now + max(retry_after or 0, floor))
         self.concurrency = max(1.0, self.concurrency - THROTTLE_STEP)
 
-    def update_limits(self, now: float, limits: Sequence[Limit]) -> None:
+    def update_limits(self, now: float, limits: Sequence[RateLimit]) -> None:
         """Applies a response's rate-limit headers: nothing starts while nothing is left.
 
         A limit that is back only after the longest pause is not waited for: a call is refused soon
@@ -356,7 +356,7 @@ class LiveRun:
                 answer = await self._start(call)
         self.emit((call.index, answer))
 
-    async def _reply(self, call: Call) -> tuple[Answer, Sequence[Limit]] | Failure:
+    async def _reply(self, call: Call) -> tuple[Answer, Sequence[RateLimit]] | Failure:
         """The answer to a call and the limits that came with it, or how it failed."""
         from httpx2 import Response
 
@@ -373,7 +373,7 @@ class LiveRun:
         seconds = round(time.monotonic() - sent, 4)
         return replace(answer, seconds=seconds), self.model.rate_limits(response.headers)
 
-    def _answered(self, call: Call, answer: Answer, limits: Sequence[Limit]) -> Answer:
+    def _answered(self, call: Call, answer: Answer, limits: Sequence[RateLimit]) -> Answer:
         used = (answer.prompt_tokens or 0) + (answer.completion_tokens or 0)
         now = self.loop.time()
         self.traffic.answered(call.tokens, used)

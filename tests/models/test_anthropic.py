@@ -9,7 +9,7 @@ import pytest
 
 from refract.core.errors import ParamsError
 from refract.models.protocol import Answer, Request
-from refract.models.provider import Limit
+from refract.models.provider import RateLimit
 from tests.fault_server import FaultServer
 from tests.models.test_openai import answers as tried_answers
 from tests.models.test_openai import model as tried_model
@@ -147,8 +147,8 @@ def test_the_ratelimit_headers_are_read_by_the_servers_clock():
         "anthropic-ratelimit-output-tokens-reset": "later",
     }
     assert model(None).rate_limits(headers) == [
-        Limit(0, 50, 12, False),
-        Limit(100, None, 1, True),
+        RateLimit(0, 50, 12, False),
+        RateLimit(100, None, 1, True),
     ]
 
 

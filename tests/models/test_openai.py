@@ -20,7 +20,7 @@ from refract.core.errors import ParamsError
 from refract.models import open_model
 from refract.models.answering import answer_prompts
 from refract.models.protocol import AdapterError, Answer, Request
-from refract.models.provider import InvalidResponse, Limit, ending
+from refract.models.provider import InvalidResponse, RateLimit, ending
 from refract.models.sending import Traffic, retry_after
 from refract.models.store import ResponseStore
 from tests.fault_server import FaultServer
@@ -678,11 +678,11 @@ def test_tokens_per_minute_are_reserved_at_the_maximum_and_unused_ones_returned(
 
 def test_a_limit_that_is_used_up_holds_calls_until_a_tenth_is_back():
     traffic = Traffic(8)
-    traffic.update_limits(0.0, [Limit(remaining=3, limit=100, reset=60, tokens=False)])
+    traffic.update_limits(0.0, [RateLimit(remaining=3, limit=100, reset=60, tokens=False)])
     assert traffic.delay(0.0) <= 0
-    traffic.update_limits(0.0, [Limit(remaining=0, limit=100, reset=60, tokens=False)])
+    traffic.update_limits(0.0, [RateLimit(remaining=0, limit=100, reset=60, tokens=False)])
     assert traffic.delay(0.0) == 6.0
-    traffic.update_limits(0.0, [Limit(remaining=0, limit=None, reset=60, tokens=False)])
+    traffic.update_limits(0.0, [RateLimit(remaining=0, limit=None, reset=60, tokens=False)])
     assert traffic.delay(0.0) == 60.0
 
 
@@ -695,8 +695,8 @@ def test_the_ratelimit_headers_are_read():
         "x-ratelimit-reset-tokens": "120ms",
     }
     assert model(None).rate_limits(headers) == [
-        Limit(59, 60, 60.5, False),
-        Limit(149984, None, 0.12, True),
+        RateLimit(59, 60, 60.5, False),
+        RateLimit(149984, None, 0.12, True),
     ]
     assert model(None).rate_limits({"x-ratelimit-remaining-requests": "many"}) == []
 
