@@ -87,7 +87,7 @@ def process(path: Path, url: str, count: int) -> subprocess.Popen:
 def test_processes_with_the_same_requests_pay_for_each_once(path):
     with FaultServer(latency=0.02) as server:
         started = [process(path, server.url, 100) for _ in range(3)]
-        ends = [one.communicate(timeout=120) for one in started]
+        ends = [one.communicate(timeout=900) for one in started]
         counts = dict(server.calls)
     assert counts == {f"question {number}": 1 for number in range(100)}
     made = [list(map(int, out.splitlines()[-1].split())) for out, _ in ends]
