@@ -112,22 +112,22 @@ def _project(
 
     root = project_root()
     results, settings = read_tree(root), decision_settings(root)
-    held: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
+    groups: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
     for name, result in results.items():
         for row in result.outcomes:
             if not row["perturbation"] and row["category"] in settings.categories:
                 cluster = row.get("cluster") or row["source_id"]
                 key = name, row["suite"], row["category"]
-                held.setdefault(key, []).append((row["outcome"], cluster))
+                groups.setdefault(key, []).append((row["outcome"], cluster))
     for kind, wanted, place in (("model", models, 0), ("suite", suites, 1)):
-        known = list(dict.fromkeys(key[place] for key in held))
+        known = list(dict.fromkeys(key[place] for key in groups))
         strange = sorted(set(wanted) - set(known))
         if strange:
             raise UsageError(f"no {kind} {', '.join(strange)} here; there are {', '.join(known)}")
-        held = {key: rows for key, rows in held.items() if not wanted or key[place] in wanted}
-    tests = {name: sum(key[0] == name for key in held) for name, *_ in held}
+        groups = {key: rows for key, rows in groups.items() if not wanted or key[place] in wanted}
+    tests = {name: sum(key[0] == name for key in groups) for name, *_ in groups}
     table = []
-    for (name, label, category), rows in held.items():
+    for (name, label, category), rows in groups.items():
         judged = [(outcome, cluster) for outcome, cluster in rows if outcome in JUDGED]
         refused = sum(outcome in REFUSED for outcome, _ in judged)
         clusters = len({cluster for _, cluster in judged})

@@ -321,14 +321,14 @@ def decide_drops(
     that unjudged answers could undo; and one where answers vanished and that alone keeps a drop from
     being excluded or shown.
     """
-    found = [_evidence(group, settings) for group in groups]
-    shown = holm([evidence and evidence.p for evidence in found])
-    least = holm([evidence and evidence.p_least for evidence in found])
-    lost = holm([evidence and evidence.p_lost for evidence in found])
-    tests = sum(evidence is not None for evidence in found)
+    evidence_of = [_evidence(group, settings) for group in groups]
+    shown = holm([evidence and evidence.p for evidence in evidence_of])
+    least = holm([evidence and evidence.p_least for evidence in evidence_of])
+    lost = holm([evidence and evidence.p_lost for evidence in evidence_of])
+    tests = sum(evidence is not None for evidence in evidence_of)
     return [
         None if evidence is None else _decision(group, evidence, p_values, tests, settings)
-        for group, evidence, *p_values in zip(groups, found, shown, least, lost, strict=True)
+        for group, evidence, *p_values in zip(groups, evidence_of, shown, least, lost, strict=True)
     ]
 
 

@@ -94,7 +94,7 @@ def comparisons(
     prompt with its first one (``name`` is then ``CLEAN_SAMPLES``). Without ``similarities`` (None:
     the suite has no judge of similarity) only refusal is compared.
     """
-    found = []
+    rows = []
     for prompt in prompts:
         id_, clean = prompt["prompt_id"], clean_id(prompt)
         perturbation = prompt["perturbation"]
@@ -118,7 +118,7 @@ def comparisons(
             (clean_outcome, answer.outcome)
         ):
             same_text = response["response"] == responses[clean]["response"]
-        found.append(
+        rows.append(
             {
                 "prompt_id": id_,
                 "source_id": prompt["source_id"],
@@ -137,7 +137,7 @@ def comparisons(
                 **compare_answers(clean_outcome, answer.outcome, similarity, sensitivity, dose),
             }
         )
-    return found
+    return rows
 
 
 def group_of(perturbation: Row) -> str:
