@@ -136,11 +136,11 @@ def char_injection(
     sensitivity = {"kind": "similarity", "output_sensitivity": output_sensitivity}
     judges = {"similarity": {**sensitivity, **(similarity or {})}}
     rates, answers = _check(model, _source_rows(dataset), judges, template, seed, perturbations)
-    groups = json_rows(
-        rate
-        for rate in rates.table
-        if rate.measure == "char_injection_fail_rate" and rate.group.field == "perturbation"
-    )
+    groups = [
+        {**row, "repetitions": row.get("repetitions", "")}
+        for row in json_rows(rates.table)
+        if row["measure"] == "char_injection_fail_rate" and row["field"] == "perturbation"
+    ]
     compared = [row for row in rates.compared if row["name"] == "char_injection"]
     failures = [
         {**row, "id": answers[row["prompt_id"]]["id"]}

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import canonical_json
@@ -85,10 +85,21 @@ Text = Annotated[
 ]
 
 
+def _usable(model: Any) -> Any:
+    if not isinstance(model, Mapping) and not hasattr(model, "answer"):
+        raise ValueError("must be a definition like those under `models`")
+    return model
+
+
 class ModelJudgeSettings(Settings):
     """A language model as judge."""
 
-    model: dict[str, Any] = Field(
+    # In Python an adapter may stand in place of its definition.
+    model: Annotated[
+        Any,
+        AfterValidator(_usable),
+        WithJsonSchema({"type": "object", "additionalProperties": True}),
+    ] = Field(
         description="the judge model",
         json_schema_extra={"allowed": "a definition like those under `models`"},
     )
@@ -138,7 +149,9 @@ class ModelJudge(Judge):
 
     def __init__(self, name: str, settings: ModelJudgeSettings) -> None:
         super().__init__(name, settings)
-        self._model = open_model(name, settings.model, f"judges.{name}.model")
+        self._model: Model = settings.model
+        if isinstance(settings.model, Mapping):
+            self._model = open_model(name, dict(settings.model), f"judges.{name}.model")
         try:
             self._template = _template(self.KIND, settings)
             self._reading = self._read_by()
@@ -202,7 +215,9 @@ class ModelJudge(Judge):
             for index, fields in shown.items()
             if fields is not None
         }
-        model = loaded_once(self.settings.model, self._model)
+        model = self._model
+        if isinstance(self.settings.model, Mapping):
+            model = loaded_once(self.settings.model, model)
         questions: dict[tuple[int, int], Question] = {
             # The vote's number seeds a judge that samples; to a greedy one all votes are one request.
             (index, vote): (conversation, vote)
