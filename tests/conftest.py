@@ -1,11 +1,23 @@
 from __future__ import annotations
 
+import os
+import shutil
 import sys
+import tempfile
 from types import SimpleNamespace
 
 import pytest
 
+from refract.core.environment import data_folder
 from tests.builders import Project
+
+
+def pytest_configure(config):
+    """Hides the user's own store from every fixture; what the user fetched is remembered."""
+    os.environ.setdefault("REFRACT_TEST_FETCHED", str(data_folder()))
+    folder = tempfile.mkdtemp(prefix="refract-tests-")
+    os.environ |= {"REFRACT_CACHE": folder, "REFRACT_DATA": os.path.join(folder, "data")}
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 @pytest.fixture(autouse=True)

@@ -120,12 +120,12 @@ def content_files(folder: Path, *, code: bool = False) -> list[Path]:
     Besides those that every checkpoint may have these are the files that its own ones name: versions
     of the configuration and the tokenizer, weights under another name. Raises AdapterError.
     """
-    if (folder / "adapter_config.json").is_file():
-        raise AdapterError(
-            f"{folder} holds a PEFT adapter: give the base model's folder as model_id and a folder with "
-            "the adapter's files as peft"
-        )
     if not (folder / "config.json").is_file():
+        if (folder / "adapter_config.json").is_file():
+            raise AdapterError(
+                f"{folder} is a PEFT adapter without its base model: give the base as model_id and "
+                "this folder as peft"
+            )
         raise AdapterError(f"{folder} has no config.json: not a model checkpoint")
     config, tokenizer = (
         read_json(folder / name) for name in ("config.json", "tokenizer_config.json")
@@ -142,6 +142,24 @@ def content_files(folder: Path, *, code: bool = False) -> list[Path]:
     if code:
         files += folder.rglob("*.py")
     return sorted(set(files))
+
+
+def adapter_base(folder: Path) -> Path | None:
+    """The base model that the PEFT adapter in a folder names, where it is another folder here."""
+    named = read_json(folder / "adapter_config.json").get("base_model_name_or_path")
+    base = Path(named).expanduser() if isinstance(named, str) and named else folder
+    usable = (base / "config.json").is_file() and base.resolve() != folder.resolve()
+    return base if usable else None
+
+
+def embedded_adapter(folder: Path) -> dict[str, Any]:
+    """The hashes of a PEFT adapter in a checkpoint's own folder, which transformers loads with it,
+    and of the base that it names; {} without one. Raises AdapterError."""
+    if not (folder / "adapter_config.json").is_file():
+        return {}
+    base = adapter_base(folder)
+    hashes = {"adapter": {"sha256": peft_hash(folder)}}
+    return hashes | ({"base": {"sha256": content_hash(base)}} if base else {})
 
 
 def peft_hash(folder: Path) -> str:

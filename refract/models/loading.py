@@ -97,7 +97,8 @@ class Loader:
             if sha256:
                 return {"sha256": sha256, "format": "gguf"}
         elif folder := self.folder:
-            return {"sha256": checkpoint.content_hash(folder, code=settings.trust_remote_code)}
+            content = checkpoint.content_hash(folder, code=settings.trust_remote_code)
+            return {"sha256": content, **checkpoint.embedded_adapter(folder)}
         return {"model_id": settings.model_id, "commit": self.commit}
 
     def config_and_tokenizer(self) -> tuple[Any, Any]:

@@ -112,7 +112,12 @@ def files_of(path: Path) -> list[Path]:
         return [path]
     if (path / "config.json").is_file():
         try:
-            return checkpoint.content_files(path, code=True)
+            files = checkpoint.content_files(path, code=True)
+            if (path / "adapter_config.json").is_file():
+                files += [path / "adapter_config.json", path / "adapter_model.safetensors"]
+                base = checkpoint.adapter_base(path)
+                files += checkpoint.content_files(base) if base else []
+            return files
         except RefractError:  # it cannot be loaded either, which its stage says
             return sorted(path.glob("*"))
     return sorted(entry for entry in path.rglob("*") if entry.is_file())[:MOST_FILES]

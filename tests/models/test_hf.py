@@ -184,6 +184,16 @@ def generated(adapter: HF, texts: list[str], batch: int) -> list[list[int]]:
     return [made[i] for i in range(len(texts))]
 
 
+def test_length_sorted_generate_does_change_answers_in_bfloat16(larger):
+    adapter = model(larger, max_tokens=24)
+    requests = prompts(32)
+    answers(adapter, requests[:1])
+    texts = [request.attempts[0][0]["content"] for request in requests]
+    whole, alone = generated(adapter, texts, 8), generated(adapter, texts, 1)
+    shortest = [tokens[: len(single)] for tokens, single in zip(whole, alone, strict=True)]
+    assert shortest != alone
+
+
 def test_the_logits_are_those_of_a_plain_forward_pass(tiny):
     """Known answer: greedy generate, one at a time, in float32."""
     adapter = model(tiny, max_tokens=40)
@@ -712,13 +722,27 @@ def test_a_peft_adapter_answers_as_its_merged_weights_do(tiny, lora, tmp_path):
     assert adapted.identity() != model(tiny, max_tokens=24).identity()
 
 
-def test_an_adapter_in_a_checkpoints_own_folder_is_refused(copy, lora):
-    shutil.copy(lora / "adapter_config.json", copy)
-    for folder in (copy, lora):
-        with pytest.raises(
-            AdapterError, match="holds a PEFT adapter: give the base model's folder"
-        ):
-            model(folder).identity()
+def test_an_adapter_in_a_checkpoints_own_folder_is_loaded_and_told_apart(
+    tiny, lora, copy, tmp_path
+):
+    shutil.copytree(tiny, tmp_path / "base")
+    shutil.copytree(lora, copy, dirs_exist_ok=True)
+    config = json.loads((copy / "adapter_config.json").read_text("utf-8"))
+    config["base_model_name_or_path"] = str(tmp_path / "base")
+    (copy / "adapter_config.json").write_text(json.dumps(config), "utf-8")
+    made = answers(model(copy, max_tokens=24), prompts(6))
+    assert made == answers(model(tiny, peft=str(lora), max_tokens=24), prompts(6))
+    identities = [model(tiny).identity(), model(copy).identity()]
+    for path in (copy / "adapter_model.safetensors", tmp_path / "base/model.safetensors"):
+        content = path.read_bytes()
+        path.write_bytes(content[:-64] + content[-64:][::-1])
+        identities.append(model(copy).identity())
+    assert len({json.dumps(identity) for identity in identities}) == 4
+
+
+def test_an_adapter_without_its_base_says_how_it_is_given(lora):
+    with pytest.raises(AdapterError, match="give the base as model_id and this folder as peft"):
+        model(lora).identity()
 
 
 READS = """

@@ -179,16 +179,17 @@ def test_a_prompt_row_becomes_a_request_with_every_attempt_as_a_conversation():
     assert request.seed == row_seed(3, "s", "a")
 
 
-def test_answers_before_a_failure_of_the_model_are_stored(store):
+@pytest.mark.parametrize("end", [AdapterError, KeyboardInterrupt])
+def test_answers_before_a_failure_of_the_model_or_an_interrupt_are_stored(store, end):
     class GivesUp(Stub):
         def answer(self, requests):
             for index, answer in super().answer(requests):
                 if index == 2:
-                    raise AdapterError("the key was revoked")
+                    raise end("the key was revoked")
                 yield index, answer
 
     rows = [prompt_row(str(n)) for n in range(5)]
-    with pytest.raises(AdapterError, match="the key was revoked"):
+    with pytest.raises(end, match="the key was revoked"):
         run(GivesUp(), store, *rows)
     model = Stub()
     _, count = run(model, store, *rows)
@@ -330,6 +331,15 @@ def test_the_stage_writes_responses_and_says_what_it_reused(project, capsys):
     model = json.loads(first["model.json"])
     assert model["identity"]["adapter_version"] == "1"
     assert (model["seed"], model["parameters"]) == (None, None)
+
+
+def test_hashed_outputs_hold_no_time_of_day(project, monkeypatch):
+    main("m")
+    before = {path.name: path.read_bytes() for path in Path("data/responses/m").iterdir()}
+    monkeypatch.setattr("time.time", lambda: 1.0)
+    monkeypatch.setenv("REFRACT_CACHE", "off")
+    main("m")
+    assert {p.name: p.read_bytes() for p in Path("data/responses/m").iterdir()} == before
 
 
 def test_answers_that_were_pulled_are_known_on_another_machine(project, monkeypatch, capsys):

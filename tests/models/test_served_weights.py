@@ -16,10 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from refract.core.environment import (
-    data_folder,
-    default_cache_folder,
-)
+from refract.core.environment import default_cache_folder
 from refract.models import open_model
 from refract.models.checkpoint import fetched_file
 from refract.models.protocol import Answer, Request
@@ -28,7 +25,6 @@ from tests.models.test_gguf import save_as_safetensors
 from tests.models.test_served_models import free_port, serve_transformers, serving
 
 SMOLLM2 = default_project().params["models"]["smollm2_135m"]
-WEIGHTS = data_folder()  # before a test's own environment hides it
 BUILD = "REFRACT_TEST_LLAMA_CPP"
 LLAMA_CPP = "0.3.36"
 MOST_TOKENS = 32
@@ -48,7 +44,7 @@ pytestmark = pytest.mark.slow
 def gguf_file() -> Path:
     """The weights that ``smollm2_135m`` names."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("REFRACT_DATA", str(WEIGHTS))
+        patch.setenv("REFRACT_DATA", os.environ["REFRACT_TEST_FETCHED"])
         path = fetched_file(SMOLLM2["sha256"], SMOLLM2["gguf_file"])
     if not path.is_file():
         pytest.skip("needs the weights of smollm2_135m: refract models fetch smollm2_135m")
