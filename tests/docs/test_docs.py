@@ -46,7 +46,7 @@ NOT_RUN = {
 }
 # An exit code of 1 says what the command found.
 TELLS_BY_ITS_CODE = ("refract gate", "refract compare HEAD --fail-on")
-LANGUAGES = {"console", "csv", "diff", "json", "jsonl", "python", "text", "yaml"}
+LANGUAGES = {"console", "csv", "diff", "jinja", "json", "jsonl", "python", "text", "yaml"}
 
 
 def is_run(line: str) -> bool:
@@ -304,6 +304,27 @@ def test_a_page_can_be_followed_and_shows_what_its_commands_print(page, measured
         for command, printed in reader.follow(block):
             if command.output:
                 assert matches(command.output, printed), f"{command.line}\n{printed}"
+    if page.name == "CONTRIBUTING.md":
+        what_was_added_breaks_no_other_test(reader)
+
+
+# Tests that read everything there is of a kind.
+OF_ALL = (
+    "core/test_registry.py",
+    "docs/test_docs_reference.py",
+    "docs/test_layers.py",
+    "judges/test_judges.py",
+    "judges/test_published_judges.py",
+    "suites/test_importing_formats.py",
+    "suites/test_suites.py",
+)
+
+
+def what_was_added_breaks_no_other_test(reader: Reader) -> None:
+    shutil.copytree(ROOT / "tests", reader.folder / "tests", ignore=shutil.ignore_patterns("*.pyc"))
+    (reader.folder / "data/suites/greetings.md").touch()
+    reader.run("python -m tools.reference && ruff check refract && ruff format --check refract")
+    reader.run(f"python -m pytest -x {' '.join(f'tests/{path}' for path in OF_ALL)}")
 
 
 def test_every_block_says_what_it_is():

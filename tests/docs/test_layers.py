@@ -59,6 +59,10 @@ def part(module: str) -> str:
     return module.split(".")[1]
 
 
+def part_of_library(module: str) -> bool:
+    return module.startswith("refract.")
+
+
 def test_each_part_of_the_library_has_its_layer():
     assert {part(module) for module in MODULES if module.startswith("refract.")} <= set(LAYERS)
 
@@ -100,3 +104,29 @@ def test_no_module_is_imported_by_what_it_imports():
     for module in MODULES:
         visit(module, ())
     assert circles == []
+
+
+def repeated(names: list[tuple[str, str]]) -> dict[str, list[str]]:
+    """The names that several modules have, by name."""
+    places: dict[str, list[str]] = {}
+    for name, module in names:
+        places.setdefault(name, []).append(module)
+    return {name: modules for name, modules in places.items() if len(modules) > 1}
+
+
+LIBRARY = [(name, path) for name, path in MODULES.items() if part_of_library(name)]
+
+
+def test_no_two_modules_have_one_name():
+    stems = [(path.stem, name) for name, path in LIBRARY if path.stem != "__init__"]
+    assert repeated(stems) == {}
+
+
+def test_no_two_public_classes_have_one_name():
+    classes = [
+        (node.name, name)
+        for name, path in LIBRARY
+        for node in ast.parse(path.read_text("utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    assert repeated(classes) == {}
