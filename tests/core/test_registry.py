@@ -84,12 +84,12 @@ def lines(kind, path, options):
 """
 POINTS = """
 [refract.adapters]
-parrot = greeting_parts:Parrot
+echoes = greeting_parts:Parrot
 openai = greeting_parts:Parrot
 [refract.judges]
-length = greeting_parts:Length
+brevity = greeting_parts:Length
 [refract.perturbations]
-shouted = greeting_parts:SHOUTED
+louder = greeting_parts:SHOUTED
 [refract.importers]
 lines = greeting_parts:lines
 """
@@ -110,9 +110,9 @@ models:
   parrot: {adapter: ADAPTER, prefix: "You said: "}
 """
 BY_NAME = {
-    "ADAPTER": "parrot",
-    "JUDGE": "length",
-    "PERTURBATION": "shouted",
+    "ADAPTER": "echoes",
+    "JUDGE": "brevity",
+    "PERTURBATION": "louder",
     "IMPORTER": "lines",
 }
 BY_PLACE = {
@@ -200,8 +200,8 @@ def test_no_package_takes_a_name_that_comes_with_refract(installed):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("parot", "m: adapter must be one of .*, parrot, or package.module:Name of an .*'parrot'"),
-        (["parrot"], r"m: adapter must be one of .* \(got \['parrot'\]\)"),
+        ("echos", "m: adapter must be one of .*, echoes, or package.module:Name of an .*'echoes'"),
+        (["echoes"], r"m: adapter must be one of .* \(got \['echoes'\]\)"),
         ("nowhere:Parrot", "m: adapter: nowhere:Parrot cannot be imported .ModuleNotFoundError"),
         ("greeting_parts:Parot", "greeting_parts:Parot cannot be imported .AttributeError"),
         ("greeting_parts:shouted", "greeting_parts:shouted has no 'Settings' and can be none of"),

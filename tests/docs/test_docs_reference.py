@@ -188,10 +188,11 @@ def test_metrics_has_every_measure_of_the_code_and_of_the_results_in_git():
     fixed = {name for name, *_ in (*MEASURES, *SHARES)} | {PAIR_MEASURE}
     assert fixed <= named
     ends = [name.removeprefix("NAME") for name in named if name.startswith("NAME_")]
-    perturbations = load_params(ROOT / "params.yaml")["perturbations"]
+    params = load_params(ROOT / "params.yaml")
+    prefixes = [*params["perturbations"], *params["judges"]]
     for path in sorted((ROOT / "metrics/tables").glob("*.csv")):
         for measure in {row["measure"] for row in read_table(path)}:
-            of = next((name for name in perturbations if measure.startswith(name)), None)
+            of = next((name for name in prefixes if measure.startswith(name)), None)
             assert measure in named or (of and measure.removeprefix(of) in ends), measure
         numbers = json.loads((ROOT / f"metrics/{path.stem}.json").read_text("utf-8"))
         assert {"n", "excluded", "passed"} <= named
