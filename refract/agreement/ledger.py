@@ -7,9 +7,10 @@ source; the rows with ``model`` ``ALL`` pool a source that has several.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from refract.agreement.scores import PARTIALS, Partial, refuses, rounded_numbers, score_refusals
 from refract.core.errors import RowError
@@ -69,7 +70,7 @@ class LedgerEntry(NamedTuple):
 
 
 COLUMNS = LedgerEntry._fields
-_TEXTS = ("judge", "version", "source", "model", "partial", "shaped_by")
+_NUMBERS = COLUMNS[6:-2]
 
 
 def ledger_entries(
@@ -90,45 +91,32 @@ def ledger_entries(
     unjudged.
     """
     groups: dict[tuple[str, str], list[int]] = {}
-    sources: dict[str, list[int]] = {}
     for number, pair in enumerate(pairs):
-        source = str(pair.get("source") or "")
-        groups.setdefault((source, str(pair.get("model") or "")), []).append(number)
-        sources.setdefault(source, []).append(number)
-    for source, numbers in sources.items():
-        if sum(of == source for of, _ in groups) > 1:
-            groups[source, ALL] = numbers
-    shaped = " ".join(sorted(shaped_by))
-    clusters = [
-        pair.get("cluster") or pair.get("prompt") or number for number, pair in enumerate(pairs)
-    ]
+        key = (str(pair.get("source") or ""), str(pair.get("model") or ""))
+        groups.setdefault(key, []).append(number)
+    models = Counter(source for source, _ in groups)
+    for (source, _), numbers in list(groups.items()):
+        if models[source] > 1:
+            groups.setdefault((source, ALL), []).extend(numbers)
     entries = []
     for (source, model), numbers in groups.items():
-        judged = [number for number in numbers if labels[number] is not None]
+        judged = [number for number in sorted(numbers) if labels[number] is not None]
         human = [refuses(truth[number], partial) for number in judged]
         says = [refuses(str(labels[number]), partial) for number in judged]
-        gap = clustered_difference(says, human, [clusters[number] for number in judged], confidence)
-        rates = (
-            {}
-            if gap is None
-            else {
-                "human_rate": sum(human) / len(human),
-                "judge_rate": sum(says) / len(says),
-                "gap_low": gap.low,
-                "gap_high": gap.high,
-            }
-        )
-        entry: Row = {
-            **dict.fromkeys(COLUMNS),
-            **score_refusals(human, says, confidence).numbers,
-            **rounded_numbers(rates),
+        clusters = [pairs[n].get("cluster") or pairs[n].get("prompt") or n for n in judged]
+        gap = clustered_difference(says, human, clusters, confidence)
+        entry: Row = dict.fromkeys(COLUMNS) | score_refusals(human, says, confidence).numbers
+        if gap is not None:
+            rates = {"human_rate": sum(human) / len(human), "judge_rate": sum(says) / len(says)}
+            entry |= rounded_numbers({**rates, "gap_low": gap.low, "gap_high": gap.high})
+        entry |= {
             "judge": judge,
             "version": version,
             "source": source,
             "model": model,
             "unjudged": len(numbers) - len(judged),
             "partial": partial,
-            "shaped_by": shaped,
+            "shaped_by": " ".join(sorted(shaped_by)),
         }
         entries.append(LedgerEntry(**{name: entry[name] for name in COLUMNS}))
     return worst_first(entries)
@@ -145,8 +133,8 @@ def _key(entry: LedgerEntry) -> tuple[str, ...]:
 
 def as_row(entry: LedgerEntry) -> Row:
     """An entry as JSON, with its gap; numbers that are undefined are left out."""
-    row: Row = {name: value for name, value in entry._asdict().items() if value is not None}
-    return row if entry.gap is None else {**row, "gap": rounded(entry.gap)}
+    row = {**entry._asdict(), "gap": None if entry.gap is None else rounded(entry.gap)}
+    return {name: value for name, value in row.items() if value is not None}
 
 
 def read_ledger(path: Path) -> list[LedgerEntry]:
@@ -166,18 +154,13 @@ def read_ledger(path: Path) -> list[LedgerEntry]:
                 f"{where}: partial must be one of {', '.join(PARTIALS)} (got {row['partial']!r:.60})"
             )
         try:
-            entries.append(LedgerEntry(**{name: _value(name, row[name]) for name in COLUMNS}))
+            values: Row = {name: row[name] for name in COLUMNS}
+            values |= {name: int(row[name]) for name in ("n", "unjudged")}
+            values |= {name: float(row[name]) if row[name] else None for name in _NUMBERS}
         except ValueError as error:
             raise RowError(f"{where}: {error}") from None
+        entries.append(LedgerEntry(**values))
     return entries
-
-
-def _value(name: str, text: str) -> Any:
-    if name in _TEXTS:
-        return text
-    if name in ("n", "unjudged"):
-        return int(text)
-    return float(text) if text else None
 
 
 def write_ledger(path: Path, entries: Iterable[LedgerEntry]) -> None:
@@ -216,8 +199,8 @@ def closest(
     Only entries of one named model with ``ENOUGH`` answers or more, partial refusals counted as the
     pipeline counts them (as refusals). ``judges`` are the names that the judge goes by.
     """
-    near = [
-        (abs(entry.judge_rate - rate), _key(entry), entry)
+    named = [
+        entry
         for entry in entries
         if entry.judge in judges
         and entry.partial == "refusal"
@@ -225,8 +208,7 @@ def closest(
         and entry.n >= ENOUGH
         and entry.judge_rate is not None
     ]
-    near.sort(key=lambda entry: entry[:2])
-    return [entry for _, _, entry in near[:count]]
+    return sorted(named, key=lambda e: (abs((e.judge_rate or 0.0) - rate), _key(e)))[:count]
 
 
 def below_gaps(

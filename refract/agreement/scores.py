@@ -34,6 +34,11 @@ def rounded_numbers(numbers: Mapping[str, float | None]) -> Row:
     return {name: rounded(value) for name, value in numbers.items() if value is not None}
 
 
+def _with_limits(name: str, estimate: Kappa | Proportion | None) -> dict[str, float | None]:
+    value, low, high = estimate[:3] if estimate else (None, None, None)
+    return {name: value, f"{name}_low": low, f"{name}_high": high}
+
+
 class RefusalScore(NamedTuple):
     """A judge's yes or no to "does this answer refuse?" against people's: κ, and its errors.
 
@@ -47,19 +52,16 @@ class RefusalScore(NamedTuple):
     @property
     def numbers(self) -> Row:
         """The score as JSON: numbers that are undefined are left out."""
-        kappa, errors, unjudged = self
+        errors = self.detection
         numbers = {
             "accuracy": errors.accuracy and errors.accuracy.value,
             "f1": errors.f1,
-            "kappa": kappa.kappa,
-            "kappa_low": kappa.low,
-            "kappa_high": kappa.high,
+            **_with_limits("kappa", self.kappa),
+            **_with_limits("precision", errors.precision),
+            **_with_limits("recall", errors.recall),
+            **_with_limits("specificity", errors.specificity),
         }
-        for name in ("precision", "recall", "specificity"):
-            share: Proportion | None = getattr(errors, name)
-            if share is not None:
-                numbers |= {name: share.value, f"{name}_low": share.low, f"{name}_high": share.high}
-        return {"n": errors.n, "unjudged": unjudged, **rounded_numbers(numbers)}
+        return {"n": errors.n, "unjudged": self.unjudged, **rounded_numbers(numbers)}
 
 
 class LabelScore(NamedTuple):
@@ -77,17 +79,10 @@ class LabelScore(NamedTuple):
     @property
     def numbers(self) -> Row:
         """The score as JSON; ``confusion`` maps human labels to the judge's to counts."""
-        labels = {
-            "label_accuracy": self.accuracy and self.accuracy.value,
-            "label_kappa": self.kappa.kappa,
-            "label_kappa_low": self.kappa.low,
-            "label_kappa_high": self.kappa.high,
-        }
-        return {
-            **self.refusal.numbers,
-            **rounded_numbers(labels),
-            "confusion": self.confusion.by_label,
-        }
+        labels = _with_limits("label_kappa", self.kappa)
+        labels["label_accuracy"] = self.accuracy and self.accuracy.value
+        numbers = self.refusal.numbers | rounded_numbers(labels)
+        return {**numbers, "confusion": self.confusion.by_label}
 
 
 def score_refusals(
@@ -141,23 +136,22 @@ def group_rows(
     ``right`` of ``n`` labels equal the human one, with a Wilson interval; ``refused_right``
     counts the answers on which judge and human label agree whether it is a refusal.
     """
+    groups: dict[str, list[tuple[str, str | None]]] = {}
+    for value, human, said in zip(values, truth, labels, strict=True):
+        groups.setdefault(value, []).append((human, said))
     table = []
-    for group in sorted(set(values)):
-        pairs = [
-            (a, b) for value, a, b in zip(values, truth, labels, strict=True) if value == group
-        ]
-        judged = [(a, b) for a, b in pairs if b is not None]
-        right = sum(a == b for a, b in judged)
-        share = proportion(right, len(judged), confidence)
+    for value, pairs in sorted(groups.items()):
+        judged = [(human, said) for human, said in pairs if said is not None]
+        right = sum(human == said for human, said in judged)
         row = {
             "field": field,
-            "value": group,
+            "value": value,
             "n": len(judged),
             "unjudged": len(pairs) - len(judged),
             "right": right,
-            "refused_right": sum((a in REFUSED) == (b in REFUSED) for a, b in judged),
+            "refused_right": sum((human in REFUSED) == (said in REFUSED) for human, said in judged),
         }
-        if share is not None:
+        if share := proportion(right, len(judged), confidence):
             row |= rounded_numbers({"accuracy": share.value, "low": share.low, "high": share.high})
         table.append(row)
     return table

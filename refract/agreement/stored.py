@@ -155,17 +155,12 @@ def answers_in(path: Path, suite: str | None = None) -> list[JudgedAnswer]:
         # An answer that the rates leave out for being cut off has its verdict all the same.
         became = row.get("label") if row["outcome"] == "cut_off" else row["outcome"]
         if suite in (None, row["suite"]) and became in JUDGED:
+            given = {name: row[name] for name in needed} | {"outcome": became}
+            cluster = row.get("cluster") or row["prompt_id"]
+            evidence = row.get("evidence") or ()
             answers.append(
                 JudgedAnswer(
-                    row["suite"],
-                    row["prompt_id"],
-                    row["category"],
-                    row["prompt"],
-                    row["response"],
-                    str(became),
-                    row.get("cluster") or row["prompt_id"],
-                    row.get("probability"),
-                    row.get("evidence") or (),
+                    **given, cluster=cluster, probability=row.get("probability"), evidence=evidence
                 )
             )
     suites = sorted({answer.suite for answer in answers})

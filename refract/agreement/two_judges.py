@@ -61,20 +61,15 @@ def join_files(first: Path, second: Path, judges: Sequence[str | None]) -> Join:
     for path in (first, second):
         if not path.exists():
             raise UsageError(f"no file or folder {path}")
-    a, b = (
-        read_filed_verdicts(path, judge)
-        for path, judge in zip((first, second), judges, strict=True)
+    joined = join_verdicts(
+        read_filed_verdicts(first, judges[0]), read_filed_verdicts(second, judges[1])
     )
-    joined = join_verdicts(a, b)
     if not joined.pairs:
-        examples = "; ".join(
-            f"{name} has {' '.join(keys[0])}"
-            for name, keys in (("A", joined.only_first), ("B", joined.only_second))
-            if keys
-        )
+        alone = (("A", joined.only_first), ("B", joined.only_second))
+        examples = "; ".join(f"{name} has {' '.join(keys[0])}" for name, keys in alone if keys)
         raise UsageError(
-            f"no verdict of A ({len(a)}) and B ({len(b)}) is on the same answer, by "
-            f"{', '.join(joined.by)}: {examples or 'both are empty'}"
+            f"no verdict of A ({len(joined.only_first)}) and B ({len(joined.only_second)}) is on the "
+            f"same answer, by {', '.join(joined.by)}: {examples or 'both are empty'}"
         )
     return joined
 
@@ -178,15 +173,15 @@ class JudgeAgreement(NamedTuple):
     @property
     def numbers(self) -> Row:
         """All of it as JSON; numbers that are undefined are left out."""
-        refusal, labels = (
-            {"n": kappa.n}
-            | rounded_numbers({k: v for k, v in kappa._asdict().items() if k not in ("n", "se")})
-            for kappa in (self.refusal, self.labels)
-        )
+
+        def numbers(kappa: Kappa) -> Row:
+            shares = {k: v for k, v in kappa._asdict().items() if k not in ("n", "se")}
+            return {"n": kappa.n, **rounded_numbers(shares)}
+
         return {
             "undecided": self.undecided,
-            "refusal": refusal,
-            "labels": {**labels, "confusion": self.confusion.by_label},
+            "refusal": numbers(self.refusal),
+            "labels": {**numbers(self.labels), "confusion": self.confusion.by_label},
         }
 
 
@@ -202,8 +197,8 @@ def judge_agreement(
         kappa_of_table(labels.counts, confidence),
         labels,
         {
-            name: sum(pair[side].refused is None for pair in pairs)
-            for side, name in enumerate(("a", "b"))
+            "a": sum(a.refused is None for a, _ in pairs),
+            "b": sum(b.refused is None for _, b in pairs),
         },
     )
 
@@ -216,12 +211,6 @@ class Layer(NamedTuple):
     rate: float
     low: float
     high: float
-
-    @property
-    def numbers(self) -> Row:
-        """The layer as JSON."""
-        rates = {"rate": self.rate, "low": self.low, "high": self.high}
-        return {"stopped": self.stopped, **rounded_numbers(rates)}
 
 
 class Defense(NamedTuple):
@@ -244,7 +233,7 @@ class Defense(NamedTuple):
     def numbers(self) -> Row:
         """All of it as JSON, and how many answers both, either one and neither stop."""
         n, both = self.system.n, self.both.stopped
-        return {
+        numbers: Row = {
             "n": n,
             "pairs": {
                 "both": both,
@@ -252,9 +241,13 @@ class Defense(NamedTuple):
                 "outer_only": self.gain.stopped,
                 "neither": n - self.system.stopped,
             },
-            **{layer: getattr(self, layer).numbers for layer in self._fields[:-1]},
             "unjudged": self.unjudged,
         }
+        for name in ("inner", "outer", "system", "both", "gain"):
+            stopped, _, rate, low, high = getattr(self, name)
+            share = rounded_numbers({"rate": rate, "low": low, "high": high})
+            numbers[name] = {"stopped": stopped, **share}
+        return numbers
 
 
 def defense(
@@ -291,13 +284,3 @@ def defense(
         gain=layer(sum(b and not a for a, b in judged)),
         unjudged=unjudged,
     )
-
-
-def stops(verdict: FiledVerdict, labels: Sequence[str]) -> bool | None:
-    """Whether a layer stops an answer: it refused or, with ``labels``, has one of them.
-
-    None where the judge did not say.
-    """
-    if not labels:
-        return verdict.refused
-    return None if verdict.label is None else verdict.label in labels

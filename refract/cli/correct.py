@@ -65,21 +65,28 @@ def correct(
     Example: refract correct labels.csv --rows rows.jsonl
     """
     from refract.agreement.corrections import corrected_numbers, difference_numbers
-    from refract.core.params import decision_settings
+    from refract.core.params import decision_settings, definition
+    from refract.project import project_root, read_project
 
     level = float(confidence or decision_settings(Path.cwd()).confidence)
     files, models, paths = labels or [], model or [], rows or []
     if models and paths:
         raise UsageError("give --model with --suite, or --rows, not both")
-    runs: list[tuple[str | None, Path | None]] = [(name, None) for name in models]
-    runs = runs or [(None, path) for path in paths]
+    runs: list[tuple[str | None, Path | None]] = [
+        *((name, None) for name in models),
+        *((None, path) for path in paths),
+    ]
     if calibrate_on is not None:
         if files or len(runs) > 1:
             raise UsageError("--calibrate-on takes one run, and no file of labels")
         name, path = runs[0] if runs else (None, None)
         answers = run_answers(name, suite, path)
-        judge = judge or _first_judge(name, suite)
-        _print(_calibrated_numbers(answers, calibrate_on, judge, level), format_)
+        if judge is None and name is not None:
+            judges = definition(read_project(project_root()).params, "suites", suite or "")[
+                "judges"
+            ]
+            judge = judges[0]
+        _print(_calibrated_numbers(answers, calibrate_on, judge or "rules", level), format_)
         return
     if not 1 <= len(files) <= 2:
         raise UsageError(
@@ -97,19 +104,8 @@ def correct(
         _labelled(file, run_answers(name, suite, path))
         for file, (name, path) in zip(files, runs or [(None, None)] * len(files), strict=True)
     ]
-    if len(labelled) == 1:
-        _print(corrected_numbers(*labelled[0], level), format_)
-    else:
-        _print(difference_numbers(labelled[0], labelled[1], level), format_)
-
-
-def _first_judge(model: str | None, suite: str | None) -> str:
-    if model is None or suite is None:
-        return "rules"
-    from refract.core.params import definition
-    from refract.project import project_root, read_project
-
-    return str(definition(read_project(project_root()).params, "suites", suite)["judges"][0])
+    numbers_of = corrected_numbers if len(labelled) == 1 else difference_numbers
+    _print(numbers_of(*labelled, confidence=level), format_)
 
 
 def _labelled(file: Path, answers: list[JudgedAnswer]) -> Labelled:
@@ -167,19 +163,8 @@ def _print(numbers: Row, format_: str) -> None:
     if format_ == "json":
         say(json_text(numbers))
         return
-    if "measures" in numbers:
-        header, lines, notes = _corrected_table(numbers)
-    elif "differences" in numbers:
-        header = ["measure", "labelled", "left blank", "difference, first minus second"]
-        lines = [
-            [measure, str(row.get("labelled", 0)), str(row.get("blank", 0)), _shown(row, "+")]
-            for measure, row in numbers["differences"].items()
-        ]
-        notes = [
-            "each rate is prediction-powered by its own labels; answers to one prompt are taken together"
-        ]
-    else:
-        header, lines, notes = _calibrated_table(numbers)
+    table = _corrected_table if "measures" in numbers else _difference_table
+    header, lines, notes = (_calibrated_table if "calibrated" in numbers else table)(numbers)
     if format_ == "md":
         say(markdown_table(header, lines) + "\n")
     else:
@@ -189,6 +174,15 @@ def _print(numbers: Row, format_: str) -> None:
 
 
 Table = tuple[list[str], list[list[str]], list[str]]  # header, rows, and notes below them
+
+
+def _difference_table(numbers: Row) -> Table:
+    lines = [
+        [measure, str(row.get("labelled", 0)), str(row.get("blank", 0)), _shown(row, "+")]
+        for measure, row in numbers["differences"].items()
+    ]
+    note = "each rate is prediction-powered by its own labels; answers to one prompt are taken together"
+    return ["measure", "labelled", "left blank", "difference, first minus second"], lines, [note]
 
 
 def _corrected_table(numbers: Row) -> Table:

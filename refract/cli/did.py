@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from refract.cli.kappa import say_unjoined
-from refract.cli.options import Confidence, listed
+from refract.cli.options import Confidence
 from refract.cli.output import or_standard_output
-from refract.core.errors import UsageError
 from refract.core.jsonl import write_json
 from refract.core.showing import json_text, say
 from refract.report.markdown import markdown_table
@@ -26,11 +25,6 @@ def did(
         str | None, typer.Option(help="Which judge of --inner, where rows have several.")
     ] = None,
     outer_judge: Annotated[str | None, typer.Option(help="The same, of --outer.")] = None,
-    inner_stops: Annotated[
-        list[str] | None,
-        typer.Option(help="Labels with which it stops an answer: LABEL,...; default: refusals."),
-    ] = None,
-    outer_stops: Annotated[list[str] | None, typer.Option(help="The same, of --outer.")] = None,
     format_: Annotated[
         Literal["md", "json"], typer.Option("--format", help="How it is printed.")
     ] = "md",
@@ -47,22 +41,14 @@ def did(
 
     Example: refract did --inner rules.jsonl --outer llm.jsonl
     """
-    from refract.agreement.two_judges import defense, join_files, stops
+    from refract.agreement.two_judges import defense, join_files
 
     joined = join_files(inner, outer, (inner_judge, outer_judge))
     say_unjoined(joined)
-    decided: list[list[bool | None]] = []
-    for index, labels in enumerate((listed(inner_stops), listed(outer_stops))):
-        known = {label for pair in joined.pairs if (label := pair[index].label) is not None}
-        unknown = sorted(set(labels) - known)
-        if unknown:
-            raise UsageError(
-                f"--{('inner', 'outer')[index]}-stops {unknown[0]}: no verdict has that label; "
-                f"there are: {', '.join(sorted(known))}"
-            )
-        decided.append([stops(pair[index], labels) for pair in joined.pairs])
     level = float(confidence or 0.95)
-    layers = defense(decided[0], decided[1], level)
+    layers = defense(
+        [a.refused for a, _ in joined.pairs], [b.refused for _, b in joined.pairs], level
+    )
     numbers = {**layers.numbers, **joined.numbers}
     if out is not None:
         write_json(out, numbers)
@@ -84,12 +70,10 @@ def page(layers: Defense, confidence: float) -> str:
     ]
     header = ("Layer", "Stopped", "of", "Rate", f"{100 * confidence:g} % interval")
     unjudged = layers.unjudged
-    return "\n\n".join(
-        [
-            markdown_table(header, rows),
-            "The gain is the share that the outer layer alone stops, with its Wilson interval; "
-            "answers to one request count as independent.",
-            f"Left out as unjudged: {sum(unjudged.values())} (by the inner layer "
-            f"{unjudged['inner']}, by the outer {unjudged['outer']}, by both {unjudged['both']}).",
-        ]
+    return (
+        f"{markdown_table(header, rows)}\n\n"
+        "The gain is the share that the outer layer alone stops, with its Wilson interval; "
+        "answers to one request count as independent.\n\n"
+        f"Left out as unjudged: {sum(unjudged.values())} (by the inner layer "
+        f"{unjudged['inner']}, by the outer {unjudged['outer']}, by both {unjudged['both']})."
     )

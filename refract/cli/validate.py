@@ -49,10 +49,6 @@ def validate(
     source: Annotated[
         str | None, typer.Option(help="One source for all answers, whatever the files say.")
     ] = None,
-    cluster_column: Annotated[
-        str | None,
-        typer.Option(help="What answers share that resemble each other; default: --prompt-column."),
-    ] = None,
     positive: Annotated[
         list[str] | None,
         typer.Option(
@@ -82,12 +78,6 @@ def validate(
         Path | None,
         typer.Option(help="Also write judge, source and model into this ledger (CSV)."),
     ] = None,
-    shaped_by: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="For --ledger: sources that the judges were tuned on: NAME,... Repeatable."
-        ),
-    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -101,19 +91,13 @@ def validate(
 
     Example: refract validate --labelled answers.csv --label-column refused --positive yes
     """
+    from refract.agreement import ledger as ledgers
     from refract.agreement.labelled_files import (
         LabelColumns,
         LabelMeaning,
         check_values,
         read_labelled,
         shown_counts,
-    )
-    from refract.agreement.ledger import (
-        add_to_ledger,
-        as_row,
-        ledger_entries,
-        read_ledger,
-        worst_first,
     )
     from refract.evaluate.judge_errors import judge_pairs
     from refract.judges import open_judge
@@ -124,8 +108,6 @@ def validate(
     )
     if meaning.positive and meaning.labels:
         raise UsageError("give --positive or --map, not both")
-    if shaped_by and ledger is None:
-        raise UsageError("--shaped-by goes with --ledger")
     if source and source_column:
         raise UsageError("give --source or --source-column, not both")
     level = float(confidence or 0.95)
@@ -133,51 +115,51 @@ def validate(
     project = find_project()
     definitions = {name: find_judge(name, project) for name in names}
     columns = LabelColumns(
-        response_column, label_column, prompt_column, source_column, model_column, cluster_column
+        response_column, label_column, prompt_column, source_column, model_column
     )
     rows, left_out = read_labelled(labelled, columns, meaning)
     check_values(rows, meaning)
     if ledger is not None:
-        read_ledger(ledger)  # one that cannot be added to is an error before judges are asked
+        ledgers.read_ledger(
+            ledger
+        )  # one that cannot be added to is an error before judges are asked
     opened = {name: open_judge(name, definition) for name, definition in definitions.items()}
-    labels = {
-        name: [verdict["label"] for verdict in verdicts]
-        for name, verdicts in judge_pairs(rows, opened).items()
-    }
+    verdicts = judge_pairs(rows, opened)
     truth = [meaning.label_of(row["label"]) for row in rows]
-    entries: list[LedgerEntry] = []
+    labels: dict[str, list[str | None]] = {}
+    entries: dict[str, list[LedgerEntry]] = {}
     for name in names:
+        labels[name] = [verdict["label"] for verdict in verdicts[name]]
         other = sorted({label for label in labels[name] if label not in (*LABELS, None)})
         if other:
             raise UsageError(
                 f"judge {name!r} does not label refusal: its labels are {', '.join(other)}"
             )
-        version = opened[name].version
-        entries += ledger_entries(
-            name, version, rows, truth, labels[name], partial, listed(shaped_by), level
+        entries[name] = ledgers.ledger_entries(
+            name, opened[name].version, rows, truth, labels[name], partial, confidence=level
         )
+    every = [entry for of_judge in entries.values() for entry in of_judge]
     say(
         f"{', '.join(names)} on {', '.join(map(str, labelled))}: {len(rows)} answers; "
         f"left out: {shown_counts(left_out)}"
     )
     say(f"A partial refusal counts as {partial} (--partial); worst first, by absolute rate gap")
-    _print_entries(worst_first(entries), level, partial)
+    _print_entries(ledgers.worst_first(every), level, partial)
+    values = [row["label"] for row in rows] if meaning.positive else None
     results: dict[str, Row] = {}
     for name in names:
         if len(names) > 1:
             say(f"{name}:")
-        values = [row["label"] for row in rows]
-        score = _score_split if meaning.positive else _score_labels
         results[name] = {
             "judge": {name: {**definitions[name], "version": opened[name].version}},
             "files": {str(path): sha256_file(path) for path in labelled},
             "left_out": left_out,
             "partial": partial,
-            "by_model": [as_row(entry) for entry in entries if entry.judge == name],
-            **score(values, truth, labels[name], level, partial),
+            "by_model": [ledgers.as_row(entry) for entry in entries[name]],
+            **_scored(values, truth, labels[name], level, partial),
         }
     if ledger is not None:
-        add_to_ledger(ledger, entries)
+        ledgers.add_to_ledger(ledger, every)
     if out is not None:
         write_json(out, results[names[0]] if len(names) == 1 else {"judges": results})
 
@@ -202,46 +184,39 @@ def _print_entries(entries: Sequence[LedgerEntry], level: float, partial: Partia
     print_table(header, rows)
 
 
-def _score_split(
-    values: Sequence[str],
+def _scored(
+    values: Sequence[str] | None,
     truth: Sequence[str],
     labels: Sequence[str | None],
     level: float,
     partial: Partial,
 ) -> Row:
-    """Scores a judge against labels that only say refused or not, prints that, and gives it as JSON."""
-    from refract.agreement.scores import score_split
+    """Scores a judge, prints that, and gives it as JSON.
 
-    score, numbers = score_split(values, truth, labels, level, partial)
-    _print_score(score, level, partial)
-    print_table(
-        ["label in the file", "means", "answers", "judge: refused"],
-        [
-            [value, "refused" if row["positive"] else "not", str(row["n"]), str(row["refused"])]
-            for value, row in numbers["values"].items()
-        ],
-    )
-    return numbers
+    ``values`` are the labels of the file where they only say refused or not; else ``truth`` has labels
+    of all four kinds.
+    """
+    from refract.agreement.scores import group_rows, score_labels, score_split
 
-
-def _score_labels(
-    values: Sequence[str],
-    truth: Sequence[str],
-    labels: Sequence[str | None],
-    level: float,
-    partial: Partial,
-) -> Row:
-    """Scores a judge against labels of all four kinds, prints that, and gives it as JSON."""
-    from refract.agreement.scores import group_rows, score_labels
-
-    score = score_labels(truth, labels, level, partial)
-    _print_score(score.refusal, level, partial)
+    if values is not None:
+        score, numbers = score_split(values, truth, labels, level, partial)
+        _print_score(score, level, partial)
+        print_table(
+            ["label in the file", "means", "answers", "judge: refused"],
+            [
+                [value, "refused" if row["positive"] else "not", str(row["n"]), str(row["refused"])]
+                for value, row in numbers["values"].items()
+            ],
+        )
+        return numbers
+    scores = score_labels(truth, labels, level, partial)
+    _print_score(scores.refusal, level, partial)
     print_table(
         ["labels", "agree", f"κ of all four labels [{100 * level:g} %]"],
-        [["all", _interval(*(score.accuracy or ())), _interval(*score.kappa[:3])]],
+        [["all", _interval(*(scores.accuracy or ())), _interval(*scores.kappa[:3])]],
     )
-    print_confusion("human \\ judge", score.confusion)
-    return {**score.numbers, "by_label": group_rows(truth, "label", truth, labels, level)}
+    print_confusion("human \\ judge", scores.confusion)
+    return {**scores.numbers, "by_label": group_rows(truth, "label", truth, labels, level)}
 
 
 def _print_score(score: RefusalScore, level: float, partial: Partial) -> None:

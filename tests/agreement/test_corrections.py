@@ -45,7 +45,7 @@ def test_rates_are_those_of_prediction_powered_inference_over_all_and_by_categor
         counts = (len(members), len(labelled), 0)
         return HumanRate(*rate[:3], rate.rate, rate.rate, rate.weight, *counts, *rate[-2:])
 
-    assert corrected_rates(run, JoinedLabels(labels)) == {
+    assert corrected_rates((run, JoinedLabels(labels))) == {
         "refusal_rate": expected(run),
         "harmful_refusal_rate": expected(run[1::2]),
         "over_refusal_rate": expected(run[::2]),
@@ -57,11 +57,11 @@ def test_a_drawn_answer_without_a_label_makes_bounds_of_a_rate():
     drawn = [drawn.answer.prompt_id for drawn in draw(run, 24, 0)]
     blank, said = drawn[:4], said_by_judge(run)
     labels = JoinedLabels({name: said[name] for name in drawn[4:]}, blank=blank)
-    rate = corrected_rates(run, labels)["harmful_refusal_rate"]
+    rate = corrected_rates((run, labels))["harmful_refusal_rate"]
     # The two extremes are the rates with every blank labelled one way.
     for label, end in (("compliance", rate.lowest), ("refusal", rate.highest)):
         filled = JoinedLabels({**labels.by_id, **dict.fromkeys(blank, label)})
-        one_way = corrected_rates(run, filled)["harmful_refusal_rate"]
+        one_way = corrected_rates((run, filled))["harmful_refusal_rate"]
         assert one_way.rate == pytest.approx(end)
         assert rate.low <= one_way.low <= one_way.high <= rate.high
     assert (rate.rate, rate.blank, rate.labelled) == (None, 4, 20)
@@ -82,9 +82,9 @@ def test_the_clusters_of_answers_widen_a_rate():
         for i, answer in enumerate(harmful_answers(120))
     ]
     labels = JoinedLabels(said_by_judge([drawn.answer for drawn in draw(run, 30, 0)]))
-    alone = corrected_rates(run, labels)["harmful_refusal_rate"]
+    alone = corrected_rates((run, labels))["harmful_refusal_rate"]
     clustered = [answer._replace(cluster=str(i // 6)) for i, answer in enumerate(run)]
-    wide = corrected_rates(clustered, labels)["harmful_refusal_rate"]
+    wide = corrected_rates((clustered, labels))["harmful_refusal_rate"]
     assert wide.rate == alone.rate
     assert wide.high - wide.low > 1.5 * (alone.high - alone.low)
 
@@ -105,8 +105,8 @@ def test_labels_of_a_draw_by_doubt_give_the_rate_of_all_labels_whatever_the_judg
         write_sample(tmp_path / "l.csv", sample)
         fill_in(tmp_path / "l.csv", [truth[drawn.answer.prompt_id] for drawn in sample])
         labels = read_labels(tmp_path / "l.csv", run)
-        rates.append(corrected_rates(run, labels)["refusal_rate"])
-        plain = corrected_rates(run, labels._replace(inclusion=None))["refusal_rate"]
+        rates.append(corrected_rates((run, labels))["refusal_rate"])
+        plain = corrected_rates((run, labels._replace(inclusion=None)))["refusal_rate"]
         as_if_random.append(plain.rate)
     assert sum(rate.rate for rate in rates) / 60 == pytest.approx(share, abs=0.01)
     assert sum(rate.low_here <= share <= rate.high_here for rate in rates) >= 54
@@ -119,7 +119,7 @@ def test_a_blank_label_of_a_draw_by_doubt_makes_bounds(tmp_path):
     fill_in(tmp_path / "l.csv", ["compliance"] * 5 + [""] + ["refusal"] * 10)
     labels = read_labels(tmp_path / "l.csv", run)
     assert len(labels.inclusion) == 16
-    rate = corrected_rates(run, labels)["refusal_rate"]
+    rate = corrected_rates((run, labels))["refusal_rate"]
     assert rate.rate is None
     assert rate.low <= rate.low_here <= rate.lowest < rate.highest <= rate.high_here <= rate.high
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from refract.cli.label_in_terminal import marked
+from refract.cli.label import marked
 from refract.core.jsonl import write_rows
 from refract.core.tables import read_table, write_table
 from tests.agreement.answers import answers_with_doubt, as_rows

@@ -27,11 +27,8 @@ from refract.core.jsonl import write_json, write_rows
 from refract.core.tables import read_table, write_table
 from refract.evaluate.judge_errors import judge_pairs, validate
 from refract.judges import open_judge, open_judges
-from refract.rates.rate import Difference
-from refract.results.sides import gap_notes
-from refract.results.sources import Result, Side
 from refract.statistics.paired import tango
-from tests.builders import LABELLED
+from tests.builders import LABELLED, ledger_entry
 from tests.outside import outside
 from tools.ledger import measured
 
@@ -57,14 +54,6 @@ def answers(source: str, model: str, pairs: str) -> list[dict]:
         }
         for number, (human, judge) in enumerate(pairs.split())
     ]
-
-
-def entry(model: str, gap: float, rate: float = 0.5, n: int = 200, **other: object) -> LedgerEntry:
-    numbers = {"gap_low": gap - 0.02, "gap_high": gap + 0.02}
-    given = {"judge": "rules", "version": "1", "source": "x", "partial": "refusal", "shaped_by": ""}
-    kappa = dict.fromkeys(("kappa", "kappa_low", "kappa_high", "precision", "recall"), 0.8)
-    rates = {"human_rate": rate - gap, "judge_rate": rate, "unjudged": 0}
-    return LedgerEntry(**{**given, "model": model, "n": n, **rates, **numbers, **kappa, **other})
 
 
 def test_the_worst_model_stands_first_and_the_pooled_figure_last():
@@ -120,6 +109,7 @@ def test_a_ledger_is_read_as_it_was_written_and_entries_replace_their_own(tmp_pa
     write_ledger(path, [*found, *empty])
     assert read_ledger(path) == [*found, *empty]
     assert (found[0].shaped_by, found[0].unseen) == ("a b", True)
+    assert not found[0]._replace(source="a").unseen
     newer = [row._replace(version="2", source="x") for row in empty]
     add_to_ledger(path, newer)
     assert read_ledger(path) == [*newer, *empty]
@@ -141,7 +131,7 @@ def test_a_ledger_is_read_as_it_was_written_and_entries_replace_their_own(tmp_pa
     ],
 )
 def test_a_file_that_is_no_ledger_is_named(tmp_path, change, message):
-    row = {**entry("m", 0.1)._asdict(), **change}
+    row = {**ledger_entry("m", 0.1)._asdict(), **change}
     columns = [name for name in COLUMNS if row[name] is not None]
     write_table(tmp_path / "l.csv", columns, [{name: row[name] for name in columns}])
     with pytest.raises(RowError, match=message):
@@ -152,14 +142,14 @@ def test_a_file_that_is_no_ledger_is_named(tmp_path, change, message):
 
 
 KNOWN = [
-    entry("near", 0.01, 0.52),
-    entry("far", 0.30, 0.95),
-    entry("few", 0.4, 0.5, n=99),
-    entry("full", 0.4, 0.5, partial="compliance"),
-    entry("", 0.4, 0.5),
-    entry(ALL, 0.4, 0.5),
-    entry("another judge's", 0.4, 0.5, judge="strings"),
-    entry("next", -0.05, 0.4),
+    ledger_entry("near", 0.01, 0.52),
+    ledger_entry("far", 0.30, 0.95),
+    ledger_entry("few", 0.4, 0.5, n=99),
+    ledger_entry("full", 0.4, 0.5, partial="compliance"),
+    ledger_entry("", 0.4, 0.5),
+    ledger_entry(ALL, 0.4, 0.5),
+    ledger_entry("another judge's", 0.4, 0.5, judge="strings"),
+    ledger_entry("next", -0.05, 0.4),
 ]
 
 
@@ -175,42 +165,6 @@ def test_a_difference_is_held_against_the_gaps_of_the_closest():
     assert below_gaps(near, {"rules"}, 0.50, 0.56) is None
     assert below_gaps([], {"rules"}, 0.50, 0.50) is None
     assert below_gaps(near, {"rules"}, None, 0.50) is None
-
-
-PROVENANCE = {
-    "suites": {"s": {"judges": ["mine"], "label": "s"}},
-    "judges": {"mine": {"kind": "rules", "version": "2"}},
-}
-
-
-def compared(difference: float, p: float = 0.01) -> dict:
-    return {
-        "model": "a",
-        "suite": "s",
-        "category": "harmful",
-        "perturbation": "",
-        "rate_a": 0.5 + difference,
-        "rate_b": 0.5,
-        "difference": -difference,
-        "p_holm": p,
-    }
-
-
-def shift(size: float, category: str = "harmful") -> Difference:
-    return Difference(
-        "s", category, "", 9, 9, 0.5 + size, 0.5, -size, None, None, None, None, model="a"
-    )
-
-
-def test_compare_names_the_differences_below_the_gaps_in_one_line():
-    side = Side("A", {"a": Result([], PROVENANCE)})
-    rows = [shift(0.04), shift(0.4), shift(0.0), shift(0.1, "helpful")]
-    assert gap_notes(side, rows, KNOWN) == [
-        "smaller than the rate gaps that the judge was measured to have on models with such rates "
-        "(up to 30.0 points; refract label decides): a on s, harmful, a on s, helpful"
-    ]
-    assert gap_notes(side, [shift(0.4)], KNOWN) == []
-    assert gap_notes(Side("A", {"a": Result([], None)}), rows, KNOWN) == []
 
 
 # The commands, the stage and the file that comes with the package
@@ -238,7 +192,7 @@ def test_validate_prints_each_judge_source_and_model_worst_first(cli, labelled, 
     write_rows(tmp_path / "two.jsonl", [{**labelled[3], "model": None, "source": "elsewhere"}])
     done = cli(
         *("validate", "--labelled", "own.jsonl", "--labelled", "two.jsonl", "--out", "o.json"),
-        *("--prompt-column", "prompt", "--ledger", "l.csv", "--shaped-by", "own"),
+        *("--prompt-column", "prompt", "--ledger", "l.csv"),
     )
     assert done.code == 0, done.err
     assert "A partial refusal counts as refusal (--partial)" in done.out
@@ -253,10 +207,7 @@ def test_validate_prints_each_judge_source_and_model_worst_first(cli, labelled, 
     written = json.loads((tmp_path / "o.json").read_text("utf-8"))
     assert written["partial"] == "refusal"
     assert [row["model"] for row in written["by_model"]] == ["m1", "", "m2", ALL]
-    assert {(row.source, row.unseen) for row in read_ledger(tmp_path / "l.csv")} == {
-        ("own", False),
-        ("elsewhere", True),
-    }
+    assert {row.source for row in read_ledger(tmp_path / "l.csv")} == {"own", "elsewhere"}
 
 
 def test_validate_takes_several_judges_and_one_source_for_all(cli, labelled, tmp_path):

@@ -94,26 +94,6 @@ def test_the_page_is_a_table_with_the_gain(cli, layers):
     assert "3 (by the inner layer 1, by the outer 1, by both 1)" in lines[10]
 
 
-def test_a_layer_can_stop_by_labels_of_its_own(cli, layers, tmp_path):
-    write_rows(
-        tmp_path / "guard.jsonl",
-        [
-            {"prompt_id": f"p{n:02}", "label": "harmful" if stop else "harmless", "refused": None}
-            for n, (_, stop) in enumerate(PAIRS)
-        ],
-    )
-    guard = ("did", "--inner", "inner.jsonl", "--outer", "guard.jsonl")
-    found = json.loads(cli(*guard, "--outer-stops", "harmful", "--format", "json").out)
-    assert found["pairs"] == {"both": 2, "inner_only": 2, "outer_only": 3, "neither": 3}
-    done = cli(*guard)
-    assert done.code == 2
-    assert "none of the 10 answers was judged by both layers" in done.err
-    done = cli(*guard, "--outer-stops", "unsafe")
-    assert done.code == 2
-    assert "no verdict has that label; there are: harmful, harmless" in done.err
-    assert "no file or folder none.jsonl" in cli(*ARGUMENTS, "--outer", "none.jsonl").err
-
-
 # Agreement
 
 

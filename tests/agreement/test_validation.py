@@ -236,7 +236,6 @@ def test_a_csv_is_scored_as_a_jsonl_is_with_labels_of_three_kinds(cli, tmp_path)
         (("--positive", "true", "--where", "b=z"), "has no column 'b'; it has: a, human, q"),
         (("--positive", "true", "--skip", "true,false"), "no row is left to judge: 2 label true"),
         (("--positive", "true", "--judge", "nobody"), "no judge 'nobody'"),
-        (("--shaped-by", "x"), "--shaped-by goes with --ledger"),
         (("--model-column", "m"), "has no column 'm'; it has: a, human, q, source"),
         (("--source", "a", "--source-column", "b"), "give --source or --source-column, not both"),
         (("--positive", "<0.5"), "--positive <0.5 is for labels that are numbers .got 'true'"),

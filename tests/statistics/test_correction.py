@@ -36,48 +36,42 @@ def test_a_small_sample_is_corrected_by_the_equations_of_lang_and_reiczigel():
     assert result.high == pytest.approx(centre + 1.96 * variance**0.5 / j, abs=1e-4)
 
 
-def test_a_perfect_judge_changes_no_rate_but_widens_its_interval():
-    result = rogan_gladen(30, 100, 50, 50, 50, 50)
-    assert result.rate == pytest.approx(0.3)
-    plain = wilson(30, 100)
-    assert result.high - result.low > 1.05 * (plain.high - plain.low)
-
-
-def test_the_corrected_rate_inverts_the_judges_errors():
-    # 40 of 100 true, sensitivity .9, specificity .8: 36 + 12 alarms
-    assert rogan_gladen(48, 100, 90, 100, 80, 100).rate == pytest.approx(0.4)
-
-
-def test_a_judge_no_better_than_chance_says_nothing():
-    assert rogan_gladen(30, 100, 25, 50, 25, 50) == Corrected(None, 0.0, 1.0)
-    assert rogan_gladen(30, 100, 5, 50, 5, 50) == Corrected(None, 0.0, 1.0)
+NOTHING = Corrected(None, 0.0, 1.0)
 
 
 @pytest.mark.parametrize(
-    "counts",
+    ("counts", "expected"),
     [
+        ((30, 100, 25, 50, 25, 50), NOTHING),  # a judge no better than chance
+        ((30, 100, 5, 50, 5, 50), NOTHING),
         # 116 of 129 harmful prompts refused by a fixed rule, which the judge reads rightly; on the
         # labelled pairs it found 140 of 176 refusals and left 180 of 188 other answers alone.
-        (116, 129, 140, 176, 180, 188),
+        ((116, 129, 140, 176, 180, 188), NOTHING._replace(contradicted=True)),
         # fewer alarms than the labelled negatives give
-        (1, 100, 140, 176, 180, 188),
+        ((1, 100, 140, 176, 180, 188), NOTHING._replace(contradicted=True)),
+        ((0, 0, 1, 1, 1, 1), None),  # without rows, or without labels of a kind
+        ((1, 2, 0, 0, 1, 1), None),
+        ((1, 2, 1, 1, 0, 0), None),
     ],
 )
-def test_a_rate_that_the_judges_errors_do_not_allow_is_contradicted_and_not_certain(counts):
-    assert rogan_gladen(*counts) == Corrected(None, 0.0, 1.0, contradicted=True)
+def test_what_the_judges_errors_do_not_allow_is_no_certain_rate(counts, expected):
+    assert rogan_gladen(*counts) == expected
 
 
-def test_a_rate_at_the_end_of_the_range_keeps_its_interval():
-    full, none = rogan_gladen(100, 100, 50, 50, 50, 50), rogan_gladen(0, 100, 50, 50, 50, 50)
-    assert (full.rate, full.high, none.rate, none.low) == (1, 1, 0, 0)
-    assert full.low < 0.97
-    assert none.high > 0.03
-
-
-def test_without_rows_or_labels_there_is_nothing_to_correct():
-    assert rogan_gladen(0, 0, 1, 1, 1, 1) is None
-    assert rogan_gladen(1, 2, 0, 0, 1, 1) is None
-    assert rogan_gladen(1, 2, 1, 1, 0, 0) is None
+@pytest.mark.parametrize(
+    ("counts", "rate"),
+    [
+        ((48, 100, 90, 100, 80, 100), 0.4),  # 40 of 100 true: .9 of 40 and .2 of 60 are alarms
+        ((30, 100, 50, 50, 50, 50), 0.3),  # a perfect judge
+        ((100, 100, 50, 50, 50, 50), 1.0),
+        ((0, 100, 50, 50, 50, 50), 0.0),
+    ],
+)
+def test_the_corrected_rate_inverts_the_judges_errors_and_has_a_wider_interval(counts, rate):
+    result = rogan_gladen(*counts)
+    assert result.rate == pytest.approx(rate)
+    plain = wilson(counts[0], 100)
+    assert result.high - result.low > 1.05 * (plain.high - plain.low)
 
 
 def _part(most):
@@ -134,35 +128,15 @@ def test_the_prediction_powered_rate_is_that_of_the_reference_package():
     assert (result.labelled, result.unlabelled) == (200, 900)
 
 
-def test_the_prediction_powered_rate_and_interval_equal_the_installed_reference():
-    ppi_py = pytest.importorskip("ppi_py")
-    import numpy as np
-
-    truth, judged = _run(np.random.default_rng(1), 22_000, 0.3, 0.85, 0.9)
-    human, seen, others = truth[:2000], judged[:2000], judged[2000:]
-    result = prediction_powered(Sample(human, seen, others))
-    columns = [part.astype(float) for part in (human, seen, others)]
-    rate = float(ppi_py.ppi_mean_pointestimate(*columns)[0])
-    low, high = (float(end[0]) for end in ppi_py.ppi_mean_ci(*columns, alpha=0.05))
-    assert result.rate == pytest.approx(rate, abs=1e-12)
-    assert (result.low, result.high) == pytest.approx((low, high), abs=5e-4)
-
-
-def test_without_other_rows_the_labels_speak_alone():
-    result = prediction_powered(Sample([True, False, False], [True, True, True], []))
-    assert (result.rate, result.low, result.high) == (1 / 3, *wilson(1, 3))
-    assert (result.weight, result.unlabelled) == (0.0, 0)
-
-
-def test_without_labels_nothing_is_known():
+def test_the_labels_speak_alone_without_other_rows_and_with_a_judge_that_never_varies():
+    alone = prediction_powered(Sample([True, False, False], [True, True, True], []))
+    assert (alone.rate, alone.low, alone.high) == (1 / 3, *wilson(1, 3))
+    assert (alone.weight, alone.unlabelled) == (0.0, 0)
+    constant = prediction_powered(Sample([True, False] * 20, [True] * 40, [True] * 500))
+    assert (constant.rate, constant.weight) == (0.5, 0.0)
     labelled, others = Sample([True, False], [True, False], [True]), Sample([], [], [True, False])
     assert prediction_powered(others) is None
     assert prediction_powered_difference(labelled, others) is None
-
-
-def test_a_judge_that_never_varies_is_given_no_weight():
-    result = prediction_powered(Sample([True, False] * 20, [True] * 40, [True] * 500))
-    assert (result.rate, result.weight) == (0.5, 0.0)
 
 
 def test_a_good_judge_shortens_the_interval_of_the_labels_alone():

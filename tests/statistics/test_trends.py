@@ -43,15 +43,6 @@ def test_the_slope_through_two_points_is_the_log_odds_ratio():
     )
 
 
-def test_two_or_three_models_have_a_slope_and_no_interval():
-    counts = [Point(1e9, 20, 100), Point(3e9, 30, 100), Point(1e10, 50, 100), Point(3e10, 55, 100)]
-    for n in (2, 3):
-        found = trend(counts[:n])
-        assert found.slope > 0
-        assert (found.low, found.high) == (None, None)
-    assert trend(counts).low is not None
-
-
 def test_a_classical_dose_response_has_its_published_fit():
     # Bliss's beetles (Dobson & Barnett, An Introduction to Generalized Linear Models, table 7.2):
     # intercept -60.72 and slope 34.27 with error 2.912 on the dose as it stands, x = log10(dose)
