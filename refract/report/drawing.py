@@ -11,17 +11,17 @@ import io
 import math
 import warnings
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from copy import deepcopy
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from refract.core.jsonl import write_bytes
+from refract.core.showing import printable
 from refract.core.tables import write_table
 from refract.core.types import Row
+from refract.rates.rate import Interval
 from refract.report.markdown import TEMPLATES
 
 if TYPE_CHECKING:
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 Format = Literal["pdf", "png", "svg"]
-NARROW = 340  # units of width on a telephone's screen; a unit is a pixel of the page
+Ends = tuple[float, float, float]  # the low end of an interval, the number in it, the high end
 ROW, CHARACTER = 18, 7.3  # height of a line, and width of a character, rounded up
 LONGEST = 45  # characters of a name; longer ones are cut
+LINE_WIDTH = 440  # of the axis under a panel of named lines
 DOTS = 216  # of a PNG, an inch: three for each unit
 INK, PAPER = "#1b1b1b", "#ffffff"
 MARKERS = ("o", "s", "^", "D")
@@ -39,16 +40,10 @@ STYLE = TEMPLATES / "figures.mplstyle"
 SVG = "http://www.w3.org/2000/svg"
 
 
-class Span(NamedTuple):
-    """A number with the ends of its interval, None where it has none."""
-
-    value: float
-    low: float | None
-    high: float | None
-
-    def ends(self) -> list[float]:
-        """The low end, the number, the high end; without an interval, the number alone."""
-        return [self.value if end is None else end for end in (self.low, self.value, self.high)]
+def ends(value: float, interval: Interval | None = None) -> Ends:
+    """A number between the ends of its interval, which are the number itself where it has none."""
+    low, high = interval or (value, value)
+    return low, value, high
 
 
 @dataclass(frozen=True)
@@ -62,9 +57,9 @@ class Mark:
     panel: str
     line: str
     series: str
-    x: Span | None
+    x: Ends | None
     hover: str
-    y: Span | None = None
+    y: Ends | None = None
     sure: bool = True
 
 
@@ -83,7 +78,8 @@ class Curve:
 class Figure:
     """What a figure shows, and the rows of the table behind it.
 
-    Without a ``y_label`` each line of a panel has a name, and marks lie on it. ``series`` are all that
+    Without a ``y_label`` each line of a panel has a name, and marks lie on it. ``ticks`` are those of
+    the first axis, which shows sizes in powers of ten where there are none. ``series`` are all that
     there are, such as the models, so that each has its mark and colour in every figure; the legend
     says which have no value here. By default they are those of the marks.
     """
@@ -102,14 +98,9 @@ class Figure:
     across: int = 2
 
     @cached_property
-    def broad(self) -> ElementTree.Element:
+    def svg(self) -> ElementTree.Element:
         """The drawing as SVG."""
-        return _svg(self, narrow=False)
-
-    @cached_property
-    def narrow(self) -> ElementTree.Element:
-        """The same for a screen of ``NARROW`` pixels."""
-        return _svg(self, narrow=True)
+        return _svg(self, None)
 
 
 def write_figures(figures: Sequence[Figure], folder: Path) -> None:
@@ -125,51 +116,43 @@ def write_figures(figures: Sequence[Figure], folder: Path) -> None:
 
 def drawn(figure: Figure, format_: Format, style: Path | None = None) -> bytes:
     """A figure as a file; ``style`` is a matplotlib style sheet."""
-    if format_ == "svg":
-        root = figure.broad if style is None else _svg(figure, narrow=False, style=style)
-        return bytes(ElementTree.tostring(root, encoding="utf-8")) + b"\n"
-    metadata = {"pdf": {"CreationDate": None}, "png": {"Software": None}}[format_]
-    file = io.BytesIO()
-    with _styled(figure.name, style):
-        canvas = _draw(figure, narrow=False)
-        canvas.savefig(file, format=format_, dpi=DOTS, metadata=metadata)
-    return file.getvalue()
+    if format_ != "svg":
+        return _saved(figure, format_, style)[0]
+    root = figure.svg if style is None else _svg(figure, style)
+    return bytes(ElementTree.tostring(root, encoding="utf-8")) + b"\n"
 
 
-def inline_svg(drawing: ElementTree.Element) -> str:
-    """A drawing as an element of the page, in the colours of its text and of its ground."""
-    root = deepcopy(drawing)
-    for element in root.iter():
-        for key in ("fill", "stroke"):
-            if element.get(key) == INK:
-                element.set(key, "currentColor")
-            elif element.get(key) == PAPER:
-                element.set("class", "paper")
-    return ElementTree.tostring(root, encoding="unicode")
+def inline_svg(figure: Figure) -> str:
+    """A figure as an element of the page, in the colours of its text and of its ground."""
+    text = ElementTree.tostring(figure.svg, encoding="unicode")
+    return text.replace(f'"{INK}"', '"currentColor"').replace(f'fill="{PAPER}"', 'class="paper"')
 
 
-@contextmanager
-def _styled(salt: str, style: Path | None) -> Iterator[None]:
+def _saved(figure: Figure, format_: Format, style: Path | None) -> tuple[bytes, Canvas]:
     import matplotlib.style
 
-    salted: Any = {"svg.hashsalt": salt}
-    with warnings.catch_warnings():
+    dated = {"pdf": {"CreationDate": None}, "png": {"Software": None}, "svg": {"Date": None}}
+    salted: Any = {"svg.hashsalt": figure.name}
+    file = io.BytesIO()
+    with (
+        warnings.catch_warnings(),
+        matplotlib.style.context(["default", STYLE, salted, *([style] if style else [])]),
+    ):
         # A glyph that the font lacks is a text all the same; its reader's fonts may have it.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        with matplotlib.style.context(["default", STYLE, salted, *([style] if style else [])]):
-            yield
+        canvas = _draw(figure)
+        canvas.savefig(file, format=format_, dpi=DOTS, metadata=dated[format_])
+    return file.getvalue(), canvas
 
 
-def _svg(figure: Figure, *, narrow: bool, style: Path | None = None) -> ElementTree.Element:
+def _svg(figure: Figure, style: Path | None) -> ElementTree.Element:
     """A drawing as SVG that the page's security policy lets stand: attributes instead of styles. Ids
     that nothing refers to go, and marks get texts for those who point at them."""
-    with _styled(f"{figure.name}{'-narrow' if narrow else ''}", style):
-        canvas, file = _draw(figure, narrow=narrow), io.BytesIO()
-        canvas.savefig(file, format="svg", metadata={"Date": None})
+    text, canvas = _saved(figure, "svg", style)
     hovers = {line.get_gid(): line.get_label() for axes in canvas.axes for line in axes.lines}
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
-    root = ElementTree.fromstring(file.getvalue())
+    root = ElementTree.fromstring(text)
     for part in [
         *root.findall(f"{{{SVG}}}metadata"),
         *root.findall(f"{{{SVG}}}defs[{{{SVG}}}style]"),
@@ -189,23 +172,18 @@ def _svg(figure: Figure, *, narrow: bool, style: Path | None = None) -> ElementT
         if id_ not in used:
             element.attrib.pop("id", None)
     size = {key: root.attrib[key].removesuffix("pt") for key in ("width", "height")}
-    about = {"class": "chart", "role": "img", "aria-label": _inert(figure.title)}
+    about = {"class": "chart", "role": "img", "aria-label": printable(figure.title)}
     root.attrib |= {**size, **about, "stroke-linejoin": "round"}
     return root
 
 
-def _inert(text: str) -> str:
-    """A text in one line, with a blank for what does not show and what no XML may hold."""
-    return "".join(char if char.isprintable() else " " for char in text)
-
-
 def _fitting(text: str, most: int = LONGEST) -> str:
-    """An inert text, cut where it is longer."""
-    text = _inert(text)
+    """A text in which every character shows, cut where it is longer."""
+    text = printable(text)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _draw(figure: Figure, *, narrow: bool) -> Canvas:
+def _draw(figure: Figure) -> Canvas:
     import matplotlib
     from matplotlib.figure import Figure as Canvas
     from matplotlib.lines import Line2D
@@ -225,16 +203,13 @@ def _draw(figure: Figure, *, narrow: bool) -> Canvas:
         for place, name in enumerate(series)
     }
     labels = [_fitting(name) + ("" if name in valued else " (no value)") for name in series]
-    names = narrow and not figure.y_label  # above their lines
-    across = min(figure.across, len(panels)) if figure.y_label and not narrow else 1
-    left, (wide, high) = 56.0, figure.panel_size
-    if not figure.y_label:
+    if figure.y_label:
+        across, left, (wide, high) = min(figure.across, len(panels)), 56.0, figure.panel_size
+        heights = [float(high)] * math.ceil(len(panels) / across)
+    else:
         longest = max(len(_fitting(mark.line)) for mark in figure.marks)
-        left = 14 if narrow else 16 + CHARACTER * longest
-        wide = NARROW - 38 if narrow else 440
-    heights = [high] * math.ceil(len(panels) / across) if figure.y_label else [
-        sum(_places(marks, names)[1]) for marks in panels.values()
-    ]  # fmt: skip
+        across, left, wide = 1, 16 + CHARACTER * longest, LINE_WIDTH
+        heights = [_height(marks) * len({mark.line for mark in marks}) for marks in panels.values()]
     above = 8 + ROW * (1 + max(panel.count("\n") for panel in panels))
     width = left + across * wide + (across - 1) * (left + 20) + 24
     columns = max(1, int(width / (36 + CHARACTER * max(map(len, labels)))))
@@ -268,89 +243,75 @@ def _draw(figure: Figure, *, narrow: bool) -> Canvas:
         room = int((wide + 16) / 8.3)  # bold letters are wider
         axes.set_title("\n".join(_fitting(line, room) for line in panel.split("\n")))
         axes.set_xlabel(figure.x_label)
-        if figure.y_label:
-            _fill_plane(axes, figure, panel, marks, looks)
-        else:
-            _fill_lines(axes, figure, marks, looks, names=names)
+        _fill(axes, figure, panel, marks, looks)
     for place, line in enumerate(line for axes in canvas.axes for line in axes.lines):
         line.set_gid(f"mark-{place}")
     return canvas
 
 
-def _places(marks: Sequence[Mark], names: bool) -> tuple[dict[str, float], list[float]]:
-    """How far below a panel's top each of its lines begins, and the heights of the lines; ``names``:
-    a name stands above each, as on a narrow screen."""
-    series = len({mark.series for mark in marks})
-    lines = list(dict.fromkeys(mark.line for mark in marks))
-    height, name = ROW * max(1.2, 0.62 * series), ROW if names else 0
-    places = {line: (name + height) * number + name for number, line in enumerate(lines)}
-    return places, [name + height] * len(lines)
+def _height(marks: Sequence[Mark]) -> float:
+    """The height of each named line of a panel."""
+    return ROW * max(1.2, 0.62 * len({mark.series for mark in marks}))
 
 
-def _fill_lines(
-    axes: Axes,
-    figure: Figure,
-    marks: Sequence[Mark],
-    looks: Mapping[str, Mapping[str, Any]],
-    *,
-    names: bool,
-) -> None:
-    tops, heights = _places(marks, names)
-    height = heights[0] - (ROW if names else 0)
-    here = [name for name in looks if any(mark.series == name for mark in marks)]
-    first, last = figure.ticks[0], figure.ticks[-1]
-    axes.set(xlim=(first, last), ylim=(sum(heights), 0), xticks=figure.ticks)
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.set_yticks([] if names else [top + height / 2 for top in tops.values()])
-    if not names:
-        axes.set_yticklabels(list(map(_fitting, tops)))
-    inks = [(INK, 0.7 if tick == 0 and first < 0 else 0.16) for tick in figure.ticks]
-    judged = {mark.line for mark in marks if mark.x is not None}
-    for line, top in tops.items():
-        # Where a name stands above its line, the grid stops.
-        axes.vlines(figure.ticks, top, top + height, inks, linewidth=0.8)
-        if names:
-            axes.text(first, top - 5, _fitting(line))
-        if line not in judged:
-            axes.text(first, top + height / 2, " nothing judged", va="center")
-    for mark in marks:
-        if mark.x is not None:
-            y = tops[mark.line] + height * (here.index(mark.series) + 1) / (len(here) + 1)
-            # What lies beyond the axis is drawn at its end.
-            x = [min(max(end, first), last) for end in mark.x.ends()]
-            hollow = {} if mark.sure else {"markerfacecolor": PAPER}
-            _add(axes, x, [y] * 3, mark.hover, markevery=[1], **looks[mark.series], **hollow)
-
-
-def _fill_plane(
+def _fill(
     axes: Axes,
     figure: Figure,
     panel: str,
     marks: Sequence[Mark],
     looks: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    axes.set(ylim=(0, 1), yticks=(0, 0.25, 0.5, 0.75, 1), ylabel=figure.y_label)
-    axes.yaxis.set_major_formatter("{x:g}")
+    """Draws a panel: its axes, its curves, and each mark as a cross of its intervals."""
+    axes.grid(axis="both" if figure.y_label else "x", color=INK, linewidth=0.8, alpha=0.16)
     if figure.ticks:
-        axes.set(xlim=(figure.ticks[0], figure.ticks[-1]), xticks=figure.ticks)
+        first, last = figure.ticks[0], figure.ticks[-1]
+        axes.set(xlim=(first, last), xticks=figure.ticks)
         axes.xaxis.set_major_formatter("{x:g}")
     else:
-        _sizes_below(axes, [mark.x.value for mark in marks if mark.x is not None])
-    axes.grid(color=INK, linewidth=0.8, alpha=0.16)
+        first, last = 0.0, math.inf
+        _sizes_below(axes, [mark.x[1] for mark in marks if mark.x is not None])
+    if figure.y_label:
+        axes.set(ylim=(0, 1), yticks=(0, 0.25, 0.5, 0.75, 1), ylabel=figure.y_label)
+        axes.yaxis.set_major_formatter("{x:g}")
+        places = [mark.y for mark in marks]
+    else:
+        places = _named_lines(axes, marks, list(looks))
+        if first < 0:
+            axes.vlines(0, *axes.get_ylim(), INK, linewidth=0.8, alpha=0.7)
     for curve in figure.curves:
         if curve.panel == panel:
             _add(axes, curve.x, curve.y, curve.hover, color=looks[curve.series]["color"])
-    for mark in marks:
-        if mark.x is not None and mark.y is not None:
-            (low_x, at_x, high_x), (low_y, at_y, high_y) = mark.x.ends(), mark.y.ends()
-            x = [low_x, at_x, high_x, math.nan, at_x, at_x]
-            y = [at_y, at_y, at_y, math.nan, low_y, high_y]
-            _add(axes, x, y, mark.hover, markevery=[1], **looks[mark.series])
+    for mark, place in zip(marks, places, strict=True):
+        if mark.x is not None and place is not None:
+            # What lies beyond the axis is drawn at its end.
+            low, at, high = (min(max(end, first), last) for end in mark.x)
+            x, y = (
+                [low, at, high, math.nan, at, at],
+                [place[1]] * 3 + [math.nan, place[0], place[2]],
+            )
+            hollow = {} if mark.sure else {"markerfacecolor": PAPER}
+            _add(axes, x, y, mark.hover, markevery=[1], **looks[mark.series], **hollow)
+
+
+def _named_lines(axes: Axes, marks: Sequence[Mark], series: Sequence[str]) -> list[Ends | None]:
+    """Gives a panel a named line for each that its marks are on; where each mark stands on its own."""
+    lines = list(dict.fromkeys(mark.line for mark in marks))
+    here = [name for name in series if any(mark.series == name for mark in marks)]
+    height = _height(marks)
+    middles = {line: height * (number + 0.5) for number, line in enumerate(lines)}
+    axes.set(ylim=(height * len(lines), 0), yticks=list(middles.values()))
+    axes.set_yticklabels(list(map(_fitting, lines)))
+    for line in set(lines) - {mark.line for mark in marks if mark.x is not None}:
+        axes.text(axes.get_xlim()[0], middles[line], " nothing judged", va="center")
+    return [
+        ends(middles[mark.line] + height * ((here.index(mark.series) + 1) / (len(here) + 1) - 0.5))
+        for mark in marks
+    ]
 
 
 def _add(axes: Axes, x: Sequence[float], y: Sequence[float], hover: str, **look: Any) -> None:
     """A line, with a mark where ``look`` has one; its label is what stands beside a pointer."""
-    axes.plot(x, y, label=_inert(hover), clip_on=False, zorder=3, **look)
+    axes.plot(x, y, label=printable(hover), clip_on=False, zorder=3, **look)
 
 
 def _sizes_below(axes: Axes, sizes: Sequence[float]) -> None:
@@ -368,7 +329,5 @@ def _sizes_below(axes: Axes, sizes: Sequence[float]) -> None:
 
 
 def _short(size: float) -> str:
-    for unit, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if size >= unit:
-            return f"{size / unit:g}{letter}"
-    return f"{size:g}"
+    units = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"), (1, ""))
+    return next((f"{size / unit:g}{letter}" for unit, letter in units if size >= unit), f"{size:g}")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from refract.core.types import Row
-from refract.rates.rate import Rate, rounded
+from refract.rates.rate import Interval, Rate, rounded
 from refract.report.comparisons import table_row
-from refract.report.drawing import Curve, Figure, Mark, Span
+from refract.report.drawing import Curve, Figure, Mark, ends
 from refract.report.model_sizes import Series, measure_text
 from refract.report.view import HEADLINES, View
 from refract.report.wording import estimate_text, interval_text, percent, three
@@ -19,57 +19,43 @@ AGREEMENT = {
     "recall": "recall",
     "specificity": "specificity",
 }
+LOOPHOLE = "_loophole_rate"
 QUARTERS = (0, 0.25, 0.5, 0.75, 1)
 
 
 def figures_of(view: View) -> list[Figure]:
     """The figures for which there are numbers, in the order of the page."""
-    figures = [
-        refusal(view),
-        trade_off(view),
-        injection(view),
-        loophole(view),
-        comparisons(view),
-        judges(view),
-        scaling(view),
-    ]
-    return [figure for figure in figures if figure.marks]
+    drawn = (refusal, trade_off, injection, loophole, comparisons, judges, scaling)
+    return [figure for draw in drawn if (figure := draw(view)).marks]
 
 
-def _span(rate: Rate) -> Span | None:
-    return None if rate.value is None else Span(rate.value, *(rate.interval or (None, None)))
-
-
-def _rate_mark(panel: str, line: str, series: str, rate: Rate) -> Mark:
-    interval = interval_text(rate.interval) or "no interval"
-    value = "" if rate.value is None else f"{three(rate.value)} {interval}, n={rate.counts.n}"
-    return Mark(panel, line, series, _span(rate), f"{line}, {series}: {value}")
-
-
-def _numbers(rate: Rate) -> Row:
-    low, high = rate.interval or (None, None)
-    ends = {"rate": rate.value, "low": low, "high": high}
-    return {
-        "measure": rate.measure,
-        "successes": rate.counts.successes,
-        "n": rate.counts.n,
-        **{key: None if end is None else rounded(end) for key, end in ends.items()},
-    }
-
-
-def _rates_figure(
+def _lines(
     name: str,
     title: str,
     note: str,
     x_label: str,
-    drawn: Sequence[tuple[Mark, Rate]],
+    placed: Sequence[tuple[str, str, str, Rate]],
     series: Sequence[str] = (),
 ) -> Figure:
-    rows = [
-        {"panel": mark.panel, "line": mark.line, "series": mark.series, **_numbers(rate)}
-        for mark, rate in drawn
-    ]
-    return Figure(name, title, note, x_label, [mark for mark, _ in drawn], rows, series=series)
+    """A figure of rates, each given with its panel, line and series."""
+    marks, rows = [], []
+    for panel, line, of, rate in placed:
+        shown = ""
+        if rate.value is not None:
+            interval = interval_text(rate.interval) or "no interval"
+            shown = f"{three(rate.value)} {interval}, n={rate.counts.n}"
+        x = None if rate.value is None else ends(rate.value, rate.interval)
+        marks.append(Mark(panel, line, of, x, f"{line}, {of}: {shown}"))
+        counts = {"successes": rate.counts.successes, "n": rate.counts.n}
+        row = {"panel": panel, "line": line, "series": of, "measure": rate.measure}
+        rows.append(row | counts | _numbers(rate))
+    return Figure(name, title, note, x_label, marks, rows, series=series)
+
+
+def _numbers(rate: Rate) -> Row:
+    low, high = rate.interval or (None, None)
+    numbers = {"rate": rate.value, "low": low, "high": high}
+    return {key: None if value is None else rounded(value) for key, value in numbers.items()}
 
 
 def _models(view: View) -> list[str]:
@@ -78,15 +64,55 @@ def _models(view: View) -> list[str]:
 
 def refusal(view: View) -> Figure:
     """The share refused of each category, by suite and model."""
-    titles = view.titles
-    drawn = [
-        (_rate_mark(titles.suite(rate.suite), titles.model(rate.model), label, rate), rate)
+    placed = [
+        (view.titles.suite(rate.suite), view.titles.model(rate.model), label, rate)
         for measure, label in HEADLINES
         for rate in view.every
         if rate.measure == measure and not rate.group
     ]
     note = f"{percent(view.confidence)} intervals; rows of one request are one cluster."
-    return _rates_figure("refusal", "Refusal by category", note, "share refused", drawn)
+    return _lines("refusal", "Refusal by category", note, "share refused", placed)
+
+
+def injection(view: View) -> Figure:
+    """The share of answers that an injected character changed, by character and repetitions."""
+    placed = []
+    for rate in view.every:
+        group = rate.group
+        if rate.value is not None and group.field == "perturbation" and group.value[:2] == "U+":
+            perturbation = rate.measure.removesuffix("_fail_rate")
+            panel = f"{view.titles.suite(rate.suite)}: {perturbation}"
+            placed.append((panel, group.value, view.titles.model(rate.model), rate))
+
+    def dose(group: str) -> tuple[str, int]:
+        character, _, times = group.partition(" x")
+        return character, int(times) if times.isdigit() else 0
+
+    return _lines(
+        "char_injection",
+        "Changed answers by injected character and repetitions",
+        f"{percent(view.confidence)} intervals.",
+        "share of answers that changed",
+        sorted(placed, key=lambda line: (line[0], dose(line[1]))),
+        _models(view),
+    )
+
+
+def loophole(view: View) -> Figure:
+    """The share of refused prompts that are answered once perturbed."""
+    placed = []
+    for rate in view.every:
+        if rate.value is not None and rate.measure.endswith(LOOPHOLE) and not rate.group:
+            names = view.titles.suite(rate.suite), rate.measure.removesuffix(LOOPHOLE)
+            placed.append((*names, view.titles.model(rate.model), rate))
+    return _lines(
+        "loophole",
+        "Loophole rate",
+        f"Refused prompts that are answered once perturbed. {percent(view.confidence)} intervals.",
+        "share of refused prompts",
+        placed,
+        _models(view),
+    )
 
 
 def trade_off(view: View) -> Figure:
@@ -94,22 +120,20 @@ def trade_off(view: View) -> Figure:
     marks, rows = [], []
     for model in view.models:
         for suite in dict.fromkeys(rate.suite for rate in view.rates[model]):
-            overall, names = view.overall(model, suite), view.titles
+            overall = view.overall(model, suite)
             over, harmful = (overall.get(f"{k}_rate") for k in ("over_refusal", "harmful_refusal"))
             if not (over and harmful) or over.value is None or harmful.value is None:
                 continue
-            panel, series = names.suite(suite), names.model(model)
+            panel, series = view.titles.suite(suite), view.titles.model(model)
             shares = f"helpful refused {three(over.value)}, harmful refused {three(harmful.value)}"
-            hover = f"{series}: {shares}"
-            marks.append(Mark(panel, "", series, _span(over), hover, _span(harmful)))
-            rows.append(
-                {"suite": panel, "model": series}
-                | {
-                    f"{kind}_{key}": _numbers(rate)[key]
-                    for kind, rate in (("over_refusal", over), ("harmful_refusal", harmful))
-                    for key in ("rate", "low", "high", "n")
-                }
-            )
+            x, y = (ends(rate.value or 0.0, rate.interval) for rate in (over, harmful))
+            marks.append(Mark(panel, "", series, x, f"{series}: {shares}", y))
+            row = {"suite": panel, "model": series}
+            for rate in (over, harmful):
+                numbers = _numbers(rate) | {"n": rate.counts.n}
+                kind = rate.measure.removesuffix("_rate")
+                row |= {f"{kind}_{key}": value for key, value in numbers.items()}
+            rows.append(row)
     return Figure(
         "trade_off",
         "Over-refusal against harmful refusal",
@@ -124,77 +148,26 @@ def trade_off(view: View) -> Figure:
     )
 
 
-def injection(view: View) -> Figure:
-    """The share of answers that an injected character changed, by character and repetitions."""
-    drawn = []
-    for rate in view.every:
-        group = rate.group
-        if rate.value is not None and group.field == "perturbation" and group.value[:2] == "U+":
-            perturbation = rate.measure.removesuffix("_fail_rate")
-            panel = f"{view.titles.suite(rate.suite)}: {perturbation}"
-            drawn.append(
-                (_rate_mark(panel, group.value, view.titles.model(rate.model), rate), rate)
-            )
-    drawn.sort(key=lambda pair: (pair[0].panel, _dose(pair[0].line)))
-    return _rates_figure(
-        "char_injection",
-        "Changed answers by injected character and repetitions",
-        f"{percent(view.confidence)} intervals.",
-        "share of answers that changed",
-        drawn,
-        _models(view),
-    )
-
-
-def _dose(group: str) -> tuple[str, int]:
-    character, _, times = group.partition(" x")
-    return character, int(times) if times.isdigit() else 0
-
-
-def loophole(view: View) -> Figure:
-    """The share of refused prompts that are answered once perturbed."""
-    titles, end = view.titles, "_loophole_rate"
-    drawn = [
-        (
-            _rate_mark(
-                titles.suite(rate.suite),
-                rate.measure.removesuffix(end),
-                titles.model(rate.model),
-                rate,
-            ),
-            rate,
-        )
-        for rate in view.every
-        if rate.value is not None and rate.measure.endswith(end) and not rate.group
-    ]
-    return _rates_figure(
-        "loophole",
-        "Loophole rate",
-        f"Refused prompts that are answered once perturbed. {percent(view.confidence)} intervals.",
-        "share of refused prompts",
-        drawn,
-        _models(view),
-    )
-
-
 def comparisons(view: View) -> Figure:
     """Paired differences between models, with their intervals, by suite and category."""
     marks, rows = [], []
     for pair in view.near_compared:
-        difference = pair.difference
+        difference, p = pair.difference, pair.difference.p_adjusted
         if difference.value is None:
             continue
         line = f"{view.titles.model(pair.first)} − {view.titles.model(pair.second)}"
-        p = difference.p_adjusted
-        hover = (
-            f"{line}, {difference.category}: "
-            f"{estimate_text(difference.value, difference.interval, '+')}"
-            f"{'' if p is None else f', p (Holm) {p:.2g}'}, n={difference.n}"
+        estimate = estimate_text(difference.value, difference.interval, "+")
+        tested = "" if p is None else f", p (Holm) {p:.2g}"
+        marks.append(
+            Mark(
+                view.titles.suite(difference.suite),
+                line,
+                difference.category,
+                ends(difference.value, difference.interval),
+                f"{line}, {difference.category}: {estimate}{tested}, n={difference.n}",
+                sure=pair.beyond_chance(view.confidence),
+            )
         )
-        span = Span(difference.value, *(difference.interval or (None, None)))
-        sure = pair.beyond_chance(view.confidence)
-        panel = view.titles.suite(difference.suite)
-        marks.append(Mark(panel, line, difference.category, span, hover, sure=sure))
         rows.append(titled(view, table_row(pair)))
     return Figure(
         "comparisons",
@@ -218,27 +191,28 @@ def titled(view: View, row: Row) -> Row:
 
 def judges(view: View) -> Figure:
     """Each judge against the labelled pairs: agreement on refusal, and accuracy by kind of answer."""
+    measured = [
+        (row, row["measure"], "", row["value"], "refused or not", AGREEMENT[row["measure"]])
+        for row in view.agreement
+        if row["measure"] in AGREEMENT and row["low"] and row["high"]
+    ] + [
+        (
+            *(row, "accuracy", row["value"], row["accuracy"]),
+            *("right label, by kind of answer", row["value"].replace("_", " ")),
+        )
+        for row in view.slices
+        if row["field"] == "slice" and row["accuracy"]
+    ]
     marks, rows = [], []
-
-    def add(row: Mapping[str, str], measure: str, slice_: str, value: float) -> None:
-        span = Span(value, float(row["low"]), float(row["high"]))
-        panel = "right label, by kind of answer" if slice_ else "refused or not"
-        line = slice_.replace("_", " ") or AGREEMENT[measure]
-        hover = (
-            f"{row['judge']}, {line}: {value:.3f} [{span.low:.3f}, {span.high:.3f}], n={row['n']}"
-        )
-        marks.append(Mark(panel, line, row["judge"], span, hover))
+    for row, measure, kind, share, panel, line in measured:
+        interval = Interval(float(row["low"]), float(row["high"]))
+        estimate, judge, n = estimate_text(float(share), interval), row["judge"], row["n"]
+        x = ends(float(share), interval)
+        marks.append(Mark(panel, line, judge, x, f"{judge}, {line}: {estimate}, n={n}"))
         rows.append(
-            {"judge": row["judge"], "measure": measure, "slice": slice_, "n": row["n"]}
-            | span._asdict()
+            {"judge": judge, "measure": measure, "slice": kind, "n": n}
+            | {"value": float(share), **interval._asdict()}
         )
-
-    for row in view.agreement:
-        if row["measure"] in AGREEMENT and row["low"] and row["high"]:
-            add(row, row["measure"], "", float(row["value"]))
-    for row in view.slices:
-        if row["field"] == "slice" and row["accuracy"]:
-            add(row, "accuracy", row["value"], float(row["accuracy"]))
     return Figure(
         "judges",
         "Judges on the project's own pairs",
@@ -261,9 +235,8 @@ def scaling(view: View) -> Figure:
         for model, point in series.points.items():
             name = view.titles.model(model)
             hover = f"{name}: {three(point.rate)}, n={point.n}, {point.size:,.0f} parameters"
-            size = Span(point.size, None, None)
-            rate = Span(point.rate, *point.interval)
-            marks.append(Mark(panel, "", series.family, size, hover, rate))
+            y = ends(point.rate, point.interval)
+            marks.append(Mark(panel, "", series.family, ends(point.size), hover, y))
         curves += _fitted(panel, series)
     return Figure(
         "scaling",
@@ -285,8 +258,8 @@ def _fitted(panel: str, series: Series) -> list[Curve]:
     slope, intercept = series.trend.slope, series.trend.intercept
     if slope is None or intercept is None:
         return []
-    ends = [math.log10(point.size) for point in series.points.values()]
-    steps = [min(ends) + (max(ends) - min(ends)) * n / 40 for n in range(41)]
+    logs = [math.log10(point.size) for point in series.points.values()]
+    steps = [min(logs) + (max(logs) - min(logs)) * n / 40 for n in range(41)]
     # The logistic function by tanh, which overflows nowhere.
     rates = [(1 + math.tanh((intercept + slope * x) / 2)) / 2 for x in steps]
     hover = f"{series.family}: slope {slope:+.3f}"
@@ -295,7 +268,7 @@ def _fitted(panel: str, series: Series) -> list[Curve]:
 
 def scaling_rows(view: View, series: Series) -> list[Row]:
     """The points of a series, each with the line fitted to its family."""
-    trend = series.trend
+    trend = {"slope": series.trend.slope, "intercept": series.trend.intercept}
     return [
         {
             "suite": view.titles.suite(series.suite),
@@ -307,8 +280,7 @@ def scaling_rows(view: View, series: Series) -> list[Row]:
             "at": point.size,
             "successes": point.successes,
             "n": point.n,
-            "slope": None if trend.slope is None else round(trend.slope, 6),
-            "intercept": None if trend.intercept is None else round(trend.intercept, 6),
+            **{key: None if number is None else round(number, 6) for key, number in trend.items()},
         }
         for model, point in series.points.items()
     ]

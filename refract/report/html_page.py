@@ -84,10 +84,7 @@ def page_parts(
                 for row in view.agreement
                 if row["measure"] == "kappa" and row["low"]
             },
-            figures=[
-                (figure, inline_svg(figure.broad), inline_svg(figure.narrow), numbers_table(figure))
-                for figure in figures
-            ],
+            figures=[(figure, inline_svg(figure), numbers_table(figure)) for figure in figures],
             history=history,
             moves=moves,
             reach=max((abs(end) for row in moves.rows for end in row.interval or ()), default=1.0)

@@ -20,33 +20,30 @@ from refract.core.tables import read_table
 from refract.rates.rate import Difference, Interval
 from refract.report.comparisons import Compared
 from refract.report.drawing import (
-    NARROW,
     Curve,
     Figure,
     Mark,
-    Span,
     drawn,
+    ends,
     inline_svg,
     write_figures,
 )
-from refract.report.figure_data import figures_of, scaling_rows
-from refract.report.model_sizes import Series, SizedRate
+from refract.report.figure_data import figures_of
 from refract.report.view import View, read_view
-from refract.statistics.trends import Trend
 from tests.builders import ROOT
 from tests.hostile import TEXTS
 from tests.report.test_html_page import RATES, view_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 MARKS = [
-    Mark("π−κ", "first", "a", Span(0.5, 0.25, 0.75), "a: 0.5"),
-    Mark("π−κ", "second", "b", Span(0.7, None, None), "b: 0.7", sure=False),
+    Mark("π−κ", "first", "a", (0.25, 0.5, 0.75), "a: 0.5"),
+    Mark("π−κ", "second", "b", ends(0.7), "b: 0.7", sure=False),
     Mark("π−κ", "third", "b", None, ""),
 ]
 LINES = Figure("lines", "Title", "", "share", MARKS, [{"a": 1}], series=["a", "b", "c"])
-POINT = Mark("p", "", "a", Span(1e9, None, None), "a", Span(0.5, 0.25, 0.75))
+POINT = Mark("p", "", "a", ends(1e9), "a", (0.25, 0.5, 0.75))
 SIZES = Figure(
-    "sizes", "Title", "", "parameters", [POINT, replace(POINT, x=Span(1e10, None, None))], [{"a": 1}],
+    "sizes", "Title", "", "parameters", [POINT, replace(POINT, x=ends(1e10))], [{"a": 1}],
     y_label="rate", ticks=(), curves=[Curve("p", "a", [1e9, 1e10], [0.4, 0.6], "fit")],
 )  # fmt: skip
 
@@ -85,14 +82,13 @@ def test_another_process_and_a_users_own_matplotlibrc_draw_the_same_bytes(tmp_pa
 
 
 def test_text_is_text_and_nothing_has_a_style_that_a_policy_would_stop():
-    for root in (LINES.broad, LINES.narrow, SIZES.broad):
-        assert root.get("role") == "img"
-        assert root.get("aria-label") == "Title"
+    for root in (LINES.svg, SIZES.svg):
+        assert (root.get("role"), root.get("aria-label")) == ("img", "Title")
         assert not [element for element in root.iter() if "style" in element.attrib]
         assert not list(root.iter(f"{SVG}style"))
-    for root in (LINES.broad, LINES.narrow):
-        assert {"π−κ", "first", "a", "c (no value)", "share", " nothing judged"} <= set(texts(root))
-    assert {"1B", "10B", "rate", "parameters"} <= set(texts(SIZES.broad))
+    drawn_texts = {"π−κ", "first", "a", "c (no value)", "share", " nothing judged"}
+    assert drawn_texts <= set(texts(LINES.svg))
+    assert {"1B", "10B", "rate", "parameters"} <= set(texts(SIZES.svg))
 
 
 def test_a_pdf_holds_lines_and_its_text_as_text():
@@ -107,7 +103,7 @@ def test_a_pdf_holds_lines_and_its_text_as_text():
 def test_a_png_has_three_dots_a_unit_on_white():
     from PIL import Image
 
-    width, height = (round(3 * float(LINES.broad.attrib[key])) for key in ("width", "height"))
+    width, height = (round(3 * float(LINES.svg.attrib[key])) for key in ("width", "height"))
     with Image.open(io.BytesIO(drawn(LINES, "png"))) as image:
         assert abs(image.size[0] - width) <= 1
         assert abs(image.size[1] - height) <= 1
@@ -115,35 +111,13 @@ def test_a_png_has_three_dots_a_unit_on_white():
 
 
 def test_each_number_has_a_mark_with_its_text_and_what_may_be_chance_is_hollow():
-    for root in (LINES.broad, LINES.narrow):
-        assert hovers(root) == ["a: 0.5", "b: 0.7"]
-        fills = [mark.find(f".//{SVG}use").get("fill") for mark in marks(root)]
-        assert fills == ["#c25500", "#ffffff"]
-    assert hovers(SIZES.broad) == ["fit", "a", "a"]
-    page = inline_svg(LINES.broad)
+    assert hovers(LINES.svg) == ["a: 0.5", "b: 0.7"]
+    fills = [mark.find(f".//{SVG}use").get("fill") for mark in marks(LINES.svg)]
+    assert fills == ["#c25500", "#ffffff"]
+    assert hovers(SIZES.svg) == ["fit", "a", "a"]
+    page = inline_svg(LINES)
     assert 'class="paper"' in page
     assert "#1b1b1b" not in page
-
-
-def test_a_drawing_for_a_telephone_is_as_wide_as_one():
-    for figure in (LINES, SIZES, *figures_of(view_of(RATES))):
-        assert float(figure.narrow.get("width")) <= NARROW
-        assert len(marks(figure.narrow)) == len(marks(figure.broad))
-
-
-def test_no_line_of_the_grid_runs_through_a_name_on_a_telephone():
-    names = [
-        float(t.get("y")) for t in LINES.narrow.iter(f"{SVG}text") if t.text in ("first", "second")
-    ]
-    ends = [
-        sorted(float(y) for y in re.findall(r"[ML] [\d.]+ ([\d.]+)", path.get("d")))
-        for path in LINES.narrow.iter(f"{SVG}path")
-        if path.get("stroke-opacity") == "0.16"
-    ]
-    assert len(names) == 2
-    assert len(ends) == 3 * 6
-    for y in names:
-        assert all(end <= y - 9 or start >= y + 3 for start, end in ends)
 
 
 def test_a_style_sheet_restyles_a_figure(tmp_path):
@@ -173,9 +147,8 @@ def test_names_in_a_figure_are_text():
     model = TEXTS["handler"]
     hostile = [replace(rate, model=model, suite=TEXTS["escapes"]) for rate in RATES]
     for figure in figures_of(View({model: hostile}, {})):
-        for root in (figure.broad, figure.narrow):
-            tags = {element.tag.removeprefix(SVG) for element in root.iter()}
-            assert tags <= {"svg", "g", "title", "path", "text", "use", "defs", "clipPath", "rect"}
+        tags = {element.tag.removeprefix(SVG) for element in figure.svg.iter()}
+        assert tags <= {"svg", "g", "title", "path", "text", "use", "defs", "clipPath", "rect"}
 
 
 def test_a_model_has_one_colour_and_mark_in_every_figure_and_no_value_is_said():
@@ -189,7 +162,7 @@ def test_a_model_has_one_colour_and_mark_in_every_figure_and_no_value_is_said():
     figures = {figure.name: figure for figure in figures_of(View(rates, {}))}
     seen: dict[str, set[tuple[str, str]]] = {}
     for name, lacking in (("trade_off", "m1"), ("char_injection", "m2"), ("loophole", "m3")):
-        root = figures[name].broad
+        root = figures[name].svg
         shapes = {p.get("id"): p.get("d") for p in root.iter(f"{SVG}path") if p.get("id")}
         models = set()
         for mark, hover in zip(marks(root), hovers(root), strict=True):
@@ -217,45 +190,9 @@ def pair(first: str, second: str, difference: float, p: float) -> Compared:
 def test_models_compared_in_pairs_are_filled_where_the_difference_exceeds_chance():
     compared = [pair("a", "b", 0.25, 0.01), pair("a", "c", -0.125, 0.2)]
     (figure,) = figures_of(View({m: [] for m in "abc"}, {}, reference="a", compared=compared))
-    shared = {"suite": "s", "category": "harmful", "field": "", "value": "", "first": "a"}
-    shared |= {"n": 20, "clusters": 20, "rate_second": 0.5}
     assert figure.note.startswith("a with every other model")
-    assert figure.rows == [
-        shared
-        | {"second": "b", "rate_first": 0.75, "difference": 0.25, "low": 0.15, "high": 0.35}
-        | {"p": "0.01", "p_adjusted": "0.01"},
-        shared
-        | {"second": "c", "rate_first": 0.375, "difference": -0.125, "low": -0.225, "high": -0.025}
-        | {"p": "0.2", "p_adjusted": "0.2"},
-    ]
+    assert [row["difference"] for row in figure.rows] == [0.25, -0.125]
     assert [(mark.line, mark.sure) for mark in figure.marks] == [("a − b", True), ("a − c", False)]
-
-
-def test_judges_are_drawn_by_agreement_and_by_kind_of_answer():
-    kappa = {"judge": "rules", "measure": "kappa", "value": "0.7", "low": "0.6", "high": "0.8"}
-    undefined = {**kappa, "measure": "precision", "low": "", "high": ""}
-    judged = {"field": "slice", "value": "soft_refusal", "judge": "rules", "n": "5"}
-    judged |= {"accuracy": "0.2", "low": "0.1", "high": "0.4"}
-    agreement = [{**row, "n": "9"} for row in (kappa, undefined)]
-    slices = [judged, {**judged, "field": "language", "value": "de"}]
-    (figure,) = figures_of(View({"m": []}, {}, agreement=agreement, slices=slices))
-    assert figure.rows == [
-        {"judge": "rules", "measure": "kappa", "slice": "", "n": "9"}
-        | {"value": 0.7, "low": 0.6, "high": 0.8},
-        {"judge": "rules", "measure": "accuracy", "slice": "soft_refusal", "n": "5"}
-        | {"value": 0.2, "low": 0.1, "high": 0.4},
-    ]
-    assert [mark.line for mark in figure.marks] == ["κ", "soft refusal"]
-
-
-def test_the_points_of_the_scaling_figure_stand_with_their_line():
-    points = {"a": SizedRate(1e9, 1, 5, Interval(0.0, 0.6))}
-    series = Series("s", "over_refusal_rate", "", "f", "parameters", points, Trend(
-        1.5, 1.0, 2.0, -3.0, None, 2, None
-    ))  # fmt: skip
-    row = {"suite": "s", "measure": "over_refusal_rate", "value": "", "size": "parameters"}
-    row |= {"family": "f", "model": "a", "at": 1e9, "successes": 1, "n": 5}
-    assert scaling_rows(View({}, {}), series) == [row | {"slope": 1.5, "intercept": -3.0}]
 
 
 @pytest.fixture(scope="module")

@@ -221,7 +221,7 @@ def test_the_scaling_figure_has_every_point_and_the_line_of_the_trend():
     view = view_of(*published())
     (figure,) = (figure for figure in figures_of(view) if figure.name == "scaling")
     assert {mark.panel for mark in figure.marks} == {"s\nattack success (attack)"}
-    rates = [round(mark.y.value, 4) for mark in figure.marks]
+    rates = [round(mark.y[1], 4) for mark in figure.marks]
     assert rates == [rate for _, _, rate in PUBLISHED.values()]
     (line,) = figure.curves
     assert (line.x[0], line.x[-1]) == (pytest.approx(5e8), pytest.approx(14e9))
