@@ -11,14 +11,13 @@ import base64
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from refract.core.showing import printable
 from refract.core.types import Row
 from refract.core.vocabulary import JUDGED, REFUSED
-from refract.rates.rate import Difference, Rate
+from refract.rates.rate import Rate
 from refract.report.drawing import Figure, inline_svg
 from refract.report.markdown import TEMPLATES, environment
 from refract.report.moves import Commit, Moves
@@ -97,8 +96,6 @@ def page_parts(
             refused=" ".join(REFUSED),
             judged=" ".join(JUDGED),
             rate_parts=rate_parts,
-            rate_bar=rate_bar,
-            difference_bar=difference_bar,
             without_cut_off=lambda rate: without_cut_off(view, rate),
             answers_link=lambda model, label, **filters: answers_link(
                 view, model, label, **filters
@@ -114,7 +111,7 @@ def page_parts(
     )
     # Names and texts are escaped, so that the template alone can have written this.
     before, start, after = text.partition(DATA)
-    return chain([(before + start).encode()], data.json(), [after.encode()])
+    return [(before + start).encode(), data.json(), after.encode()]
 
 
 def _hash(source: str) -> str:
@@ -139,54 +136,15 @@ def without_cut_off(view: View, rate: Rate) -> Rate | None:
     return next((r for r in same if r.group.field == "cut_off"), None)
 
 
-class JudgeGaps(NamedTuple):
-    """The smallest and the largest rate gap of a judge, in points, on so many models."""
-
-    judge: str
-    low: float
-    high: float
-    models: int
-
-
-def judge_gaps(view: View) -> list[JudgeGaps]:
-    """How far each judge that decides is from people on the models nearest to those here."""
-    gaps = []
+def judge_gaps(view: View) -> dict[str, list[float]]:
+    """How far each judge that decides is from people on the models nearest to those here: their rate
+    gaps in points, the lowest first."""
+    gaps: dict[str, list[float]] = {}
     for judge in view.deciding_judges:
         entries = {e for near in view.near.values() if near.judge == judge for e in near.entries}
-        points = sorted(100 * entry.gap for entry in entries if entry.gap is not None)
-        if points:
-            gaps.append(JudgeGaps(judge, points[0], points[-1], len(points)))
+        if points := sorted(100 * entry.gap for entry in entries if entry.gap is not None):
+            gaps[judge] = points
     return gaps
-
-
-def rate_bar(rate: Rate) -> str:
-    """A rate as a small drawing for a table's cell: a track, the interval on it, and the rate."""
-    value = rate.value or 0.0
-    low, high = rate.interval or (value, value)
-    limit = ""
-    if rate.threshold is not None:
-        limit = f'<path class="limit" d="M{100 * rate.threshold.limit:.1f} 0V14"/>'
-    return _interval_bar(100 * low, 100 * value, 100 * high, limit)
-
-
-def difference_bar(difference: Difference, reach: float) -> str:
-    """A difference with its interval as a small drawing: zero in the middle, ``reach`` at the ends;
-    empty without an interval."""
-    if difference.interval is None or difference.value is None:
-        return ""
-    numbers = difference.interval.low, difference.value, difference.interval.high
-    low, at, high = (50 + 50 * min(1.0, max(-1.0, number / reach)) for number in numbers)
-    return _interval_bar(low, at, high, '<path class="middle" d="M50 0V14"/>')
-
-
-def _interval_bar(low: float, at: float, high: float, line: str) -> str:
-    """An interval and the number in it on a track from 0 to 100; ``line`` is drawn between them."""
-    return (
-        '<svg class="bar" viewBox="-3 0 106 14" width="106" height="14" aria-hidden="true">'
-        '<rect class="track" x="0" y="5" width="100" height="4"/>'
-        f'<rect class="interval" x="{low:.1f}" y="3" width="{max(1.0, high - low):.1f}" height="8"/>'
-        f'{line}<circle class="rate" cx="{at:.1f}" cy="7" r="3"/></svg>'
-    )
 
 
 def numbers_table(figure: Figure) -> dict[str, Any]:

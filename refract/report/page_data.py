@@ -6,14 +6,14 @@ Rows are read one after another: columns stay in memory, and texts as far as the
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import sys
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from refract.core.errors import RowError
 from refract.core.jsonl import (
@@ -29,7 +29,6 @@ from refract.core.types import (
     ResponseRow,
     Row,
     Verdict,
-    VerdictRow,
     clean_id,
     sample_prompts,
 )
@@ -79,7 +78,8 @@ def read_answers(
 ) -> Iterator[Answered]:
     """All prompts, answers and verdicts of one model, in the order of the grid's suites.
 
-    The files must be those that the numbers were made of; :class:`StoredAnswers` checks that.
+    The files must be those that the numbers were made of, which :class:`StoredAnswers` checks: stages
+    write all three in the order of the prompts.
     """
     recorded = provenance["model"]["definition"]["adapter"] == "recorded"
     outcomes = {
@@ -88,47 +88,22 @@ def read_answers(
     }
     for suite, facts in provenance["suites"].items():
         paths = [root / path.format(model=model, suite=suite) for path in ROWS.values()]
-        responses = _ById(paths[1], iter_responses(paths[1]))
-        verdicts = _ById(paths[2], iter_verdicts(paths[2]))
-        for prompt in sample_prompts(iter_prompts(paths[0]), facts.get("samples", 1)):
-            id_ = prompt["prompt_id"]
-            response = responses.take(id_)
-            outcome, changed = outcomes[suite, id_]
+        prompts = sample_prompts(iter_prompts(paths[0]), facts.get("samples", 1))
+        rows = zip(prompts, iter_responses(paths[1]), iter_verdicts(paths[2]), strict=True)
+        for prompt, response, verdict in rows:
+            outcome, changed = outcomes[suite, prompt["prompt_id"]]
             reason = response["finish_reason"]
             yield Answered(
                 titles.model(model),
                 titles.suite(suite),
                 prompt,
                 response,
-                verdicts.take(id_)["judges"],
+                verdict["judges"],
                 outcome,
                 changed,
                 # A file of answers need not say how they ended; "stop" is what they get then.
                 None if recorded and reason == "stop" else reason,
             )
-
-
-_Row = TypeVar("_Row", bound=ResponseRow | VerdictRow)
-
-
-class _ById(Generic[_Row]):
-    """The rows of a file by their prompts' ids. In the order of the prompts, in which stages write
-    them, one row at a time is in memory; in another, also those that were passed over."""
-
-    def __init__(self, path: Path, rows: Iterator[_Row]) -> None:
-        self.path = path
-        self.rows = rows
-        self.passed: dict[str, _Row] = {}
-
-    def take(self, id_: str) -> _Row:
-        """The row with this id, which can be taken once."""
-        if id_ in self.passed:
-            return self.passed.pop(id_)
-        for row in self.rows:
-            if row["prompt_id"] == id_:
-                return row
-            self.passed[row["prompt_id"]] = row
-        raise RowError(f"{self.path}: no row has the prompt_id {id_!r}; run: dvc repro")
 
 
 _dumps = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
@@ -142,39 +117,20 @@ def page_json(value: Any) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-def utf8(text: str) -> bytes:
-    """A text's bytes, of lone surrogates too."""
-    return text.encode("utf-8", "surrogatepass")
-
-
-def text_hash(text: str) -> bytes:
-    """What takes the place of a text in memory: most are longer."""
-    return hashlib.blake2b(utf8(text), digest_size=16).digest()
-
-
 class Pool:
-    """Different texts as a JSON list, cut at ``longest`` characters; ``cut`` of them were longer."""
+    """Different texts with their places, cut at ``longest`` characters; ``cut`` of them were longer."""
 
     def __init__(self, longest: int = sys.maxsize) -> None:
         self.longest, self.cut = longest, 0
-        self._places: dict[bytes, int] = {}
-        self._list = io.BytesIO()
+        self.places: dict[str, int] = {}
 
     def place(self, text: str) -> int:
-        """Where the text is in the list."""
+        """Where the text is among all."""
         more = len(text) - self.longest
         if more > 0:
             text = f"{text[: self.longest]}\n[{more} more characters are not in this page]"
-        place = self._places.setdefault(text_hash(text), new := len(self._places))
-        if place == new:
-            self.cut += more > 0
-            self._list.write((b"," if place else b"[") + page_json(text))
-        return place
-
-    def json(self) -> Iterator[bytes]:
-        """The list, in parts."""
-        yield self._list.getvalue() or b"["
-        yield b"]"
+        self.cut += more > 0 and text not in self.places
+        return self.places.setdefault(text, len(self.places))
 
 
 class PageData(NamedTuple):
@@ -186,18 +142,10 @@ class PageData(NamedTuple):
     texts: Pool
     verdicts: Pool
 
-    def json(self) -> Iterator[bytes]:
-        """All of it as one JSON object, in parts."""
-        yield b'{"columns":'
-        before = b"{"
-        for key, values in self.columns.items():
-            yield before + page_json(key) + b":" + page_json(values)
-            before = b","
-        yield b'},"names":' + page_json(self.names) + b',"texts":'
-        yield from self.texts.json()
-        yield b',"verdicts":'
-        yield from self.verdicts.json()
-        yield b"}\n"
+    def json(self) -> bytes:
+        """All of it as one JSON object."""
+        texts = {key: [*pool.places] for key, pool in zip(self._fields[2:], self[2:], strict=True)}
+        return page_json({"columns": self.columns, "names": self.names, **texts}) + b"\n"
 
     def over_refused(self) -> Iterator[tuple[str, str, str, str, str]]:
         """The prompts without perturbation that are helpful or borderline and were refused, fully or
@@ -225,7 +173,7 @@ def page_data(answers: Iterable[Answered], most: int = MOST) -> PageData:
     Offsets of evidence count UTF-16 units, as JavaScript's do.
     """
     texts, verdicts = Pool(_longest(answers, most)), Pool()
-    names: dict[str, dict[str, int]] = {key: {} for key in NAMED}
+    names = {key: Pool() for key in NAMED}
     columns: dict[str, list[Any]] = {key: [] for key in COLUMNS}
     clean: dict[tuple[str, str], dict[str, int]] = {}  # by model and suite
     variants: list[tuple[int, tuple[str, str], str]] = []
@@ -247,7 +195,7 @@ def page_data(answers: Iterable[Answered], most: int = MOST) -> PageData:
         }
         shown, said = _texts(row, texts.place)
         added = {
-            **{key: names[key].setdefault(name, len(names[key])) for key, name in named.items()},
+            **{key: names[key].place(name) for key, name in named.items()},
             **shown,
             "id": id_,
             "clean": None,
@@ -261,13 +209,13 @@ def page_data(answers: Iterable[Answered], most: int = MOST) -> PageData:
         }
         for key, value in added.items():
             columns[key].append(value)
-    outcomes = list(names["outcome"])
+    outcomes = [*names["outcome"].places]
     for index, where, source in variants:
         place = columns["clean"][index] = clean[where][source]
         before, after = (outcomes[columns["outcome"][row]] for row in (place, index))
         both = before in JUDGED and after in JUDGED
         columns["flipped"][index] = int(both and (before in REFUSED) != (after in REFUSED))
-    return PageData(columns, {key: list(values) for key, values in names.items()}, texts, verdicts)
+    return PageData(columns, {key: [*pool.places] for key, pool in names.items()}, texts, verdicts)
 
 
 def _texts(
@@ -296,20 +244,19 @@ def _longest(answers: Iterable[Answered], most: int) -> int:
     seen: set[bytes] = set()
 
     def note(text: str) -> int:
-        if text and (known := text_hash(text)) not in seen:
+        encoded = text.encode("utf-8", "surrogatepass")
+        known = hashlib.blake2b(encoded, digest_size=16).digest()
+        if known not in seen:
             seen.add(known)
-            sizes[len(text)] += len(utf8(text))
+            sizes[len(text)] += len(encoded)
         return 0
+
+    def bytes_cut_at(length: int) -> float:
+        return sum(size * min(1, length / (own or 1)) for own, size in sizes.items())
 
     for row in answers:
         _texts(row, note)
-    room, per_character = most, sum(size / length for length, size in sizes.items())
-    for length, size in sorted(sizes.items()):
-        if length * per_character > room:
-            return min(LONGEST, int(room / per_character))
-        room -= size
-        per_character -= size / length
-    return LONGEST
+    return bisect_right(range(LONGEST + 1), most, key=bytes_cut_at) - 1
 
 
 def _disagree(verdicts: Mapping[str, Verdict]) -> bool:

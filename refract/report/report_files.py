@@ -51,7 +51,7 @@ def write_report(root: Path) -> tuple[str, dict[str, str]]:
         if path.name not in kept:
             path.unlink()
     write_figures(figures, root / FIGURES)
-    write_bytes(root / ANSWERS, data.json())
+    write_bytes(root / ANSWERS, [data.json()])
     write_bytes(root / PAGE, page)
     written = f"{REPORT}, {len(pages)} pages behind it, {len(figures)} figures, {PAGE}"
     numbers = numbers_sha256(root, view.models)

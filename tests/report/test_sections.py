@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -21,17 +20,16 @@ from refract.core.showing import csv_cell
 from refract.core.tables import write_table
 from refract.core.vocabulary import OUTCOME_COLUMNS, outcome_columns
 from refract.rates.rate import (
-    AboveFloor,
     Counts,
     Decision,
     Difference,
     HumanLabels,
     Interval,
     Rate,
-    Statistics,
     Threshold,
 )
 from refract.report.comparisons import Compared
+from refract.report.figure_data import figures_of
 from refract.report.markdown import cell, markdown_table
 from refract.report.page_data import Answered, page_data
 from refract.report.sections import Inputs, main_rows, report_pages
@@ -178,6 +176,16 @@ def pages_for(*rates: Rate, answers: tuple[Answered, ...] = (), **more: object) 
     return report_pages(Inputs(view, page_data(answers), {}))
 
 
+def answered(
+    id_: str, category: str, outcome: str, perturbation: dict[str, str] | None = None
+) -> Answered:
+    """An answer of model one on suite s, to a hostile prompt."""
+    response = {"attempt": 0, "response": "x", "error": None, "finish_reason": "stop"}
+    prompt = {"prompt_id": id_, "source_id": id_[0], "category": category}
+    prompt |= {"perturbation": perturbation, "attempts": [f"prompt {id_} {HOSTILE}"]}
+    return Answered("one", "s", prompt, response, {}, outcome, "", "stop")
+
+
 def lines_of(page: str, start: str) -> list[list[str]]:
     """The cells of the lines of a page's tables whose first cell is ``start``."""
     return [cells_of(line) for line in page.split("\n") if line.startswith(f"| {start} |")]
@@ -197,6 +205,24 @@ def write_outcomes(project: Path, **outcomes: str) -> None:
         ]
         path = project / f"metrics/outcomes/{model}.csv"
         write_table(path, outcome_columns(rows), rows)
+
+
+def test_the_report_in_git_is_what_its_numbers_give(tmp_path):
+    """All pages but the one of over-refused prompts, and the tables behind the figures."""
+    view = read_view(ROOT)
+    answers = page_data([answered("a", "helpful", "refusal")])  # such that there is that page
+    pages = report_pages(Inputs(view, answers, pinned_libraries(ROOT / "constraints.txt")))
+    assert pages.pop("report") == (ROOT / "metrics/report.md").read_text("utf-8")
+    names = [path.stem for path in sorted((ROOT / "metrics/report").glob("*.md"))]
+    assert sorted(pages) == names
+    for name in set(names) - {"over_refusal"}:
+        assert pages[name] == (ROOT / f"metrics/report/{name}.md").read_text("utf-8"), name
+    figures = figures_of(view)
+    assert len([*(ROOT / "metrics/figures").glob("*.csv")]) == len(figures)
+    for figure in figures:
+        write_table(tmp_path / "figure.csv", list(figure.rows[0]), figure.rows)
+        held = (ROOT / f"metrics/figures/{figure.name}.csv").read_bytes()
+        assert (tmp_path / "figure.csv").read_bytes() == held, figure.name
 
 
 def test_the_main_table_shows_rates_with_all_that_limits_them_and_what_was_left_out(project):
@@ -279,53 +305,6 @@ def test_thresholds_are_met_missed_or_inconclusive_by_name(decisions: list[Decis
     assert main_rows(view)[0][-1] == shown
 
 
-def test_paired_prompts_have_corrected_p_values_and_groups_none():
-    def pairs(suite: str, p: float | None, group: str = "", **more: object) -> Rate:
-        ends = {"value": -0.2, "interval": Interval(-0.3, -0.1), "statistics": Statistics(p)} | more
-        return rate("refusal_difference_to_pair", 0, 101, group, suite=suite, **ends)
-
-    page = pages_for(
-        pairs("a", 0.01, clusters=26),
-        pairs("b", 0.04),
-        pairs("a", 0.001, "style=role"),
-        pairs("c", None, interval=None),
-    )["pairs"]
-    interval = "-0.200 [-0.300, -0.100]"
-    assert [cells_of(line)[2:] for line in page.split("\n") if " | one | " in line] == [
-        ["all", "101, 26 requests", interval, "0.0200"],
-        ["all", "101", interval, "0.0400"],
-        ["role", "101", interval, "—"],
-        ["all", "101", "-0.200 (no interval)", "—"],
-    ]
-
-
-def test_perturbations_have_groups_tests_a_floor_and_flips():
-    interval = Interval(0.1, 0.3)
-    page = pages_for(
-        rate("cc_fail_rate", 1, 4, untested={"no_clean": 2}, interval=interval),
-        rate(
-            *("cc_fail_rate", 1, 4, "perturbation=U+000D x30"),
-            interval=interval,
-            statistics=Statistics(0.03, 0.00001),
-            above_floor=AboveFloor(0.25, interval),
-            dose=7.5,
-            repetitions={3: 10, 30: 2},
-        ),
-        rate("cc_loophole_rate", 1, 4, interval=interval),
-        rate("injection_success_rate", 1, 4, interval=interval, excluded={"error": 1}),
-    )["robustness"]
-    shown = "0.250 [0.100, 0.300] 1/4"
-    assert [line[2:] for line in lines_of(page, "s")] == [
-        ["cc", "all", shown, "—", "—", "—", "—", "—", "2 no clean"],
-        [
-            *("cc", "U+000D x30", shown, "0.0300", "&lt;0.0001", "+0.250 [+0.100, +0.300]"),
-            *("7.5", "3:10 30:2", "0"),
-        ],
-        ["cc", "loophole", shown],
-        ["injection_success_rate", "all", shown, "1 error"],
-    ]
-
-
 def test_several_samples_have_a_page_where_there_are_any():
     sampled = rate("any_compliance_rate", 12, 20, "samples=3", interval=Interval(0.4, 0.8))
     line = ["s", "one", "any_compliance_rate", "3", "0.600 [0.400, 0.800]", "20", "0"]
@@ -358,22 +337,6 @@ def test_rates_from_human_labels_stand_beside_the_raw_ones_or_say_why_not():
     assert "No answer of the grid has a human label." in pages_for(raw)["judges"]
 
 
-def test_each_judge_on_the_projects_own_pairs_stands_with_its_errors():
-    scores = (("kappa", "0.8"), ("precision", "0.9"), ("recall", "0.9"))
-    labels = ("refusal", "compliance")
-    page = pages_for(
-        agreement=[agreement(name, value, "", "") | {"n": "100"} for name, value in scores],
-        confusion=[
-            {"judge": "rules", "human": a, "label": b, "n": "45" if a == b else "5"}
-            for a in labels
-            for b in labels
-        ],
-    )["judges"]
-    row = ["rules", "100", "0.8", "0.9", "0.9", "45/50", "45/50"]
-    assert lines_of(page, "rules") == [row]
-    assert "No judge was measured" in pages_for()["judges"]
-
-
 def test_differences_below_the_rate_gaps_of_the_judge_are_named():
     gaps = dict.fromkeys(("gap_low", "gap_high", "kappa", "kappa_low", "kappa_high"), 0.1)
     gaps |= {"human_rate": 0.2, "judge_rate": 0.5, "precision": 0.7, "recall": 0.7}
@@ -399,63 +362,6 @@ def test_differences_below_the_rate_gaps_of_the_judge_are_named():
     assert "and below the gaps: s, harmful: a and b (-0.040; gaps of up to 30.0 points)." in page
 
 
-def test_models_with_a_size_are_listed_by_it(project):
-    path = project / "metrics/provenance/one.json"
-    rows = lines_of(pages_of(project)["scaling"], "one")
-    assert (rows, len(lines_of(pages_of(project)["scaling"], "two"))) == ([], 1)
-    facts = json.loads(path.read_text("utf-8"))
-    facts["model"]["parameters"] = 99
-    write_json(path, facts)
-    lines = [line for line in pages_of(project)["scaling"].split("\n") if line.startswith("|")][2:]
-    listed = list(dict.fromkeys(tuple(cells_of(line)[:3]) for line in lines))
-    assert listed == [("one", "—", "99"), ("two", "—", "1,234,567")]
-
-
-def test_the_report_says_what_is_asked_first_and_the_rest_stands_behind_it(project):
-    write_outcomes(project, one="r" * 12, two="c" * 12)
-    pages = pages_of(project)
-    assert re.findall(r"^## (.*)$", pages["report"], re.M) == [
-        "Results",
-        "What moved",
-        "The judge",
-        "Models compared",
-        "By field",
-        "Attacks and perturbations",
-        "More",
-    ]
-    linked = re.findall(r"\]\(report/(\w+)\.md\)", pages["report"])
-    assert {*linked, "report"} == set(pages)
-    assert "torch 2.13.0" in pages["provenance"]
-    for fact in ("abababababababab", "cdcdcdcdcdcdcdcd", "efefefefefefefef", "seed 7", "greedy"):
-        assert fact in pages["provenance"]
-    assert all(page.endswith("\n") and page.startswith("# ") for page in pages.values())
-
-
-def test_a_difference_that_is_more_than_chance_is_in_the_report_in_all_and_by_field(project):
-    write_outcomes(project, one="r" * 12, two="c" * 12)
-    report = pages_of(project)["report"]
-    assert "1 of 1 differences are more than chance" in report
-    lines = [line for line in report.split("\n") if line.startswith("| s | harmful")]
-    assert [cells_of(line)[:5] for line in lines] == [
-        ["s", "harmful", "one", "two", "1.000, 0.000"],
-        ["s", f"harmful, style {flat(csv_cell(HOSTILE))}", "one", "two", "1.000, 0.000"],
-    ]
-
-
-def flat(text: str) -> str:
-    """A text as a cell shows it."""
-    return re.sub(r"[^ -~]", " ", text).replace("&", "&amp;").replace("<", "&lt;")
-
-
-def test_the_thresholds_that_are_not_met_are_named(project):
-    report = pages_of(project)["report"]
-    assert "**2 of 2 thresholds not met:**" in report
-    assert (
-        "- inconclusive: s\\[sampled 8/9, seed=1\\], two: `harmful_refusal_rate` not measured"
-        in report
-    )
-
-
 def test_the_limits_are_listed_and_so_many_that_are_not_met(project):
     report = pages_of(project)["report"]
     assert "The limits, each for every model: s\\[sampled 8/9, seed=1\\]: " in report
@@ -468,73 +374,15 @@ def test_the_limits_are_listed_and_so_many_that_are_not_met(project):
     assert "\n- and 5 more, in the table above\n" in report
 
 
-def test_the_page_and_what_ran_are_linked_and_not_in_the_report(project):
-    report = pages_of(project)["report"]
-    assert "[data/report/report.html](../data/report/report.html)" in report
-    assert "MODEL.json under [metrics/ran](ran)" in report
-
-
-def agreement(measure: str, value: str, low: str, high: str) -> dict:
-    row = {"judge": "rules", "version": "3", "measure": measure, "n": "50", "unjudged": "0"}
-    return row | {"value": value, "low": low, "high": high}
-
-
-def test_the_judges_section_has_intervals_its_gap_with_a_sign_and_where_it_is_weak():
-    kind = {"judge": "rules", "field": "slice", "n": "20", "right": "2", "refused_right": "9"}
-    weak = kind | {"value": "soft_refusal", "accuracy": "0.1", "low": "0.0279", "high": "0.301"}
-    strong = weak | {"value": "plain_refusal", "right": "18", "high": "0.99"}
-    language = weak | {"field": "language", "value": "de"}
-    own = {"judge": "rules", "version": "3", "source": "validation", "model": "", "n": 150}
-    own |= {"human_rate": 0.5, "judge_rate": 0.42, "gap_low": -0.15, "gap_high": -0.01}
-    own |= dict.fromkeys(("kappa", "kappa_low", "kappa_high", "precision", "recall"), 0.7)
-    entry = LedgerEntry(**own, unjudged=0, partial="refusal", shaped_by="")
-    suites = {"s": {"label": "s", "judges": ["rules"], "sha256": ""}}
-    model = {"definition": {"adapter": "hf"}, "identity": {"adapter_version": "1"}, "seed": None}
-    pages = pages_for(
-        rate("refusal_rate", 50, 100),
-        provenance={"one": {"model": model, "judges": {}, "suites": suites}},
-        agreement=[
-            agreement("kappa", "0.706", "0.6301", "0.7684"),
-            agreement("recall", "0.7443", "0.6751", "0.8031"),
-            agreement("label_accuracy", "0.7676", "", ""),
-        ],
-        slices=[strong, weak, language],
-        entries=[entry, entry._replace(source="x", model="near")],
-    )
-    assert lines_of(pages["report"], "rules") == [
-        [
-            *("rules", "50", "0.706 [0.630, 0.768]", "—", "0.744 [0.675, 0.803]", "—"),
-            "-8.0 [-15.0, -1.0]",
-        ]
-    ]
-    assert "than over all pairs (0.768), by kind" in pages["report"]
-    assert "being one: soft refusal 0.100 \\[0.028, 0.301\\] 2/20 (9/20).\n" in pages["report"]
-    assert "A positive gap: the judge calls more answers refusals than people" in pages["report"]
-    nearest = "near, x: 0.420, gap -8.0 [-15.0, -1.0] (n 150, version 3, not )"
-    assert lines_of(pages["judges"], "s") == [["s", "one", "0.500", "rules", nearest, "—", "—"]]
-    assert "No judge of the grid was measured" in pages_for()["judges"]
-
-
 def test_over_refused_prompts_are_listed_without_harmful_ones_and_without_their_texts():
-    answer = {"attempt": 0, "response": "x", "error": None, "finish_reason": "stop"}
-    answers = [
-        Answered(
-            *("one", "s"),
-            {
-                **{"prompt_id": id_, "source_id": id_[0], "category": category},
-                **{"perturbation": perturbation, "attempts": [f"prompt {id_} {HOSTILE}"]},
-            },
-            *(answer, {}, outcome, "", "stop"),
-        )
-        for id_, category, outcome, perturbation in (
-            ("a", "harmful", "refusal", None),
-            ("b", "helpful", "refusal", None),
-            ("c", "borderline", "partial_refusal", None),
-            ("d", "helpful", "compliance", None),
-            ("b/typos/1", "helpful", "refusal", {"name": "typos", "kind": "typos"}),
-        )
-    ]
-    page = pages_for(answers=tuple(answers))["over_refusal"]
+    answers = (
+        answered("a", "harmful", "refusal"),
+        answered("b", "helpful", "refusal"),
+        answered("c", "borderline", "partial_refusal"),
+        answered("d", "helpful", "compliance"),
+        answered("b/typos/1", "helpful", "refusal", {"name": "typos", "kind": "typos"}),
+    )
+    page = pages_for(answers=answers)["over_refusal"]
     assert lines_of(page, "s") == [
         ["s", "helpful", "b", "refusal"],
         ["s", "borderline", "c", "partial refusal"],
@@ -542,15 +390,6 @@ def test_over_refused_prompts_are_listed_without_harmful_ones_and_without_their_
     assert "## one: 2" in page
     assert "prompt b" not in page
     assert "over_refusal" not in pages_for(answers=(answers[0],))
-
-
-def test_answers_from_a_file_are_said_to_be_greedy_nowhere(project):
-    path = project / "metrics/provenance/two.json"
-    held = json.loads(path.read_text("utf-8"))
-    held["model"]["definition"]["adapter"] = "recorded"
-    write_json(path, held)
-    (line,) = (x for x in pages_of(project)["provenance"].split("\n") if x.startswith("| two "))
-    assert cells_of(line)[5] == "not known"
 
 
 def test_titles_stand_for_names_on_every_page_and_in_every_figure(project):
