@@ -251,8 +251,8 @@ def _longest(answers: Iterable[Answered], most: int) -> int:
             sizes[len(text)] += len(encoded)
         return 0
 
-    def bytes_cut_at(length: int) -> float:
-        return sum(size * min(1, length / (own or 1)) for own, size in sizes.items())
+    def bytes_cut_at(length: int) -> int:
+        return sum(size * min(length, own) // (own or 1) for own, size in sizes.items())
 
     for row in answers:
         _texts(row, note)
