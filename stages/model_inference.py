@@ -19,8 +19,8 @@ from refract.models.answering import (
     refuse_only_errors,
     with_description,
 )
+from refract.models.generating import follow, joined_ranks, ranks
 from refract.models.origins import learn_origins, note_answers
-from refract.models.processes import follow, joined_ranks, ranks
 from refract.models.store import open_store
 
 

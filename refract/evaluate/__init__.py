@@ -24,7 +24,7 @@ from refract.judges import check_counted, judge_suite, open_judges
 from refract.judges.cases import Judge
 from refract.models import identity_of, samples_of
 from refract.models.answering import Count, answer_prompts
-from refract.models.processes import generator
+from refract.models.generating import generator
 from refract.models.protocol import AnswerOrigin, Model
 from refract.models.store import ResponseStore
 from refract.project import Project, find_suite

@@ -152,7 +152,7 @@ class SequenceClassifier(Model):
     def _source(self) -> dict[str, Any]:
         model_id, revision = self.settings.model_id, self.settings.revision
         if checkpoint.is_folder(model_id):
-            return {"sha256": checkpoint.content_hash(Path(model_id).expanduser())}
+            return checkpoint.content_identity(Path(model_id).expanduser())
         return {
             "model_id": model_id,
             "commit": checkpoint.resolve_revision(model_id, revision or "main"),

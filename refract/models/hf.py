@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from refract.core.jsonl import canonical_json
 from refract.core.types import Message
 from refract.models import checkpoint
+from refract.models.checkpoint import Loader
 from refract.models.hf_settings import HFSettings
-from refract.models.loading import Loader
 from refract.models.protocol import AdapterError, Answer, Model, Request
 from refract.models.turn import (
     Budget,
@@ -74,7 +74,6 @@ class HF(Model):
         stop = settings.stop
         self._stop: list[str] = [stop] if isinstance(stop, str) else list(stop or ())
         self._loader = Loader(name, settings)
-        self._identity: dict[str, Any] | None = None
         self._config: Any = None
         self._tokenizer: Any = None
         self._templated = False
@@ -91,25 +90,23 @@ class HF(Model):
         The folder's path does not count: the same files elsewhere give the same answers. Raises
         AdapterError.
         """
-        if self._identity is None:
-            s, templated = self.settings, "chat_template if there is one"
-            folder = None if s.gguf_file else self._loader.folder
-            if folder:
-                templated = "chat_template" if _has_template(folder) else "plain"
-            peft = self._loader.peft_folder
-            self._identity = {
-                "model": self._loader.identity(),
-                "peft": peft and {"sha256": checkpoint.peft_hash(peft)},
-                "prompt_format": templated if s.chat_template else "plain",
-                "temperature": float(s.temperature),
-                "top_p": s.top_p if self.samples else None,
-                "top_k": s.top_k if self.samples else None,
-                "stop": self._stop,
-                "system_prompt": system_identity(s.system_prompt),
-                **{key: getattr(s, key) for key in DETERMINING},
-                **{key: getattr(s, key) for key in ADDED if getattr(s, key) is not None},
-            }
-        return self._identity
+        s, templated = self.settings, "chat_template if there is one"
+        folder = None if s.gguf_file else self._loader.folder
+        if folder:
+            templated = "chat_template" if _has_template(folder) else "plain"
+        peft = self._loader.peft_folder
+        return {
+            "model": self._loader.identity,
+            "peft": peft and {"sha256": checkpoint.peft_hash(peft)},
+            "prompt_format": templated if s.chat_template else "plain",
+            "temperature": float(s.temperature),
+            "top_p": s.top_p if self.samples else None,
+            "top_k": s.top_k if self.samples else None,
+            "stop": self._stop,
+            "system_prompt": system_identity(s.system_prompt),
+            **{key: getattr(s, key) for key in DETERMINING},
+            **{key: getattr(s, key) for key in ADDED if getattr(s, key) is not None},
+        }
 
     def description(self) -> dict[str, Any]:
         """``parameters`` (counted from the weights' headers), ``context_length`` in tokens,

@@ -117,7 +117,7 @@ class HFSettings(Settings):
     )
 
     @model_validator(mode="after")
-    def _a_file_of_weights(self) -> HFSettings:
+    def _fit_together(self) -> HFSettings:
         if self.sha256 and not self.gguf_file:
             raise ValueError("sha256 is that of a gguf_file; give both, or leave both out")
         if "==" in self.model_id and not (self.gguf_file and self.sha256):
@@ -128,10 +128,6 @@ class HFSettings(Settings):
             raise ValueError(
                 f"quantization: GGUF weights are dequantised (got {self.quantization!r}); leave it out"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _fit_together(self) -> HFSettings:
         if self.device_map and self.device != "auto":
             raise ValueError(
                 f"device_map: auto chooses the devices itself; leave out device (got {self.device!r})"

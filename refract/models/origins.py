@@ -37,10 +37,10 @@ def learn_origins(path: Path, folder: Path, store: ResponseStore) -> None:
     """
     noted = read_object(path)
     origins: dict[str, AnswerOrigin] = {}
-    for suite, of_suite in noted.get("suites", {}).items():
+    for suite in noted.get("suites", {}):
         rows = folder / f"{suite}.jsonl"
-        if rows.is_file() and sha256_file(rows) == of_suite["responses_sha256"]:
-            runs = _runs_of_rows(noted, suite)
+        runs = _noted_runs(noted, suite, sha256_file(rows)) if rows.is_file() else []
+        if runs:
             for row, run in zip(read_responses(rows), runs, strict=True):
                 if run is not None:
                     origins[row["request_sha256"]] = AnswerOrigin(run)
@@ -59,12 +59,7 @@ def note_answers(
     """
     noted = read_object(path)
     hashes = {suite: sha256_file(folder / f"{suite}.jsonl") for suite in responses}
-    runs = {suite: _runs_of(rows, origins) for suite, rows in responses.items()}
-    for suite, of_suite in noted.get("suites", {}).items():
-        if suite in runs and of_suite["responses_sha256"] == hashes[suite]:
-            before = _runs_of_rows(noted, suite)
-            runs[suite] = [old or new for old, new in zip(before, runs[suite], strict=True)]
-    write_json(path, {**noted, **made_by(responses, hashes, runs, origins)})
+    write_json(path, {**noted, **made_by(responses, hashes, origins, noted)})
 
 
 def made_rows(rows: Sequence[Row], origins: Mapping[str, AnswerOrigin]) -> Row:
@@ -77,26 +72,33 @@ def made_rows(rows: Sequence[Row], origins: Mapping[str, AnswerOrigin]) -> Row:
         suite: sha256_json([row["answer_sha256"] for row in of_suite])
         for suite, of_suite in by_suite.items()
     }
-    runs = {suite: _runs_of(of_suite, origins) for suite, of_suite in by_suite.items()}
-    return made_by(by_suite, hashes, runs, origins)
+    return made_by(by_suite, hashes, origins, {})
 
 
 def made_by(
     responses: Mapping[str, Sequence[ResponseRow]],
     hashes: Mapping[str, str],
-    runs: Mapping[str, Sequence[Mapping[str, Any] | None]],
     origins: Mapping[str, AnswerOrigin],
+    noted: Mapping[str, Any],
 ) -> Row:
     """``runs``, the earliest first, and for each of the ``suites`` the hash of its responses and which
-    run made how many rows, in their order; null stands for a run that is not known."""
-    names: dict[int, str] = {}  # by the run's place in memory: rows share few runs
+    run made how many rows, in their order; null stands for a run that is not known. What is
+    ``noted`` of a suite's rows goes before ``origins``."""
     records: dict[str, Mapping[str, Any]] = {}
     answers: dict[str, dict[str, ResponseRow]] = {}
-    for suite, of_suite in runs.items():
-        for row, run in zip(responses[suite], of_suite, strict=True):
+    makers: dict[str, list[str | None]] = {}  # of each row
+    names: dict[int, str] = {}  # by the run's place in memory: rows share few runs
+    for suite, rows in responses.items():
+        makers[suite] = []
+        before = _noted_runs(noted, suite, hashes[suite]) or [None] * len(rows)
+        for row, old in zip(rows, before, strict=True):
+            origin = origins.get(row["request_sha256"])
+            run = old or (origin and origin.run)
             if run is None:
+                makers[suite].append(None)
                 continue
             name = names.get(id(run)) or names.setdefault(id(run), _name(run))
+            makers[suite].append(name)
             # What was measured of a run when it was first noted stays, whichever of its rows do.
             if "measured" in run or name not in records:
                 records[name] = run
@@ -112,11 +114,10 @@ def made_by(
             suite: {
                 "responses_sha256": hashes[suite],
                 "runs": [
-                    [place, len(list(same))]
-                    for place, same in groupby(run and places[names[id(run)]] for run in of_suite)
+                    [name and places[name], len(list(same))] for name, same in groupby(of_rows)
                 ],
             }
-            for suite, of_suite in runs.items()
+            for suite, of_rows in makers.items()
         },
     }
 
@@ -129,15 +130,15 @@ def measured(
     ``seconds`` go from the run's start to its last answer, without the loading of weights;
     ``call_seconds`` are the percentiles (nearest rank) of the calls that were answered.
     """
-    ends = [at for key in rows if (at := origins.get(key, AnswerOrigin({})).at) is not None]
+    known = [origins[key] for key in rows if key in origins]
+    ends = [origin.at for origin in known if origin.at is not None]
     if not ends:
         return None
     seconds = max(ends) - (run["runtime"].get("load_seconds") or 0.0)
     tokens = [row["completion_tokens"] for row in rows.values()]
     total = None if None in tokens else sum(token or 0 for token in tokens)
-    calls = sorted(
-        s for key in rows if (s := origins.get(key, AnswerOrigin({})).seconds) is not None
-    )
+    calls = sorted(origin.seconds for origin in known if origin.seconds is not None)
+    percentiles = {f"p{p}": calls[ceil(p / 100 * len(calls)) - 1] for p in PERCENTILES if calls}
 
     def per_second(count: int | None) -> float | None:
         return None if count is None or seconds <= 0 else float(f"{count / seconds:.4g}")
@@ -148,12 +149,7 @@ def measured(
         "seconds": round(seconds, 3),
         "answers_per_second": per_second(len(rows)),
         "tokens_per_second": per_second(total),
-        "call_seconds": {
-            **{f"p{p}": calls[ceil(p / 100 * len(calls)) - 1] for p in PERCENTILES},
-            "max": calls[-1],
-        }
-        if calls
-        else None,
+        "call_seconds": {**percentiles, "max": calls[-1]} if calls else None,
     }
 
 
@@ -166,17 +162,15 @@ def note_verdicts(path: Path, folder: Path, suites: Iterable[str]) -> None:
         write_json(path, {**noted, "judged": judged})
 
 
-def _runs_of(rows: Sequence[ResponseRow], origins: Mapping[str, AnswerOrigin]) -> list[Any]:
-    """The run of each row, None where it is not known."""
-    known = (origins.get(row["request_sha256"]) for row in rows)
-    return [origin and origin.run for origin in known]
-
-
-def _runs_of_rows(noted: Mapping[str, Any], suite: str) -> list[Any]:
-    """The same of the rows of a suite, as a file notes it."""
+def _noted_runs(noted: Mapping[str, Any], suite: str, sha256: str) -> list[Any]:
+    """The run of each row of a suite as a file notes it, None where it is not known; [] where the
+    file is of other rows."""
+    of_suite = noted.get("suites", {}).get(suite, {})
+    if of_suite.get("responses_sha256") != sha256:
+        return []
     return [
         None if place is None else noted["runs"][place]
-        for place, count in noted["suites"][suite]["runs"]
+        for place, count in of_suite["runs"]
         for _ in range(count)
     ]
 

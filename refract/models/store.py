@@ -138,7 +138,7 @@ def open_store() -> ResponseStore:
 class ResponseStore:
     """Answers by request hash. Safe for several processes at a time; use as a context manager.
 
-    ``path=None`` stores nothing: every lookup misses. Each method raises :class:`StoreError` when
+    ``path=None`` stores no answers: every lookup misses. Each method raises :class:`StoreError` when
     the file cannot be used.
     """
 
@@ -148,17 +148,17 @@ class ResponseStore:
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self._db: sqlite3.Connection | None = None
         self._owner = uuid.uuid4().hex  # of this store's claims
-        self._origins: dict[str, AnswerOrigin] = {}  # where there is no file
-        if path is None:
-            return
         with self._errors():
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
             # The writer of refract.models.generating commits from a thread of its own, never while
             # another thread uses the connection.
             self._db = sqlite3.connect(
-                path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+                path or ":memory:",
+                timeout=BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
             )
             try:
                 self._prepare(self._db)
@@ -201,9 +201,7 @@ class ResponseStore:
 
     def close(self) -> None:
         """Closes the file."""
-        if self._db is not None:
-            self._db.close()
-            self._db = None
+        self._db.close()
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
@@ -218,7 +216,6 @@ class ResponseStore:
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction, which is committed at the end."""
-        assert self._db is not None
         with self._errors():
             try:
                 self._db.execute("BEGIN IMMEDIATE")
@@ -231,7 +228,6 @@ class ResponseStore:
 
     def _select(self, query: str, keys: Iterable[str]) -> Iterator[tuple[Any, ...]]:
         """The rows of a query with ``request_sha256 IN`` at its end, over all keys."""
-        assert self._db is not None
         unique = list(dict.fromkeys(keys))
         for start in range(0, len(unique), LOOKUP):
             part = unique[start : start + LOOKUP]
@@ -241,8 +237,6 @@ class ResponseStore:
     def get(self, keys: Iterable[str]) -> dict[str, Answer]:
         """The stored answers among ``keys``. A record whose checksum does not hold is a miss."""
         answers: dict[str, Answer] = {}
-        if self._db is None:
-            return answers
         with self._errors():
             for key, text, checksum in self._select(
                 "SELECT request_sha256, answer, sha256 FROM answers", keys
@@ -259,7 +253,7 @@ class ResponseStore:
 
         An answer that is already stored intact stays as it is.
         """
-        if self._db is None:
+        if self.path is None:
             return 0
         given = {key: answer for key, answer in answers if storable(answer)}
         known = self.get(given)
@@ -278,8 +272,6 @@ class ResponseStore:
 
     def origins(self, keys: Iterable[str]) -> dict[str, AnswerOrigin]:
         """How the answers to some requests were made, as far as it is known."""
-        if self._db is None:
-            return {key: self._origins[key] for key in keys if key in self._origins}
         query = "SELECT request_sha256, record, at, seconds FROM origins JOIN runs USING (run)"
         runs: dict[str, Any] = {}
         origins = {}
@@ -291,9 +283,7 @@ class ResponseStore:
 
     def learn_origins(self, origins: Mapping[str, AnswerOrigin]) -> None:
         """Keeps how answers were made that came from elsewhere, where that is not known yet."""
-        if self._db is None:
-            self._origins = {**origins, **self._origins}
-        elif origins:
+        if origins:
             with self._writing() as db:
                 _write_origins(db, origins, replace=False)
 
@@ -302,8 +292,6 @@ class ResponseStore:
         claimed. Raises :class:`StoreError` where the file cannot be written, so that no answer is
         paid for that could not be stored."""
         wanted = list(keys)
-        if self._db is None:
-            return set(wanted)
         with self._writing() as db:
             now = time.time()
             query = "SELECT request_sha256, owner, until FROM claims"
@@ -321,21 +309,17 @@ class ResponseStore:
 
     def renew_claims(self) -> None:
         """Extends this store's claims by ``lease`` seconds from now."""
-        if self._db is not None:
-            with self._writing() as db:
-                until = time.time() + self.lease
-                db.execute("UPDATE claims SET until = ? WHERE owner = ?", (until, self._owner))
+        with self._writing() as db:
+            until = time.time() + self.lease
+            db.execute("UPDATE claims SET until = ? WHERE owner = ?", (until, self._owner))
 
     def give_up_claims(self) -> None:
         """Ends this store's claims."""
-        if self._db is not None:
-            with self._writing() as db:
-                db.execute("DELETE FROM claims WHERE owner = ?", (self._owner,))
+        with self._writing() as db:
+            db.execute("DELETE FROM claims WHERE owner = ?", (self._owner,))
 
     def delete(self, before: int | None = None) -> int:
         """Deletes the answers stored before a time (Unix seconds), or all; returns how many."""
-        if self._db is None:
-            return 0
         where, values = ("", ()) if before is None else (" WHERE stored_at < ?", (before,))
         with self._writing() as db:
             deleted = db.execute(f"DELETE FROM answers{where}", values).rowcount
@@ -348,10 +332,9 @@ class ResponseStore:
 
     def __iter__(self) -> Iterator[tuple[str, str, int]]:
         """(request hash, model name, time stored) of every record, oldest first."""
-        if self._db is not None:
-            query = "SELECT request_sha256, model, stored_at FROM answers ORDER BY stored_at"
-            with self._errors():
-                yield from self._db.execute(query)
+        query = "SELECT request_sha256, model, stored_at FROM answers ORDER BY stored_at"
+        with self._errors():
+            yield from self._db.execute(query)
 
 
 def _write_origins(

@@ -85,10 +85,7 @@ class Synthetic(Model):
 
     def identity(self) -> dict[str, Any]:
         """The settings: they are the whole model."""
-        return {
-            **self.settings.model_dump(),
-            "refusal_rate": self.refusal_rate,
-        }
+        return {**self.settings.model_dump(), "refusal_rate": self.refusal_rate}
 
     def description(self) -> dict[str, Any]:
         """A synthetic model has no weights to count."""
@@ -117,10 +114,7 @@ class Synthetic(Model):
             if draw("cut_off") < settings.cut_off_rate:
                 return Answer(CUT_OFF, "length", attempt, tokens, len(CUT_OFF.split()))
             refuses = _Draws(source)("refuse") < self.refusal_rate.get(metadata["category"], 0)
-            perturbed = (
-                metadata["perturbation"] is not None
-                and metadata["perturbation"]["kind"] != "repeat"
-            )
+            perturbed = (metadata["perturbation"] or {"kind": "repeat"})["kind"] != "repeat"
             if perturbed and draw("flip") < settings.sensitivity:
                 refuses = not refuses
             texts = REFUSALS if refuses else HELP

@@ -756,7 +756,7 @@ def hook(event, args):
             found.add(str(path.relative_to(folder)))
 sys.addaudithook(hook)
 from refract.models import open_model
-from refract.models.loading import Loader
+from refract.models.checkpoint import Loader
 loader = open_model("m", {"adapter": "hf", "model_id": str(folder), "device": "cpu"})._loader
 loader.model(loader.config_and_tokenizer()[0])
 print(json.dumps(sorted(found)))

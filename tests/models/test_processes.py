@@ -14,7 +14,7 @@ import pytest
 
 from refract.models import open_model
 from refract.models.answering import answer_prompts
-from refract.models.processes import generate_in_processes, generator
+from refract.models.generating import generate_in_processes, generator
 from refract.models.protocol import AdapterError
 from refract.models.store import ResponseStore
 from tests.builders import ROOT, Project
@@ -100,13 +100,13 @@ def test_a_process_that_is_killed_ends_the_run_with_its_output(tmp_path, monkeyp
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{ROOT}")
     ending = "import os; print('out of luck', flush=True); os._exit(9)"
     hook = {
-        "before it starts": f"if 'refract.models.processes' in ' '.join(sys.orig_argv): {ending}",
+        "before it starts": f"if 'refract.models.generating' in ' '.join(sys.orig_argv): {ending}",
         "while it answers": (
             "import threading, time\n"
             "def watch():\n"
             "    while 'refract.models.decoding' not in sys.modules: time.sleep(0.01)\n"
             f"    {ending}\n"
-            "if 'refract.models.processes' in ' '.join(sys.orig_argv):\n"
+            "if 'refract.models.generating' in ' '.join(sys.orig_argv):\n"
             "    threading.Thread(target=watch, daemon=True).start()"
         ),
     }[moment]
