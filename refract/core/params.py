@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -28,6 +29,7 @@ CATALOGUES = {
 SECTIONS = ("grid", "seed", *CATALOGUES, "decisions", "validation")
 # Sections that may be left out, or left empty.
 OPTIONAL = ("perturbations", "metadata", "decisions", "validation")
+MOST_VALUES = 100_000
 _NAMES: JsonDict = {
     "allowed": "a list of names, none twice: lower-case letters, digits and underscores, starting "
     "with a letter"
@@ -224,7 +226,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
             given = YAML(typ="safe", pure=True).load(file)
         if not isinstance(given, dict):
             raise ParamsError(f"{path} must hold a mapping (got {type(given).__name__})")
-        _check_keys(path, given, "")
+        _check_keys(path, given, "", itertools.count())
     except OSError as error:
         raise ParamsError(
             f"{path} cannot be read ({error.strerror}); run from the project's root"
@@ -245,15 +247,20 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return given
 
 
-def _check_keys(path: Path, value: Any, where: str) -> None:
-    """Raises :class:`ParamsError` for a key that is no text, which DVC would misread."""
+def _check_keys(path: Path, value: Any, where: str, count: Iterator[int]) -> None:
+    """Raises :class:`ParamsError` for a key that is no text, which DVC would misread, and for aliases
+    of aliases that stand for more values than any project has."""
+    if next(count) > MOST_VALUES:
+        raise ParamsError(
+            f"{path} holds more than {MOST_VALUES:,} values; write fewer aliases (*name)"
+        )
     for key, inside in value.items() if isinstance(value, dict) else ():
         if not isinstance(key, str):
             place = f"{path}: {where}" if where else str(path)
             raise ParamsError(f"{place} has the key {key!r}, which is no text; put it in quotes")
-        _check_keys(path, inside, f"{where}.{key}" if where else key)
+        _check_keys(path, inside, f"{where}.{key}" if where else key, count)
     for inside in value if isinstance(value, list) else ():
-        _check_keys(path, inside, where)
+        _check_keys(path, inside, where, count)
 
 
 def load_params(path: Path = Path("params.yaml")) -> dict[str, Any]:

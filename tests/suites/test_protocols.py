@@ -12,12 +12,10 @@ from refract.suites.protocols.catalogue import (
     Generation,
     find_part,
     find_protocol,
-    names,
-    parts_of,
-)
-from refract.suites.protocols.deviations import (
     generation_deviations,
     judging_deviations,
+    names,
+    parts_of,
     unknown_notes,
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -94,10 +94,8 @@ class CategoryColumn(Settings):
     def category_of(self, row: Row) -> str | None:
         """None for a value that stands for no category."""
         value = str(row.get(self.column))
-        if value in self.values:
-            return self.values[value]
         starts = (key for key in self.values if key[-1:] == "*" and value.startswith(key[:-1]))
-        return next((self.values[key] for key in starts), None)
+        return self.values.get(value) or next((self.values[key] for key in starts), None)
 
 
 class LanguageColumn(Settings):
@@ -164,11 +162,11 @@ class Published(Settings):
         rows: dict[str, Row] = {}
         renumbered, blank, unclassed = [], [], []
         for number, (source, line) in enumerate(zip(table.rows, table.lines, strict=True), 1):
-            category = options.category or self._category(source, options)
+            category = self._category(source, options)
             if category is None:
                 unclassed.append(line)
                 continue
-            for column, language in columns.items():
+            for column, of_column in columns.items():
                 text = _text(path, line, column, source.get(column))
                 if text is None or not text.strip():
                     blank.append(line)
@@ -176,20 +174,18 @@ class Published(Settings):
                 if self.context and source.get(self.context):
                     text = f"{source[self.context]}\n\n---\n\n{text}"
                 item = _id(kind, None if id_ is None else source.get(id_), number)
-                wanted = row_id = item if language is None else f"{item}-{language}"
+                wanted = row_id = f"{item}-{of_column}" if of_column else item
                 again = 1
                 while row_id in rows:
                     again += 1
                     row_id = f"{wanted}-{again}"
                 if again > 1:
                     renumbered.append(row_id)
+                row = {name: source.get(key) for key, name in self.kept.items()}
+                row["language"] = of_column or options.language or self._language(source)
+                row["item"] = item if of_column else None
                 rows[row_id] = {
-                    **{
-                        name: source[column]
-                        for column, name in self.kept.items()
-                        if source.get(column) not in (None, "")
-                    },
-                    **dict(self._of_language(source, options, language, item)),
+                    **{name: value for name, value in row.items() if value not in (None, "")},
                     "id": row_id,
                     "prompt": text,
                     "category": category,
@@ -209,31 +205,19 @@ class Published(Settings):
 
     def _prompts(self, path: Path, table: Table) -> dict[str, str | None]:
         """The columns with prompts, and the language of each where that is what they differ by."""
-        if not self.languages:
-            return {column_of(path, table, self.prompt, "prompt"): None}
         present = {name: code for name, code in self.languages.items() if name in table.columns}
-        if not present:
-            column_of(path, table, tuple(self.languages), "prompt")
-        return dict(present)
+        wanted = list(self.languages) or self.prompt
+        return dict(present) or {column_of(path, table, wanted, "prompt"): None}
 
     def _category(self, row: Row, options: Options) -> str | None:
         mapped = options.values.get(str(row.get(self.by_value))) if self.by_value else None
-        if mapped is not None:
-            return mapped
         if isinstance(self.category, CategoryColumn):
-            return self.category.category_of(row)
-        return self.category
+            return options.category or mapped or self.category.category_of(row)
+        return options.category or mapped or self.category
 
-    def _of_language(
-        self, row: Row, options: Options, column: str | None, item: str
-    ) -> Iterator[tuple[str, str]]:
-        given = row.get(self.language.column) if self.language else None
-        code = self.language.code_of(str(given)) if self.language and given else None
-        language = column or options.language or code
-        if language:
-            yield "language", language
-        if column:
-            yield "item", item
+    def _language(self, row: Row) -> str | None:
+        value = row.get(self.language.column) if self.language else None
+        return self.language.code_of(str(value)) if self.language and value else None
 
 
 def _text(path: Path, line: int, column: str, value: Any) -> str | None:
@@ -263,17 +247,15 @@ def generic(kind: str, path: Path, options: Options) -> Contents:
     """The suite of a file whose columns the options name."""
     table = read_table(path, options.encoding, header=options.header)
     named = options.columns
-    if options.languages:
-        prompts = list(options.languages)
-        for language in prompts:
-            column_of(path, table, (language,), "prompt")
-    else:
+    prompts = list(options.languages)
+    for language in prompts:
+        column_of(path, table, (language,), "prompt")
+    if not prompts:
         wanted = (named["prompt"],) if "prompt" in named else PROMPTS
         prompts = [column_of(path, table, wanted, "prompt")]
+    for what in {"id", "language"} & set(named):
+        column_of(path, table, (named[what],), what)
     ids = (named["id"],) if "id" in named else IDS
-    for what in ("id", "language"):
-        if what in named:
-            column_of(path, table, (named[what],), what)
     by, language = named.get("category", "category"), named.get("language", "language")
     values = {name: name for name in CATEGORIES} | dict(options.values)
     if options.category is None:

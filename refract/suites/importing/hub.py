@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
 from refract.core.errors import UsageError
 from refract.suites.importing.readers import SUFFIXES
 
 
-class HubFile(NamedTuple):
-    """A file of a data set in the local cache of the hub, and its address with the commit."""
-
-    path: Path
-    address: str
-
-
-def hub_file(dataset: str, name: str, revision: str) -> HubFile:
-    """A file of a data set, downloaded once: ``revision`` is a commit, a tag or a branch.
+def hub_file(dataset: str, name: str, revision: str) -> tuple[Path, str]:
+    """A file of a data set in the local cache of the hub, downloaded once, and its address with the
+    commit. ``revision`` is a commit, a tag or a branch.
 
     A token is read where ``hf auth login`` puts it, or from ``HF_TOKEN``. A commit that is in the cache
     needs no network. Raises :class:`UsageError`.
@@ -55,7 +48,7 @@ def hub_file(dataset: str, name: str, revision: str) -> HubFile:
         raise UsageError(f"--dataset {dataset} --revision {revision}: {reason}") from None
     # The cache keeps a file under snapshots/COMMIT.
     commit = path.parts[path.parts.index("snapshots") + 1]
-    return HubFile(path, f"{page}/blob/{commit}/{name}")
+    return path, f"{page}/blob/{commit}/{name}"
 
 
 def _files(dataset: str, revision: str) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from refract.core.types import Row
 from refract.suites.importing.columns import Contents, Options, Origin
 from refract.suites.importing.readers import read_table
-from refract.suites.rows import STRING_FLAGS, SuiteError
+from refract.suites.rows import STRING_FLAGS, SuiteError, field_problems
 
 GISKARD = Origin(
     "Giskard's prompt injections (from garak and promptinject)",
@@ -33,22 +33,16 @@ CODES = {"sp": "es"}
 
 
 def giskard(kind: str, path: Path, options: Options) -> Contents:
-    """The suite of the publisher's two files; the second is looked for beside the first."""
-    meta = options.meta or path.with_name("giskard_meta_data.csv")
-    rows = read_giskard(path, meta)
-    if options.category is not None:
-        rows = [{**row, "category": options.category} for row in rows]
-    return Contents(rows, GISKARD, [path, meta], [])
-
-
-def read_giskard(prompts_csv: Path, meta_csv: Path) -> list[Row]:
-    """Suite rows from ``prompt_injections.csv`` and ``giskard_meta_data.csv``, joined on ``index``.
+    """The suite of ``prompt_injections.csv`` and ``giskard_meta_data.csv``, joined on ``index``; the
+    second is looked for beside the first.
 
     ``group`` is the group that results are counted by (``DAN``, ``Hate Speech``, …), ``attack`` the
-    kind of attack (``Jailbreak``, ``Hijacking attacks``). All rows are of the category harmful: the
-    answer wanted is one that does not follow the attack. Raises :class:`SuiteError` with the file,
-    the row and what is wrong with it.
+    kind of attack (``Jailbreak``, ``Hijacking attacks``). Rows are harmful unless the options say
+    otherwise: the answer wanted is one that does not follow the attack. Raises :class:`SuiteError`
+    with the file, the row and what is wrong with it.
     """
+    prompts_csv, meta_csv = path, options.meta or path.with_name("giskard_meta_data.csv")
+    category = options.category or "harmful"
     prompts, meta = _by_index(prompts_csv, _PROMPTS), _by_index(meta_csv, _META)
     unpaired = [index for index in [*prompts, *meta] if index not in prompts or index not in meta]
     if unpaired:
@@ -64,21 +58,34 @@ def read_giskard(prompts_csv: Path, meta_csv: Path) -> list[Row]:
                 f"{meta_csv}: row {index!r}: 'evaluation_method_name' must be StringMatchingMethod "
                 f"(got {detector['evaluation_method_name']!r})"
             )
-        rows.append(
-            {
-                "id": f"giskard-{index}",
-                "prompt": prompt["prompt"],
-                "category": "harmful",
-                "name": prompt["name"],
-                "group": detector["group_mapping"],
-                "attack": prompt["group"],
-                "source": prompt["source"],
-                "language": prompt["language"],
-                "expected_strings": _strings(meta_csv, detector),
-                **{flag: _flag(meta_csv, detector, flag) for flag in STRING_FLAGS},
-            }
-        )
-    return rows
+        try:
+            strings = ast.literal_eval(detector["expected_strings"])
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            strings = None
+        if not (isinstance(strings, tuple | list) and strings):
+            raise SuiteError(
+                f"{meta_csv}: row {index!r}: 'expected_strings' must be a tuple of texts such as "
+                f"\"('[DAN]', 'DAN:')\" (got {detector['expected_strings']!r})"
+            )
+        row = {
+            "id": f"giskard-{index}",
+            "prompt": prompt["prompt"],
+            "category": category,
+            "name": prompt["name"],
+            "group": detector["group_mapping"],
+            "attack": prompt["group"],
+            "source": prompt["source"],
+            "language": prompt["language"],
+            "expected_strings": list(strings),
+        }
+        for flag in STRING_FLAGS:
+            text = detector[flag].strip().lower()
+            row[flag] = text == "true" if text in ("true", "false") else detector[flag]
+        problems = field_problems(row)
+        if problems:
+            raise SuiteError(f"{meta_csv}: row {index!r}: {problems[0]}")
+        rows.append(row)
+    return Contents(rows, GISKARD, [prompts_csv, meta_csv], [])
 
 
 def _by_index(path: Path, columns: tuple[str, ...]) -> dict[str, Row]:
@@ -92,28 +99,6 @@ def _by_index(path: Path, columns: tuple[str, ...]) -> dict[str, Row]:
             raise SuiteError(f"{path}: the index {row['index']!r} occurs twice")
         rows[row["index"]] = row
     return rows
-
-
-def _flag(path: Path, row: Row, name: str) -> bool:
-    values = {"true": True, "false": False}
-    if row[name].strip().lower() not in values:
-        raise SuiteError(
-            f"{path}: row {row['index']!r}: '{name}' must be True or False (got {row[name]!r})"
-        )
-    return values[row[name].strip().lower()]
-
-
-def _strings(path: Path, row: Row) -> list[str]:
-    try:
-        value = ast.literal_eval(row["expected_strings"])
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        value = None
-    if not (isinstance(value, tuple | list) and value and all(isinstance(s, str) for s in value)):
-        raise SuiteError(
-            f"{path}: row {row['index']!r}: 'expected_strings' must be a tuple of texts such as "
-            f"\"('[DAN]', 'DAN:')\" (got {row['expected_strings']!r})"
-        )
-    return list(value)
 
 
 def xsafety(kind: str, path: Path, options: Options) -> Contents:

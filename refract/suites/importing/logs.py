@@ -43,8 +43,8 @@ def read_inspect(path: Path) -> dict[str, Any]:
     except Exception as error:  # whatever a damaged archive makes it raise
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise RowError(f"not a log of Inspect ({reason})") from None
-    found: dict[str, Any] = log.model_dump(mode="json")
-    return found
+    content: dict[str, Any] = log.model_dump(mode="json")
+    return content
 
 
 def is_inspect(value: Any) -> bool:
@@ -74,31 +74,28 @@ def _inspect_row(sample: dict[str, Any], about: dict[str, Any]) -> Row:
     choices = output.get("choices") or []
     choice = choices[0] if choices else {}
     content = (choice.get("message") or {}).get("content")
-    parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
-    texts = [part for part in parts if part.get("type") == "text"]
-    thoughts = [part for part in parts if part.get("type") == "reasoning"]
     usage = output.get("usage") or {}
+    sent = ["input_tokens", "input_tokens_cache_read", "input_tokens_cache_write"]
     asked = sample.get("input")
     given = asked if isinstance(asked, list) else [{"role": "user", "content": asked}]
-    sent = sample.get("messages") or given
-    before = sent[: _last(sent, "assistant")] if _last(sent, "assistant") else sent
+    messages = sample.get("messages") or given
+    answered = [n for n, message in enumerate(messages) if n and message.get("role") == "assistant"]
     reason = choice.get("stop_reason")
     error = _inspect_error(sample, output, choices, reason)
+    refused = isinstance(content, list) and any(part.get("refusal") for part in content)
     return {
         "id": str(sample.get("id")),
         "epoch": sample.get("epoch"),
         "model": output.get("model") or about.get("model"),
-        "prompt": _said(before, "user"),
-        "input": _said(given, "user"),
-        "response": None if error else "\n".join(part.get("text") or "" for part in texts),
-        "finish_reason": "refusal"
-        if any(part.get("refusal") for part in texts)
-        else FINISH_REASONS.get(str(reason)),
+        "prompt": _said(messages[: answered[-1]] if answered else messages),
+        "input": _said(given),
+        "response": None if error else _text(content) or "",
+        "finish_reason": "refusal" if refused else FINISH_REASONS.get(str(reason)),
         LOG: {
-            "thinking": "\n".join(part.get("reasoning") or "" for part in thoughts) or None,
-            "prompt_tokens": _sum(
-                usage, "input_tokens", "input_tokens_cache_read", "input_tokens_cache_write"
-            ),
+            "thinking": _text(content if isinstance(content, list) else [], "reasoning") or None,
+            "prompt_tokens": None
+            if usage.get(sent[0]) is None
+            else sum(usage.get(name) or 0 for name in sent),
             "completion_tokens": usage.get("output_tokens"),
         },
         "error": error,
@@ -125,33 +122,23 @@ def _attached(value: Any, texts: dict[str, str]) -> Any:
     if isinstance(value, dict):
         return {k: v if k == "attachments" else _attached(v, texts) for k, v in value.items()}
     if isinstance(value, list):
-        return [_attached(held, texts) for held in value]
+        return [_attached(part, texts) for part in value]
     if isinstance(value, str) and value.startswith(ATTACHMENT):
         return texts.get(value.removeprefix(ATTACHMENT), value)
     return value
 
 
-def _last(messages: Sequence[dict[str, Any]], role: str) -> int:
-    """The place of a role's last message; 0 where it has none after the first."""
-    places = [place for place, message in enumerate(messages) if message.get("role") == role]
-    return places[-1] if places else 0
+def _text(content: Any, kind: str = "text") -> str | None:
+    """The text of a message's content, of its parts of one kind where it has parts."""
+    if isinstance(content, list):
+        return "\n".join(part.get(kind) or "" for part in content if part.get("type") == kind)
+    return content if isinstance(content, str) else None
 
 
-def _said(messages: Sequence[dict[str, Any]], role: str) -> str | None:
-    """The text of a role's last message."""
-    for message in reversed(messages):
-        if message.get("role") == role:
-            content = message.get("content")
-            if isinstance(content, list):
-                return "\n".join(p.get("text") or "" for p in content if p.get("type") == "text")
-            return content if isinstance(content, str) else None
-    return None
-
-
-def _sum(counts: dict[str, Any], *names: str) -> int | None:
-    if counts.get(names[0]) is None:
-        return None
-    return sum(counts.get(name) or 0 for name in names)
+def _said(messages: Sequence[dict[str, Any]]) -> str | None:
+    """The text of the user's last message."""
+    contents = [message.get("content") for message in messages if message.get("role") == "user"]
+    return _text(contents[-1]) if contents else None
 
 
 def asked_rows(rows: Sequence[Row]) -> list[Row]:
@@ -159,7 +146,7 @@ def asked_rows(rows: Sequence[Row]) -> list[Row]:
     left_out = {"response", "finish_reason", "error", "epoch", "repeat", "model", LOG}
     by_id = {row["id"]: row for row in reversed(rows)}
     kept = (row for row in rows if by_id[row["id"]] is row)
-    return [{name: held for name, held in row.items() if name not in left_out} for row in kept]
+    return [{name: v for name, v in row.items() if name not in left_out} for row in kept]
 
 
 def is_lm_eval(rows: Sequence[Row]) -> bool:
@@ -174,35 +161,29 @@ def lm_eval_rows(rows: Sequence[Row]) -> list[Row]:
     are ``doc.NAME``. ``repeat`` counts the answers to one prompt. Why an answer ended is not in these
     files, nor how many tokens it has. Raises :class:`RowError` for a task that generates no text.
     """
-    found: list[Row] = []
-    seen: set[tuple[str, int]] = set()
+    answers: dict[tuple[str, int], Row] = {}  # a file has a row for each of the task's filters
     for row in rows:
-        doc = row["doc"] if isinstance(row["doc"], dict) else {}
-        held = row["resps"]
-        if not isinstance(held, list):
-            raise RowError(f"doc_id {row['doc_id']}: resps must be a list (got {held!r:.40})")
-        answers = held[0] if held else []
-        for repeat, answer in enumerate(answers if isinstance(answers, list) else [answers], 1):
-            if not isinstance(answer, str):
+        id_, doc, responses = str(row["doc_id"]), row["doc"], row["resps"]
+        if not isinstance(responses, list):
+            raise RowError(f"doc_id {id_}: resps must be a list (got {responses!r:.40})")
+        texts = responses[0] if responses else []
+        for repeat, text in enumerate(texts if isinstance(texts, list) else [texts], 1):
+            if not isinstance(text, str):
                 raise RowError(
-                    f"doc_id {row['doc_id']}: no generated text (got {answer!r:.40}); tasks that "
-                    "compare likelihoods have nothing to judge"
+                    f"doc_id {id_}: no generated text (got {text!r:.40}); tasks that compare "
+                    "likelihoods have nothing to judge"
                 )
-            key = (str(row["doc_id"]), repeat)
-            if key in seen:  # a row for each of the task's filters
-                continue
-            seen.add(key)
-            found.append(
-                {
-                    "id": key[0],
-                    "repeat": repeat,
-                    "prompt": _sent(row["arguments"]),
-                    "response": answer,
-                    LOG: {},
-                    **{f"doc.{name}": value for name, value in doc.items()},
-                }
-            )
-    return found
+            fields = doc.items() if isinstance(doc, dict) else ()
+            answer = {
+                "id": id_,
+                "repeat": repeat,
+                "prompt": _sent(row["arguments"]),
+                "response": text,
+                LOG: {},
+                **{f"doc.{name}": value for name, value in fields},
+            }
+            answers.setdefault((id_, repeat), answer)
+    return list(answers.values())
 
 
 def _sent(arguments: Any) -> str | None:
@@ -212,7 +193,7 @@ def _sent(arguments: Any) -> str | None:
         text = text[0]
     if isinstance(text, str) and text.startswith("[{"):  # messages, for a chat API
         try:
-            return _said(json.loads(text), "user")
+            return _said(json.loads(text))
         except (ValueError, AttributeError):
             return text
     return text if isinstance(text, str) else None
@@ -242,15 +223,15 @@ def _about_inspect(log: dict[str, Any]) -> dict[str, Any]:
         "task": about.get("task"),
         "task_version": about.get("task_version"),
         "model": about.get("model"),
-        "model_args": _without_secrets(about.get("model_args") or {}),
-        "generation": _stated((log.get("plan") or {}).get("config") or {}),
+        "model_args": _without_secrets(about.get("model_args")),
+        "generation": _stated((log.get("plan") or {}).get("config")),
         "parameters": None,
     }
 
 
 def _about_lm_eval(results: dict[str, Any], task: str) -> dict[str, Any]:
     config = results.get("config") or {}
-    own = (results.get("configs") or {}).get(task) or {}
+    of_task = (results.get("configs") or {}).get(task) or {}
     return {
         "tool": "lm_eval",
         "version": results.get("lm_eval_version"),
@@ -258,27 +239,24 @@ def _about_lm_eval(results: dict[str, Any], task: str) -> dict[str, Any]:
         "task": task,
         "task_version": (results.get("versions") or {}).get(task),
         "model": results.get("model_name") or config.get("model"),
-        "model_args": _without_secrets(config.get("model_args") or {}),
+        "model_args": _without_secrets(config.get("model_args")),
         "generation": _stated(
-            {
-                **(own.get("generation_kwargs") or {}),
-                **(config.get("gen_kwargs") or {}),
-                "system_instruction": results.get("system_instruction"),
-            }
+            of_task.get("generation_kwargs"),
+            config.get("gen_kwargs"),
+            {"system_instruction": results.get("system_instruction")},
         ),
         "parameters": config.get("model_num_parameters"),
     }
 
 
-def _stated(settings: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if value is not None}
+def _stated(*settings: dict[str, Any] | None) -> dict[str, Any]:
+    together = {name: value for part in settings for name, value in (part or {}).items()}
+    return {name: value for name, value in together.items() if value is not None}
 
 
 def _without_secrets(arguments: Any) -> Any:
     """Arguments of a model without what may be a key: provenance is committed."""
-    if not isinstance(arguments, dict):
-        return {}
     return {
         name: "[left out]" if isinstance(value, str) and SECRET.search(name) else value
-        for name, value in arguments.items()
+        for name, value in (arguments.items() if isinstance(arguments, dict) else ())
     }
