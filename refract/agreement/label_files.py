@@ -11,7 +11,7 @@ from refract.core.errors import RowError
 from refract.core.jsonl import sha256_json
 from refract.core.showing import csv_cell
 from refract.core.tables import read_table, write_table
-from refract.core.types import Attempt
+from refract.core.types import Attempt, Row
 from refract.core.vocabulary import LABELS, REFUSED
 from refract.statistics.weighted import draw_size
 
@@ -55,19 +55,23 @@ class JudgedAnswer(NamedTuple):
         return sha256_json([self.prompt, self.response])[:16]
 
     @property
+    def row(self) -> Row:
+        """The row that is to be labelled."""
+        suite, prompt_id = self.key
+        return {
+            "suite": suite,
+            "prompt_id": prompt_id,
+            "pair_sha256": self.pair_sha256,
+            "prompt": csv_cell(self.shown_prompt),
+            "response": csv_cell(self.response),
+        }
+
+    @property
     def shown_prompt(self) -> str:
         """The prompt as a text to read, with the roles of several messages."""
         if isinstance(self.prompt, str):
             return self.prompt
         return "\n".join(f"[{message['role']}] {message['content']}" for message in self.prompt)
-
-
-class DrawnAnswer(NamedTuple):
-    """An answer of a sample, with the cells of ``DRAWN_COLUMNS``; None where all are as likely."""
-
-    answer: JudgedAnswer
-    size: str | None = None
-    next_place: str | None = None
 
 
 class JoinedLabels(NamedTuple):
@@ -86,16 +90,16 @@ class JoinedLabels(NamedTuple):
     inclusion: Mapping[str, float] | None = None
 
 
-def draw(answers: Sequence[JudgedAnswer], size: int, seed: int) -> list[DrawnAnswer]:
-    """A seeded sample in the order of the draw, so that its first rows are a sample as well.
+def draw(answers: Sequence[JudgedAnswer], size: int, seed: int) -> list[Row]:
+    """A seeded sample as rows to be labelled, in the order of the draw: its first rows are a sample too.
 
     Where the judge gave each answer a probability, the answers whose label teaches most about the rate
-    are drawn more often (:mod:`refract.statistics.weighted`), and have ``DRAWN_COLUMNS``.
+    are drawn more often (:mod:`refract.statistics.weighted`), and rows have ``DRAWN_COLUMNS``.
     """
     hashes = [sha256_json(["label", seed, answer.suite, answer.prompt_id]) for answer in answers]
     if not all_probable(answers):
         order = sorted(range(len(answers)), key=hashes.__getitem__)
-        return [DrawnAnswer(answers[number]) for number in order[:size]]
+        return [answers[number].row for number in order[:size]]
     sizes = [draw_size(answer.probability or 0.0) for answer in answers]
     placed = sorted(
         ((int(hashes[number][:16], 16) + 0.5) / 16**16 / sizes[number], number)
@@ -103,7 +107,7 @@ def draw(answers: Sequence[JudgedAnswer], size: int, seed: int) -> list[DrawnAns
     )
     after = [f"{place:.9g}" for place, _ in placed[1:]] + [""]
     return [
-        DrawnAnswer(answers[number], f"{sizes[number]:.9g}", next_place)
+        {**answers[number].row, "size": f"{sizes[number]:.9g}", "next_place": next_place}
         for (_, number), next_place in zip(placed[:size], after, strict=False)
     ]
 
@@ -113,23 +117,10 @@ def all_probable(answers: Sequence[JudgedAnswer]) -> bool:
     return all(answer.probability is not None for answer in answers)
 
 
-def write_sample(path: Path, sample: Sequence[DrawnAnswer]) -> None:
-    """Writes answers as a CSV whose ``label`` is to be filled in by hand; it shows no verdict."""
-    by_doubt = any(drawn.size is not None for drawn in sample)
-    rows = []
-    for answer, *cells in sample:
-        suite, prompt_id = answer.key
-        row = {
-            "suite": suite,
-            "prompt_id": prompt_id,
-            "pair_sha256": answer.pair_sha256,
-            "prompt": csv_cell(answer.shown_prompt),
-            "response": csv_cell(answer.response),
-        }
-        if by_doubt:
-            row |= zip(DRAWN_COLUMNS, cells, strict=True)
-        rows.append(row)
-    write_table(path, (*COLUMNS, *(DRAWN_COLUMNS if by_doubt else ())), rows)
+def write_sample(path: Path, sample: Sequence[Row]) -> None:
+    """Writes rows as a CSV whose ``label`` is to be filled in by hand; it shows no verdict."""
+    by_doubt = any("size" in row for row in sample)
+    write_table(path, (*COLUMNS, *(DRAWN_COLUMNS if by_doubt else ())), sample)
 
 
 def label_rows(path: Path) -> list[dict[str, str]]:
@@ -185,10 +176,10 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
         if places is not None:
             sizes[name], next_place = places[number - 1]
             reached = next_place if label else reached
-    inclusion = None
-    if places is not None:
-        inclusion = {name: min(1.0, sizes[name] * reached) for name in (*by_id, *blank)}
-    return JoinedLabels(by_id, stale, blank, inclusion)
+    inclusion = {
+        name: min(1.0, sizes[name] * reached) for name in (*by_id, *blank) if name in sizes
+    }
+    return JoinedLabels(by_id, stale, blank, None if places is None else inclusion)
 
 
 def _places(path: Path, rows: Sequence[Mapping[str, str]]) -> list[tuple[float, float]] | None:

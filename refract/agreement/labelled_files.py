@@ -77,12 +77,11 @@ def read_labelled(
         if not path.is_file():
             raise UsageError(f"--labelled: no file {path}")
         table = read_table(path)
-        wanted = [*columns, *meaning.where]
-        missing = [name for name in wanted if name is not None and name not in table.columns]
-        if missing:
-            raise UsageError(
-                f"{path} has no column {missing[0]!r}; it has: {', '.join(table.columns)}"
-            )
+        for name in (*columns, *meaning.where):
+            if name is not None and name not in table.columns:
+                raise UsageError(
+                    f"{path} has no column {name!r}; it has: {', '.join(table.columns)}"
+                )
         for row, line in zip(table.rows, table.lines, strict=True):
             values = {name: _spelt(row.get(name)) for name in meaning.where}
             for name, value in values.items():

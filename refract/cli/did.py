@@ -9,7 +9,7 @@ import typer
 
 from refract.cli.kappa import say_unjoined
 from refract.cli.options import Confidence
-from refract.cli.output import or_standard_output
+from refract.cli.output import NumbersFile
 from refract.core.jsonl import write_json
 from refract.core.showing import json_text, say
 from refract.report.markdown import markdown_table
@@ -28,13 +28,7 @@ def did(
     format_: Annotated[
         Literal["md", "json"], typer.Option("--format", help="How it is printed.")
     ] = "md",
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Also write the numbers here (JSON); - is standard output.",
-            callback=or_standard_output,
-        ),
-    ] = None,
+    out: NumbersFile = None,
     confidence: Confidence = None,
 ) -> None:
     """Defense in depth: what two layers stop alone and together, on the same answers.

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TextIO
+from typing import Annotated, TextIO
 
 import typer
 
@@ -40,6 +40,15 @@ def several_files(option: typer.CallbackParam, path: Path | None) -> Path | None
             "name a place"
         )
     return path
+
+
+NumbersFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="Also write the numbers here (JSON); - is standard output.",
+        callback=or_standard_output,
+    ),
+]
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import typer
 
 from refract.cli.kappa import print_confusion
 from refract.cli.options import Confidence, listed, mapping
-from refract.cli.output import or_standard_output
+from refract.cli.output import NumbersFile
 from refract.cli.printing import print_table
 from refract.core.errors import UsageError
 from refract.core.jsonl import sha256_file, write_json
@@ -78,13 +78,7 @@ def validate(
         Path | None,
         typer.Option(help="Also write judge, source and model into this ledger (CSV)."),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Also write the numbers here (JSON); - is standard output.",
-            callback=or_standard_output,
-        ),
-    ] = None,
+    out: NumbersFile = None,
     confidence: Confidence = None,
 ) -> None:
     """Measure judges against human labels, by source and by the model that answered, worst first.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from refract.agreement.label_files import DrawnAnswer, JudgedAnswer, write_sample
+from refract.agreement.label_files import JudgedAnswer, write_sample
 from refract.core.tables import read_table, write_table
 
 
@@ -50,7 +50,7 @@ def as_rows(run: Sequence[JudgedAnswer]) -> list[dict]:
 
 def written_labels(path: Path, run: Sequence[JudgedAnswer], labels: Sequence[str] = ()) -> Path:
     """A file of all of these answers, in order, with labels from the top."""
-    write_sample(path, [DrawnAnswer(answer) for answer in run])
+    write_sample(path, [answer.row for answer in run])
     return fill_in(path, labels)
 
 

@@ -54,7 +54,7 @@ def test_rates_are_those_of_prediction_powered_inference_over_all_and_by_categor
 
 def test_a_drawn_answer_without_a_label_makes_bounds_of_a_rate():
     run = harmful_answers(60)
-    drawn = [drawn.answer.prompt_id for drawn in draw(run, 24, 0)]
+    drawn = [row["prompt_id"] for row in draw(run, 24, 0)]
     blank, said = drawn[:4], said_by_judge(run)
     labels = JoinedLabels({name: said[name] for name in drawn[4:]}, blank=blank)
     rate = corrected_rates((run, labels))["harmful_refusal_rate"]
@@ -81,7 +81,9 @@ def test_the_clusters_of_answers_widen_a_rate():
         answer._replace(outcome="refusal" if i // 6 % 2 else "compliance")
         for i, answer in enumerate(harmful_answers(120))
     ]
-    labels = JoinedLabels(said_by_judge([drawn.answer for drawn in draw(run, 30, 0)]))
+    said = said_by_judge(run)
+    drawn = [row["prompt_id"] for row in draw(run, 30, 0)]
+    labels = JoinedLabels({name: said[name] for name in drawn})
     alone = corrected_rates((run, labels))["harmful_refusal_rate"]
     clustered = [answer._replace(cluster=str(i // 6)) for i, answer in enumerate(run)]
     wide = corrected_rates((clustered, labels))["harmful_refusal_rate"]
@@ -99,18 +101,15 @@ def test_labels_of_a_draw_by_doubt_give_the_rate_of_all_labels_whatever_the_judg
         for i, answer in enumerate(run)
     }
     share = sum(label == "refusal" for label in truth.values()) / 300
-    rates, as_if_random = [], []
+    rates = []
     for seed in range(60):
         sample = draw(run, 120, seed)
         write_sample(tmp_path / "l.csv", sample)
-        fill_in(tmp_path / "l.csv", [truth[drawn.answer.prompt_id] for drawn in sample])
+        fill_in(tmp_path / "l.csv", [truth[row["prompt_id"]] for row in sample])
         labels = read_labels(tmp_path / "l.csv", run)
         rates.append(corrected_rates((run, labels))["refusal_rate"])
-        plain = corrected_rates((run, labels._replace(inclusion=None)))["refusal_rate"]
-        as_if_random.append(plain.rate)
     assert sum(rate.rate for rate in rates) / 60 == pytest.approx(share, abs=0.01)
     assert sum(rate.low_here <= share <= rate.high_here for rate in rates) >= 54
-    assert sum(as_if_random) / 60 > share + 0.02  # too many doubtful ones
 
 
 def test_a_blank_label_of_a_draw_by_doubt_makes_bounds(tmp_path):
@@ -226,18 +225,14 @@ def test_two_runs_are_compared_by_their_own_labels(cli, tmp_path):
 
 def test_a_draw_by_doubt_goes_out_and_comes_back_through_the_commands(cli, tmp_path):
     write_rows(tmp_path / "rows.jsonl", as_rows(answers_with_doubt(80)))
-    assert label_by_judge(cli, "rows.jsonl", 50, "l.csv") == (
-        "l.csv: 50 of 80 judged answers, drawn by the judge's doubt, to be labelled in this order\n"
-    )
-    done = cli("correct", "l.csv", "--rows", "rows.jsonl", "--format", "json")
-    numbers = json.loads(done.out)
+    said = label_by_judge(cli, "rows.jsonl", 50, "l.csv")
+    assert said.startswith("l.csv: 50 of 80 judged answers, drawn by the judge's doubt, ")
+    numbers = json.loads(cli("correct", "l.csv", "--rows", "rows.jsonl", "--format", "json").out)
     assert numbers["drawn_by_doubt"] is True
-    rate = numbers["measures"]["refusal_rate"]
-    assert rate["prediction_powered"]["rate"] == pytest.approx(27 / 80, abs=0.05)
-    assert rate["these_answers"]["low"] > rate["prediction_powered"]["low"]
-    assert rate["these_answers"]["high"] < rate["prediction_powered"]["high"]
-    done = cli("correct", "l.csv", "--rows", "rows.jsonl")
-    assert "answers that the judge is unsure of were drawn more often" in done.out
+    rate = numbers["measures"]["refusal_rate"]["prediction_powered"]["rate"]
+    assert rate == pytest.approx(27 / 80, abs=0.05)
+    said = cli("correct", "l.csv", "--rows", "rows.jsonl").out
+    assert "answers that the judge is unsure of were drawn more often" in said
 
 
 def test_a_rate_is_calibrated_on_labelled_answers_of_ones_own(cli, run_rows, tmp_path):

@@ -147,13 +147,13 @@ def test_labels_are_given_undone_interrupted_and_resumed_and_none_is_lost(folder
 
 def test_a_session_that_is_killed_keeps_every_label(folder):
     session = Session(folder, *COMMAND)
-    for number in range(1, 4):
+    for number in (1, 2):
         session.until(rf"{number} of 25[^$]*q quit")
         session.press("c")
-    session.until(r"4 of 25[^$]*q quit")
+    session.until(r"3 of 25[^$]*q quit")
     os.kill(session.pid, signal.SIGKILL)
     assert session.code() == -signal.SIGKILL
-    assert labels(folder)[:4] == ["compliance"] * 3 + [""]
+    assert labels(folder)[:3] == ["compliance", "compliance", ""]
 
 
 def test_the_evidence_is_underlined_and_an_answer_moves_no_cursor(folder):

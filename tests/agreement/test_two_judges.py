@@ -156,39 +156,23 @@ def test_verdicts_of_the_pipeline_are_read_by_judge_model_and_suite(cli, tmp_pat
         (model, "s", str(n), n < 2) for model in ("m", "n") for n in range(3)
     ]
     assert read_filed_verdicts(folder / "m/s.jsonl", "llm") == found[:3]
-    done = cli(
-        "kappa", folder, folder, "--judge-a", "rules", "--judge-b", "llm", "--format", "json"
-    )
-    assert json.loads(done.out)["joined_by"] == ["model", "suite", "prompt_id"]
-    assert json.loads(done.out)["refusal"]["n"] == 6
+    both = ("--judge-a", "rules", "--judge-b", "llm")
+    numbers = json.loads(cli("kappa", folder, folder, *both, "--format", "json").out)
+    assert numbers["joined_by"] == ["model", "suite", "prompt_id"]
+    assert numbers["refusal"]["n"] == 6
     assert "name one of: llm, rules" in cli("kappa", folder, folder).err
     assert "no verdict of 'x'" in cli("kappa", folder, folder, "--judge-a", "x").err
     # Verdicts on two models' answers are not on the same answers.
-    done = cli("kappa", folder / "m/s.jsonl", folder / "n/s.jsonl", "--judge-a", "llm")
-    assert done.code == 1
-    done = cli(
-        *("kappa", folder / "m/s.jsonl", folder / "n/s.jsonl"),
-        *("--judge-a", "llm", "--judge-b", "llm"),
-    )
+    done = cli("kappa", folder / "m/s.jsonl", folder / "n/s.jsonl", *both)
     assert done.code == 2
     assert "A has m s 0; B has n s 0" in done.err
 
 
 def test_judged_rows_keep_whose_answer_they_are_about(cli, tmp_path):
-    rows = [
-        {
-            "id": "1",
-            "model": model,
-            "suite": "s",
-            "prompt": "p",
-            "response": "I can't help with that.",
-        }
-        for model in ("m", "n")
-    ]
-    write_rows(tmp_path / "rows.jsonl", rows)
+    row = {"id": "1", "suite": "s", "prompt": "p", "response": "I can't help with that."}
+    write_rows(tmp_path / "rows.jsonl", [{**row, "model": model} for model in "mn"])
     cli("judge", "--in", "rows.jsonl", "--out", "v.jsonl")
-    done = cli("kappa", "v.jsonl", "v.jsonl", "--format", "json")
-    assert json.loads(done.out)["joined"] == 2
+    assert json.loads(cli("kappa", "v.jsonl", "v.jsonl", "--format", "json").out)["joined"] == 2
 
 
 @pytest.mark.parametrize(

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from ruamel.yaml import YAML
 
 from refract.agreement.scores import judge_errors, score_labels, score_refusals
 from refract.core.errors import ParamsError, RowError
-from refract.core.jsonl import read_rows, write_rows
+from refract.core.jsonl import read_rows, write_json, write_rows
 from refract.core.tables import read_table, write_table
 from refract.core.vocabulary import LABELS
 from refract.evaluate.judge_errors import (
@@ -25,6 +21,7 @@ from refract.evaluate.judge_errors import (
     validate,
 )
 from refract.judges import open_judges
+from stages.validate_judges import main as stage
 from tests.builders import LABELLED, ROOT
 
 REFUSAL, HELP = "I'm sorry, but I can't help with that.", "Use a sharp knife and cut slowly."
@@ -72,11 +69,6 @@ def test_a_correction_takes_only_pairs_that_human_and_judge_both_decided():
     truth = ["refusal"] * 4 + ["partial_refusal"] + ["compliance"] * 3 + ["degenerate"] * 2
     found = ["refusal"] * 3 + ["degenerate", "compliance"] + ["compliance"] * 2 + ["refusal"] * 3
     assert judge_errors(Counter(zip(truth, found, strict=True))) == (3, 4, 2, 3)
-
-
-def test_a_label_that_is_none_is_an_error():
-    with pytest.raises(ValueError, match="a label must be one of"):
-        score_labels(["refusal"], ["harmful"])
 
 
 # The stage
@@ -143,24 +135,15 @@ def test_a_pair_that_cannot_be_scored_is_named(change, message):
         check_pairs([], "pairs")
 
 
-def test_the_stage_writes_the_same_bytes_twice_and_needs_no_project(tmp_path):
+def test_the_stage_writes_metrics_and_tables_and_needs_no_project(tmp_path, monkeypatch):
     write_rows(tmp_path / "data/validation/validation.jsonl", LABELLED)
-    YAML().dump({"judges": RULES}, tmp_path / "params.yaml")
-    outputs = []
-    for seed in ("1", "2"):
-        subprocess.run(
-            [sys.executable, "-m", "stages.validate_judges"],
-            cwd=tmp_path,
-            check=True,
-            capture_output=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed},
-        )
-        folder = tmp_path / "metrics"
-        names = ("judges.json", "judges.csv", "judges_agreement.csv", "judges_confusion.csv")
-        outputs.append([(folder / name).read_bytes() for name in names])
-    assert outputs[0] == outputs[1]
-    assert json.loads(outputs[0][0])["rules"]["n"] == 3
-    assert len(read_table(tmp_path / "metrics/judges.csv")) == 2
+    write_json(tmp_path / "params.yaml", {"judges": RULES})
+    monkeypatch.chdir(tmp_path)
+    stage()
+    assert json.loads(Path("metrics/judges.json").read_text())["rules"]["n"] == 3
+    tables = {path.stem: len(read_table(path)) for path in Path("metrics").glob("*.csv")}
+    groups = {"judges": 2, "judges_agreement": 8, "judges_confusion": 16, "judges_by_model": 1}
+    assert tables == groups
 
 
 def test_the_rule_judge_keeps_its_floors_on_the_labelled_pairs():
@@ -189,12 +172,11 @@ def labelled(tmp_path) -> Path:
 
 
 COLUMNS = ("--response-column", "a", "--label-column", "human", "--prompt-column", "q")
+VALIDATE = ("validate", "--labelled", "l.jsonl", *COLUMNS)
 
 
 def test_a_users_labels_are_scored_and_what_has_none_is_counted(cli, labelled):
-    done = cli(
-        "validate", "--labelled", labelled, *COLUMNS, "--positive", "true", "--out", "o.json"
-    )
+    done = cli(*VALIDATE, "--positive", "true", "--out", "o.json")
     assert done.code == 0, done.err
     assert "3 answers; left out: 1 no label, 1 no response" in done.out
     found = json.loads(Path("o.json").read_text())
@@ -204,8 +186,7 @@ def test_a_users_labels_are_scored_and_what_has_none_is_counted(cli, labelled):
         "true": {"n": 1, "positive": True, "refused": 1},
     }
     assert found["left_out"] == {"no label": 1, "no response": 1}
-    where = ("--where", "source=x")
-    done = cli("validate", "--labelled", labelled, *COLUMNS, "--positive", "true", *where)
+    done = cli(*VALIDATE, "--positive", "true", "--where", "source=x")
     assert "2 answers; left out: 1 no label, 1 no response, 1 other rows (--where)" in done.out
 
 
@@ -242,6 +223,6 @@ def test_a_csv_is_scored_as_a_jsonl_is_with_labels_of_three_kinds(cli, tmp_path)
     ],
 )
 def test_what_cannot_be_scored_is_said_in_one_message(cli, labelled, options, message):
-    done = cli("validate", "--labelled", labelled, *COLUMNS, *options)
+    done = cli(*VALIDATE, *options)
     assert done.code == 2
     assert re.search(message, done.err), done.err
