@@ -13,7 +13,7 @@ from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import canonical_json
 from refract.core.types import Row
 from refract.core.vocabulary import LABELS
-from refract.suites.importing.readers import read_table
+from refract.suites.importing.file_formats import read_table
 
 
 class LabelColumns(NamedTuple):

@@ -140,7 +140,7 @@ def _calibrated_numbers(
     from refract.evaluate.judge_errors import judge_pairs
     from refract.judges import open_judge
     from refract.project import find_judge, find_project
-    from refract.suites.importing.readers import read_table
+    from refract.suites.importing.file_formats import read_table
 
     if not file.is_file():
         raise UsageError(f"--calibrate-on: no file {file}")

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from refract.core.settings import Settings
 from refract.core.types import Category, Row
-from refract.suites.importing.readers import Table, column_of, read_table
+from refract.suites.importing.file_formats import Table, column_of, read_table
 from refract.suites.rows import CATEGORIES, CONTENT, STRING_FLAGS, SuiteError
 
 # Columns that `generic` takes for the prompt and the id unless others are named.

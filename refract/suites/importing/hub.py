@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from refract.core.errors import UsageError
-from refract.suites.importing.readers import SUFFIXES
+from refract.suites.importing.file_formats import SUFFIXES
 
 
 def hub_file(dataset: str, name: str, revision: str) -> tuple[Path, str]:

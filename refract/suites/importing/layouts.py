@@ -8,7 +8,7 @@ from pathlib import Path
 
 from refract.core.types import Row
 from refract.suites.importing.columns import Contents, Options, Origin
-from refract.suites.importing.readers import read_table
+from refract.suites.importing.file_formats import read_table
 from refract.suites.rows import STRING_FLAGS, SuiteError, field_problems
 
 GISKARD = Origin(
