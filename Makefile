@@ -23,7 +23,7 @@ repro: setup
 
 # Two processes of one thread each: two of two would spend their time waiting for each other.
 test: setup
-	OMP_NUM_THREADS=1 python -m pytest -n 2
+	OMP_NUM_THREADS=1 python -m pytest -n 2 --dist worksteal --durations 10
 
 # Ten minutes of made-up params, suites, replies and stores; no part of make test.
 fuzz: setup
