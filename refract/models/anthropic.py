@@ -7,10 +7,7 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
@@ -21,11 +18,10 @@ from refract.models.provider import (
     Address,
     Ended,
     KeyVariable,
-    RateLimit,
     ServedSettings,
-    error_body,
+    error_said,
 )
-from refract.models.sending import Served, now_at
+from refract.models.sending import Served
 
 _REASONS: dict[str, FinishReason] = {
     "max_tokens": "length",
@@ -132,30 +128,6 @@ class Anthropic(Served):
             thinking=thinking or None,
         )
 
-    def rate_limits(self, headers: Mapping[str, str]) -> list[RateLimit]:
-        """The ``anthropic-ratelimit-*`` headers, whose reset is a time of day."""
-        limits = []
-        for unit in ("requests", "input-tokens", "output-tokens", "tokens"):
-            prefix = f"anthropic-ratelimit-{unit}-"
-            try:
-                remaining = float(headers[prefix + "remaining"])
-                if not math.isfinite(remaining):
-                    continue
-                reset = datetime.fromisoformat(headers[prefix + "reset"])
-                seconds = (reset - now_at(headers)).total_seconds()
-                limit = headers.get(prefix + "limit")
-                limits.append(
-                    RateLimit(
-                        remaining,
-                        None if limit is None else float(limit),
-                        max(0.0, seconds),
-                        unit != "requests",
-                    )
-                )
-            except (KeyError, OverflowError, TypeError, ValueError):
-                continue  # not sent, or not as documented
-        return limits
-
     async def submit(self, client: Any, tag: str, bodies: Mapping[str, bytes]) -> str:
         """Makes a batch and returns its id."""
         from httpx2 import Response
@@ -202,9 +174,11 @@ class Anthropic(Served):
         if result["type"] == "succeeded":
             return 200, result["message"]
         if result["type"] == "errored":
-            error = error_body(json.dumps(result["error"]).encode())
-            return STATUSES.get(str(error.get("type")), 500), error
-        return 0, {"message": f"the request {result['type']} in its batch"}
+            _, kinds = error_said(result["error"])
+            return next((STATUSES[kind] for kind in kinds if kind in STATUSES), 500), result[
+                "error"
+            ]
+        return 0, f"the request {result['type']} in its batch"
 
 
 _: type[ServedModel] = Anthropic

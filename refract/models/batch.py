@@ -24,12 +24,11 @@ from refract.core.environment import (
 )
 from refract.core.jsonl import sha256_json, write_json
 from refract.models.protocol import AdapterError, Answer, Request
-from refract.models.provider import Emit, Ended, Provider, ending
+from refract.models.provider import Emit, Ended, Failure, Provider, error_said
 
 T = TypeVar("T")
-# Delays in seconds between two tries of the same request: doubled with each, up to the longest.
+# Seconds between two tries of the same call: doubled with each, up to the longest.
 FIRST_DELAY, LONGEST_DELAY = 0.5, 30.0
-RETRIED = {408, 409, 425, 429}  # and everything from 500
 # Seconds by which the provider's clock may be behind.
 CLOCK_SLACK = 60
 
@@ -130,19 +129,14 @@ class BatchRun:
     def _parts(self, names: Sequence[str]) -> Iterator[list[str]]:
         """Custom ids in parts that one batch may hold: as many as the run's limits allow, each at the
         most it can cost."""
-        usage, settings, model = self.model.usage, self.settings, self.model
+        model = self.model
         part: list[str] = []
-        size, count, cost = 0, usage["requests"], usage["cost"] or 0.0
+        size, calls, cost = 0, model.usage["requests"], model.usage["cost"] or 0.0
         for name in names:
-            count += 1
-            cost += self.model.cost(*self.model.most_tokens(self.bodies[name]))
-            limit = None
-            if settings.max_requests is not None and count > settings.max_requests:
-                limit = f"max_requests: {settings.max_requests}"
-            elif settings.max_cost is not None and cost > settings.max_cost:
-                limit = f"max_cost: {settings.max_cost}"
-            if limit is not None:
-                self._fail(name, "BudgetExhausted", f"not requested: {limit} is reached")
+            calls += 1
+            cost += model.cost(*model.most_tokens(self.bodies[name]))
+            if (spent := model.spent(calls, cost)) is not None:
+                self._fail(name, "BudgetExhausted", spent)
                 continue
             more = len(self.bodies[name]) + 256
             if part and (len(part) == model.MOST_REQUESTS or size + more > model.MOST_BYTES):
@@ -165,14 +159,13 @@ class BatchRun:
                     bodies = {name: self.bodies[name] for name in names}
                     batch.id = await self.model.submit(self.client, batch.tag, bodies)
             except (self.sdk.APIError, TimeoutError) as error:
-                status = getattr(error, "status_code", None)
-                passing = status is None or status in RETRIED or status >= 500
+                failure = self._failure(error)
+                passing = failure.kind in ("throttled", "passing", "unreadable")
                 waited = time.monotonic() - first + delay
                 if not passing or waited > self.settings.retry_for:
                     batch.path.unlink()
-                    self._check_key(error)
                     for name in names:
-                        self._fail(name, type(error).__name__, self.model.clean(error))
+                        self._fail(name, failure.name, failure.text)
                     return None
                 await asyncio.sleep(delay)
                 delay = min(LONGEST_DELAY, 2 * delay)
@@ -200,10 +193,9 @@ class BatchRun:
         try:
             return await call
         except self.sdk.APIError as error:
-            self._check_key(error)
             raise AdapterError(
                 f"models.{self.model.name}: {self.settings.base_url} does not tell how a batch "
-                f"stands ({self.model.clean(error)}); run again to go on with it"
+                f"stands ({self._failure(error).text}); run again to go on with it"
             ) from None
 
     def _take(self, batch: Batch, ended: Ended, attempt: int) -> list[int]:
@@ -220,45 +212,43 @@ class BatchRun:
             if name in self.indices and name not in results:
                 self._fail(name, *ended.missing)
             for index in self.indices.pop(name, []) if name in results else []:
-                answer = self._answer(results[name], attempt, self.bodies[name])
-                too_long = answer.error is not None and answer.error["type"] == "PromptTooLong"
-                if too_long and attempt + 1 < len(self.requests[index].attempts):
+                reply = self._reply(results[name], attempt, self.bodies[name])
+                if isinstance(reply, Answer):
+                    self.emit((index, reply))
+                elif reply.kind == "too long" and self.requests[index].attempts[attempt + 1 :]:
                     again.append(index)
                 else:
-                    self.emit((index, answer))
+                    self.emit((index, reply.answer(attempt)))
         self.taken.append(batch.path)
         return again
 
-    def _answer(self, result: Any, attempt: int, body: bytes) -> Answer:
+    def _reply(self, result: Any, attempt: int, body: bytes) -> Answer | Failure:
+        import httpx2
+
         try:
             status, payload = self.model.result(result)
             if status == 200:
                 answer = self.model.read_payload(payload, attempt)
                 self.model.count(answer, body)
                 return answer
-            meaning = ending(status, payload, attempt)
-            text = self.model.clean(payload.get("message") or payload.get("code"))
+            if status == 0:
+                return Failure("BatchExpired", self.model.clean(error_said(payload)[0]), "final")
+            response = httpx2.Response(
+                status, request=httpx2.Request("POST", self.settings.base_url)
+            )
+            error = self.client._make_status_error("", body=payload, response=response)
+            return self.model.failure_of(error, self.client)
         except Exception as error:  # a provider may send anything
             self.model.count(None, body)  # an answer that cannot be read has been paid for
-            return Answer.failed("InvalidResponse", self.model.clean(error), attempt)
-        if isinstance(meaning, Answer):
-            return meaning
-        if status == 0:
-            return Answer.failed("BatchExpired", text, attempt)
-        name = "PromptTooLong" if meaning == "too_long" else self._error_name(status)
-        return Answer.failed(name, f"HTTP {status}: {text}", attempt)
-
-    def _error_name(self, status: int) -> str:
-        """What the package calls the error of an HTTP status."""
-        for error in vars(self.sdk).values():
-            if isinstance(error, type) and vars(error).get("status_code") == status:
-                return error.__name__
-        return "InternalServerError" if status >= 500 else "APIStatusError"
+            return Failure("InvalidResponse", self.model.clean(error), "final")
 
     def _fail(self, name: str, kind: str, message: str) -> None:
         for index in self.indices.pop(name, []):
             self.emit((index, Answer.failed(kind, message)))
 
-    def _check_key(self, error: Any) -> None:
-        if getattr(error, "status_code", None) in (401, 403):
-            raise self.model.key_rejected(self.model.clean(error)) from None
+    def _failure(self, error: Exception) -> Failure:
+        """What a failed call means. Raises :class:`AdapterError` for a key that is not accepted."""
+        failure = self.model.failure_of(error, self.client)
+        if failure.kind == "rejected key":
+            raise self.model.key_rejected(failure.text) from None
+        return failure

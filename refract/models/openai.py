@@ -6,9 +6,6 @@ and, where they ask for no key, ``api_key_env: null``.
 
 from __future__ import annotations
 
-import json
-import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -21,18 +18,13 @@ from refract.models.provider import (
     Ended,
     InvalidResponse,
     KeyVariable,
-    RateLimit,
     ServedSettings,
-    error_body,
 )
 from refract.models.sending import Served
 from refract.models.turn import Markers, Text, split_reasoning
 
-# Reset times of the rate-limit headers: 1s, 6m0s, 1h2m3.5s, 120ms, and bare seconds.
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?)(ms|s|m|h|d)")
 # Statuses of a batch that has ended.
 ENDED = ("completed", "failed", "expired", "cancelled")
-_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class OpenAISettings(ServedSettings):
@@ -139,17 +131,6 @@ class OpenAI(Served):
             thinking=thinking,
         )
 
-    def rate_limits(self, headers: Mapping[str, str]) -> list[RateLimit]:
-        """The ``x-ratelimit-*`` headers."""
-        limits = []
-        for unit in ("requests", "tokens"):
-            remaining = _number(headers.get(f"x-ratelimit-remaining-{unit}"))
-            reset = _duration(headers.get(f"x-ratelimit-reset-{unit}"))
-            if remaining is not None and reset is not None:
-                limit = _number(headers.get(f"x-ratelimit-limit-{unit}"))
-                limits.append(RateLimit(remaining, limit, reset, unit == "tokens"))
-        return limits
-
     async def submit(self, client: Any, tag: str, bodies: Mapping[str, bytes]) -> str:
         """Uploads the requests, makes a batch of them and returns its id."""
         lines = (
@@ -194,9 +175,8 @@ class OpenAI(Served):
     def result(self, line: Any) -> tuple[int, Any]:
         """Status and payload or error of a line; status 0 where it was never processed."""
         if line.get("response") is None:
-            return 0, line.get("error") or {}
-        status, body = line["response"]["status_code"], line["response"]["body"]
-        return status, body if status == 200 else error_body(json.dumps(body).encode())
+            return 0, line.get("error")
+        return line["response"]["status_code"], line["response"]["body"]
 
 
 _: type[ServedModel] = OpenAI
@@ -207,18 +187,3 @@ def _text(content: Any) -> str:
     if isinstance(content, list):
         return "".join(part.get("text") or "" for part in content)
     return "" if content is None else content
-
-
-def _number(value: str | None) -> float | None:
-    try:
-        number = math.nan if value is None else float(value)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _duration(value: str | None) -> float | None:
-    if value is None or not re.fullmatch(rf"(?:{_DURATION.pattern})+", value):
-        return _number(value)
-    seconds = sum(float(number) * _SECONDS[unit] for number, unit in _DURATION.findall(value))
-    return seconds if math.isfinite(seconds) else None

@@ -10,7 +10,6 @@ import json
 import math
 import os
 import re
-import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -36,8 +35,8 @@ Emit = Callable[[tuple[int, Answer]], None]
 """Takes the index of a request and its answer."""
 
 CONNECT_SECONDS = 30.0
-# Bytes of a reply, as sent and as unpacked. A token has about four, so that this is room for answers
-# of more than a million tokens.
+# Bytes of a reply. A token has about four, so that this is room for answers of more than a million
+# tokens.
 MOST_REPLY_BYTES = 8 * 2**20
 # A shorter key, such as a server of one's own takes, may be a word of any answer.
 SHORTEST_KEY = 8
@@ -59,6 +58,8 @@ SENDING = {
 }
 # Settings that came after the first answers were stored: part of the identity only where they are set.
 ADDED = ("prefill", "client")
+# Statuses of calls that are repeated, besides those from 500 on, and of calls turned away as too many.
+RETRIED, THROTTLED = {408, 409, 425, 429}, {429, 503, 529}
 
 TOO_LONG = re.compile(
     r"context.?length|context.?window|context.?size|context.?limit|prompt is too long"
@@ -138,9 +139,7 @@ class ServedSettings(Settings):
         "live", description="batch uses the provider's batch API: cheaper and slower"
     )
     batch_poll: Positive = Field(30, description="seconds between two looks at a batch")
-    max_concurrency: int = Field(
-        64, ge=1, description="most calls at a time; fewer where the provider throttles"
-    )
+    max_concurrency: int = Field(64, ge=1, description="most calls at a time")
     requests_per_minute: Positive | None = Field(None, description="cap on calls of one process")
     tokens_per_minute: Positive | None = Field(
         None, description="cap on prompt and completion tokens of one process"
@@ -220,13 +219,28 @@ class Ended(NamedTuple):
     missing: tuple[str, str]
 
 
-class RateLimit(NamedTuple):
-    """One of the provider's own limits, as a response's headers state it."""
+class Failure(NamedTuple):
+    """How a call came back without an answer: the row's error, what follows from it, the seconds that
+    the server asks to wait, and whether the call may have been paid for.
 
-    remaining: float
-    limit: float | None
-    reset: float  # seconds until all of it is available again
-    tokens: bool  # a limit on tokens, not on calls
+    ``filtered``: the provider's filter is the row's ending. ``too long``: the row goes on with its next
+    attempt. ``rejected key``: the run ends. ``throttled``: nothing is sent for a while. ``passing``:
+    the call is repeated; ``unreadable``: a few times only. ``final``: the row ends with the error.
+    """
+
+    name: str
+    text: str
+    kind: Literal[
+        "filtered", "too long", "rejected key", "throttled", "passing", "unreadable", "final"
+    ]
+    after: float | None = None
+    paid: bool = False
+
+    def answer(self, attempt: int) -> Answer:
+        """The row of a request that ends so."""
+        if self.kind == "filtered":
+            return Answer("", "content_filter", attempt)
+        return Answer.failed(self.name, self.text, attempt)
 
 
 class InvalidResponse(ValueError):
@@ -241,27 +255,21 @@ async def bound_reply(response: Any) -> None:
     """Reads the reply to a POST, as far as it is not too large.
 
     For a client's hook on responses. Batches are fetched by GET, and hold many replies each. Raises
-    :class:`InvalidResponse`.
+    :class:`ReplyTooLarge`.
     """
     from httpx2 import ByteStream
 
     if response.request.method != "POST":
         return
-    # Unpacked here, where it can stop; the client is left nothing to unpack.
-    packed = response.headers.pop("content-encoding", "identity").strip().lower()
-    if packed not in ("", "identity", "gzip", "deflate"):
-        raise ReplyTooLarge(f"the reply is packed as {packed}, which was not asked for")
-    unpacker = zlib.decompressobj(32 + zlib.MAX_WBITS) if packed in ("gzip", "deflate") else None
-    content, sent = bytearray(), 0
+    content = bytearray()
     try:
+        # A packed reply, for which no client of ours asks, can be of any size.
+        if (packed := response.headers.get("content-encoding", "identity")) != "identity":
+            raise ReplyTooLarge(f"the reply is packed as {packed}, which was not asked for")
         async for chunk in response.stream:
-            sent += len(chunk)
-            most = MOST_REPLY_BYTES - len(content) + 1
-            content += chunk if unpacker is None else unpacker.decompress(chunk, most)
-            if max(sent, len(content)) > MOST_REPLY_BYTES:
+            content += chunk
+            if len(content) > MOST_REPLY_BYTES:
                 raise ReplyTooLarge(f"the reply is larger than {MOST_REPLY_BYTES >> 20} MiB")
-    except zlib.error as error:
-        raise InvalidResponse(f"the reply cannot be unpacked ({error})") from None
     finally:
         await response.stream.aclose()
     response.stream = ByteStream(bytes(content))
@@ -314,10 +322,6 @@ class Provider(ServedModel):
     @abstractmethod
     def read(self, payload: Any, attempt: int) -> Answer:
         """A decoded response as an answer. Raises :class:`InvalidResponse` and look-up errors."""
-
-    @abstractmethod
-    def rate_limits(self, headers: Mapping[str, str]) -> list[RateLimit]:
-        """The provider's limits as a response's headers state them."""
 
     @abstractmethod
     async def submit(self, client: Any, tag: str, bodies: Mapping[str, bytes]) -> str:
@@ -373,13 +377,13 @@ class Provider(ServedModel):
             return
         key = os.environ.get(variable, "").strip()
         if not key:
-            default = type(self.settings).model_fields["base_url"].default
-            elsewhere = self.settings.base_url != default
+            url = self.settings.base_url
             keyless = "; for a server that asks for none, say api_key_env: null"
             keyless += " (--set api_key_env=null)"
+            at_provider = url == type(self.settings).model_fields["base_url"].default
             raise AdapterError(
                 f"models.{self.name}: the environment variable {variable} is not set; it must hold "
-                f"the key for {self.settings.base_url}{keyless if elsewhere else ''}"
+                f"the key for {url}{'' if at_provider else keyless}"
             )
         if not (key.isascii() and key.isprintable()) or " " in key:
             raise AdapterError(
@@ -399,7 +403,7 @@ class Provider(ServedModel):
         http_client = self.sdk.DefaultAsyncHttpxClient(
             limits=Limits(max_connections=None, max_keepalive_connections=settings.max_concurrency),
             timeout=timeout,
-            headers={"accept-encoding": "gzip, deflate"},
+            headers={"accept-encoding": "identity"},
             event_hooks={"response": [bound_reply]},
         )
         options = {
@@ -484,6 +488,61 @@ class Provider(ServedModel):
                 *(most[i] if tokens is None else tokens for i, tokens in enumerate(used))
             )
 
+    def spent(self, calls: int, cost: float) -> str | None:
+        """Which of the run's own limits so many calls, or so many USD, would pass."""
+        settings = self.settings
+        if settings.max_requests is not None and calls > settings.max_requests:
+            again = self.usage["retries"]
+            repeats = f" ({again} of the calls repeated one that failed)" if again else ""
+            return f"not requested: max_requests: {settings.max_requests} is reached{repeats}"
+        if settings.max_cost is not None and cost > settings.max_cost:
+            return f"not requested: max_cost: {settings.max_cost} is reached"
+        return None
+
+    def failure_of(self, error: Exception, client: Any) -> Failure:
+        """What an exception means that a client's call ended in. Raises :class:`AdapterError` where no
+        call can succeed."""
+        sdk, cause = self.sdk, error.__cause__
+        if isinstance(error, sdk.APIStatusError):
+            return self._status_failure(error, client)
+        if isinstance(error, TimeoutError):
+            text = f"no answer within {self.settings.timeout} s"
+            return Failure("APITimeoutError", text, "passing", paid=True)
+        if isinstance(cause, InvalidResponse):
+            error = cause
+        if isinstance(error, InvalidResponse):
+            large = isinstance(error, ReplyTooLarge)
+            kind: Literal["final", "unreadable"] = "final" if large else "unreadable"
+            return Failure("InvalidResponse", self.clean(error), kind, paid=True)
+        if isinstance(error, sdk.APIConnectionError):
+            text = self.clean(str(cause or "") or type(cause or error).__name__)
+            reached = "connect" not in type(cause).__name__.lower()
+            return Failure(type(error).__name__, text, "passing", paid=reached)
+        text = self.clean(f"{type(error).__name__}: {error}")
+        if isinstance(error, UnicodeError):  # half a character, which the clouds do not take
+            return Failure("PromptNotRenderable", text, "final")
+        if self.settings.client is not None:  # credentials that another package looks for
+            raise AdapterError(f"models.{self.name}: client {self.settings.client}: {text}")
+        return Failure("InvalidResponse", text, "unreadable", paid=True)
+
+    def _status_failure(self, error: Any, client: Any) -> Failure:
+        status, name = error.status_code, type(error).__name__
+        message, codes = error_said(error.body)
+        text = f"HTTP {status}: {self.clean(message or error.response.reason_phrase)}"
+        if codes & FILTER_CODES or (status <= 500 and FILTER_TEXT.search(message)):
+            return Failure(name, text, "filtered")
+        if says_too_long(status, " ".join([message, *sorted(codes)])):
+            return Failure("PromptTooLong", text, "too long")
+        if status in (401, 403):
+            return Failure(name, text, "rejected key")
+        final = "insufficient_quota" in codes or "request too large" in message.lower()
+        if final or not (status in RETRIED or status >= 500):
+            return Failure(name, text, "final")
+        after = client._parse_retry_after_header(error.response.headers)
+        usable = after is not None and 0 <= after < math.inf
+        kind: Literal["throttled", "passing"] = "throttled" if status in THROTTLED else "passing"
+        return Failure(name, text, kind, after if usable else None)
+
     def clean(self, text: object) -> str:
         """A provider's message on one line, without the key or anything that looks like one."""
         line = " ".join(str(text).split())
@@ -505,44 +564,25 @@ class Provider(ServedModel):
 
 
 def _count(tokens: object) -> int | None:
-    if isinstance(tokens, bool) or not isinstance(tokens, int | float):
-        return None
     # No request has more; a sum of such counts could not be written.
-    usable = math.isfinite(tokens) and 0 <= tokens < 2**53 and tokens == int(tokens)
-    return int(tokens) if usable else None
+    return tokens if type(tokens) is int and 0 <= tokens < 2**53 else None
 
 
-def error_body(content: bytes) -> dict[str, Any]:
-    """The error object of a response, whatever a server wraps it in; empty where there is none."""
+def error_said(body: Any) -> tuple[str, set[str]]:
+    """The message and the codes of an error, whatever a server wraps them in."""
     try:
-        body = json.loads(content)
-    except (ValueError, RecursionError):
-        return {"message": content[:1000].decode("utf-8", "replace")}
-    if isinstance(body, list) and body:
-        body = body[0]
-    if not isinstance(body, dict):
-        return {}
-    error = body.get("error") or body.get("detail") or body
-    return error if isinstance(error, dict) else {**body, "message": error}
-
-
-def ending(
-    status: int, error: Mapping[str, Any], attempt: int
-) -> Answer | Literal["too_long", "final"] | None:
-    """What an error response means beyond its status: an answer (a provider's filter),
-    ``too_long``, ``final`` (another try cannot help) or None."""
-    inner = error.get("innererror") or {}
-    codes = {str(code).lower() for code in (error.get("code"), error.get("type"))}
-    if isinstance(inner, dict):
-        codes.add(str(inner.get("code")).lower())
-    text = str(error.get("message") or "")
-    if codes & FILTER_CODES or (status <= 500 and FILTER_TEXT.search(text)):
-        return Answer("", "content_filter", attempt)
-    if says_too_long(status, " ".join([text, *sorted(codes)])):
-        return "too_long"
-    if "insufficient_quota" in codes or "request too large" in text.lower():
-        return "final"
-    return None
+        if isinstance(body, list) and body:
+            body = body[0]
+        if isinstance(body, dict):
+            body = body.get("error") or body.get("detail") or body
+        if not isinstance(body, dict):
+            return str(body or "")[:1000], set()
+        inner = body.get("innererror")
+        codes = [body.get("code"), body.get("type")]
+        codes += [inner.get("code")] if isinstance(inner, dict) else []
+        return str(body.get("message") or ""), {str(code).lower() for code in codes}
+    except RecursionError:  # nested deeper than Python prints
+        return "", set()
 
 
 def says_too_long(status: int | None, text: str) -> bool:

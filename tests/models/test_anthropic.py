@@ -9,7 +9,6 @@ import pytest
 
 from refract.core.errors import ParamsError
 from refract.models.protocol import Answer, Request
-from refract.models.provider import RateLimit
 from tests.fault_server import FaultServer
 from tests.models.test_openai import answers as tried_answers
 from tests.models.test_openai import model as tried_model
@@ -133,23 +132,6 @@ def test_only_the_named_variable_holds_the_key(monkeypatch):
     with FaultServer() as server:
         answers(server, request("a"))
         assert KEY not in server.seen_headers[0]
-
-
-def test_the_ratelimit_headers_are_read_by_the_servers_clock():
-    headers = {
-        "date": "Wed, 21 Oct 2015 07:28:00 GMT",
-        "anthropic-ratelimit-requests-limit": "50",
-        "anthropic-ratelimit-requests-remaining": "0",
-        "anthropic-ratelimit-requests-reset": "2015-10-21T07:28:12Z",
-        "anthropic-ratelimit-input-tokens-remaining": "100",
-        "anthropic-ratelimit-input-tokens-reset": "2015-10-21T07:28:01Z",
-        "anthropic-ratelimit-output-tokens-remaining": "100",
-        "anthropic-ratelimit-output-tokens-reset": "later",
-    }
-    assert model(None).rate_limits(headers) == [
-        RateLimit(0, 50, 12, False),
-        RateLimit(100, None, 1, True),
-    ]
 
 
 # Batches

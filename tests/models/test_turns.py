@@ -219,7 +219,7 @@ def test_another_text_than_the_one_meant_is_not_sent(tmp_path):
     (tmp_path / "own.txt").write_text("Something else.")
     reference = {"path": str(tmp_path / "own.txt"), "sha256": DIGEST}
     with FaultServer() as server:
-        with pytest.raises(AdapterError, match=rf"another text.*{DIGEST} is expected"):
+        with pytest.raises(AdapterError, match=DIGEST):
             one(served("openai", server, system_prompt=reference))
         assert server.bodies == []
 
