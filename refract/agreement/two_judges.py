@@ -99,7 +99,21 @@ def _filed_verdict(row: Row, judge: str | None, where: str) -> FiledVerdict:
     prompt_id = row.get("prompt_id", row.get("id"))
     if not isinstance(prompt_id, str):
         raise RowError(f"{where} needs a text as 'prompt_id' or 'id' (got {prompt_id!r:.60})")
-    verdict = _verdict_of(row, judge, where)
+    verdict, judges = row, row.get("judges")
+    if judges is None and "label" not in row and "refused" not in row:
+        raise RowError(
+            f"{where} is not a verdict: it needs 'label', or 'judges' as data/verdicts has it "
+            f"(got {', '.join(sorted(row))})"
+        )
+    if judges is not None:
+        if not isinstance(judges, dict) or not all(isinstance(v, dict) for v in judges.values()):
+            raise RowError(f"{where}: judges must map names to verdicts (got {judges!r:.60})")
+        names = ", ".join(sorted(judges))
+        if judge is None and len(judges) != 1:
+            raise RowError(f"{where} has verdicts of several judges; name one of: {names}")
+        if judge is not None and judge not in judges:
+            raise RowError(f"{where} has no verdict of {judge!r}; it has: {names}")
+        verdict = judges[judge or next(iter(judges))]
     label, refused = verdict.get("label"), verdict.get("refused")
     if not isinstance(label, str | None) or not isinstance(refused, bool | None):
         raise RowError(
@@ -108,26 +122,6 @@ def _filed_verdict(row: Row, judge: str | None, where: str) -> FiledVerdict:
         )
     model, suite = (row[key] if isinstance(row.get(key), str) else None for key in SCOPE)
     return FiledVerdict(model, suite, prompt_id, label, refused)
-
-
-def _verdict_of(row: Row, judge: str | None, where: str) -> Row:
-    judges = row.get("judges")
-    if judges is None:
-        if "label" not in row and "refused" not in row:
-            raise RowError(
-                f"{where} is not a verdict: it needs 'label', or 'judges' as data/verdicts has it "
-                f"(got {', '.join(sorted(row))})"
-            )
-        return row
-    if not isinstance(judges, dict) or not all(isinstance(v, dict) for v in judges.values()):
-        raise RowError(f"{where}: judges must map names to verdicts (got {judges!r:.60})")
-    names = ", ".join(sorted(judges))
-    if judge is None and len(judges) != 1:
-        raise RowError(f"{where} has verdicts of several judges; name one of: {names}")
-    if judge is not None and judge not in judges:
-        raise RowError(f"{where} has no verdict of {judge!r}; it has: {names}")
-    verdict: Row = judges[judge] if judge is not None else next(iter(judges.values()))
-    return verdict
 
 
 def join_verdicts(first: Sequence[FiledVerdict], second: Sequence[FiledVerdict]) -> Join:

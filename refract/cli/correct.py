@@ -124,9 +124,8 @@ def _labelled(file: Path, answers: list[JudgedAnswer]) -> Labelled:
     if human.blank:
         say(
             f"refract: {file}: {len(human.blank)} rows before the last labelled one have no label, "
-            "such as "
-            f"{human.blank[0]}; the others are no random sample, so that there are bounds instead of "
-            "rates",
+            f"such as {human.blank[0]}; the others are no random sample, so that there are bounds "
+            "instead of rates",
             file=sys.stderr,
         )
     return answers, human

@@ -108,7 +108,8 @@ def label(
 
 
 def label_in_terminal(path: Path, answers: Sequence[JudgedAnswer], *, evidence: bool) -> None:
-    """Asks for the labels of a file of `refract label` that are missing, from the top.
+    """Asks for the labels of a file of `refract label` that are missing, from the top, until all are
+    there or it is told to quit.
 
     Each label is in the file as soon as its key is pressed, so that quitting, Ctrl-C or a lost
     connection lose none. Raises :class:`RowError` for a file that cannot be used, or is of other
@@ -119,61 +120,49 @@ def label_in_terminal(path: Path, answers: Sequence[JudgedAnswer], *, evidence: 
     labelled = len(read_labels(path, answers).by_id)
     rows = label_rows(path)
     known = {(*answer.key, answer.pair_sha256): answer for answer in answers}
-    asked = [known.get((row["suite"], row["prompt_id"], row["pair_sha256"])) for row in rows]
-    if None in asked:
-        raise RowError(
-            f"{path}: {rows[asked.index(None)]['prompt_id']} is of another answer than this run's; "
-            "draw a new sample with refract label --out"
-        )
+    asked = []
+    for row in rows:
+        answer = known.get((row["suite"], row["prompt_id"], row["pair_sha256"]))
+        if answer is None:
+            raise RowError(
+                f"{path}: {row['prompt_id']} is of another answer than this run's; draw a new sample "
+                "with refract label --out"
+            )
+        asked.append(answer)
     if labelled:
         say(f"{path}: {labelled} of {len(rows)} labelled already")
+    place = 0
     try:
-        _ask(path, rows, [answer for answer in asked if answer], answers, evidence=evidence)
-    except (KeyboardInterrupt, EOFError):
+        while blank := [i for i, row in enumerate(rows) if not row["label"].strip()]:
+            place = next((later for later in blank if later >= place), blank[0])
+            number = len(rows) - len(blank) + 1
+            show(asked[place], f"{number} of {len(rows)}", evidence=evidence)
+            key = typer.getchar().lower()
+            if key == "q":
+                break
+            if key == "u":
+                before = [earlier for earlier in range(place) if earlier not in blank]
+                if not before:
+                    say("nothing to undo")
+                    continue
+                place = before[-1]
+                done = f"undone: {rows[place]['label']}"
+            elif key in KEYS:
+                done = KEYS[key]
+            else:
+                say(f"no such key; there are: {HELP}")
+                continue
+            rows[place]["label"] = KEYS.get(key, "")
+            write_table(path, list(rows[0]), rows)
+            say(done)
+            if key in KEYS and number % EACH == 0:
+                say_width(path, answers)
+    except (KeyboardInterrupt, EOFError):  # Ctrl-C and Ctrl-D
         say("")
     say_width(path, answers)
     labelled = sum(bool(row["label"].strip()) for row in label_rows(path))
     rest = "" if labelled == len(rows) else "; the same command goes on"
     say(f"{path}: {labelled} of {len(rows)} labelled{rest}")
-
-
-def _ask(
-    path: Path,
-    rows: list[dict[str, str]],
-    asked: Sequence[JudgedAnswer],
-    run: Sequence[JudgedAnswer],
-    *,
-    evidence: bool,
-) -> None:
-    """Goes through the rows without a label until all have one, or until it is told to quit.
-
-    Raises KeyboardInterrupt and EOFError for Ctrl-C and Ctrl-D.
-    """
-    place = 0
-    while blank := [i for i, row in enumerate(rows) if not row["label"].strip()]:
-        place = next((later for later in blank if later >= place), blank[0])
-        number = len(rows) - len(blank) + 1
-        show(asked[place], f"{number} of {len(rows)}", evidence=evidence)
-        key = typer.getchar().lower()
-        if key == "q":
-            return
-        if key == "u":
-            before = [earlier for earlier in range(place) if earlier not in blank]
-            if not before:
-                say("nothing to undo")
-                continue
-            place = before[-1]
-            done = f"undone: {rows[place]['label']}"
-        elif key in KEYS:
-            done = KEYS[key]
-        else:
-            say(f"no such key; there are: {HELP}")
-            continue
-        rows[place]["label"] = KEYS.get(key, "")
-        write_table(path, list(rows[0]), rows)
-        say(done)
-        if key in KEYS and number % EACH == 0:
-            say_width(path, run)
 
 
 def show(answer: JudgedAnswer, place: str, *, evidence: bool) -> None:
