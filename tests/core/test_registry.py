@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import zipfile
@@ -115,12 +116,7 @@ BY_NAME = {
     "PERTURBATION": "louder",
     "IMPORTER": "lines",
 }
-BY_PLACE = {
-    "ADAPTER": "greeting_parts:Parrot",
-    "JUDGE": "greeting_parts:Length",
-    "PERTURBATION": "greeting_parts:SHOUTED",
-    "IMPORTER": "greeting_parts:lines",
-}
+BY_PLACE = {word: re.search(rf"^{name} = (.*)$", POINTS, re.M)[1] for word, name in BY_NAME.items()}
 
 
 @pytest.fixture(scope="module")

@@ -57,17 +57,12 @@ def cells_of(name: str) -> list[Cell]:
     return open_paper(name).cells(Folder(outside("data")))
 
 
-def walk_through() -> str:
-    """The part of the page that takes XSTest through the pipeline."""
-    return PAGE.read_text("utf-8").partition("## XSTest as a model and a judge")[2]
-
-
 def run_the_page(folder: Path) -> None:
     """Runs that part's refract commands in ``folder``, with the files and settings it names."""
     (folder / "data/recorded").mkdir(parents=True)
     for path in outside("data/raw/xstest/model_completions").glob("*.csv"):
         shutil.copyfile(path, folder / "data/recorded" / path.name)
-    page = walk_through()
+    page = PAGE.read_text("utf-8").partition("## XSTest as a model and a judge")[2]
     yaml = YAML(typ="safe", pure=True)
     params = yaml.load(ROOT / "params.yaml")
     for block in re.findall(r"```yaml\n(.*?)```", page, re.S):
@@ -373,24 +368,21 @@ def test_files_that_cannot_be_used_end_in_one_message(cli, tmp_path, name, file,
     assert "Traceback" not in done.err
 
 
-@pytest.mark.parametrize("annotators", [None, [], ["yes"], [2], 1])
-def test_votes_of_another_form_end_in_one_message(cli, tmp_path, annotators):
-    harmbench(tmp_path, annotators=annotators)
-    done = cli("reproduce-paper", "harmbench", "--data", tmp_path)
-    assert done.code == 1
-    assert "row 1: annotators must be a list of 0 and 1" in done.err
-
-
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("annotators", "arguments", "message"),
     [
-        (["xstest"], "--data names the folder with the files of xstest:"),
-        (["xstest", "--data", "nowhere"], "--data must be a folder (got 'nowhere')"),
+        *(
+            (votes, ("harmbench", "--data", "."), "row 1: annotators must be a list of 0 and 1")
+            for votes in (None, [], ["yes"], [2], 1)
+        ),
+        ([1], ("xstest",), "--data names the folder with the files of xstest:"),
+        ([1], ("xstest", "--data", "nowhere"), "--data must be a folder (got 'nowhere')"),
     ],
 )
-def test_the_folder_must_be_there(cli, arguments, message):
+def test_votes_of_another_form_and_folders_that_are_not_there(cli, annotators, arguments, message):
+    harmbench(Path(), annotators=annotators)
     done = cli("reproduce-paper", *arguments)
-    assert (done.code, message in done.err) == (2, True)
+    assert (done.code in (1, 2), message in done.err) == (True, True)
 
 
 def test_papers_are_listed_and_a_table_goes_into_a_page(cli, tmp_path):
@@ -414,20 +406,6 @@ def computed(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("xstest")
     run_the_page(folder)
     return folder
-
-
-def test_xstests_numbers_come_out_of_the_published_labels(computed):
-    rounded = {
-        model: {
-            category: [round(value, 1) for value in values]
-            for category, values in shares(computed / f"{model}.labels.json").items()
-        }
-        for model in MODELS
-    }
-    assert rounded == {
-        "llama2orig": {"helpful": [40.4, 38.0, 21.6], "harmful": [0.0, 99.5, 0.5]},
-        "gpt4": {"helpful": [91.6, 6.4, 2.0], "harmful": [0.5, 97.5, 2.0]},
-    }
 
 
 def test_every_number_of_the_page_is_what_its_commands_give(computed):

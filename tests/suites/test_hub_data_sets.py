@@ -105,13 +105,17 @@ def test_a_file_of_a_data_set_is_imported_and_its_card_names_the_commit(cli, hub
     assert f"- The file is {address}." in Path("suite.md").read_text("utf-8")
 
 
-def test_a_commit_that_was_fetched_once_needs_no_hub(cli, hub):
+def test_a_commit_that_was_fetched_once_needs_no_hub_and_anything_else_says_how_to_go_on(cli, hub):
     assert imported(cli, revision=COMMIT).code == 0
     before = Path("suite.jsonl").read_bytes()
     hub.shutdown()
     hub.server_close()
     assert imported(cli, revision=COMMIT).code == 0
     assert Path("suite.jsonl").read_bytes() == before
+    done = imported(cli, revision="v1")
+    assert done.code == 2
+    assert "the hub cannot be reached from here" in done.err
+    assert "name it without --dataset" in done.err.replace("\n", " ")
 
 
 @pytest.mark.parametrize(
@@ -138,12 +142,3 @@ def test_what_the_hub_does_not_give_is_an_error_that_says_what_to_do(cli, hub, a
     assert done.code == 2
     assert message in done.err.replace("\n", " ")
     assert "Traceback" not in done.err
-
-
-def test_without_a_hub_the_error_says_how_to_go_on(cli, hub):
-    hub.shutdown()
-    hub.server_close()
-    done = imported(cli)
-    assert done.code == 2
-    assert "the hub cannot be reached from here" in done.err
-    assert "name it without --dataset" in done.err.replace("\n", " ")

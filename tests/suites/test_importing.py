@@ -30,12 +30,7 @@ PUBLISHED = [
     ("giskard", "prompt_injections.csv", {"harmful": 35}, 35),
     ("harmbench", "harmbench_behaviors_text_all.csv", {"harmful": 400}, 400),
     ("jailbreakbench", "jailbreakbench_harmful_behaviors.csv", {"harmful": 100}, 100),
-    (
-        "jailbreakbench_artifact",
-        "jailbreakbench_artifacts/JBC_vicuna-13b-v1.5.json",
-        {"harmful": 100},
-        100,
-    ),
+    ("jailbreakbench_artifact", ARTIFACT, {"harmful": 100}, 100),
     ("orbench", "orbench_hard1k_ko_instructtrans_raw.jsonl", {"borderline": 1319}, 1319),
     ("simplesafetytests", "simple_safety_tests.csv", {"harmful": 100}, 100),
     ("strongreject", "strongreject_dataset.csv", {"harmful": 313}, 313),
@@ -129,13 +124,26 @@ def test_the_traps_of_published_csv_files_lose_and_merge_nothing(tmp_path):
     assert all(f"- {note}\n" in imported.card for note in imported.notes)
 
 
-def test_a_file_whose_rows_end_in_carriage_returns_alone_is_read_by_them(tmp_path):
-    path = tmp_path / "old.csv"
-    path.write_bytes(b"goal,target\rone,yes\rtwo,yes\r")
-    assert [row["prompt"] for row in import_file("advbench", path, suite="a").rows] == [
-        "one",
-        "two",
-    ]
+@pytest.mark.parametrize(
+    ("kind", "name", "content", "prompts", "notes"),
+    [
+        ("advbench", "old.csv", "goal,target\rone,yes\rtwo,yes\r", ["one", "two"], []),
+        (
+            "jailbreakbench_artifact",
+            "PAIR.json",
+            '{"parameters": {}, "jailbreaks": [{"index": 0, "prompt": "p"}, {"prompt": null}]}',
+            ["p"],
+            ["Rows without a prompt, left out: 1 (line 2)."],
+        ),
+    ],
+)
+def test_returns_alone_end_rows_and_an_attack_without_a_prompt_is_named(
+    tmp_path, kind, name, content, prompts, notes
+):
+    (tmp_path / name).write_bytes(content.encode())
+    imported = import_file(kind, tmp_path / name, suite="a")
+    assert [row["prompt"] for row in imported.rows] == prompts
+    assert [note for note in imported.notes if "left out" in note] == notes
 
 
 def test_jsonl_takes_comments_surrogates_and_null_prompts_for_what_they_are(tmp_path):
@@ -160,29 +168,6 @@ def test_jsonl_takes_comments_surrogates_and_null_prompts_for_what_they_are(tmp_
         "1 (ending on line 2).",
         "Rows without a prompt, left out: 1 (line 4).",
     ]
-
-
-def test_an_artifacts_attack_without_a_prompt_is_named(tmp_path):
-    path = tmp_path / "PAIR.json"
-    path.write_text(
-        '{"parameters": {"total_number_of_jailbreaks": 7}, "jailbreaks": ['
-        '{"index": 0, "goal": "g", "behavior": "B", "category": "C", "prompt": "p", '
-        '"response": "r", "jailbroken": true}, '
-        '{"index": 1, "goal": "h", "behavior": "D", "category": "E", "prompt": null, '
-        '"response": null, "jailbroken": false}]}'
-    )
-    imported = import_file("jailbreakbench_artifact", path, suite="pair")
-    assert imported.rows == [
-        {
-            "id": "jailbreakbench_artifact-0",
-            "prompt": "p",
-            "category": "harmful",
-            "behavior": "g",
-            "title": "B",
-            "area": "C",
-        }
-    ]
-    assert imported.notes[1] == ("Rows without a prompt, left out: 1 (line 2).")
 
 
 def test_any_file_is_imported_by_its_columns(tmp_path):

@@ -17,6 +17,11 @@ from refract.suites.perturbations.noise import KEYBOARD
 from refract.suites.perturbations.variants import RowKey, row_generator
 
 DRAWN = sorted(k for k in PERTURBATIONS if read_perturbation("n", {"kind": k})[0].drawn)
+# Digits that are not spelled.
+PARTS_OF_SOMETHING_ELSE = (
+    *("v2 at 10:30", "2024-05-01", "1.2.3", "agent 007"),
+    *("$5", "#1", "a=1", "H2O", "-4"),
+)
 TEXT = "In 2024 I can't find 3 of the 1,250 résumés; the barn clerk said: try https://a.org/x?y=1."
 
 
@@ -42,6 +47,7 @@ def test_the_default_appends_carriage_returns_and_backspaces_with_three_fallback
         "Hello" + "\r" * 250,
         "Hello" + "\r" * 125,
     ]
+    assert [fallback_repetitions(most) for most in (1, 3, 8)] == [[1], [3, 1], [8, 4, 2, 1]]
     assert made[1].perturbation == {
         "kind": "char_injection",
         "feature": "prompt",
@@ -49,13 +55,6 @@ def test_the_default_appends_carriage_returns_and_backspaces_with_three_fallback
         "position": "end",
         "repetitions": [1000, 500, 250, 125],
     }
-
-
-@pytest.mark.parametrize(
-    ("most", "tried"), [(1, [1]), (3, [3, 1]), (8, [8, 4, 2, 1]), (1000, [1000, 500, 250, 125])]
-)
-def test_the_fallback_is_a_half_a_quarter_and_an_eighth_and_never_nothing(most, tried):
-    assert fallback_repetitions(most) == tried
 
 
 def test_listed_repetitions_give_one_variant_per_dose_with_a_single_attempt():
@@ -82,10 +81,6 @@ def test_a_character_stands_where_the_position_says_and_the_dose_is_the_total(
     position, repetitions, expected
 ):
     assert inject("one two  three", "*", repetitions, position) == expected
-
-
-def test_a_single_word_has_no_place_between_words_and_gives_no_variant():
-    assert variants({"kind": "char_injection", "position": "between_words"}, "Hello") == []
 
 
 def test_one_feature_is_perturbed_at_a_time_and_the_others_stay():
@@ -138,17 +133,9 @@ def test_noise_without_a_draw_gives_the_known_text(kind, text, expected):
     assert text_of({"kind": kind}, text) == expected
 
 
-@pytest.mark.parametrize(
-    "text", ["v2 at 10:30", "2024-05-01", "1.2.3", "agent 007", "$5", "#1", "a=1", "H2O", "-4"]
-)
-def test_digits_that_are_part_of_something_else_are_not_spelled(text):
-    assert variants({"kind": "spelled_numbers"}, text) == []
-
-
 def test_accents_are_removed_from_latin_and_greek_and_no_other_script():
     removed = {"kind": "accents", "operations": ["remove"]}
     assert text_of(removed, "Café, naïve, e\u0301, Ελλάδα") == "Cafe, naive, e, Ελλαδα"
-    assert variants(removed, "йога が हिन्दी 한국어 øl") == []
 
 
 @pytest.mark.parametrize(
@@ -195,18 +182,21 @@ def test_whitespace_noise_changes_gaps_only():
 
 
 @pytest.mark.parametrize(
-    ("kind", "text"),
+    ("kind", "text", "more"),
     [
-        ("typos", "123 !?"),
-        ("punctuation", "no marks"),
-        ("punctuation", "?!"),
-        ("homoglyphs", "123"),
-        ("spelled_numbers", "no digits"),
-        ("whitespace", "word"),
+        ("typos", "123 !?", {}),
+        ("punctuation", "no marks", {}),
+        ("punctuation", "?!", {}),
+        ("homoglyphs", "123", {}),
+        ("spelled_numbers", "no digits", {}),
+        ("whitespace", "word", {}),
+        ("char_injection", "Hello", {"position": "between_words"}),
+        ("accents", "йога が हिन्दी 한국어 øl", {"operations": ["remove"]}),
+        *(("spelled_numbers", text, {}) for text in PARTS_OF_SOMETHING_ELSE),
     ],
 )
-def test_a_text_with_nothing_to_change_gives_no_variant_that_could_pass_as_robust(kind, text):
-    assert variants({"kind": kind}, text) == []
+def test_a_text_with_nothing_to_change_gives_no_variant_that_could_pass_as_robust(kind, text, more):
+    assert variants({"kind": kind, **more}, text) == []
 
 
 def test_clean_repeats_ask_the_same_text_again():
@@ -324,8 +314,3 @@ def test_a_definition_that_cannot_be_used_is_refused_with_the_value_and_what_is_
     with pytest.raises(ParamsError, match=r"^perturbations\.noisy[: ]") as error:
         read_perturbation("noisy", definition)
     assert [part for part in parts if part not in str(error.value)] == []
-
-
-@pytest.mark.parametrize("kind", PERTURBATIONS)
-def test_every_kind_needs_nothing_but_its_name(kind):
-    assert variants({"kind": kind})
