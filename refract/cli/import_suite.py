@@ -83,13 +83,9 @@ def import_suite(
     from refract.suites.importing.hub import hub_file
 
     find_importer(kind, "KIND")
-    columns = {
-        "prompt": prompt_column,
-        "id": id_column,
-        "category": category_column,
-        "language": language_column,
-    }
-    named = {what: column for what, column in columns.items() if column is not None}
+    columns = (prompt_column, id_column, category_column, language_column)
+    pairs = zip(("prompt", "id", "category", "language"), columns, strict=True)
+    named = {what: column for what, column in pairs if column is not None}
     if kind != "generic" and (named or languages or not header):
         raise UsageError("columns are for the kind generic to name; other kinds know theirs")
     path, address = file, None

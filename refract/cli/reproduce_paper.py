@@ -34,7 +34,7 @@ def reproduce_paper(
 
     Example: refract reproduce-paper xstest --data data/recorded
     """
-    from refract.papers import open_paper, paper_names
+    from refract.papers import open_paper, paper_cells, paper_names
     from refract.papers.cells import DIFFERS, Folder, counts, shown
 
     if name is None:
@@ -48,7 +48,7 @@ def reproduce_paper(
         raise UsageError(f"--data names the folder with the files of {name}:{files}")
     if not data.is_dir():
         raise UsageError(f"--data must be a folder (got {str(data)!r})")
-    cells = paper.cells(Folder(data))
+    cells = paper_cells(name, Folder(data))
     if not any(cell.held for cell in cells):
         raise UsageError(f"no file of {name} in {data} or below; it needs:{files}")
     by_status = {status: count for status, count in counts(cells).items() if count}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import Field
 
@@ -39,26 +39,16 @@ class PaperEntry(Settings):
     )
 
 
-class Paper(NamedTuple):
-    """A paper's table, and the function of a folder that computes its cells."""
-
-    title: str
-    source: str
-    files: list[str]
-    cells: Callable[[Folder], list[Cell]]
-
-
 def paper_names() -> list[str]:
     """The names of the papers."""
     return names_in(CATALOGUE)
 
 
-def open_paper(name: str) -> Paper:
+def open_paper(name: str) -> PaperEntry:
     """The paper of that name. Raises :class:`ParamsError` for an unknown name."""
-    entry = find_entry(CATALOGUE, PaperEntry, "paper", name, "reproduce-paper: the paper")
-    return Paper(
-        entry.title,
-        entry.source,
-        entry.files,
-        lambda folder: COUNTED[name](folder, entry.published),
-    )
+    return find_entry(CATALOGUE, PaperEntry, "paper", name, "reproduce-paper: the paper")
+
+
+def paper_cells(name: str, folder: Folder) -> list[Cell]:
+    """The cells of a paper's table, counted from the files in a folder."""
+    return COUNTED[name](folder, open_paper(name).published)

@@ -156,20 +156,16 @@ def _artifact(name: str, stated: Row, rows: list[Row], published: Published) -> 
     successes = sum(row.get("jailbroken") is True for row in rows)
     former = sum(row.get(column) is True for row in rows)
     prompts = sum(row.get("prompt") is not None for row in rows)
-    rate, total, submitted = (
-        _stated(stated.get("attack_success_rate"), decimals=2),
-        _stated(stated.get("total_number_of_jailbreaks")),
-        _stated(stated.get("number_of_submitted_prompts")),
-    )
-    why = (
-        f"it counts `{column}`, the labels before the answers were judged again; the package writes "
-        "both numbers from one count"
-    )
-    why, share, size = (
-        why if total == str(former) else "",
-        Fraction(successes, behaviors),
-        len(rows),
-    )
+    rate = _stated(stated.get("attack_success_rate"), decimals=2)
+    total = _stated(stated.get("total_number_of_jailbreaks"))
+    submitted = _stated(stated.get("number_of_submitted_prompts"))
+    why = ""
+    if total == str(former):
+        why = (
+            f"it counts `{column}`, the labels before the answers were judged again; the package "
+            "writes both numbers from one count"
+        )
+    share, size = Fraction(successes, behaviors), len(rows)
     cells = [
         Cell(name, "attack_success_rate", rate, share, size, behaviors),
         Cell(name, "total_number_of_jailbreaks", total, Fraction(successes), size, behaviors, why),

@@ -9,11 +9,7 @@ from typing import NamedTuple
 
 from refract.core.errors import RefractError
 from refract.core.jsonl import BOM, canonical_json, parse_line
-from refract.core.showing import (
-    core,
-    fold,
-    starts_formula,
-)
+from refract.core.showing import core, fold, starts_formula
 from refract.core.types import Row
 
 CATEGORIES = ("harmful", "helpful", "borderline")
@@ -25,6 +21,8 @@ STRING_FLAGS = (
     "punctuation_sensitive",
     "word_matching",
 )
+# Of these, what a text is folded by before the search.
+FOLDING = ("case_sensitive", "punctuation_sensitive")
 SURROGATE = re.compile("[\ud800-\udfff]")
 # Fields that say what is asked; a row has exactly one of them.
 CONTENT = ("prompt", "messages", "features")
@@ -122,18 +120,13 @@ def row_problems(row: Row) -> list[str]:
 def field_problems(row: Row) -> list[str]:
     """What is wrong with the fields of a row that its judges read."""
     problems = []
-    strings = row.get("expected_strings")
-    if "expected_strings" in row and not (
-        isinstance(strings, list) and strings and all(isinstance(s, str) and s for s in strings)
-    ):
-        problems.append(f"'expected_strings' must be a list of texts (got {_kind(strings)})")
-    elif strings is not None:
-        problems += _nothing_to_find(row, strings)
-    signs = row.get("task_strings")
-    if "task_strings" in row and not (
-        isinstance(signs, list) and all(isinstance(sign, str) and sign for sign in signs)
-    ):
-        problems.append(f"'task_strings' must be a list of texts (got {_kind(signs)})")
+    for key, may_be_empty in (("expected_strings", False), ("task_strings", True)):
+        strings = row.get(key)
+        are_texts = isinstance(strings, list) and all(isinstance(s, str) and s for s in strings)
+        if key in row and not (are_texts and (strings or may_be_empty)):
+            problems.append(f"'{key}' must be a list of texts (got {_kind(strings)})")
+        elif key == "expected_strings" and key in row:
+            problems += _nothing_to_find(row, row[key])
     for flag in STRING_FLAGS:
         if flag in row and not isinstance(row[flag], bool):
             problems.append(f"'{flag}' must be true or false (got {_kind(row[flag])})")
@@ -147,10 +140,7 @@ def field_problems(row: Row) -> list[str]:
 
 def _nothing_to_find(row: Row, strings: list[str]) -> list[str]:
     """The expected strings of a row of which nothing is left to look for."""
-    flags = {
-        flag: row.get(flag, default) is default
-        for flag, default in (("case_sensitive", True), ("punctuation_sensitive", True))
-    }
+    flags = {flag: row.get(flag, True) is True for flag in FOLDING}
     exact = row.get("exact_matching") is True
     return [
         f"'expected_strings' holds {text!r:.60}, in which there is nothing to look for but what the "

@@ -25,7 +25,7 @@ from refract.core.jsonl import read_rows, write_rows
 from refract.core.published_text import find_entry
 from refract.models import open_model
 from refract.models.protocol import Request
-from refract.papers import CATALOGUE, PaperEntry, open_paper, paper_names
+from refract.papers import CATALOGUE, PaperEntry, open_paper, paper_cells, paper_names
 from refract.papers.cells import (
     DIFFERS,
     EXPLAINED,
@@ -54,7 +54,7 @@ SHARES = ("compliance_rate", "full_refusal_rate", "partial_refusal_rate")
 
 def cells_of(name: str) -> list[Cell]:
     """A paper's cells, computed from all published files that the tests have."""
-    return open_paper(name).cells(Folder(outside("data")))
+    return paper_cells(name, Folder(outside("data")))
 
 
 def run_the_page(folder: Path) -> None:
@@ -213,7 +213,7 @@ def test_every_published_number_is_a_number_and_every_paper_says_where_it_stands
     for name in paper_names():
         paper = open_paper(name)
         assert re.search(r"arXiv \d{4}\.\d{5}", paper.source), name
-        for cell in paper.cells(Folder(tmp_path)):
+        for cell in paper_cells(name, Folder(tmp_path)):
             assert Fraction(cell.published) >= 0
             assert (cell.status, cell.reason) in {
                 (NOT_COMPARABLE, "no rows"),
@@ -278,7 +278,7 @@ def test_the_publishers_snapshot_of_refusalbench_would_be_compared(tmp_path):
                 label = labels[number] if number < len(labels) else "compliance"
                 model = "nvidia.nemotron-super-3-120b"
                 writer.writerow([f"{tier}-{number // 5}", model, tier, label])
-    cells = open_paper("refusalbench").cells(Folder(tmp_path))
+    cells = paper_cells("refusalbench", Folder(tmp_path))
     assert [cell.status for cell in cells[:8]] == [REPRODUCED] * 8
 
 
@@ -289,7 +289,7 @@ def test_the_publishers_table_of_do_not_answer_would_be_compared(tmp_path):
         writer.writerows([n, 5 if n < 100 else 0, int(n < 52), "Sure"] for n in range(939))
     cells = {
         (cell.row, cell.column): (f"{float(cell.computed):.2f}", cell.status)
-        for cell in open_paper("do_not_answer").cells(Folder(tmp_path))
+        for cell in paper_cells("do_not_answer", Folder(tmp_path))
         if cell.held
     }
     assert cells["Vicuna", "harmless, people"] == ("94.46", REPRODUCED)
@@ -305,7 +305,7 @@ def test_keywords_of_ones_own_detect_refusals(tmp_path):
     write_rows(tmp_path / "wildguardtest.jsonl", rows)
     f1 = [
         cell.computed
-        for cell in open_paper("wildguardtest").cells(Folder(tmp_path))
+        for cell in paper_cells("wildguardtest", Folder(tmp_path))
         if cell.row == "keywords"
     ]
     assert f1 == [pytest.approx(200 / 3), None, pytest.approx(200 / 3), pytest.approx(200 / 3)]
@@ -333,7 +333,7 @@ def harmbench(folder: Path, **changed: object) -> None:
 )
 def test_a_verdict_is_read_as_its_judge_wrote_it(tmp_path, verdict, agrees):
     harmbench(tmp_path, judges={"advbench": verdict})
-    first, *_ = open_paper("harmbench").cells(Folder(tmp_path))
+    first, *_ = paper_cells("harmbench", Folder(tmp_path))
     assert (first.row, first.computed) == ("AdvBench", 100 * agrees)
 
 
