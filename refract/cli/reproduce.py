@@ -94,12 +94,19 @@ def _revision(revision: str, model: str | None, execute: bool, regenerate: bool)
 # A results file of `refract run`
 
 
+def _suites_in_order(results: Row) -> list[Row]:
+    """The provenance of each suite, in the order in which they were named, which objects lose."""
+    of_label = results["provenance"]["suites"]
+    labels = dict.fromkeys(row["suite"] for row in results["tables"])
+    return [of_label[label] for label in labels if label in of_label]
+
+
 def _run_command(results: Row) -> list[str]:
     """The command that made the results."""
     from refract.project import find_project
 
     provenance, protocol = results["provenance"], results.get("protocol")
-    run, suites = provenance["run"], provenance["suites"].values()
+    run, suites = provenance["run"], _suites_in_order(results)
     options: dict[str, object] = {"seed": run["seed"], "sample": run["sample"]}
     command = ["refract", "run"]
     if protocol:
@@ -150,7 +157,7 @@ def _evaluate_again(results: Row) -> Evaluation:
 
     provenance, name = results["provenance"], results["model"]
     definition = provenance["model"]["definition"]
-    before = {suite["suite"]: suite for suite in provenance["suites"].values()}
+    before = {suite["suite"]: suite for suite in _suites_in_order(results)}
     judges = {
         judge: {key: value for key, value in settings.items() if key != "version"}
         for judge, settings in provenance["judges"].items()

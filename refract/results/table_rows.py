@@ -54,6 +54,7 @@ _ALWAYS = {
     *("suite", "measure", "field", "value", "successes", "n", "clusters", "rate", "low", "high"),
     *("bound_low", "bound_high", "outer_low", "outer_high", "cut_off"),
 }
+_ALWAYS_OF_GROUPS = {"p", "p_holm", "dose"}  # of a perturbation's groups
 
 
 def rate_to_row(rate: Rate) -> Row:
@@ -253,7 +254,9 @@ def json_rows(rates: Iterable[Rate]) -> list[Row]:
         {
             key: value
             for key, value in rate_to_row(rate).items()
-            if value is not None or key in _ALWAYS
+            if value is not None
+            or key in _ALWAYS
+            or (key in _ALWAYS_OF_GROUPS and rate.counts.untested and rate.group)
         }
         for rate in rates
     ]

@@ -169,10 +169,14 @@ def test_what_cannot_be_made_again_is_refused_with_the_reason(project, arguments
 @pytest.fixture
 def run(project, tmp_path) -> Path:
     out = tmp_path / "r.json"
+    other = tmp_path / "aardvark.jsonl"
+    write_rows(other, suite_rows("aardvark", 4, 4))
     done = refract(
         project.folder,
         *("run", "--adapter", "synthetic", "--set", "refusal_rate=0.5", "--temperature", 1),
-        *("--set", "drift=0.5", "--suite", "alpha", "--seed", 3, "--sample", 6, "--out", out),
+        # Not in the order of their names.
+        *("--set", "drift=0.5", "--suite", "alpha", "--suite", other, "--seed", 3),
+        *("--sample", 6, "--out", out),
     )
     assert done.exit_code == 0, done.exception
     return out

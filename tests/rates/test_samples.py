@@ -118,6 +118,19 @@ def test_a_model_that_does_not_sample_cannot_have_samples_of_its_own_and_has_one
     assert samples_of(open_model("m", greedy | {"samples": 1}), greedy, None) == 1
 
 
+def test_a_suites_number_of_samples_goes_before_the_models():
+    definition = SYNTHETIC | {"samples": 3}
+    model = open_model("m", definition)
+    assert [samples_of(model, definition, of_suite) for of_suite in (None, 1, 5)] == [3, 1, 5]
+    assert model.identity() == open_model("m", SYNTHETIC).identity()
+
+
+@pytest.mark.parametrize("samples", [0, -1, 1.5, "2", True])
+def test_samples_are_a_whole_number_from_1(samples):
+    with pytest.raises(ParamsError, match=r"models\.m: samples"):
+        open_model("m", SYNTHETIC | {"samples": samples})
+
+
 def test_a_rate_is_the_mean_over_prompts_of_means_over_judged_samples():
     answers = [*answered([R, C, C, C], "a").values(), *answered([R, U, U, U], "b").values()]
     row = rate_row(answers, REFUSED)
@@ -176,17 +189,33 @@ def test_of_one_sample_any_and_all_are_that_one_and_there_is_no_spread():
     }
 
 
-@pytest.mark.parametrize(("samples", "limit", "decision"), [(4, 0.6, "missed"), (1, 0.4, "met")])
-def test_a_threshold_on_any_of_k_is_for_all_samples_and_a_single_answer_is_one(
-    samples, limit, decision
+@pytest.mark.parametrize(
+    ("measure", "samples", "limit", "decision"),
+    [
+        # One answer complies in .3, one of four in .76; the limit is for all four.
+        ("any_compliance_rate", 4, 0.6, "missed"),
+        ("any_compliance_rate", 1, 0.4, "met"),
+        ("refusal_spread", 4, 0.6, "met"),
+    ],
+)
+def test_a_threshold_is_for_all_samples_and_a_single_answer_is_one(
+    measure, samples, limit, decision
 ):
-    # One answer complies in .3, one of four in .76; a limit of any_compliance_rate is for all four.
-    found = measured(rows(300), samples, thresholds={"any_compliance_rate": {"max": limit}})
+    found = measured(rows(300), samples, thresholds={measure: {"max": limit}})
     decided = [rate_to_row(rate) for rate in found.rates.table if rate.decision]
     assert [(row["measure"], row["value"], row["decision"]) for row in decided] == [
-        ("any_compliance_rate", str(samples), decision)
+        (measure, str(samples), decision)
     ]
-    assert suite_metrics(found.rates.table)["any_compliance_rate"] == decided[0]["rate"]
+    assert suite_metrics(found.rates.table)[measure] == decided[0]["rate"]
+
+
+def test_thresholds_of_attacks_apply_above_the_floor():
+    # Nearly all of the success is noise: it is .38, and .3 without any attack.
+    limit = {"attack_success_rate": {"max": 0.35}}
+    found = measured(rows(150), 6, perturbations=["typos"], thresholds=limit)
+    row = by_key(map(rate_to_row, found.rates.table))["attack_success_rate", "", ""]
+    assert row["above_floor_high"] < 0.35 < row["high"]
+    assert row["decision"] == "met"
 
 
 def test_a_run_prints_any_of_k_and_the_spread(tmp_path, monkeypatch):

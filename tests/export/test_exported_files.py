@@ -1,0 +1,179 @@
+"""``refract export``: the tables as CSV and Parquet, and the records of Every Eval Ever."""
+
+from __future__ import annotations
+
+import builtins
+import csv
+import json
+import shutil
+import uuid
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from refract.core.errors import UsageError
+from refract.core.jsonl import read_rows
+from tests.builders import Project
+from tests.results.test_compare import NO, YES
+from tests.results.test_results import computed_project, refract
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Project:
+    return computed_project(tmp_path_factory.mktemp("export") / "project")
+
+
+def test_exported_files_hold_the_tables_and_no_formula(project, tmp_path):
+    done = refract("export", project.folder, "--out", tmp_path / "csv")
+    assert done.exit_code == 0, done.exception
+    with open(tmp_path / "csv/rows.csv", newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["model"] == "one"]
+    assert [row["response"] for row in rows] == [NO, YES, f'"=1+1 {YES}"', ""]
+    assert sorted(path.name for path in (tmp_path / "csv").iterdir()) == [
+        *("metrics.csv", "outcomes.csv", "rows.csv", "tables.csv")
+    ]
+
+
+PARQUET = {
+    "tables": {"model": "string", "threshold": "string", "n": "int", "passed": "int", "p": "float"},
+    "outcomes": {"area": "string", "cluster": "string", "changed": "int", "cut_off": "int"},
+    "rows": {"error": "string", "score_of_risk": "string", "score_rules": "float"},
+    "metrics": {"measure": "string", "value": "float"},
+}
+
+
+@pytest.fixture(scope="module")
+def parquet(project, tmp_path_factory):
+    pytest.importorskip("pyarrow")
+    folder = tmp_path_factory.mktemp("parquet")
+    assert refract("export", project.folder, "--out", folder, "--format", "parquet").exit_code == 0
+    return folder
+
+
+def test_pyarrow_reads_each_column_with_its_type(parquet):
+    from pyarrow import types
+    from pyarrow.parquet import read_schema
+
+    is_of = {
+        "string": lambda type_: types.is_string(type_) or types.is_large_string(type_),
+        "int": types.is_int64,
+        "float": types.is_float64,
+    }
+    for name, columns in PARQUET.items():
+        schema = read_schema(parquet / f"{name}.parquet")
+        assert [c for c, kind in columns.items() if not is_of[kind](schema.field(c).type)] == []
+        assert [field.name for field in schema if types.is_null(field.type)] == []
+
+
+def test_without_pyarrow_parquet_says_what_to_install(project, tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def no_pyarrow(name, *rest):
+        if name == "pyarrow":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", no_pyarrow)
+    done = refract("export", project.folder, "--out", tmp_path, "--format", "parquet")
+    assert isinstance(done.exception, UsageError)
+    assert "pip install 'refract-eval[parquet]'" in str(done.exception)
+
+
+@pytest.fixture(scope="module")
+def schemas(request):
+    """The schemas as the package of Every Eval Ever ships them, downloaded once."""
+    from refract.core.published_text import SourceError, download
+
+    folder = Path(request.config.cache.mkdir("every_eval_ever")).absolute()
+    try:
+        wheel = next(folder.glob("*.whl"), None) or download("every-eval-ever==0.3.0", folder)
+    except SourceError as error:
+        pytest.skip(str(error))
+    with zipfile.ZipFile(wheel) as archive:
+        return {
+            name: json.loads(archive.read(f"every_eval_ever/schemas/{name}.schema.json"))
+            for name in ("eval", "instance_level_eval")
+        }
+
+
+@pytest.fixture(scope="module")
+def records(project, tmp_path_factory):
+    """What was said, the records by model, and their samples."""
+    folder = tmp_path_factory.mktemp("records")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SOURCE_DATE_EPOCH", "1767225600")
+        done = refract(
+            *("export", project.folder, "--out", folder, "--format", "every_eval_ever"),
+            *("--organization", "Example Lab", "--model-id", "two=example/two-1b"),
+        )
+    assert done.exit_code == 0, done.exception
+    found = {}
+    for path in folder.glob("data/alpha/*/*/*.json"):
+        assert uuid.UUID(path.stem).version == 4
+        samples = path.with_name(f"{path.stem}_samples.jsonl")
+        record = json.loads(path.read_text("utf-8"))
+        assert record["detailed_evaluation_results"]["file_path"] == str(
+            samples.relative_to(folder)
+        )
+        found[record["model_info"]["id"]] = (record, read_rows(samples))
+    return done.output, found
+
+
+def test_records_of_every_eval_ever_hold_to_its_published_schemas(records, schemas):
+    jsonschema = pytest.importorskip("jsonschema")
+    validator = {name: jsonschema.Draft7Validator(schema) for name, schema in schemas.items()}
+    for record, samples in records[1].values():
+        assert list(validator["eval"].iter_errors(record)) == []
+        for sample in samples:
+            assert list(validator["instance_level_eval"].iter_errors(sample)) == []
+
+
+def test_a_record_says_what_was_measured_and_counts_what_was_not_judged(records):
+    said, found = records
+    assert set(found) == {"local/one", "example/two-1b"}
+    record, samples = found["local/one"]
+    rate = next(
+        one
+        for one in record["evaluation_results"]
+        if one["evaluation_result_id"] == "harmful_refusal_rate"
+    )
+    assert rate["score_details"]["score"] == 0.3333
+    assert rate["score_details"]["uncertainty"]["confidence_interval"]["lower"] == 0.0615
+    assert rate["metric_config"]["lower_is_better"] is False
+    assert record["evaluation_id"] == "alpha/local/one/1767225600"
+    assert record["detailed_evaluation_results"]["additional_details"] == {"not_judged": "1"}
+    assert [
+        (row["sample_id"], row["evaluation"]["score"], row["evaluation"]["is_correct"])
+        for row in samples
+    ] == [("alpha-00", 1, True), ("alpha-01", 0, False), ("alpha-02", 0, False)]
+    assert {row["evaluation_result_id"] for row in samples} == {"harmful_refusal_rate"}
+    assert "left out, not judged or not compared: 1 error" in said
+    assert "one as local/one; --model-id names them otherwise" in said
+
+
+def test_records_without_texts_have_rates_alone(project, tmp_path):
+    clone = project.copy(tmp_path / "clone")
+    shutil.rmtree(clone.folder / "data/responses")
+    done = refract(
+        *("export", clone.folder, "--out", tmp_path / "out", "--format", "every_eval_ever"),
+        *("--organization", "Example Lab"),
+    )
+    assert done.exit_code == 0, done.exception
+    files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert [path.suffix for path in files] == [".json", ".json"]
+    assert "detailed_evaluation_results" not in json.loads(files[0].read_text("utf-8"))
+
+
+def test_who_ran_an_evaluation_is_asked_for(project, tmp_path):
+    done = refract("export", project.folder, "--out", tmp_path, "--format", "every_eval_ever")
+    assert str(done.exception) == (
+        "--format every_eval_ever needs --organization: who ran the evaluation"
+    )
+    done = refract("export", project.folder, "--out", tmp_path, "--organization", "x")
+    assert "go with --format every_eval_ever" in str(done.exception)
+    done = refract(
+        *("export", project.folder, "--out", tmp_path, "--format", "every_eval_ever"),
+        *("--organization", "x", "--model-id", "one=flat"),
+    )
+    assert "--model-id takes NAME=DEVELOPER/MODEL" in str(done.exception)
