@@ -15,6 +15,7 @@ import typer
 from refract.cli.options import Confidence
 from refract.cli.printing import print_table
 from refract.core.showing import csv_cell, json_text, say
+from refract.core.types import Row
 from refract.report.markdown import cell, markdown_table
 from refract.statistics.hypotheses import NOT_WORSE
 
@@ -212,12 +213,15 @@ def _markdown(sides: ComparedSides, flips: bool) -> None:
         say("\n" + markdown_table(FLIP_HEADER, _flips(sides)))
 
 
-def _json(sides: ComparedSides, flips: bool) -> None:
+def _rows(sides: ComparedSides) -> list[Row]:
     from refract.results.table_rows import rounded_difference
 
-    rows = [rounded_difference(difference) for difference in sides.differences]
+    return [rounded_difference(difference) for difference in sides.differences]
+
+
+def _json(sides: ComparedSides, flips: bool) -> None:
     about = {"a": sides.a, "b": sides.b, "notes": sides.notes, "confidence": sides.confidence}
-    say(json_text({**about, "rows": rows}))
+    say(json_text({**about, "rows": _rows(sides)}))
 
 
 def _csv_number(value: object) -> object:
@@ -228,13 +232,11 @@ def _csv_number(value: object) -> object:
 
 
 def _csv(sides: ComparedSides, flips: bool) -> None:
-    from refract.results.table_rows import rounded_difference
-
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     lines: list[Sequence[object]] = [FLIP_HEADER, *_flips(sides)]
     if not flips:
-        rows = [rounded_difference(difference) for difference in sides.differences]
+        rows = _rows(sides)
         lines = [list(rows[0]), *([_csv_number(cell) for cell in row.values()] for row in rows)]
     writer.writerows([csv_cell(cell) for cell in line] for line in lines)
     say(text.getvalue(), end="")

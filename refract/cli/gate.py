@@ -95,17 +95,11 @@ def _rates_at(root: Path, model: str, confidence: float) -> list[Rate]:
     from refract.results.current import rows_missing, rows_note
     from refract.results.table_rows import read_rate_tables
 
-    why = "--confidence computes the intervals again from data/"
     _, provenance = read_rate_tables(root, [model])
     if missing := rows_missing(root, provenance):
+        why = "--confidence computes the intervals again from data/"
         raise UsageError(f"{why}: {rows_note(missing)}")
-    params = load_params(root / "params.yaml")
-    try:
-        suites = list(stored_suites(root, params, model, confidence))
-    except FileNotFoundError as error:
-        raise UsageError(
-            f"{why}, which lacks {error.filename}; run: dvc repro (or dvc pull)"
-        ) from error
+    suites = stored_suites(root, load_params(root / "params.yaml"), model, confidence)
     return [rate for stored in suites for rate in stored.table]
 
 
@@ -175,9 +169,9 @@ def junit_xml(rates: Sequence[Rate], fail_on: FailOn = "inconclusive") -> bytes:
 
 def junit_error(message: str) -> bytes:
     """JUnit XML of a gate that could not decide anything: one case, in error."""
-    counts = {"tests": "1", "errors": "1", "failures": "0", "skipped": "0"}
-    root = ElementTree.Element("testsuites", {"name": "refract gate", **counts})
-    suite = ElementTree.SubElement(root, "testsuite", {"name": "refract gate", **counts})
+    names = {"name": "refract gate", "tests": "1", "errors": "1", "failures": "0", "skipped": "0"}
+    root = ElementTree.Element("testsuites", names)
+    suite = ElementTree.SubElement(root, "testsuite", names)
     case = ElementTree.SubElement(suite, "testcase", classname="refract", name="gate")
     ElementTree.SubElement(case, "error", message=printable(message))
     return _xml(root)

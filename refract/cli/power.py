@@ -11,10 +11,7 @@ from refract.cli.options import listed
 from refract.cli.printing import print_table
 from refract.core.errors import UsageError
 from refract.core.showing import say
-from refract.core.vocabulary import (
-    JUDGED,
-    REFUSED,
-)
+from refract.core.vocabulary import JUDGED, REFUSED
 from refract.statistics.sample_sizes import (
     detectable_independent,
     drop_sample_size,

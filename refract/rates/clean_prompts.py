@@ -14,12 +14,11 @@ from refract.rates.counting import (
     Outcomes,
     answer_rate,
     answers_to,
-    bounds_of,
     excluded_counts,
-    interval_of,
     overall_rates,
     positive_values,
     prompt_means,
+    rate_of,
 )
 from refract.rates.rate import OVERALL, Counts, Group, Rate, Statistics, rounded
 from refract.statistics.clusters import clustered_difference, clustered_mcnemar
@@ -173,14 +172,7 @@ def _pair_rate(pairs: Sequence[Pair], group: Group, confidence: float) -> Rate:
             if not _judged(both)
         ),
     )
-    rate = Rate(
-        PAIR_MEASURE,
-        counts,
-        estimate.value,
-        interval_of(estimate),
-        *bounds_of(lower, upper),
-        group,
-    )
+    rate = rate_of(PAIR_MEASURE, counts, group, estimate, lower, upper)
     if group:
         return rate
     return replace(rate, statistics=Statistics(p=clustered_mcnemar(first, second, clusters)))

@@ -66,6 +66,10 @@ class PairedOutcomes:
     ids: dict[str, list[str]] = field(default_factory=dict)
     repeats: str = ""
 
+    def rows(self) -> list[tuple[RefusalShare, RefusalShare, Hashable]]:
+        """Each pair with its cluster."""
+        return list(zip(self.first, self.second, self.clusters, strict=True))
+
 
 # Pairs whose outcome differs, pairs without a verdict on both sides, and what has no pair.
 LISTS = ("to_refusal", "to_compliance", "to_unjudged", "to_judged", "not_judged")
@@ -198,12 +202,20 @@ def compare_groups(
     ]
 
 
-def _difference(group: PairedOutcomes, confidence: float) -> Difference:
-    judged = [
+Values = tuple[float, float, Hashable]  # before, after, cluster
+
+
+def _judged(rows: Sequence[tuple[RefusalShare, RefusalShare, Hashable]]) -> list[Values]:
+    """The pairs that were judged on both sides."""
+    return [
         (a.known, b.known, cluster)
-        for a, b, cluster in zip(group.first, group.second, group.clusters, strict=True)
+        for a, b, cluster in rows
         if a.known is not None and b.known is not None
     ]
+
+
+def _difference(group: PairedOutcomes, confidence: float) -> Difference:
+    judged = _judged(group.rows())
     before, after, clusters = zip(*judged, strict=True) if judged else ((), (), ())
     estimate = clustered_difference(after, before, clusters, confidence)
     tested = judged and not group.repeats
@@ -267,15 +279,10 @@ def _evidence(group: PairedOutcomes, settings: DecisionSettings) -> DropEvidence
         return None
     if group.category not in settings.categories:
         return None
-    first, second, clusters = group.first, group.second, group.clusters
+    rows = group.rows()
     if group.category not in LESS_IS_WORSE:
-        first, second = [share.opposite for share in first], [share.opposite for share in second]
-    rows = list(zip(first, second, clusters, strict=True))
-    judged = [
-        (a.known, b.known, cluster)
-        for a, b, cluster in rows
-        if a.known is not None and b.known is not None
-    ]
+        rows = [(a.opposite, b.opposite, cluster) for a, b, cluster in rows]
+    judged = _judged(rows)
     return DropEvidence(
         _lowest([(a.highest, b.lowest, cluster) for a, b, cluster in rows], settings.confidence),
         _lowest(_kept(rows), settings.confidence),
@@ -285,11 +292,8 @@ def _evidence(group: PairedOutcomes, settings: DecisionSettings) -> DropEvidence
         _p_drop([(a.known, b.lowest, c) for a, b, c in rows if a.known is not None]),
         sum((a.known or 0) * max(0.0, b.unknown - a.unknown) for a, b, _ in rows) / len(rows),
         2 * min(_sum_of_rises(judged, 1), _sum_of_rises(judged, -1)) / len(rows),
-        len(set(clusters)),
+        len(set(group.clusters)),
     )
-
-
-Values = tuple[float, float, Hashable]  # before, after, cluster
 
 
 def _kept(rows: Sequence[tuple[RefusalShare, RefusalShare, Hashable]]) -> list[Values]:

@@ -193,6 +193,18 @@ def mean_rate(
         cut_off=sum(answer.cut_off for value, answer in pairs if value is not None),
         excluded=excluded_counts(answer.outcome for value, answer in pairs if value is None),
     )
+    return rate_of(measure, counts, group, estimate, lower, upper)
+
+
+def rate_of(
+    measure: str,
+    counts: Counts,
+    group: Group,
+    estimate: Clustered | Macro | None,
+    lower: Clustered | Macro | None,
+    upper: Clustered | Macro | None,
+) -> Rate:
+    """A rate from its estimate and from those at the two extremes of the unjudged."""
     value = estimate.value if estimate else None
     return Rate(measure, counts, value, interval_of(estimate), *bounds_of(lower, upper), group)
 

@@ -12,10 +12,9 @@ from refract.rates.counting import (
     CONFIDENCE,
     Counted,
     Outcomes,
-    bounds_of,
     ids_of,
-    interval_of,
     mean_rate,
+    rate_of,
 )
 from refract.rates.rate import OVERALL, Counts, Group, Rate
 from refract.statistics.clusters import macro_mean
@@ -111,8 +110,7 @@ def macro_rate(measure: str, rates: Sequence[Rate], confidence: float = CONFIDEN
             for outcome in rates[0].counts.excluded
         },
     )
-    value = estimate.value if estimate else None
-    return Rate(measure, counts, value, interval_of(estimate), *bounds_of(lower, upper))
+    return rate_of(measure, counts, OVERALL, estimate, lower, upper)
 
 
 def measure_names(chosen: Chosen) -> list[str]:

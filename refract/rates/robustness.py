@@ -69,18 +69,6 @@ def compare_answers(
     return {"changed": bool(by), "reason": None, "by": by, "flip": flip}
 
 
-def effective_dose(perturbation: Row, response: ResponseRow, clean: ResponseRow) -> int | None:
-    """Tokens of the perturbation that reached the model, after its chat template and tokenizer.
-
-    The difference of the two prompts' token counts; None where a count is unknown, and for
-    perturbations that do not add characters.
-    """
-    if perturbation["kind"] != "char_injection":
-        return None
-    with_it, without = response["prompt_tokens"], clean["prompt_tokens"]
-    return None if with_it is None or without is None else with_it - without
-
-
 def comparisons(
     prompts: Sequence[PromptRow],
     responses: Mapping[str, ResponseRow],
@@ -111,7 +99,12 @@ def comparisons(
             similarity = similarities.get(id_)
         if answer.outcome == "empty":
             similarity = 0.0  # nothing is left of the clean answer
-        dose = effective_dose(perturbation, response, responses[clean])
+        # What reached the model of added characters, after its chat template and tokenizer.
+        tokens, clean_tokens = response["prompt_tokens"], responses[clean]["prompt_tokens"]
+        dose = None
+        added = perturbation["kind"] == "char_injection"
+        if added and tokens is not None and clean_tokens is not None:
+            dose = tokens - clean_tokens
         repetitions = perturbation.get("repetitions")
         same_text = None
         if perturbation["kind"] == "repeat" and NOT_ANSWERED.isdisjoint(

@@ -7,20 +7,15 @@ from collections.abc import Callable, Sequence
 from math import sqrt
 
 from refract.core.types import Row
-from refract.core.vocabulary import (
-    JUDGED,
-    REFUSED,
-    SAMPLES_FIELD,
-)
+from refract.core.vocabulary import JUDGED, REFUSED, SAMPLES_FIELD
 from refract.rates.counting import (
     CONFIDENCE,
     Counted,
     Outcomes,
     PromptMeans,
     answers_to,
-    bounds_of,
     excluded_counts,
-    interval_of,
+    rate_of,
 )
 from refract.rates.rate import Counts, Group, Rate
 from refract.statistics.clusters import clustered_mean
@@ -133,6 +128,4 @@ def _rate(measure: str, k: int, prompts: Prompts, means: PromptMeans, confidence
         cut_off=sum(a.cut_off and a.outcome in JUDGED for a in answers),
         excluded=excluded_counts(a.outcome for a in answers if a.outcome not in JUDGED),
     )
-    value = estimate.value if estimate else None
-    group = Group(SAMPLES_FIELD, str(k))
-    return Rate(measure, counts, value, interval_of(estimate), *bounds_of(lower, upper), group)
+    return rate_of(measure, counts, Group(SAMPLES_FIELD, str(k)), estimate, lower, upper)

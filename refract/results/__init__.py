@@ -78,7 +78,11 @@ def results_and_notes(
     """What :func:`load_results` returns, and what it warns of. Raises :class:`ResultsError`."""
     path = Path(source)
     if path.is_file():
-        return _of_file(path), []
+        beside, answers = path.with_suffix(".outcomes.csv"), path.with_suffix(".rows.jsonl")
+        lines = read_table(beside) if beside.is_file() else []
+        return run_tables(
+            read_run(path), lines, iter_rows(answers) if answers.is_file() else []
+        ), []
     folder = path / "metrics"
     in_grid = (path / "params.yaml").is_file()
     wanted = (
@@ -128,16 +132,6 @@ def run_tables(
         for row in texts
     ]
     return _frames(_metric_rows(model, results["metrics"]), rates, lines, rows)
-
-
-def _of_file(path: Path) -> Results:
-    results = read_run(path)
-    outcomes, texts = path.with_suffix(".outcomes.csv"), path.with_suffix(".rows.jsonl")
-    return run_tables(
-        results,
-        read_table(outcomes) if outcomes.is_file() else [],
-        iter_rows(texts) if texts.is_file() else [],
-    )
 
 
 def _metric_rows(model: str, metrics: Mapping[str, Mapping[str, float]]) -> list[Row]:

@@ -17,7 +17,7 @@ from refract.core.types import Row
 from refract.rates.comparison import NEEDED
 from refract.rates.rate import Rate
 from refract.results.current import named
-from refract.results.table_rows import rates_from_rows, read_rates
+from refract.results.table_rows import rates_from_rows
 
 
 class ResultsError(RefractError, ValueError):
@@ -155,7 +155,8 @@ def _read_model(metrics: Path, model: str) -> Result:
 def _read_outcomes(path: Path, provenance: Path) -> Result:
     facts = json.loads(provenance.read_text("utf-8")) if provenance.is_file() else None
     table = path.parent.parent / "tables" / path.name
-    rates = read_rates(table, facts, path.stem) if table.is_file() else ()
+    rows = read_table(table) if table.is_file() else []
+    rates = rates_from_rows(rows, facts, path.stem)
     return Result(_usable(str(path), read_table(path)), facts, rates)
 
 

@@ -206,11 +206,6 @@ def write_rates(path: Path, rates: Iterable[Rate]) -> None:
     write_table(path, list(COLUMNS), ({**row, "value": csv_cell(row["value"])} for row in rows))
 
 
-def read_rates(path: Path, provenance: Mapping[str, Any] | None, model: str = "") -> list[Rate]:
-    """The rates of a table, with what its provenance says of them."""
-    return rates_from_rows(read_table(path), provenance, model)
-
-
 def read_rate_tables(
     root: Path, models: Sequence[str]
 ) -> tuple[dict[str, list[Rate]], dict[str, Row]]:
@@ -225,7 +220,7 @@ def read_rate_tables(
         for model in models
     }
     return {
-        model: read_rates(root / f"metrics/tables/{model}.csv", facts, model)
+        model: rates_from_rows(read_table(root / f"metrics/tables/{model}.csv"), facts, model)
         for model, facts in provenance.items()
     }, provenance
 
