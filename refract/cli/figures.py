@@ -9,7 +9,6 @@ import typer
 
 from refract.cli.options import listed
 from refract.cli.output import several_files
-from refract.core.errors import UsageError
 from refract.core.jsonl import write_bytes
 from refract.core.showing import say
 
@@ -36,20 +35,14 @@ def figures(
 
     Example: refract figures --format pdf --out paper/figures --suite harmful_helpful
     """
-    from refract.core.settings import nearest
     from refract.project import project_root
     from refract.report.drawing import drawn
     from refract.report.figure_data import figures_of
-    from refract.report.view import read_view
+    from refract.report.view import check_names, read_view
 
     view = read_view(project_root()).only(listed(model), listed(suite))
-    figures = {one.name: one for one in figures_of(view)}
-    for name in listed(figure):
-        if name not in figures:
-            raise UsageError(
-                f"no figure {name!r} of these results{nearest(name, figures)}; there are: "
-                f"{', '.join(figures)}"
-            )
+    figures = {drawing.name: drawing for drawing in figures_of(view)}
+    check_names("--figure", listed(figure), figures)
     for name in listed(figure) or figures:
         path = out / f"{name}.{format_}"
         write_bytes(path, [drawn(figures[name], format_, style)])

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from refract.core.showing import printable, say
 from refract.core.types import Row
+
+if TYPE_CHECKING:
+    from refract.rates.rate import Rate
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -24,55 +28,44 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     Console(width=None if console.is_terminal else 1000).print(table)
 
 
-def print_results(results: Row) -> None:
+def print_results(rates: Sequence[Rate], confidence: float) -> None:
     """The rates of a run, and the shares of outcomes by category."""
     from refract.core.vocabulary import SAMPLES_FIELD
     from refract.rates.clean_prompts import SHARES
     from refract.rates.counting import WITHOUT_CUT_OFF
+    from refract.report.wording import MISSING, kinds_text, percent, three
 
+    shown = {"": "", WITHOUT_CUT_OFF.field: ", without cut-off answers", SAMPLES_FIELD: ", k = {}"}
     rows = []
     shares: dict[tuple[str, str], dict[str, str]] = {}
-    for row in results["tables"]:
-        rate = "—" if row["rate"] is None else f"{row['rate']:.3f}"
-        if row["field"] == "category":
-            shares.setdefault((row["suite"], row["value"]), {})[row["measure"]] = rate
-        finished = row["field"] == WITHOUT_CUT_OFF.field
-        sampled = row["field"] == SAMPLES_FIELD
-        if (row["field"] and not (finished or sampled)) or row[
-            "measure"
-        ] == "refusal_difference_to_pair":
-            continue
-        interval = "—" if row["low"] is None else f"{row['low']:.3f} to {row['high']:.3f}"
-        counts = str(row["n"]) if row["successes"] is None else f"{row['successes']}/{row['n']}"
-        if 0 < row["clusters"] < row["n"]:
-            counts += f" in {row['clusters']} cluster{'s' if row['clusters'] > 1 else ''}"
-        measure = row["measure"] + (", without cut-off answers" if finished else "")
-        measure += f", k = {row['value']}" if sampled else ""
-        cells = [row["suite"], measure, rate, interval, counts, _left_out(row)]
-        rows.append([*cells, str(row["cut_off"])])
-    level = results["provenance"]["run"].get("confidence", 0.95)
-    interval = f"{100 * level:g} % interval"
+    for rate in rates:
+        counts, group = rate.counts, rate.group
+        share = MISSING if rate.value is None else three(rate.value)
+        if group.field == "category":
+            shares.setdefault((rate.suite, group.value), {})[rate.measure] = share
+        if group.field in shown and rate.measure != "refusal_difference_to_pair":
+            measure = rate.measure + shown[group.field].format(group.value)
+            of = str(counts.n) if counts.successes is None else f"{counts.successes}/{counts.n}"
+            if counts.clusters and counts.clusters < counts.n:
+                of += f" in {counts.clusters} cluster{'s' if counts.clusters > 1 else ''}"
+            ends = " to ".join(map(three, rate.interval or ())) or MISSING
+            cells = [rate.suite, measure, share, ends, of, kinds_text(counts.excluded)]
+            rows.append([*cells, str(counts.cut_off or 0)])
+    interval = f"{percent(confidence)} interval"
     header = ["suite", "measure", "rate", interval, "counts", "not judged", "cut off"]
     # The last column where there is something in it.
     columns = len(header) - all(row[-1] == "0" for row in rows)
     print_table(header[:columns], [row[:columns] for row in rows])
     print_table(
         ["suite", "category", "compliance", "full refusal", "partial refusal"],
-        [[*key, *(found[measure] for measure, _ in SHARES)] for key, found in shares.items()],
+        [[*key, *(measured[measure] for measure, _ in SHARES)] for key, measured in shares.items()],
     )
 
 
-def _left_out(row: Row) -> str:
-    from refract.report.wording import kinds_text
-
-    kinds = {key: n for key, n in row.items() if key.startswith("excluded_")}
-    return kinds_text({key.removeprefix("excluded_"): n for key, n in kinds.items()})
-
-
-def print_protocol(held: Row) -> None:
+def print_protocol(protocol: Row) -> None:
     """What a run by a protocol has otherwise than the protocol, and what nobody states of it."""
-    say(f"protocol {held['name']}: {held['of']}")
-    for label, part in held["parts"].items():
+    say(f"protocol {protocol['name']}: {protocol['of']}")
+    for label, part in protocol["parts"].items():
         say(
             f"  {label}: judged by {part['judge']}; deviations: {len(part['deviations']) or 'none'}"
         )
@@ -80,5 +73,5 @@ def print_protocol(held: Row) -> None:
             say(f"    deviation: {phrase}")
         for phrase in part["unknown"]:
             say(f"    unknown: {phrase}")
-    for limit in held["limits"]:
+    for limit in protocol["limits"]:
         say(f"  limit: {limit}")

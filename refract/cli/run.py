@@ -198,7 +198,7 @@ def run(
         write_rows(rows, answers)
     for label, result in evaluation.suites.items():
         say(f"{name} {label}: {result.count}")
-    print_results(results)
+    print_results(evaluation.rates, level)
     if evaluation.protocol is not None:
         print_protocol(evaluation.protocol)
     for result in evaluation.suites.values():
@@ -277,4 +277,4 @@ def demo(
         seed=seed,
         sample=sample,
     )
-    print_results(evaluation.results())
+    print_results(evaluation.rates, 0.95)

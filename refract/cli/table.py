@@ -56,16 +56,14 @@ def table(
     Example: refract table --format latex --suite harmful_helpful --short
     """
     from refract.export.latex import as_latex, as_markdown, paper_table
+    from refract.report.view import check_names
     from refract.report.wording import percent
     from refract.results.sources import find_side
     from refract.results.table_rows import confidence_of
 
     side = find_side(Path.cwd(), source)
     wanted = listed(model) or list(side.results)
-    if strange := [name for name in wanted if name not in side.results]:
-        raise UsageError(
-            f"no results of {', '.join(strange)} in {side.name}; it has {', '.join(side.results)}"
-        )
+    check_names("--model", wanted, side.results)
     rates = {name: side.results[name].rates for name in wanted}
     if bare := [name for name, of_model in rates.items() if not of_model]:
         raise UsageError(f"{side.name} has outcomes of {', '.join(bare)}, and no table of rates")

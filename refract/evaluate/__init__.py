@@ -101,18 +101,23 @@ class Evaluation:
     protocol: Row | None = None
     averages: Sequence[Rate] = ()
 
-    def results(self) -> Row:
-        """Everything but outcomes and texts, as `refract run` writes it."""
+    @property
+    def rates(self) -> list[Rate]:
+        """The rates of all suites, and their averages."""
         rates = [
             replace(rate, suite=suite.label)
             for suite in self.suites.values()
             for rate in suite.rates.table
         ]
+        return [*rates, *self.averages]
+
+    def results(self) -> Row:
+        """Everything but outcomes and texts, as `refract run` writes it."""
         results: Row = {
             "schema_version": "1",
             "model": self.model,
             "metrics": {s.label: suite_metrics(s.rates.table) for s in self.suites.values()},
-            "tables": json_rows([*rates, *self.averages]),
+            "tables": json_rows(self.rates),
             "provenance": self.provenance,
         }
         for rate in self.averages:

@@ -13,7 +13,7 @@ import re
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
@@ -22,11 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from refract.core.errors import UsageError
 from refract.core.jsonl import dump_row, sha256_json, write_json, write_rows
 from refract.core.types import Row
-from refract.core.vocabulary import (
-    JUDGED,
-    REFUSED,
-)
-from refract.report.view import plain
+from refract.core.vocabulary import JUDGED, REFUSED
+from refract.report.view import SERVED, plain
 from refract.results.sources import read_run
 from refract.results.table_rows import confidence_of
 
@@ -102,12 +99,22 @@ def write_records(
     left_out = Counter[str]()
     lines = 0
     tables, outcomes, rows = map(_as_rows, (results.tables, results.outcomes, results.rows))
-    for record in records(tables, outcomes, rows, provenance, ids, publisher):
+    texts = {(row["model"], row["suite"], row["prompt_id"]): row for row in rows}
+    labels = dict.fromkeys((row["model"], row["suite"]) for row in tables)
+    for name, label in labels:
+        rates = [row for row in tables if (row["model"], row["suite"]) == (name, label)]
+        answers = [
+            row | texts.get((name, row["suite"], row["prompt_id"]), {})
+            for row in outcomes
+            if row["model"] == name and row["suite"] in (label, plain(label))
+        ]
+        if not (rates := [row for row in rates if row["rate"] is not None]):
+            continue
+        record = _record(label, rates, answers, provenance[name], ids[name], publisher)
         write_json(out / f"{record.path}.json", record.aggregate)
         if record.samples:
             write_rows(out / f"{record.path}_samples.jsonl", record.samples)
-        rates = len(record.aggregate["evaluation_results"])
-        yield f"{out / record.path}.json: {rates} rates, {len(record.samples)} answers"
+        yield f"{out / record.path}.json: {len(rates)} rates, {len(record.samples)} answers"
         left_out += record.left_out
         lines += len(record.samples)
     counts = ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items())) or "none"
@@ -123,38 +130,12 @@ def _as_rows(frame: pd.DataFrame) -> list[Row]:
     return rows
 
 
-def records(
-    tables: Sequence[Row],
-    outcomes: Sequence[Row],
-    rows: Sequence[Row],
-    provenance: Mapping[str, Row],
-    model_ids: Mapping[str, str],
-    publisher: Publisher,
-) -> Iterator[Record]:
-    """The records of the models in ``provenance``, from the tables of :class:`Results` as rows.
-
-    ``model_ids`` are the models' ids as DEVELOPER/NAME.
-    """
-    texts = {(row["model"], row["suite"], row["prompt_id"]): row for row in rows}
-    for model, facts in provenance.items():
-        of_model = [row for row in tables if row["model"] == model]
-        for label in dict.fromkeys(row["suite"] for row in of_model):
-            found = [row for row in of_model if row["suite"] == label and row["rate"] is not None]
-            own = [
-                {**row, **texts.get((model, row["suite"], row["prompt_id"]), {})}
-                for row in outcomes
-                if row["model"] == model and row["suite"] in (label, plain(label))
-            ]
-            if found:
-                yield _record(label, found, own, facts, model_ids[model], publisher)
-
-
 def model_id(name: str, definition: Mapping[str, Any]) -> str:
     """A model's id as DEVELOPER/NAME: that of the hub or provider, else ``local/NAME``."""
     given, adapter = str(definition.get("model_id", "")), definition["adapter"]
     if adapter == "hf" and re.fullmatch(r"[\w-]+/[\w.-]+", given) and not given.startswith("data/"):
         return given
-    if adapter in ("openai", "anthropic") and not definition.get("base_url"):
+    if adapter in SERVED and not definition.get("base_url"):
         return given if given.startswith(f"{adapter}/") else f"{adapter}/{given}"
     return f"local/{name}"
 
@@ -170,16 +151,17 @@ def _record(
     results = [_result(row, label, facts, judge) for row in table]
     known = {result["evaluation_result_id"] for result in results}
     samples, left_out = [], Counter[str]()
+    shared: Row = {"schema_version": SCHEMA, "evaluation_id": evaluation}
+    of_samples = shared | {"model_id": model, "evaluation_name": label}
     for row in outcomes:
         measure, right, score, reason = _counted(row)
         if reason or measure not in known:
             left_out[reason or "no rate"] += 1
         elif row.get("response") is not None:
-            samples.append(_sample(row, evaluation, model, label, judge, measure, right, score))
+            samples.append(of_samples | _sample(row, judge, measure, right, score))
     definition = facts["model"]["definition"]
     aggregate: Row = {
-        "schema_version": SCHEMA,
-        "evaluation_id": evaluation,
+        **shared,
         "retrieved_timestamp": str(publisher.time),
         "source_metadata": {
             "source_name": "Refract",
@@ -208,14 +190,8 @@ def _record(
         "evaluation_results": results,
     }
     # The same results have the same name, whenever they are exported.
-    content = [
-        label,
-        model,
-        results,
-        [row["sample_hash"] for row in samples],
-        publisher.organization,
-    ]
-    digest = bytes.fromhex(sha256_json(content))
+    hashes = [row["sample_hash"] for row in samples]
+    digest = bytes.fromhex(sha256_json([label, model, results, hashes, publisher.organization]))
     name = str(uuid.UUID(bytes=digest[:16], version=4))
     developer, _, rest = model.partition("/")
     path = PurePosixPath("data", *map(_component, (suite, developer, rest)), name)
@@ -293,22 +269,9 @@ def _counted(row: Row) -> tuple[str, str, bool, str]:
     return measure, right, row["outcome"] in REFUSED, ""
 
 
-def _sample(
-    row: Row,
-    evaluation: str,
-    model: str,
-    label: str,
-    judge: str,
-    measure: str,
-    right: str,
-    score: bool,
-) -> Row:
+def _sample(row: Row, judge: str, measure: str, right: str, score: bool) -> Row:
     expected = score if right == "refusal" else not score
     return {
-        "schema_version": SCHEMA,
-        "evaluation_id": evaluation,
-        "model_id": model,
-        "evaluation_name": label,
         "evaluation_result_id": measure,
         "sample_id": row["prompt_id"],
         "sample_hash": sha256(_bytes(row["prompt"] + right)).hexdigest(),
@@ -333,14 +296,10 @@ def _sample(
 
 def _model_details(definition: Mapping[str, Any]) -> dict[str, str]:
     adapter = definition["adapter"]
-    served = adapter in ("openai", "anthropic") and not definition.get("base_url")
-    runs_here = adapter == "hf"
+    served = adapter in SERVED and not definition.get("base_url")
+    here = "self_deployed" if adapter == "hf" else "unknown"
     return {
-        "deployment_type": "externally_managed"
-        if served
-        else "self_deployed"
-        if runs_here
-        else "unknown",
+        "deployment_type": "externally_managed" if served else here,
         "model_availability": "closed_weights" if served else "unknown",
         "adapter": adapter,
     }

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from refract.core.errors import UsageError
-from refract.core.settings import nearest
 from refract.rates.rate import Rate
-from refract.report.markdown import cell, markdown_table
-from refract.report.view import HEADLINES, plain
+from refract.report.markdown import blanked, cell, markdown_table
+from refract.report.view import HEADLINES, check_names, plain
 from refract.report.wording import MISSING, estimate_text, kinds_text, rate_text
 
 # What LaTeX would obey, or set as another character, in text.
@@ -59,8 +58,9 @@ def paper_table(
     out is in the notes. Raises :class:`UsageError` for what the tables do not have.
     """
     every = [rate for rates in tables.values() for rate in rates]
-    _check("--suite", suites, {name for rate in every for name in (rate.suite, plain(rate.suite))})
-    _check("--by", [by] if by else [], {rate.group.field for rate in every if rate.group})
+    labels = {label for rate in every for label in (rate.suite, plain(rate.suite))}
+    check_names("--suite", suites, sorted(labels))
+    check_names("--by", filter(None, [by]), sorted({r.group.field for r in every if r.group}))
     chosen = {
         (rate.suite, model, rate.group.value, rate.measure): rate
         for model, rates in tables.items()
@@ -68,12 +68,12 @@ def paper_table(
         if rate.group.field == (by or "")
         and (not suites or rate.suite in suites or plain(rate.suite) in suites)
     }
-    present = {measure for *_, measure in chosen}
-    _check("--measure", measures, present)
+    present = sorted({measure for *_, measure in chosen})
+    check_names("--measure", measures, present)
     titles = dict(HEADLINES)
     columns = list(measures) or [measure for measure in titles if measure in present]
     if not columns:
-        raise UsageError(f"name measures with --measure; there are: {', '.join(sorted(present))}")
+        raise UsageError(f"name measures with --measure; there are: {', '.join(present)}")
     lines = dict.fromkeys(key[:3] for key in chosen if key[3] in columns)
     order = list(dict.fromkeys(suite for suite, *_ in lines))
     rows, notes = [], []
@@ -92,15 +92,6 @@ def paper_table(
         len(header),
         [what if len(order) > 1 else f"{what} Suite: {order[0]}.", *notes],
     )
-
-
-def _check(option: str, asked: Sequence[str], known: set[str]) -> None:
-    for name in asked:
-        if name not in known:
-            raise UsageError(
-                f"{option} {name!r} is not in these results{nearest(name, known)}; there are: "
-                f"{', '.join(sorted(known))}"
-            )
 
 
 def _short(rate: Rate | None) -> str:
@@ -125,9 +116,8 @@ def as_markdown(table: PaperTable) -> str:
 
 def latex(text: str) -> str:
     """A text as LaTeX sets it, whatever it holds; characters that do not show become blanks."""
-    shown = "".join(c if c.isprintable() else " " for c in text).translate(_LATEX)
     # Two or three hyphens would be a dash, two commas a quotation mark.
-    return re.sub("(?<=-)-|(?<=,),", r"{}\g<0>", shown)
+    return re.sub("(?<=-)-|(?<=,),", r"{}\g<0>", blanked(text).translate(_LATEX))
 
 
 def as_latex(table: PaperTable) -> str:
@@ -135,7 +125,7 @@ def as_latex(table: PaperTable) -> str:
 
     Suites are set apart by a ``\midrule``.
     """
-    about, *others = map(_comment, table.notes)
+    about, *others = map(blanked, table.notes)
     lines = [rf"% \usepackage{{booktabs}}; {about}", *(f"% {note}" for note in others)]
     numbers = len(table.header) - table.names
     lines += [rf"\begin{{tabular}}{{{'l' * table.names}{'r' * numbers}}}", r"\toprule"]
@@ -155,7 +145,3 @@ def _line(cells: Sequence[str]) -> str:
     # At the start of a line, these would be an option of the command before it.
     guard = "{}" if cells[0].startswith(("[", "*")) else ""
     return guard + " & ".join(map(latex, cells)) + r" \\"
-
-
-def _comment(text: str) -> str:
-    return "".join(c if c.isprintable() else " " for c in text)

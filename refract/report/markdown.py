@@ -21,10 +21,14 @@ ESCAPED = str.maketrans(
 )
 
 
+def blanked(text: object) -> str:
+    """A text in one line, with a blank for each character that does not show."""
+    return "".join(char if char.isprintable() else " " for char in str(text))
+
+
 def cell(text: object) -> str:
     """A text as one cell of a Markdown table, inert whatever it holds."""
-    shown = "".join(c if c.isprintable() else " " for c in str(text))
-    return shown.translate(ESCAPED)
+    return blanked(text).translate(ESCAPED)
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -6,6 +6,7 @@ parts of its history, and their outputs are the same.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -13,32 +14,17 @@ from typing import NamedTuple
 from refract.core.environment import git
 from refract.core.params import decision_settings
 from refract.core.showing import printable
-from refract.rates.rate import Difference, Rate
+from refract.rates.rate import Difference
 from refract.report.wording import three
 from refract.results.sides import compare_sides
-from refract.results.sources import (
-    Result,
-    ResultsError,
-    Side,
-    read_grid,
-    read_revision,
-    read_tree,
-)
+from refract.results.sources import Result, ResultsError, Side, read_grid, read_revision, read_tree
 
 SHOWN, TOLD = 8, 3  # differences in the page, and in the terminal
 MEASURES = 6  # named where no share of refusals moved; the rest is counted
 # How far back the numbers are looked for; each step is three calls of git.
 STEPS = 50
 # What decides the numbers, and the numbers.
-WATCHED = (
-    "constraints.txt",
-    "data",
-    "dvc.yaml",
-    "metrics",
-    "params.yaml",
-    "refract",
-    "stages",
-)
+WATCHED = ("constraints.txt", "data", "dvc.yaml", "metrics", "params.yaml", "refract", "stages")
 
 
 class Commit(NamedTuple):
@@ -134,32 +120,28 @@ def _moves(root: Path, sha: str, tree: Mapping[str, Result], differing: Sequence
 def _other_numbers(before: Side, now: Side, differing: Sequence[str]) -> str:
     """What moved where no paired share did: numbers of the tables, by measure; else the files that
     differ."""
-    counts: dict[str, int] = {}
-    for model in before.results.keys() & now.results.keys():
-        old, new = (_numbers(side.results[model].rates) for side in (before, now))
-        for key in old.keys() & new.keys():
-            if old[key] != new[key]:
-                counts[str(key[1])] = counts.get(str(key[1]), 0) + 1
+    old, new = (
+        {
+            (model, rate.suite, rate.measure, rate.group): (
+                *(rate.counts.successes, rate.counts.n, rate.value, rate.interval),
+            )
+            for model, result in side.results.items()
+            for rate in result.rates
+        }
+        for side in (before, now)
+    )
+    counts = Counter(key[2] for key in old.keys() & new.keys() if old[key] != new[key])
     if not counts:
-        shown = ", ".join(differing[:MEASURES])
-        rest = f" and {len(differing) - MEASURES} more" if len(differing) > MEASURES else ""
-        return f"nor did another rate or interval; these files differ otherwise: {shown}{rest}"
+        files = _first(differing, "")
+        return f"nor did another rate or interval; these files differ otherwise: {files}"
     named = sorted(counts, key=lambda measure: (-counts[measure], measure))
-    shown = ", ".join(f"{measure} ({counts[measure]})" for measure in named[:MEASURES])
-    more = len(named) - MEASURES
-    rest = f" and {more} more measures" if more > 0 else ""
-    return f"other numbers did, by rows of metrics/tables: {shown}{rest}"
+    measures = _first([f"{measure} ({counts[measure]})" for measure in named], " measures")
+    return f"other numbers did, by rows of metrics/tables: {measures}"
 
 
-def _numbers(rates: Sequence[Rate]) -> dict[tuple[object, ...], tuple[object, ...]]:
-    """What a table says, by suite, measure and group."""
-    return {
-        (rate.suite, rate.measure, rate.group): (
-            *(rate.counts.successes, rate.counts.n),
-            *(rate.value, rate.interval),
-        )
-        for rate in rates
-    }
+def _first(names: Sequence[str], kind: str) -> str:
+    more = len(names) - MEASURES
+    return ", ".join(names[:MEASURES]) + (f" and {more} more{kind}" if more > 0 else "")
 
 
 def _evidence(row: Difference) -> tuple[float, float]:
@@ -178,15 +160,14 @@ def _prompts(rows: Sequence[Difference]) -> list[str]:
     words = {"only_a": "gone", "only_b": "new", "reworded": "reworded"}
     unpaired: dict[str, dict[str, set[str]]] = {}
     for row in rows:
-        for key in words:
-            ids = unpaired.setdefault(row.suite, {}).setdefault(key, set())
+        for key, word in words.items():
+            ids = unpaired.setdefault(row.suite, {}).setdefault(word, set())
             ids.update(row.prompts.get(key, ()))
-    notes = []
-    for suite, kinds in unpaired.items():
-        counts = [f"{len(kinds[key])} {word}" for key, word in words.items() if kinds[key]]
-        if counts:
-            notes.append(f"{suite}: prompts without a partner: {', '.join(counts)}")
-    return notes
+    return [
+        f"{suite}: prompts without a partner: {counts}"
+        for suite, kinds in unpaired.items()
+        if (counts := ", ".join(f"{len(ids)} {word}" for word, ids in kinds.items() if ids))
+    ]
 
 
 def _nothing(reason: str) -> Moves:

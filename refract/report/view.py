@@ -5,7 +5,7 @@ Models and suites are known by their names throughout; :class:`Titles` says what
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -144,15 +144,8 @@ class View:
     def only(self, models: Sequence[str], suites: Sequence[str]) -> View:
         """The numbers of some models and suites, of all where none is named. What was corrected for
         all comparisons stays so. Raises :class:`UsageError` for a name that is not there."""
-        every = [rate for rates in self.rates.values() for rate in rates]
-        known = sorted({plain(rate.suite) for rate in every})
-        for asked, there in ((models, self.models), (suites, known)):
-            for name in asked:
-                if name not in there:
-                    raise UsageError(
-                        f"{name!r} is not in these results{nearest(name, there)}; there are: "
-                        f"{', '.join(there)}"
-                    )
+        check_names("--model", models, self.models)
+        check_names("--suite", suites, sorted({plain(rate.suite) for rate in self.every}))
         kept = [model for model in self.models if not models or model in models]
         return replace(
             self,
@@ -169,6 +162,16 @@ class View:
             ],
             sizes={model: size for model, size in self.sizes.items() if model in kept},
         )
+
+
+def check_names(option: str, asked: Iterable[str], known: Collection[str]) -> None:
+    """Raises :class:`UsageError` for a name that results do not have."""
+    for name in asked:
+        if name not in known:
+            raise UsageError(
+                f"{option} {name!r} is not in these results{nearest(name, known)}; there are: "
+                f"{', '.join(known)}"
+            )
 
 
 def plain(label: str) -> str:

@@ -229,5 +229,6 @@ def test_the_command_writes_what_was_asked_for(view, cli, monkeypatch, tmp_path)
     names = ", ".join(figure.name for figure in figures_of(view))
     assert (done.code, done.err) == (
         2,
-        f"refract: no figure 'judge' of these results; did you mean 'judges'?; there are: {names}\n",
+        "refract: --figure 'judge' is not in these results; did you mean 'judges'?; there are: "
+        f"{names}\n",
     )
