@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 
 from refract.agreement.ledger import LedgerEntry
 from refract.core.jsonl import write_rows
+from refract.models.protocol import Answer, Model, Request
 from refract.rates.rate import Counts, Group, Interval, Rate
 
 ROOT = Path(__file__).parent.parent
@@ -54,6 +55,31 @@ def suite_rows(name: str, harmful: int = 6, helpful: int = 6) -> list[dict[str, 
         }
         for number in range(harmful + helpful)
     ]
+
+
+def prompt_row(id_: str, text: object = None, **fields: object) -> dict[str, Any]:
+    """A row as generate-perturbations writes it, of suite ``s``."""
+    return {
+        "prompt_id": id_,
+        "source_id": id_,
+        "suite": "s",
+        "category": "harmful",
+        "perturbation": None,
+        "attempts": [text or f"question {id_}"],
+        "seed": None,
+    } | fields
+
+
+def ask(*texts: str, **metadata: object) -> Request:
+    """A request with a user's message; more of them are what to fall back on."""
+    return Request(tuple(({"role": "user", "content": text},) for text in texts), 0, metadata)
+
+
+def in_order(model: Model, requests: list[Request]) -> list[Answer]:
+    """A model's answers in the order of the requests: one to each."""
+    answers = dict(model.answer(requests))
+    assert sorted(answers) == list(range(len(requests)))
+    return [answers[index] for index in range(len(requests))]
 
 
 def rate(measure: str, successes: int, n: int, group: str = "", **more: Any) -> Rate:

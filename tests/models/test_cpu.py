@@ -13,7 +13,9 @@ import pytest
 from refract.core.progress import run_stage
 from refract.models.cpu import running_on
 from refract.models.protocol import AdapterError
-from tests.models.test_hf import answers, model, prompts, save_model, save_tokenizer
+from tests.models.test_hf import answers, model, prompts, save_model, save_tokenizer, tiny
+
+__all__ = ["tiny"]
 
 
 @pytest.fixture(scope="module")
@@ -25,15 +27,7 @@ def folder(tmp_path_factory) -> Path:
     return found
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory) -> Path:
-    found = tmp_path_factory.mktemp("small")
-    save_tokenizer(found)
-    save_model(found)
-    return found
-
-
-@pytest.mark.parametrize(("size", "temperature"), [("folder", 0), ("small", 0.8)])
+@pytest.mark.parametrize(("size", "temperature"), [("folder", 0), ("tiny", 0.8)])
 def test_an_answer_through_onednn_does_not_depend_on_its_batch(request, size, temperature):
     adapter = model(
         request.getfixturevalue(size),
@@ -79,9 +73,9 @@ def test_onednn_gives_the_logits_of_pytorch_s_default(tmp_path, architecture, se
     assert logits[0] == pytest.approx(logits[1], rel=1e-3, abs=1e-3)
 
 
-def test_a_small_model_runs_on_one_thread_through_pytorch_s_default(small, folder):
+def test_a_small_model_runs_on_one_thread_through_pytorch_s_default(tiny, folder):
     runtimes = []
-    for path in (small, folder):
+    for path in (tiny, folder):
         adapter = model(path, max_tokens=2)
         with running_on(2):
             answers(adapter, prompts(2))
@@ -90,11 +84,11 @@ def test_a_small_model_runs_on_one_thread_through_pytorch_s_default(small, folde
     assert runtimes[0]["threads"] == 1
 
 
-def test_threads_can_be_set_and_are_put_back(small):
+def test_threads_can_be_set_and_are_put_back(tiny):
     import torch
 
     before = torch.get_num_threads()
-    adapter = model(small, max_tokens=2, threads=3)
+    adapter = model(tiny, max_tokens=2, threads=3)
     answers(adapter, prompts(2))
     assert adapter.runtime["threads"] == 3
     assert torch.get_num_threads() == before
@@ -116,11 +110,11 @@ def test_onednn_that_cannot_be_had_is_an_error_where_it_is_asked_for(folder):
         answers(adapter, prompts(1))
 
 
-def test_what_multiplies_is_part_of_a_request_only_where_it_is_set(small):
-    unset = model(small).identity()
+def test_what_multiplies_is_part_of_a_request_only_where_it_is_set(tiny):
+    unset = model(tiny).identity()
     assert "linear" not in unset
-    assert model(small, threads=2).identity() == unset
-    assert model(small, linear="onednn").identity() == {**unset, "linear": "onednn"}
+    assert model(tiny, threads=2).identity() == unset
+    assert model(tiny, linear="onednn").identity() == {**unset, "linear": "onednn"}
 
 
 @pytest.mark.parametrize(

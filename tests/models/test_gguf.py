@@ -15,7 +15,8 @@ from refract.core.published_text import SourceError, copy_out
 from refract.models import identity_of, open_model
 from refract.models.answering import with_description
 from refract.models.checkpoint import fetched_file, gguf_description
-from refract.models.protocol import AdapterError, Request
+from refract.models.protocol import AdapterError
+from tests.builders import ask, in_order
 
 SIZES = {"hidden": 32, "inner": 64, "layers": 2, "heads": 4, "context": 128}
 
@@ -84,9 +85,7 @@ def definition(folder: Path, **more) -> dict:
 
 def answers(given: dict) -> list[str]:
     texts = ("How do magnets work?", "Write a poem about autumn, in four lines.", "ab")
-    requests = [Request(([{"role": "user", "content": text}],)) for text in texts]
-    found = dict(open_model("m", given).answer(requests))
-    return [found[index].response for index in range(len(requests))]
+    return [answer.response for answer in in_order(open_model("m", given), [*map(ask, texts)])]
 
 
 def save_as_safetensors(path: Path, folder: Path) -> None:

@@ -15,8 +15,9 @@ import pytest
 from refract.core.errors import ParamsError
 from refract.models import open_model
 from refract.models.hf import HF
-from refract.models.protocol import AdapterError, Answer, Request
+from refract.models.protocol import AdapterError, Request
 from refract.models.turn import split_reasoning
+from tests.builders import in_order as answers
 from tests.outside import outside
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -128,12 +129,6 @@ def opened(settings: dict) -> HF:
 
 def model(folder: Path, **definition) -> HF:
     return opened({"model_id": str(folder), "device": "cpu", **definition})
-
-
-def answers(adapter: HF, requests: list[Request]) -> list[Answer]:
-    made = dict(adapter.answer(requests))
-    assert sorted(made) == list(range(len(requests)))
-    return [made[i] for i in range(len(requests))]
 
 
 # Batch invariance

@@ -12,7 +12,7 @@ import time
 from ruamel.yaml import YAML
 
 from refract.core.jsonl import read_rows, write_rows
-from tests.builders import ROOT
+from tests.builders import ROOT, prompt_row
 from tests.fault_server import FaultServer
 
 KILLS, PROMPTS, CONCURRENCY = 6, 120, 4
@@ -27,18 +27,7 @@ runpy.run_module("stages.model_inference", run_name="__main__")
 
 
 def test_kills_change_no_byte_and_repeat_only_calls_in_flight(tmp_path):
-    rows = [
-        {
-            "prompt_id": f"p{number}",
-            "source_id": f"p{number}",
-            "suite": "s",
-            "category": "helpful",
-            "perturbation": None,
-            "attempts": [f"question {number}"],
-            "seed": None,
-        }
-        for number in range(PROMPTS)
-    ]
+    rows = [prompt_row(str(number)) for number in range(PROMPTS)]
     draw = random.Random(1)
     outputs = []
     with FaultServer(latency=0.02) as server:

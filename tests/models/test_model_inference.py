@@ -16,19 +16,8 @@ from refract.models.protocol import AdapterError, Answer, Model
 from refract.models.store import ResponseStore, open_store
 from refract.suites.rows import row_seed
 from stages.model_inference import main, work
+from tests.builders import prompt_row
 from tests.fault_server import FaultServer
-
-
-def prompt_row(id_: str, text: object = None, **fields: object) -> dict:
-    return {
-        "prompt_id": id_,
-        "source_id": id_,
-        "suite": "s",
-        "category": "harmful",
-        "perturbation": None,
-        "attempts": [text or f"question {id_}"],
-        "seed": None,
-    } | fields
 
 
 class Stub(Model):
@@ -117,21 +106,6 @@ def test_identical_requests_are_sent_once(store):
     assert model.requested == ["same", "other"]
     assert [row["prompt_id"] for row in responses["s"]] == ["a", "b"]
     assert counts == {"s": Count(reused=1, generated=1), "t": Count(reused=1, generated=1)}
-
-
-def test_the_facts_that_an_adapter_uses_are_part_of_its_requests(store):
-    model = Stub()
-    model.USES = ("prompt_id",)
-    run(model, store, prompt_row("a", "same"), prompt_row("b", "same"))
-    assert model.requested == ["same", "same"]
-
-
-def test_another_identity_is_another_model(store):
-    for identity in ({"weights": "1"}, {"weights": "2"}, {"weights": "1", "dtype": "float32"}):
-        model = Stub(**identity)
-        _, count = run(model, store, prompt_row("a"))
-        assert count.generated == 1
-    assert run(Stub(weights="1"), store, prompt_row("a"))[1].reused == 1
 
 
 def test_rows_stay_in_the_order_of_the_prompts_in_whatever_order_answers_arrive(store):
@@ -274,18 +248,6 @@ def test_rows_around_a_tear_are_adopted(tmp_path):
     ]
     path.write_bytes(b"\n".join(torn))
     assert adopted(tmp_path / "m") == ["answer to question 0", "answer to question 2"]
-
-
-def test_error_rows_on_disk_are_not_known_answers(store, tmp_path):
-    class Fails(Stub):
-        def answer(self, requests):
-            yield 0, Answer.failed("Timeout", "60 s")
-            yield 1, Answer("", "content_filter")
-
-    rows = [prompt_row("a"), prompt_row("b")]
-    responses, _ = run(Fails(), ResponseStore(None), *rows)
-    on_disk(tmp_path / "m", *responses)
-    assert store.put(known_answers(tmp_path / "m")) == 0
 
 
 # The stage itself.

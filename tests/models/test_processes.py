@@ -17,7 +17,7 @@ from refract.models.answering import answer_prompts
 from refract.models.generating import generate_in_processes, generator
 from refract.models.protocol import AdapterError
 from refract.models.store import ResponseStore
-from tests.builders import ROOT, Project
+from tests.builders import ROOT, Project, prompt_row
 
 DEFINITION = {
     "adapter": "hf",
@@ -25,21 +25,6 @@ DEFINITION = {
     "device": "cpu",
     "max_tokens": 12,
 }
-
-
-def prompts(texts: list[str]) -> list[dict]:
-    return [
-        {
-            "prompt_id": str(number),
-            "source_id": str(number),
-            "suite": "s",
-            "category": "helpful",
-            "perturbation": None,
-            "attempts": [text],
-            "seed": None,
-        }
-        for number, text in enumerate(texts)
-    ]
 
 
 def answered(definition: dict, rows: list[dict], store: ResponseStore, model=None):
@@ -52,13 +37,14 @@ def answered(definition: dict, rows: list[dict], store: ResponseStore, model=Non
 
 
 TEXTS = [f"How do I bake {thing}?" for thing in ("bread", "a cake", "ten " * 40 + "pies", "fish")]
+ROWS = [prompt_row(str(number), text) for number, text in enumerate(TEXTS)]
 
 
 def test_two_processes_give_the_bytes_of_one(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     definition = DEFINITION | {"temperature": 1.0, "dtype": "bfloat16"}
-    rows = prompts([*TEXTS, "Too long. " * 4000])
+    rows = [*ROWS, prompt_row("long", "Too long. " * 4000)]
     alone, counts = answer_prompts(
         {"s": rows}, open_model("m", definition), ResponseStore(None), 7, name="m"
     )
@@ -91,7 +77,7 @@ def test_the_reason_of_a_failed_process_is_in_the_error(tmp_path, monkeypatch, w
     else:
         (folder / "model.safetensors").write_bytes(weights)
     with pytest.raises(AdapterError, match=message):
-        answered(definition, prompts(TEXTS), ResponseStore(None), model)
+        answered(definition, ROWS, ResponseStore(None), model)
 
 
 @pytest.mark.parametrize("moment", ["before it starts", "while it answers"])
@@ -114,17 +100,14 @@ def test_a_process_that_is_killed_ends_the_run_with_its_output(tmp_path, monkeyp
     model = open_model("m", DEFINITION)
     generating = partial(generate_in_processes, 2, model, DEFINITION)
     with pytest.raises(AdapterError, match=r"(?s)ended.*out of luck"):
-        answer_prompts(
-            {"s": prompts(TEXTS)}, model, ResponseStore(None), 7, name="m", generator=generating
-        )
+        answer_prompts({"s": ROWS}, model, ResponseStore(None), 7, name="m", generator=generating)
 
 
 def test_where_nothing_is_missing_no_process_is_started(tmp_path, monkeypatch):
-    rows = prompts(TEXTS)
     with ResponseStore(tmp_path / "store.sqlite") as store:
-        answer_prompts({"s": rows}, open_model("m", DEFINITION), store, 7, name="m")
+        answer_prompts({"s": ROWS}, open_model("m", DEFINITION), store, 7, name="m")
         monkeypatch.setattr(subprocess, "Popen", None)
-        _, counts = answered(DEFINITION, rows, store)
+        _, counts = answered(DEFINITION, ROWS, store)
     assert (counts["s"].reused, counts["s"].generated) == (4, 0)
 
 
@@ -136,19 +119,16 @@ def on_two_machines(first: Path, second: Path, stores: Path) -> list[subprocess.
         port = probe.getsockname()[1]
     started = []
     for rank, folder in enumerate((first, second)):
-        command = [
-            sys.executable,
-            "-m",
-            "torch.distributed.run",
-            "--nnodes=2",
+        command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2"]
+        command += [
             "--nproc_per_node=1",
+            f"--node_rank={rank}",
+            "--master_addr=127.0.0.1",
+            f"--master_port={port}",
         ]
-        command += [f"--node_rank={rank}", "--master_addr=127.0.0.1", f"--master_port={port}"]
         command += ["-m", "stages.model_inference", "m"]
-        environment = os.environ | {
-            "REFRACT_CACHE": str(stores / f"{rank}"),
-            "OMP_NUM_THREADS": "1",
-        }
+        variables = {"REFRACT_CACHE": str(stores / f"{rank}"), "OMP_NUM_THREADS": "1"}
+        environment = os.environ | variables
         started.append(
             subprocess.Popen(
                 command, cwd=folder, env=environment, text=True, stdout=-1, stderr=subprocess.STDOUT

@@ -13,10 +13,10 @@ from refract.core.progress import read_object
 from refract.models import open_model
 from refract.models.generating import generate
 from refract.models.origins import learn_origins, made_by, made_rows, measured, note_answers
-from refract.models.protocol import Answer, AnswerOrigin, Request
+from refract.models.protocol import Answer, AnswerOrigin
 from refract.models.store import ResponseStore, answer_row
 from refract.results.differences import run_differences
-from tests.builders import ROOT
+from tests.builders import ask
 from tests.fault_server import FaultServer
 
 RUN = {"started_at": "2026-01-02T03:04:05Z", "device": "cpu", "runtime": {"load_seconds": 2.0}}
@@ -44,11 +44,8 @@ def test_the_store_keeps_how_an_answer_was_made_and_gives_the_same_answer(tmp_pa
 
 
 def test_where_the_store_is_turned_off_this_run_is_known_all_the_same():
-    requests = {key: Request((({"role": "user", "content": key},),)) for key in KEYS}
-    for request in requests.values():
-        request.metadata.update(
-            category="helpful", perturbation=None, prompt_id="p", source_id="p", suite="s"
-        )
+    facts = {"category": "helpful", "perturbation": None, "source_id": "p", "suite": "s"}
+    requests = {key: ask(key, **facts) for key in KEYS}
     store = ResponseStore(None)
     generate(open_model("m", {"adapter": "synthetic", "refusal_rate": 0.5}), requests, store)
     origins = store.origins(KEYS)
@@ -60,7 +57,7 @@ def test_where_the_store_is_turned_off_this_run_is_known_all_the_same():
 def test_calls_to_a_server_have_their_own_seconds():
     with FaultServer(latency=0.05) as server:
         model = open_model("m", server.model())
-        requests = {key: Request((({"role": "user", "content": f"ok {key[0]}"},),)) for key in KEYS}
+        requests = {key: ask(f"ok {key[0]}") for key in KEYS}
         store = ResponseStore(None)
         answers, _ = generate(model, requests, store)
     assert all(answer.error is None for answer in answers.values())
@@ -149,19 +146,15 @@ def test_rows_of_a_run_are_noted_by_suite():
     assert made_by({}, {}, {}, {}) == {"runs": [], "suites": {}}
 
 
-def test_a_run_says_what_computes_here():
+def test_a_run_says_what_computes_here(tmp_path, monkeypatch):
     run = this_run({"device": "cuda:0", "dtype": "bfloat16"})
     assert (run["device"], run["runtime"]) == ("cuda:0", {"dtype": "bfloat16"})
     assert run["machine"]["processor"]
     assert len(run["code"]["commit"]) == 40
     assert json.loads(json.dumps(run)) == run
-
-
-def test_outside_of_git_the_commit_is_null(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(tmp_path)  # outside of git
     code = this_run(None)["code"]
     assert (code["commit"], code["changed"], code["dirty"]) == (None, [], False)
-    assert ROOT.exists()
 
 
 @pytest.mark.parametrize(

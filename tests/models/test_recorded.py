@@ -7,7 +7,9 @@ import pytest
 from refract.core.errors import ParamsError
 from refract.core.jsonl import write_rows
 from refract.models import open_model
-from refract.models.protocol import AdapterError, Answer, Request
+from refract.models.protocol import AdapterError, Answer
+from tests.builders import ask as request_of
+from tests.builders import in_order
 
 MISSING = "has no answer to this prompt, or several that differ"
 
@@ -16,14 +18,14 @@ def model(path: Path, **settings: object):
     return open_model("m", {"adapter": "recorded", "path": str(path), **settings})
 
 
-def ask(adapter, *asked: tuple[str, str]) -> list[Answer]:
+def ask(adapter, *pairs: tuple[str, str]) -> list[Answer]:
     """The answers to (prompt id, prompt) pairs."""
-    requests = [
-        Request((({"role": "user", "content": prompt},),), 0, {"prompt_id": id_})
-        for id_, prompt in asked
-    ]
-    found = dict(adapter.answer(requests))
-    return [found[index] for index in range(len(requests))]
+    return in_order(adapter, [request_of(prompt, prompt_id=id_) for id_, prompt in pairs])
+
+
+def asked(adapter, *prompts: str) -> list[Answer]:
+    """The answers to prompts with ids that no file has."""
+    return ask(adapter, *((f"p{number}", prompt) for number, prompt in enumerate(prompts)))
 
 
 def file(folder: Path, *rows: dict) -> Path:

@@ -19,9 +19,9 @@ from refract.core.jsonl import (
     read_rows,
     write_rows,
 )
-from refract.models import open_model
-from refract.models.protocol import AdapterError, Answer, Request
+from refract.models.protocol import AdapterError, Answer
 from refract.suites.importing.logs import inspect_rows, lm_eval_rows
+from tests.models.test_recorded import asked, model
 
 ROOT = Path(__file__).resolve().parents[2]
 POCKET = ROOT / "data/pocket/small"
@@ -43,21 +43,8 @@ ANSWERS = {
 INSPECT_VERSION, LM_EVAL_VERSION = "0.3.285", "0.4.13"
 
 
-def model(path: Path, **settings: object):
-    return open_model("m", {"adapter": "recorded", "path": str(path), **settings})
-
-
-def ask(adapter, *prompts: str) -> list[Answer]:
-    requests = [
-        Request((({"role": "user", "content": prompt},),), 0, {"prompt_id": f"p{number}"})
-        for number, prompt in enumerate(prompts)
-    ]
-    found = dict(adapter.answer(requests))
-    return [found[index] for index in range(len(requests))]
-
-
 def test_answers_of_inspect_are_found_by_what_was_asked_with_their_tokens():
-    found = ask(model(INSPECT), *PROMPTS.values())
+    found = asked(model(INSPECT), *PROMPTS.values())
     assert [answer.response for answer in found] == list(ANSWERS.values())
     assert found[1] == Answer(
         ANSWERS["lock-2"], "stop", prompt_tokens=20, completion_tokens=found[1].completion_tokens
@@ -82,14 +69,14 @@ def test_a_log_of_inspect_says_what_was_run():
 
 
 def test_answers_of_lm_eval_are_found_by_a_field_of_the_tasks_data():
-    found = ask(model(LM_EVAL, prompt_column="doc.question"), *PROMPTS.values())
+    found = asked(model(LM_EVAL, prompt_column="doc.question"), *PROMPTS.values())
     assert found == [Answer(text) for text in ANSWERS.values()]
     rendered = f"<|user|>{PROMPTS['lock-2']}<|end|><|assistant|>"
-    assert ask(model(LM_EVAL), rendered) == [Answer(ANSWERS["lock-2"])]
+    assert asked(model(LM_EVAL), rendered) == [Answer(ANSWERS["lock-2"])]
 
 
 def test_a_prompt_that_a_log_does_not_hold_names_the_columns_to_look_in():
-    (answer,) = ask(model(LM_EVAL), PROMPTS["lock-2"])
+    (answer,) = asked(model(LM_EVAL), PROMPTS["lock-2"])
     assert answer.error == {
         "type": "NoRecordedAnswer",
         "message": f"{LM_EVAL.name} has no answer to this prompt, or several that differ (looked up "
@@ -197,16 +184,16 @@ def test_every_ending_of_a_sample_of_inspect_is_recorded(tmp_path, changes, expe
     path = tmp_path / "log.json"
     log = {"status": "success", "eval": {"task": "t"}, "samples": [sample(**changes)]}
     path.write_text(json.dumps(log))
-    assert ask(model(path), "sent") == [expected]
-    assert ask(model(path, prompt_column="input"), "raw") == [expected]
+    assert asked(model(path), "sent") == [expected]
+    assert asked(model(path, prompt_column="input"), "raw") == [expected]
 
 
 def test_epochs_that_differ_are_chosen_by_where(tmp_path):
     path = tmp_path / "log.json"
     samples = [sample(), sample(epoch=2, **ended("stop", "Never."))]
     path.write_text(json.dumps({"status": "success", "eval": {}, "samples": samples}))
-    assert ask(model(path), "sent")[0].error["type"] == "NoRecordedAnswer"
-    assert ask(model(path, where={"epoch": 2}), "sent") == [Answer("Never.")]
+    assert asked(model(path), "sent")[0].error["type"] == "NoRecordedAnswer"
+    assert asked(model(path, where={"epoch": 2}), "sent") == [Answer("Never.")]
 
 
 def test_the_last_prompt_of_a_conversation_is_what_was_sent():
@@ -237,7 +224,7 @@ def test_several_answers_and_filters_of_lm_eval_make_a_row_for_each_answer(tmp_p
     ]
     path = tmp_path / "samples_t_2026-01-01T00-00-00.0.jsonl"
     write_rows(path, rows)
-    assert ask(model(path, where={"repeat": 2}), "sent") == [Answer("b")]
+    assert asked(model(path, where={"repeat": 2}), "sent") == [Answer("b")]
 
 
 def test_a_task_of_lm_eval_without_generated_text_is_refused():
@@ -270,7 +257,7 @@ def test_a_task_of_lm_eval_without_generated_text_is_refused():
 def test_a_log_that_cannot_be_used_stops_the_run_with_the_reason(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(AdapterError, match=message):
-        ask(model(tmp_path / name), "one")
+        asked(model(tmp_path / name), "one")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from refract.models import open_model
-from refract.models.protocol import Request
+from tests.builders import ask
 
 ROOT = Path(__file__).resolve().parents[2]
 POCKET = ROOT / "data/pocket/small"
@@ -120,15 +120,10 @@ def served(url: str, **settings: object):
     return open_model("served", definition | settings)
 
 
-def requests() -> list[Request]:
-    """One request for each prompt."""
-    return [Request((({"role": "user", "content": prompt},),)) for prompt in PROMPTS]
-
-
 def test_transformers_serve_answers_as_the_same_model_in_this_process(transformers_serve):
     local = {"adapter": "hf", "model_id": str(POCKET), "max_tokens": 12, "device": "cpu"}
-    expected = dict(open_model("local", local).answer(requests()))
-    got = dict(served(transformers_serve).answer(requests()))
+    expected = dict(open_model("local", local).answer([*map(ask, PROMPTS)]))
+    got = dict(served(transformers_serve).answer([*map(ask, PROMPTS)]))
     assert {n: (a.response.strip(), a.error) for n, a in got.items()} == {
         n: (a.response.strip(), a.error) for n, a in expected.items()
     }
@@ -145,7 +140,7 @@ def test_transformers_serve_answers_as_the_same_model_in_this_process(transforme
 def test_what_transformers_serve_rejects_is_an_error_that_says_so(
     transformers_serve, settings, type_, message
 ):
-    ((_, answer),) = served(transformers_serve, **settings).answer(requests()[:1])
+    ((_, answer),) = served(transformers_serve, **settings).answer([ask(PROMPTS[0])])
     assert (answer.response, answer.finish_reason, answer.error["type"]) == ("", "error", type_)
     assert message in answer.error["message"]
 
@@ -162,13 +157,13 @@ def test_the_anthropic_adapter_gets_the_same_answers_through_a_proxy(transformer
         "retry_for": 5,
     }
     adapter = open_model("proxied", definition)
-    direct = dict(served(transformers_serve).answer(requests()))
-    proxied = dict(adapter.answer(requests()))
+    direct = dict(served(transformers_serve).answer([*map(ask, PROMPTS)]))
+    proxied = dict(adapter.answer([*map(ask, PROMPTS)]))
     assert {
         n: (a.response, a.finish_reason, a.prompt_tokens, a.error) for n, a in proxied.items()
     } == {n: (a.response, a.finish_reason, a.prompt_tokens, a.error) for n, a in direct.items()}
     assert adapter.usage["requests"] == len(PROMPTS)
     other = open_model("other", definition | {"model_id": "unheard-of"})
-    ((_, answer),) = other.answer(requests()[:1])
+    ((_, answer),) = other.answer([ask(PROMPTS[0])])
     assert (answer.response, answer.finish_reason) == ("", "error")
     assert "unheard-of" in answer.error["message"]

@@ -19,8 +19,9 @@ import pytest
 from refract.core.environment import default_cache_folder
 from refract.models import open_model
 from refract.models.checkpoint import fetched_file
-from refract.models.protocol import Answer, Request
+from refract.models.protocol import Answer
 from refract.project import default_project
+from tests.builders import ask
 from tests.models.test_gguf import save_as_safetensors
 from tests.models.test_served_models import free_port, serve_transformers, serving
 
@@ -56,7 +57,7 @@ def expected(gguf_file) -> dict[int, Answer]:
     """The answers of the ``hf`` adapter."""
     given = {"adapter": "hf", "model_id": str(gguf_file.parent), "gguf_file": gguf_file.name}
     given |= {"device": "cpu", "dtype": "float32", "max_tokens": MOST_TOKENS}
-    return dict(open_model("local", given).answer(requests()))
+    return dict(open_model("local", given).answer([*map(ask, PROMPTS)]))
 
 
 @pytest.fixture(scope="module")
@@ -104,16 +105,11 @@ def llama_server(llama_cpp, gguf_file, tmp_path_factory) -> Iterator[str]:
         yield url
 
 
-def requests() -> list[Request]:
-    """One request for each prompt."""
-    return [Request((({"role": "user", "content": prompt},),)) for prompt in PROMPTS]
-
-
 def answers_of(url: str, model_id: str, **settings: object) -> dict[int, Answer]:
     """What the openai adapter gets from a server."""
     given = {"adapter": "openai", "model_id": model_id, "base_url": url, "api_key_env": None}
     given |= {"max_tokens": MOST_TOKENS, "max_concurrency": 1, "timeout": 240}
-    return dict(open_model("served", given | settings).answer(requests()))
+    return dict(open_model("served", given | settings).answer([*map(ask, PROMPTS)]))
 
 
 def test_transformers_serve_gives_the_answers_of_the_hf_adapter(saved, expected, tmp_path):

@@ -32,6 +32,7 @@ from refract.models.store import (
     storable,
 )
 from refract.models.synthetic import Synthetic
+from tests.builders import ask, prompt_row
 
 ANSWER = Answer("Sure.\u2028\r\n", "stop", 1, 7, 2, thinking="hm")
 
@@ -148,57 +149,40 @@ def test_the_store_can_be_turned_off(monkeypatch, setting):
         assert list(store) == []
 
 
-def ask_all(identity: dict, request: Request, uses=(), samples=False, runs_here=True) -> str:
+def key_of(identity: dict, request: Request, uses=(), samples=False, runs_here=True) -> str:
     model = SimpleNamespace(USES=uses, samples=samples, runs_here=runs_here)
     return request_sha256(canonical_json(identity), request, model)
 
 
-def request(text: str = "How?", seed: int = 0, **facts: object) -> Request:
-    return Request((({"role": "user", "content": text},),), seed, facts)
-
-
 def test_the_key_holds_all_that_determines_an_answer_and_nothing_else():
-    base = ask_all({"a": 1}, request(seed=1, prompt_id="x"))
-    assert ask_all({"a": 1}, request(seed=2, prompt_id="y")) == base
+    base = key_of({"a": 1}, replace(ask("How?", prompt_id="x"), seed=1))
+    assert key_of({"a": 1}, replace(ask("How?", prompt_id="y"), seed=2)) == base
     different = [
-        ask_all({"a": 2}, request()),
-        ask_all({"a": 1}, request("How? ")),
-        ask_all({"a": 1}, Request(request().attempts * 2)),
-        ask_all({"a": 1}, Request((({"role": "system", "content": "How?"},),))),
-        ask_all({"a": 1}, request(prompt_id="x"), uses=("prompt_id",)),
-        ask_all({"a": 1}, request(prompt_id="y"), uses=("prompt_id",)),
-        ask_all({"a": 1}, request(seed=1), samples=True),
-        ask_all({"a": 1}, request(seed=2), samples=True),
+        key_of({"a": 2}, ask("How?")),
+        key_of({"a": 1}, ask("How? ")),
+        key_of({"a": 1}, Request(ask("How?").attempts * 2)),
+        key_of({"a": 1}, Request((({"role": "system", "content": "How?"},),))),
+        key_of({"a": 1}, ask("How?", prompt_id="x"), uses=("prompt_id",)),
+        key_of({"a": 1}, ask("How?", prompt_id="y"), uses=("prompt_id",)),
+        key_of({"a": 1}, replace(ask("How?"), seed=1), samples=True),
+        key_of({"a": 1}, replace(ask("How?"), seed=2), samples=True),
     ]
     assert len({base, *different}) == len(different) + 1
 
 
 def test_a_repeat_is_a_request_of_its_own_where_a_server_computes_greedy_answers():
-    first, again = request(), replace(request(), repeat=1)
-    assert ask_all({}, again) == ask_all({}, first)
-    assert ask_all({}, again, runs_here=False) != ask_all({}, first, runs_here=False)
-    assert ask_all({}, first, runs_here=False) == ask_all({}, first)
+    first, again = ask("How?"), replace(ask("How?"), repeat=1)
+    assert key_of({}, again) == key_of({}, first)
+    assert key_of({}, again, runs_here=False) != key_of({}, first, runs_here=False)
+    assert key_of({}, first, runs_here=False) == key_of({}, first)
     # Where answers are sampled, the row's seed tells repeats apart.
-    assert ask_all({}, again, samples=True, runs_here=False) == ask_all({}, first, samples=True)
-
-
-PROMPTS = {
-    "s": [
-        {
-            "prompt_id": "a",
-            "source_id": "a",
-            "suite": "s",
-            "category": "harmful",
-            "perturbation": None,
-            "attempts": ["How?"],
-            "seed": None,
-        }
-    ]
-}
+    assert key_of({}, again, samples=True, runs_here=False) == key_of({}, first, samples=True)
 
 
 def answer_of(model, store) -> str:
-    responses, _ = answer_prompts(PROMPTS, model, store, 0, name="one name for all")
+    responses, _ = answer_prompts(
+        {"s": [prompt_row("a")]}, model, store, 0, name="one name for all"
+    )
     return responses["s"][0]["response"]
 
 
@@ -232,15 +216,6 @@ def test_answers_of_one_model_are_never_served_as_anothers(path, tmp_path):
         assert answer_of(newer, store) == "from newer code"
 
 
-def test_the_same_content_at_another_path_is_the_same_model(path, tmp_path):
-    with ResponseStore(path) as store:
-        first = recorded(tmp_path / "one" / "a.jsonl", "one")
-        answer_of(first, store)
-        moved = recorded(tmp_path / "two" / "b.jsonl", "one")
-        moved.answer = None  # gets no request
-        assert answer_of(moved, store) == "one"
-
-
 class Slow(Model):
     """Gives an answer each time it is told to, and counts."""
 
@@ -263,7 +238,7 @@ def test_an_answer_is_in_the_store_before_the_next_one_arrives(path):
         yield Answer("second")
 
     with ResponseStore(path) as store:
-        answers, made = generate(Slow(answers()), {"0": request("a"), "1": request("b")}, store)
+        answers, made = generate(Slow(answers()), {"0": ask("a"), "1": ask("b")}, store)
     assert answers == {"0": Answer("first"), "1": Answer("second")}
     assert made == {"0", "1"}
 
@@ -274,7 +249,7 @@ def test_a_request_without_an_answer_is_an_error(path):
             yield 1, Answer("only the second")
 
     with ResponseStore(path) as store:
-        answers, _ = generate(Silent(None), {"0": request("a"), "1": request("b")}, store)
+        answers, _ = generate(Silent(None), {"0": ask("a"), "1": ask("b")}, store)
         assert answers["0"].error["type"] == "NoAnswer"
         assert store.get(["0", "1"]) == {"1": Answer("only the second")}
 
@@ -337,11 +312,3 @@ def test_a_killed_writer_loses_nothing_that_it_committed(path):
             }
             assert store.get(expected) == expected
             assert store.put([(f"after {life}", ANSWER)]) == 1
-
-
-def test_records_are_listed_oldest_first(path):
-    with ResponseStore(path) as store:
-        store.put([("k", ANSWER)], "m\u00e9")
-        ((key, model, stored_at),) = store
-    assert (key, model) == ("k", "m\u00e9")
-    assert stored_at <= time.time()

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-import subprocess
-import sys
-import textwrap
 import time
 from pathlib import Path
 from typing import Any
@@ -17,10 +14,10 @@ import pytest
 from refract.core.jsonl import write_rows
 from refract.models.answering import known_answers
 from refract.models.generating import generate
-from refract.models.protocol import Answer, Model, Request
+from refract.models.protocol import Answer, Model
 from refract.models.store import ResponseStore, StoreError
 from tests.benchmarks.bench_two_processes import Share, run
-from tests.fault_server import FaultServer
+from tests.builders import ask
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,10 +25,6 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def path(tmp_path) -> Path:
     return tmp_path / "store" / "responses.sqlite"
-
-
-def request(text: str) -> Request:
-    return Request((({"role": "user", "content": text},),))
 
 
 class Counting(Model):
@@ -49,50 +42,8 @@ class Counting(Model):
             yield index, Answer(asked.attempts[0][0]["content"])
 
 
-REQUESTS = {f"k{number}": request(str(number)) for number in range(20)}
+REQUESTS = {f"k{number}": ask(str(number)) for number in range(20)}
 ANSWERS = {f"k{number}": Answer(str(number)) for number in range(20)}
-
-PROCESS = textwrap.dedent(
-    """
-    import sys
-    from pathlib import Path
-    from refract.models import open_model
-    from refract.models.protocol import Request
-    from refract.models.store import ResponseStore
-    from refract.models.generating import generate
-
-    path, url, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-    model = open_model("m", {"adapter": "openai", "model_id": "m", "api_key_env": None,
-                             "base_url": url + "/v1", "retry_for": 1, "max_concurrency": 8})
-    requests = {f"k{n}": Request((({"role": "user", "content": f"question {n}"},),))
-                for n in range(count)}
-    print("ready", flush=True)
-    with ResponseStore(path) as store:
-        answers, made = generate(model, requests, store)
-    print(len(made), sum(a.error is None for a in answers.values()), len(answers))
-    """
-)
-
-
-def process(path: Path, url: str, count: int) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-c", PROCESS, str(path), url, str(count)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
-
-
-def test_processes_with_the_same_requests_pay_for_each_once(path):
-    with FaultServer(latency=0.02) as server:
-        started = [process(path, server.url, 100) for _ in range(3)]
-        ends = [one.communicate(timeout=900) for one in started]
-        counts = dict(server.calls)
-    assert counts == {f"question {number}": 1 for number in range(100)}
-    made = [list(map(int, out.splitlines()[-1].split())) for out, _ in ends]
-    assert sum(count for count, *_ in made) == 100
-    assert [rest for _, *rest in made] == [[100, 100]] * 3
 
 
 def test_of_two_stages_at_once_no_prompt_is_lost_or_sent_twice(tmp_path):
@@ -164,7 +115,7 @@ def test_a_full_disk_is_noticed_before_anything_is_requested(path):
         store._db.execute("PRAGMA max_page_count=1")
         broken_by_now = Counting()
         with pytest.raises(StoreError, match="full"):
-            generate(broken_by_now, {f"q{n}": request(str(n)) for n in range(9000)}, store)
+            generate(broken_by_now, {f"q{n}": ask(str(n)) for n in range(9000)}, store)
     assert broken_by_now.asked == 0
 
 

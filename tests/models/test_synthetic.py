@@ -7,6 +7,7 @@ from refract.core.errors import ParamsError
 from refract.models import open_model
 from refract.models.protocol import Answer, Request
 from refract.models.synthetic import CUT_OFF, DRIFT, HELP, REFUSALS, Synthetic
+from tests.builders import in_order
 
 N = 4000
 
@@ -31,11 +32,6 @@ def request(n: int, category="harmful", perturbation=None, seed=0, attempts=1) -
     )
 
 
-def answers(adapter: Synthetic, requests: list[Request]) -> list[Answer]:
-    found = dict(adapter.answer(requests))
-    return [found[index] for index in range(len(requests))]
-
-
 def agrees(count: int, rate: float, n: int = N) -> bool:
     """Whether a count is one that the rate gives in 99.9 % of draws; the draws are fixed."""
     return binomtest(count, n, rate).pvalue > 0.001
@@ -45,34 +41,35 @@ def agrees(count: int, rate: float, n: int = N) -> bool:
 def test_each_category_is_refused_at_its_rate(category, rate):
     adapter = model(refusal_rate={category: rate})
     refused = sum(
-        a.response in REFUSALS for a in answers(adapter, [request(n, category) for n in range(N)])
+        a.response in REFUSALS for a in in_order(adapter, [request(n, category) for n in range(N)])
     )
     assert agrees(refused, rate)
 
 
 def test_one_rate_holds_for_all_categories_and_a_category_left_out_is_not_refused():
     requests = [request(n, c) for n in range(50) for c in ("harmful", "helpful", "borderline")]
-    assert all(a.response in REFUSALS for a in answers(model(refusal_rate=1), requests))
-    assert all(a.response in HELP for a in answers(model(refusal_rate=0), requests))
-    partly = answers(model(refusal_rate={"harmful": 1}), requests)
+    assert all(a.response in REFUSALS for a in in_order(model(refusal_rate=1), requests))
+    assert all(a.response in HELP for a in in_order(model(refusal_rate=0), requests))
+    partly = in_order(model(refusal_rate={"harmful": 1}), requests)
     assert [a.response in REFUSALS for a in partly] == [True, False, False] * 50
 
 
 def test_answers_do_not_depend_on_order_other_requests_or_the_rows_seed():
     adapter = model(sensitivity=0.2, drift=0.2, error_rate=0.1, empty_rate=0.1, cut_off_rate=0.1)
     requests = [request(n, perturbation="typos") for n in range(300)]
-    expected = answers(adapter, requests)
-    assert answers(adapter, requests[::-1])[::-1] == expected
-    assert [answers(adapter, [r])[0] for r in requests] == expected
+    expected = in_order(adapter, requests)
+    assert in_order(adapter, requests[::-1])[::-1] == expected
+    assert [in_order(adapter, [r])[0] for r in requests] == expected
     assert (
-        answers(adapter, [request(n, perturbation="typos", seed=9) for n in range(300)]) == expected
+        in_order(adapter, [request(n, perturbation="typos", seed=9) for n in range(300)])
+        == expected
     )
     assert not adapter.samples
 
 
 def test_an_answer_is_the_same_in_every_release():
     """Known answers: what is stored under version 1 stays true of version 1."""
-    found = answers(model(), [request(n, c) for n in range(2) for c in ("harmful", "helpful")])
+    found = in_order(model(), [request(n, c) for n in range(2) for c in ("harmful", "helpful")])
     assert [a.response for a in found] == [REFUSALS[1], HELP[1], REFUSALS[3], HELP[3]]
     assert {a.finish_reason for a in found} == {"stop"}
 
@@ -80,7 +77,7 @@ def test_an_answer_is_the_same_in_every_release():
 def test_another_seed_is_another_model_with_the_same_rates():
     requests = [request(n) for n in range(N)]
     first, second = (
-        [a.response in REFUSALS for a in answers(model(refusal_rate=0.5, seed=seed), requests)]
+        [a.response in REFUSALS for a in in_order(model(refusal_rate=0.5, seed=seed), requests)]
         for seed in (0, 1)
     )
     assert agrees(sum(first), 0.5)
@@ -91,9 +88,9 @@ def test_another_seed_is_another_model_with_the_same_rates():
 def test_a_model_that_samples_answers_by_the_rows_seed():
     adapter = model(refusal_rate=0.5, temperature=0.7)
     assert adapter.samples
-    one = answers(adapter, [request(n, seed=1) for n in range(N)])
-    assert one == answers(adapter, [request(n, seed=1) for n in range(N)])
-    two = answers(adapter, [request(n, seed=2) for n in range(N)])
+    one = in_order(adapter, [request(n, seed=1) for n in range(N)])
+    assert one == in_order(adapter, [request(n, seed=1) for n in range(N)])
+    two = in_order(adapter, [request(n, seed=2) for n in range(N)])
     same = sum(
         (a.response in REFUSALS) == (b.response in REFUSALS) for a, b in zip(one, two, strict=True)
     )
@@ -102,7 +99,7 @@ def test_a_model_that_samples_answers_by_the_rows_seed():
 
 def test_each_fault_comes_at_its_rate_among_those_the_fault_before_it_left():
     adapter = model(error_rate=0.2, empty_rate=0.25, cut_off_rate=0.5)
-    found = answers(adapter, [request(n) for n in range(N)])
+    found = in_order(adapter, [request(n) for n in range(N)])
     errors = [a for a in found if a.error]
     empty = [a for a in found if not a.error and not a.response]
     cut_off = [a for a in found if a.finish_reason == "length"]
@@ -116,7 +113,7 @@ def test_each_fault_comes_at_its_rate_among_those_the_fault_before_it_left():
 
 
 def test_an_attempt_that_is_too_long_leads_to_the_next_one():
-    found = answers(model(too_long_rate=0.5), [request(n, attempts=3) for n in range(N)])
+    found = in_order(model(too_long_rate=0.5), [request(n, attempts=3) for n in range(N)])
     for attempt in range(3):
         used = sum(not a.error and a.attempt == attempt for a in found)
         assert agrees(used, 0.5 ** (attempt + 1))
@@ -126,9 +123,9 @@ def test_an_attempt_that_is_too_long_leads_to_the_next_one():
 
 
 def test_a_perturbation_flips_refusals_and_changes_answers_at_the_rates_set():
-    clean = answers(model(refusal_rate=0.5), [request(n) for n in range(N)])
+    clean = in_order(model(refusal_rate=0.5), [request(n) for n in range(N)])
     adapter = model(refusal_rate=0.5, sensitivity=0.1, drift=0.2)
-    bent = answers(adapter, [request(n, perturbation="char_injection") for n in range(N)])
+    bent = in_order(adapter, [request(n, perturbation="char_injection") for n in range(N)])
     drifted = [n for n in range(N) if bent[n].response == DRIFT]
     assert agrees(len(drifted), 0.2)
     rest = [n for n in range(N) if bent[n].response != DRIFT]
@@ -136,7 +133,7 @@ def test_a_perturbation_flips_refusals_and_changes_answers_at_the_rates_set():
     assert agrees(flipped, 0.1, len(rest))
     # Neither clean prompts nor clean repeats of them are perturbed.
     for perturbation in (None, "repeat"):
-        again = answers(adapter, [request(n, perturbation=perturbation) for n in range(N)])
+        again = in_order(adapter, [request(n, perturbation=perturbation) for n in range(N)])
         assert [a.response for a in again] == [a.response for a in clean]
 
 

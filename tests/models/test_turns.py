@@ -180,14 +180,6 @@ def test_thinking_and_the_answer_have_a_budget_each(text, expected, settings):
     assert budget(text, thinking=20, answer=3, **settings) == expected
 
 
-def test_thinking_that_does_not_end_in_its_budget_leaves_no_answer(copy):
-    save_tokenizer(copy, template=TEMPLATE + "<think>")
-    adapter = model(copy, max_tokens=4, thinking_tokens=6, reasoning=["<think>", "</think>"])
-    (answer,) = answers(adapter, [ask("Hello there, you")])
-    assert (answer.response, answer.finish_reason) == ("", "length")
-    assert answer.completion_tokens == 6
-
-
 def test_the_answer_has_its_whole_budget_behind_thinking_that_ended(copy):
     save_tokenizer(copy, template=TEMPLATE + "<think>")
     asked = [ask("Hello there, you")]
