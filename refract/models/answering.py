@@ -13,13 +13,7 @@ from typing import Any
 from refract.core.errors import ParamsError
 from refract.core.jsonl import canonical_json, parse_line, sha256_json
 from refract.core.types import Message, PromptRow, ResponseRow, prompt_of_sample, sample_prompts
-from refract.models import (
-    generation_settings,
-    identity_of,
-    open_model,
-    samples_of,
-    with_fixed,
-)
+from refract.models import generation_settings, identity_of, open_model, samples_of, with_fixed
 from refract.models.generating import Generate, generate, generator, ranks
 from refract.models.protocol import (
     LASTING_ERRORS,

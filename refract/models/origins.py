@@ -15,13 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from refract.core.environment import this_run, utc
-from refract.core.jsonl import (
-    canonical_json,
-    read_responses,
-    sha256_file,
-    sha256_json,
-    write_json,
-)
+from refract.core.jsonl import canonical_json, read_responses, sha256_file, sha256_json, write_json
 from refract.core.progress import read_object
 from refract.core.types import ResponseRow, Row
 from refract.models.protocol import AnswerOrigin

@@ -21,10 +21,7 @@ from typing import Any
 from pydantic import Field
 
 from refract.core.errors import RowError
-from refract.core.jsonl import (
-    read_rows,
-    sha256_file,
-)
+from refract.core.jsonl import read_rows, sha256_file
 from refract.core.settings import Settings
 from refract.core.types import Row
 from refract.models.protocol import AdapterError, Answer, Model, Request

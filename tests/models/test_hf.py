@@ -303,20 +303,15 @@ def test_without_a_template_the_bare_text_gets_the_tokenizers_own_bos(copy, capl
     assert fallback.identity()["prompt_format"] == "plain"
 
 
-def test_a_template_that_rejects_the_system_role_makes_an_error_row(copy):
+def test_a_prompt_that_cannot_be_rendered_costs_its_row_only(copy):
     rejecting = "{{ raise_exception('System role not supported') if messages[0].role == 'system' }}"
     save_tokenizer(copy, template=rejecting + TEMPLATE)
-    first, second = answers(model(copy, max_tokens=4), [ask("Hi", system="Be kind."), ask("Hi")])
-    assert first.error["type"] == "PromptNotRenderable"
-    assert "System role not supported" in first.error["message"]
-    assert (first.finish_reason, first.response) == ("error", "")
-    assert second.error is None
-
-
-def test_a_prompt_that_cannot_be_encoded_costs_its_row_only(tiny):
-    first, second = answers(model(tiny, max_tokens=4), [ask("\ud800"), ask("Hi")])
-    assert first.error["type"] == "PromptNotRenderable"
-    assert second.error is None
+    asked = [ask("Hi", system="Be kind."), ask("\ud800"), ask("Hi")]
+    role, text, fine = answers(model(copy, max_tokens=4), asked)
+    assert {role.error["type"], text.error["type"]} == {"PromptNotRenderable"}
+    assert "System role not supported" in role.error["message"]
+    assert (role.finish_reason, role.response) == ("error", "")
+    assert fine.error is None
 
 
 def test_a_prompt_too_long_falls_back_over_the_attempts_in_order(tiny):
@@ -371,13 +366,10 @@ def test_the_checkpoints_generation_config_gives_its_eos_ids_and_nothing_else(co
     assert before[0].completion_tokens > ended.completion_tokens
 
 
-def test_sampling_follows_the_rows_seed(tiny):
+def test_sampling_follows_the_rows_seed_and_from_one_token_is_greedy(tiny):
     adapter = model(tiny, max_tokens=12, temperature=1.5)
     made = answers(adapter, [ask("Hi", seed=s) for s in (1, 2, 1, 2**70 + 1)])
     assert made[0] == made[2] != made[1]
-
-
-def test_sampling_from_one_token_is_greedy(tiny):
     greedy = answers(model(tiny, max_tokens=12), prompts(6))
     assert answers(model(tiny, max_tokens=12, temperature=1e-30), prompts(6)) == greedy
 
@@ -546,6 +538,11 @@ def test_identity_follows_the_content_and_not_the_place(tiny, copy):
         ({"stop": "x"}, True),
         ({"dtype": "bfloat16"}, True),
         ({"chat_template": False}, True),
+        ({"prefill": "Sure"}, True),
+        ({"enable_thinking": False}, True),
+        ({"reasoning_effort": "low"}, True),
+        ({"reasoning": ["<t>", "</t>"], "thinking_tokens": 8}, True),
+        ({"system_prompt": {"path": "own.txt", "sha256": "0" * 64}}, True),
         ({"top_p": 0.5}, False),  # greedy decoding knows no top_p
         ({"processes": 2}, False),
     ],

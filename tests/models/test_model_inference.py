@@ -202,16 +202,6 @@ def adopted(folder: Path) -> list[str]:
     return [answer.response for _, answer in known_answers(folder)]
 
 
-def test_rows_on_disk_are_known_answers(store, tmp_path):
-    rows = [prompt_row("a"), prompt_row("b")]
-    responses, _ = run(Stub(), ResponseStore(None), *rows)
-    on_disk(tmp_path / "m", *responses)
-    assert store.put(known_answers(tmp_path / "m")) == 2
-    model = Stub()
-    model.answer = None
-    assert run(model, store, *rows)[0] == responses
-
-
 @pytest.mark.parametrize(
     "edit",
     [

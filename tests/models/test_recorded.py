@@ -34,76 +34,62 @@ def file(folder: Path, *rows: dict) -> Path:
     return path
 
 
-def test_an_answer_is_joined_by_id_and_then_by_text(tmp_path):
-    path = file(
-        tmp_path,
-        {"id": "a", "prompt": "one", "response": "to a"},
-        {"id": "b", "prompt": "two", "response": "to b"},
-    )
-    assert ask(model(path), ("a", "one"), ("other", "two"), ("b", "two")) == [
-        Answer("to a"),
-        Answer("to b"),
-        Answer("to b"),
-    ]
+ABSENT = Answer.failed("NoRecordedAnswer", f"answers.jsonl {MISSING}")
 
 
-def test_an_id_whose_row_has_another_prompt_is_not_matched(tmp_path):
-    path = file(
-        tmp_path,
-        {"id": "1", "prompt": "one", "response": "to one"},
-        {"id": "2", "prompt": "two", "response": "to two"},
-    )
-    assert ask(model(path), ("1", "two"), ("2", "one")) == [Answer("to two"), Answer("to one")]
-    (absent,) = ask(model(path), ("1", "three"))
-    assert absent.error == {"type": "NoRecordedAnswer", "message": f"answers.jsonl {MISSING}"}
+def rows_of(*cells: str, columns: str = "id prompt response") -> list[dict]:
+    """A row for each text of cells; ``-`` is a column that the row has not."""
+    names = columns.split()
+    split = [text.split() for text in cells]
+    return [{k: v for k, v in zip(names, row, strict=True) if v != "-"} for row in split]
 
 
-def test_ids_alone_and_texts_alone_are_enough(tmp_path):
-    by_id = file(tmp_path, {"prompt_id": "a", "response": "x"}, {"prompt_id": 7, "response": "y"})
-    assert ask(model(by_id), ("a", "any"), ("7", "any")) == [Answer("x"), Answer("y")]
-    by_text = file(tmp_path, {"prompt": "one", "response": "x"})
-    assert ask(model(by_text), ("any", "one")) == [Answer("x")]
-
-
-@pytest.mark.parametrize("prompt", ["one ", "One", "one\n", "o\u0301ne", ""])
-def test_a_text_joins_only_if_it_is_the_same_to_the_character(tmp_path, prompt):
-    path = file(tmp_path, {"prompt": "one", "response": "x"})
-    assert ask(model(path), ("any", prompt))[0].error["type"] == "NoRecordedAnswer"
-
-
-def test_a_row_without_an_id_or_a_text_joins_nothing_by_it(tmp_path):
-    path = file(
-        tmp_path,
-        {"id": None, "prompt": "one", "response": "x"},
-        {"id": "a", "response": "without a text"},
-        {"prompt": "two", "response": "without an id"},
-    )
-    found = ask(model(path), ("None", "other"), ("a", "any"), ("any", "None"), ("any", "two"))
-    assert [answer.response for answer in found] == ["", "without a text", "", "without an id"]
-
-
-def test_answers_to_one_text_that_differ_join_by_id_alone(tmp_path):
-    path = file(
-        tmp_path,
-        {"id": "a", "prompt": "same", "response": "x"},
-        {"id": "b", "prompt": "same", "response": "y"},
-        {"id": "c", "prompt": "other", "response": "z"},
-        {"id": "d", "prompt": "other", "response": "z"},
-    )
-    found = ask(model(path), ("a", "same"), ("b", "same"), ("new", "same"), ("new", "other"))
-    assert [answer.response for answer in found] == ["x", "y", "", "z"]
-    assert found[2].error["message"].endswith(MISSING)
-
-
-def test_two_rows_with_one_id_and_different_answers_are_no_answer(tmp_path):
-    path = file(tmp_path, {"id": "a", "response": "x"}, {"id": "a", "response": "y"})
-    assert ask(model(path), ("a", "any"))[0].error["message"].endswith(MISSING)
-    cut = file(
-        tmp_path,
-        {"id": "a", "response": "x"},
-        {"id": "a", "response": "x", "finish_reason": "length"},
-    )
-    assert ask(model(cut), ("a", "any"))[0].error["message"].endswith(MISSING)
+@pytest.mark.parametrize(
+    ("rows", "pairs", "expected"),
+    [
+        # By id, and then by text.
+        (
+            rows_of("a one x", "b two y"),
+            [("a", "one"), ("c", "two"), ("b", "two")],
+            ["x", "y", "y"],
+        ),
+        # An id that stands beside another prompt numbers other prompts.
+        (rows_of("1 one x", "2 two y"), [("1", "two"), ("2", "one"), ("1", "z")], ["y", "x", None]),
+        (
+            [{"prompt_id": "a", "response": "x"}, {"prompt_id": 7, "response": "y"}],
+            [("a", "any"), ("7", "any")],
+            ["x", "y"],
+        ),
+        # A text joins only if it is the same to the character.
+        (
+            rows_of("- one x"),
+            [("any", text) for text in ("one", "one ", "One", "one\n", "o\u0301ne", "")],
+            ["x", None, None, None, None, None],
+        ),
+        # A row without an id or a text joins nothing by it.
+        (
+            [{"id": None, "prompt": "one", "response": "x"}, *rows_of("a - y", "- two z")],
+            [("None", "other"), ("a", "any"), ("any", "None"), ("any", "two")],
+            [None, "y", None, "z"],
+        ),
+        # Answers to one text that differ join by id alone; those of one id that differ, not at all.
+        (
+            rows_of("a same x", "b same y", "c other z", "d other z"),
+            [("a", "same"), ("b", "same"), ("new", "same"), ("new", "other")],
+            ["x", "y", None, "z"],
+        ),
+        (rows_of("a - x", "a - y"), [("a", "any")], [None]),
+        (
+            rows_of("a x stop", "a x length", columns="id response finish_reason"),
+            [("a", "any")],
+            [None],
+        ),
+    ],
+)
+def test_an_answer_is_joined_by_id_and_then_by_text(tmp_path, rows, pairs, expected):
+    path = file(tmp_path, *rows)
+    expected = [ABSENT if text is None else Answer(text) for text in expected]
+    assert ask(model(path), *pairs) == expected
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,7 @@ from pathlib import Path
 import pytest
 
 from refract.core.errors import RowError
-from refract.core.jsonl import (
-    read_rows,
-    write_rows,
-)
+from refract.core.jsonl import read_rows, write_rows
 from refract.models.protocol import AdapterError, Answer
 from refract.suites.importing.logs import inspect_rows, lm_eval_rows
 from tests.models.test_recorded import asked, model
