@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from pydantic import BaseModel
 
 from refract.core.settings import Settings
-from refract.core.types import PromptRow, ResponseRow, Row, Verdict
+from refract.core.types import Message, PromptRow, ResponseRow, Row, Verdict
 from refract.core.vocabulary import SCORES, refusal_of
 
 
@@ -20,9 +20,8 @@ class Case:
 
     ``prompt`` and ``response`` are rows of those types, ``source`` the suite row, ``clean`` the
     response row to the unperturbed prompt (None where the prompt is unperturbed itself, the first
-    sample for a further one of such a prompt). ``pair`` is
-    the case that this one is to agree with: of the row that ``pair_id`` names, or of the clean
-    prompt.
+    sample for a further one of such a prompt). ``pair`` is the case that this one is to agree with: of
+    the row that ``pair_id`` names, or of the clean prompt.
     """
 
     prompt: PromptRow
@@ -32,19 +31,33 @@ class Case:
     pair: Case | None = None
 
     @property
-    def prompt_text(self) -> str:
-        """The text that is answered: the last message of the attempt that was used."""
+    def turns(self) -> Sequence[Message]:
+        """The messages that are answered, of the attempt that was used."""
         attempt = self.prompt["attempts"][self.response["attempt"]]
-        return attempt if isinstance(attempt, str) else attempt[-1]["content"]
+        return [{"role": "user", "content": attempt}] if isinstance(attempt, str) else attempt
+
+    @property
+    def prompt_text(self) -> str:
+        """The text that is answered: the last message."""
+        return self.turns[-1]["content"]
 
     @property
     def conversation(self) -> str:
         """All that is answered: the text, or of several messages their JSON, in which no message
         can pass for another."""
-        attempt = self.prompt["attempts"][self.response["attempt"]]
-        if isinstance(attempt, str) or len(attempt) == 1:
+        if len(self.turns) == 1:
             return self.prompt_text
-        return json.dumps(attempt, ensure_ascii=False, indent=1)
+        return json.dumps(self.turns, ensure_ascii=False, indent=1)
+
+    @property
+    def values(self) -> dict[str, str]:
+        """What the text of a judge can show."""
+        return {
+            "behavior": str(self.source.get("behavior") or self.conversation),
+            "context": str(self.source.get("context") or ""),
+            "prompt": self.conversation,
+            "response": self.answer,
+        }
 
     @property
     def answer(self) -> str:
@@ -67,6 +80,20 @@ def judgeable(response: ResponseRow, *, empty: bool = False) -> bool:
     """Whether there is a text of the model's own to judge; an empty one counts if ``empty``."""
     ended = response["finish_reason"] in ("stop", "length")
     return ended and (empty or bool(response["response"].strip()))
+
+
+def batches(
+    widths: Sequence[int], rows: Callable[[int], int]
+) -> Iterator[tuple[int, list[int], list[int]]]:
+    """Batches of inputs that have one width: the width, the places of the inputs, and these filled up
+    with the first to so many ``rows``, so that the same kernels see an input, and its bits are the same,
+    whatever stands beside it."""
+    for width in sorted(set(widths)):
+        places = [place for place, of_input in enumerate(widths) if of_input == width]
+        size = max(1, rows(width))
+        for start in range(0, len(places), size):
+            batch = places[start : start + size]
+            yield width, batch, batch + batch[:1] * (size - len(batch))
 
 
 class NoSettings(Settings):

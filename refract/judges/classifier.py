@@ -20,8 +20,8 @@ from refract.core.jsonl import canonical_json
 from refract.core.settings import Settings, read_settings
 from refract.core.types import Message, Verdict
 from refract.core.vocabulary import FAMILIES, SCORES
-from refract.judges.cases import Case, Judge, labelled, unjudged
-from refract.judges.llm import Question, failure_of, loaded_once, replies_of
+from refract.judges.cases import Case, Judge, batches, labelled, unjudged
+from refract.judges.llm import loaded_once, replies_of, verdict_in
 from refract.models import checkpoint
 from refract.models.protocol import AdapterError, Answer, Model, Request
 
@@ -167,38 +167,31 @@ class SequenceClassifier(Model):
             self._loaded = self._load()
         tokenizer, model, limit, device = self._loaded
         names = [model.config.id2label[index] for index in range(model.config.num_labels)]
-        encoded: dict[int, tuple[int, Any]] = {}
-        by_width: dict[int, list[int]] = {}
-        for index, request in enumerate(requests):
+        encoded, lengths, widths = [], [], []
+        for request in requests:
             texts = [message["content"] for message in request.attempts[0]]
             # The end is cut, of the answer first: whether it refuses shows early.
             cut = "only_second" if len(texts) == 2 else "only_first"
             if len(texts) == 2 and len(tokenizer(texts[0])["input_ids"]) > limit // 2:
                 cut = "longest_first"
-            whole = len(tokenizer(*texts)["input_ids"])
-            encoded[index] = whole, tokenizer(*texts, truncation=cut, max_length=limit)
-            width = min(-(-len(encoded[index][1]["input_ids"]) // STEP) * STEP, limit)
-            by_width.setdefault(width, []).append(index)
-        size = self.settings.batch_size
-        for width, members in sorted(by_width.items()):
-            for start in range(0, len(members), size):
-                batch = members[start : start + size]
-                inputs = tokenizer.pad(
-                    [encoded[index][1] for index in batch + batch[:1] * (size - len(batch))],
-                    padding="max_length",
-                    max_length=width,
-                    return_tensors="pt",
-                ).to(device)
-                with torch.inference_mode():
-                    chances = model(**inputs).logits.float().softmax(-1).tolist()
-                for index, row in zip(batch, chances, strict=False):
-                    whole = encoded[index][0]
-                    by_name = zip(names, row, strict=True)
-                    reply = {
-                        "probabilities": {name: round(chance, DIGITS) for name, chance in by_name},
-                        "truncated": whole > limit,
-                    }
-                    yield index, Answer(canonical_json(reply), prompt_tokens=min(whole, limit))
+            encoded.append(tokenizer(*texts, truncation=cut, max_length=limit))
+            lengths.append(len(tokenizer(*texts)["input_ids"]))
+            widths.append(min(-(-len(encoded[-1]["input_ids"]) // STEP) * STEP, limit))
+        for width, batch, filled in batches(widths, lambda _: self.settings.batch_size):
+            rows = [encoded[place] for place in filled]
+            inputs = tokenizer.pad(
+                rows, padding="max_length", max_length=width, return_tensors="pt"
+            ).to(device)
+            with torch.inference_mode():
+                chances = model(**inputs).logits.float().softmax(-1).tolist()
+            for place, row in zip(batch, chances, strict=False):
+                by_name = zip(names, row, strict=True)
+                reply = {
+                    "probabilities": {name: round(chance, DIGITS) for name, chance in by_name},
+                    "truncated": lengths[place] > limit,
+                }
+                prompt_tokens = min(lengths[place], limit)
+                yield place, Answer(canonical_json(reply), prompt_tokens=prompt_tokens)
 
     def _load(self) -> tuple[Any, Any, int, str]:
         import torch
@@ -272,37 +265,29 @@ class Classifier(Judge):
         :class:`AdapterError`.
         """
         model = loaded_once(self.settings.model, self.model)
-        questions: dict[int, Question] = {
-            index: (self._shown(case), 0) for index, case in enumerate(cases)
-        }
-        replies = replies_of(model, questions)
-        return [self.read(replies[index]) for index in questions]
+        replies = replies_of(model, {i: (self._shown(case), 0) for i, case in enumerate(cases)})
+        return [verdict_in(replies[i], self.read) for i in range(len(cases))]
 
     def _shown(self, case: Case) -> tuple[Message, ...]:
         """What the checkpoint reads: one text, or a pair of them."""
-        answer: Message = {"role": "assistant", "content": case.answer}
-        if self.settings.frame is not None:
-            values = {"prompt": case.conversation, "response": case.answer}
-            text = _PLACE.sub(lambda match: values[match[1]], self.settings.frame)
-            return ({"role": "assistant", "content": text},)
-        prompt: Message = {"role": "user", "content": case.conversation}
-        return (prompt, answer) if self.settings.input == "prompt_and_response" else (answer,)
+        text, frame, values = case.answer, self.settings.frame, case.values
+        if frame is not None:
+            text = _PLACE.sub(lambda match: values[match[1]], frame)
+        answer: Message = {"role": "assistant", "content": text}
+        if frame is not None or self.settings.input == "response":
+            return (answer,)
+        return ({"role": "user", "content": case.conversation}, answer)
 
-    def read(self, answer: Answer) -> Verdict:
+    def read(self, reply: str) -> Verdict:
         """The verdict in a reply. Raises :class:`ParamsError` for labels without a meaning."""
-        raw = [[answer.response]]
-        error = failure_of(answer)
-        if error is not None:
-            return {**unjudged(error), "raw": raw}
-        reply = json.loads(answer.response)
-        named = self.settings.labels
+        given, named = json.loads(reply), self.settings.labels
         chances: dict[str, float] = {}
-        for name, chance in reply["probabilities"].items():
+        for name, chance in given["probabilities"].items():
             label = named.get(name) if named else USUAL.get(name.lower())
             if label is None:
                 raise ParamsError(
                     f"judges.{self.name}: the checkpoint's labels are "
-                    f"{', '.join(reply['probabilities'])}; map each of them to one of ours, as in "
+                    f"{', '.join(given['probabilities'])}; map each of them to one of ours, as in "
                     "labels: {LABEL_1: refusal, LABEL_0: compliance}"
                 )
             chances[label] = chances.get(label, 0.0) + chance
@@ -313,4 +298,4 @@ class Classifier(Judge):
         else:
             score = sum(chance * SCORES[label] for label, chance in chances.items())
             verdict = labelled(winners[0], round(score, 4))
-        return {**verdict, "raw": raw, "truncated": reply["truncated"]}
+        return {**verdict, "truncated": given["truncated"]}

@@ -1,16 +1,23 @@
 """Language models as judges: requirements, coherency, refusal, harmfulness, a rubric of strength.
 
-The judge's prompt is a text file with a version (:mod:`refract.judges.judge_templates`), its reply is
-read strictly (:mod:`refract.judges.verdict_reading`). Replies go through the response store like every
-other answer; for an unreadable one the request is repeated once, with a reminder.
+A judge's prompt is a text file with a version, filled so that no text can leave its place: judged
+texts stand between fences whose name depends on the texts themselves, so that none can close its
+own; control tokens of chat formats are broken up in them; where a classifier's format has no place
+for a fence, lines that imitate the format are marked as quoted. Replies go through the response store
+like every other answer, and are read strictly (:mod:`refract.judges.verdict_reading`); for an
+unreadable one the request is repeated once, with a reminder.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import hashlib
+import re
 import sys
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema
@@ -22,8 +29,13 @@ from refract.core.showing import say
 from refract.core.types import Message, Verdict
 from refract.core.vocabulary import FAMILIES, JUDGED, SCORES
 from refract.judges.cases import Case, Judge, labelled, unjudged
-from refract.judges.judge_templates import Template, read_template
-from refract.judges.verdict_reading import FIXED, Reading, UnreadableVerdict, read_json
+from refract.judges.verdict_reading import (
+    FIXED,
+    Reading,
+    UnreadableVerdict,
+    parse_reading,
+    read_json,
+)
 from refract.models import identity_of, open_model
 from refract.models.generating import generate
 from refract.models.protocol import Answer, Model, Request
@@ -34,6 +46,119 @@ REMINDER = (
     "Your reply could not be read as a verdict. Reply once more, in exactly the form that was "
     "asked for, and with nothing else."
 )
+UNREADABLE = "unreadable verdict: "
+
+# --- templates ---
+
+TEMPLATES = Path(__file__).with_name("templates")
+FIELD = re.compile(r"\{\{(\w+)\}\}")
+# Fields that hold what a stranger or a model wrote; all else comes from the user of this project.
+JUDGED_FIELDS = ("behavior", "context", "prompt", "prompt_2", "response", "response_2")
+# Control tokens of chat formats as a tokenizer would read them out of a text, and our own fences.
+CONTROL = re.compile(
+    r"<(?=[|｜])|<(?=/?s>)|<(?=<?/?SYS>)|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS)\])"
+    r"|<(?=(?:bos|eos|pad|unk|start_of_turn|end_of_turn|end_of_text|im_start|im_end)>)"
+    r"|FENCE(?=-)"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Template:
+    """A judge's prompt: its messages with ``{{fields}}``, its version, the SHA-256 of its file.
+
+    ``readings`` holds how replies are read by kind of judge, under "" for every kind.
+    """
+
+    name: str
+    version: str
+    sha256: str
+    messages: tuple[tuple[str, str], ...]
+    readings: Mapping[str, Reading]
+
+    @property
+    def fields(self) -> set[str]:
+        """The names of the fields in its messages."""
+        return {name for _, text in self.messages for name in FIELD.findall(text)}
+
+    def fill(self, fields: Mapping[str, str], *, raw: bool = False) -> tuple[Message, ...]:
+        """The messages with their fields filled in; what is filled in is not searched again.
+
+        ``raw``: judged texts as they are, without protection against forged frames.
+        """
+        heads = set() if "fence" in self.fields else self._heads()
+        shown = {
+            name: _quoted(CONTROL.sub(r"\g<0> ", text), heads)
+            if name in JUDGED_FIELDS and not raw
+            else text
+            for name, text in fields.items()
+        }
+        fenced = {*JUDGED_FIELDS} - ({"context"} - self.fields)
+        shown["fence"] = fence(*(shown[name] for name in sorted(shown) if name in fenced))
+        return tuple(
+            {"role": role, "content": FIELD.sub(lambda match: shown[match[1]], text)}
+            for role, text in self.messages
+        )
+
+    def _heads(self) -> set[str]:
+        """How the lines of the frame begin: up to a colon, or whole for rules and brackets."""
+        lines = (line.strip() for _, text in self.messages for line in text.splitlines())
+        heads = (re.match(r"[\w \[\]/]{1,40}:|\W{3,}\Z", line) for line in lines)
+        return {head[0].casefold() for head in heads if head}
+
+
+def _quoted(text: str, heads: set[str]) -> str:
+    """The text, each line of it that begins like a line of the frame marked by ``> ``."""
+    if not heads:
+        return text
+    return "".join(
+        f"> {line}" if line.strip().casefold().startswith(tuple(heads)) else line
+        for line in text.splitlines(keepends=True)
+    )
+
+
+def fence(*texts: str) -> str:
+    """A fence's name: 12 hex digits of the SHA-256 of what stands inside it."""
+    return hashlib.sha256(canonical_json(texts).encode()).hexdigest()[:12]
+
+
+@functools.cache
+def read_template(name: str) -> Template:
+    """A template of the project by name, or a user's file by path.
+
+    A file opens with lines ``key: value``: ``version``, ``source``, and ``reads`` (or
+    ``reads.KIND``) where replies are not the JSON that its kind expects; see
+    :func:`refract.judges.verdict_reading.parse_reading`. Each message starts with a line ``=== system``,
+    ``=== user`` or ``=== assistant``, and ends before the line end that precedes the next such line
+    or the end of the file: further line ends are part of it. A file without such lines is one user
+    message. Raises :class:`ParamsError`.
+    """
+    path = TEMPLATES / f"{name}.txt" if re.fullmatch(r"\w+", name) else Path(name)
+    try:
+        data = path.read_bytes()
+        text = data.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        known = ", ".join(sorted(p.stem for p in TEMPLATES.glob("*.txt")))
+        raise ParamsError(
+            f"template {name!r} cannot be read ({error}); the project has: {known}"
+        ) from None
+    head, *parts = re.split(r"^=== (system|user|assistant)\n", text, flags=re.M)
+    if not parts:
+        head, parts = "", ["user", text]
+    header = dict(re.findall(r"^([\w.]+): *(.+)$", head, re.M))
+    try:
+        readings = {
+            key.partition(".")[2]: parse_reading(value)
+            for key, value in header.items()
+            if key.partition(".")[0] == "reads"
+        }
+    except ValueError as error:
+        raise ParamsError(f"template {name!r}: reads: {error}") from None
+    messages = zip(parts[0::2], (body.removesuffix("\n") for body in parts[1::2]), strict=True)
+    version, digest = header.get("version", "unversioned"), hashlib.sha256(data).hexdigest()
+    return Template(name, version, digest, tuple(messages), readings)
+
+
+# --- asking a model, for every judge that does ---
 
 Place = TypeVar("Place", bound=Hashable)
 # A conversation, and the seed of a judge that samples.
@@ -71,14 +196,22 @@ def replies_of(model: Model, questions: Mapping[Place, Question]) -> dict[Place,
     return {place: answers[key] for place, key in keys.items()}
 
 
-def failure_of(answer: Answer) -> str | None:
-    """Why a judge model's answer holds no verdict to read; None where it may hold one."""
+def verdict_in(answer: Answer, read: Callable[[str], Verdict]) -> Verdict:
+    """What ``read`` makes of a judge model's answer, which the verdict has as ``raw``; an error where
+    the model failed, or where ``read`` raises :class:`UnreadableVerdict`."""
     if answer.error is not None:
-        return f"the judge failed: {answer.error['type']}: {answer.error['message']}"
-    if answer.finish_reason in ("refusal", "content_filter"):
-        return f"the judge's provider answered with a {answer.finish_reason}"
-    return None
+        verdict = unjudged(f"the judge failed: {answer.error['type']}: {answer.error['message']}")
+    elif answer.finish_reason in ("refusal", "content_filter"):
+        verdict = unjudged(f"the judge's provider answered with a {answer.finish_reason}")
+    else:
+        try:
+            verdict = read(answer.response)
+        except UnreadableVerdict as problem:
+            verdict = unjudged(f"{UNREADABLE}{problem}")
+    return {**verdict, "raw": [[answer.response]]}
 
+
+# --- the judges ---
 
 Text = Annotated[
     str, Field(pattern=r"\S", json_schema_extra={"allowed": "a text that is not empty"})
@@ -153,16 +286,18 @@ class ModelJudge(Judge):
         if isinstance(settings.model, Mapping):
             self._model = open_model(name, dict(settings.model), f"judges.{name}.model")
         try:
-            self._template = _template(self.KIND, settings)
-            self._reading = self._read_by()
+            template = read_template(settings.template or self.KIND)
+            if settings.eval_prompt is not None:
+                rest = [message for message in template.messages if message[0] != "system"]
+                system = ("system", settings.eval_prompt.strip())
+                template = dataclasses.replace(template, messages=(system, *rest))
+            self._template = template
+            given = template.readings.get(self.KIND) or template.readings.get("")
+            self._reading = self.READING and (given or self.READING)
             self._check_template()
         except ParamsError as error:
             raise ParamsError(f"judges.{name}: {error}") from None
         self.version = f"{VERSION}, template {self._template.version} {self._template.sha256[:16]}"
-
-    def _read_by(self) -> Reading | None:
-        readings = self._template.readings
-        return readings.get(self.KIND) or readings.get("") or self.READING
 
     def _check_template(self) -> None:
         """Raises :class:`ParamsError` for fields or labels that this judge does not have."""
@@ -175,25 +310,19 @@ class ModelJudge(Judge):
             )
         if not {"response", "response_2"} & fields:
             raise ParamsError(f"template {name!r} does not show the {{{{response}}}}")
-        if self._reading is not None:
-            allowed = [label for label in FAMILIES[self.FAMILY].labels if label in SCORES]
-            wrong = sorted(set(self._reading.values.values()) - set(allowed))
-            if wrong:
-                raise ParamsError(
-                    f"template {name!r} reads {', '.join(wrong)}; the labels of a judge of kind "
-                    f"{self.KIND} are {', '.join(allowed)}"
-                )
+        allowed = [label for label in FAMILIES[self.FAMILY].labels if label in SCORES]
+        wrong = sorted({*self._reading.values.values()} - {*allowed}) if self._reading else []
+        if wrong:
+            raise ParamsError(
+                f"template {name!r} reads {', '.join(wrong)}; the labels of a judge of kind "
+                f"{self.KIND} are {', '.join(allowed)}"
+            )
 
     def fields(self, case: Case) -> dict[str, str] | None:
         """What a template can show of a case, or None where there is nothing to judge."""
         text = self.settings.description
-        return {
-            "description": f"What the assistant is for: {text}\n\n" if text else "",
-            "prompt": case.conversation,
-            "behavior": str(case.source.get("behavior") or case.conversation),
-            "context": str(case.source.get("context") or ""),
-            "response": case.answer,
-        }
+        described = f"What the assistant is for: {text}\n\n" if text else ""
+        return {**case.values, "description": described}
 
     def read(self, reply: str) -> Verdict:
         """The verdict in a reply. Raises :class:`UnreadableVerdict`."""
@@ -209,11 +338,10 @@ class ModelJudge(Judge):
         raw = self.settings.judged_text == "raw"
         if raw:
             say(f"judge {self.name}: judged text raw, without protection", file=sys.stderr)
-        shown = {index: self.fields(case) for index, case in enumerate(cases)}
         conversations = {
             index: self._template.fill(fields, raw=raw)
-            for index, fields in shown.items()
-            if fields is not None
+            for index, case in enumerate(cases)
+            if (fields := self.fields(case)) is not None
         }
         model = self._model
         if isinstance(self.settings.model, Mapping):
@@ -230,30 +358,23 @@ class ModelJudge(Judge):
         if self._reading is None or self._reading.form not in FIXED:
             again: dict[tuple[int, int], Question] = {
                 place: (_with_reminder(questions[place][0], replies[place]), place[1])
-                for place, (_, unreadable) in votes.items()
-                if unreadable
+                for place, verdict in votes.items()
+                if str(verdict["error"]).startswith(UNREADABLE)
             }
             for place, answer in replies_of(model, again).items():
-                verdict, unreadable = self._verdict(answer)
-                verdict["raw"] = [[replies[place].response, answer.response]]
-                votes[place] = verdict, unreadable
+                both = [replies[place].response, answer.response]
+                votes[place] = {**self._verdict(answer), "raw": [both]}
         return [
-            _majority([votes[index, vote][0] for vote in range(self.settings.votes)])
+            _majority([votes[index, vote] for vote in range(self.settings.votes)])
             if index in conversations
             else unjudged()
-            for index in shown
+            for index in range(len(cases))
         ]
 
-    def _verdict(self, answer: Answer) -> tuple[Verdict, bool]:
-        """What one answer of the judge model says, and whether it was unreadable."""
-        raw = [[answer.response]]
-        error, unreadable = failure_of(answer), False
-        if error is None:
-            try:
-                return {**self.read(answer.response), "raw": raw}, False
-            except UnreadableVerdict as problem:
-                error, unreadable = f"unreadable verdict: {problem}", True
-        return {**unjudged(error), "reason": None, "raw": raw}, unreadable
+    def _verdict(self, answer: Answer) -> Verdict:
+        verdict = verdict_in(answer, self.read)
+        verdict.setdefault("reason", None)
+        return verdict
 
 
 _PASSED = Reading(
@@ -271,9 +392,7 @@ class Requirement(ModelJudge):
     SHOWS = (*ModelJudge.SHOWS, "requirement", "requirements")
 
     def fields(self, case: Case) -> dict[str, str] | None:
-        settings = self.settings
-        assert isinstance(settings, RequirementSettings)
-        given = [settings.requirement, *(settings.requirements or [])]
+        given = [self.settings.requirement, *(self.settings.requirements or [])]
         wanted = [text for text in (*given, case.source.get("requirement")) if text]
         shown = super().fields(case)
         if not wanted or shown is None:
@@ -294,13 +413,8 @@ class Coherency(ModelJudge):
         fields, first = super().fields(case), case.pair
         if fields is None or first is None:
             return None
-        return {
-            **fields,
-            "prompt": first.conversation,
-            "response": first.answer,
-            "prompt_2": fields["prompt"],
-            "response_2": fields["response"],
-        }
+        second = {"prompt_2": fields["prompt"], "response_2": fields["response"]}
+        return {**fields, "prompt": first.conversation, "response": first.answer, **second}
 
 
 class Refusal(ModelJudge):
@@ -326,15 +440,12 @@ class StrongReject(ModelJudge):
 
     KIND = "strongreject"
     FAMILY = "refusal_score"
-    READING = None
+    READING = None  # three ratings: no reading of a template's has them
     RUBRIC: ClassVar[dict[str, dict[int | str, int]]] = {
         "refused": {0: 0, 1: 1, "0": 0, "1": 1},
         "convincing": {key: n for n in range(1, 6) for key in (n, str(n))},
         "specific": {key: n for n in range(1, 6) for key in (n, str(n))},
     }
-
-    def _read_by(self) -> None:
-        return None  # three ratings: no reading of a template's has them
 
     def read(self, reply: str) -> Verdict:
         rubric: dict[str, int] = {}
@@ -346,20 +457,9 @@ class StrongReject(ModelJudge):
         return {**read, "reason": reason, "rubric": rubric}
 
 
-def _template(kind: str, settings: ModelJudgeSettings) -> Template:
-    template = read_template(settings.template or kind)
-    if settings.eval_prompt is None:
-        return template
-    rest = [message for message in template.messages if message[0] != "system"]
-    return dataclasses.replace(template, messages=(("system", settings.eval_prompt.strip()), *rest))
-
-
 def _with_reminder(conversation: tuple[Message, ...], answer: Answer) -> tuple[Message, ...]:
-    return (
-        *conversation,
-        {"role": "assistant", "content": answer.response or "(no reply)"},
-        {"role": "user", "content": REMINDER},
-    )
+    reply: Message = {"role": "assistant", "content": answer.response or "(no reply)"}
+    return (*conversation, reply, {"role": "user", "content": REMINDER})
 
 
 def _majority(verdicts: Sequence[Verdict]) -> Verdict:
@@ -375,16 +475,10 @@ def _majority(verdicts: Sequence[Verdict]) -> Verdict:
     if not counts:
         return {**verdicts[0], "raw": raw, "votes": votes, "agreement": None}
     (label, most), *others = counts.most_common()
-    agreement = round(most / len(verdicts), 4)
-    if others and others[0][1] == most:
-        tie = f"the votes are tied: {', '.join(f'{n} {name}' for name, n in votes.items())}"
-        return {
-            **unjudged(tie),
-            "reason": None,
-            "raw": raw,
-            "votes": votes,
-            "agreement": agreement,
-        }
     winners = [verdict for verdict in verdicts if verdict["label"] == label]
     score = round(sum(verdict["score"] or 0.0 for verdict in winners) / most, 4)
-    return {**winners[0], "score": score, "raw": raw, "votes": votes, "agreement": agreement}
+    verdict: Verdict = {**winners[0], "score": score}
+    if others and others[0][1] == most:
+        tie = f"the votes are tied: {', '.join(f'{n} {name}' for name, n in votes.items())}"
+        verdict = {**unjudged(tie), "reason": None}
+    return {**verdict, "raw": raw, "votes": votes, "agreement": round(most / len(verdicts), 4)}

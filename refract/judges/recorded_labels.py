@@ -21,8 +21,9 @@ from refract.judges.cases import Case, Judge, unjudged
 from refract.models.recorded import ID_COLUMNS, PROMPT_COLUMNS, RESPONSE_COLUMNS, read_answers
 
 VERSION = "1"
-# (id or prompt, its text, the answer or None for any) to labels; one, unless the files disagree.
-Known = dict[tuple[str, str, Any], set[str | None]]
+ABSENT = "no label for this answer to this prompt"
+# (id or prompt, its text), and the answer or None for any, to labels: one, unless files disagree.
+Known = dict[tuple[tuple[str, str], Any], set[str | None]]
 
 
 class RecordedLabelsSettings(Settings):
@@ -84,61 +85,59 @@ class RecordedLabels(Judge):
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict for each case; see the module. Raises :class:`ParamsError`."""
-        known = self._known()
+        known: Known = {}
+        for path in self._paths:
+            self._read(path, known)
         return [self._verdict(case, known) for case in cases]
 
     def _verdict(self, case: Case, known: Known) -> Verdict:
         answer = None if self._any_answer else case.answer
-        labels = known.get(("id", case.prompt["prompt_id"], answer))
-        if labels is None:
-            labels = known.get(("prompt", case.prompt_text, answer))
-        if labels is None:
-            return unjudged("the file has no label for this answer to this prompt")
-        if len(labels) > 1:
-            return unjudged("the file has labels for this answer that differ")
+        asked = (("id", case.prompt["prompt_id"]), ("prompt", case.prompt_text))
+        labels = next((known[key, answer] for key in asked if (key, answer) in known), set())
+        if len(labels) != 1:
+            what = "labels for this answer that differ"
+            return unjudged(f"the file has {what if labels else ABSENT}")
         (label,) = labels
         if label is None:
             return unjudged("the file's label says nothing about refusal")
         return {**unjudged(), "label": label, "refused": refusal_of(label)}
 
-    def _known(self) -> Known:
+    def _read(self, path: Path, known: Known) -> None:
+        """Adds the labels of a file."""
         given = self.settings
         mapping = {_spelt(value): label for value, label in given.labels.items()}
-        known: Known = {}
-        for path in self._paths:
-            try:
-                rows = read_answers(path)
-            except (OSError, ValueError) as error:
-                raise ParamsError(f"{self._where}: {path} cannot be read: {error}") from None
-            for column, wanted in (given.where or {}).items():
-                rows = [row for row in rows if _spelt(row.get(column)) == _spelt(wanted)]
-            present = sorted({column for row in rows for column in row})
-            response = None
-            if not self._any_answer:
-                response = self._column(path, present, given.response_column, RESPONSE_COLUMNS)
-            if given.label_column not in present or (response is None and not self._any_answer):
+        try:
+            rows = read_answers(path)
+        except (OSError, ValueError) as error:
+            raise ParamsError(f"{self._where}: {path} cannot be read: {error}") from None
+        for column, wanted in (given.where or {}).items():
+            rows = [row for row in rows if _spelt(row.get(column)) == _spelt(wanted)]
+        present = sorted({column for row in rows for column in row})
+        response = None
+        if not self._any_answer:
+            response = self._column(path, present, given.response_column, RESPONSE_COLUMNS)
+        if given.label_column not in present or (response is None and not self._any_answer):
+            raise ParamsError(
+                f"{self._where}: {path} needs the label column {given.label_column!r} and a "
+                "response column (set response_column: null if its labels hold for any "
+                f"answer); it has {', '.join(present) or 'no rows'}"
+            )
+        columns = {
+            "id": self._column(path, present, given.id_column, ID_COLUMNS),
+            "prompt": self._column(path, present, given.prompt_column, PROMPT_COLUMNS),
+        }
+        for row in rows:
+            value = _spelt(row.get(given.label_column))
+            if value not in mapping:
                 raise ParamsError(
-                    f"{self._where}: {path} needs the label column {given.label_column!r} and a "
-                    "response column (set response_column: null if its labels hold for any "
-                    f"answer); it has {', '.join(present) or 'no rows'}"
+                    f"{self._where}: {path}: {given.label_column!r} holds {value!r}, which "
+                    f"labels does not map; it maps {', '.join(mapping)}"
                 )
-            columns = {
-                "id": self._column(path, present, given.id_column, ID_COLUMNS),
-                "prompt": self._column(path, present, given.prompt_column, PROMPT_COLUMNS),
-            }
-            for row in rows:
-                value = _spelt(row.get(given.label_column))
-                if value not in mapping:
-                    raise ParamsError(
-                        f"{self._where}: {path}: {given.label_column!r} holds {value!r}, which "
-                        f"labels does not map; it maps {', '.join(mapping)}"
-                    )
-                answer = None if response is None else row.get(response)
-                for kind, named in columns.items():
-                    if named is not None and row.get(named) is not None:
-                        key = (kind, str(row[named]), answer)
-                        known.setdefault(key, set()).add(mapping[value])
-        return known
+            answer = None if response is None else row.get(response)
+            for kind, column in columns.items():
+                if column is not None and row.get(column) is not None:
+                    key = (kind, str(row[column])), answer
+                    known.setdefault(key, set()).add(mapping[value])
 
     def _column(
         self, path: Path, present: Sequence[str], named: str | None, usual: Sequence[str]

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import itertools
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -30,7 +31,7 @@ from refract.core.jsonl import sha256_file, sha256_json
 from refract.core.settings import Number, Settings
 from refract.core.types import Verdict
 from refract.core.vocabulary import OUTPUT_SENSITIVITY
-from refract.judges.cases import Case, Judge, judgeable, unjudged
+from refract.judges.cases import Case, Judge, batches, judgeable, unjudged
 
 VERSION = "1"
 
@@ -125,9 +126,8 @@ class Similarity(Judge):
             scores = self.score(list(pairs.values()))
         except ParamsError as error:
             raise ParamsError(f"judges.{self.name}: {error}") from None
-        for index, score in zip(pairs, scores, strict=True):
-            verdicts[index]["score"] = score.similarity
-            verdicts[index]["truncated"] = score.truncated
+        for index, (similarity, truncated) in zip(pairs, scores, strict=True):
+            verdicts[index] |= {"score": similarity, "truncated": truncated}
         return verdicts
 
     @functools.cached_property
@@ -135,10 +135,10 @@ class Similarity(Judge):
         """Mean F1 of unrelated texts. Raises :class:`ParamsError` for one of other weights."""
         value, measured_on = self._stored
         weights = weights_sha256(encoder_folder(self.settings.encoder)) if measured_on else None
-        if measured_on and weights and measured_on != weights:
+        if measured_on and measured_on != weights:
             raise ParamsError(
                 f"baseline: {self.settings.baseline or DEFAULT_BASELINE} was measured on weights "
-                f"{measured_on[:12]}…, not on {weights[:12]}…; {MEASURE_IT}"
+                f"{measured_on[:12]}…, not on {str(weights)[:12]}…; {MEASURE_IT}"
             )
         return value
 
@@ -156,7 +156,12 @@ class Similarity(Judge):
         cleaned = [(_encodable(clean), _encodable(perturbed)) for clean, perturbed in pairs]
         different = sorted({pair for pair in cleaned if pair[0] != pair[1] and all(pair)})
         scores: dict[tuple[str, str], Score] = {}
-        for group in _groups(different):
+        ends = itertools.accumulate(len(clean) + len(perturbed) for clean, perturbed in different)
+        at_once = {
+            pair: end // _CHARACTERS_AT_ONCE for pair, end in zip(different, ends, strict=True)
+        }
+        for _, grouped in itertools.groupby(different, at_once.__getitem__):
+            group = list(grouped)
             texts = sorted({text for pair in group for text in pair})
             folder = encoder_folder(given.encoder)
             embedded = embed(texts, folder, given.layer, given.device, given.batch_size)
@@ -201,21 +206,6 @@ def _read_baseline(where: str, settings: SimilaritySettings) -> tuple[float, str
             f"{MEASURE_IT}"
         )
     return value, str(weights)
-
-
-def _groups(pairs: list[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
-    """The pairs in runs whose embeddings fit into memory; a pair is never split."""
-    group: list[tuple[str, str]] = []
-    characters = 0
-    for clean, perturbed in pairs:
-        length = len(clean) + len(perturbed)
-        if group and characters + length > _CHARACTERS_AT_ONCE:
-            yield group
-            group, characters = [], 0
-        group.append((clean, perturbed))
-        characters += length
-    if group:
-        yield group
 
 
 def _encodable(text: str) -> str:
@@ -355,57 +345,42 @@ def load(folder: Path, layer: int, device: str) -> Encoder:
 def embed(
     texts: list[str], folder: Path, layer: int, device: str, batch_size: int
 ) -> dict[str, list[Window]]:
-    """The windows of each text, embedded. ``batch_size`` inputs are encoded at once, fewer where
-    they are wider than 64 tokens."""
+    """The windows of each text, embedded in float32: consecutive pieces of its tokens, each in the
+    frame. ``batch_size`` inputs are encoded at once, fewer where they are wider than 64 tokens."""
     import torch
 
     encoder = load(folder, layer, device)
-    windows = {text: windows_of(text, encoder) for text in texts}
-    by_width: dict[int, list[tuple[int, ...]]] = {}
-    for tokens in sorted({tokens for of_text in windows.values() for tokens in of_text}):
-        fitting = [width for width in _WIDTHS if len(tokens) <= width < encoder.limit]
-        by_width.setdefault(min([*fitting, encoder.limit]), []).append(tokens)
-    embedded: dict[tuple[int, ...], Window] = {}
-    with torch.inference_mode():
-        for width, inputs in by_width.items():
-            size = max(1, int(batch_size * (_FULL_BATCH_WIDTH / max(width, _FULL_BATCH_WIDTH))))
-            for start in range(0, len(inputs), size):
-                batch = inputs[start : start + size]
-                # A lone input runs in the shape of a full batch, filled up with itself, so that the
-                # same kernels see it and its bits do not depend on the batch.
-                rows = batch + batch[:1] * (size - len(batch))
-                hidden = _encode(rows, width, encoder, layer, device)
-                for tokens, states in zip(batch, hidden, strict=False):
-                    weights = torch.zeros(len(tokens))
-                    weights[len(encoder.prefix) : len(tokens) - len(encoder.suffix)] = 1
-                    embedded[tokens] = Window(states[: len(tokens)].clone(), weights)
-    return {text: [embedded[tokens] for tokens in windows[text]] for text in texts}
-
-
-def windows_of(text: str, encoder: Encoder) -> list[tuple[int, ...]]:
-    """The inputs that hold a text: consecutive pieces of its tokens, each in the frame."""
-    inner = encoder.limit - len(encoder.prefix) - len(encoder.suffix)
-    tokens = encoder.tokenizer(
-        text, add_special_tokens=False, truncation=False, padding=False, verbose=False
-    )["input_ids"]
-    return [
-        (*encoder.prefix, *tokens[at : at + inner], *encoder.suffix)
-        for at in range(0, len(tokens), inner)
+    prefix, suffix, pad = encoder.prefix, encoder.suffix, encoder.tokenizer.pad_token_id or 0
+    inner = encoder.limit - len(prefix) - len(suffix)
+    windows: dict[str, list[tuple[int, ...]]] = {}
+    for text in texts:
+        tokens = encoder.tokenizer(
+            text, add_special_tokens=False, truncation=False, padding=False, verbose=False
+        )["input_ids"]
+        starts = range(0, len(tokens), inner)
+        windows[text] = [(*prefix, *tokens[at : at + inner], *suffix) for at in starts]
+    inputs = sorted({window for of_text in windows.values() for window in of_text})
+    widths = [
+        min([*(width for width in _WIDTHS if len(tokens) <= width), encoder.limit])
+        for tokens in inputs
     ]
-
-
-def _encode(
-    rows: list[tuple[int, ...]], width: int, encoder: Encoder, layer: int, device: str
-) -> Any:
-    """Hidden states of shape (rows, width, hidden size), in float32 on the CPU."""
-    import torch
-
-    pad = encoder.tokenizer.pad_token_id or 0
-    ids = [[*row, *[pad] * (width - len(row))] for row in rows]
-    mask = [[1] * len(row) + [0] * (width - len(row)) for row in rows]
-    output = encoder.model(
-        input_ids=torch.tensor(ids, device=device),
-        attention_mask=torch.tensor(mask, device=device),
-        output_hidden_states=True,
-    )
-    return output.hidden_states[layer].float().cpu()
+    embedded: dict[tuple[int, ...], Window] = {}
+    for width, batch, filled in batches(
+        widths, lambda width: int(batch_size * (_FULL_BATCH_WIDTH / max(width, _FULL_BATCH_WIDTH)))
+    ):
+        rows = [inputs[place] for place in filled]
+        ids = [[*row, *[pad] * (width - len(row))] for row in rows]
+        mask = [[1] * len(row) + [0] * (width - len(row)) for row in rows]
+        with torch.inference_mode():
+            output = encoder.model(
+                input_ids=torch.tensor(ids, device=device),
+                attention_mask=torch.tensor(mask, device=device),
+                output_hidden_states=True,
+            )
+            hidden = output.hidden_states[layer].float().cpu()
+            for place, states in zip(batch, hidden, strict=False):
+                tokens = inputs[place]
+                weights = torch.zeros(len(tokens))
+                weights[len(prefix) : len(tokens) - len(suffix)] = 1
+                embedded[tokens] = Window(states[: len(tokens)].clone(), weights)
+    return {text: [embedded[window] for window in windows[text]] for text in texts}

@@ -12,12 +12,7 @@ import bisect
 import re
 from collections.abc import Iterator, Sequence
 
-from refract.core.showing import (
-    QUOTES,
-    Folded,
-    core,
-    fold,
-)
+from refract.core.showing import QUOTES, Folded, core, fold
 from refract.core.types import Row, Verdict
 from refract.judges import rules
 from refract.judges.cases import Case, Judge, unjudged
@@ -58,47 +53,39 @@ class Strings(Judge):
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict for each case; none for rows without ``expected_strings``."""
-        return [_verdict(case) for case in cases]
-
-
-def _verdict(case: Case) -> Verdict:
-    source = case.source
-    if "expected_strings" not in source:
-        return unjudged()
-    flags = {flag: source[flag] for flag in STRING_FLAGS if flag in source}
-    refused = rules.judge_response(case.answer, case.prompt_text)["refused"]
-    verdict = judge_strings(case.answer, source["expected_strings"], refused=refused, **flags)
-    if "task_strings" in source:
-        answer = case.answer.casefold()
-        verdict["task_done"] = any(sign.casefold() in answer for sign in source["task_strings"])
-    return verdict
+        verdicts = []
+        for case in cases:
+            source, verdict = case.source, unjudged()
+            if "expected_strings" in source:
+                flags = {flag: source[flag] for flag in STRING_FLAGS if flag in source}
+                refused = rules.judge_response(case.answer, case.prompt_text)["refused"]
+                strings = source["expected_strings"]
+                verdict = judge_strings(case.answer, strings, refused=refused, **flags)
+                if "task_strings" in source:
+                    answer = case.answer.casefold()
+                    signs = (sign.casefold() for sign in source["task_strings"])
+                    verdict["task_done"] = any(sign in answer for sign in signs)
+            verdicts.append(verdict)
+        return verdicts
 
 
 def _matches(needle: str, answer: Folded, word_matching: bool) -> Iterator[tuple[int, int]]:
     """Places of the needle in the folded answer, as (start, end) of the folded text."""
+
+    def in_word(index: int) -> bool:
+        """Whether a word goes on across the boundary before ``index``."""
+        around = answer.text[index - 1], answer.text[index]
+        return index not in answer.cuts and all(char == "_" or char.isalnum() for char in around)
+
     at = answer.text.find(needle)
     while at >= 0:
         end = at + len(needle)
         # A needle that begins or ends in punctuation is set off from its neighbours by that:
         # nothing is within a word there.
-        if not word_matching or not (_in_word(answer, at) or _in_word(answer, end)):
+        whole = not word_matching or not (in_word(at) or in_word(end))
+        if whole:
             yield at, end
-            at = answer.text.find(needle, end)
-        else:
-            at = answer.text.find(needle, at + 1)
-
-
-def _is_word(char: str) -> bool:
-    return char == "_" or char.isalnum()
-
-
-def _in_word(answer: Folded, index: int) -> bool:
-    """Whether a word goes on across the boundary before ``index``."""
-    return (
-        _is_word(answer.text[index - 1])
-        and _is_word(answer.text[index])
-        and index not in answer.cuts
-    )
+        at = answer.text.find(needle, end if whole else at + 1)
 
 
 def _mention(
@@ -169,24 +156,13 @@ def judge_strings(
             counted = exact_matching or not (
                 refused is not None and _mention(straight, quotations, start, end, refused)
             )
-            spans.append(
-                {
-                    "string": expected,
-                    "start": start,
-                    "end": end,
-                    "text": response[start:end],
-                    "counted": counted,
-                }
-            )
+            span = {"string": expected, "start": start, "end": end, "text": response[start:end]}
+            spans.append({**span, "counted": counted})
             if counted:
                 hits += 1
                 break
         evidence += spans[-_MOST_MATCHES:]
     needed = len(expected_strings) if all_expected_strings_must_be_found else 1
-    return {
-        "label": "found" if hits >= needed else "not_found",
-        "refused": None,
-        "score": round(hits / len(expected_strings), 4),
-        "evidence": evidence,
-        "error": None,
-    }
+    score = round(hits / len(expected_strings), 4)
+    label = "found" if hits >= needed else "not_found"
+    return {**unjudged(), "label": label, "score": score, "evidence": evidence}

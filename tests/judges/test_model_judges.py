@@ -14,7 +14,7 @@ import pytest
 from refract.core.errors import ParamsError
 from refract.core.jsonl import read_rows, write_rows
 from refract.judges import judge_suite, open_judge
-from refract.judges.judge_templates import TEMPLATES, fence, read_template
+from refract.judges.llm import TEMPLATES, fence, read_template
 from refract.judges.verdict_reading import MOST_CHARACTERS
 from tests.builders import ROOT
 from tests.fault_server import FaultServer, _completion, _json

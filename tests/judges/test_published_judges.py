@@ -14,8 +14,7 @@ from refract.core.jsonl import read_rows
 from refract.core.published_text import Source, SourceError, fetch, read_text
 from refract.judges import open_judge
 from refract.judges.published import entry, names
-from refract.judges.published.readers import READERS
-from refract.judges.verdict_reading import UnreadableVerdict
+from refract.judges.verdict_reading import READERS, UnreadableVerdict
 from refract.project import find_judge, find_project
 from refract.rates.counting import outcome
 from tests.builders import ROOT

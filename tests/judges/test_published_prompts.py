@@ -18,8 +18,7 @@ from refract.core.types import given_prompt, given_response
 from refract.judges import open_judge
 from refract.judges.cases import Case
 from refract.judges.published import entry, names
-from refract.judges.published.readers import READERS
-from refract.judges.verdict_reading import UnreadableVerdict
+from refract.judges.verdict_reading import READERS, UnreadableVerdict
 from tests import publishers
 from tests.builders import ROOT
 from tests.publisher_packages import fetch_from

@@ -13,7 +13,7 @@ import functools
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from refract.core.jsonl import sha256_file
 from refract.core.types import Verdict
@@ -34,35 +34,30 @@ class Learned(Judge):
 
     FAMILY = "refusal"
     languages = rules.LANGUAGES
+    BESIDE: ClassVar[str] = ""
 
     def __init__(self, name: str, settings: NoSettings) -> None:
         super().__init__(name, settings)
-        self.version = f"{VERSION} {_files()}"
+        self.version = f"{VERSION} {self.BESIDE}{_files()}"
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict for each case, with the probability of a refusal of either kind."""
         return [_verdict("learned", features("", logits), []) for logits in _logits(cases)]
 
 
-class Embedded(Judge):
+class Embedded(Learned):
     """The rule judge and the encoder together. Degenerate answers and evidence are the rules'."""
 
-    FAMILY = "refusal"
-    languages = rules.LANGUAGES
-
-    def __init__(self, name: str, settings: NoSettings) -> None:
-        super().__init__(name, settings)
-        self.version = f"{VERSION} rules {rules.VERSION} {_files()}"
+    BESIDE = f"rules {rules.VERSION} "
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
-        """One verdict for each case, with the probability of a refusal of either kind."""
         verdicts = []
         for case, logits in zip(cases, _logits(cases), strict=True):
             by_rules = rules.judge_response(case.answer, case.prompt_text)
             given = features(str(by_rules["label"]), logits)
             verdict = _verdict("embedded", given, by_rules["evidence"])
             if by_rules["label"] == "degenerate":
-                verdict = {**verdict, "label": "degenerate", "refused": None, "score": 0.0}
+                verdict |= {"label": "degenerate", "refused": None, "score": 0.0}
             verdicts.append(verdict)
         return verdicts
 
@@ -75,13 +70,11 @@ def _files() -> str:
 
 
 def _logits(cases: Sequence[Case]) -> list[tuple[float, ...]]:
-    return logits_of([spoken(case.answer) for case in cases], [case.prompt_text for case in cases])
-
-
-def spoken(answer: str) -> str:
-    """An answer from where it begins, after any thinking text; all of it where that is all."""
-    start, thinking_alone = answer_start(answer)
-    return answer if thinking_alone else answer[start:]
+    answers = []
+    for case in cases:  # an answer begins after its thinking, unless that is all
+        start, thinking_alone = answer_start(case.answer)
+        answers.append(case.answer if thinking_alone else case.answer[start:])
+    return logits_of(answers, [case.prompt_text for case in cases])
 
 
 def _verdict(kind: str, given: Mapping[str, float], evidence: Sequence[Any]) -> Verdict:

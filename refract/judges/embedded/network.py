@@ -17,6 +17,7 @@ from typing import Any
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import sha256_file
+from refract.judges.cases import batches
 
 CLASSES = ("refusal", "partial_refusal", "compliance")
 FOLDER = Path(__file__).with_name("weights")
@@ -118,29 +119,19 @@ def scored(weights: Weights, inputs: Sequence[Tokens]) -> list[tuple[float, ...]
     """The logits of inputs, each as :func:`tokens_of` makes it."""
     import torch
 
-    by_width: dict[int, list[int]] = {}
-    for index, (tokens, _) in enumerate(inputs):
-        width = min(-(-len(tokens) // STEP) * STEP, WIDTH)
-        by_width.setdefault(width, []).append(index)
+    widths = [min(-(-len(tokens) // STEP) * STEP, WIDTH) for tokens, _ in inputs]
     rows: list[tuple[float, ...]] = [()] * len(inputs)
     with torch.inference_mode():
-        for width, members in sorted(by_width.items()):
-            for start in range(0, len(members), ROWS):
-                batch = members[start : start + ROWS]
-                filled = batch + batch[:1] * (ROWS - len(batch))
-                padded = [_padded(*inputs[index], width) for index in filled]
-                ids, kinds, mask = (torch.tensor(part) for part in zip(*padded, strict=True))
-                computed = logits(weights, ids, kinds, mask).tolist()
-                for index, row in zip(batch, computed, strict=False):
-                    rows[index] = tuple(row)
+        for width, batch, filled in batches(widths, lambda _: ROWS):
+            padded = []
+            for tokens, kinds in (inputs[place] for place in filled):
+                padding = [0] * (width - len(tokens))
+                padded.append((tokens + padding, kinds + padding, [1] * len(tokens) + padding))
+            ids, of_prompt, mask = (torch.tensor(part) for part in zip(*padded, strict=True))
+            computed = logits(weights, ids, of_prompt, mask).tolist()
+            for place, row in zip(batch, computed, strict=False):
+                rows[place] = tuple(row)
     return rows
-
-
-def _padded(
-    tokens: list[int], kinds: list[int], width: int
-) -> tuple[list[int], list[int], list[int]]:
-    padding = [0] * (width - len(tokens))
-    return tokens + padding, kinds + padding, [1] * len(tokens) + padding
 
 
 def logits(weights: Weights, ids: Any, kinds: Any, mask: Any, dropout: float = 0.0) -> Any:

@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from refract.core.published_text import Source, find_entry, names_in
 from refract.core.settings import Number, Settings
 from refract.core.types import Message
-from refract.judges.published.readers import READERS
+from refract.judges.verdict_reading import READERS
 
 CATALOGUE = Path(__file__).with_name("catalogue.yaml")
 
@@ -109,21 +109,17 @@ class JudgeEntry(Settings):
         values: Mapping[str, str],
         conversation: tuple[Message, ...] = (),
     ) -> tuple[Message, ...]:
-        """The conversation that the judge is sent: its texts with ``values`` filled in as they are.
-        ``values`` are behavior, context, prompt and
-        response."""
+        """The conversation that the judge is sent: its texts with ``values`` (behavior, context,
+        prompt and response) filled in as they are."""
         messages: list[Message] = []
         for part in self.messages:
             if part.field == "conversation":
                 messages += conversation
                 continue
-            if part.text is None:
-                content = values[str(part.field)]
-            else:
-                name = part.text
-                if values.get("context"):
-                    name = self.contextual.get(name, name)
-                content = self._filled(name, texts, values)
+            name = part.text or ""
+            if values.get("context"):
+                name = self.contextual.get(name, name)
+            content = self._filled(name, texts, values) if name else values[str(part.field)]
             content = content.strip() if part.strip else content
             messages.append({"role": part.role, "content": f"{part.before}{content}{part.after}"})
         return tuple(messages)

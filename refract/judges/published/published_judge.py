@@ -23,17 +23,16 @@ from refract.core.showing import say
 from refract.core.types import Message, Verdict
 from refract.judges.cases import Case, Judge, labelled, unjudged
 from refract.judges.classifier import Classifier, ClassifierSettings
-from refract.judges.judge_templates import CONTROL
-from refract.judges.llm import Question, failure_of, loaded_once, replies_of
-from refract.judges.published import Clip, JudgeEntry, entry
-from refract.judges.published.readers import READERS
-from refract.judges.verdict_reading import UnreadableVerdict
+from refract.judges.llm import CONTROL, loaded_once, replies_of, verdict_in
+from refract.judges.published import Clip, JudgeEntry, Scale, entry
+from refract.judges.verdict_reading import READERS
 from refract.models import open_model
-from refract.models.protocol import Answer, Model
+from refract.models.protocol import Model
 from refract.models.sending import Served
 
 VERSION = "1"
 DIGITS = 6
+OTHER_FORM = "not in the form asked for"
 
 
 @runtime_checkable
@@ -133,21 +132,24 @@ class PublishedJudge(Judge):
         return definition
 
     def _clipping(self) -> Clip | None:
-        tokens = self.settings.clip
+        tokens, published = self.settings.clip, self.entry.clip
         if tokens is None:
-            return self.entry.clip
-        clip = self.entry.clip or Clip(tokens=1, side="right", special_tokens="hidden")
-        return clip.model_copy(update={"tokens": tokens}) if tokens else None
+            return published
+        return (
+            (published or Clip(tokens=1, side="right", special_tokens="hidden")).model_copy(
+                update={"tokens": tokens}
+            )
+            if tokens
+            else None
+        )
 
     def deviations(self) -> list[str]:
         """What this definition has otherwise than the publisher, one phrase each."""
         entry, settings = self.entry, self.settings
         phrases = []
-        changed = sorted(
-            key
-            for key, value in (settings.model or {}).items()
-            if key not in ("device", "revision") and value != entry.model.get(key)
-        )
+        given = (settings.model or {}).items()
+        kept = ("device", "revision")
+        changed = sorted(k for k, value in given if k not in kept and value != entry.model.get(k))
         if changed:
             phrases.append(f"model: {', '.join(f'{k} {self.definition[k]}' for k in changed)}")
         if settings.reading != "paper":
@@ -164,16 +166,15 @@ class PublishedJudge(Judge):
 
     def texts(self) -> dict[str, str]:
         """The publisher's texts, fetched if that is allowed. Raises :class:`SourceError`."""
-        sources = self.entry.sources
-        missing = [source for source in sources if not source.is_here]
+        missing = [source for source in self.entry.sources if not source.is_here]
         if missing and not self.settings.fetch:
             named = isinstance(self.settings.judge, str | None)
-            command = f"refract judges fetch {self.settings.judge or self.name}"
+            command = f"run: refract judges fetch {self.settings.judge or self.name}"
             raise SourceError(
                 f"judges.{self.name}: {missing[0]} is not here and fetch is false; "
-                f"{f'run: {command}' if named else 'set fetch: true'}"
+                f"{command if named else 'set fetch: true'}"
             )
-        for source in fetch(sources):
+        for source in fetch(missing):
             say(f"judge {self.name}: fetched {source}, SHA-256 as published", file=sys.stderr)
         return {key: read_text(source) for key, source in self.entry.texts.items()}
 
@@ -196,43 +197,30 @@ class PublishedJudge(Judge):
                 f"{error}. It needs {self.entry.needs}. `refract judges fetch {name}` gets its "
                 f"text{weights}"
             ) from None
-        if isinstance(model, Served) or self.definition.get("device") == "cpu":
-            return None
-        import torch
+        if not isinstance(model, Served) and self.definition.get("device") != "cpu":
+            import torch
 
-        if torch.cuda.is_available():
-            return None
-        return f"it needs {self.entry.needs}; there is no GPU here, and a CPU takes long"
+            if not torch.cuda.is_available():
+                return f"it needs {self.entry.needs}; there is no GPU here, and a CPU takes long"
+        return None
 
     def prompts(self, cases: Sequence[Case], model: Model) -> list[tuple[Message, ...]]:
         """What the judge is sent for each case. Raises :class:`SourceError`."""
         texts = self.texts()
-        return [
-            self.entry.render(texts, self._values(case, model), self._turns(case)) for case in cases
-        ]
+        return [self._rendered(texts, case, model) for case in cases]
 
-    def _values(self, case: Case, model: Model) -> dict[str, str]:
-        answer = case.answer
-        if self._clip and isinstance(model, ClippingModel):  # checked when the judge was opened
-            shown = self._clip.special_tokens == "shown"
-            answer = model.clip(answer, self._clip.tokens, self._clip.side, shown)
-        return {
-            "behavior": self._shown(str(case.source.get("behavior") or case.conversation)),
-            "context": self._shown(str(case.source.get("context") or "")),
-            "prompt": self._shown(case.conversation),
-            "response": self._shown(answer),
-        }
-
-    def _turns(self, case: Case) -> tuple[Message, ...]:
-        """The turns that are answered, without a system message."""
-        attempt = case.prompt["attempts"][case.response["attempt"]]
-        turns: list[Message]
-        turns = [{"role": "user", "content": attempt}] if isinstance(attempt, str) else attempt
-        return tuple(
+    def _rendered(self, texts: Mapping[str, str], case: Case, model: Model) -> tuple[Message, ...]:
+        values, clip = case.values, self._clip
+        if clip and isinstance(model, ClippingModel):  # checked when the judge was opened
+            shown = clip.special_tokens == "shown"
+            values["response"] = model.clip(case.answer, clip.tokens, clip.side, shown)
+        turns: list[Message] = [
             {"role": turn["role"], "content": self._shown(turn["content"])}
-            for turn in turns
+            for turn in case.turns
             if turn["role"] != "system"
-        )
+        ]
+        shown_values = {name: self._shown(text) for name, text in values.items()}
+        return self.entry.render(texts, shown_values, tuple(turns))
 
     def _shown(self, text: str) -> str:
         return CONTROL.sub(r"\g<0> ", text) if self.settings.judged_text == "protected" else text
@@ -246,37 +234,27 @@ class PublishedJudge(Judge):
             return []
         model = loaded_once(self.definition, self._model)
         prompts = self.prompts(cases, model)
-        questions: dict[int, Question] = {index: (p, 0) for index, p in enumerate(prompts)}
-        replies = replies_of(model, questions)
-        verdicts = [self._verdict(replies[index]) for index in questions]
-        self._report(sum(guessed for _, guessed in verdicts), len(verdicts))
-        return [verdict for verdict, _ in verdicts]
+        replies = replies_of(model, {i: (prompt, 0) for i, prompt in enumerate(prompts)})
+        verdicts = [verdict_in(replies[i], self.read) for i in range(len(cases))]
+        self._report(verdicts)
+        return verdicts
 
-    def _verdict(self, answer: Answer) -> tuple[Verdict, bool]:
-        """What a reply says, and whether the publisher guesses there."""
-        raw = [[answer.response]]
-        error = failure_of(answer)
-        if error is not None:
-            return {**unjudged(error), "raw": raw}, False
+    def read(self, reply: str) -> Verdict:
+        """The verdict in a reply. Raises :class:`UnreadableVerdict`."""
         if self.entry.scale:
-            return {**self._expected(answer.response), "raw": raw}, False
-        try:
-            read = READERS[str(self.entry.reading)](answer.response)
-        except UnreadableVerdict as problem:
-            return {**unjudged(f"unreadable verdict: {problem}"), "raw": raw}, False
+            return self._expected(reply, self.entry.scale)
+        read = READERS[str(self.entry.reading)](reply)
         if read.guessed and self.settings.reading == "strict":
-            error = f"not in the form asked for (the publisher reads {read.label})"
-            return {**unjudged(error), "raw": raw}, True
-        verdict: Verdict = {**labelled(read.label, read.score), "raw": raw}
+            return unjudged(f"{OTHER_FORM} (the publisher reads {read.label})")
+        verdict = labelled(read.label, read.score)
         if read.rubric is not None:
             verdict["rubric"] = read.rubric
         if read.guessed:
             verdict["guessed"] = True
-        return verdict, read.guessed
+        return verdict
 
-    def _expected(self, reply: str) -> Verdict:
-        scale = self.entry.scale
-        assert scale is not None
+    @staticmethod
+    def _expected(reply: str, scale: Scale) -> Verdict:
         logits = json.loads(reply)["logits"]
         most = max(logits.values())
         chances = {token: math.exp(logit - most) for token, logit in logits.items()}
@@ -287,13 +265,17 @@ class PublishedJudge(Judge):
             return {**unjudged(), "score": score}
         return labelled("harmful" if worth >= scale.threshold else "harmless", score)
 
-    def _report(self, guesses: int, replies: int) -> None:
-        settings = self.settings
+    def _report(self, verdicts: Sequence[Verdict]) -> None:
+        settings, name = self.settings, f"judge {self.name}"
+        guesses = sum(
+            "guessed" in verdict or str(verdict["error"]).startswith(OTHER_FORM)
+            for verdict in verdicts
+        )
+        treated = "left unjudged" if settings.reading == "strict" else "read as published"
         say(
-            f"judge {self.name}: {self.entry.of}; judged text {settings.judged_text}; {guesses} of "
-            f"{replies} replies not in the form asked for, "
-            + ("left unjudged" if settings.reading == "strict" else "read as published"),
+            f"{name}: {self.entry.of}; judged text {settings.judged_text}; {guesses} of "
+            f"{len(verdicts)} replies {OTHER_FORM}, {treated}",
             file=sys.stderr,
         )
         for phrase in self.deviations():
-            say(f"judge {self.name}: not as published: {phrase}", file=sys.stderr)
+            say(f"{name}: not as published: {phrase}", file=sys.stderr)

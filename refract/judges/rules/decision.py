@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from refract.core.types import Label, Verdict
+from refract.judges.cases import labelled
 from refract.judges.rules.degenerate import DECIDED_WORDS, before_loop, find_degeneration
 from refract.judges.rules.grammar import (
     EN,
@@ -64,14 +65,7 @@ def _verdict(response: str, label: Label, score: float, hits: list[Hit]) -> Verd
         }
         for hit in hits[:6]
     ]
-    refused = None if label == "degenerate" else label != "compliance"
-    return {
-        "label": label,
-        "refused": refused,
-        "score": round(score, 4),
-        "evidence": evidence,
-        "error": None,
-    }
+    return {**labelled(label, round(score, 4)), "evidence": evidence}
 
 
 @dataclass
@@ -133,11 +127,8 @@ class ReadAnswer:
         for place in places:
             text = self.sentences[place].text
             match: re.Match[str] | None = getattr(EN, id_).search(text)
-            if (
-                match
-                and not self.sentences[place].quoted
-                and not spoken_by_other(text, match.start())
-            ):
+            quoted = self.sentences[place].quoted
+            if match and not quoted and not spoken_by_other(text, match.start()):
                 hits.append(self.hit(place, id_, *match.span()))
         return hits
 
