@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from refract.core.errors import ParamsError
 from refract.core.jsonl import read_rows, sha256_file, write_rows
 from refract.core.vocabulary import LABELS
+from refract.judges import embedded as network
 from refract.judges import open_judge
-from refract.judges.embedded import combination, features, network, probability
+from refract.judges.embedded import combination, features, probability
 from tests.judges.test_model_judges import judged
 from tests.outside import outside
 from tools.refusal_encoder.training import quantized

@@ -23,7 +23,7 @@ from typing import Any
 from refract.agreement.ledger import LEDGER, add_to_ledger
 from refract.core.jsonl import sha256_file, write_json
 from refract.judges import open_judge
-from refract.judges.embedded.network import FOLDER, dequantized, scored, tokens_of
+from refract.judges.embedded import FOLDER, dequantized, scored, tokens_of
 from refract.judges.similarity import DEFAULT_ENCODER, encoder_folder
 from tools.refusal_encoder import combining, table
 from tools.refusal_encoder.data import Example, is_measured, may_shape_weights, read

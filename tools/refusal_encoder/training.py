@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from refract.judges.embedded.network import CLASSES, Weights, logits, tokens_of
+from refract.judges.embedded import CLASSES, Weights, logits, tokens_of
 from tools.refusal_encoder.augmentation import Writer
 from tools.refusal_encoder.data import Example
 
