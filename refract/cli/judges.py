@@ -36,11 +36,9 @@ def list_judges(
     for known in names() if name is None else [name]:
         judge = entry(known, "--name")
         here = "here" if all(source.is_here for source in judge.sources) else "not here"
+        text = here if judge.sources else "of the model itself"
         say(f"{known}: {judge.of}")
-        say(
-            f"  gives {judge.asks}; text {here if judge.sources else 'of the model itself'}; "
-            f"needs {judge.needs}"
-        )
+        say(f"  gives {judge.asks}; text {text}; needs {judge.needs}")
         if name is not None:
             model = ", ".join(f"{key} {value}" for key, value in judge.model.items())
             say(f"  model: {model}; empty answers {judge.empty}")
@@ -48,13 +46,15 @@ def list_judges(
                 say(f"  text: {source}")
                 kept = source.kept_at if source.is_here else "not here"
                 say(f"    SHA-256 {source.sha256}; {kept}")
-            if judge.clip:
-                tokens, side = judge.clip.tokens, judge.clip.side
-                say(f"  answers clipped to {tokens} of the judge's tokens, cut off {side}")
+            if clip := judge.clip:
+                say(
+                    f"  answers clipped to {clip.tokens} of the judge's tokens, cut off {clip.side}"
+                )
             say(f"  tried: {judge.tried}")
         say(f"  licence {judge.licence}; agreement: {judge.agreement}")
 
 
+@judges.command()
 def fetch(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Published judges.")],
     given: Annotated[
@@ -68,8 +68,7 @@ def fetch(
 
     Example: refract judges fetch wildguard
     """
-    from refract.core.published_text import SourceError
-    from refract.core.published_text import fetch as fetch_texts
+    from refract.core import published_text
     from refract.judges.published import entry
 
     if given is not None and len(names) > 1:
@@ -77,8 +76,8 @@ def fetch(
     failed = False
     for name, judge in {name: entry(name, "NAME") for name in names}.items():
         try:
-            fetched = fetch_texts(judge.sources, given)
-        except SourceError as error:
+            fetched = published_text.fetch(judge.sources, given)
+        except published_text.SourceError as error:
             failed = True
             say(f"{name}: {error}", file=sys.stderr)
             continue
@@ -88,6 +87,3 @@ def fetch(
             say(f"{name}: {'already here' if judge.sources else 'the text is of the model itself'}")
     if failed:
         raise typer.Exit(1)
-
-
-judges.command()(fetch)

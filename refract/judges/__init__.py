@@ -13,7 +13,7 @@ from typing import Any
 from refract.core.errors import ParamsError
 from refract.core.registry import Registry, find
 from refract.core.settings import Settings, read_settings
-from refract.core.types import PromptRow, ResponseRow, Row, Verdict, VerdictRow, clean_id, sample_id
+from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, clean_id, sample_id
 from refract.core.vocabulary import FAMILIES
 from refract.judges.cases import Case, Judge, judgeable, unjudged
 
@@ -117,17 +117,18 @@ def judge_suite(
     prompt_of = {row["prompt_id"]: row for row in prompts}
     response_of = {row["prompt_id"]: row for row in responses}
     cases = [_case(prompt, prompt_of, response_of, sources) for prompt in prompts]
-    rows: list[VerdictRow] = [
-        {"prompt_id": case.prompt["prompt_id"], "judges": {}} for case in cases
-    ]
+    rows: list[VerdictRow] = [{"prompt_id": row["prompt_id"], "judges": {}} for row in prompts]
     for name, judge in judges.items():
-        judged = [
-            index
-            for index, case in enumerate(cases)
-            if judgeable(case.response, empty=judge.judges_empty)
-        ]
+        empty = judge.judges_empty
+        judged = [i for i, case in enumerate(cases) if judgeable(case.response, empty=empty)]
         verdicts = judge.judge([cases[index] for index in judged])
-        _check_labels(name, judge, verdicts)
+        known = FAMILIES[judge.FAMILY].labels
+        strange = {str(verdict["label"]) for verdict in verdicts} - {*known, "None"}
+        if strange:
+            raise ParamsError(
+                f"judges.{name}: gives the label {', '.join(sorted(strange))}; the labels of "
+                f"the family {judge.FAMILY} are {', '.join(known) or 'none'}"
+            )
         for row in rows:
             row["judges"][name] = unjudged()
         for index, verdict in zip(judged, verdicts, strict=True):
@@ -135,17 +136,6 @@ def judge_suite(
                 verdict["of_empty"] = True
             rows[index]["judges"][name] = verdict
     return rows
-
-
-def _check_labels(name: str, judge: Judge, verdicts: Sequence[Verdict]) -> None:
-    """Raises :class:`ParamsError` for a label that no measure would count."""
-    known = FAMILIES[judge.FAMILY].labels
-    strange = {verdict["label"] for verdict in verdicts} - {*known, None}
-    if strange:
-        raise ParamsError(
-            f"judges.{name}: gives the label {', '.join(sorted(map(str, strange)))}; the labels of "
-            f"the family {judge.FAMILY} are {', '.join(known) or 'none'}"
-        )
 
 
 def _case(
@@ -176,14 +166,12 @@ def language_warnings(rows: Iterable[Row], judges: Mapping[str, Mapping[str, Any
     warnings = []
     for name, definition in judges.items():
         known = find(JUDGES, definition.get("kind"), f"judges.{name}: kind").languages
-        unread = Counter(
-            {language: n for language, n in counts.items() if known and code(language) not in known}
-        )
+        unread = {of: n for of, n in counts.items() if known and code(of) not in known}
         if unread:
             listed = ", ".join(f"{language} {n}" for language, n in sorted(unread.items()))
             warnings.append(
-                f"{name} does not read the language of {unread.total()} rows ({listed}): a refusal "
-                "in it counts as compliance; use a judge that reads it (docs/judges.md)"
+                f"{name} does not read the language of {sum(unread.values())} rows ({listed}): a "
+                "refusal in it counts as compliance; use a judge that reads it (docs/judges.md)"
             )
     return warnings
 

