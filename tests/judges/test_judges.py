@@ -18,6 +18,7 @@ from refract.core.vocabulary import FAMILIES
 from refract.judges import JUDGES, check_counted, judge_suite, open_judge, open_judges
 from refract.judges.cases import Judge, NoSettings, unjudged
 from tests.builders import ROOT
+from tests.judges.test_model_judges import judge_stage, prompt_of, response_of
 
 # What a definition must say at least, of the kinds that do not open without settings.
 NEEDED: dict[str, dict] = {
@@ -42,6 +43,14 @@ def test_every_kind_states_a_family_that_is_counted_and_describes_each_setting(k
     for field in schema_of(judge.Settings).get("properties", {}).values():
         assert field["description"]
         assert field["allowed"]
+
+
+@pytest.mark.parametrize("kind", JUDGES)
+def test_opening_a_judge_imports_no_torch(kind):
+    code = "import sys; from refract.judges import open_judge; open_judge('j', eval(sys.argv[1]))"
+    code += "; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    given = [sys.executable, "-c", code, repr(definition(kind))]
+    assert subprocess.run(given, check=False, cwd=ROOT).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -99,8 +108,7 @@ def test_a_judge_of_an_unknown_family_is_an_error(monkeypatch):
 
 
 def test_a_label_outside_the_family_is_an_error():
-    prompts = [{"prompt_id": "a", "source_id": "a", "perturbation": None, "attempts": ["Hi?"]}]
-    responses = [{"prompt_id": "a", "response": "Hi.", "finish_reason": "stop", "attempt": 0}]
+    prompts, responses = [prompt_of("a", "Hi?")], [response_of("a", "Hi.")]
     with pytest.raises(ParamsError, match=r"judges\.j: gives the label maybe; .* are pass, fail"):
         judge_suite(prompts, responses, {"a": {"id": "a"}}, {"j": Odd("j", NoSettings())})
 
@@ -114,14 +122,7 @@ def test_the_stage_ends_before_it_writes_where_nothing_would_count_a_judge(tmp_p
         f"suites: {{s: {{file: data/suites/s.jsonl, judges: [{', '.join(judges)}]}}}}\n"
         f"judges: {{rules: {{kind: rules}}, odd: {{kind: {kind}}}}}\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "stages.judge", "m"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PYTHONPATH": str(ROOT), "PATH": ""},
-    )
+    done = judge_stage(tmp_path)
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
     assert done.stderr.startswith("judge: suites.s: judges: ")
     assert not (tmp_path / "data/verdicts").exists()
@@ -157,15 +158,9 @@ def test_the_judge_of_contributing_ends_in_a_number(tmp_path, monkeypatch):
     judges = open_judges(definitions)
     check_counted("s", judges, perturbed=False)
     sources = [{"id": id_, "category": "helpful", "prompt": "Hi?"} for id_ in "ab"]
-    prompts = [
-        {**row, "prompt_id": row["id"], "source_id": row["id"], "perturbation": None}
-        | {"attempts": ["Hi?"]}
-        for row in sources
-    ]
-    responses = [
-        {"prompt_id": id_, "response": text, "finish_reason": "stop", "attempt": 0}
-        for id_, text in (("a", "Hello to you."), ("b", "Hello, good morning and welcome."))
-    ]
+    prompts = [{**row, **prompt_of(row["id"], "Hi?")} for row in sources]
+    answers = {"a": "Hello to you.", "b": "Hello, good morning and welcome."}
+    responses = [response_of(id_, text) for id_, text in answers.items()]
     verdicts = judge_suite(prompts, responses, {row["id"]: row for row in sources}, judges)
     families = {name: judge.FAMILY for name, judge in judges.items()}
     found = aggregate_suite(
