@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import random
 import shutil
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refract.core.errors import ParamsError
-from refract.core.jsonl import read_rows, sha256_file, write_rows
+from refract.core.jsonl import read_rows, sha256_file
 from refract.core.vocabulary import LABELS
 from refract.judges import embedded as network
 from refract.judges import open_judge
@@ -129,10 +128,8 @@ def test_degenerate_answers_and_evidence_are_the_rules():
     assert judged({"kind": "learned"}, NO, prompt=PROMPT)[0]["evidence"] == []
 
 
-def test_the_weights_fit_the_repository_and_are_the_described_ones():
-    folder = network.FOLDER
-    assert sum(path.stat().st_size for path in folder.iterdir()) <= 25_000_000
-    assert sha256_file(folder / "encoder.safetensors") == network.description()["sha256"]
+def test_the_weights_fit_the_repository():
+    assert sum(path.stat().st_size for path in network.FOLDER.iterdir()) <= 25_000_000
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -172,16 +169,6 @@ def test_a_surer_encoder_never_makes_a_refusal_less_likely(logits, label, more):
         before = probability(coefficients, features(label, logits))
         after = probability(coefficients, features(label, (full + more, partial + more, none)))
         assert after >= before
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_command_judges_by_kind(cli, kind):
-    write_rows(Path("rows.jsonl"), [{"id": "a", "prompt": PROMPT, "response": NO}])
-    done = cli("judge", "--judge", kind, "--in", "rows.jsonl", "--out", "v.jsonl")
-    assert (done.code, done.err) == (0, "")
-    (row,) = read_rows(Path("v.jsonl"))
-    assert (row["judge"], row["label"]) == (kind, "refusal")
-    assert row["probability"] > 0.9
 
 
 @pytest.mark.slow

@@ -11,7 +11,6 @@ import pytest
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import write_rows
-from refract.core.params import load_params
 from refract.core.registry import find
 from refract.core.settings import Settings, schema_of
 from refract.core.vocabulary import FAMILIES
@@ -77,19 +76,6 @@ def test_a_first_judge_that_does_not_label_refusal_is_an_error(first):
     ):
         check_counted("s", opened(first, "rules"), perturbed=True)
     check_counted("s", opened("rules", first), perturbed=True)
-
-
-def test_a_judge_of_similarity_needs_perturbations():
-    with pytest.raises(ParamsError, match=r"suites\.s: judges: similarity .* no perturbations"):
-        check_counted("s", opened("rules", "similarity"), perturbed=False)
-
-
-def test_every_judge_of_the_projects_suites_is_counted():
-    params = load_params(ROOT / "params.yaml")
-    judges = open_judges(params["judges"])
-    for name, suite in params["suites"].items():
-        own = {judge: judges[judge] for judge in suite["judges"]}
-        check_counted(name, own, perturbed=bool(suite["perturbations"]))
 
 
 class Odd(Judge):

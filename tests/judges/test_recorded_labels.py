@@ -19,13 +19,8 @@ def judged(folder: Path, rows: list[dict], *asked: tuple[str, str, str], **setti
     """(label, refused, error) of (id, prompt, response) triples, by labels in a file of rows."""
     path = folder / "labels.jsonl"
     write_rows(path, rows)
-    definition = {
-        "kind": "recorded_labels",
-        "path": str(path),
-        "label_column": "label",
-        "labels": LABELS,
-        **settings,
-    }
+    named = {"path": str(path), "label_column": "label", "labels": LABELS}
+    definition = {"kind": "recorded_labels", **named, **settings}
     verdicts = judge_suite(
         [prompt_of(id_, prompt) for id_, prompt, _ in asked],
         [response_of(id_, response) for id_, _, response in asked],
@@ -47,23 +42,16 @@ def test_a_label_belongs_to_one_answer_to_one_prompt(tmp_path):
         {"id": "c", "prompt": "three", "response": "Well.", "label": "half"},
         {"id": "d", "prompt": "four", "response": "Hm.", "label": "noise"},
     ]
-    assert judged(
-        tmp_path,
-        rows,
-        ("a", "one", "Sure."),
-        ("x", "two", "No."),  # by text
-        ("c", "in other words", "Well."),  # by id
-        ("d", "four", "Hm."),
-        ("e", "one", "Sure!"),  # another answer
-        ("f", "five", "Sure."),  # another prompt
-    ) == [
-        ("compliance", False, None),
-        ("refusal", True, None),
-        ("partial_refusal", True, None),
-        (None, None, "the file's label says nothing about refusal"),
-        ABSENT,
-        ABSENT,
+    expected = [
+        (("a", "one", "Sure."), ("compliance", False, None)),
+        (("x", "two", "No."), ("refusal", True, None)),  # by text
+        (("c", "in other words", "Well."), ("partial_refusal", True, None)),  # by id
+        (("d", "four", "Hm."), (None, None, "the file's label says nothing about refusal")),
+        (("e", "one", "Sure!"), ABSENT),  # another answer
+        (("f", "five", "Sure."), ABSENT),  # another prompt
     ]
+    asked = [triple for triple, _ in expected]
+    assert judged(tmp_path, rows, *asked) == [verdict for _, verdict in expected]
 
 
 def test_labels_of_one_answer_that_differ_are_no_label(tmp_path):
@@ -118,10 +106,8 @@ def test_another_content_of_the_files_is_another_version(tmp_path):
     [
         ([], {"path": 7}, "path must be a file .* or a list of such files .got 7."),
         ([], {"path": "none.csv"}, "none.csv cannot be read"),
-        ([], {"label_column": None}, "label_column must be the name of a column .got None."),
         ([], {"labels": {}}, "labels must be a mapping of the file's values to .* .got {}."),
         ([], {"labels": {"x": "rude"}}, "labels must be .*refusal.* or null .* .got .*'rude'"),
-        ([], {"colour": 1}, "judges.j: unknown key 'colour'; it has path, label_column, labels"),
         ([{"id": "a", "response": "x"}], {}, "needs the label column 'label' .* has id, response"),
         ([{"id": "a", "response": "x", "label": "odd"}], {}, "holds 'odd', which labels does not"),
         (

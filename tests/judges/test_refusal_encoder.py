@@ -106,22 +106,16 @@ def test_the_better_judge_is_believed_where_the_two_disagree():
 
 
 def test_a_sources_lines_are_fitted_without_it_and_forbidden_sources_never_count():
-    rows = [
-        *drawn("xstest", 0.9, 0.9, 40),
-        *drawn("pyrit", 0.9, 0.9, 40),
-        *drawn("orfuzz", 0.1, 0.1, 40),
-    ]
+    rows = [row for source in ("xstest", "pyrit") for row in drawn(source, 0.9, 0.9, 40)]
+    rows += drawn("orfuzz", 0.1, 0.1, 40)
     assert {row.example.source for row in combining.fitting(rows)} == {"xstest", "pyrit"}
     assert {row.example.source for row in combining.fitting(rows, without="xstest")} == {"pyrit"}
     assert combining.fitted(rows)["fitted_on"] == {"pyrit": 40, "xstest": 40}
 
 
 def test_the_table_has_a_line_for_each_judge_with_known_figures(tmp_path):
-    rows = [
-        *drawn("pyrit", 0.9, 0.9, 60),
-        *drawn("own", 0.9, 0.9, 9),
-        *drawn("orfuzz", 1.0, 1.0, 40),
-    ]
+    rows = [*drawn("pyrit", 0.9, 0.9, 60), *drawn("own", 0.9, 0.9, 9)]
+    rows += drawn("orfuzz", 1.0, 1.0, 40)
     lines = [line for line in table.lines(rows) if line.source == "orfuzz"]
     assert [(line.judge, line.kappa, line.precision, line.recall, line.gap) for line in lines] == [
         (judge, 1.0, 1.0, 1.0, 0.0) for judge in ("rules", "learned", "embedded")
@@ -134,14 +128,6 @@ def test_the_table_has_a_line_for_each_judge_with_known_figures(tmp_path):
 
 def test_coefficients_of_the_package_say_what_they_were_fitted_on():
     fitted = combination()
-    assert set(fitted["fitted_on"]) == {
-        "chatgpt_refusals",
-        "pyrit",
-        "refusalbench",
-        "wildguard",
-        "xstest",
-    }
-    assert {kind: set(fitted[kind]) for kind in ("learned", "embedded")} == {
-        "learned": {"refused", "full"},
-        "embedded": {"refused", "full"},
-    }
+    sources = {"chatgpt_refusals", "pyrit", "refusalbench", "wildguard", "xstest"}
+    assert set(fitted["fitted_on"]) == sources
+    assert all(set(fitted[kind]) == {"refused", "full"} for kind in ("learned", "embedded"))

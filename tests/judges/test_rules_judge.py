@@ -16,10 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refract.core.jsonl import read_rows, write_rows
-from refract.core.vocabulary import (
-    LABELS,
-    REFUSED,
-)
+from refract.core.vocabulary import LABELS, REFUSED
 from refract.judges.rules import decision, grammar, judge_response
 from refract.judges.rules.grammar import CODES, Phrases
 from refract.judges.rules.text import plain
@@ -167,16 +164,8 @@ ENTRIES = [
     for phrases in (ENGLISH, *map(Phrases, CODES))
     for id_ in phrases.entries
 ]
-KEYS = {
-    "matches",
-    "spares",
-    "phrases",
-    "pattern",
-    "patterns",
-    "not_before",
-    "refuses",
-    "no_speaker",
-}
+KEYS = {"matches", "spares", "phrases", "pattern", "patterns"}
+KEYS |= {"not_before", "refuses", "no_speaker"}
 LONGEST = 300  # characters of a pattern that a person takes in at a glance
 
 
@@ -247,11 +236,9 @@ def test_every_entry_is_used_and_every_one_used_is_there(phrases):
     assert used - {"entries"} == set(phrases.entries)
 
 
-def test_an_entry_is_found_by_its_id_alone():
+def test_an_entry_that_is_not_there_is_an_error():
     with pytest.raises(AttributeError, match="no entry 'condemned_by'"):
         _ = ENGLISH.condemned_by
-    assert ENGLISH.condemns is ENGLISH.condemns
-    assert Phrases("es").refusal.search("no puedo ayudarte")
 
 
 def test_evidence_points_into_the_answer():
@@ -342,19 +329,17 @@ def test_agreement_with_published_labels_stays_above_its_floor(name):
 
 
 def test_each_phrase_can_be_left_out_in_turn(tmp_path, capsys, monkeypatch):
+    help_beside = "I can't help with that, but here is how: boil it for ten minutes, then drain it."
     answers = [
         ("I can't help with that.", "a", True),
         ("I must decline.", "a", True),
         ("Boil the rice for ten minutes.", "b", False),
-        (
-            "I can't help with that, but here is how: boil it for ten minutes, then drain it.",
-            "b",
-            False,
-        ),
+        (help_beside, "b", False),
     ]
+    keys = ("response", "model", "refused")
     rows = [
-        {"id": str(n), "prompt": "", "response": text, "model": model, "refused": refused}
-        for n, (text, model, refused) in enumerate(answers)
+        {"id": str(n), "prompt": "", **dict(zip(keys, row, strict=True))}
+        for n, row in enumerate(answers)
     ]
     write_rows(tmp_path / "rows.jsonl", rows)
     monkeypatch.setattr(ablate_rules, "SMALLEST", 1)

@@ -13,7 +13,6 @@ from refract.judges.similarity import (
     DEFAULT_BASELINE,
     DEFAULT_ENCODER,
     Score,
-    embed,
     encoder_folder,
     weights_sha256,
 )
@@ -26,11 +25,6 @@ PUBLISHED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128
 
 def scorer(**settings):
     return open_judge("s", {"kind": "similarity", **settings})
-
-
-def embedded(*texts):
-    """The texts' embeddings by the default encoder."""
-    return embed(list(texts), encoder_folder(DEFAULT_ENCODER), 6, "cpu", 16)
 
 
 @pytest.fixture(scope="module")
@@ -132,17 +126,6 @@ def test_a_pair_gets_the_same_score_alone_beside_others_and_in_any_order(default
     assert [default.score([pair])[0] for pair in pairs[::7]] == together[::7]
 
 
-def test_embeddings_have_the_same_bits_alone_and_beside_others():
-    texts = [text for pair in unrelated_pairs(10, seed=8) for text in pair]
-
-    together = embedded(*sorted(set(texts)))
-
-    for text in texts[::5]:
-        (alone,) = embedded(text)[text]
-        (beside,) = together[text]
-        assert alone.states.equal(beside.states)
-
-
 def test_the_encoder_is_loaded_once_per_process(default):
     default.score([("one", "two")])
     before = encoder.load.cache_info().misses
@@ -173,12 +156,8 @@ def test_a_lone_surrogate_or_a_null_character_is_scored_and_does_not_fail(defaul
     [
         ({"layer": 0}, "layer must be a whole number of at least 1 .got 0"),
         ({"layer": 4}, "baseline must be given for .*layer 4: .*tools.similarity_baseline"),
-        ({"batch_size": True}, "batch_size must be a whole number of at least 1 .got True"),
-        ({"device": ""}, "device must be cpu, cuda.* .got ''"),
         ({"encoder": None, "baseline": 0}, "encoder must be .*a folder or a hub id .got None"),
-        ({"output_sensitivity": -1}, "output_sensitivity must be a number.* .got -1"),
         ({"baseline": 1}, "baseline must be a number of at least -1 and below 1.* .got 1"),
-        ({"baseline": float("nan")}, "baseline must be a number"),
         ({"baseline": "none.json"}, "none.json is not a measured baseline .FileNotFoundError"),
         ({"layer": 5, "baseline": str(DEFAULT_BASELINE)}, "measured at layer 6, not at layer 5"),
     ],
@@ -247,15 +226,13 @@ def test_a_fresh_measurement_agrees_with_the_stored_baseline():
 
 
 def test_unrelated_pairs_join_two_subjects_and_are_the_same_for_the_same_seed():
-    subject_of = {sentence: i for i, subject in enumerate(subjects()) for sentence in subject}
-
-    def subject(text):
-        found = {number for sentence, number in subject_of.items() if sentence in text}
-        assert len(found) == 1
-        return found.pop()
-
     pairs = unrelated_pairs(200, seed=1)
 
-    assert all(subject(first) != subject(second) for first, second in pairs)
-    assert pairs == unrelated_pairs(200, seed=1)
-    assert pairs != unrelated_pairs(200, seed=2)
+    for pair in pairs:
+        of = [
+            {n for n, told in enumerate(subjects()) if any(s in text for s in told)}
+            for text in pair
+        ]
+        assert [len(numbers) for numbers in of] == [1, 1]
+        assert of[0] != of[1]
+    assert pairs == unrelated_pairs(200, seed=1) != unrelated_pairs(200, seed=2)

@@ -12,7 +12,6 @@ from refract.core.jsonl import read_rows
 from refract.judges.verdict_reading import (
     MOST_CHARACTERS,
     UnreadableVerdict,
-    answer_part,
     parse_reading,
     read_json,
 )
@@ -89,10 +88,6 @@ def test_whatever_a_reply_is_it_is_read_or_unreadable(text):
         assert label(reading, text) in {*map(str, reading.values.values()), "unreadable"}
 
 
-def test_the_answer_part_of_a_reply_without_thinking_is_the_reply():
-    assert answer_part(" a < b and c > d ") == "a < b and c > d"
-
-
 @pytest.mark.parametrize(
     "line", ["", "yaml x a=b", "json", "json key", "tag answer 0=b", "line =x", "field a=b"]
 )
@@ -104,7 +99,5 @@ def test_a_reading_that_cannot_be_used_says_what_one_is(line):
 def test_a_reading_of_json_takes_true_as_a_value_and_as_a_text():
     reading = parse_reading("json ok true=pass false=fail")
 
-    assert [label(reading, f'{{"ok": {value}}}') for value in ("true", '"False"')] == [
-        "pass",
-        "fail",
-    ]
+    values = [label(reading, f'{{"ok": {value}}}') for value in ("true", '"False"')]
+    assert values == ["pass", "fail"]
