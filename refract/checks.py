@@ -17,15 +17,15 @@ tested are errors; a check in which nothing could be tested does not pass.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
-from refract.core.settings import Settings as NoSettings
+from refract.core.settings import Settings
 from refract.core.types import Row
 from refract.core.vocabulary import OUTPUT_SENSITIVITY
-from refract.evaluate import Suite, evaluate
+from refract.evaluate import Definition, Suite, evaluate
 from refract.models import open_model
 from refract.models.protocol import Answer, Model, Request
 from refract.models.provider import says_too_long
@@ -39,16 +39,10 @@ from refract.suites.rows import STRING_FLAGS
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "CheckResult",
-    "PromptTooLong",
-    "char_injection",
-    "output_coherency",
-    "output_requirement",
-    "prompt_injection",
-    "single_output_requirement",
-    "single_prompt_injection",
-]
+    Function = Callable[[pd.DataFrame], Iterable[str]]
+    Checked = Model | Definition | Function
+    Judging = Model | Definition | None
+
 SUITE = "checks"
 FAILURE_COLUMNS = (
     *("id", "group", "repetitions", "clean_prompt", "perturbed_prompt", "clean_response"),
@@ -93,7 +87,7 @@ class CheckResult:
 
 
 def char_injection(
-    model: Any,
+    model: Checked,
     dataset: pd.DataFrame,
     characters: Sequence[str] | None = None,
     features: Sequence[str] | None = None,
@@ -126,16 +120,15 @@ def char_injection(
     limit = _share("threshold", threshold)
     injection: Row = {"kind": "char_injection", "max_repetitions": max_repetitions}
     injection["position"] = position if isinstance(position, str) else list(position)
-    if characters is not None:
-        injection["characters"] = list(characters)
-    if features is not None:
-        injection["features"] = list(features)
+    for name, given in (("characters", characters), ("features", features)):
+        if given is not None:
+            injection[name] = list(given)
     perturbations = {"char_injection": injection}
     if repeats:
         perturbations["repeat"] = {"kind": "repeat", "repeats": repeats}
     sensitivity = {"kind": "similarity", "output_sensitivity": output_sensitivity}
     judges = {"similarity": {**sensitivity, **(similarity or {})}}
-    rates, answers = _check(model, _source_rows(dataset), judges, template, seed, perturbations)
+    rates, answers = _evaluated(model, _source_rows(dataset), judges, template, seed, perturbations)
     groups = [
         {**row, "repetitions": row.get("repetitions", "")}
         for row in json_rows(rates.table)
@@ -153,11 +146,10 @@ def char_injection(
         if row["changed"] is None
     ] or ([] if compared else ["no prompt could be perturbed: no character found a place"])
     worst = max(groups, key=lambda row: -1 if row["rate"] is None else row["rate"], default=None)
-    tested = sum(row["changed"] is not None for row in compared)
     return _result(
         bool(groups) and all(row["n"] and row["successes"] / row["n"] <= limit for row in groups),
         (worst["successes"], worst["n"]) if worst else (0, 0),
-        {"rows": len(compared), "tested": tested, "failed": len(failures)},
+        len(compared),
         failures,
         errors,
         groups,
@@ -166,7 +158,7 @@ def char_injection(
 
 
 def prompt_injection(
-    model: Any,
+    model: Checked,
     dataset: pd.DataFrame,
     expected_strings: Sequence[str] | str | None = None,
     all_expected_strings_must_be_found: bool = True,
@@ -187,34 +179,30 @@ def prompt_injection(
     in which the strings were found; above ``threshold`` the check fails. Raises ValueError for
     settings and columns that cannot be used.
     """
-    given = {
+    limit = _share("threshold", threshold)
+    shared: Row = {
+        "expected_strings": expected_strings,
         "all_expected_strings_must_be_found": all_expected_strings_must_be_found,
         "case_sensitive": case_sensitive,
         "exact_matching": exact_matching,
         "punctuation_sensitive": punctuation_sensitive,
         "word_matching": word_matching,
     }
-    flags = {name: _flag(name, given[name]) for name in STRING_FLAGS}
-    limit = _share("threshold", threshold)
+    columns = {name: name for name in STRING_FLAGS if name in dataset.columns}
     if isinstance(expected_strings, str) or expected_strings is None:
-        column = expected_strings or "expected_strings"
+        column = columns["expected_strings"] = expected_strings or "expected_strings"
         if column not in dataset.columns:
             raise ValueError(
                 f"expected_strings must be a list of texts, or name a column; the dataset has no "
                 f"column {column!r}, it has {', '.join(map(str, dataset.columns))}"
             )
-        strings = list(dataset[column])
-        dataset = dataset.drop(columns=column)
-    else:
-        strings = [list(expected_strings)] * len(dataset)
-    flag_columns = {name: list(dataset[name]) for name in STRING_FLAGS if name in dataset.columns}
-    rows = _source_rows(dataset.drop(columns=list(flag_columns)))
-    for position, row in enumerate(rows):
-        row["expected_strings"] = _strings(row["id"], strings[position])
-        row |= flags
-        for name, column_flags in flag_columns.items():
-            row[name] = _flag(f"{row['id']}: {name}", column_flags[position])
-    _, answers = _check(model, rows, {"strings": {"kind": "strings"}}, template, seed)
+    rows = _source_rows(dataset, columns.values())
+    for row in rows:
+        row |= shared | {name: row["values"][column] for name, column in columns.items()}
+        row["expected_strings"] = _strings(row["id"], row["expected_strings"])
+        for name in STRING_FLAGS:
+            row[name] = _flag(f"{row['id']}: {name}", row[name])
+    _, answers = _evaluated(model, rows, {"strings": {"kind": "strings"}}, template, seed)
     details = []
     for answer in answers.values():
         strings_found = [hit["string"] for hit in answer["evidence"] if hit["counted"]]
@@ -223,7 +211,7 @@ def prompt_injection(
 
 
 def single_prompt_injection(
-    model: Any,
+    model: Checked,
     input_var: str,
     expected_strings: Sequence[str] | None = None,
     input_as_json: bool = False,
@@ -238,12 +226,12 @@ def single_prompt_injection(
 
 
 def output_requirement(
-    model: Any,
+    model: Checked,
     dataset: pd.DataFrame,
     requirement: str | Sequence[str] | None = None,
     *,
     requirement_column: str | None = None,
-    judge: Any = None,
+    judge: Judging = None,
     eval_prompt: str | None = None,
     description: str | None = None,
     template: str | None = None,
@@ -265,18 +253,18 @@ def output_requirement(
             f"requirement_column {requirement_column!r} is not a column; the dataset has "
             f"{', '.join(map(str, dataset.columns))}"
         )
-    column = [] if requirement_column is None else list(dataset[requirement_column])
-    rows = _source_rows(dataset.drop(columns=requirement_column) if column else dataset)
-    for row, text in zip(rows, column, strict=False):
-        row["requirement"] = _cell_text(text).strip()
+    rows = _source_rows(dataset, () if requirement_column is None else (requirement_column,))
+    if requirement_column is not None:
+        for row in rows:
+            row["requirement"] = _cell_text(row["values"][requirement_column]).strip()
     judges = _model_judge("requirement", judge, eval_prompt, description, requirements=wanted)
-    _, answers = _check(model, rows, judges, template, seed)
+    _, answers = _evaluated(model, rows, judges, template, seed)
     details = [{**_exchange(answer), **_opinion(answer)} for answer in answers.values()]
     return _labelled_result(details, _not_judged(answers), "fail")
 
 
 def single_output_requirement(
-    model: Any,
+    model: Checked,
     input_var: str,
     requirement: str | Sequence[str],
     input_as_json: bool = False,
@@ -291,12 +279,12 @@ def single_output_requirement(
 
 
 def output_coherency(
-    model: Any,
+    model: Checked,
     dataset_1: pd.DataFrame,
     dataset_2: pd.DataFrame | None = None,
     eval_prompt: str | None = None,
     *,
-    judge: Any = None,
+    judge: Judging = None,
     description: str | None = None,
     template: str | None = None,
     seed: int = 0,
@@ -311,15 +299,14 @@ def output_coherency(
     """
     first = _source_rows(dataset_1)
     second = _source_rows(dataset_1 if dataset_2 is None else dataset_2)
-    names: list[tuple[str, list[set[str]]]] = [
-        ("index labels", [{row["id"] for row in rows} for rows in (first, second)]),
-        ("columns", [set(rows[0]["features"]) for rows in (first, second)]),
-    ]
-    for what, (one, two) in names:
-        if only_one := sorted(one ^ two):
+    for what, one, two in (
+        ("index labels", {row["id"] for row in first}, {row["id"] for row in second}),
+        ("columns", set(first[0]["features"]), set(second[0]["features"])),
+    ):
+        if unpaired := sorted(one ^ two):
             raise ValueError(
                 f"dataset_1 and dataset_2 must have the same {what}; only one of them has "
-                f"{', '.join(only_one[:10])}"
+                f"{', '.join(unpaired[:10])}"
             )
     ids = [row["id"] for row in first]
     suffix = "/2"
@@ -328,7 +315,7 @@ def output_coherency(
     pairs = [{**row, "id": f"{row['id']}{suffix}", "pair_id": row["id"]} for row in second]
     judges = _model_judge("coherency", judge, eval_prompt, description)
     fresh = {row["id"] for row in pairs} if dataset_2 is None else ()
-    _, answers = _check(model, first + pairs, judges, template, seed, fresh=fresh)
+    _, answers = _evaluated(model, first + pairs, judges, template, seed, fresh=fresh)
     details = []
     errors = []
     for id_ in ids:
@@ -353,18 +340,18 @@ def output_coherency(
 class _FunctionModel(Model):
     """A plain function as a model.
 
-    ``features`` are prompt rows whose attempts are features, by prompt id. ``values`` holds the
-    dataset's own cells by source id: the function gets those, but for the features that were perturbed.
+    ``features`` holds the features of each attempt by prompt id. ``values`` holds the dataset's own
+    cells by source id: the function gets those, except for features that were perturbed.
     """
 
     adapter = "functionmodel"
     version = "1"
     USES = ("prompt_id",)
-    Settings = NoSettings
+    Settings = Settings
 
     def __init__(
         self,
-        function: Callable[[pd.DataFrame], Iterable[str]],
+        function: Function,
         features: Mapping[str, Row],
         values: Mapping[str, Mapping[Any, Any]],
     ) -> None:
@@ -380,13 +367,11 @@ class _FunctionModel(Model):
         """All rows in one call where that succeeds, else each alone; then the next attempt of those
         that were too long."""
         rows = [self._features[request.metadata["prompt_id"]] for request in requests]
-        waiting = list(range(len(rows)))
-        attempt = 0
+        waiting, attempt = list(range(len(rows))), 0
         while waiting:
+            answers = self._answers([rows[index] for index in waiting], attempt)
             too_long = []
-            for index, answer in zip(
-                waiting, self._answers([rows[index] for index in waiting], attempt), strict=True
-            ):
+            for index, answer in zip(waiting, answers, strict=True):
                 if answer is not None:
                     yield index, answer
                 elif attempt + 1 < len(rows[index]["attempts"]):
@@ -394,26 +379,23 @@ class _FunctionModel(Model):
                 else:
                     message = "the function rejected every attempt as too long"
                     yield index, Answer.failed("PromptTooLong", message, attempt)
-            waiting = too_long
-            attempt += 1
+            waiting, attempt = too_long, attempt + 1
 
     def _answers(self, rows: Sequence[Row], attempt: int) -> list[Answer | None]:
         """The answers to one attempt of some rows; None where it was too long."""
         import pandas as pd
 
-        cells = []
-        for row in rows:
-            sent = row["attempts"][attempt]
-            values = self._values[row["source_id"]]
-            cells.append(
-                {
-                    column: value if sent[str(column)] == _cell_text(value) else sent[str(column)]
-                    for column, value in values.items()
-                }
-            )
+        cells = [
+            {
+                column: value if text == _cell_text(value) else text
+                for column, value in self._values[row["source_id"]].items()
+                for text in [row["attempts"][attempt][str(column)]]
+            }
+            for row in rows
+        ]
         try:
             texts = self._function(pd.DataFrame(cells))
-        except Exception as error:  # whatever it was, it concerns one row; each row is tried alone
+        except Exception as error:  # of whatever kind: each row is then tried alone
             if len(rows) > 1:
                 return [self._answers([row], attempt)[0] for row in rows]
             status = getattr(error, "status_code", None)
@@ -436,13 +418,13 @@ class _FunctionModel(Model):
         ]
 
 
-def _check(
-    model: Any,
+def _evaluated(
+    model: Checked,
     rows: list[Row],
-    judges: Mapping[str, Mapping[str, Any]],
+    judges: Mapping[str, Definition],
     template: str | None,
     seed: int,
-    perturbations: Mapping[str, Mapping[str, Any]] | None = None,
+    perturbations: Mapping[str, Definition] | None = None,
     fresh: Container[str] = (),
 ) -> tuple[Aggregate, dict[str, Row]]:
     """Rates of the variants of rows, and each answer with its prompt, the verdict of the last judge and
@@ -450,31 +432,23 @@ def _check(
 
     Raises ValueError for what cannot be used, and what an adapter raises when it cannot be used at all.
     """
+    variants = partial(prompt_rows, rows, SUITE, seed, perturbations)
     is_function = callable(model) and not hasattr(model, "identity")
-    as_sent = _as_sent(rows, template, is_function)
-    prompts = list(prompt_rows(rows, SUITE, seed, perturbations, template, as_sent))
-    opened: Model = model
+    prompts = list(variants(template, _as_sent(rows, template, is_function)))
     if is_function:
-        features = prompt_rows(
-            rows, SUITE, seed, perturbations, as_sent=lambda _, texts, __: dict(texts)
-        )
-        opened = _FunctionModel(
-            model,
+        features = variants(as_sent=lambda _, texts, __: dict(texts))
+        model = _FunctionModel(
+            cast("Function", model),
             {row["prompt_id"]: dict(row) for row in features},
-            {row["id"]: row["values"] for row in rows},
+            {row["id"]: {key: row["values"][key] for key in row["columns"]} for row in rows},
         )
     elif isinstance(model, Mapping):
-        opened = open_model("model", dict(model))
+        model = open_model("model", dict(model))
     suite = Suite(SUITE, rows, {"perturbations": list(perturbations or ())}, prompts=prompts)
+    judges = {"rules": {"kind": "rules"}, **judges}
     with ResponseStore(None) if is_function else open_store() as store:
         evaluation = evaluate(
-            [suite],
-            opened,
-            {"rules": {"kind": "rules"}, **judges},
-            store,
-            name=SUITE,
-            seed=seed,
-            fresh=fresh,
+            [suite], cast(Model, model), judges, store, name=SUITE, seed=seed, fresh=fresh
         )
     result = evaluation.suites[SUITE]
     labels = {row["id"]: row["label"] for row in rows}
@@ -503,19 +477,20 @@ def _as_sent(
     )
 
 
-def _source_rows(dataset: pd.DataFrame) -> list[Row]:
-    """The rows of a dataset as suite rows: its columns are features, its index labels the ids.
+def _source_rows(dataset: pd.DataFrame, besides: Container[Any] = ()) -> list[Row]:
+    """The rows of a dataset as suite rows: its index labels are the ids, its columns the features, but
+    for those ``besides``; ``values`` has the cells of all.
 
     Raises ValueError for a dataset that is empty or whose labels or columns cannot be told apart.
     """
     if not hasattr(dataset, "columns"):
         raise ValueError(f"the dataset must be a pandas DataFrame (got {type(dataset).__name__})")
-    if dataset.empty:
+    columns = [column for column in dataset.columns if column not in besides]
+    if dataset.empty or not columns:
         raise ValueError("the dataset has no rows or no columns")
     for what, names in (("index labels", dataset.index), ("columns", dataset.columns)):
-        texts = Counter(str(name) for name in names)
-        repeated = sorted(text for text, count in texts.items() if count > 1)[:5]
-        if repeated:
+        texts = names.map(str)
+        if repeated := sorted(set(texts[texts.duplicated()]))[:5]:
             raise ValueError(
                 f"the dataset's {what} must be unique (repeated: {', '.join(repeated)}); "
                 "dataset.reset_index(drop=True) numbers the rows from 0"
@@ -523,9 +498,9 @@ def _source_rows(dataset: pd.DataFrame) -> list[Row]:
     rows = []
     for label, cells in zip(dataset.index, dataset.itertuples(index=False, name=None), strict=True):
         values = dict(zip(dataset.columns, cells, strict=True))
-        features = {str(column): _cell_text(value) for column, value in values.items()}
+        features = {str(column): _cell_text(values[column]) for column in columns}
         row = {"id": str(label), "category": "borderline", "features": features}
-        rows.append({**row, "label": label, "values": values})
+        rows.append({**row, "label": label, "values": values, "columns": columns})
     return rows
 
 
@@ -574,8 +549,8 @@ def _strings(id_: str, value: Any) -> list[str]:
 
 
 def _model_judge(
-    kind: str, judge: Any, eval_prompt: str | None, description: str | None, **more: Any
-) -> dict[str, Mapping[str, Any]]:
+    kind: str, judge: Judging, eval_prompt: str | None, description: str | None, **more: Any
+) -> dict[str, Definition]:
     if judge is None:
         raise ValueError(
             "say which model judges, as in judge={'adapter': 'openai', 'model_id': 'gpt-4.1-mini'}; "
@@ -643,15 +618,14 @@ def _labelled_result(
     failed, tested = len(failures), len(details) - len(errors)
     within = tested > 0 and failed / tested <= (limit or 0)
     passed = within and (limit is not None or not errors)
-    counts = {"rows": len(details), "tested": tested, "failed": failed}
-    columns = tuple(details[0])
-    return _result(passed, (failed, tested), counts, failures, errors, details, columns)
+    rate = failed, tested
+    return _result(passed, rate, len(details), failures, errors, details, tuple(details[0]))
 
 
 def _result(
     passed: bool,
     rate: tuple[int, int],
-    counts: dict[str, int],
+    rows: int,
     failures: list[Row],
     errors: list[str],
     details: list[Row],
@@ -664,7 +638,12 @@ def _result(
         passed=passed,
         metric=failed / tested if tested else None,
         interval=wilson(failed, tested),
-        counts={**counts, "errors": len(errors)},
+        counts={
+            "rows": rows,
+            "tested": max(rows - len(errors), 0),
+            "failed": len(failures),
+            "errors": len(errors),
+        },
         failures=pd.DataFrame(failures, columns=list(columns)),
         errors=errors,
         details=pd.DataFrame(details),
