@@ -8,14 +8,17 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from refract.core.environment import git
-from refract.core.errors import ParamsError, RefractError
+from refract.core.errors import RefractError
+from refract.core.params import read_yaml
 from refract.core.progress import RAN_FOLDER, ran_file, read_object
 from refract.core.showing import say
+from refract.core.types import Row
+from refract.evaluate import Definition
 from refract.models import identity_of, open_model
 from refract.models.answering import ANSWERS, known_answers
 from refract.models.protocol import AdapterError, Answer
@@ -33,78 +36,73 @@ from refract.results.sources import ResultsError
 FILES = ("path", "model_id")
 
 
-def runs_here(definition: Mapping[str, Any]) -> bool:
+def runs_here(definition: Definition) -> bool:
     """Whether a model's answers can be made again on this machine, in the current folder."""
     try:
         model = open_model("model", dict(definition))
         identity_of(model)
-    except ParamsError:
-        return True  # settings of another version, which the commit's own code reads
     except (AdapterError, OSError):
         return False  # its weights or its file are not here
     return model.runs_here
 
 
-def print_causes(causes: Sequence[str]) -> None:
-    """What may explain a difference."""
-    for cause in causes:
+def tell(differences: Sequence[str], causes: Sequence[str], *, same: str) -> int:
+    """Prints each difference and what may explain it; without a difference, that what is the ``same``
+    is so, and what differs all the same. Returns the exit code."""
+    if not differences:
+        say(f"byte-identical{f' {same}:' if causes else ''}")
+        for cause in causes:
+            say(f"  {cause}")
+        return 0
+    for line in differences:
+        say(f"DIFFERENT {line}")
+    for cause in causes or [
+        "none of suites, judges, models, library versions and what is known of the machine "
+        "differs; what is left are files edited after they were made"
+    ]:
         say(f"CAUSE? {cause}")
-    if not causes:
-        say(
-            "CAUSE? none of suites, judges, models, library versions and what is known of the machine "
-            "differs; what is left are files edited after they were made"
-        )
+    return 1
 
 
 class Rebuild:
     """The results of a commit, of all models of its grid or of ``only`` one."""
 
     def __init__(
-        self,
-        root: Path,
-        commit: str,
-        params: Mapping[str, Any],
-        only: str | None,
-        temporary: Path,
-        regenerate: bool = False,
+        self, root: Path, tree: Path, commit: str, only: str | None, regenerate: bool
     ) -> None:
-        self.root, self.commit, self.params, self.only = root, commit, params, only
-        self.models: list[str] = params["grid"]["models"] if only is None else [only]
-        self.temporary, self.regenerate = temporary, regenerate
-        self.tree = temporary / "worktree"
-        self.folder = self.tree / (git(root, "rev-parse", "--show-prefix") or "").strip()
+        self.root, self.commit, self.only, self.regenerate = root, commit, only, regenerate
+        self.folder = tree / (git(root, "rev-parse", "--show-prefix") or "").strip()
+        self.store = tree.with_name("store")
+        self.params = read_yaml(self.folder / "params.yaml")
+        self.models: list[str] = self.params["grid"]["models"] if only is None else [only]
 
     def run(self) -> int:
-        """Makes the results again and prints every difference; returns 1 if there is any, else 0."""
-        with self._worktree():
-            expected = self._committed()
-            locked = locked_outputs(self.folder / "dvc.lock")
-            ran = {name: read_object(self.folder / ran_file(name)) for name in self.models}
-            answers_in_git = {
-                name: dict(known_answers(self.folder / ANSWERS / name))
-                for name in self.models
-                if any((self.folder / ANSWERS / name).glob("*.jsonl"))
-            }
-            self._bring_files()
-            shutil.rmtree(self.folder / "metrics", ignore_errors=True)
-            (self.folder / "dvc.lock").unlink(missing_ok=True)
-            self._reproduce(answers_in_git)
-            if self.regenerate:
-                for name, before in answers_in_git.items():
-                    self._count_answers(name, before, expected)
-            return self._compare(expected, locked, ran)
-
-    @contextlib.contextmanager
-    def _worktree(self) -> Iterator[None]:
-        added = git(
-            self.root, "worktree", "add", "--detach", "--quiet", str(self.tree), self.commit
-        )
-        if added is None:
-            raise ResultsError(f"git could not check out {self.commit[:9]} into a worktree")
-        try:
-            yield
-        finally:
-            git(self.root, "worktree", "remove", "--force", str(self.tree))
+        """Makes the results again and prints every difference; returns the exit code."""
+        expected = self._committed()
+        locked = locked_outputs(self.folder / "dvc.lock")
+        ran = {name: read_object(self.folder / ran_file(name)) for name in self.models}
+        in_git = {name: dict(known_answers(self.folder / ANSWERS / name)) for name in self.models}
+        in_git = {name: answers for name, answers in in_git.items() if answers}
+        self._bring_files()
+        shutil.rmtree(self.folder / "metrics", ignore_errors=True)
+        (self.folder / "dvc.lock").unlink(missing_ok=True)
+        self._reproduce(in_git)
+        if self.regenerate:
+            for name, before in in_git.items():
+                self._count_answers(name, before, expected)
+        differences = self._differences(expected, locked)
+        causes = []
+        for name in self.models if differences else ():
+            path = f"metrics/provenance/{name}.json"
+            was, now = json.loads(expected.get(path, b"{}")), read_object(self.folder / path)
+            if was and now:
+                causes += [f"{name}: {cause}" for cause in input_differences(was, now, {}, {})]
+        causes += [
+            f"{name}: {line}"
+            for name, before in ran.items()
+            for line in run_differences(before, read_object(self.folder / ran_file(name)))
+        ]
+        return tell(differences, causes, same="results, though this differs")
 
     def _committed(self) -> dict[str, bytes]:
         """The files to be made again, as they are in the commit."""
@@ -128,8 +126,7 @@ class Rebuild:
         named = [self.params["suites"][suite]["file"] for suite in self.params["grid"]["suites"]]
         models = [self.params["models"][name] for name in self.models]
         for definition in (*models, *self.params["judges"].values()):
-            for key in FILES:
-                value = definition.get(key)
+            for value in map(definition.get, FILES):
                 named += value if isinstance(value, list) else [value]
         for path in named:
             if isinstance(path, str) and not Path(path).is_absolute():
@@ -143,49 +140,48 @@ class Rebuild:
         (shutil.copytree if source.is_dir() else shutil.copyfile)(source, target)
         say(f"not in git, taken from this checkout: {path}")
 
-    def _reproduce(self, answers_in_git: Mapping[str, object]) -> None:
+    def _reproduce(self, in_git: Mapping[str, object]) -> None:
         """Runs the pipeline with an empty store, but for models and judges that cannot be run here."""
+        models, judges, suites = (self.params[key] for key in ("models", "judges", "suites"))
+        used = {
+            judge for suite in self.params["grid"]["suites"] for judge in suites[suite]["judges"]
+        }
         with contextlib.chdir(self.folder):
-            stored = [name for name in self.models if not runs_here(self.params["models"][name])]
-            suites = [self.params["suites"][suite] for suite in self.params["grid"]["suites"]]
-            judges = [
+            stored = [name for name in self.models if not runs_here(models[name])]
+            served = [
                 judge
-                for judge in sorted({judge for suite in suites for judge in suite["judges"]})
-                if isinstance(model := self.params["judges"][judge].get("model"), Mapping)
-                and not runs_here(model)
+                for judge in sorted(used)
+                if isinstance(model := judges[judge].get("model"), Mapping) and not runs_here(model)
             ]
         fresh = [name for name in self.models if name not in stored]
-        made = [name for name in fresh if name not in answers_in_git or self.regenerate]
-        kept = [name for name in answers_in_git if not self.regenerate]
+        made = [name for name in fresh if name not in in_git or self.regenerate]
+        kept = [name for name in in_git if not self.regenerate]
         for what, names in (
-            ("generated again, with an empty store", made),
-            ("from the answers in git, unless with --regenerate", kept),
-            ("from stored answers, since it cannot be run here", stored),
-            ("from stored replies, since they cannot be run here: judges", judges),
+            ("generated again, with an empty store:", made),
+            ("from the answers in git, unless with --regenerate:", kept),
+            ("from stored answers, since it cannot be run here:", stored),
+            ("from stored replies, since they cannot be run here: judges", served),
         ):
             if names:
-                say(f"{what}{' ' if names is judges else ': '}{', '.join(names)}", flush=True)
-        for name in answers_in_git if self.regenerate else ():
+                say(f"{what} {', '.join(names)}", flush=True)
+        for name in in_git if self.regenerate else ():
             shutil.rmtree(self.folder / ANSWERS / name)
             (self.folder / ANSWERS / name).mkdir()  # DVC needs what a stage depends on
         for name in stored:
             self._bring(f"data/responses/{name}")
-        if fresh and (stored or judges):
+        if fresh and (stored or served):
             self._repro(*(f"model-inference@{name}" for name in fresh))
         if stored:
             self._repro(*(f"model-inference@{name}" for name in stored), empty_store=False)
         # By now every model has answered; what is still sent is a judge's.
-        targets = [f"aggregate@{self.only}"] if self.only else []
-        self._repro(*targets, empty_store=not judges)
+        self._repro(*([f"aggregate@{self.only}"] if self.only else []), empty_store=not served)
 
     def _repro(self, *targets: str, empty_store: bool = True) -> None:
         env = {
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(self.folder),
-        }
-        if empty_store:
-            env["REFRACT_CACHE"] = str(self.temporary / "store")
+        } | ({"REFRACT_CACHE": str(self.store)} if empty_store else {})
         done = subprocess.run(
             ["dvc", "repro", *targets], cwd=self.folder, env=env, capture_output=True, text=True
         )
@@ -196,30 +192,24 @@ class Rebuild:
     def _count_answers(
         self, name: str, before: Mapping[str, Answer], expected: Mapping[str, bytes]
     ) -> None:
-        """Says how many answers to the same requests are others than before, and which rates move."""
+        """Prints how many answers to the same requests are others than before, and which rates move."""
         now = dict(known_answers(self.folder / f"data/responses/{name}"))
         both = [key for key in before if key in now]
         differ = sum(before[key] != now[key] for key in both)
         say(f"{name}: {differ} of {len(both)} answers differ from those in git")
         path = f"metrics/{name}.json"
-        if path not in expected or not (self.folder / path).is_file():
-            return
-        was, is_ = json.loads(expected[path]), json.loads((self.folder / path).read_text("utf-8"))
+        measured: Row = read_object(self.folder / path)
         moved = [
-            f"{name}: {suite} {measure}: {value} -> {is_.get(suite, {}).get(measure)}"
-            for suite, measures in was.items()
+            f"{name}: {suite} {measure}: {value} -> {measured.get(suite, {}).get(measure)}"
+            for suite, measures in json.loads(expected.get(path, b"{}")).items()
             for measure, value in measures.items()
-            if measure.endswith("_rate") and is_.get(suite, {}).get(measure) != value
+            if measure.endswith("_rate") and measured.get(suite, {}).get(measure) != value
         ]
         for line in moved or [f"{name}: no rate moves"]:
             say(line)
 
-    def _compare(
-        self,
-        expected: Mapping[str, bytes],
-        locked: Mapping[str, str],
-        ran: Mapping[str, Mapping[str, Any]],
-    ) -> int:
+    def _differences(self, expected: Mapping[str, bytes], locked: Mapping[str, str]) -> list[str]:
+        """Each file of metrics that differs, with its first such line, and each output of a stage."""
         lines = []
         for path, content in expected.items():
             made = self.folder / path
@@ -240,25 +230,17 @@ class Rebuild:
             f"{self.commit[:9]}: {len(expected)} files of metrics and {len(compared)} outputs "
             f"(prompts, responses, verdicts) compared"
         )
-        machine = [
-            f"{name}: {line}"
-            for name, before in ran.items()
-            for line in run_differences(dict(before), read_object(self.folder / ran_file(name)))
-        ]
-        if not lines:
-            say("byte-identical" + (" results, though this differs:" if machine else ""))
-            for line in machine:
-                say(f"  {line}")
-            return 0
-        for line in lines:
-            say(f"DIFFERENT {line}")
-        causes = []
-        for name in self.models:
-            path = f"metrics/provenance/{name}.json"
-            if path in expected and (self.folder / path).is_file():
-                was = json.loads(expected[path])
-                is_ = json.loads((self.folder / path).read_text("utf-8"))
-                causes += [f"{name}: {cause}" for cause in input_differences(was, is_, {}, {})]
-        causes += machine
-        print_causes(causes)
-        return 1
+        return lines
+
+
+@contextlib.contextmanager
+def worktree(root: Path, commit: str) -> Iterator[Path]:
+    """A commit checked out into a temporary folder."""
+    with tempfile.TemporaryDirectory(prefix="refract-") as temporary:
+        tree = Path(temporary) / "worktree"
+        if git(root, "worktree", "add", "--detach", "--quiet", str(tree), commit) is None:
+            raise ResultsError(f"git could not check out {commit[:9]} into a worktree")
+        try:
+            yield tree
+        finally:
+            git(root, "worktree", "remove", "--force", str(tree))

@@ -52,29 +52,21 @@ def reproduce(
 
 
 def _revision(revision: str, model: str | None, execute: bool, regenerate: bool) -> int:
-    from refract.cli.rebuild import Rebuild
-    from refract.core.environment import git
-    from refract.core.params import grid, read_yaml
+    from refract.cli.rebuild import Rebuild, worktree
     from refract.project import project_root
     from refract.results.current import result_files
-    from refract.results.sources import ResultsError, resolve_commit
+    from refract.results.sources import read_grid, resolve_commit
 
     root = project_root()
     commit = resolve_commit(root, revision)
     if commit is None:
         raise UsageError(f"{revision!r} is not a git revision or a results file")
-    text = git(root, "show", f"{commit}:./params.yaml")
-    if text is None:
-        raise ResultsError(f"commit {commit[:9]} has no params.yaml")
-    with tempfile.TemporaryDirectory(prefix="refract-") as temporary:
-        params_file = Path(temporary) / "params.yaml"
-        params_file.write_text(text, "utf-8")
-        params = read_yaml(params_file)  # its release may have had other sections than this one
-        models = grid(params, "models")
-        if model is not None and model not in models:
-            raise UsageError(f"{model!r} is not in the grid of {revision}: {', '.join(models)}")
-        if execute:
-            return Rebuild(root, commit, params, model, Path(temporary), regenerate).run()
+    models = read_grid(root, commit)
+    if model is not None and model not in models:
+        raise UsageError(f"{model!r} is not in the grid of {revision}: {', '.join(models)}")
+    if execute:
+        with worktree(root, commit) as tree:
+            return Rebuild(root, tree, commit, model, regenerate).run()
     folder = f"../refract-{commit[:9]}"
     target = f" aggregate@{model}" if model else ""
     # Provenance has the hashes of prompts, responses and verdicts.
@@ -189,30 +181,30 @@ def _evaluate_again(results: Row) -> Evaluation:
 
 
 def _run_again(path: Path, results: Row) -> int:
-    from refract.cli.rebuild import print_causes
+    from refract.cli.rebuild import tell
     from refract.core.environment import library_versions
     from refract.core.jsonl import write_json
     from refract.core.progress import read_object
-    from refract.core.tables import write_table
-    from refract.core.vocabulary import outcome_columns
-    from refract.models.origins import made_rows
     from refract.results.differences import first_difference, input_differences, run_differences
+    from refract.results.sources import write_run
 
     evaluation = _evaluate_again(results)
-    made, lines = evaluation.results(), evaluation.outcomes()
+    made, ran = evaluation.results(), evaluation.made()
     with tempfile.TemporaryDirectory(prefix="refract-") as temporary:
-        new, old, table = (Path(temporary) / name for name in ("new", "old", "outcomes"))
+        new, old = Path(temporary) / "new.json", Path(temporary) / "old.json"
         # Numbers and provenance apart: another library version moves the latter alone.
-        for file, side in ((new, made), (old, results)):
-            write_json(file, {key: side[key] for key in side if key != "provenance"})
+        numbers, before = (
+            {key: side[key] for key in side if key != "provenance"} for side in (made, results)
+        )
+        write_run(new, numbers, evaluation.outcomes(), ran)
+        write_json(old, before)
         pairs = [(path.name, old.read_bytes(), new.read_bytes())]
         outcomes = path.with_suffix(".outcomes.csv")
         if outcomes.is_file():
-            write_table(table, outcome_columns(lines), lines)
-            pairs.append((outcomes.name, outcomes.read_bytes(), table.read_bytes()))
+            again = new.with_suffix(".outcomes.csv").read_bytes()
+            pairs.append((outcomes.name, outcomes.read_bytes(), again))
     was, now = results["provenance"], made["provenance"]
     causes = input_differences(was, now, was["run"]["libraries"], library_versions())
-    ran = made_rows(evaluation.rows(), evaluation.origins)
     causes += [
         line
         for line in run_differences(read_object(path.with_suffix(".ran.json")), ran)
@@ -222,13 +214,5 @@ def _run_again(path: Path, results: Row) -> int:
         hashes = (side["run"]["code_sha256"][:12] for side in (was, now))
         causes.append(f"code: {' → '.join(hashes)}")
     say(f"{path}: {' and '.join(name for name, *_ in pairs)} compared")
-    different = [(name, one, two) for name, one, two in pairs if one != two]
-    for name, one, two in different:
-        say(f"DIFFERENT {name}: {first_difference(one, two)}")
-    if different:
-        print_causes(causes)
-        return 1
-    say("byte-identical" + (" numbers, though these inputs differ:" if causes else ""))
-    for cause in causes:
-        say(f"  {cause}")
-    return 0
+    differences = [f"{name}: {first_difference(a, b)}" for name, a, b in pairs if a != b]
+    return tell(differences, causes, same="numbers, though these inputs differ")

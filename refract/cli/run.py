@@ -75,9 +75,7 @@ def run(
     ] = None,
     samples: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Answer each prompt so often; above 1 needs a temperature above 0."
-        ),
+        typer.Option(min=1, help="Samples per prompt; above 1 needs a temperature above 0."),
     ] = None,
     judge: Annotated[
         str | None,
@@ -125,19 +123,16 @@ def run(
     Example: refract run --adapter hf --model-id FOLDER --suite harmful_helpful --out results.json
     """
     from refract.cli.printing import print_protocol, print_results
-    from refract.core.jsonl import write_json, write_rows
-    from refract.core.tables import write_table
-    from refract.core.vocabulary import outcome_columns
     from refract.evaluate import evaluate, read_suites
-    from refract.evaluate.protocol_run import Asked, run_protocol
+    from refract.evaluate.protocol_run import Asked, files_of_parts, run_protocol
     from refract.judges import language_warnings
     from refract.models import open_model
     from refract.models.answering import ANSWERS
-    from refract.models.origins import made_rows
     from refract.models.store import open_store
     from refract.project import MODEL_JUDGE, find_judge, find_model, find_project
     from refract.rates.clean_prompts import MIXED_MEASURE
     from refract.rates.counting import coverage_warnings
+    from refract.results.sources import write_run
 
     project = find_project()
     options = context.params
@@ -162,7 +157,7 @@ def run(
             changed = Asked(
                 {**named, "adapter": definition["adapter"]},
                 asked,
-                _files_of_parts(protocol, suite or []),
+                files_of_parts(protocol, suite or []),
                 {"name": judge, "definition": judges[judge]} if judge else None,
                 samples,
                 cut_off,
@@ -190,12 +185,16 @@ def run(
                 confidence=level,
                 folders=[project.folder / ANSWERS / model] if model else [],
             )
-    results, lines, answers = evaluation.results(), evaluation.outcomes(), evaluation.rows()
-    write_json(out, results)
-    write_table(outcomes or out.with_suffix(".outcomes.csv"), outcome_columns(lines), lines)
-    write_json(out.with_suffix(".ran.json"), made_rows(answers, evaluation.origins))
-    if rows is not None:
-        write_rows(rows, answers)
+    results, answers = evaluation.results(), evaluation.rows()
+    write_run(
+        out,
+        results,
+        evaluation.outcomes(),
+        evaluation.made(),
+        answers,
+        outcomes_path=outcomes,
+        rows_path=rows,
+    )
     for label, result in evaluation.suites.items():
         say(f"{name} {label}: {result.count}")
     print_results(evaluation.rates, level)
@@ -212,26 +211,6 @@ def run(
             f"all {len(errors)} answers are errors; the first: {errors[0]['type']}: "
             f"{errors[0]['message']}"
         )
-
-
-def _files_of_parts(protocol: str, arguments: Sequence[str]) -> dict[str, str]:
-    """The files that ``--suite`` names, by part of a protocol."""
-    from refract.suites.protocols.catalogue import find_protocol
-
-    name, definition = find_protocol(protocol)
-    first, *others = definition.parts
-    files = {}
-    for argument in arguments:
-        part, equals, file = argument.partition("=")
-        if not others and not (equals and part == first):
-            part, file = first, argument
-        elif not equals:
-            raise UsageError(
-                f"--suite: {name} has several parts; name the part with the file, as "
-                f"{first}={argument} (it has {', '.join(definition.parts)})"
-            )
-        files[part] = file
-    return files
 
 
 def _yaml_settings(pairs: Sequence[str]) -> dict[str, Any]:

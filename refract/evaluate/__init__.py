@@ -25,6 +25,7 @@ from refract.judges.cases import Judge
 from refract.models import identity_of, samples_of
 from refract.models.answering import Count, answer_prompts
 from refract.models.generating import generator
+from refract.models.origins import made_rows
 from refract.models.protocol import AnswerOrigin, Model
 from refract.models.store import ResponseStore
 from refract.project import Project, find_suite
@@ -136,6 +137,10 @@ class Evaluation:
     def rows(self) -> list[Row]:
         """Each answer with its prompt, outcome and verdict."""
         return [row for suite in self.suites.values() for row in suite.rows()]
+
+    def made(self) -> Row:
+        """Which runs made the answers, as far as it is known."""
+        return made_rows(self.rows(), self.origins)
 
 
 def read_suites(

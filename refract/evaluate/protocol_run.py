@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.error import URLError
@@ -137,6 +137,24 @@ def run_protocol(
     }
     origins = {key: origin for each in evaluations for key, origin in each.origins.items()}
     return Evaluation(model, suites, provenance, origins, notes, averages)
+
+
+def files_of_parts(protocol: str, arguments: Sequence[str]) -> dict[str, str]:
+    """The files that ``--suite`` names, by part of a protocol."""
+    name, definition = find_protocol(protocol)
+    first, *others = definition.parts
+    files = {}
+    for argument in arguments:
+        part, equals, file = argument.partition("=")
+        if not others and not (equals and part == first):
+            part, file = first, argument
+        elif not equals:
+            raise UsageError(
+                f"--suite: {name} has several parts; name the part with the file, as "
+                f"{first}={argument} (it has {', '.join(definition.parts)})"
+            )
+        files[part] = file
+    return files
 
 
 def _prepared(chosen: Chosen, model: str, asked: Asked) -> _Part:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from refract.core.environment import git
 from refract.core.errors import ParamsError, RefractError
+from refract.core.jsonl import write_json, write_rows
 from refract.core.params import grid
-from refract.core.tables import read_table
+from refract.core.tables import read_table, write_table
 from refract.core.types import Row
+from refract.core.vocabulary import outcome_columns
 from refract.rates.comparison import NEEDED
 from refract.rates.rate import Rate
 from refract.results.current import named
@@ -27,8 +29,8 @@ class ResultsError(RefractError, ValueError):
 
 
 class Result(NamedTuple):
-    """One model's outcomes, line by line, its provenance (None where there is none), and its rates
-    as far as they are beside the outcomes."""
+    """One model's outcomes, its provenance (None where there is none), and its rates (empty if the
+    table is absent)."""
 
     outcomes: list[dict[str, str]]
     provenance: Row | None
@@ -186,6 +188,26 @@ def read_run(path: Path) -> Row:
     if not isinstance(results, Mapping) or not {"model", "provenance", "tables"} <= set(results):
         raise ResultsError(f"{path}: not a results file of refract run")
     return dict(results)
+
+
+def write_run(
+    path: Path,
+    results: Row,
+    outcomes: Sequence[Row],
+    made: Row,
+    rows: Iterable[Row] = (),
+    *,
+    outcomes_path: Path | None = None,
+    rows_path: Path | None = None,
+) -> None:
+    """Writes what a run of ``refract run`` gave: its results, the outcomes and what ``made`` its
+    answers beside them, and its rows with their texts where they have a path."""
+    write_json(path, results)
+    table = outcomes_path or path.with_suffix(".outcomes.csv")
+    write_table(table, outcome_columns(outcomes), outcomes)
+    write_json(path.with_suffix(".ran.json"), made)
+    if rows_path is not None:
+        write_rows(rows_path, rows)
 
 
 def _read_folder(folder: Path) -> dict[str, Result]:
