@@ -63,7 +63,7 @@ def print_results(rates: Sequence[Rate], confidence: float) -> None:
 
 
 def print_protocol(protocol: Row) -> None:
-    """What a run by a protocol has otherwise than the protocol, and what nobody states of it."""
+    """A run's deviations from its protocol, and what is not known of it."""
     say(f"protocol {protocol['name']}: {protocol['of']}")
     for label, part in protocol["parts"].items():
         say(

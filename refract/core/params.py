@@ -31,7 +31,7 @@ SECTIONS = ("grid", "seed", *CATALOGUES, "decisions", "validation")
 OPTIONAL = ("perturbations", "metadata", "decisions", "validation")
 MOST_VALUES = 100_000
 _NAMES: JsonDict = {
-    "allowed": "a list of names, none twice: lower-case letters, digits and underscores, starting "
+    "allowed": "a list of unique names: lower-case letters, digits and underscores, starting "
     "with a letter"
 }
 
@@ -195,7 +195,7 @@ class DecisionSettings(Settings):
     primary: Distinct[Primary] = Field(
         list(PRIMARY),
         description="measures that are decided; Holm's correction runs over these alone",
-        json_schema_extra={"allowed": f"a list, none twice: {', '.join(PRIMARY)}"},
+        json_schema_extra={"allowed": f"a list of unique entries: {', '.join(PRIMARY)}"},
     )
     confidence: Annotated[Number, Field(ge=0.8, lt=1)] = Field(
         0.95, description="of intervals and decisions; a decision errs in at most 1 minus this"

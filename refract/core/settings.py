@@ -145,7 +145,7 @@ def _list_in_words(schema: Mapping[str, Any], definitions: Mapping[str, Any] | N
             entries = several + entries.removeprefix(one).replace("that is", "that are")
     words = f"a list of {entries}" if entries else "a list"
     words += " with at least one entry" if schema.get("minItems") else ""
-    return words + (", none twice" if schema.get("uniqueItems") else "")
+    return words + (", each at most once" if schema.get("uniqueItems") else "")
 
 
 def _tidy(schema: Any) -> Any:

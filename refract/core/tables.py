@@ -38,7 +38,7 @@ def read_table(path: Path) -> list[dict[str, str]]:
 
 
 def iter_table(path: Path) -> Iterator[dict[str, str]]:
-    """The rows of a CSV table, one by one; every value is a text, a byte order mark is none of it.
+    """The rows of a CSV table, one by one; values are strings; a leading byte order mark is dropped.
 
     Raises :class:`RowError`.
     """

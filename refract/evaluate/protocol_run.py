@@ -1,5 +1,5 @@
-"""A model by a published protocol: prompts, generation, judges and numbers as it fixes them, and a list
-of what this run has otherwise."""
+"""A model by a published protocol: prompts, generation, judges and numbers as it fixes them, and the
+deviations of this run."""
 
 from __future__ import annotations
 

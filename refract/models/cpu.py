@@ -43,8 +43,8 @@ def running_on(threads: int | None) -> Iterator[None]:
 def prepare(
     name: str, model: Any, settings: HFSettings, rows: int
 ) -> tuple[str | None, int | None]:
-    """Gives a model on a CPU its linear layers, and says what multiplies now and on how many threads
-    (None: as many as PyTorch takes); None, ``threads`` on other devices. ``rows``: of a batch.
+    """Replaces a CPU model's linear layers; returns what multiplies now and the number of threads
+    (None: PyTorch's own), on other devices None and ``threads``. ``rows``: of a batch.
 
     A small model has one thread. Raises :class:`AdapterError` where ``linear: onednn`` cannot be had.
     """

@@ -138,7 +138,7 @@ def protocol_notes(
     judges: Mapping[str, Any],
     samples: int,
 ) -> Row:
-    """What a suite of the pipeline has otherwise than its protocol, as provenance holds it.
+    """Deviations of a suite of the pipeline from its protocol, for its provenance.
 
     ``definition`` is the suite's, ``model`` what the stage model-inference says of its answers.
     """

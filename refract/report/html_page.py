@@ -32,7 +32,7 @@ from refract.report.view import (
     unmet,
     warnings,
 )
-from refract.report.wording import LOUD, MISSING, rate_parts
+from refract.report.wording import MISSING, WARN_SHARE, rate_parts
 from refract.results.differences import answered_by, judged_by
 
 NOTES = 6  # of what differs from the earlier numbers; the rest is counted
@@ -130,7 +130,7 @@ def answers_link(view: View, model: str, label: str, **filters: str) -> str:
 
 def without_cut_off(view: View, rate: Rate) -> Rate | None:
     """A rate without the answers that were cut off, where those were many."""
-    if rate.counts.cut_off_share < LOUD:
+    if rate.counts.cut_off_share < WARN_SHARE:
         return None
     same = (r for r in view.rates[rate.model] if (r.suite, r.measure) == (rate.suite, rate.measure))
     return next((r for r in same if r.group.field == "cut_off"), None)

@@ -133,7 +133,7 @@ def followed_protocols(view: View) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _protocols(inputs: Inputs) -> Data:
-    """The numbers, and what each run has otherwise than its protocol, each kind of note once."""
+    """The numbers, and each run's deviations from its protocol, each kind of note once."""
     view = inputs.view
     rates, notes = [], dict[tuple[str, ...], None]()
     for model, suite in followed_protocols(view):

@@ -26,7 +26,7 @@ from refract.report.comparisons import (
 )
 from refract.report.judge_gaps import Near, nearest_entries
 from refract.report.model_sizes import Series, Size, model_sizes, scaling_series
-from refract.report.wording import LOUD, MISSING
+from refract.report.wording import MISSING, WARN_SHARE
 from refract.results.table_rows import read_rate_tables
 
 HEADLINES = (
@@ -324,9 +324,9 @@ def warnings(view: View) -> Warnings:
         loud = [
             (label.partition(" (")[0].lower(), overall[measure], without[measure])
             for measure, label in HEADLINES
-            if measure in without and overall[measure].counts.cut_off_share >= LOUD
+            if measure in without and overall[measure].counts.cut_off_share >= WARN_SHARE
         ]
-        if loud or over_all.counts.cut_off_share >= LOUD:
+        if loud or over_all.counts.cut_off_share >= WARN_SHARE:
             cut_off.append(CutOff(over_all, loud))
     return Warnings(
         [rate for rate in refusal if rate.counts.excluded.get("error")],

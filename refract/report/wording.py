@@ -9,7 +9,7 @@ from refract.rates.rate import Counts, Rate, Threshold
 from refract.statistics.proportions import Interval
 
 MISSING = "—"
-LOUD = 0.1  # from this share of cut-off answers on, a rate says so loudly
+WARN_SHARE = 0.1  # from this share of cut-off answers on, a rate says so loudly
 
 
 def three(value: float, sign: str = "") -> str:
@@ -85,7 +85,7 @@ def _clusters(rate: Rate) -> str:
 def _limits(rate: Rate) -> list[str]:
     parts = []
     if share := rate.counts.cut_off_share:
-        loud = share >= LOUD
+        loud = share >= WARN_SHARE
         parts.append(f"{100 * share:.0f} % {'CUT OFF' if loud else 'cut off'}")
     if rate.counts.unjudged and rate.bounds is not None:
         low, high = rate.bounds

@@ -135,7 +135,7 @@ class PublishedJudge(Judge):
         return definition
 
     def deviations(self) -> list[str]:
-        """What this definition has otherwise than the publisher, one phrase each."""
+        """Deviations from the publisher's judge, one phrase each."""
         entry, settings = self.entry, self.settings
         phrases = []
         given = (settings.model or {}).items()
