@@ -59,9 +59,9 @@ def test_a_file_that_is_not_there_says_where_to_run(tmp_path):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (None, "must be a list of names.* .got None"),
-        ([], r"must be a list of names.* .got \[\]"),
-        ("a", "must be a list of names.* .got 'a'"),
+        (None, "must be a list of unique names.* .got None"),
+        ([], r"must be a list of unique names.* .got \[\]"),
+        ("a", "must be a list of unique names.* .got 'a'"),
         (["a", "b", "a"], "holds 'a' twice .got .'a', 'b', 'a'."),
         # Names that DVC would misread, two of the three without a word.
         (["a.b"], "lower-case letters, digits and underscores, starting with a letter .got 'a.b'"),
@@ -104,7 +104,7 @@ SUITE = {"file": "s.jsonl", "judges": ["rules"]}
         ({"file": None}, "file must be the path of a JSONL file .got None"),
         ({"judges": "rules"}, "judges must be a list with at least one name .got 'rules'"),
         ({"sample": 0}, "sample must be null or a number of prompts above 0 .got 0"),
-        ({"perturbations": "noise"}, "perturbations must be a list of names"),
+        ({"perturbations": "noise"}, "perturbations must be a list of unique names"),
         ({"fields": [1]}, "fields must be null or a list of columns"),
         ({"thresholds": {"refusal_rate": {"min": -2}}}, "thresholds must be .* from -1 to 1"),
         (
