@@ -104,7 +104,7 @@ SUITE = {"file": "s.jsonl", "judges": ["rules"]}
         ({"file": None}, "file must be the path of a JSONL file .got None"),
         ({"judges": "rules"}, "judges must be a list with at least one name .got 'rules'"),
         ({"sample": 0}, "sample must be null or a number of prompts above 0 .got 0"),
-        ({"perturbations": "noise"}, "perturbations must be a list of unique names"),
+        ({"perturbations": "noise"}, "perturbations must be a list of names"),
         ({"fields": [1]}, "fields must be null or a list of columns"),
         ({"thresholds": {"refusal_rate": {"min": -2}}}, "thresholds must be .* from -1 to 1"),
         (
