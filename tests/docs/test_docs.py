@@ -46,7 +46,7 @@ NOT_RUN = {
 }
 # An exit code of 1 says what the command found.
 TELLS_BY_ITS_CODE = ("refract gate", "refract compare HEAD --fail-on")
-LANGUAGES = {"console", "csv", "diff", "jinja", "json", "jsonl", "python", "text", "yaml"}
+LANGUAGES = {"console", "csv", "diff", "jinja", "json", "jsonl", "python", "text", "toml", "yaml"}
 
 
 def is_run(line: str) -> bool:
@@ -324,9 +324,7 @@ def what_was_added_breaks_no_other_test(reader: Reader) -> None:
     shutil.copytree(ROOT / "tests", reader.folder / "tests", ignore=shutil.ignore_patterns("*.pyc"))
     (reader.folder / "data/suites/greetings.md").touch()
     reader.run("python -m tools.reference && ruff check refract && ruff format --check refract")
-    reader.run(
-        f"python -m pytest -x {' '.join(f'tests/{path}' for path in OF_ALL)}"
-    )
+    reader.run(f"python -m pytest -x {' '.join(f'tests/{path}' for path in OF_ALL)}")
 
 
 def test_every_block_says_what_it_is():
