@@ -7,6 +7,7 @@ beyond rows, statistics and Typer it imports when it runs, so that ``--help`` is
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -16,13 +17,11 @@ from refract.cli import (
     compare,
     correct,
     did,
-    doctor,
     estimate,
     export,
     figures,
     gate,
     import_suite,
-    init,
     judge,
     judges,
     kappa,
@@ -32,11 +31,11 @@ from refract.cli import (
     models,
     page,
     power,
+    project,
     protocols,
     reproduce,
     reproduce_paper,
     run,
-    stage,
     table,
     validate,
 )
@@ -73,34 +72,17 @@ def options(
     """Measure how often language models refuse, and how far perturbed prompts bend answers."""
 
 
-app.command()(init.init)
-app.command()(lint.lint)
-app.command()(judge.judge)
-app.command()(run.run)
-app.command()(run.demo)
-app.command()(page.show)
-app.command()(page.page)
-app.command()(estimate.estimate)
-app.command()(gate.gate)
-app.command()(import_suite.import_suite)
-app.command()(compare.compare)
-app.command()(power.power)
-app.command()(validate.validate)
-app.command()(kappa.kappa)
-app.command()(did.did)
-app.command()(label.label)
-app.command()(correct.correct)
-app.command()(table.table)
-app.command()(figures.figures)
-app.command()(export.export)
-app.command()(log.log)
-app.command()(reproduce.reproduce)
-app.command()(reproduce_paper.reproduce_paper)
-app.command()(stage.stage)
-app.command()(doctor.doctor)
-
+COMMANDS: tuple[Callable[..., object], ...] = (
+    *(project.init, lint.lint, judge.judge, run.run, page.show, page.page),
+    *(estimate.estimate, gate.gate, import_suite.import_suite, compare.compare, power.power),
+    *(validate.validate, kappa.kappa, did.did, label.label, correct.correct, table.table),
+    *(figures.figures, export.export, log.log, reproduce.reproduce),
+    *(reproduce_paper.reproduce_paper, project.stage, project.doctor, protocols.protocols),
+)
+for command in COMMANDS:
+    app.command()(command)
 app.add_typer(judges.judges, name="judges")
-app.command()(protocols.protocols)
+
 store = typer.Typer(no_args_is_help=True, help="The response store: info, clear, import, export.")
 store.command()(cache.info)
 store.command()(cache.clear)

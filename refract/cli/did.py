@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from refract.cli.kappa import say_unjoined
-from refract.cli.options import Confidence
-from refract.cli.output import NumbersFile
+from refract.cli.options import Confidence, NumbersFile
 from refract.core.jsonl import write_json
 from refract.core.showing import json_text, say
 from refract.report.markdown import markdown_table

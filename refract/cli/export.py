@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from refract.cli.options import mapping
-from refract.cli.output import several_files
+from refract.cli.options import mapping, several_files
 from refract.core.errors import UsageError
 from refract.core.showing import say
 

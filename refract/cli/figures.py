@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from refract.cli.options import listed
-from refract.cli.output import several_files
+from refract.cli.options import listed, several_files
 from refract.core.jsonl import write_bytes
 from refract.core.showing import say
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from refract.cli.options import Confidence
-from refract.cli.output import or_standard_output
+from refract.cli.options import Confidence, or_standard_output
 from refract.core.errors import RefractError, UsageError
 from refract.core.jsonl import write_bytes
 from refract.core.showing import printable, say

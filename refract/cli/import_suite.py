@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from refract.cli.options import listed, mapping
-from refract.cli.output import several_files
+from refract.cli.options import listed, mapping, several_files
 from refract.core.errors import UsageError
 from refract.core.showing import say
 

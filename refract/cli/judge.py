@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from refract.cli.options import JudgeModel
-from refract.cli.output import or_standard_output
+from refract.cli.options import JudgeModel, or_standard_output
 from refract.core.errors import UsageError
 from refract.core.jsonl import write_rows
 

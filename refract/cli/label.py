@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from refract.cli.output import or_standard_output
+from refract.cli.options import or_standard_output
 from refract.core.errors import RowError, UsageError
 from refract.core.showing import printable, say
 from refract.core.tables import write_table

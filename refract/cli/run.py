@@ -1,4 +1,4 @@
-"""``refract run`` and ``refract demo``: a model on some suites in one process, without DVC."""
+"""``refract run``: a model on some suites, or by a published protocol, without DVC."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from refract.cli.options import Confidence, JudgeModel
-from refract.cli.output import or_standard_output
+from refract.cli.options import Confidence, JudgeModel, or_standard_output
 from refract.core.errors import RefractError, UsageError
 from refract.core.showing import say
 
@@ -228,32 +227,3 @@ def _yaml_settings(pairs: Sequence[str]) -> dict[str, Any]:
             raise UsageError(f"--set takes key=value with a YAML value (got {pair!r})")
         settings[key] = value
     return settings
-
-
-def demo(
-    sample: Annotated[int, typer.Option(min=1, help="How many prompts to draw.")] = 60,
-    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
-) -> None:
-    """Measure the synthetic model on a sample of a default suite and print the result.
-
-    Example: refract demo
-    """
-    from refract.cli.printing import print_results
-    from refract.evaluate import evaluate, read_suites
-    from refract.models import open_model
-    from refract.models.store import ResponseStore
-    from refract.project import default_project, find_model
-
-    defaults = default_project()
-    definition = find_model("synthetic", defaults)
-    evaluation = evaluate(
-        read_suites(["harmful_helpful"], defaults),
-        open_model("synthetic", definition),
-        {"rules": {"kind": "rules"}},
-        ResponseStore(None),
-        name="synthetic",
-        definition=definition,
-        seed=seed,
-        sample=sample,
-    )
-    print_results(evaluation.rates, 0.95)

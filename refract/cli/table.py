@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from refract.cli.options import listed
-from refract.cli.output import or_standard_output
+from refract.cli.options import listed, or_standard_output
 from refract.core.errors import UsageError
 from refract.core.jsonl import write_bytes
 from refract.core.showing import printable

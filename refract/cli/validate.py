@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from refract.cli.kappa import print_confusion
-from refract.cli.options import Confidence, listed, mapping
-from refract.cli.output import NumbersFile
+from refract.cli.options import Confidence, NumbersFile, listed, mapping
 from refract.cli.printing import print_table
 from refract.core.errors import UsageError
 from refract.core.jsonl import sha256_file, write_json

@@ -297,13 +297,6 @@ def test_lint_names_every_problem_of_every_file_with_its_line(cli, suite):
     ]
 
 
-def test_demo_runs_without_a_project_and_writes_nothing(cli):
-    done = cli("demo", "--sample", 20)
-    assert done.code == 0
-    assert "harmful_helpful[sampled 20/" in done.out
-    assert os.listdir() == []
-
-
 # As users start it.
 
 

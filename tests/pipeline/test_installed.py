@@ -78,7 +78,6 @@ def test_the_commands_run_in_an_empty_folder(installed, tmp_path):
         return installed.run("refract", *arguments, cwd=tmp_path, code=code)
 
     assert refract("--version").startswith("refract ")
-    assert "harmful_helpful[sampled 20/" in refract("demo", "--sample", 20)
     assert list(tmp_path.iterdir()) == []
 
     write_rows(
