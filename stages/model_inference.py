@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from refract.models.answering import (
     refuse_only_errors,
     with_description,
 )
-from refract.models.generating import follow, joined_ranks, ranks
 from refract.models.origins import learn_origins, note_answers
 from refract.models.store import open_store
 
@@ -78,16 +76,5 @@ def _of_suites(what: str) -> dict[str, Any]:
     return values
 
 
-def work(name: str) -> None:
-    """The stage, in one process or as one of several ranks that a launcher started."""
-    rank, count = ranks()
-    with joined_ranks() if count > 1 else nullcontext():
-        if rank == 0:
-            main(name)
-        else:
-            with open_store() as store:
-                follow(store)
-
-
 if __name__ == "__main__":
-    run_stage("model-inference", work, "MODEL")
+    run_stage("model-inference", main, "MODEL")

@@ -24,7 +24,6 @@ from refract.judges import check_counted, judge_suite, open_judges
 from refract.judges.cases import Judge
 from refract.models import identity_of, samples_of
 from refract.models.answering import Count, answer_prompts
-from refract.models.generating import generator
 from refract.models.origins import made_rows
 from refract.models.protocol import AnswerOrigin, Model
 from refract.models.store import ResponseStore
@@ -199,7 +198,6 @@ def evaluate(
         answer_prompts,
         seed=seed,
         name=name,
-        generator=generator(model, definition),
         samples=samples,
     )
     first, again = (

@@ -37,7 +37,7 @@ from refract.judges.verdict_reading import (
     read_json,
 )
 from refract.models import identity_of, open_model
-from refract.models.generating import generate
+from refract.models.answering import generate
 from refract.models.protocol import Answer, Model, Request
 from refract.models.store import open_store, request_sha256
 

@@ -1,20 +1,30 @@
-"""model-inference: prompt rows in, response rows out, every stored answer reused."""
+"""Requests, the answers that the store has, and those that a model still has to give.
+
+Every stored answer is reused. The other requests go to the model together, each distinct one once, and
+its answers are stored as they are made: a kill loses the answers of one commit at most.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sys
+import tempfile
+import threading
+import time
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from queue import Empty, Queue
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
-from refract.core.errors import ParamsError
-from refract.core.jsonl import canonical_json, parse_line, sha256_json
+from refract.core.environment import this_run, utc
+from refract.core.jsonl import canonical_json, parse_line, write_rows
+from refract.core.progress import Progress
+from refract.core.showing import say
 from refract.core.types import Message, PromptRow, ResponseRow, prompt_of_sample, sample_prompts
 from refract.models import generation_settings, identity_of, open_model, samples_of, with_fixed
-from refract.models.generating import Generate, generate, generator, ranks
 from refract.models.protocol import (
     LASTING_ERRORS,
     AdapterError,
@@ -26,14 +36,153 @@ from refract.models.protocol import (
 from refract.models.store import (
     ANSWER_FIELDS,
     ResponseStore,
+    StoreError,
     answer_row,
     answer_sha256,
     request_sha256,
+    storable,
 )
 from refract.suites.rows import row_seed
 
 # Answers that a project keeps in git, in a folder for each model, as response rows.
 ANSWERS = Path("data/answers")
+# Seconds between two looks at what another process is asking.
+LOOK_SECONDS = 0.5
+
+
+def generate(
+    model: Model, requests: Mapping[str, Request], store: ResponseStore, name: str = ""
+) -> tuple[dict[str, Answer], set[str]]:
+    """The answers to requests by hash, and the hashes whose answers had to be generated.
+
+    Where nothing is missing the model gets no request at all, so that it loads nothing. What another
+    process is asking is waited for, and asked here where that process ends without an answer.
+    Raises :class:`refract.models.protocol.AdapterError`, and :class:`StoreError`: before anything is
+    requested where the store cannot be written. What was answered by then is in the store.
+    """
+    answers = store.get(requests)
+    made: set[str] = set()
+    waited = False
+    while missing := {key: request for key, request in requests.items() if key not in answers}:
+        claimed = store.claim(missing)
+        try:
+            answers |= store.get(claimed)  # another process may have stored them since
+            asked = {key: missing[key] for key in missing if key in claimed and key not in answers}
+            if asked:
+                answers |= _ask(model, asked, store, name)
+                made |= asked.keys()
+        finally:
+            with contextlib.suppress(StoreError):  # a claim also ends by itself
+                store.give_up_claims()
+        if others := len(missing) - len(claimed):
+            if not waited:
+                text = (
+                    f"{others} requests are being sent by another process; waiting for its answers"
+                )
+                say(f"{name or 'answers'}: {text}", file=sys.stderr)
+            waited = True
+            time.sleep(LOOK_SECONDS)
+            answers |= store.get(missing)
+    return answers, made
+
+
+def _ask(
+    model: Model, requests: Mapping[str, Request], store: ResponseStore, name: str
+) -> dict[str, Answer]:
+    """The model's answers to requests, each stored as it is made."""
+    keys = list(requests)
+    answers: dict[str, Answer] = {}
+    tokens = errors = 0
+    run: dict[str, Any] | None = None
+    clock, started_at = time.monotonic(), utc(time.time())
+    with _Writer(store, name) as writer, Progress(name or "answers", len(keys)) as progress:
+        for index, answer in model.answer([requests[key] for key in keys]):
+            # Before the first answer it is not known on which device the weights are.
+            if run is None and answer.error is None:
+                run = {**this_run(model.runtime), "started_at": started_at}
+            if run is not None:
+                origin = AnswerOrigin(run, round(time.monotonic() - clock, 3), answer.seconds)
+                answer = replace(answer, origin=origin)
+            answers[keys[index]] = answer
+            writer.add(keys[index], answer)
+            tokens += answer.completion_tokens or 0
+            errors += answer.error is not None
+            cost = model.usage.get("cost")
+            spent = f", ${cost:.4f}" if cost else ""
+            progress.advance(1, f"{tokens} tokens, {errors} errors{spent}")
+    # The store has those of what it stored: not of errors, and of nothing where it is turned off.
+    store.learn_origins({key: answer.origin for key, answer in answers.items() if answer.origin})
+    unanswered = Answer.failed("NoAnswer", "the adapter returned nothing for this request")
+    return {key: answers.get(key, unanswered) for key in keys}
+
+
+class _Writer:
+    """Commits answers from a thread as they arrive, those that came during a commit together, and
+    renews the claims to those that are waited for. What the store does not take is kept in a file."""
+
+    def __init__(self, store: ResponseStore, name: str) -> None:
+        self._store, self._name = store, name
+        self._arrived: Queue[tuple[str, Answer] | None] = Queue()
+        self._failure: Exception | None = None
+        self._unsaved: list[tuple[str, Answer]] = []
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Also when the model fails or the user interrupts: what was paid for is stored.
+        self._arrived.put(None)
+        self._thread.join()
+        if self._failure is not None:
+            unsaved = [pair for pair in (*self._unsaved, *self._take(0)) if pair is not None]
+            raise StoreError(f"{self._failure}. {_kept(unsaved)}") from None
+
+    def add(self, key: str, answer: Answer) -> None:
+        self._arrived.put((key, answer))
+        if self._failure is not None:
+            raise self._failure
+
+    def _take(self, timeout: float) -> list[tuple[str, Answer] | None]:
+        """What has arrived, at the latest after a time; None is the end."""
+        arrived = []
+        with contextlib.suppress(Empty):
+            arrived.append(self._arrived.get(timeout=timeout))
+            while True:
+                arrived.append(self._arrived.get_nowait())
+        return arrived
+
+    def _run(self) -> None:
+        renewed, ended = time.monotonic(), False
+        while not ended:
+            arrived = self._take(self._store.lease / 5)
+            ended = None in arrived
+            self._unsaved = [pair for pair in arrived if pair is not None]
+            try:
+                self._store.put(self._unsaved, self._name)
+                if time.monotonic() - renewed > self._store.lease / 5:
+                    self._store.renew_claims()
+                    renewed = time.monotonic()
+            except Exception as failure:  # raised in the generating thread, which can report it
+                self._failure = failure
+                return
+
+
+def _kept(answers: Sequence[tuple[str, Answer]]) -> str:
+    """Writes answers that the store did not take to a folder; says where, for a message."""
+    rows = [answer_row(key, answer) for key, answer in answers if storable(answer)]
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="refract-answers-"))
+        write_rows(folder / "answers.jsonl", rows)
+    except OSError as error:
+        return (
+            f"{len(rows)} answers are lost, since no other folder can be written either ({error})"
+        )
+    return (
+        f"The {len(rows)} answers that were not stored are in {folder}: `refract cache import "
+        f"{folder}` takes them"
+    )
 
 
 @dataclass
@@ -108,24 +257,18 @@ def answer_prompts(
     *,
     name: str = "",
     folders: Iterable[Path] = (),
-    generator: Generate | None = None,
-    samples: Mapping[str, int] | None = None,
+    samples: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[dict[str, list[ResponseRow]], dict[str, Count]]:
     """Response rows for the prompt rows of each suite, in prompt order, and counts by suite.
 
-    The response rows in ``folders`` are added to the store first. Stored answers are reused; the
-    other requests go to the model together, each distinct one once, and answers reach the store as
-    they are made. Where nothing is missing the model gets no request at all, so that it loads
-    nothing. ``samples`` says how often the prompts of a suite are answered where that is not once.
-    ``generator`` takes the place of :func:`refract.models.generating.generate`. Raises
-    :class:`refract.models.protocol.AdapterError`; what was answered by then is in the store.
+    The response rows in ``folders`` are added to the store first. ``samples`` says how often the
+    prompts of a suite are answered where that is not once. Raises what :func:`generate` raises.
     """
     identity = canonical_json(identity_of(model))
-    keys: dict[str, list[tuple[str, str]]] = {}
+    keys: dict[str, list[tuple[str, str]]] = {suite: [] for suite in suites}
     requests: dict[str, Request] = {}
     for suite, rows in suites.items():
-        keys[suite] = []
-        for row in sample_prompts(rows, (samples or {}).get(suite, 1)):
+        for row in sample_prompts(rows, samples.get(suite, 1)):
             request = request_of(row, seed if model.samples else None)
             key = request_sha256(identity, request, model)
             keys[suite].append((row["prompt_id"], key))
@@ -136,15 +279,13 @@ def answer_prompts(
         if len(answers) < len(requests) and store.put(known_answers(folder, besides=answers), name):
             answers = store.get(requests)
     missing = {key: request for key, request in requests.items() if key not in answers}
-    made, generated = (generator or partial(generate, model))(missing, store, name)
+    made, generated = generate(model, missing, store, name)
     answers |= made
     counts = {suite: Count() for suite in suites}
-    responses: dict[str, list[ResponseRow]] = {}
+    responses: dict[str, list[ResponseRow]] = {suite: [] for suite in suites}
     for suite, pairs in keys.items():
         count = counts[suite]
-        responses[suite] = []
         for prompt_id, key in pairs:
-            answer = answers[key]
             if key in generated:
                 # A request that two rows share is sent once: the second row reuses its answer.
                 count.generated += 1
@@ -152,8 +293,8 @@ def answer_prompts(
             else:
                 count.reused += 1
                 count.from_store += key in stored
-            count.errors += answer.error is not None
-            responses[suite].append(answer_row(key, answer, prompt_id))
+            count.errors += answers[key].error is not None
+            responses[suite].append(answer_row(key, answers[key], prompt_id))
     return responses, counts
 
 
@@ -162,11 +303,11 @@ class ModelRun:
     """What :func:`answer_model` made: response rows and counts by suite, how the answers were made,
     what ``model.json`` says of the model, and what all of it used."""
 
-    responses: dict[str, list[ResponseRow]]
-    counts: dict[str, Count]
-    origins: dict[str, AnswerOrigin]
-    description: dict[str, Any]
-    usage: dict[str, Any]
+    responses: dict[str, list[ResponseRow]] = field(default_factory=dict)
+    counts: dict[str, Count] = field(default_factory=dict)
+    origins: dict[str, AnswerOrigin] = field(default_factory=dict)
+    description: dict[str, Any] = field(default_factory=dict)
+    usage: dict[str, Any] = field(default_factory=dict)
 
 
 def answer_model(
@@ -185,20 +326,14 @@ def answer_model(
     ``fixed`` are generation settings that a suite's protocol asks for instead of the definition's,
     ``samples`` how often a suite's prompts are answered where that is not the definition's number.
     ``folders`` hold response rows of former runs, for the store. Raises :class:`ParamsError` and
-    what :func:`answer_prompts` raises.
+    what :func:`generate` raises.
     """
     model = open_model(name, dict(wanted))
+    made, times = ModelRun(), dict[str, int]()
     definitions = {suite: with_fixed(name, wanted, fixed.get(suite, {})) for suite in prompts}
     groups: dict[str, list[str]] = {}  # suites by the definition that answers them
     for suite, definition in definitions.items():
-        groups.setdefault(sha256_json(definition), []).append(suite)
-    if len(groups) > 1 and ranks()[1] > 1:
-        raise ParamsError(
-            f"{name}: protocols ask for {len(groups)} ways of generation, which the processes of a "
-            "launcher cannot share; set processes: N in the model's definition instead"
-        )
-    made = ModelRun({}, {}, {}, {}, {})
-    times: dict[str, int] = {}
+        groups.setdefault(canonical_json(definition), []).append(suite)
     for group in groups.values():
         definition = definitions[group[0]]
         opened = model if definition == wanted else open_model(name, definition)
@@ -210,7 +345,6 @@ def answer_model(
             seed,
             name=name,
             folders=folders,
-            generator=generator(opened, definition),
             samples=times,
         )
         made.responses |= responses

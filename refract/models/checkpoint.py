@@ -1,4 +1,5 @@
-"""A model's checkpoint: which files determine an answer, their hash, their metadata; and loading it.
+"""A local model's settings and checkpoint: which files determine an answer, their hash and metadata; and
+loading it.
 
 Torch and transformers are imported where something is loaded and nowhere else, so that a run in which
 every answer is stored stays cheap. Weights are read from safetensors and GGUF alone: a pickle can run
@@ -12,40 +13,169 @@ import importlib.util
 import io
 import json
 import math
-import os
 import re
 import warnings
 from collections import Counter
 from contextlib import nullcontext, redirect_stderr
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
 
 from refract.core.environment import data_folder
 from refract.core.jsonl import sha256_file
-from refract.models.hf_settings import HFSettings
+from refract.core.settings import Number, Settings
 from refract.models.protocol import AdapterError
+from refract.models.turn import Markers, SystemPrompt, Text
 
 # What transformers reads besides weights. READMEs and licences determine no answer and are left out.
-_FILES = (
+FILES = (
     "added_tokens.json",
-    "chat_template.jinja",
-    "chat_template.json",
-    "config.json",
+    "additional_chat_templates/*.jinja",
+    "chat_template.*",
+    "chat_templates/*.jinja",
+    "config*.json",
     "generation_config.json",
     "merges.txt",
-    "sentencepiece.bpe.model",
+    "sentencepiece*.model",
     "special_tokens_map.json",
     "spiece.model",
-    "tokenizer.json",
+    "tokenizer*.json",
     "tokenizer.model",
-    "tokenizer_config.json",
-    "vocab.json",
-    "vocab.txt",
+    "vocab.*",
 )
 # Quantisations of bitsandbytes, and what it calls them.
 BITS = {"4bit": "load_in_4bit", "8bit": "load_in_8bit"}
-_PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+
+
+class HFSettings(Settings):
+    """A local model. Generation settings are these and no others: of a checkpoint's
+    ``generation_config.json`` only the end-of-text ids count, together with those of
+    ``config.json`` and the tokenizer."""
+
+    model_id: Text = Field(
+        description="a folder with a checkpoint (safetensors, or with gguf_file GGUF), a hub id "
+        "`owner/name`, or with gguf_file a package `name==version` of the package index",
+        json_schema_extra={"allowed": "a folder or a hub id such as Qwen/Qwen2.5-0.5B-Instruct"},
+    )
+    gguf_file: Text | None = Field(
+        None,
+        description="the GGUF file in that folder, hub repository or package; its weights are "
+        "dequantised",
+        json_schema_extra={"allowed": "the path of a file, such as model.Q4_K_M.gguf, or null"},
+    )
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(
+        None,
+        description="of the GGUF file; a package needs it, so that stored answers need no weights",
+        json_schema_extra={"allowed": "64 hexadecimal digits, or null"},
+    )
+    revision: Text | None = Field(
+        None,
+        description="on the hub; null is `main`; not for folders",
+        json_schema_extra={"allowed": "a branch, tag or commit, or null"},
+    )
+    system_prompt: SystemPrompt = None
+    chat_template: bool = Field(
+        True,
+        description="true: the checkpoint's own template, if it has one; false: the bare text",
+    )
+    temperature: Annotated[Number, Field(ge=0)] = Field(
+        0.0, description="0: the likeliest token; above 0: sampling with the row's own seed"
+    )
+    top_p: Annotated[Number, Field(gt=0, le=1)] = Field(1.0, description="limit of sampling")
+    top_k: Annotated[int, Field(ge=1)] | None = Field(None, description="limit of sampling")
+    max_tokens: int = Field(512, ge=1, description="most tokens of an answer")
+    stop: Text | Annotated[list[Text], Field(min_length=1)] | None = Field(
+        None,
+        description="texts that end an answer and are not part of it",
+        json_schema_extra={"allowed": "a text, a list of texts, or null"},
+    )
+    score_tokens: Annotated[list[Text], Field(min_length=2)] | None = Field(
+        None,
+        description="the answer is the logits of these tokens at its first place, as JSON; needs "
+        "max_tokens: 1",
+        json_schema_extra={"allowed": "a list of texts of one token each, or null"},
+    )
+    prefill: Text | None = Field(
+        None,
+        description="how the model's turn begins; it goes on from there, and the answer is the whole "
+        "turn",
+    )
+    reasoning: Markers | None = Field(None, description="markers of thinking text")
+    thinking_tokens: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="most tokens of thinking, besides those of the answer; null: `max_tokens` is for "
+        "both; needs `reasoning`",
+    )
+    enable_thinking: bool | None = Field(
+        None, description="given to the chat template, which must read it; null is not given"
+    )
+    reasoning_effort: Text | None = Field(
+        None,
+        description="given to the chat template, which must read it; null is not given",
+        json_schema_extra={"allowed": "a text such as low, medium or high, or null"},
+    )
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        "auto", description="auto: the checkpoint's; float32 instead of float16 on a CPU"
+    )
+    device: str = Field(
+        "auto",
+        pattern=r"^(auto|cpu|mps|cuda(:[0-9]+)?)$",
+        description="auto: the first there is of cuda, mps, cpu",
+        json_schema_extra={"allowed": "auto, cpu, mps, cuda or cuda:N"},
+    )
+    device_map: Literal["auto"] | None = Field(
+        None, description="auto: spread over all devices (accelerate)"
+    )
+    quantization: Literal["4bit", "8bit"] | None = Field(
+        None,
+        description="needs bitsandbytes; 8bit reads one row at a time",
+    )
+    peft: Text | None = Field(
+        None,
+        description="folder of a PEFT adapter (needs peft)",
+        json_schema_extra={"allowed": "the folder of an adapter, or null"},
+    )
+    trust_remote_code: bool = Field(
+        False, description="true runs Python code that comes with the checkpoint"
+    )
+    batch_tokens: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="tokens read at a time; null: by the size of model and device"
+    )
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> HFSettings:
+        if self.sha256 and not self.gguf_file:
+            raise ValueError("sha256 is that of a gguf_file; give both, or leave both out")
+        if "==" in self.model_id and not (self.gguf_file and self.sha256):
+            raise ValueError(
+                f"model_id {self.model_id!r} is a package: give the gguf_file in it and its sha256"
+            )
+        if self.gguf_file and self.quantization:
+            raise ValueError(
+                f"quantization: GGUF weights are dequantised (got {self.quantization!r}); leave it out"
+            )
+        if self.device_map and self.device != "auto":
+            raise ValueError(
+                f"device_map: auto chooses the devices itself; leave out device (got {self.device!r})"
+            )
+        if self.thinking_tokens and not self.reasoning:
+            raise ValueError(
+                "thinking_tokens: nothing tells thinking from the answer; add reasoning, such as "
+                '["<think>", "</think>"] (got no reasoning)'
+            )
+        if self.prefill and self.reasoning:
+            raise ValueError(
+                "prefill begins the answer, so that no thinking can come before it; leave out one of "
+                "prefill and reasoning (got both)"
+            )
+        if self.score_tokens and self.max_tokens != 1:
+            raise ValueError(
+                f"score_tokens: the first token alone counts; set max_tokens: 1 (got {self.max_tokens})"
+            )
+        return self
 
 
 def is_folder(model_id: str) -> bool:
@@ -78,14 +208,14 @@ def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from ``path``; {} when there is no such file. Raises AdapterError."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise ValueError("it is not an object")
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         raise AdapterError(
             f"{path} cannot be read as JSON: {error}; download the checkpoint again"
         ) from None
-    if not isinstance(content, dict):
-        raise AdapterError(f"{path} is not a JSON object; download the checkpoint again")
     return content
 
 
@@ -106,8 +236,7 @@ def weight_files(folder: Path, stem: str = "model") -> list[Path]:
                 " download the checkpoint again"
             )
         return [folder / name for name in shards]
-    pickles = sorted(path.name for pattern in _PICKLES for path in folder.glob(pattern))
-    if pickles:
+    if pickles := sorted(path.name for path in folder.glob("*") if path.suffix in _PICKLES):
         raise AdapterError(
             f"{folder} has its weights in {', '.join(pickles)}, which can run code when loaded;"
             " only safetensors are read. Convert it in a place you trust:"
@@ -117,54 +246,26 @@ def weight_files(folder: Path, stem: str = "model") -> list[Path]:
 
 
 def content_files(folder: Path, *, code: bool = False) -> list[Path]:
-    """The files of a checkpoint that determine an answer, and some that need not be there.
-
-    Besides those that every checkpoint may have these are the files that its own ones name: versions
-    of the configuration and the tokenizer, weights under another name. ``code``: Python files too,
-    for checkpoints that bring their own. Raises AdapterError.
-    """
+    """The files of a checkpoint that determine an answer; ``code``: Python files too, for checkpoints
+    that bring their own. Raises AdapterError."""
+    if (folder / "adapter_config.json").is_file():
+        raise AdapterError(
+            f"{folder} holds a PEFT adapter: give the base as model_id and this folder as peft, each "
+            "in a folder of its own"
+        )
     if not (folder / "config.json").is_file():
-        if (folder / "adapter_config.json").is_file():
-            raise AdapterError(
-                f"{folder} is a PEFT adapter without its base model: give the base as model_id and "
-                "this folder as peft"
-            )
         raise AdapterError(f"{folder} has no config.json: not a model checkpoint")
-    config, tokenizer = (
-        read_json(folder / name) for name in ("config.json", "tokenizer_config.json")
-    )
-    lists = (
-        config.get("configuration_files"),
-        [config.get("transformers_weights")],
-        tokenizer.get("fast_tokenizer_files"),
-    )
-    named = [name for names in lists for name in names or () if isinstance(name, str)]
-    files = weight_files(folder) + [folder / name for name in (*_FILES, *named)]
-    for templates in ("chat_templates", "additional_chat_templates"):
-        files += (folder / templates).glob("*.jinja")
-    if code:
-        files += folder.rglob("*.py")
-    return sorted(set(files))
-
-
-def adapter_base(folder: Path) -> Path | None:
-    """The base model that the PEFT adapter in a folder names, where it is another folder here."""
-    named = read_json(folder / "adapter_config.json").get("base_model_name_or_path")
-    base = Path(named).expanduser() if isinstance(named, str) and named else folder
-    usable = (base / "config.json").is_file() and base.resolve() != folder.resolve()
-    return base if usable else None
+    files = {*weight_files(folder), *(folder.rglob("*.py") if code else ())}
+    named = read_json(folder / "config.json").get("transformers_weights")
+    for pattern in (*FILES, *([named] if isinstance(named, str) else [])):
+        files.update(folder.glob(pattern))
+    return sorted(files)
 
 
 def content_identity(folder: Path, *, code: bool = False) -> dict[str, Any]:
-    """A checkpoint by its content: the SHA-256 over the sorted (name, SHA-256) of its files, and
-    those of a PEFT adapter in the same folder, which transformers loads with it, and of the base
-    that the adapter names. Raises AdapterError."""
-    identity: dict[str, Any] = {"sha256": _hash(folder, content_files(folder, code=code))}
-    if (folder / "adapter_config.json").is_file():
-        identity["adapter"] = {"sha256": peft_hash(folder)}
-        if base := adapter_base(folder):
-            identity["base"] = {"sha256": _hash(base, content_files(base))}
-    return identity
+    """A checkpoint by its content: the SHA-256 over the sorted (name, SHA-256) of its files.
+    Raises AdapterError."""
+    return {"sha256": _hash(folder, content_files(folder, code=code))}
 
 
 def peft_hash(folder: Path) -> str:
@@ -177,9 +278,8 @@ def peft_hash(folder: Path) -> str:
 def _hash(folder: Path, files: list[Path]) -> str:
     total = hashlib.sha256()
     for path in sorted(files):
-        if path.is_file():
-            name = path.relative_to(folder).as_posix()
-            total.update(f"{name}\0{sha256_file(path)}\n".encode())
+        name = path.relative_to(folder).as_posix()
+        total.update(f"{name}\0{sha256_file(path)}\n".encode())
     return total.hexdigest()
 
 
@@ -241,35 +341,24 @@ def context_length(config: dict[str, Any]) -> int | None:
 def resolve_revision(model_id: str, revision: str) -> str:
     """The commit that ``revision`` of a hub model stands for.
 
-    A full commit hash is itself and needs no network. A branch or tag is looked up on the hub; without
-    a network, in the local hub cache. Raises AdapterError.
+    A full commit hash is itself and needs no network. A branch or tag is looked up on the hub; where
+    that fails, in the local hub cache. Raises AdapterError.
     """
     if re.fullmatch(r"[0-9a-f]{40}", revision):
         return revision
-    from huggingface_hub import HfApi, constants
-    from huggingface_hub.errors import (
-        HFValidationError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
+    from huggingface_hub import HfApi
 
     try:
         return str(HfApi().model_info(model_id, revision=revision, timeout=10).sha)
-    except (RepositoryNotFoundError, RevisionNotFoundError, HFValidationError) as error:
-        raise AdapterError(
-            f"the hub has no model {model_id!r} at revision {revision!r} that can be read from here"
-            f" ({str(error).splitlines()[0]}), and there is no folder of that name in {Path.cwd()};"
-            " correct model_id or revision, or log in with `hf auth login` if access is granted by"
-            " request"
-        ) from None
-    except Exception as error:  # whatever can go wrong on a network
+    except Exception as error:  # no such model, no access, or whatever can go wrong on a network
         if (snapshot := cached_snapshot(model_id, revision)) is not None:
             return snapshot.name
         raise AdapterError(
-            f"revision {revision!r} of {model_id!r} cannot be resolved: the hub cannot be reached"
-            f" ({type(error).__name__}), the cache {constants.HF_HUB_CACHE} does not have it, and"
-            f" there is no folder of that name in {Path.cwd()}; go online once, give a full commit"
-            " hash as revision, or name a local folder"
+            f"revision {revision!r} of {model_id!r} cannot be resolved: the hub does not give it"
+            f" ({type(error).__name__}: {str(error).partition(chr(10))[0]}), the hub's cache does not"
+            f" have it, and there is no folder of that name in {Path.cwd()}; correct model_id or"
+            " revision, log in with `hf auth login` if access is granted by request, go online once,"
+            " or name a local folder"
         ) from None
 
 
@@ -289,14 +378,25 @@ class Loader:
 
     def __init__(self, name: str, settings: HFSettings) -> None:
         self.name, self.settings = name, settings
+        self.peft = Path(settings.peft).expanduser() if settings.peft else None
+
+    @cached_property
+    def commit(self) -> str:
+        """The commit of a model of the hub."""
+        return resolve_revision(self.settings.model_id, self.settings.revision or "main")
 
     @property
     def folder(self) -> Path | None:
-        """The checkpoint's folder; None for a model of the hub."""
+        """The folder of the weights; None for a model of the hub."""
         model_id, revision = self.settings.model_id, self.settings.revision
         if is_package(model_id):
-            path = self.gguf_file()
-            return path and path.parent
+            path = fetched_file(str(self.settings.sha256), str(self.settings.gguf_file))
+            if not path.is_file():
+                raise AdapterError(
+                    f"models.{self.name}: the weights of {model_id} are not on this machine; run: "
+                    f"refract models fetch {self.name}"
+                )
+            return path.parent
         if not is_folder(model_id):
             return None
         if revision is not None:
@@ -307,70 +407,50 @@ class Loader:
         return Path(model_id).expanduser()
 
     @property
-    def peft_folder(self) -> Path | None:
-        """The folder of the PEFT adapter, if there is one."""
-        return Path(self.settings.peft).expanduser() if self.settings.peft else None
-
-    @cached_property
-    def commit(self) -> str:
-        """The commit of a model of the hub."""
-        return resolve_revision(self.settings.model_id, self.settings.revision or "main")
-
     def gguf_file(self) -> Path | None:
-        """The GGUF file of a folder, or of a package where it was fetched; None for a hub model."""
-        model_id, name = self.settings.model_id, self.settings.gguf_file
-        assert name is not None
-        if is_package(model_id):
-            path = fetched_file(str(self.settings.sha256), name)
-            if not path.is_file():
-                raise AdapterError(
-                    f"models.{self.name}: the weights of {model_id} are not on this machine; run: "
-                    f"refract models fetch {self.name}"
-                )
-            return path
-        folder = Path(model_id).expanduser()
-        if not folder.is_dir():
+        """The GGUF file on this machine, if the weights are in one."""
+        folder, name = self.folder, self.settings.gguf_file
+        if folder is None or name is None:
             return None
-        if not (folder / name).is_file():
+        path = folder / (Path(name).name if is_package(self.settings.model_id) else name)
+        if not path.is_file():
             there = ", ".join(sorted(file.name for file in folder.glob("*.gguf"))) or "none"
             raise AdapterError(
                 f"models.{self.name}: gguf_file: {folder} holds no {name} (GGUF files there: {there})"
             )
-        return folder / name
+        return path
 
     @cached_property
     def identity(self) -> dict[str, Any]:
         """The weights by their content, and those of the hub by their commit. A ``sha256`` in the
         definition needs no file until the model is loaded."""
         settings = self.settings
-        if settings.gguf_file:
-            path = None if settings.sha256 else self.gguf_file()
-            sha256 = sha256_file(path) if path else settings.sha256
-            if sha256:
-                return {"sha256": sha256, "format": "gguf"}
-        elif folder := self.folder:
+        if settings.sha256:
+            return {"sha256": settings.sha256, "format": "gguf"}
+        if path := self.gguf_file:
+            return {"sha256": sha256_file(path), "format": "gguf"}
+        if folder := self.folder:
             return content_identity(folder, code=settings.trust_remote_code)
         return {"model_id": settings.model_id, "commit": self.commit}
 
     def config_and_tokenizer(self) -> tuple[Any, Any]:
         """The configuration and the tokenizer."""
-        source, pinned = self._source(), self.settings.sha256
-        file = self.gguf_file() if pinned else None
-        if file and (sha256 := sha256_file(file)) != pinned:
+        file, pinned = self.gguf_file, self.settings.sha256
+        if file and pinned and (sha256 := sha256_file(file)) != pinned:
             raise AdapterError(
                 f"models.{self.name}: {file} has the SHA-256 {sha256}, and the definition says "
                 f"{pinned}"
             )
+        source = self._source()
         from transformers import AutoConfig, AutoTokenizer
 
-        try:
-            config = AutoConfig.from_pretrained(**source)
-        except Exception as error:  # a broken config.json can raise anything
-            raise self.unusable("the configuration", error) from error
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(**source)
-        except Exception as error:
-            raise self.unusable("the tokenizer", error) from error
+        loaded = []
+        for part, kind in (("the configuration", AutoConfig), ("the tokenizer", AutoTokenizer)):
+            try:
+                loaded.append(kind.from_pretrained(**source))
+            except Exception as error:  # a broken config.json can raise anything
+                raise self.unusable(part, error) from error
+        config, tokenizer = loaded
         if config.is_encoder_decoder:
             raise AdapterError(
                 f"models.{self.name}: {config.model_type} is an encoder-decoder; only causal"
@@ -382,8 +462,7 @@ class Loader:
         """The model with its weights on its device, in eval mode."""
         import transformers
 
-        settings = self.settings
-        device = self._device()
+        settings, device = self.settings, self._device()
         arguments = self._source() | {
             "dtype": self._dtype(config, device),
             "use_safetensors": True,
@@ -391,17 +470,16 @@ class Loader:
         }
         if settings.device_map:
             arguments["device_map"] = "auto"
-        if settings.quantization in BITS:
+        if settings.quantization:
             self._need("bitsandbytes", f"quantization: {settings.quantization}")
             # on a CPU it warns at each layer of each step that float32 is rounded
             warnings.filterwarnings("ignore", message="MatMul8bitLt", module="bitsandbytes")
             bits = {BITS[settings.quantization]: True}
             arguments["quantization_config"] = transformers.BitsAndBytesConfig(**bits)
             arguments.setdefault("device_map", {"": device})
-        peft_folder = self.peft_folder
-        if peft_folder:
+        if self.peft:
             self._need("peft", "peft")
-            peft_hash(peft_folder)  # raises where files are missing or pickled
+            peft_hash(self.peft)  # raises where files are missing or pickled
         transformers.logging.disable_progress_bar()
         # The bar of dequantising has no switch.
         quiet = redirect_stderr(io.StringIO()) if settings.gguf_file else nullcontext()
@@ -411,33 +489,33 @@ class Loader:
             lacking = sorted(loaded["missing_keys"]) or sorted(map(str, loaded["mismatched_keys"]))
             if lacking:
                 raise ValueError(f"the checkpoint lacks {len(lacking)} weights, first {lacking[0]}")
-            if peft_folder:
+            if self.peft:
                 import peft
 
-                model = peft.PeftModel.from_pretrained(model, str(peft_folder))
-                if settings.quantization not in BITS:
+                model = peft.PeftModel.from_pretrained(model, str(self.peft))
+                if not settings.quantization:
                     model = model.merge_and_unload()
-            if "device_map" not in arguments:
-                model = model.to(device)
-            return model.eval()
+            return (model if "device_map" in arguments else model.to(device)).eval()
         except Exception as error:  # a damaged file, an unknown architecture, no memory
             raise self.unusable("the weights", error) from error
 
     def _source(self) -> dict[str, Any]:
         """Where transformers loads from, as arguments of its ``from_pretrained``."""
-        settings = self.settings
-        file = self.gguf_file() if settings.gguf_file else None
-        folder = file.parent if file else self.folder
+        settings, folder, file = self.settings, self.folder, self.gguf_file
         if folder and not file:
             weight_files(folder)  # raises where they are missing or pickled
-        arguments = {
-            "pretrained_model_name_or_path": str(folder or settings.model_id),
+        return {
+            "pretrained_model_name_or_path": str(
+                file.parent if file else folder or settings.model_id
+            ),
             "trust_remote_code": settings.trust_remote_code,
             **({"local_files_only": True} if folder else {"revision": self.commit}),
+            **(
+                {"gguf_file": file.name if file else settings.gguf_file}
+                if settings.gguf_file
+                else {}
+            ),
         }
-        if settings.gguf_file:
-            arguments["gguf_file"] = file.name if file else settings.gguf_file
-        return arguments
 
     def unusable(self, part: str, error: Exception) -> AdapterError:
         """The error of a model of which a part cannot be loaded."""
@@ -457,27 +535,26 @@ class Loader:
     def _device(self) -> str:
         import torch
 
-        device = self.settings.device
-        if device in ("auto", "cuda") and torch.cuda.is_available():
-            return f"cuda:{os.environ.get('LOCAL_RANK', 0)}"  # set where processes share the work
-        if device == "auto":
-            return "mps" if torch.backends.mps.is_available() else "cpu"
-        available = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
-        kind = device.partition(":")[0]
-        if kind in available and not available[kind]():
+        wanted = self.settings.device
+        there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+        if wanted == "auto":
+            return next((kind for kind, available in there.items() if available), "cpu")
+        kind = wanted.partition(":")[0]
+        if not there.get(kind, True):
             raise AdapterError(
-                f"models.{self.name}: device is {device!r}, and torch {torch.__version__} finds no"
+                f"models.{self.name}: device is {wanted!r}, and torch {torch.__version__} finds no"
                 f" {kind} here; set device: auto"
             )
-        return device
+        return wanted
 
     def _dtype(self, config: Any, device: str) -> Any:
         import torch
 
         chosen: str = self.settings.dtype
         if chosen == "auto":
-            declared = str(config.dtype or "auto").removeprefix("torch.")
-            if declared == "auto":
+            chosen = str(config.dtype or "auto").removeprefix("torch.")
+            if chosen == "auto":
                 return "auto"
-            chosen = "float32" if (declared, device) == ("float16", "cpu") else declared
+            if (chosen, device) == ("float16", "cpu"):
+                chosen = "float32"
         return getattr(torch, chosen)

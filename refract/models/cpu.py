@@ -18,14 +18,9 @@ import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
-from refract.models.hf_settings import HFSettings
-from refract.models.protocol import AdapterError
-
 # Numbers in the largest matrix of a model's layers from which threads gain by sharing a product, and
 # from which oneDNN is not slower: below, a product costs less than what surrounds it.
 LARGE = 2**18
-# Furthest that oneDNN's product may be from the default's, as a share of the largest number in it.
-TOLERANCE = 1e-4
 
 
 @contextmanager
@@ -33,33 +28,10 @@ def running_on(threads: int | None) -> Iterator[None]:
     """Within it, PyTorch computes with so many threads; None leaves them as they are."""
     before = torch.get_num_threads()
     try:
-        if threads is not None:
-            torch.set_num_threads(threads)
+        torch.set_num_threads(threads or before)
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def prepare(
-    name: str, model: Any, settings: HFSettings, rows: int
-) -> tuple[str | None, int | None]:
-    """Replaces a CPU model's linear layers; returns what multiplies now and the number of threads
-    (None: PyTorch's own), on other devices None and ``threads``. ``rows``: of a batch.
-
-    A small model has one thread. Raises :class:`AdapterError` where ``linear: onednn`` cannot be had.
-    """
-    if {p.device.type for p in model.parameters()} != {"cpu"}:
-        return None, settings.threads
-    small = _is_small(model)
-    replaced = False
-    if settings.linear == "onednn" or (settings.linear is None and not small):
-        replaced = _through_onednn(model, rows)
-    if settings.linear == "onednn" and not replaced:
-        raise AdapterError(
-            f"models.{name}: linear: onednn needs float32 weights in plain linear layers, and a build"
-            f" of PyTorch with oneDNN (got {model.dtype}); leave linear out"
-        )
-    return "onednn" if replaced else "torch", settings.threads or (1 if small else None)
 
 
 class OneDNNLinear(nn.Module):
@@ -83,40 +55,29 @@ class OneDNNLinear(nn.Module):
         return torch.ops.mkldnn._linear_pointwise(x, self.ordered, self.bias, "none", [], "")
 
 
-def _is_small(model: Any) -> bool:
+def prepare(model: Any, rows: int) -> tuple[str | None, int | None]:
+    """Readies a model for this machine: what multiplies by its weights (None: not a CPU), and on how
+    many threads (None: as many as PyTorch takes).
+
+    A small model has PyTorch's default and one thread. Of others in float32 the linear layers are
+    replaced by oneDNN's, for batches of so many ``rows``.
+    """
+    if {p.device.type for p in model.parameters()} != {"cpu"}:
+        return None, None
     outside = [model.get_input_embeddings(), model.get_output_embeddings()]
     left_out = {id(module.weight) for module in outside if module is not None}
-    sizes = [p.numel() for p in model.parameters() if p.dim() == 2 and id(p) not in left_out]
-    return max(sizes, default=0) < LARGE
-
-
-def _through_onednn(model: Any, rows: int) -> bool:
-    """Replaces the linear layers of a model; False, and nothing is changed, where weights are not in
-    float32, where there is no oneDNN, or where it does not give the product."""
+    matrices = [p for p in model.parameters() if p.dim() > 1]
+    sizes = [p.numel() for p in matrices if p.dim() == 2 and id(p) not in left_out]
+    if max(sizes, default=0) < LARGE:
+        return "torch", 1
+    if any(p.dtype != torch.float32 for p in matrices) or not torch.backends.mkldnn.is_available():
+        return "torch", None
     layers = [
-        (parent, name)
+        (parent, name, child)
         for parent in model.modules()
         for name, child in parent.named_children()
         if type(child) in (nn.Linear, Conv1D)
     ]
-    if not layers or any(p.dtype != torch.float32 for p in model.parameters() if p.dim() > 1):
-        return False
-    parent, name = layers[0]
-    if not _gives_the_product(getattr(parent, name), rows):
-        return False
-    for parent, name in layers:
-        setattr(parent, name, OneDNNLinear(getattr(parent, name), rows))
-    return True
-
-
-@torch.inference_mode()
-def _gives_the_product(layer: Any, rows: int) -> bool:
-    try:
-        if not torch.backends.mkldnn.is_available():
-            return False
-        ordered = OneDNNLinear(layer, rows)
-        x = torch.randn(rows, ordered.in_features, generator=torch.Generator().manual_seed(0))
-        product, expected = ordered(x), layer(x)
-    except (AttributeError, RuntimeError):  # another build of PyTorch, or another kind of processor
-        return False
-    return bool((product - expected).abs().max() <= TOLERANCE * expected.abs().max())
+    for parent, name, child in layers:
+        setattr(parent, name, OneDNNLinear(child, rows))
+    return "onednn", None

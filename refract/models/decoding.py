@@ -24,16 +24,86 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from math import prod
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
 
-from refract.models.shapes import BatchShape, cache_length, prompt_width
-
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchShape:
+    """How many rows run together, as a function of length only.
+
+    ``prefill_tokens``: rows x width of a batch of prompts. ``rows``: the most slots of a decoding
+    group. ``cache_tokens``: slots x length of a decoding group, which bounds its memory.
+    """
+
+    prefill_tokens: int
+    rows: int
+    cache_tokens: int
+
+    def prefill_rows(self, width: int) -> int:
+        """Rows of a batch of prompts of this width."""
+        return max(1, self.prefill_tokens // width)
+
+    def group_rows(self, length: int) -> int:
+        """Slots of a decoding group of this length."""
+        return min(self.rows, max(1, self.cache_tokens // length))
+
+    @property
+    def smallest(self) -> bool:
+        """Whether there is no smaller shape."""
+        return self.rows == 1 and self.prefill_tokens == 1
+
+    def halved(self) -> BatchShape:
+        """The shape with half of everything."""
+        return BatchShape(
+            max(1, self.prefill_tokens // 2), max(1, self.rows // 2), max(1, self.cache_tokens // 2)
+        )
+
+
+def prompt_width(length: int, context: int | None) -> int:
+    """Padded width of ``length`` tokens: steps of 16, from 256 on of an eighth to a sixteenth."""
+    step = max(16, 1 << max(0, length.bit_length() - 5))
+    width = max(step, -(-length // step) * step)
+    return max(length, min(width, context)) if context else width
+
+
+def cache_length(needed: int) -> int:
+    """Smallest power of two of at least ``needed`` positions, and at least 256. Finer steps mask
+    less but make more groups, each of which runs partly empty at its end: measured slower."""
+    return max(256, 1 << (needed - 1).bit_length())
+
+
+def shape_for(model: Any, batch_tokens: int | None = None) -> BatchShape:
+    """The batch shape of a model on its device.
+
+    A function of the model and the device's total memory, never of the memory that happens to be
+    free: the same machine gives the same shape every time.
+    """
+    parameters = sum(p.numel() for p in model.parameters())
+    device = model.get_input_embeddings().weight.device
+    if device.type == "cpu":
+        tiny = parameters <= 1_000_000  # whose steps cost less arithmetic than everything else
+        shape = BatchShape(512, 64, 16_384) if tiny else BatchShape(256, 32, 8192)
+    else:
+        shape = BatchShape(8192, 128, 131_072)
+        config = model.config.get_text_config()
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        width = (
+            getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        )
+        per_token = 2 * config.num_hidden_layers * heads * width * model.dtype.itemsize
+        if device.type == "cuda":
+            total = torch.cuda.get_device_properties(device).total_memory
+            spare = max(0, total - parameters * model.dtype.itemsize)
+            shape = replace(shape, cache_tokens=min(131_072, max(1024, spare // 5 // per_token)))
+    if batch_tokens is not None:
+        shape = replace(shape, prefill_tokens=batch_tokens, cache_tokens=32 * batch_tokens)
+    return shape
 
 
 @dataclass(slots=True)
@@ -87,17 +157,15 @@ class _SlotLayer(CacheLayerMixin):
 
 
 class _Group:
-    """Slots that decode together, and the rows that wait for one of them with their state;
-    ``storage``: flat tensors that ended groups left, since the first touch of memory is slow."""
+    """Slots that decode together, and the rows that wait for one of them with their state."""
 
-    def __init__(self, length: int, size: int, storage: list[list[torch.Tensor]]) -> None:
-        self.length, self.size, self.storage = length, size, storage
+    def __init__(self, length: int, size: int) -> None:
+        self.length, self.size = length, size
         self.shown = length  # positions that attention looks at
         self.rows: list[DecodedRow | None] = [None] * size
         self.parked: deque[DecodedRow] = deque()
         self.cache: Cache | None = None
         self.positions: torch.Tensor
-        self._flat: list[torch.Tensor] = []
 
     @property
     def free(self) -> list[int]:
@@ -107,25 +175,14 @@ class _Group:
     def active(self) -> int:
         return self.size - len(self.free)
 
-    def _allocate(self, state: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
-        """A cache like ``state``, whose tensors are ``[heads, tokens, dim]``, for each slot."""
-        like = [tensor for layer in state for tensor in layer]
-        shapes = [(self.size, t.shape[0], self.length, t.shape[2]) for t in like]
-        self._flat = self.storage.pop() if self.storage else [t.new_empty(0) for t in like]
-        for i, shape in enumerate(shapes):
-            if self._flat[i].numel() < prod(shape):
-                self._flat[i] = like[i].new_empty(prod(shape))
-        # all zeros: what no row has written yet is masked, but a mask does not stop a NaN
-        views = [
-            flat[: prod(shape)].view(shape).zero_()
-            for flat, shape in zip(self._flat, shapes, strict=True)
-        ]
-        pairs = zip(views[::2], views[1::2], strict=True)
-        self.cache = Cache(layers=[_SlotLayer(self, keys, values) for keys, values in pairs])
+    def _allocate(self, state: list[tuple[torch.Tensor, torch.Tensor]]) -> Cache:
+        """A cache like ``state``, whose tensors are ``[heads, tokens, dim]``, for each slot. All zeros:
+        what no row has written yet is masked, but a mask does not stop a NaN."""
 
-    def end(self) -> None:
-        if self._flat:
-            self.storage.append(self._flat)
+        def like(t: torch.Tensor) -> torch.Tensor:
+            return t.new_zeros((self.size, t.shape[0], self.length, t.shape[2]))
+
+        return Cache(layers=[_SlotLayer(self, like(k), like(v)) for k, v in state])
 
     @torch.inference_mode()
     def seat(self) -> None:
@@ -135,8 +192,7 @@ class _Group:
                 return
             row = self.parked.popleft()
             if self.cache is None:
-                self._allocate(row.state)
-            assert self.cache is not None
+                self.cache = self._allocate(row.state)
             for layer, (keys, values) in zip(self.cache.layers, row.state, strict=True):
                 known = keys.shape[1]
                 layer.keys[slot, :, :known] = keys
@@ -192,7 +248,6 @@ class Decoder:
         if foreign:
             raise ValueError(f"layers of type {', '.join(sorted(foreign))}")
         self.device = model.get_input_embeddings().weight.device
-        self._storage: list[list[torch.Tensor]] = []
         self._exact: dict[tuple[int, int, int], bool] = {}
 
     def run(self, rows: Sequence[DecodedRow]) -> Iterator[DecodedRow]:
@@ -211,7 +266,6 @@ class Decoder:
             else:
                 return
             # outside of the except clause, whose traceback would keep every tensor alive
-            self._storage.clear()
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
             if self.shape.smallest:
@@ -246,7 +300,7 @@ class Decoder:
 
         def group(length: int) -> _Group:
             if length not in groups:
-                groups[length] = _Group(length, self.shape.group_rows(length), self._storage)
+                groups[length] = _Group(length, self.shape.group_rows(length))
             return groups[length]
 
         while waiting or groups:
@@ -277,7 +331,7 @@ class Decoder:
                     onward = cache_length(current.length + self._room(row))
                     group(onward).parked.append(row)
             if not current.active and not current.parked:
-                groups.pop(length).end()
+                del groups[length]
 
     @torch.inference_mode()
     def _read(self, batch: list[DecodedRow], width: int) -> None:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refract.core.jsonl import canonical_json
 from refract.core.types import Message
 from refract.models import checkpoint
-from refract.models.checkpoint import Loader
-from refract.models.hf_settings import HFSettings
+from refract.models.checkpoint import HFSettings, Loader
 from refract.models.protocol import AdapterError, Answer, Model, Request
 from refract.models.turn import (
+    TAIL,
     Budget,
     split_reasoning,
     system_identity,
@@ -27,11 +26,9 @@ from refract.models.turn import (
 if TYPE_CHECKING:
     from refract.models.decoding import DecodedRow, Decoder
 
-DESCRIBED = ("parameters", "context_length", "dtype", "architecture")
 log = logging.getLogger(__name__)
 # What a chat template knows by these names.
 OPTIONS = ("enable_thinking", "reasoning_effort")
-
 # Settings that are part of the identity as they are.
 DETERMINING = (
     "reasoning",
@@ -43,8 +40,8 @@ DETERMINING = (
     "trust_remote_code",
     "batch_tokens",
 )
-# Settings that came after the first answers were stored: part of the identity only where they are set.
-ADDED = ("score_tokens", "prefill", "thinking_tokens", "linear", *OPTIONS)
+# Settings that are part of the identity only where they are set.
+ADDED = ("score_tokens", "prefill", "thinking_tokens", *OPTIONS)
 
 
 class _Prompt(NamedTuple):
@@ -73,14 +70,16 @@ class HF(Model):
         self.samples = settings.temperature > 0
         stop = settings.stop
         self._stop: list[str] = [stop] if isinstance(stop, str) else list(stop or ())
+        # Most tokens of a turn.
+        self._most = settings.max_tokens + (settings.thinking_tokens or 0)
         self._loader = Loader(name, settings)
         self._config: Any = None
         self._tokenizer: Any = None
         self._templated = False
         self._options: dict[str, Any] = {}
         self._system: str | None = None
-        self._decoder: Decoder | None = None
         self._context: int | None = None
+        self._decoder: Decoder | None = None
         self._threads: int | None = None
         self.runtime: dict[str, Any] | None = None
 
@@ -93,8 +92,10 @@ class HF(Model):
         s, templated = self.settings, "chat_template if there is one"
         folder = None if s.gguf_file else self._loader.folder
         if folder:
-            templated = "chat_template" if _has_template(folder) else "plain"
-        peft = self._loader.peft_folder
+            stated = checkpoint.read_json(folder / "tokenizer_config.json").get("chat_template")
+            beside = any((folder / f"chat_template.{kind}").is_file() for kind in ("jinja", "json"))
+            templated = "chat_template" if stated or beside else "plain"
+        peft = self._loader.peft
         return {
             "model": self._loader.identity,
             "peft": peft and {"sha256": checkpoint.peft_hash(peft)},
@@ -110,31 +111,31 @@ class HF(Model):
 
     def description(self) -> dict[str, Any]:
         """``parameters`` (counted from the weights' headers), ``context_length`` in tokens,
-        ``dtype`` and ``architecture``; None where a hub model is not on this machine yet. Raises
+        ``dtype`` and ``architecture``; None where the weights are not on this machine. Raises
         AdapterError."""
-        unknown: dict[str, Any] = dict.fromkeys(DESCRIBED)
-        if self.settings.gguf_file:
+        loader, settings = self._loader, self.settings
+        unknown = dict.fromkeys(("parameters", "context_length", "dtype", "architecture"))
+        if settings.gguf_file:
             try:
-                path = self._loader.gguf_file()
+                path = loader.gguf_file
             except AdapterError:
                 path = None  # stored answers need no weights
             return checkpoint.gguf_description(path) if path else unknown
-        local, dtype = self._loader.folder, self.settings.dtype
-        folder = local or checkpoint.cached_snapshot(self.settings.model_id, self._loader.commit)
+        folder = loader.folder or checkpoint.cached_snapshot(settings.model_id, loader.commit)
         if folder is None:
             return unknown
         config = checkpoint.read_json(folder / "config.json")
         try:
             parameters = checkpoint.parameter_count(folder)
         except AdapterError:
-            if local:
+            if loader.folder:
                 raise
             parameters = None  # a hub snapshot may hold the config alone
         declared = config.get("dtype") or config.get("torch_dtype")
         return {
             "parameters": parameters,
             "context_length": checkpoint.context_length(config),
-            "dtype": declared if dtype == "auto" else dtype,
+            "dtype": declared if settings.dtype == "auto" else settings.dtype,
             "architecture": (config.get("architectures") or [None])[0],
         }
 
@@ -143,14 +144,14 @@ class HF(Model):
         for ``max_tokens`` or for half the context, whichever is less; one that does not is rejected
         (``PromptTooLong``) before any weights are loaded. Raises AdapterError."""
         self._load_tokenizer()
-        fitting: dict[int, _Prompt] = {}
+        prompts: dict[int, _Prompt] = {}
         for index, request in enumerate(requests):
             prepared = self._prepare(request)
             if isinstance(prepared, Answer):
                 yield index, prepared
             else:
-                fitting[index] = prepared
-        if not fitting:
+                prompts[index] = prepared
+        if not prompts:
             return
         decoder = self._load_decoder()
         from refract.models.cpu import running_on
@@ -158,53 +159,38 @@ class HF(Model):
 
         decoder.watched = self._score_ids()
         rows = []
-        for index, (_, tokens, _) in fitting.items():
-            room = self._most if self._context is None else self._context - len(tokens)
-            rows.append(DecodedRow(index, tokens, min(self._most, room), requests[index].seed))
+        for index, prompt in prompts.items():
+            room = self._most if self._context is None else self._context - len(prompt.tokens)
+            limit = min(self._most, room)
+            rows.append(DecodedRow(index, prompt.tokens, limit, requests[index].seed))
         if self.settings.thinking_tokens or self._stop:
-            decoder.stop = self._ending(rows, fitting)
+            decoder.stop = self._ending(rows, prompts)
         with running_on(self._threads):
             for row in decoder.run(rows):
                 assert self.runtime is not None
                 self.runtime["batch_shape"] = repr(decoder.shape)
-                prompt = fitting[row.index]
-                if row.error:
-                    yield row.index, Answer.failed(*row.error, prompt.attempt)
-                else:
-                    yield row.index, self._finish(row, prompt)
-
-    @property
-    def _most(self) -> int:
-        """Most tokens of a turn."""
-        return self.settings.max_tokens + (self.settings.thinking_tokens or 0)
+                yield row.index, self._answer_of(row, prompts[row.index])
 
     def _ending(
-        self, rows: Sequence[DecodedRow], prompts: Mapping[int, _Prompt]
+        self, rows: Sequence[DecodedRow], prompts: dict[int, _Prompt]
     ) -> Callable[[DecodedRow], bool]:
         """Called after each token: moves a row's limit where thinking has a budget, and says whether
         a stop text ended it."""
-        settings = self.settings
-        budgets: dict[int, Budget] = {}
-        if settings.thinking_tokens:
-            assert settings.reasoning is not None
-            budgets = {
-                row.index: Budget(
-                    settings.reasoning,
-                    settings.thinking_tokens,
-                    settings.max_tokens,
-                    decode=self._decode,
-                    opened=prompts[row.index].opened,
-                    most=row.limit,
-                )
-                for row in rows
-            }
+        settings, budgets = self.settings, dict[int, Budget]()
+        room = {row.index: row.limit for row in rows}
 
         def stop(row: DecodedRow) -> bool:
-            if budgets:
-                row.limit = budgets[row.index].limit(row.generated)
+            opened = prompts[row.index].opened
+            if settings.reasoning and settings.thinking_tokens:
+                if len(row.generated) == 1:  # also where a row starts again
+                    budgets[row.index] = Budget(
+                        settings.reasoning, settings.thinking_tokens, settings.max_tokens, opened
+                    )
+                tail = self._decode(row.generated[-TAIL:])
+                row.limit = min(budgets[row.index].limit(tail, len(row.generated)), room[row.index])
             if not self._stop:
                 return False
-            response = self._split(row.generated, prompts[row.index].opened)[0]
+            response = self._split(row.generated, opened)[0]
             return any(text in response for text in self._stop)
 
         return stop
@@ -217,14 +203,22 @@ class HF(Model):
         if tokenizer.model_max_length < 10**9:  # transformers' way of saying "unknown" is 10**30
             bounds.append(int(tokenizer.model_max_length))
         self._context = min((bound for bound in bounds if bound), default=None)
-        self._templated = self.settings.chat_template and tokenizer.chat_template is not None
-        if self.settings.chat_template and not self._templated:
+        settings, where = self.settings, f"models.{self.name}"
+        self._templated = settings.chat_template and tokenizer.chat_template is not None
+        if settings.chat_template and not self._templated:
             log.warning(
-                "models.%s: the checkpoint has no chat template; prompts are given as bare text",
-                self.name,
+                "%s: the checkpoint has no chat template; prompts are given as bare text", where
             )
-        self._system = system_text(f"models.{self.name}", self.settings.system_prompt)
-        self._options = template_options(self.name, self.settings, tokenizer)
+        self._system = system_text(where, settings.system_prompt)
+        given = {key: getattr(settings, key) for key in OPTIONS}
+        self._options = {key: value for key, value in given.items() if value is not None}
+        template = str(tokenizer.chat_template) if self._templated else ""
+        for option, value in self._options.items():
+            if not re.search(rf"\b{option}\b", template):
+                raise AdapterError(
+                    f"{where}: the checkpoint's chat template does not read {option}, which would "
+                    f"change nothing; leave it out (got {value!r})"
+                )
         self._tokenizer = tokenizer
 
     def _load_decoder(self) -> Decoder:
@@ -236,18 +230,21 @@ class HF(Model):
         import transformers
 
         from refract.models.cpu import prepare
-        from refract.models.decoding import Decoder
-        from refract.models.shapes import BatchShape, shape_for
+        from refract.models.decoding import BatchShape, Decoder, shape_for
 
         s = self.settings
         # LLM.int8() picks its outlier columns from all rows of a batch (Dettmers et al., 2022)
         alone = s.quantization == "8bit" and s.batch_tokens is None
         shape = BatchShape(1, 1, 1) if alone else shape_for(model, s.batch_tokens)
-        linear, self._threads = prepare(self.name, model, s, shape.rows)
+        linear, self._threads = prepare(model, shape.rows)
+        eos: set[int] = set()
+        for source in (model.config, model.generation_config, self._tokenizer):
+            ids = getattr(source, "eos_token_id", None)
+            eos.update(ids if isinstance(ids, list) else [] if ids is None else [ids])
         try:
             decoder = Decoder(
                 model,
-                eos=self._eos(model),
+                eos=frozenset(eos),
                 shape=shape,
                 context=self._context,
                 temperature=float(s.temperature),
@@ -268,13 +265,6 @@ class HF(Model):
         }
         self._decoder = decoder
         return decoder
-
-    def _eos(self, model: Any) -> frozenset[int]:
-        ending: set[int] = set()
-        for source in (model.config, model.generation_config, self._tokenizer):
-            ids = getattr(source, "eos_token_id", None)
-            ending.update(ids if isinstance(ids, list) else [] if ids is None else [ids])
-        return frozenset(ending)
 
     def _prepare(self, request: Request) -> Answer | _Prompt:
         """The first attempt that fits, or why there is none."""
@@ -309,18 +299,13 @@ class HF(Model):
         messages = with_system_prompt(conversation, self._system)
         if self._templated:
             text = self._tokenizer.apply_chat_template(
-                [dict(message) for message in messages],
-                tokenize=False,
-                add_generation_prompt=True,
-                **self._options,
+                messages, tokenize=False, add_generation_prompt=True, **self._options
             )
         else:
             text = "\n\n".join(message["content"] for message in messages)
         text += self.settings.prefill or ""
-        if self._templated:
-            # the template has written every special token already, BOS included
-            return text, self._tokenizer(text, add_special_tokens=False)["input_ids"]
-        return text, self._tokenizer(text)["input_ids"]
+        # a template has written every special token already, BOS included
+        return text, self._tokenizer(text, add_special_tokens=not self._templated)["input_ids"]
 
     def _decode(self, generated: list[int]) -> str:
         assert self._decoder is not None
@@ -365,7 +350,9 @@ class HF(Model):
                 )
         return [vocabulary[token] for token in wanted]
 
-    def _finish(self, row: DecodedRow, prompt: _Prompt) -> Answer:
+    def _answer_of(self, row: DecodedRow, prompt: _Prompt) -> Answer:
+        if row.error:
+            return Answer.failed(*row.error, prompt.attempt)
         read, written = len(row.tokens), len(row.generated)
         if self.settings.score_tokens:
             scored = zip(self.settings.score_tokens, row.watched, strict=True)
@@ -383,31 +370,3 @@ class HF(Model):
             written,
             thinking=thinking,
         )
-
-
-def _has_template(folder: Path) -> bool:
-    if (folder / "chat_template.jinja").is_file() or (folder / "chat_template.json").is_file():
-        return True
-    return bool(checkpoint.read_json(folder / "tokenizer_config.json").get("chat_template"))
-
-
-def template_options(name: str, settings: HFSettings, tokenizer: Any) -> dict[str, Any]:
-    """What the chat template is given besides the conversation. Raises :class:`AdapterError` for an
-    option that the checkpoint's template does not read, since it would change nothing."""
-    given = {key: getattr(settings, key) for key in OPTIONS if getattr(settings, key) is not None}
-    if not given:
-        return {}
-    if not settings.chat_template or tokenizer.chat_template is None:
-        raise AdapterError(
-            f"models.{name}: {', '.join(given)} is for chat templates, and this model is given bare "
-            "text; leave it out"
-        )
-    template = tokenizer.chat_template
-    text = template if isinstance(template, str) else " ".join(map(str, template.values()))
-    for option in given:
-        if not re.search(rf"\b{option}\b", text):
-            raise AdapterError(
-                f"models.{name}: the checkpoint's chat template does not read {option}, which would "
-                f"change nothing; leave it out (got {given[option]!r})"
-            )
-    return given

@@ -18,7 +18,6 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +63,7 @@ ANSWER_FIELDS = (
     "thinking",
 )
 STORED_REASONS = ("stop", "length", "refusal")
-_values = attrgetter(*ANSWER_FIELDS)
-# SQLite allows 999 variables in a statement of the oldest builds still in use.
+# Keys in one statement: SQLite's older builds allow 999 variables.
 LOOKUP = 900
 # How long a process waits for another one's transaction.
 BUSY_SECONDS = 60
@@ -98,10 +96,8 @@ def storable(answer: Answer) -> bool:
     return answer.error is None and answer.finish_reason in STORED_REASONS
 
 
-def _record(key: str, answer: Answer) -> tuple[str, str]:
-    """The text of an answer together with its request's hash, and that text's SHA-256."""
-    text = canonical_json([key, *_values(answer)])
-    return text, _sha256(text)
+def _record(key: str, answer: Answer) -> str:
+    return canonical_json([key, *(getattr(answer, name) for name in ANSWER_FIELDS)])
 
 
 def _sha256(text: str) -> str:
@@ -110,7 +106,7 @@ def _sha256(text: str) -> str:
 
 def answer_sha256(key: str, answer: Answer) -> str:
     """Checksum that ties an answer to its request, in the store and in response rows."""
-    return _record(key, answer)[1]
+    return _sha256(_record(key, answer))
 
 
 def answer_row(key: str, answer: Answer, prompt_id: str = "") -> ResponseRow:
@@ -258,15 +254,12 @@ class ResponseStore:
         given = {key: answer for key, answer in answers if storable(answer)}
         known = self.get(given)
         now = int(time.time())
-        records = [
-            (key, *_record(key, answer), model, now)
-            for key, answer in given.items()
-            if key not in known
-        ]
+        texts = {key: _record(key, given[key]) for key in given if key not in known}
+        records = [(key, text, _sha256(text), model, now) for key, text in texts.items()]
         if records:
             with self._writing() as db:
                 db.executemany("INSERT OR REPLACE INTO answers VALUES (?,?,?,?,?)", records)
-                made = {record[0]: given[record[0]].origin for record in records}
+                made = {key: given[key].origin for key in texts}
                 _write_origins(db, made, replace=True)
         return len(records)
 

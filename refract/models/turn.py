@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -84,38 +84,23 @@ def split_reasoning(text: str, markers: list[str], opened: bool = False) -> tupl
 
 
 class Budget:
-    """The most tokens of one turn: so many of thinking, and so many of the answer, which begins
+    """The most tokens of one turn: so many of ``thinking``, and so many of the ``answer``, which begins
     where thinking ends. A turn whose thinking does not end in time is cut off there, without an answer.
 
-    ``opened``: the prompt itself began the thinking. ``most``: the tokens that the context leaves.
+    ``opened``: the prompt itself began the thinking.
     """
 
-    def __init__(
-        self,
-        markers: Sequence[str],
-        thinking: int,
-        answer: int,
-        *,
-        decode: Callable[[list[int]], str],
-        opened: bool,
-        most: int,
-    ) -> None:
+    def __init__(self, markers: list[str], thinking: int, answer: int, opened: bool) -> None:
         self._start, self._end = markers
         self._thinking, self._answer = thinking, answer
-        self._decode, self._opened, self._most = decode, opened, most
-        self._began: int | None = None
-        self._closed = False
+        self._opened, self._closed = opened, False
+        self._last = thinking if opened else answer
 
-    def limit(self, generated: list[int]) -> int:
-        """The most tokens of the turn, as far as it is known after each token."""
-        if len(generated) <= 1:  # also where a row starts again
-            self._began, self._closed = (0 if self._opened else None), False
-            self._last = self._answer if self._began is None else self._thinking
-        tail = self._decode(generated[-TAIL:])
-        if self._began is None and not self._closed and self._start in tail:
-            self._began = len(generated)
-            self._last = self._began + self._thinking
+    def limit(self, tail: str, count: int) -> int:
+        """The most tokens, as far as it is known after each: ``tail`` is the text of the last
+        :data:`TAIL` of so many tokens."""
+        if not self._opened and not self._closed and self._start in tail:
+            self._opened, self._last = True, count + self._thinking
         if not self._closed and self._end in tail:
-            self._closed = True
-            self._last = len(generated) + self._answer
-        return min(self._last, self._most)
+            self._closed, self._last = True, count + self._answer
+        return self._last

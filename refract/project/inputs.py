@@ -107,17 +107,12 @@ def named_path(key: str, text: str) -> Path | None:
 
 def files_of(path: Path) -> list[Path]:
     """The files that decide what a file or folder is: of a checkpoint those that determine its
-    answers; of another folder all. Some need not be there."""
+    answers; of another folder all."""
     if not path.is_dir():
         return [path]
     if (path / "config.json").is_file():
         try:
-            files = checkpoint.content_files(path, code=True)
-            if (path / "adapter_config.json").is_file():
-                files += [path / "adapter_config.json", path / "adapter_model.safetensors"]
-                base = checkpoint.adapter_base(path)
-                files += checkpoint.content_files(base) if base else []
-            return files
+            return checkpoint.content_files(path, code=True)
         except RefractError:  # it cannot be loaded either, which its stage says
             return sorted(path.glob("*"))
     return sorted(entry for entry in path.rglob("*") if entry.is_file())[:MOST_FILES]

@@ -135,7 +135,6 @@ print(json.dumps({"seconds": time.perf_counter() - start,
 """
 
 ALSO = {
-    "torch": {"linear": "torch", "dtype": "float32"},
     "bfloat16": {"dtype": "bfloat16"},
 }
 

@@ -29,7 +29,6 @@ from tests.fault_server import FaultServer
 NOT_RUN = {
     "make ": "sets up .venv from the package index; continuous integration runs it",
     "dvc repro && refract log ": "needs a tracker; tests of it run where one is installed",
-    "accelerate launch ": "needs several machines; the tests of processes play two",
     "sbatch ": "needs a cluster; the script is run without one",
     "vllm serve ": "needs a GPU and vLLM",
     "dvc import-url https://": "needs the publisher's site",
@@ -373,10 +372,6 @@ def check_options(line: str, whole: bool = True) -> None:
         assert set(words[1:]) <= set(targets), line
     elif words[0] == "python":
         assert (ROOT / words[1]).is_file() or words[1] == "-m", line
-    elif words[0] == "accelerate":
-        from accelerate.commands.launch import launch_command_parser
-
-        assert launch_command_parser().parse_args(words[2:]).module
     elif words[0] == "refract":
         check_refract(words[1:], whole)
     elif words[0] == "dvc":

@@ -377,8 +377,7 @@ def test_sampling_follows_the_rows_seed_and_from_one_token_is_greedy(tiny):
 def test_top_p_and_top_k_draw_with_the_right_frequencies():
     import torch
 
-    from refract.models.decoding import DecodedRow, Decoder
-    from refract.models.shapes import BatchShape
+    from refract.models.decoding import BatchShape, DecodedRow, Decoder
 
     class Model(torch.nn.Module):
         def __init__(self):
@@ -488,7 +487,7 @@ def test_out_of_memory_continues_in_a_smaller_shape_with_a_warning(tiny, monkeyp
 
 
 def test_the_batch_shape_is_a_function_of_length_alone():
-    from refract.models.shapes import BatchShape, cache_length, prompt_width
+    from refract.models.decoding import BatchShape, cache_length, prompt_width
 
     shape = BatchShape(256, 16, 4096)
     assert [shape.prefill_rows(width) for width in (16, 64, 256, 1000)] == [16, 4, 1, 1]
@@ -544,7 +543,6 @@ def test_identity_follows_the_content_and_not_the_place(tiny, copy):
         ({"reasoning": ["<t>", "</t>"], "thinking_tokens": 8}, True),
         ({"system_prompt": {"path": "own.txt", "sha256": "0" * 64}}, True),
         ({"top_p": 0.5}, False),  # greedy decoding knows no top_p
-        ({"processes": 2}, False),
     ],
 )
 def test_identity_holds_what_determines_an_answer(tiny, change, counts):
@@ -634,7 +632,7 @@ def test_a_commit_needs_no_network_and_a_branch_comes_from_the_cache_when_offlin
     definition = {"model_id": "owner/name"}
     expected = {"model_id": "owner/name", "commit": commit}
     assert opened(definition | {"revision": commit}).identity()["model"] == expected
-    with pytest.raises(AdapterError, match=r"cannot be resolved: the hub cannot be reached"):
+    with pytest.raises(AdapterError, match=r"cannot be resolved: the hub does not give it .Connec"):
         opened(definition).identity()
     reference = tmp_path / "models--owner--name" / "refs" / "main"
     reference.parent.mkdir(parents=True)
@@ -714,27 +712,11 @@ def test_a_peft_adapter_answers_as_its_merged_weights_do(tiny, lora, tmp_path):
     assert adapted.identity() != model(tiny, max_tokens=24).identity()
 
 
-def test_an_adapter_in_a_checkpoints_own_folder_is_loaded_and_told_apart(
-    tiny, lora, copy, tmp_path
-):
-    shutil.copytree(tiny, tmp_path / "base")
+def test_an_adapter_without_its_base_or_in_one_folder_with_it_says_how_it_is_given(lora, copy):
     shutil.copytree(lora, copy, dirs_exist_ok=True)
-    config = json.loads((copy / "adapter_config.json").read_text("utf-8"))
-    config["base_model_name_or_path"] = str(tmp_path / "base")
-    (copy / "adapter_config.json").write_text(json.dumps(config), "utf-8")
-    made = answers(model(copy, max_tokens=24), prompts(6))
-    assert made == answers(model(tiny, peft=str(lora), max_tokens=24), prompts(6))
-    identities = [model(tiny).identity(), model(copy).identity()]
-    for path in (copy / "adapter_model.safetensors", tmp_path / "base/model.safetensors"):
-        content = path.read_bytes()
-        path.write_bytes(content[:-64] + content[-64:][::-1])
-        identities.append(model(copy).identity())
-    assert len({json.dumps(identity) for identity in identities}) == 4
-
-
-def test_an_adapter_without_its_base_says_how_it_is_given(lora):
-    with pytest.raises(AdapterError, match="give the base as model_id and this folder as peft"):
-        model(lora).identity()
+    for folder in (lora, copy):
+        with pytest.raises(AdapterError, match="the base as model_id and this folder as peft"):
+            model(folder).identity()
 
 
 READS = """

@@ -15,7 +15,7 @@ from refract.models.answering import Count, answer_prompts, known_answers, reque
 from refract.models.protocol import AdapterError, Answer, Model
 from refract.models.store import ResponseStore, open_store
 from refract.suites.rows import row_seed
-from stages.model_inference import main, work
+from stages.model_inference import main
 from tests.builders import prompt_row
 from tests.fault_server import FaultServer
 
@@ -337,7 +337,7 @@ def test_bad_params_end_in_one_message(project, monkeypatch, params, message):
     (project / "params.yaml").write_text(params)
     monkeypatch.setattr(sys, "argv", ["stages.model_inference", "m"])
     with pytest.raises(SystemExit, match=message):
-        run_stage("model-inference", work, "MODEL")
+        run_stage("model-inference", main, "MODEL")
 
 
 def test_a_run_with_everything_stored_imports_neither_torch_nor_pandas(project):

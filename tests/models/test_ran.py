@@ -11,7 +11,7 @@ from refract.core.environment import same_release, this_run
 from refract.core.jsonl import sha256_file, write_rows
 from refract.core.progress import read_object
 from refract.models import open_model
-from refract.models.generating import generate
+from refract.models.answering import generate
 from refract.models.origins import learn_origins, made_by, made_rows, measured, note_answers
 from refract.models.protocol import Answer, AnswerOrigin
 from refract.models.store import ResponseStore, answer_row

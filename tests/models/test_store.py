@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from refract.core.environment import cache_folder
 from refract.core.jsonl import canonical_json, write_rows
 from refract.models import open_model
-from refract.models.answering import answer_prompts
-from refract.models.generating import generate
+from refract.models.answering import answer_prompts, generate
 from refract.models.protocol import Answer, Model, Request
 from refract.models.recorded import Recorded
 from refract.models.store import (

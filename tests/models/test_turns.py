@@ -12,7 +12,7 @@ from refract.core.errors import ParamsError
 from refract.core.jsonl import sha256_json
 from refract.models import identity_of, open_model
 from refract.models.protocol import AdapterError
-from refract.models.turn import Budget
+from refract.models.turn import TAIL, Budget
 from tests.fault_server import FaultServer
 from tests.models.test_hf import TEMPLATE, answers, ask, copy, model, save_tokenizer, tiny
 
@@ -128,37 +128,28 @@ def test_an_option_that_the_template_does_not_read_is_an_error(tiny):
 # Thinking
 
 
-def budget(text: str, *, thinking: int, answer: int, opened: bool = False, most: int = 999) -> int:
+def budget(text: str, opened: bool) -> int:
     """The tokens after which a turn of one-letter tokens ends that would go on for ever."""
-    budget = Budget(
-        ["<t>", "</t>"],
-        thinking,
-        answer,
-        decode=lambda tokens: "".join(map(chr, tokens)),
-        opened=opened,
-        most=most,
-    )
-    generated: list[int] = []
-    for letter in text + "x" * 1000:
-        generated.append(ord(letter))
-        if len(generated) == budget.limit(generated):
-            return len(generated)
+    budget = Budget(["<t>", "</t>"], thinking=20, answer=3, opened=opened)
+    for count in range(1, 99):
+        written = (text + "x" * 99)[:count]
+        if count == budget.limit(written[-TAIL:], count):
+            return count
     raise AssertionError("the turn does not end")
 
 
 @pytest.mark.parametrize(
-    ("text", "expected", "settings"),
+    ("text", "opened", "expected"),
     [
-        ("<t>hm</t>Yes", len("<t>hm</t>") + 3, {}),
-        ("hm</t>Yes", len("hm</t>") + 3, {"opened": True}),
-        ("<t>", len("<t>") + 20, {}),  # thinking that does not end
-        ("", 20, {"opened": True}),
-        ("Yes", 3, {}),  # no thinking at all
-        ("<t>hm</t>Yes", 10, {"most": 10}),  # what the context leaves
+        ("<t>hm</t>Yes", False, len("<t>hm</t>") + 3),
+        ("hm</t>Yes", True, len("hm</t>") + 3),
+        ("<t>", False, len("<t>") + 20),  # thinking that does not end
+        ("", True, 20),
+        ("Yes", False, 3),  # no thinking at all
     ],
 )
-def test_thinking_and_the_answer_have_a_budget_each(text, expected, settings):
-    assert budget(text, thinking=20, answer=3, **settings) == expected
+def test_thinking_and_the_answer_have_a_budget_each(text, opened, expected):
+    assert budget(text, opened) == expected
 
 
 def test_the_answer_has_its_whole_budget_behind_thinking_that_ended(copy):

@@ -18,7 +18,7 @@ from refract.core.settings import Number, Settings
 
 CATALOGUE = Path(__file__).with_name("catalogue.yaml")
 # Where a judge's model runs.
-WHERE = ("device", "device_map", "processes", "batch_tokens")
+WHERE = ("device", "device_map", "batch_tokens")
 # Values that are the same as none.
 NONE: dict[str, tuple[Any, ...]] = {"top_p": (None, 1)}
 # What a measure may count of an answer; see Measure.
