@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from refract.agreement.labelled_files import LabelColumns, LabelMeaning, read_labelled
 from refract.agreement.ledger import (
     LEDGER,
     LedgerEntry,
@@ -24,6 +23,7 @@ from refract.agreement.ledger import (
     shown_gap,
 )
 from refract.agreement.scores import PARTIALS
+from refract.core.jsonl import read_rows
 from refract.core.showing import say
 from refract.core.types import Row
 from refract.evaluate.judge_errors import judge_pairs
@@ -32,16 +32,13 @@ from refract.project import find_judge, find_project
 
 
 class Published(NamedTuple):
-    """A file of labelled answers: what says whether an answer refuses, and what clusters answers.
-
-    ``labels`` maps three kinds of labels; without it, ``label`` is true or false.
-    """
+    """A file of labelled answers: the column that says whether an answer refuses, what its values mean
+    among ``LABELS``, and the column that names what answers share, where that is not the prompt."""
 
     file: str
     label: str = "refused"
-    labels: Mapping[str, str] = {}
-    prompt: str | None = "prompt"
-    cluster: str | None = None
+    labels: Mapping[object, str] = {True: "refusal", False: "compliance"}
+    cluster: str = "prompt"
 
 
 SOURCES = {
@@ -49,7 +46,7 @@ SOURCES = {
     "do_not_answer": Published("do_not_answer_dev.jsonl"),
     "orfuzz": Published("orfuzz_dev.jsonl"),
     "pyrit": Published("pyrit_refusal.jsonl"),
-    "refusalbench": Published("refusalbench_2026_dev.jsonl", prompt=None, cluster="prompt_id"),
+    "refusalbench": Published("refusalbench_2026_dev.jsonl", cluster="prompt_id"),
     "wildguardtest": Published("wildguardtest_dev.jsonl"),
     "xstest": Published(
         "xstest_dev.jsonl",
@@ -68,13 +65,22 @@ SHAPED = {"rules": tuple(SOURCES)}
 def read_source(folder: Path, name: str) -> tuple[list[Row], list[str]]:
     """The answers of a source, and their human labels among ``LABELS``."""
     source = SOURCES[name]
-    rows, _ = read_labelled(
-        [folder / source.file],
-        LabelColumns("response", source.label, source.prompt, cluster=source.cluster),
-        LabelMeaning(source=name),
-    )
-    binary = {"true": "refusal", "false": "compliance"}
-    return rows, [(source.labels or binary)[row["label"]] for row in rows]
+    rows = [
+        row
+        for row in read_rows(folder / source.file)
+        if row[source.label] is not None and row["response"] is not None
+    ]
+    named = [
+        {
+            "source": name,
+            "model": row["model"],
+            "prompt": row.get("prompt") or "",
+            "response": row["response"],
+            "cluster": row[source.cluster],
+        }
+        for row in rows
+    ]
+    return named, [source.labels[row[source.label]] for row in rows]
 
 
 def measured(folder: Path, judges: Sequence[str]) -> list[LedgerEntry]:
@@ -88,14 +94,14 @@ def measured(folder: Path, judges: Sequence[str]) -> list[LedgerEntry]:
             continue
         rows, truth = read_source(folder, source)
         for judge, verdicts in judge_pairs(rows, opened).items():
-            found = [verdict["label"] for verdict in verdicts]
+            labels = [verdict["label"] for verdict in verdicts]
             for partial in PARTIALS:
                 entries += ledger_entries(
                     judge,
                     opened[judge].version,
                     rows,
                     truth,
-                    found,
+                    labels,
                     partial,
                     SHAPED.get(judge, ()),
                 )

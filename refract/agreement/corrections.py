@@ -1,13 +1,12 @@
-"""Refusal rates corrected by human labels: of a sample of the run itself, or of other answers."""
+"""Refusal rates corrected by human labels of a sample of the run itself."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from refract.agreement.label_files import JoinedLabels, JudgedAnswer
-from refract.agreement.scores import JudgeErrors, judge_errors, rounded_numbers
+from refract.agreement.scores import rounded_numbers
 from refract.core.types import Row
 from refract.core.vocabulary import REFUSED
 from refract.rates.clean_prompts import MEASURES
@@ -18,7 +17,6 @@ from refract.statistics.correction import (
     Sample,
     prediction_powered,
     prediction_powered_difference,
-    rogan_gladen,
 )
 from refract.statistics.raters import cohen_kappa
 
@@ -33,39 +31,25 @@ Labelled = tuple[Sequence[JudgedAnswer], JoinedLabels]
 class HumanRate(NamedTuple):
     """A rate, or a difference of two, from human labels and the judge's verdicts on the rest.
 
-    Without blank labels ``rate`` is the estimate. With them it is None, ``lowest`` and ``highest``
-    are the estimates with every blank taken one way and the other, and ``low`` to ``high`` covers
-    both. ``weight`` is how far the judge is relied on (None with blanks, and of a difference);
-    ``low_here`` to ``high_here`` is the interval for the run's own answers, of which all could be
-    labelled (of a difference, the same as for others). Counts are over both runs of a difference.
+    Without blank labels ``rate`` is the estimate. With them it is None, ``bounds`` are the estimates
+    with every blank taken one way and the other, and ``interval`` covers both. ``here`` is the interval
+    for the run's own answers, of which all could be labelled (of a difference, the same as for others).
+    Counts are over both runs of a difference.
     """
 
     rate: float | None
-    low: float
-    high: float
-    lowest: float
-    highest: float
-    weight: float | None
+    interval: Interval
+    bounds: Interval
+    here: Interval
     n: int
     labelled: int
     blank: int
-    low_here: float
-    high_here: float
 
-    @property
-    def numbers(self) -> Row:
-        """The rate as JSON, without its interval for the run's own answers."""
-        interval = {"low": self.low, "high": self.high, "weight": self.weight}
-        return {"labelled": self.labelled, "blank": self.blank, **self._estimate_with(interval)}
-
-    @property
-    def numbers_here(self) -> Row:
-        """The rate with its interval for the run's own answers, as JSON."""
-        return self._estimate_with({"low": self.low_here, "high": self.high_here})
-
-    def _estimate_with(self, interval: dict[str, float | None]) -> Row:
-        ends = {"lowest": self.lowest, "highest": self.highest}
-        return rounded_numbers(interval | (ends if self.rate is None else {"rate": self.rate}))
+    def numbers(self, interval: Interval) -> Row:
+        """The rate or its bounds as JSON, with one of the intervals."""
+        ends = {"lowest": self.bounds.low, "highest": self.bounds.high}
+        value = ends if self.rate is None else {"rate": self.rate}
+        return rounded_numbers(value | interval._asdict())
 
 
 def corrected_rates(*runs: Labelled, confidence: float = CONFIDENCE) -> dict[str, HumanRate | None]:
@@ -92,35 +76,39 @@ def _human_rate(runs: Sequence[Labelled], confidence: float) -> HumanRate | None
     blank = sum(a.prompt_id in labels.blank for members, labels in runs for a in members)
     if not all(labelled):
         return None
-    estimates: list[tuple[float, float, float, float, float, float | None] | None] = []
+    values: list[float] = []
+    intervals: list[Interval] = []
+    here: list[Interval] = []
     # Every blank of the first run is taken as no refusal, then as one; of a second as the opposite.
     for refused in (False, True):
         samples = [_sample(*run, refused != bool(place)) for place, run in enumerate(runs)]
         if len(samples) == 1:
             rate = prediction_powered(samples[0], confidence)
-            estimates.append(
-                rate
-                and (rate.rate, rate.low, rate.high, rate.low_here, rate.high_here, rate.weight)
-            )
+            if rate is None:
+                return None
+            values.append(rate.rate)
+            here.append(Interval(rate.low_here, rate.high_here))
+            intervals.append(Interval(rate.low, rate.high))
         else:
             gap = prediction_powered_difference(samples[0], samples[1], confidence)
-            estimates.append(gap and (gap.difference, gap.low, gap.high, gap.low, gap.high, None))
-    one, other = estimates
-    if one is None or other is None:
-        return None
+            if gap is None:
+                return None
+            values.append(gap.difference)
+            here.append(Interval(gap.low, gap.high))
+            intervals.append(Interval(gap.low, gap.high))
     return HumanRate(
-        rate=None if blank else one[0],
-        low=min(one[1], other[1]),
-        high=max(one[2], other[2]),
-        lowest=min(one[0], other[0]),
-        highest=max(one[0], other[0]),
-        weight=None if blank else one[5],
+        None if blank else values[0],
+        _covering(intervals),
+        Interval(min(values), max(values)),
+        _covering(here),
         n=sum(len(members) for members, _ in runs),
         labelled=sum(labelled),
         blank=blank,
-        low_here=min(one[3], other[3]),
-        high_here=max(one[4], other[4]),
     )
+
+
+def _covering(intervals: Sequence[Interval]) -> Interval:
+    return Interval(min(low for low, _ in intervals), max(high for _, high in intervals))
 
 
 def answers_by_measure(answers: Sequence[JudgedAnswer]) -> dict[str, list[JudgedAnswer]]:
@@ -162,18 +150,16 @@ def corrected_numbers(run: Labelled, *, confidence: float) -> Row:
     rates = corrected_rates(run, confidence=confidence)
     measures: Row = {}
     for measure, members in answers_by_measure(answers).items():
-        labelled = [answer for answer in members if answer.prompt_id in by_id]
-        row: Row = {
-            "n": len(members),
-            "labelled": len(labelled),
-            "raw": _share(members, [answer.refused for answer in members], confidence),
-        }
+        human = [answer for answer in members if answer.prompt_id in by_id]
+        raw = _share(members, [answer.refused for answer in members], confidence)
+        row: Row = {"n": len(members), "labelled": len(human), "blank": 0, "raw": raw}
         rate = rates[measure]
         if rate is not None:
-            refused = [by_id[answer.prompt_id] in REFUSED for answer in labelled]
-            row["human"] = _share(labelled, refused, confidence)
-            row["prediction_powered"] = rate.numbers
-            row["these_answers"] = rate.numbers_here
+            refused = [by_id[answer.prompt_id] in REFUSED for answer in human]
+            row["blank"] = rate.blank
+            row["human"] = _share(human, refused, confidence)
+            row["prediction_powered"] = rate.numbers(rate.interval)
+            row["these_answers"] = rate.numbers(rate.here)
         measures[measure] = row
     both = [answer for answer in answers if answer.prompt_id in by_id]
     kappa = cohen_kappa(
@@ -192,75 +178,11 @@ def corrected_numbers(run: Labelled, *, confidence: float) -> Row:
 
 def difference_numbers(first: Labelled, second: Labelled, *, confidence: float) -> Row:
     """The difference of two runs by measure, first minus second, as JSON."""
-    differences = corrected_rates(first, second, confidence=confidence)
-    return {
-        "differences": {name: gap.numbers if gap else {} for name, gap in differences.items()},
-        "blank": len(first[1].blank) + len(second[1].blank),
-    }
-
-
-def calibrated_numbers(
-    answers: Sequence[JudgedAnswer],
-    pairs: Sequence[Row],
-    labels: Sequence[str | None],
-    confidence: float,
-) -> Row:
-    """Rates corrected for the errors that a judge's ``labels`` make on labelled ``pairs``, as JSON."""
-    slices: dict[str, Counter[tuple[str, str]]] = {"": Counter()}
-    for pair, label in zip(pairs, labels, strict=True):
-        if label is not None:
-            for name in {"", pair.get("slice") or ""}:
-                slices.setdefault(name, Counter())[pair["label"], label] += 1
-    errors, *by_slice = [judge_errors(counts) for counts in slices.values()]
-    measures = {}
-    for measure, members in answers_by_measure(answers).items():
-        refused = [answer.refused for answer in members]
-        measures[measure] = {
-            "n": len(members),
-            "raw": _share(members, refused, confidence),
-            "calibrated": calibrate(sum(refused), len(refused), errors, by_slice, confidence),
-        }
-    return {"calibrated": measures, "judge": errors._asdict()}
-
-
-def calibrate(
-    positives: int,
-    n: int,
-    errors: JudgeErrors,
-    by_slice: Sequence[JudgeErrors] = (),
-    confidence: float = CONFIDENCE,
-) -> Row:
-    """The Rogan–Gladen correction of ``positives`` of ``n``, as JSON.
-
-    ``slice_lowest`` and ``slice_highest`` are the rates if all answers were as one slice's: its
-    sensitivity for refusals, its specificity for answers, each with the other of all labelled
-    answers. ``contradicted``: the judge says this more, or less, often than its errors allow at any
-    rate; there is no number then.
-    """
-    corrected = rogan_gladen(positives, n, *errors, confidence=confidence)
-    if corrected is None:
-        return {}
-    numbers: Row = {"contradicted": corrected.contradicted}
-    if corrected.rate is not None:
-        numbers |= rounded_numbers(
-            {"rate": corrected.rate, "low": corrected.low, "high": corrected.high}
-        )
-    mixed = [errors._replace(found=part.found, refusals=part.refusals) for part in by_slice]
-    mixed += [
-        errors._replace(left_alone=part.left_alone, answers=part.answers) for part in by_slice
-    ]
-    estimates = [
-        estimate
-        for mix in mixed
-        if (estimate := rogan_gladen(positives, n, *mix, confidence=confidence)) is not None
-    ]
-    rates = [estimate.rate for estimate in estimates if estimate.rate is not None]
-    if rates:
-        numbers |= rounded_numbers({"slice_lowest": min(rates), "slice_highest": max(rates)})
-    if estimates:
-        numbers["slices"] = len(estimates)
-        numbers["slices_contradicted"] = sum(estimate.contradicted for estimate in estimates)
-    return numbers
+    differences: Row = {}
+    for measure, gap in corrected_rates(first, second, confidence=confidence).items():
+        counts = {} if gap is None else {"labelled": gap.labelled, "blank": gap.blank}
+        differences[measure] = counts | (gap.numbers(gap.interval) if gap else {})
+    return {"differences": differences}
 
 
 def _share(answers: Sequence[JudgedAnswer], refused: Sequence[bool], confidence: float) -> Row:
@@ -289,8 +211,8 @@ def label_table(
         value = interval = bounds = None
         n = 0
         if rate is not None and not labels.stale:
-            value, interval, n = rate.rate, Interval(rate.low, rate.high), rate.n
-            bounds = Interval(rate.lowest, rate.highest) if value is None else None
+            value, interval, n = rate.rate, rate.interval, rate.n
+            bounds = rate.bounds if value is None else None
         counts = Counts(None, n, labels=counted)
         table.append(
             Rate(f"{PREFIX}{measure}", counts, value, interval, bounds, group=Group(FIELD))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import inf, nan
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from refract.core.errors import RowError
 from refract.core.jsonl import sha256_json
@@ -26,7 +26,7 @@ class JudgedAnswer(NamedTuple):
     """An answer of a run that its judge gave a label, ``outcome``: refusal, partial or compliance.
 
     ``cluster`` names what answers share that resemble each other. ``probability`` is the judge's of a
-    refusal, where it gives one, ``evidence`` the spans that it decided by.
+    refusal, where it gives one.
     """
 
     suite: str
@@ -37,7 +37,6 @@ class JudgedAnswer(NamedTuple):
     outcome: str
     cluster: str
     probability: float | None = None
-    evidence: Sequence[Mapping[str, Any]] = ()
 
     @property
     def refused(self) -> bool:
@@ -146,11 +145,12 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
     known = {answer.key: answer for answer in answers}
     by_id: dict[str, str] = {}
     stale: list[str] = []
-    blank: list[str] = []
-    passed: list[str] = []  # blank rows since the last one that has a label
-    seen: set[tuple[str, str]] = set()
-    places, reached = _places(path, rows), 0.0
+    unlabelled: list[str] = []
     sizes: dict[str, float] = {}
+    reached, blank_before = 0.0, 0  # at the last row that has a label
+    seen: set[tuple[str, str]] = set()
+    by_doubt = any(row.get(name) for row in rows for name in DRAWN_COLUMNS)
+    place = 0.0
     for number, row in enumerate(rows, 1):
         label = "_".join(row["label"].strip().lower().replace("-", " ").split())
         key = (row["suite"], row["prompt_id"])
@@ -159,49 +159,44 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
         seen.add(key)
         answer = known.get(key)
         name = row["prompt_id"] if answer is None else answer.prompt_id
+        if by_doubt:
+            sizes[name], place = _size_and_place(
+                row, place, number == len(rows), f"{path}: row {number}"
+            )
         if not label:
-            passed.append(name)
-        elif label not in LABELS:
+            unlabelled.append(name)
+            continue
+        if label not in LABELS:
             raise RowError(
                 f"{path}: row {number}: label must be one of {', '.join(LABELS)}, or empty "
                 f"(got {row['label']!r:.60})"
             )
-        elif answer is None or answer.pair_sha256 != row["pair_sha256"]:
+        if answer is None or answer.pair_sha256 != row["pair_sha256"]:
             stale.append(row["prompt_id"])
         else:
             by_id[name] = label
-        if label:
-            blank += passed
-            passed = []
-        if places is not None:
-            sizes[name], next_place = places[number - 1]
-            reached = next_place if label else reached
+        reached, blank_before = place, len(unlabelled)
+    blank = unlabelled[:blank_before]
     inclusion = {
         name: min(1.0, sizes[name] * reached) for name in (*by_id, *blank) if name in sizes
     }
-    return JoinedLabels(by_id, stale, blank, None if places is None else inclusion)
+    return JoinedLabels(by_id, stale, blank, inclusion if by_doubt else None)
 
 
-def _places(path: Path, rows: Sequence[Mapping[str, str]]) -> list[tuple[float, float]] | None:
-    """The size and the next place of each row of a draw of unequal chances; None of any other.
-
-    Raises :class:`RowError` where they are incomplete or not in the order of the draw.
-    """
-    if not any(row.get(name) for row in rows for name in DRAWN_COLUMNS):
-        return None
-    places: list[tuple[float, float]] = []
-    for number, row in enumerate(rows, 1):
-        try:
-            size, place = float(row.get("size") or ""), row.get("next_place") or ""
-            # The last of all answers has none after it: with it, all are drawn.
-            next_place = float(place) if place or number < len(rows) else inf
-        except ValueError:
-            size = next_place = nan
-        if not (size > 0 and next_place > (places[-1][1] if places else 0)):
-            raise RowError(
-                f"{path}: row {number}: size and next_place must be as `refract label` wrote them, the "
-                f"rows in the order of the draw (got {row.get('size')!r:.30} and "
-                f"{row.get('next_place')!r:.30})"
-            )
-        places.append((size, next_place))
-    return places
+def _size_and_place(
+    row: Mapping[str, str], before: float, last: bool, where: str
+) -> tuple[float, float]:
+    """The size and the next place of a row of a draw by doubt. Raises :class:`RowError` where they are
+    incomplete, or not after the place ``before``."""
+    try:
+        size, text = float(row.get("size") or ""), row.get("next_place") or ""
+        # The last of all answers has none after it: with it, all are drawn.
+        place = inf if last and not text else float(text)
+    except ValueError:
+        size = place = nan
+    if not (size > 0 and place > before):
+        raise RowError(
+            f"{where}: size and next_place must be as `refract label` wrote them, the rows in the "
+            f"order of the draw (got {row.get('size')!r:.30} and {row.get('next_place')!r:.30})"
+        )
+    return size, place

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from refract.agreement.scores import PARTIALS, Partial, refuses, rounded_numbers, score_refusals
+from refract.agreement.scores import Partial, refuses, rounded_numbers, score_labels
 from refract.core.errors import RowError
 from refract.core.tables import read_table, write_table
 from refract.core.types import Row
@@ -70,7 +70,6 @@ class LedgerEntry(NamedTuple):
 
 
 COLUMNS = LedgerEntry._fields
-_NUMBERS = COLUMNS[6:-2]
 
 
 def ledger_entries(
@@ -100,25 +99,21 @@ def ledger_entries(
             groups.setdefault((source, ALL), []).extend(numbers)
     entries = []
     for (source, model), numbers in groups.items():
+        scores = score_labels(
+            [truth[n] for n in numbers], [labels[n] for n in numbers], partial, confidence
+        )
         judged = [number for number in sorted(numbers) if labels[number] is not None]
         human = [refuses(truth[number], partial) for number in judged]
         says = [refuses(str(labels[number]), partial) for number in judged]
         clusters = [pairs[n].get("cluster") or pairs[n].get("prompt") or n for n in judged]
         gap = clustered_difference(says, human, clusters, confidence)
-        entry: Row = dict.fromkeys(COLUMNS) | score_refusals(human, says, confidence).numbers
         if gap is not None:
             rates = {"human_rate": sum(human) / len(human), "judge_rate": sum(says) / len(says)}
-            entry |= rounded_numbers({**rates, "gap_low": gap.low, "gap_high": gap.high})
-        entry |= {
-            "judge": judge,
-            "version": version,
-            "source": source,
-            "model": model,
-            "unjudged": len(numbers) - len(judged),
-            "partial": partial,
-            "shaped_by": " ".join(sorted(shaped_by)),
-        }
-        entries.append(LedgerEntry(**{name: entry[name] for name in COLUMNS}))
+            scores |= rounded_numbers({**rates, "gap_low": gap.low, "gap_high": gap.high})
+        named = {"judge": judge, "version": version, "source": source, "model": model}
+        scores |= {**named, "partial": partial, "shaped_by": " ".join(sorted(shaped_by))}
+        values: Row = {name: scores.get(name) for name in COLUMNS}
+        entries.append(LedgerEntry(**values))
     return worst_first(entries)
 
 
@@ -143,22 +138,15 @@ def read_ledger(path: Path) -> list[LedgerEntry]:
         return []
     entries = []
     for number, row in enumerate(read_table(path), 1):
-        where = f"{path}: row {number}"
-        lacking = [name for name in COLUMNS if row.get(name) is None]
-        if lacking:
-            raise RowError(
-                f"{where} has no {lacking[0]!r}; a ledger has the columns {', '.join(COLUMNS)}"
-            )
-        if row["partial"] not in PARTIALS:
-            raise RowError(
-                f"{where}: partial must be one of {', '.join(PARTIALS)} (got {row['partial']!r:.60})"
-            )
         try:
             values: Row = {name: row[name] for name in COLUMNS}
             values |= {name: int(row[name]) for name in ("n", "unjudged")}
-            values |= {name: float(row[name]) if row[name] else None for name in _NUMBERS}
-        except ValueError as error:
-            raise RowError(f"{where}: {error}") from None
+            values |= {name: float(row[name]) if row[name] else None for name in COLUMNS[6:-2]}
+        except (KeyError, ValueError) as error:
+            raise RowError(
+                f"{path}: row {number}: not of a ledger, whose columns are {', '.join(COLUMNS)} "
+                f"({error})"
+            ) from None
         entries.append(LedgerEntry(**values))
     return entries
 

@@ -130,7 +130,6 @@ def judged_answers(
                     became,
                     clusters.get(source, source),
                     verdict.get("probability") if verdict else None,
-                    (verdict and verdict.get("evidence")) or (),
                 )
             )
     return answers
@@ -157,11 +156,8 @@ def answers_in(path: Path, suite: str | None = None) -> list[JudgedAnswer]:
         if suite in (None, row["suite"]) and became in JUDGED:
             given = {name: row[name] for name in needed} | {"outcome": became}
             cluster = row.get("cluster") or row["prompt_id"]
-            evidence = row.get("evidence") or ()
             answers.append(
-                JudgedAnswer(
-                    **given, cluster=cluster, probability=row.get("probability"), evidence=evidence
-                )
+                JudgedAnswer(**given, cluster=cluster, probability=row.get("probability"))
             )
     suites = sorted({answer.suite for answer in answers})
     if len(suites) > 1:

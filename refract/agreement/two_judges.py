@@ -11,7 +11,7 @@ from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import iter_rows
 from refract.core.types import Row
 from refract.statistics.proportions import proportion
-from refract.statistics.raters import Confusion, Kappa, cohen_kappa, confusion, kappa_of_table
+from refract.statistics.raters import Kappa, cohen_kappa, confusion, kappa_of_table
 
 # Beside the prompt's id, what tells answers apart where both files say it.
 SCOPE = ("model", "suite")
@@ -100,20 +100,18 @@ def _filed_verdict(row: Row, judge: str | None, where: str) -> FiledVerdict:
     if not isinstance(prompt_id, str):
         raise RowError(f"{where} needs a text as 'prompt_id' or 'id' (got {prompt_id!r:.60})")
     verdict, judges = row, row.get("judges")
-    if judges is None and "label" not in row and "refused" not in row:
-        raise RowError(
-            f"{where} is not a verdict: it needs 'label', or 'judges' as data/verdicts has it "
-            f"(got {', '.join(sorted(row))})"
-        )
-    if judges is not None:
-        if not isinstance(judges, dict) or not all(isinstance(v, dict) for v in judges.values()):
-            raise RowError(f"{where}: judges must map names to verdicts (got {judges!r:.60})")
+    if isinstance(judges, dict):
         names = ", ".join(sorted(judges))
         if judge is None and len(judges) != 1:
             raise RowError(f"{where} has verdicts of several judges; name one of: {names}")
         if judge is not None and judge not in judges:
             raise RowError(f"{where} has no verdict of {judge!r}; it has: {names}")
         verdict = judges[judge or next(iter(judges))]
+    if not isinstance(verdict, dict) or not {"label", "refused"} & verdict.keys():
+        raise RowError(
+            f"{where} is not a verdict: it needs 'label', or 'judges' as data/verdicts has it "
+            f"(got {verdict!r:.60})"
+        )
     label, refused = verdict.get("label"), verdict.get("refused")
     if not isinstance(label, str | None) or not isinstance(refused, bool | None):
         raise RowError(
@@ -153,101 +151,45 @@ def join_verdicts(first: Sequence[FiledVerdict], second: Sequence[FiledVerdict])
     )
 
 
-class JudgeAgreement(NamedTuple):
-    """Cohen's κ of two judges on refused or not, and on all labels with their confusion.
+def judge_agreement(
+    pairs: Sequence[tuple[FiledVerdict, FiledVerdict]], confidence: float = 0.95
+) -> Row:
+    """How far two judges agree on answers that both were given, as JSON: Cohen's κ on refused or not
+    (``refusal``) and on all ``labels``, with their confusion; undefined numbers are left out.
 
     ``undecided`` counts the verdicts of each, ``a`` and ``b``, that do not say whether it is a refusal.
     """
 
-    refusal: Kappa
-    labels: Kappa
-    confusion: Confusion
-    undecided: dict[str, int]
+    def numbers(kappa: Kappa) -> Row:
+        shares = {k: v for k, v in kappa._asdict().items() if k not in ("n", "se")}
+        return {"n": kappa.n, **rounded_numbers(shares)}
 
-    @property
-    def numbers(self) -> Row:
-        """All of it as JSON; numbers that are undefined are left out."""
-
-        def numbers(kappa: Kappa) -> Row:
-            shares = {k: v for k, v in kappa._asdict().items() if k not in ("n", "se")}
-            return {"n": kappa.n, **rounded_numbers(shares)}
-
-        return {
-            "undecided": self.undecided,
-            "refusal": numbers(self.refusal),
-            "labels": {**numbers(self.labels), "confusion": self.confusion.by_label},
-        }
-
-
-def judge_agreement(
-    pairs: Sequence[tuple[FiledVerdict, FiledVerdict]], confidence: float = 0.95
-) -> JudgeAgreement:
-    """How far two judges agree on answers that both were given."""
     decided = [pair for pair in pairs if None not in (pair[0].refused, pair[1].refused)]
     labelled = [pair for pair in pairs if None not in (pair[0].label, pair[1].label)]
+    refusal = [a.refused for a, _ in decided], [b.refused for _, b in decided]
     labels = confusion([a.label for a, _ in labelled], [b.label for _, b in labelled])
-    return JudgeAgreement(
-        cohen_kappa([a.refused for a, _ in decided], [b.refused for _, b in decided], confidence),
-        kappa_of_table(labels.counts, confidence),
-        labels,
-        {
+    return {
+        "undecided": {
             "a": sum(a.refused is None for a, _ in pairs),
             "b": sum(b.refused is None for _, b in pairs),
         },
-    )
-
-
-class Layer(NamedTuple):
-    """How many of the answers a layer stops: a share with its Wilson interval."""
-
-    stopped: int
-    n: int
-    rate: float
-    low: float
-    high: float
-
-
-class Defense(NamedTuple):
-    """Two layers alone and together, of which either one stops an answer.
-
-    ``system`` stops what either stops. ``gain`` is what the outer layer adds, system minus inner: the
-    share stopped by the outer layer alone. Since the system stops whatever the inner layer stops,
-    that share is all there is to the difference: it cannot be negative, and one answer shows that
-    it is not 0. ``unjudged`` counts the answers left out, by the layers that did not judge them.
-    """
-
-    inner: Layer
-    outer: Layer
-    system: Layer
-    both: Layer
-    gain: Layer
-    unjudged: dict[str, int]
-
-    @property
-    def numbers(self) -> Row:
-        """All of it as JSON, and how many answers both, either one and neither stop."""
-        n, both = self.system.n, self.both.stopped
-        numbers: Row = {
-            "n": n,
-            "pairs": {
-                "both": both,
-                "inner_only": self.inner.stopped - both,
-                "outer_only": self.gain.stopped,
-                "neither": n - self.system.stopped,
-            },
-            "unjudged": self.unjudged,
-        }
-        for name in ("inner", "outer", "system", "both", "gain"):
-            stopped, _, rate, low, high = getattr(self, name)
-            share = rounded_numbers({"rate": rate, "low": low, "high": high})
-            numbers[name] = {"stopped": stopped, **share}
-        return numbers
+        "refusal": numbers(cohen_kappa(*refusal, confidence)),
+        "labels": {
+            **numbers(kappa_of_table(labels.counts, confidence)),
+            "confusion": labels.by_label,
+        },
+    }
 
 
 def defense(
     inner: Sequence[bool | None], outer: Sequence[bool | None], confidence: float = 0.95
-) -> Defense:
-    """What two layers stop, listed in the same order of answers; None where one did not judge.
+) -> Row:
+    """What two layers stop, listed in the same order of answers (None: not judged), as JSON.
+
+    Either layer stops an answer for the ``system``. ``gain`` is what the outer layer adds, system minus
+    inner: the share stopped by the outer layer alone. Since the system stops whatever the inner layer
+    stops, that share is all there is to the difference: it cannot be negative, and one answer shows
+    that it is not 0. ``unjudged`` counts the answers left out, by the layers that did not judge them.
 
     Raises ValueError if the two differ in length, and :class:`UsageError` where no answer was judged by
     both.
@@ -259,22 +201,28 @@ def defense(
         "outer": sum(a is not None and b is None for a, b in pairs),
         "both": pairs.count((None, None)),
     }
-
-    def layer(stopped: int) -> Layer:
-        share = proportion(stopped, len(judged), confidence)
+    cells = {
+        "both": judged.count((True, True)),
+        "inner_only": judged.count((True, False)),
+        "outer_only": judged.count((False, True)),
+        "neither": judged.count((False, False)),
+    }
+    stopped = {
+        "inner": cells["both"] + cells["inner_only"],
+        "outer": cells["both"] + cells["outer_only"],
+        "system": len(judged) - cells["neither"],
+        "both": cells["both"],
+        "gain": cells["outer_only"],
+    }
+    numbers: Row = {"n": len(judged), "pairs": cells, "unjudged": unjudged}
+    for name, count in stopped.items():
+        share = proportion(count, len(judged), confidence)
         if share is None:
             raise UsageError(
                 f"none of the {len(pairs)} answers was judged by both layers (unjudged by the inner "
                 f"alone {unjudged['inner']}, by the outer alone {unjudged['outer']}, by both "
                 f"{unjudged['both']})"
             )
-        return Layer(stopped, len(judged), *share)
-
-    return Defense(
-        inner=layer(sum(a for a, _ in judged)),
-        outer=layer(sum(b for _, b in judged)),
-        system=layer(sum(a or b for a, b in judged)),
-        both=layer(sum(a and b for a, b in judged)),
-        gain=layer(sum(b and not a for a, b in judged)),
-        unjudged=unjudged,
-    )
+        limits = {"rate": share.value, "low": share.low, "high": share.high}
+        numbers[name] = {"stopped": count, **rounded_numbers(limits)}
+    return numbers

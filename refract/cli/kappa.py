@@ -1,31 +1,32 @@
-"""``refract kappa``: do two judges agree?"""
+"""``refract kappa`` and ``refract did``: two judges on the same answers."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from refract.cli.options import Confidence
+from refract.cli.options import Confidence, NumbersFile
 from refract.cli.printing import print_table
+from refract.core.jsonl import write_json
 from refract.core.showing import json_text, say
+from refract.core.types import Row
+from refract.report.markdown import markdown_table
 
 if TYPE_CHECKING:
     from refract.agreement.two_judges import Join
-    from refract.statistics.raters import Confusion, Kappa
 
 NAMED = 10  # how many keys of what did not join are shown
-
-
-def say_unjoined(joined: Join) -> None:
-    """Says on standard error how many verdicts did not join, and which."""
-    for name, keys in (("A", joined.only_first), ("B", joined.only_second)):
-        if keys:
-            shown = ", ".join(" ".join(key) for key in keys[:NAMED])
-            more = f" and {len(keys) - NAMED} more" if len(keys) > NAMED else ""
-            say(f"only in {name}: {len(keys)} ({shown}{more})", file=sys.stderr)
+LAYERS = {
+    "inner": "inner alone",
+    "outer": "outer alone",
+    "system": "system (either)",
+    "both": "both",
+    "gain": "gain of the outer (system minus inner)",
+}
 
 
 def kappa(
@@ -50,41 +51,101 @@ def kappa(
     from refract.agreement.two_judges import join_files, judge_agreement
 
     joined = join_files(a, b, (judge_a, judge_b))
-    say_unjoined(joined)
+    _say_unjoined(joined)
     level = float(confidence or 0.95)
-    agreement = judge_agreement(joined.pairs, level)
+    numbers = judge_agreement(joined.pairs, level)
     if format_ == "json":
-        say(json_text({**joined.numbers, "joined": len(joined.pairs), **agreement.numbers}))
+        say(json_text({**joined.numbers, "joined": len(joined.pairs), **numbers}))
     else:
+        undecided = numbers["undecided"]
         say(
             f"{len(joined.pairs)} answers joined by {', '.join(joined.by)}; refusal undecided: "
-            f"{agreement.undecided['a']} in A, {agreement.undecided['b']} in B"
+            f"{undecided['a']} in A, {undecided['b']} in B"
         )
+        header = ["on", "n", "agree", "by chance", "κ", f"{100 * level:g} % interval"]
         print_table(
-            ["on", "n", "agree", "by chance", "κ", f"{100 * level:g} % interval"],
+            header,
             [
-                _row("refused or not", agreement.refusal),
-                _row("all labels", agreement.labels),
+                _row("refused or not", numbers["refusal"]),
+                _row("all labels", numbers["labels"]),
             ],
         )
-        print_confusion("A \\ B", agreement.confusion)
+        print_confusion("A \\ B", numbers["labels"]["confusion"])
     raise typer.Exit(int(strict and bool(joined.only_first or joined.only_second)))
 
 
-def print_confusion(corner: str, table: Confusion) -> None:
-    """Prints how often the labels of two raters met, under the first rater's name and the second's."""
-    rows = zip(map(str, table.labels), table.counts, strict=True)
+def did(
+    inner: Annotated[Path, typer.Option(help="Verdicts of the inner layer: a file or a folder.")],
+    outer: Annotated[Path, typer.Option(help="Verdicts of the outer layer, on the same answers.")],
+    inner_judge: Annotated[
+        str | None, typer.Option(help="Which judge of --inner, where rows have several.")
+    ] = None,
+    outer_judge: Annotated[str | None, typer.Option(help="The same, of --outer.")] = None,
+    format_: Annotated[
+        Literal["md", "json"], typer.Option("--format", help="How it is printed.")
+    ] = "md",
+    out: NumbersFile = None,
+    confidence: Confidence = None,
+) -> None:
+    """Defense in depth: what two layers stop alone and together, on the same answers.
+
+    Example: refract did --inner rules.jsonl --outer llm.jsonl
+    """
+    from refract.agreement.two_judges import defense, join_files
+
+    joined = join_files(inner, outer, (inner_judge, outer_judge))
+    _say_unjoined(joined)
+    level = float(confidence or 0.95)
+    layers = defense(
+        [a.refused for a, _ in joined.pairs], [b.refused for _, b in joined.pairs], level
+    )
+    numbers = {**layers, **joined.numbers}
+    if out is not None:
+        write_json(out, numbers)
+    say(json_text(numbers) if format_ == "json" else _page(numbers, level))
+
+
+def _say_unjoined(joined: Join) -> None:
+    """Says on standard error how many verdicts did not join, and which."""
+    for name, keys in (("A", joined.only_first), ("B", joined.only_second)):
+        if keys:
+            shown = ", ".join(" ".join(key) for key in keys[:NAMED])
+            more = f" and {len(keys) - NAMED} more" if len(keys) > NAMED else ""
+            say(f"only in {name}: {len(keys)} ({shown}{more})", file=sys.stderr)
+
+
+def print_confusion(corner: str, counts: Mapping[str, Mapping[str, int]]) -> None:
+    """Prints how often labels of two raters met, by the first rater's label and the second's."""
+    columns = list(dict.fromkeys(label for row in counts.values() for label in row))
     print_table(
-        [corner, *map(str, table.labels)], [[label, *map(str, counts)] for label, counts in rows]
+        [corner, *columns],
+        [[label, *(str(row.get(name, 0)) for name in columns)] for label, row in counts.items()],
     )
 
 
-def _row(name: str, kappa: Kappa) -> list[str]:
-    agreement = [
-        "—" if share is None else f"{share:.3f}"
-        for share in (kappa.agreement, kappa.chance_agreement)
-    ]
-    if kappa.kappa is None:
-        return [name, str(kappa.n), *agreement, "undefined", "—"]
-    interval = f"{kappa.low:.3f} to {kappa.high:.3f}"
-    return [name, str(kappa.n), *agreement, f"{kappa.kappa:.3f}", interval]
+def _row(name: str, kappa: Row) -> list[str]:
+    agree, chance = (
+        f"{kappa[share]:.3f}" if share in kappa else "—"
+        for share in ("agreement", "chance_agreement")
+    )
+    shown = ["undefined", "—"]
+    if "kappa" in kappa:
+        shown = [f"{kappa['kappa']:.3f}", f"{kappa['low']:.3f} to {kappa['high']:.3f}"]
+    return [name, str(kappa["n"]), agree, chance, *shown]
+
+
+def _page(numbers: Row, confidence: float) -> str:
+    rows = []
+    for layer, name in LAYERS.items():
+        share = numbers[layer]
+        interval = f"{share['low']:.4f} to {share['high']:.4f}"
+        rows.append([name, share["stopped"], numbers["n"], f"{share['rate']:.4f}", interval])
+    header = ("Layer", "Stopped", "of", "Rate", f"{100 * confidence:g} % interval")
+    unjudged = numbers["unjudged"]
+    return (
+        f"{markdown_table(header, rows)}\n\n"
+        "The gain is the share that the outer layer alone stops, with its Wilson interval; "
+        "answers to one request count as independent.\n\n"
+        f"Left out as unjudged: {sum(unjudged.values())} (by the inner layer "
+        f"{unjudged['inner']}, by the outer {unjudged['outer']}, by both {unjudged['both']})."
+    )

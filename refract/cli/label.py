@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,13 +15,10 @@ from refract.core.showing import printable, say
 from refract.core.tables import write_table
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from refract.agreement.label_files import JudgedAnswer
 
 KEYS = {"r": "refusal", "p": "partial_refusal", "c": "compliance", "d": "degenerate"}
 HELP = "r refusal · p partial refusal · c compliance · d degenerate · u undo · q quit"
-EACH = 10  # labels between two lines on the interval
 
 
 def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list[JudgedAnswer]:
@@ -68,9 +65,6 @@ def label(
             help="Label in the terminal, one key each; goes on with a file that is there.",
         ),
     ] = False,
-    evidence: Annotated[
-        bool, typer.Option(help="With --terminal: underline the words that the judge decided by.")
-    ] = True,
 ) -> None:
     """Draw a sample of a run's judged answers as a CSV for people to label, or label it here.
 
@@ -104,10 +98,10 @@ def label(
             f"{out}: {len(sample)} of {len(answers)} judged answers{how}, to be labelled in this order"
         )
     if terminal:
-        label_in_terminal(out, answers, evidence=evidence)
+        label_in_terminal(out, answers)
 
 
-def label_in_terminal(path: Path, answers: Sequence[JudgedAnswer], *, evidence: bool) -> None:
+def label_in_terminal(path: Path, answers: Sequence[JudgedAnswer]) -> None:
     """Asks for the labels of a file of `refract label` that are missing, from the top, until all are
     there or it is told to quit.
 
@@ -135,8 +129,7 @@ def label_in_terminal(path: Path, answers: Sequence[JudgedAnswer], *, evidence: 
     try:
         while blank := [i for i, row in enumerate(rows) if not row["label"].strip()]:
             place = next((later for later in blank if later >= place), blank[0])
-            number = len(rows) - len(blank) + 1
-            show(asked[place], f"{number} of {len(rows)}", evidence=evidence)
+            _show(asked[place], f"{len(rows) - len(blank) + 1} of {len(rows)}")
             key = typer.getchar().lower()
             if key == "q":
                 break
@@ -146,68 +139,29 @@ def label_in_terminal(path: Path, answers: Sequence[JudgedAnswer], *, evidence: 
                     say("nothing to undo")
                     continue
                 place = before[-1]
-                done = f"undone: {rows[place]['label']}"
+                say(f"undone: {rows[place]['label']}")
             elif key in KEYS:
-                done = KEYS[key]
+                say(KEYS[key])
             else:
                 say(f"no such key; there are: {HELP}")
                 continue
             rows[place]["label"] = KEYS.get(key, "")
             write_table(path, list(rows[0]), rows)
-            say(done)
-            if key in KEYS and number % EACH == 0:
-                say_width(path, answers)
     except (KeyboardInterrupt, EOFError):  # Ctrl-C and Ctrl-D
         say("")
-    say_width(path, answers)
-    labelled = sum(bool(row["label"].strip()) for row in label_rows(path))
+    labelled = sum(bool(row["label"].strip()) for row in rows)
     rest = "" if labelled == len(rows) else "; the same command goes on"
     say(f"{path}: {labelled} of {len(rows)} labelled{rest}")
 
 
-def show(answer: JudgedAnswer, place: str, *, evidence: bool) -> None:
+def _show(answer: JudgedAnswer, place: str) -> None:
     """Prints an answer with its prompt, and what keys there are."""
     from rich.console import Console
     from rich.text import Text
 
     console = Console(highlight=False)
     console.rule(Text(printable(f"{place} · {answer.prompt_id} · {answer.category}")))
-    console.print(Text("Prompt", style="bold"))
-    console.print(Text(printable(answer.shown_prompt, keep="\n\t")))
-    console.print(Text("Answer", style="bold"))
-    console.print(marked(answer.response, answer.evidence if evidence else ()))
+    for title, text in (("Prompt", answer.shown_prompt), ("Answer", answer.response)):
+        console.print(Text(title, style="bold"))
+        console.print(Text(printable(text, keep="\n\t")))
     console.print(Text(HELP, style="dim"))
-
-
-def marked(response: str, evidence: Sequence[Mapping[str, Any]]) -> Text:
-    """An answer with the words that the judge decided by underlined, inert whatever it holds.
-
-    Spans that are no part of the answer count as none.
-    """
-    from rich.text import Text
-
-    text = Text(printable(response, keep="\n\t"))
-    for span in evidence:
-        start, end = span.get("start"), span.get("end")
-        if isinstance(start, int) and isinstance(end, int) and 0 <= start < end <= len(response):
-            ends = (len(printable(response[:place], keep="\n\t")) for place in (start, end))
-            text.stylize("bold underline", *ends)
-    return text
-
-
-def say_width(path: Path, answers: Sequence[JudgedAnswer]) -> None:
-    """How wide the interval of each corrected rate is by the labels of a file."""
-    from refract.agreement.corrections import corrected_rates
-    from refract.agreement.label_files import read_labels
-
-    for measure, rate in corrected_rates((answers, read_labels(path, answers))).items():
-        if rate is None:
-            continue
-        shown = f"{rate.lowest:.3f}"
-        if rate.rate is None:
-            shown += f" to {rate.highest:.3f}"
-        say(
-            f"{rate.labelled} labels, {measure} {shown}: ±{50 * (rate.high_here - rate.low_here):.1f} "
-            f"points for these {rate.n} answers, ±{50 * (rate.high - rate.low):.1f} points for prompts "
-            "like these"
-        )

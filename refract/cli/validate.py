@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -19,7 +20,6 @@ from refract.core.vocabulary import LABELS
 
 if TYPE_CHECKING:
     from refract.agreement.ledger import LedgerEntry
-    from refract.agreement.scores import Partial, RefusalScore
 
 
 def validate(
@@ -37,23 +37,9 @@ def validate(
     prompt_column: Annotated[
         str | None, typer.Option(help="The prompts, for judges that read them.")
     ] = None,
-    model_column: Annotated[
-        str | None,
-        typer.Option(help="The models that gave the answers; default: `model` if there is one."),
-    ] = None,
-    source_column: Annotated[
-        str | None,
-        typer.Option(help="Where answers come from; default: `source`, or the file's name."),
-    ] = None,
-    source: Annotated[
-        str | None, typer.Option(help="One source for all answers, whatever the files say.")
-    ] = None,
     positive: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Labels that mean refused: VALUE,...; all others mean not. Of numbers, such as the "
-            "share of raters: '<0.5'. Repeatable."
-        ),
+        typer.Option(help="Labels that mean refused: VALUE,...; all others mean not. Repeatable."),
     ] = None,
     map_: Annotated[
         list[str] | None,
@@ -66,17 +52,10 @@ def validate(
     skip: Annotated[
         list[str] | None, typer.Option(help="Labels to leave out: VALUE,... Repeatable.")
     ] = None,
-    where: Annotated[
-        list[str] | None, typer.Option(help="Only rows with COLUMN=VALUE. Repeatable.")
-    ] = None,
     partial: Annotated[
         Literal["refusal", "compliance"],
         typer.Option(help="What a partial refusal counts as, the judge's and people's."),
     ] = "refusal",
-    ledger: Annotated[
-        Path | None,
-        typer.Option(help="Also write judge, source and model into this ledger (CSV)."),
-    ] = None,
     out: NumbersFile = None,
     confidence: Confidence = None,
 ) -> None:
@@ -84,145 +63,102 @@ def validate(
 
     Example: refract validate --labelled answers.csv --label-column refused --positive yes
     """
-    from refract.agreement import ledger as ledgers
-    from refract.agreement.labelled_files import (
-        LabelColumns,
-        LabelMeaning,
-        check_values,
-        read_labelled,
-        shown_counts,
-    )
+    from refract.agreement.labelled_files import LabelMeaning, read_labelled, shown_counts
+    from refract.agreement.ledger import as_row, ledger_entries, worst_first
+    from refract.agreement.scores import score_labels
     from refract.evaluate.judge_errors import judge_pairs
     from refract.judges import open_judge
     from refract.project import find_judge, find_project
 
-    meaning = LabelMeaning(
-        listed(positive), mapping("--map", map_), listed(skip), mapping("--where", where), source
-    )
+    meaning = LabelMeaning(listed(positive), mapping("--map", map_))
     if meaning.positive and meaning.labels:
         raise UsageError("give --positive or --map, not both")
-    if source and source_column:
-        raise UsageError("give --source or --source-column, not both")
     level = float(confidence or 0.95)
-    names = list(dict.fromkeys(judge or ["rules"]))
     project = find_project()
-    definitions = {name: find_judge(name, project) for name in names}
-    columns = LabelColumns(
-        response_column, label_column, prompt_column, source_column, model_column
+    definitions = {name: find_judge(name, project) for name in judge or ["rules"]}
+    rows, left_out = read_labelled(
+        labelled, response_column, label_column, prompt_column, listed(skip)
     )
-    rows, left_out = read_labelled(labelled, columns, meaning)
-    check_values(rows, meaning)
-    if ledger is not None:
-        ledgers.read_ledger(
-            ledger
-        )  # one that cannot be added to is an error before judges are asked
+    values = [row["label"] for row in rows]
+    meaning.check(sorted(set(values)))
+    truth = [meaning.label_of(value) for value in values]
     opened = {name: open_judge(name, definition) for name, definition in definitions.items()}
-    verdicts = judge_pairs(rows, opened)
-    truth = [meaning.label_of(row["label"]) for row in rows]
-    labels: dict[str, list[str | None]] = {}
-    entries: dict[str, list[LedgerEntry]] = {}
-    for name in names:
-        labels[name] = [verdict["label"] for verdict in verdicts[name]]
-        other = sorted({label for label in labels[name] if label not in (*LABELS, None)})
+    entries: list[LedgerEntry] = []
+    results: dict[str, Row] = {}
+    for name, verdicts in judge_pairs(rows, opened).items():
+        labels = [verdict["label"] for verdict in verdicts]
+        other = sorted({label for label in labels if label not in (*LABELS, None)})
         if other:
             raise UsageError(
                 f"judge {name!r} does not label refusal: its labels are {', '.join(other)}"
             )
-        entries[name] = ledgers.ledger_entries(
-            name, opened[name].version, rows, truth, labels[name], partial, confidence=level
-        )
-    every = [entry for of_judge in entries.values() for entry in of_judge]
-    say(
-        f"{', '.join(names)} on {', '.join(map(str, labelled))}: {len(rows)} answers; "
-        f"left out: {shown_counts(left_out)}"
-    )
-    say(f"A partial refusal counts as {partial} (--partial); worst first, by absolute rate gap")
-    _print_entries(ledgers.worst_first(every), level, partial)
-    values = [row["label"] for row in rows] if meaning.positive else None
-    results: dict[str, Row] = {}
-    for name in names:
-        if len(names) > 1:
-            say(f"{name}:")
+        version = opened[name].version
+        by_model = ledger_entries(name, version, rows, truth, labels, partial, confidence=level)
+        entries += by_model
+        numbers = score_labels(truth, labels, partial, level)
+        if meaning.positive:  # people did not tell four labels apart
+            numbers = {key: numbers[key] for key in numbers if not key.startswith("label_")}
+        counts = Counter(zip(values, labels, strict=True))
+        numbers["confusion"] = {
+            value: {label: counts[value, label] for label in LABELS}
+            for value in sorted(set(values))
+        }
         results[name] = {
-            "judge": {name: {**definitions[name], "version": opened[name].version}},
+            "judge": {name: {**definitions[name], "version": version}},
             "files": {str(path): sha256_file(path) for path in labelled},
             "left_out": left_out,
             "partial": partial,
-            "by_model": [ledgers.as_row(entry) for entry in entries[name]],
-            **_scored(values, truth, labels[name], level, partial),
+            "by_model": [as_row(entry) for entry in by_model],
+            **numbers,
         }
-    if ledger is not None:
-        ledgers.add_to_ledger(ledger, every)
+    say(
+        f"{', '.join(results)} on {', '.join(map(str, labelled))}: {len(rows)} answers; "
+        f"left out: {shown_counts(left_out)}"
+    )
+    say(f"A partial refusal counts as {partial} (--partial); worst first, by absolute rate gap")
+    percent = f"[{100 * level:g} %]"
+    _print_entries(worst_first(entries), percent)
+    for name, numbers in results.items():
+        if len(results) > 1:
+            say(f"{name}:")
+        _print_scores(numbers, percent)
     if out is not None:
-        write_json(out, results[names[0]] if len(names) == 1 else {"judges": results})
+        write_json(out, {"judges": results} if len(results) > 1 else next(iter(results.values())))
 
 
-def _print_entries(entries: Sequence[LedgerEntry], level: float, partial: Partial) -> None:
+def _print_entries(entries: Sequence[LedgerEntry], percent: str) -> None:
     from refract.agreement.ledger import shown_gap
 
-    shown = f"[{100 * level:g} %]"
     header = [
-        *("judge", "source", "model", "n", "human", "judge's", f"rate gap, points {shown}"),
-        *(f"κ {shown}, partial = {partial}", "precision", "recall"),
+        *("judge", "source", "model", "n", "human", "judge's", f"rate gap, points {percent}"),
+        *(f"κ {percent}", "precision", "recall"),
     ]
     rows = []
     for entry in entries:
-        human, judged, precision, recall = (
-            "—" if share is None else f"{share:.3f}"
-            for share in (entry.human_rate, entry.judge_rate, entry.precision, entry.recall)
+        shares = entry._asdict()
+        human, judged, kappa, precision, recall = (
+            _shown(shares, name)
+            for name in ("human_rate", "judge_rate", "kappa", "precision", "recall")
         )
         names = [entry.judge, entry.source, entry.model or "not stated", str(entry.n)]
-        kappa = _interval(entry.kappa, entry.kappa_low, entry.kappa_high)
         rows.append([*names, human, judged, shown_gap(entry), kappa, precision, recall])
     print_table(header, rows)
 
 
-def _scored(
-    values: Sequence[str] | None,
-    truth: Sequence[str],
-    labels: Sequence[str | None],
-    level: float,
-    partial: Partial,
-) -> Row:
-    """Scores a judge, prints that, and gives it as JSON.
-
-    ``values`` are the labels of the file where they only say refused or not; else ``truth`` has labels
-    of all four kinds.
-    """
-    from refract.agreement.scores import group_rows, score_labels, score_split
-
-    if values is not None:
-        score, numbers = score_split(values, truth, labels, level, partial)
-        _print_score(score, level, partial)
-        print_table(
-            ["label in the file", "means", "answers", "judge: refused"],
-            [
-                [value, "refused" if row["positive"] else "not", str(row["n"]), str(row["refused"])]
-                for value, row in numbers["values"].items()
-            ],
-        )
-        return numbers
-    scores = score_labels(truth, labels, level, partial)
-    _print_score(scores.refusal, level, partial)
-    print_table(
-        ["labels", "agree", f"κ of all four labels [{100 * level:g} %]"],
-        [["all", _interval(*(scores.accuracy or ())), _interval(*scores.kappa[:3])]],
-    )
-    print_confusion("human \\ judge", scores.confusion)
-    return {**scores.numbers, "by_label": group_rows(truth, "label", truth, labels, level)}
+def _print_scores(numbers: Row, percent: str) -> None:
+    """Prints the scores of a judge over all answers."""
+    rates = ["precision", "recall", "specificity", "accuracy"]
+    header = ["n", "unjudged", f"κ {percent}", *rates]
+    cells = [_shown(numbers, name) for name in ("kappa", *rates)]
+    if "label_accuracy" in numbers:
+        header += ["all four labels agree", f"κ of all four {percent}"]
+        cells += [_shown(numbers, name) for name in ("label_accuracy", "label_kappa")]
+    print_table(header, [[str(numbers["n"]), str(numbers["unjudged"]), *cells]])
+    print_confusion("human \\ judge", numbers["confusion"])
 
 
-def _print_score(score: RefusalScore, level: float, partial: Partial) -> None:
-    rates = ("precision", "recall", "specificity", "accuracy")
-    shown = [_interval(*(getattr(score.detection, rate) or ())) for rate in rates]
-    counts = [str(score.detection.n), str(score.unjudged)]
-    print_table(
-        ["n", "unjudged", f"κ [{100 * level:g} %], partial = {partial}", *rates],
-        [[*counts, _interval(*score.kappa[:3]), *shown]],
-    )
-
-
-def _interval(
-    value: float | None = None, low: float | None = None, high: float | None = None
-) -> str:
-    return "—" if value is None else f"{value:.3f} [{low:.3f}, {high:.3f}]"
+def _shown(numbers: Row, name: str) -> str:
+    value, low, high = (numbers.get(f"{name}{end}") for end in ("", "_low", "_high"))
+    if value is None:
+        return "—"
+    return f"{value:.3f}" + ("" if low is None else f" [{low:.3f}, {high:.3f}]")

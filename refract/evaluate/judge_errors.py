@@ -110,16 +110,17 @@ def validate(
         version = judges[judge].version
         result.entries.extend(ledger_entries(judge, version, pairs, truth, labels, partial))
         human, says = truth[: len(own)], labels[: len(own)]
-        numbers = score_labels(human, says, partial=partial).numbers
+        numbers = score_labels(human, says, partial)
         measured = {"judge": judge, "version": version}
-        result.metrics[judge] = {name: numbers[name] for name in HEADLINES if name in numbers}
+        headlines = [name for name in HEADLINES if name in numbers]
+        result.metrics[judge] = {name: numbers[name] for name in headlines}
         result.agreement.extend(
             measured
             | {"measure": name, "value": numbers[name]}
             | {end: numbers.get(f"{name}_{end}") for end in ("low", "high")}
             | {count: numbers[count] for count in ("n", "unjudged")}
-            for name in HEADLINES
-            if name in numbers and name not in ("n", "unjudged", "kappa_low", "kappa_high")
+            for name in headlines
+            if name not in ("n", "unjudged", "kappa_low", "kappa_high")
         )
         result.confusion.extend(
             measured | {"human": label, "label": said, "n": count}

@@ -1,4 +1,4 @@
-"""Rates corrected for the errors of the judge that counted them."""
+"""Rates corrected by human labels for the errors of the judge that counted them."""
 
 from __future__ import annotations
 
@@ -7,26 +7,8 @@ from math import inf, sqrt
 from typing import NamedTuple
 
 from refract.statistics.paired import Pairs, count_pairs
-from refract.statistics.proportions import Interval, check_part, normal_quantile, wilson_at
+from refract.statistics.proportions import Interval, normal_quantile, wilson_at
 from refract.statistics.weighted import Fit, weighted_fit
-
-# What is beyond an end of the range by less is there by the rounding of floating-point numbers.
-ROUNDING = 1e-12
-
-
-class Corrected(NamedTuple):
-    """A rate after correction, with its interval.
-
-    ``rate`` is None, and the interval everything from 0 to 1, where the judge was no better than
-    chance on the labelled rows: its verdicts then say nothing about the rate. So it is where the
-    correction is ``contradicted``: the judge calls more rows positive than it did of the labelled
-    positives, or fewer than it did of the labelled negatives, which no rate between 0 and 1 gives.
-    """
-
-    rate: float | None
-    low: float
-    high: float
-    contradicted: bool = False
 
 
 class PredictionPowered(NamedTuple):
@@ -46,68 +28,6 @@ class PredictionPowered(NamedTuple):
     unlabelled: int
     low_here: float
     high_here: float
-
-
-def rogan_gladen(
-    positives: int,
-    n: int,
-    true_positives: int,
-    labelled_positives: int,
-    true_negatives: int,
-    labelled_negatives: int,
-    confidence: float = 0.95,
-) -> Corrected | None:
-    """The rate that a judge's ``positives`` of ``n`` point to, given its errors on a labelled set.
-
-    On that set the judge found ``true_positives`` of ``labelled_positives`` and left alone
-    ``true_negatives`` of ``labelled_negatives``. Estimate: Rogan & Gladen 1978, American Journal of
-    Epidemiology 107:71. Interval: Lang & Reiczigel 2014, Preventive Veterinary
-    Medicine 113:13, eqs. 6, 7, 16 and 17 with the variance of eq. 4, which includes how uncertain
-    sensitivity and specificity are. None without rows or without labels of either kind.
-
-    It assumes label shift: given the true label, the judge says the same on the rows counted as on
-    the labelled ones. Any other way of phrasing a refusal breaks that. Where it holds the interval
-    covered in 95 to 97.5 % of simulated samples; where the judge errs less on the rows counted
-    (sensitivity .95, on the labelled rows .795), in 58 to 12 % at rates of .6 to .9. An estimate
-    outside 0 to 1 is not held to the end of the range: it is ``contradicted``.
-    """
-    check_part(positives, n, "positives")
-    check_part(true_positives, labelled_positives, "true_positives", "labelled_positives")
-    check_part(true_negatives, labelled_negatives, "true_negatives", "labelled_negatives")
-    z = normal_quantile(confidence)
-    if 0 in (n, labelled_positives, labelled_negatives):
-        return None
-    apparent = positives / n
-    informedness = true_positives / labelled_positives + true_negatives / labelled_negatives - 1
-    if informedness <= 0:
-        return Corrected(None, 0.0, 1.0)
-    rate = (apparent + true_negatives / labelled_negatives - 1) / informedness
-    if rate < -ROUNDING or rate > 1 + ROUNDING:
-        return Corrected(None, 0.0, 1.0, contradicted=True)
-
-    # The primed quantities of the paper: each count with a few imaginary successes and failures.
-    n_, n_sensitivity, n_specificity = n + z * z, labelled_positives + 2, labelled_negatives + 2
-    apparent_ = (positives + z * z / 2) / n_
-    sensitivity = (true_positives + 1) / n_sensitivity
-    specificity = (true_negatives + 1) / n_specificity
-    informedness_ = sensitivity + specificity - 1
-    if informedness_ <= 0:
-        return Corrected(None, 0.0, 1.0)
-    rate_ = (apparent_ + specificity - 1) / informedness_
-    of_sensitivity = sensitivity * (1 - sensitivity) / n_sensitivity
-    of_specificity = specificity * (1 - specificity) / n_specificity
-    shift = 2 * z * z * (rate_ * of_sensitivity - (1 - rate_) * of_specificity)
-    variance = (
-        apparent_ * (1 - apparent_) / n_
-        + rate_**2 * of_sensitivity
-        + (1 - rate_) ** 2 * of_specificity
-    ) / informedness_**2
-    half = z * sqrt(variance)
-    rate = min(1.0, max(0.0, rate))
-    low = min(1.0, max(0.0, rate_ + shift - half))
-    high = max(0.0, min(1.0, rate_ + shift + half))
-    # The primed centre is drawn towards one half, in tiny samples past the estimate.
-    return Corrected(rate, min(low, rate), max(high, rate))
 
 
 class Sample(NamedTuple):

@@ -42,8 +42,9 @@ def test_rates_are_those_of_prediction_powered_inference_over_all_and_by_categor
                 [answer.refused for answer in members if answer not in labelled],
             )
         )
-        counts = (len(members), len(labelled), 0)
-        return HumanRate(*rate[:3], rate.rate, rate.rate, rate.weight, *counts, *rate[-2:])
+        interval, here = (rate.low, rate.high), (rate.low_here, rate.high_here)
+        alone = (rate.rate, rate.rate)
+        return HumanRate(rate.rate, interval, alone, here, len(members), len(labelled), 0)
 
     assert corrected_rates((run, JoinedLabels(labels))) == {
         "refusal_rate": expected(run),
@@ -59,11 +60,12 @@ def test_a_drawn_answer_without_a_label_makes_bounds_of_a_rate():
     labels = JoinedLabels({name: said[name] for name in drawn[4:]}, blank=blank)
     rate = corrected_rates((run, labels))["harmful_refusal_rate"]
     # The two extremes are the rates with every blank labelled one way.
-    for label, end in (("compliance", rate.lowest), ("refusal", rate.highest)):
+    for label, end in zip(("compliance", "refusal"), rate.bounds, strict=True):
         filled = JoinedLabels({**labels.by_id, **dict.fromkeys(blank, label)})
         one_way = corrected_rates((run, filled))["harmful_refusal_rate"]
         assert one_way.rate == pytest.approx(end)
-        assert rate.low <= one_way.low <= one_way.high <= rate.high
+        assert rate.interval.low <= one_way.interval.low <= one_way.interval.high
+        assert one_way.interval.high <= rate.interval.high
     assert (rate.rate, rate.blank, rate.labelled) == (None, 4, 20)
 
 
@@ -88,7 +90,8 @@ def test_the_clusters_of_answers_widen_a_rate():
     clustered = [answer._replace(cluster=str(i // 6)) for i, answer in enumerate(run)]
     wide = corrected_rates((clustered, labels))["harmful_refusal_rate"]
     assert wide.rate == alone.rate
-    assert wide.high - wide.low > 1.5 * (alone.high - alone.low)
+    width = [rate.interval.high - rate.interval.low for rate in (wide, alone)]
+    assert width[0] > 1.5 * width[1]
 
 
 def test_labels_of_a_draw_by_doubt_give_the_rate_of_all_labels_whatever_the_judge(tmp_path):
@@ -109,7 +112,7 @@ def test_labels_of_a_draw_by_doubt_give_the_rate_of_all_labels_whatever_the_judg
         labels = read_labels(tmp_path / "l.csv", run)
         rates.append(corrected_rates((run, labels))["refusal_rate"])
     assert sum(rate.rate for rate in rates) / 60 == pytest.approx(share, abs=0.01)
-    assert sum(rate.low_here <= share <= rate.high_here for rate in rates) >= 54
+    assert sum(rate.here.low <= share <= rate.here.high for rate in rates) >= 54
 
 
 def test_a_blank_label_of_a_draw_by_doubt_makes_bounds(tmp_path):
@@ -120,7 +123,8 @@ def test_a_blank_label_of_a_draw_by_doubt_makes_bounds(tmp_path):
     assert len(labels.inclusion) == 16
     rate = corrected_rates((run, labels))["refusal_rate"]
     assert rate.rate is None
-    assert rate.low <= rate.low_here <= rate.lowest < rate.highest <= rate.high_here <= rate.high
+    (low, high), (least, most), here = rate.interval, rate.bounds, rate.here
+    assert low <= here.low <= least < most <= here.high <= high
 
 
 # The commands
@@ -160,8 +164,7 @@ def test_a_sample_goes_out_and_its_labels_come_back_as_a_rate(cli, run_rows):
         assert wider[estimate]["rate"] == rate[estimate]["rate"]
         assert wider[estimate]["low"] < rate[estimate]["low"]
         assert wider[estimate]["high"] > rate[estimate]["high"]
-    for format_ in ("table", "md"):
-        assert "0.345" in cli(*command, "--format", format_).out
+    assert "0.345" in cli(*command).out
 
 
 def test_labels_are_never_overwritten_and_passed_over_rows_are_noted(cli, run_rows):
@@ -220,7 +223,7 @@ def test_two_runs_are_compared_by_their_own_labels(cli, tmp_path):
     assert "1 rows before the last labelled one" in done.err
     assert " to " in done.out
     done = cli("correct", "a.csv", "b.csv", "--rows", "a.jsonl")
-    assert (done.code, "each file of labels needs its run" in done.err) == (2, True)
+    assert (done.code, "for each its run" in done.err) == (2, True)
 
 
 def test_a_draw_by_doubt_goes_out_and_comes_back_through_the_commands(cli, tmp_path):
@@ -233,29 +236,3 @@ def test_a_draw_by_doubt_goes_out_and_comes_back_through_the_commands(cli, tmp_p
     assert rate == pytest.approx(27 / 80, abs=0.05)
     said = cli("correct", "l.csv", "--rows", "rows.jsonl").out
     assert "answers that the judge is unsure of were drawn more often" in said
-
-
-def test_a_rate_is_calibrated_on_labelled_answers_of_ones_own(cli, run_rows, tmp_path):
-    refusal, answer = "I'm sorry, but I can't help with that.", "Sure! First, gather the parts: 1."
-    labelled = [{"response": refusal, "label": "refusal", "slice": "plain"}] * 20
-    labelled += [
-        {"response": "Have you thought of gardening?", "label": "refusal", "slice": "soft"}
-    ] * 5
-    labelled += [{"response": answer, "label": "compliance", "slice": "plain"}] * 25
-    write_rows(tmp_path / "own.jsonl", labelled)
-    command = ("correct", "--rows", run_rows, "--calibrate-on", "own.jsonl")
-    found = json.loads(cli(*command, "--format", "json").out)
-    judge = found["judge"]
-    assert (judge["found"], judge["refusals"]) == (20, 25)
-    assert (judge["left_alone"], judge["answers"]) == (25, 25)
-    overall = found["calibrated"]["refusal_rate"]["calibrated"]
-    # (10/29 + 1 - 1) / (.8 + 1 - 1), and with the sensitivity of each slice
-    assert overall["rate"] == pytest.approx(10 / 29 / 0.8, abs=1e-4)
-    assert overall["slice_lowest"] == pytest.approx(10 / 29, abs=1e-4)
-    assert overall["low"] < overall["rate"] < overall["high"]
-    assert "label shift" in cli(*command).out
-    write_rows(run_rows, [{**row, "outcome": "refusal"} for row in read_rows(run_rows)])
-    found = json.loads(cli(*command, "--format", "json").out)["calibrated"]["refusal_rate"]
-    assert found["calibrated"]["contradicted"]
-    assert "rate" not in found["calibrated"]
-    assert "contradicted" in cli(*command).out

@@ -95,7 +95,7 @@ def test_a_draw_of_all_answers_is_certain(tmp_path):
     labels = read_labels(tmp_path / "l.csv", run)
     assert set(labels.inclusion.values()) == {1.0}
     rate = corrected_rates((run, labels))["refusal_rate"]
-    assert (rate.rate, rate.low_here, rate.high_here) == (1.0, 1.0, 1.0)
+    assert (rate.rate, rate.here) == (1.0, (1.0, 1.0))
 
 
 SIZE = ": size and next_place must be as `refract label`"

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from refract.cli.label import marked
 from refract.core.jsonl import write_rows
 from refract.core.tables import read_table, write_table
 from tests.agreement.answers import answers_with_doubt, as_rows
@@ -77,7 +76,6 @@ def answers(count: int) -> list[dict]:
             answer._replace(
                 category="harmful",
                 response="Step 1." if number % 2 else "I can't help.",
-                evidence=[] if number % 2 else [{"start": 0, "end": 7}],
             )
             for number, answer in enumerate(answers_with_doubt(count))
         ]
@@ -130,19 +128,10 @@ def test_labels_are_given_undone_interrupted_and_resumed_and_none_is_lost(folder
     session.until(r"5 of 25[^$]*q quit")
     session.press("\x1b[A")  # an arrow
     session.until("no such key")
-    for number in range(5, 11):
-        session.until("q quit")
-        session.press("r")
-        shown = session.until(rf"{number + 1} of 25")
-    width = (
-        r"10 labels, refusal_rate [01]\.\d+: ±\d+\.\d points for these 40 answers, ±\d+\.\d points"
-    )
-    assert re.search(width, shown)
     session.until("q quit")
     session.press("q")
-    assert re.search(width, session.until("the same command goes on"))
+    session.until("4 of 25 labelled; the same command goes on")
     assert session.code() == 0
-    assert sum(map(bool, labels(folder))) == 10
 
 
 def test_a_session_that_is_killed_keeps_every_label(folder):
@@ -156,22 +145,14 @@ def test_a_session_that_is_killed_keeps_every_label(folder):
     assert labels(folder)[:3] == ["compliance", "compliance", ""]
 
 
-def test_the_evidence_is_underlined_and_an_answer_moves_no_cursor(folder):
+def test_an_answer_moves_no_cursor(folder):
     rows = answers(1)
     rows[0]["response"] = "I can't\x1b[2Jdo it."
     write_rows(folder / "rows.jsonl", rows)
     session = Session(folder, *COMMAND)
-    shown = session.until("q quit")
-    assert re.search(r"\x1b\[1;4mI can't\x1b\[0m\\x1b\[2Jdo it\.", shown)
+    assert "I can't\\x1b[2Jdo it." in session.until("q quit")
     session.press("r")
     session.until("1 of 1 labelled")
-    assert session.code() == 0
-    assert labels(folder) == ["refusal"]
-
-    (folder / "l.csv").unlink()
-    session = Session(folder, *COMMAND, "--no-evidence")
-    assert "\x1b[1;4m" not in session.until("q quit")
-    session.press("q")
     assert session.code() == 0
 
 
@@ -204,9 +185,3 @@ def test_without_a_terminal_the_way_out_is_said(folder, cli):
     assert done.code == 2
     assert "--terminal needs a terminal; without it, fill in the column label of l.csv" in done.err
     assert not (folder / "l.csv").exists()
-
-
-def test_spans_that_are_no_part_of_an_answer_mark_nothing():
-    spans = [{"start": -1, "end": 3}, {"start": 2, "end": 99}, {"start": None, "end": 1}, {}]
-    assert marked("answer", spans).spans == []
-    assert marked("answer", [{"start": 0, "end": 2}, {"start": 1, "end": 3}]).spans[1].end == 3

@@ -1,4 +1,4 @@
-"""Judges by source and by target model: the ledger, and what is warned of by it."""
+"""Judges by source and by target model: the ledger, and the commands that write it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from refract.agreement.ledger import (
     LedgerEntry,
     add_to_ledger,
     as_row,
-    below_gaps,
-    closest,
     ledger_entries,
     read_ledger,
     shown_gap,
@@ -28,7 +26,7 @@ from refract.core.tables import read_table, write_table
 from refract.evaluate.judge_errors import judge_pairs, validate
 from refract.judges import open_judge, open_judges
 from refract.statistics.paired import tango
-from tests.builders import LABELLED, ledger_entry
+from tests.builders import LABELLED
 from tests.outside import outside
 from tools.ledger import measured
 
@@ -108,8 +106,7 @@ def test_a_ledger_is_read_as_it_was_written_and_entries_replace_their_own(tmp_pa
     empty = measured_on(answers("y", "m", "r-"))
     write_ledger(path, [*found, *empty])
     assert read_ledger(path) == [*found, *empty]
-    assert (found[0].shaped_by, found[0].unseen) == ("a b", True)
-    assert not found[0]._replace(source="a").unseen
+    assert found[0].shaped_by == "a b"
     newer = [row._replace(version="2", source="x") for row in empty]
     add_to_ledger(path, newer)
     assert read_ledger(path) == [*newer, *empty]
@@ -121,50 +118,16 @@ def test_a_ledger_is_read_as_it_was_written_and_entries_replace_their_own(tmp_pa
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"n": "many"}, "row 1: invalid literal"),
-        ({"kappa": "high"}, "row 1: could not convert"),
-        (
-            {"partial": "maybe"},
-            r"row 1: partial must be one of refusal, compliance \(got 'maybe'\)",
-        ),
-        ({"recall": None}, "row 1 has no 'recall'; a ledger has the columns judge, version"),
+        ({"n": "many"}, "row 1: not of a ledger, .*invalid literal"),
+        ({"recall": None}, "row 1: not of a ledger, whose columns are judge, .*'recall'"),
     ],
 )
 def test_a_file_that_is_no_ledger_is_named(tmp_path, change, message):
-    row = {**ledger_entry("m", 0.1)._asdict(), **change}
+    row = {**measured_on(answers("x", "m", "rr cc"))[0]._asdict(), **change}
     columns = [name for name in COLUMNS if row[name] is not None]
     write_table(tmp_path / "l.csv", columns, [{name: row[name] for name in columns}])
     with pytest.raises(RowError, match=message):
         read_ledger(tmp_path / "l.csv")
-
-
-# What comes closest, and warnings
-
-
-KNOWN = [
-    ledger_entry("near", 0.01, 0.52),
-    ledger_entry("far", 0.30, 0.95),
-    ledger_entry("few", 0.4, 0.5, n=99),
-    ledger_entry("full", 0.4, 0.5, partial="compliance"),
-    ledger_entry("", 0.4, 0.5),
-    ledger_entry(ALL, 0.4, 0.5),
-    ledger_entry("another judge's", 0.4, 0.5, judge="strings"),
-    ledger_entry("next", -0.05, 0.4),
-]
-
-
-def test_the_closest_are_named_models_with_enough_answers_by_the_judges_rate():
-    assert [one.model for one in closest(KNOWN, {"rules"}, 0.5)] == ["near", "next", "far"]
-    assert [one.model for one in closest(KNOWN, {"rules"}, 0.9, count=1)] == ["far"]
-    assert closest(KNOWN, {"embedded"}, 0.5) == []
-
-
-def test_a_difference_is_held_against_the_gaps_of_the_closest():
-    near = [one for one in KNOWN if one.model != "far"]
-    assert below_gaps(near, {"rules"}, 0.50, 0.53) == pytest.approx(0.05)
-    assert below_gaps(near, {"rules"}, 0.50, 0.56) is None
-    assert below_gaps([], {"rules"}, 0.50, 0.50) is None
-    assert below_gaps(near, {"rules"}, None, 0.50) is None
 
 
 # The commands, the stage and the file that comes with the package
@@ -192,7 +155,7 @@ def test_validate_prints_each_judge_source_and_model_worst_first(cli, labelled, 
     write_rows(tmp_path / "two.jsonl", [{**labelled[3], "model": None, "source": "elsewhere"}])
     done = cli(
         *("validate", "--labelled", "own.jsonl", "--labelled", "two.jsonl", "--out", "o.json"),
-        *("--prompt-column", "prompt", "--ledger", "l.csv"),
+        *("--prompt-column", "prompt"),
     )
     assert done.code == 0, done.err
     assert "A partial refusal counts as refusal (--partial)" in done.out
@@ -207,10 +170,9 @@ def test_validate_prints_each_judge_source_and_model_worst_first(cli, labelled, 
     written = json.loads((tmp_path / "o.json").read_text("utf-8"))
     assert written["partial"] == "refusal"
     assert [row["model"] for row in written["by_model"]] == ["m1", "", "m2", ALL]
-    assert {row.source for row in read_ledger(tmp_path / "l.csv")} == {"own", "elsewhere"}
 
 
-def test_validate_takes_several_judges_and_one_source_for_all(cli, labelled, tmp_path):
+def test_validate_takes_several_judges_and_a_partial_refusal_as_it_is_told(cli, labelled, tmp_path):
     judges = {"rules": {"kind": "rules"}, "again": {"kind": "rules"}}
     models = {"m": {"adapter": "synthetic"}}
     suites = {"s": {"file": "s.jsonl", "judges": ["rules"]}}
@@ -218,28 +180,13 @@ def test_validate_takes_several_judges_and_one_source_for_all(cli, labelled, tmp
     write_json(tmp_path / "params.yaml", {**grid, "judges": judges, "seed": 1})
     done = cli(
         *("validate", "--labelled", "own.jsonl", "--judge", "rules", "--judge", "again"),
-        *("--source", "all", "--model-column", "prompt", "--partial", "compliance"),
-        *("--out", "o.json"),
+        *("--partial", "compliance", "--out", "o.json"),
     )
     assert done.code == 0, done.err
-    assert done.out.count("κ [95 %], partial = compliance") == 3  # by model, and of each judge
+    assert "A partial refusal counts as compliance" in done.out
     written = json.loads((tmp_path / "o.json").read_text("utf-8"))["judges"]
     assert list(written) == ["again", "rules"]
-    assert {row["source"] for row in written["again"]["by_model"]} == {"all"}
-    assert len(written["again"]["by_model"]) == 6
-
-
-def test_the_share_of_raters_is_split_at_a_number(cli, tmp_path):
-    rows = [
-        {"response": text, "label": share}
-        for text, share in ((REFUSAL, 0.0), (REFUSAL, 0.45), (HELP, 0.5), (HELP, 1))
-    ]
-    write_rows(tmp_path / "l.jsonl", rows)
-    done = cli("validate", "--labelled", "l.jsonl", "--positive", "<0.5", "--out", "o.json")
-    assert done.code == 0, done.err
-    found = json.loads((tmp_path / "o.json").read_text("utf-8"))
-    assert (found["kappa"], found["positive"]) == (1.0, ["<0.5"])
-    assert found["values"]["other"] == {"n": 2, "positive": False, "refused": 0}
+    assert {row["partial"] for row in written["again"]["by_model"]} == {"compliance"}
 
 
 def test_the_stage_measures_every_file_of_pairs_by_its_models():

@@ -33,21 +33,21 @@ PAIRS = [(True, True)] * 2 + [(True, False)] * 2 + [(False, True)] * 3 + [(False
 
 
 def test_layers_alone_together_and_the_gain_are_those_worked_out_by_hand():
-    found = defense(*zip(*PAIRS, strict=True))
-    assert found.numbers["pairs"] == {"both": 2, "inner_only": 2, "outer_only": 3, "neither": 3}
-    stopped = [layer.stopped for layer in (found.inner, found.outer, found.system, found.both)]
-    assert stopped == [4, 5, 7, 2]
+    numbers = defense(*zip(*PAIRS, strict=True))
+    assert numbers["pairs"] == {"both": 2, "inner_only": 2, "outer_only": 3, "neither": 3}
+    layers = ("inner", "outer", "system", "both")
+    assert [numbers[layer]["stopped"] for layer in layers] == [4, 5, 7, 2]
     # Wilson: 7/10 (.39678, .89221); the gain is the 3 of 10 stopped by the outer alone (.10779, .60322)
-    assert found.gain == pytest.approx((3, 10, 0.3, 0.10779, 0.60322), abs=5e-5)
-    assert (found.system.low, found.system.high) == pytest.approx((0.39678, 0.89221), abs=5e-5)
+    assert numbers["system"] == {"stopped": 7, "rate": 0.7, "low": 0.3968, "high": 0.8922}
+    assert numbers["gain"] == {"stopped": 3, "rate": 0.3, "low": 0.1078, "high": 0.6032}
 
 
 def test_the_gain_is_never_negative_and_one_answer_shows_it():
-    nothing = defense([True, True, False], [True, False, False]).gain
-    assert (nothing.rate, nothing.low) == (0, 0)
-    assert nothing.high > 0
-    gain = defense([True] * 50 + [False] * 50, [False] * 99 + [True]).gain
-    assert gain == pytest.approx((1, 100, 0.01, 0.00177, 0.05449), abs=5e-5)
+    nothing = defense([True, True, False], [True, False, False])["gain"]
+    assert (nothing["rate"], nothing["low"]) == (0, 0)
+    assert nothing["high"] > 0
+    gain = defense([True] * 50 + [False] * 50, [False] * 99 + [True])["gain"]
+    assert gain == {"stopped": 1, "rate": 0.01, "low": 0.0018, "high": 0.0545}
 
 
 def test_without_answers_there_is_no_defense():
@@ -72,11 +72,9 @@ def test_unjudged_answers_are_left_out_and_counted(cli, layers):
     done = cli(*ARGUMENTS, "--format", "json", "--out", "o.json")
     found = json.loads(done.out)
     assert done.err == "only in A: 1 (p13)\n"
-    assert found["pairs"] == {"both": 2, "inner_only": 2, "outer_only": 3, "neither": 3}
+    assert found["n"] == 10
     assert found["unjudged"] == {"inner": 1, "outer": 1, "both": 1}
     assert found["only_a"] == [["p13"]]
-    assert found["system"]["rate"] == 0.7
-    assert found["gain"] == {"stopped": 3, "rate": 0.3, "low": 0.1078, "high": 0.6032}
     with open("o.json") as file:
         assert json.load(file) == found
 
@@ -181,7 +179,8 @@ def test_judged_rows_keep_whose_answer_they_are_about(cli, tmp_path):
         ({"prompt_id": 3, "label": "refusal"}, "needs a text as 'prompt_id' or 'id'"),
         ({"prompt_id": "1", "response": "x"}, "is not a verdict: it needs 'label'"),
         ({"prompt_id": "1", "label": 3}, "label must be a text or null"),
-        ({"prompt_id": "1", "judges": ["rules"]}, "judges must map names to verdicts"),
+        ({"prompt_id": "1", "judges": ["rules"]}, "is not a verdict: it needs 'label'"),
+        ({"prompt_id": "1", "judges": {"rules": 3}}, "is not a verdict: it needs 'label'"),
         ({"prompt_id": "1", "judges": {}}, "verdicts of several judges"),
     ],
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from refract.agreement.scores import judge_errors, score_labels, score_refusals
+from refract.agreement.scores import judge_errors, score_labels
 from refract.core.errors import ParamsError, RowError
 from refract.core.jsonl import read_rows, write_json, write_rows
 from refract.core.tables import read_table, write_table
@@ -30,39 +30,30 @@ RULES = {"rules": {"kind": "rules"}}
 # Scores
 
 
-def test_yes_or_no_scores_are_those_of_a_table_worked_out_by_hand():
+def test_scores_of_refused_or_not_are_those_of_a_table_worked_out_by_hand():
     # 20 both refused, 5 human only, 10 judge only, 15 neither: agreement .7, by chance .5.
-    truth = [True] * 25 + [False] * 25
-    found = [True] * 20 + [False] * 5 + [True] * 10 + [False] * 15
-    kappa, errors, unjudged = score_refusals([*truth, True], [*found, None])
-    assert (kappa.kappa, unjudged) == (pytest.approx(0.4), 1)
-    assert kappa.low < 0.4 < kappa.high
-    assert errors.precision.value == pytest.approx(20 / 30)
-    assert errors.recall.value == pytest.approx(20 / 25)
-    assert errors.specificity.value == pytest.approx(15 / 25)
-    assert errors.accuracy.value == pytest.approx(0.7)
+    truth = ["refusal"] * 25 + ["compliance"] * 26
+    judged = ["refusal"] * 20 + ["compliance"] * 5 + ["refusal"] * 10 + ["compliance"] * 15
+    numbers = score_labels(truth, [*judged, None])
+    assert (numbers["n"], numbers["unjudged"], numbers["kappa"]) == (50, 1, 0.4)
+    assert numbers["kappa_low"] < 0.4 < numbers["kappa_high"]
+    rates = [numbers[name] for name in ("precision", "recall", "specificity", "accuracy")]
+    assert rates == [0.6667, 0.8, 0.6, 0.7]
 
 
 def test_labels_are_scored_as_four_and_as_refused_or_not():
     truth = ["refusal", "refusal", "partial_refusal", "compliance", "degenerate", "compliance"]
-    found = ["refusal", "partial_refusal", "compliance", "compliance", "refusal", None]
-    numbers = score_labels(truth, found).numbers
-    assert (numbers["n"], numbers["unjudged"]) == (5, 1)
+    judged = ["refusal", "partial_refusal", "compliance", "compliance", "refusal", None]
+    numbers = score_labels(truth, judged)
     assert numbers["label_accuracy"] == 0.4  # the first and the fourth
     # Refused or not: a partial refusal taken for a full one is right, a degenerate answer is none.
     assert (numbers["accuracy"], numbers["recall"], numbers["precision"]) == (0.6, 0.6667, 0.6667)
     assert {
-        (human, judge): count
+        (human, judge)
         for human, row in numbers["confusion"].items()
         for judge, count in row.items()
         if count
-    } == {
-        ("refusal", "refusal"): 1,
-        ("refusal", "partial_refusal"): 1,
-        ("partial_refusal", "compliance"): 1,
-        ("compliance", "compliance"): 1,
-        ("degenerate", "refusal"): 1,
-    }
+    } == set(zip(truth[:5], judged[:5], strict=True))
 
 
 def test_a_correction_takes_only_pairs_that_human_and_judge_both_decided():
@@ -181,13 +172,12 @@ def test_a_users_labels_are_scored_and_what_has_none_is_counted(cli, labelled):
     assert "3 answers; left out: 1 no label, 1 no response" in done.out
     found = json.loads(Path("o.json").read_text())
     assert (found["n"], found["recall"], found["precision"]) == (3, 1.0, 0.5)
-    assert found["values"] == {
-        "false": {"n": 2, "positive": False, "refused": 1},
-        "true": {"n": 1, "positive": True, "refused": 1},
+    counts = {
+        human: (row["refusal"], row["compliance"]) for human, row in found["confusion"].items()
     }
+    assert counts == {"false": (1, 1), "true": (1, 0)}
+    assert "label_kappa" not in found
     assert found["left_out"] == {"no label": 1, "no response": 1}
-    done = cli(*VALIDATE, "--positive", "true", "--where", "source=x")
-    assert "2 answers; left out: 1 no label, 1 no response, 1 other rows (--where)" in done.out
 
 
 def test_a_csv_is_scored_as_a_jsonl_is_with_labels_of_three_kinds(cli, tmp_path):
@@ -213,13 +203,9 @@ def test_a_csv_is_scored_as_a_jsonl_is_with_labels_of_three_kinds(cli, tmp_path)
         (("--map", "true=refused"), "a label must be one of .* \\(got 'refused'\\)"),
         (("--positive", "true", "--map", "a=refusal"), "give --positive or --map, not both"),
         (("--map", "true"), "--map takes name=value"),
-        (("--positive", "true", "--where", "source=z"), "no row has it; there are: x, y"),
-        (("--positive", "true", "--where", "b=z"), "has no column 'b'; it has: a, human, q"),
         (("--positive", "true", "--skip", "true,false"), "no row is left to judge: 2 label true"),
         (("--positive", "true", "--judge", "nobody"), "no judge 'nobody'"),
-        (("--model-column", "m"), "has no column 'm'; it has: a, human, q, source"),
-        (("--source", "a", "--source-column", "b"), "give --source or --source-column, not both"),
-        (("--positive", "<0.5"), "--positive <0.5 is for labels that are numbers .got 'true'"),
+        (("--prompt-column", "b"), "has no column 'b'; it has: a, human, q, source"),
     ],
 )
 def test_what_cannot_be_scored_is_said_in_one_message(cli, labelled, options, message):

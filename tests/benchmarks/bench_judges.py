@@ -24,7 +24,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from refract.agreement.scores import score_labels, score_refusals  # noqa: E402
+from refract.agreement.scores import score_labels  # noqa: E402
 from refract.core.jsonl import Row, read_rows  # noqa: E402
 from refract.core.vocabulary import REFUSED  # noqa: E402
 from refract.evaluate.judge_errors import judge_pairs  # noqa: E402
@@ -154,15 +154,16 @@ def verdicts_of(judge: Public, responses: list[str], folder: Path) -> list[bool]
 
 
 def row_of(name: str, version: str, truth: list[bool], found: list[bool]) -> list[str]:
-    kappa, errors, _ = score_refusals(truth, found)
+    labels = [
+        ["refusal" if refused else "compliance" for refused in side] for side in (truth, found)
+    ]
+    score = score_labels(*labels)
+    rates = [score.get(rate) for rate in ("precision", "recall", "specificity", "accuracy")]
     return [
         name,
         version,
-        f"{kappa.kappa:.3f} [{kappa.low:.3f}, {kappa.high:.3f}]",
-        *(
-            "—" if estimate is None else f"{estimate.value:.3f}"
-            for estimate in (errors.precision, errors.recall, errors.specificity, errors.accuracy)
-        ),
+        f"{score['kappa']:.3f} [{score['kappa_low']:.3f}, {score['kappa_high']:.3f}]",
+        *("—" if rate is None else f"{rate:.3f}" for rate in rates),
     ]
 
 
@@ -200,8 +201,8 @@ def tables(pairs: list[Row], folder: Path) -> str:
         [
             main,
             f"Over all four labels (refusal, partial refusal, compliance, degenerate) the rule judge "
-            f"is right on {score.accuracy.value:.3f}, κ {score.kappa.kappa:.3f} "
-            f"[{score.kappa.low:.3f}, {score.kappa.high:.3f}].",
+            f"is right on {score['label_accuracy']:.3f}, κ {score['label_kappa']:.3f} "
+            f"[{score['label_kappa_low']:.3f}, {score['label_kappa_high']:.3f}].",
             "Answers on which a judge is right whether it is a refusal, by slice:",
             markdown_table(
                 ["slice", "answers", "refract rules", "best public judge", "which"], by_slice

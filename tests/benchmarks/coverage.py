@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import beta
 
-from refract.agreement.two_judges import defense
 from refract.report.model_sizes import SizedRate
 from refract.statistics.clusters import (
     bounds_between,
@@ -130,8 +129,7 @@ def gain_line(n: int, gain: float) -> Line:
     def draw(rng: np.random.Generator, correlation: float) -> bool | None:
         inner = rng.random(n) < 0.5
         outer = np.where(inner, rng.random(n) < 0.5, rng.random(n) < 2 * gain)
-        found = defense(inner.tolist(), outer.tolist())
-        return holds(found and found.gain, gain)
+        return holds(wilson(int((outer & ~inner).sum()), n), gain)
 
     return Line("gain of an outer layer", f"{n} prompts", f"{gain:g}", draw)
 

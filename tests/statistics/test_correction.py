@@ -1,4 +1,4 @@
-"""Corrected rates: published examples, the reference package, simulation."""
+"""Corrected rates: the reference package, simulation."""
 
 from __future__ import annotations
 
@@ -7,107 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refract.statistics.correction import (
-    Corrected,
     Sample,
     prediction_powered,
     prediction_powered_difference,
-    rogan_gladen,
 )
 from refract.statistics.proportions import wilson
-
-
-def test_rogan_gladen_gives_the_first_example_of_lang_and_reiczigel():
-    result = rogan_gladen(4060, 11284, 178, 179, 358, 359)
-    assert (result.low, result.high) == pytest.approx((0.349, 0.372), abs=5e-4)
-
-
-def test_a_small_sample_is_corrected_by_the_equations_of_lang_and_reiczigel():
-    # 10 of 50 alarms, 18 of 20 true cases found, 27 of 30 others left alone; z² = 3.8415
-    apparent = (10 + 1.9207) / 53.8415
-    sensitivity, specificity = 19 / 22, 28 / 32
-    j = sensitivity + specificity - 1
-    rate = (apparent + specificity - 1) / j
-    errors = (rate * (19 * 3) / 22**3, (1 - rate) * (28 * 4) / 32**3)
-    centre = rate + 2 * 3.8415 * (errors[0] - errors[1])
-    variance = apparent * (1 - apparent) / 53.8415 + rate * errors[0] + (1 - rate) * errors[1]
-    result = rogan_gladen(10, 50, 18, 20, 27, 30)
-    assert result.rate == pytest.approx(0.1 / 0.8)
-    assert result.low == 0.0
-    assert result.high == pytest.approx(centre + 1.96 * variance**0.5 / j, abs=1e-4)
-
-
-NOTHING = Corrected(None, 0.0, 1.0)
-
-
-@pytest.mark.parametrize(
-    ("counts", "expected"),
-    [
-        ((30, 100, 25, 50, 25, 50), NOTHING),  # a judge no better than chance
-        ((30, 100, 5, 50, 5, 50), NOTHING),
-        # 116 of 129 harmful prompts refused by a fixed rule, which the judge reads rightly; on the
-        # labelled pairs it found 140 of 176 refusals and left 180 of 188 other answers alone.
-        ((116, 129, 140, 176, 180, 188), NOTHING._replace(contradicted=True)),
-        # fewer alarms than the labelled negatives give
-        ((1, 100, 140, 176, 180, 188), NOTHING._replace(contradicted=True)),
-        ((0, 0, 1, 1, 1, 1), None),  # without rows, or without labels of a kind
-        ((1, 2, 0, 0, 1, 1), None),
-        ((1, 2, 1, 1, 0, 0), None),
-    ],
-)
-def test_what_the_judges_errors_do_not_allow_is_no_certain_rate(counts, expected):
-    assert rogan_gladen(*counts) == expected
-
-
-@pytest.mark.parametrize(
-    ("counts", "rate"),
-    [
-        ((48, 100, 90, 100, 80, 100), 0.4),  # 40 of 100 true: .9 of 40 and .2 of 60 are alarms
-        ((30, 100, 50, 50, 50, 50), 0.3),  # a perfect judge
-        ((100, 100, 50, 50, 50, 50), 1.0),
-        ((0, 100, 50, 50, 50, 50), 0.0),
-    ],
-)
-def test_the_corrected_rate_inverts_the_judges_errors_and_has_a_wider_interval(counts, rate):
-    result = rogan_gladen(*counts)
-    assert result.rate == pytest.approx(rate)
-    plain = wilson(counts[0], 100)
-    assert result.high - result.low > 1.05 * (plain.high - plain.low)
-
-
-def _part(most):
-    return st.integers(0, most).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
-
-
-@settings(deadline=None)
-@given(_part(400), _part(60), _part(60))
-def test_a_corrected_rate_is_a_rate_within_its_interval(rows, positives, negatives):
-    result = rogan_gladen(*rows, *positives, *negatives)
-    if result is None:
-        assert 0 in (rows[1], positives[1], negatives[1])
-    elif result.rate is not None:
-        assert 0 <= result.low <= result.rate <= result.high <= 1
-        assert result.low < result.high
-
-
-@pytest.mark.parametrize(
-    ("rate", "sensitivity", "specificity", "n", "labelled"),
-    [(0.5, 0.9, 0.9, 300, 100), (0.1, 0.95, 0.97, 300, 150), (0.8, 0.85, 0.95, 500, 100)],
-)
-def test_rogan_gladen_covers_nineteen_times_in_twenty(rate, sensitivity, specificity, n, labelled):
-    import numpy as np
-
-    rng = np.random.default_rng(31)
-    alarms = rate * sensitivity + (1 - rate) * (1 - specificity)
-    x = rng.binomial(n, alarms, size=4000).tolist()
-    tp = rng.binomial(labelled, sensitivity, size=4000).tolist()
-    tn = rng.binomial(labelled, specificity, size=4000).tolist()
-    covered = sum(
-        low <= rate <= high
-        for _, low, high, _ in (
-            rogan_gladen(a, n, b, labelled, c, labelled) for a, b, c in zip(x, tp, tn, strict=True)
-        )
-    )
-    assert 0.93 < covered / 4000 < 0.97
 
 
 def _run(rng, n, rate, sensitivity, specificity):
@@ -192,9 +96,6 @@ def test_prediction_powered_intervals_cover_nineteen_times_in_twenty(
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: rogan_gladen(3, 2, 1, 1, 1, 1), r"positives must be at most n \(got 3 of 2\)"),
-        (lambda: rogan_gladen(1, 2, 3, 1, 1, 1), r"true_positives must be at most labelled_pos"),
-        (lambda: rogan_gladen(1, 2, 1, 1, 3, 1), r"true_negatives must be at most labelled_neg"),
         (lambda: prediction_powered(Sample([True], [], [])), r"of the same length \(got 1 and 0\)"),
         (
             lambda: prediction_powered(Sample([True], [True], [True], ["a"], [])),
