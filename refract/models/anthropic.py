@@ -13,10 +13,9 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from refract.core.types import FinishReason, Message
-from refract.models.protocol import Answer, ServedModel
+from refract.models.protocol import Answer
 from refract.models.provider import (
     Address,
-    Ended,
     KeyVariable,
     ServedSettings,
     error_said,
@@ -30,18 +29,8 @@ _REASONS: dict[str, FinishReason] = {
     # Not Anthropic's own; servers that translate other providers' answers send it.
     "content_filter": "content_filter",
 }
-# The statuses of the errors in a batch's results.
-STATUSES = {
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "timeout_error": 504,
-    "overloaded_error": 529,
-}
+# The statuses of the errors in a batch's results; 500 of others.
+STATUSES = {"invalid_request_error": 400, "not_found_error": 404, "request_too_large": 413}
 
 
 class AnthropicSettings(ServedSettings):
@@ -74,11 +63,10 @@ class Anthropic(Served):
     settings: AnthropicSettings
     PACKAGE = "anthropic"
     PATH = "/v1/messages"
-    MOST_REQUESTS, MOST_BYTES = 100_000, 250_000_000
 
     def client(self, options: dict[str, Any]) -> Any:
-        """The package's client. Bedrock's and Vertex' have their addresses, like their credentials, by
-        region and account from the environment where none is given."""
+        # Those of the clouds get their addresses, like their credentials, by region and account from
+        # the environment where none is given.
         if self.settings.client is None:
             return self.sdk.AsyncAnthropic(open_telemetry=False, **options)
         if "base_url" not in self.settings.model_fields_set:
@@ -89,36 +77,20 @@ class Anthropic(Served):
         return self.sdk.AsyncAnthropicVertex(open_telemetry=False, **options)
 
     def body(self, messages: Sequence[Message], seed: int) -> dict[str, Any]:
-        """A message's parameters; the system prompt is one of them, a seed is not."""
-        settings = self.settings
         system = "\n\n".join(m["content"] for m in messages if m["role"] == "system")
-        body: dict[str, Any] = {
-            "model": settings.model_id,
+        return {
             "messages": [m for m in messages if m["role"] != "system"],
-            "max_tokens": settings.max_tokens,
+            "max_tokens": self.settings.max_tokens,
+            **({"system": system} if system else {}),
         }
-        if settings.prefill is not None:
-            body["messages"].append({"role": "assistant", "content": settings.prefill})
-        if system:
-            body["system"] = system
-        if settings.temperature is not None:
-            body["temperature"] = settings.temperature
-        if settings.top_p is not None:
-            body["top_p"] = settings.top_p
-        return body
 
     def read(self, payload: Any, attempt: int) -> Answer:
-        """A message as an answer. Raises look-up errors for anything else.
-
-        A refusal keeps the text that came before it. Anthropic asks to discard that text; whether
-        to do so is left to the judge, which sees the ``finish_reason``.
-        """
+        # A refusal keeps the text that came before it. Anthropic asks to discard that text; whether to
+        # do so is left to the judge, which sees the finish_reason.
         blocks, usage = payload["content"], payload.get("usage") or {}
         thinking = "".join(b.get("thinking") or "" for b in blocks if b.get("type") == "thinking")
-        prompt = [
-            usage.get(name)
-            for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-        ]
+        cached = ("cache_creation_input_tokens", "cache_read_input_tokens")
+        prompt = [usage.get(name) for name in ("input_tokens", *cached)]
         return Answer(
             "".join(block["text"] for block in blocks if block.get("type") == "text"),
             _REASONS.get(payload["stop_reason"], "stop"),
@@ -128,15 +100,14 @@ class Anthropic(Served):
             thinking=thinking or None,
         )
 
-    async def submit(self, client: Any, tag: str, bodies: Mapping[str, bytes]) -> str:
-        """Makes a batch and returns its id."""
+    async def submit(self, client: Any, bodies: Mapping[str, bytes]) -> str:
         from httpx2 import Response
 
         items = (
             b'{"custom_id": "%s", "params": %s}' % (name.encode(), body)
             for name, body in bodies.items()
         )
-        response = await client.post(
+        response = await client.with_options(max_retries=0).post(
             "/v1/messages/batches",
             cast_to=Response,
             content=b'{"requests": [%s]}' % b", ".join(items),
@@ -144,41 +115,21 @@ class Anthropic(Served):
         )
         return str(response.json()["id"])
 
-    async def find(
-        self, client: Any, tag: str, size: int, since: float, others: set[str | None]
-    ) -> str | None:
-        """A batch by its time and size; it has no tag here, but its results have names."""
-        async for batch in client.messages.batches.list(limit=100):
-            if batch.created_at.timestamp() < since:
-                return None  # newest first
-            counts = batch.request_counts
-            total = counts.canceled + counts.errored + counts.expired
-            total += counts.processing + counts.succeeded
-            if total == size and batch.id not in others:
-                return str(batch.id)
-        return None
-
-    async def ended(self, client: Any, batch_id: str) -> Ended | None:
-        """The results of a batch that has ended."""
+    async def ended(self, client: Any, batch_id: str) -> tuple[bytes, str] | None:
         from httpx2 import Response
 
         batch = await client.messages.batches.retrieve(batch_id)
         if batch.processing_status != "ended":
             return None
         response = await client.get(f"/v1/messages/batches/{batch_id}/results", cast_to=Response)
-        return Ended(response.content, ("BatchFailed", "the batch has no such result"))
+        return response.content, "the batch has no such result"
 
     def result(self, line: Any) -> tuple[int, Any]:
-        """Status and payload or error of a line; status 0 where it was never processed."""
         result = line["result"]
         if result["type"] == "succeeded":
             return 200, result["message"]
         if result["type"] == "errored":
             _, kinds = error_said(result["error"])
-            return next((STATUSES[kind] for kind in kinds if kind in STATUSES), 500), result[
-                "error"
-            ]
+            status = next((STATUSES[kind] for kind in kinds if kind in STATUSES), 500)
+            return status, result["error"]
         return 0, f"the request {result['type']} in its batch"
-
-
-_: type[ServedModel] = Anthropic

@@ -1,10 +1,8 @@
 """The providers' batch APIs (``mode: batch``): the same answers as live, cheaper and later.
 
-A batch outlives the run that submits it. Each submission is written to a file in the ``batches``
-folder of the cache folder, before it is sent and after; this holds also where the response store is
-turned off, since otherwise an interrupted run would be paid twice. A run that finds some of its
-requests in such a file waits for that batch and submits only the rest. The file is deleted when a
-run has taken every answer of its batch.
+A batch outlives the run that submits it: its id and requests are kept in a file in the ``batches``
+folder of the cache folder, also where the response store is turned off, until a run has taken every
+answer. A run that finds some of its requests there waits for that batch and submits only the rest.
 """
 
 from __future__ import annotations
@@ -12,46 +10,18 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import time
-from collections.abc import Awaitable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from refract.core.environment import (
-    cache_folder,
-    default_cache_folder,
-)
+from refract.core.environment import cache_folder, default_cache_folder
 from refract.core.jsonl import sha256_json, write_json
+from refract.core.progress import read_object
 from refract.models.protocol import AdapterError, Answer, Request
-from refract.models.provider import Emit, Ended, Failure, Provider, error_said
+from refract.models.provider import Emit, Failure, Provider, error_said
 
-T = TypeVar("T")
-# Seconds between two tries of the same call: doubled with each, up to the longest.
-FIRST_DELAY, LONGEST_DELAY = 0.5, 30.0
-# Seconds by which the provider's clock may be behind.
-CLOCK_SLACK = 60
-
-
-@dataclass
-class Batch:
-    """A batch as its file holds it."""
-
-    path: Path
-    requests: list[str]  # hashes, which are the custom ids
-    id: str | None = None  # None: not known to have been submitted
-    submitted_at: float = 0.0
-    server: list[str] = field(default_factory=list)
-
-    @property
-    def tag(self) -> str:
-        """The name of this submission at the provider."""
-        return f"{self.path.stem}-{self.submitted_at:.3f}"
-
-    def write(self) -> None:
-        """Writes the file."""
-        state = {key: value for key, value in vars(self).items() if key != "path"}
-        write_json(self.path, state)
+# Requests of a batch. Both providers take more, but no more than 200 MB.
+MOST = 10_000
 
 
 class BatchRun:
@@ -64,10 +34,8 @@ class BatchRun:
         self, model: Provider, requests: Sequence[Request], emit: Emit, taken: list[Path]
     ) -> None:
         self.model, self.requests, self.emit, self.taken = model, requests, emit, taken
-        self.settings, self.sdk = model.settings, model.sdk
+        self.settings = model.settings
         self.folder = (cache_folder() or default_cache_folder()) / "batches"
-        # Whose batches these are; a hash of it is in every custom id.
-        self.server = [model.adapter, self.settings.base_url]
         # Of a round, by custom id: the requests of the same body and seed, and that body.
         self.indices: dict[str, list[int]] = {}
         self.bodies: dict[str, bytes] = {}
@@ -75,11 +43,10 @@ class BatchRun:
     async def run(self) -> None:
         """Emits every answer. Raises :class:`AdapterError` when the provider cannot be reached or
         does not accept the key; the next run finds what was submitted by then."""
-        # Looking is repeated by the package, which waits for 8 seconds at most; submitting is not.
+        # The package repeats a call that fails, after 8 seconds at most.
         looks = math.ceil(self.settings.retry_for / 8) + 2
         async with self.model.open_client() as client:
-            self.client = client
-            self.patient = client.with_options(max_retries=looks, timeout=self.settings.timeout)
+            self.client = client.with_options(max_retries=looks, timeout=self.settings.timeout)
             left, attempt = list(range(len(self.requests))), 0
             while left:
                 left = await self._round(left, attempt)
@@ -92,126 +59,85 @@ class BatchRun:
         for index in left:
             request = self.requests[index]
             body = self.model.payload(request, attempt)
-            drawn = request.seed if self.settings.samples else request.repeat or None
+            drawn = request.seed if self.model.samples else request.repeat or None
             name = sha256_json([identity, body.decode("ascii"), drawn])
             self.indices.setdefault(name, []).append(index)
             self.bodies[name] = body
-        batches = []
-        for batch in self._written():
-            if not self.bodies.keys().isdisjoint(batch.requests):
-                if batch.id is None:
-                    await self._find(batch)
-                if batch.id is not None:
-                    batches.append(batch)
-        known = {name for batch in batches for name in batch.requests}
+        batches = {path: read_object(path) for path in sorted(self.folder.glob("*.json"))}
+        batches = {
+            path: batch
+            for path, batch in batches.items()
+            if not self.bodies.keys().isdisjoint(batch.get("requests", ()))
+        }
+        known = {name for batch in batches.values() for name in batch["requests"]}
         for part in self._parts([name for name in self.bodies if name not in known]):
-            if (batch_sent := await self._submit(part)) is not None:
-                batches.append(batch_sent)
+            if (batch_id := await self._submit(part)) is not None:
+                path = self.folder / f"{sha256_json(part)[:32]}.json"
+                batches[path] = {"id": batch_id, "requests": part}
+                write_json(path, batches[path])
         again: list[int] = []
         while batches:
-            for batch in list(batches):
-                if (ended := await self._look(self._ended(batch))) is not None:
-                    batches.remove(batch)
-                    again += self._take(batch, ended, attempt)
+            for path, batch in list(batches.items()):
+                if (ended := await self._ended(batch["id"])) is not None:
+                    del batches[path]
+                    again += self._take(batch["requests"], *ended, attempt)
+                    self.taken.append(path)
             if batches:
                 await asyncio.sleep(self.settings.batch_poll)
         return again
 
-    def _written(self) -> Iterator[Batch]:
-        for path in sorted(self.folder.glob("*.json")):
-            try:
-                batch = Batch(path, **json.loads(path.read_bytes()))
-            except (OSError, ValueError, TypeError):
-                continue  # torn or foreign: what it held is submitted again
-            if batch.server == self.server:
-                yield batch
-
-    def _parts(self, names: Sequence[str]) -> Iterator[list[str]]:
-        """Custom ids in parts that one batch may hold: as many as the run's limits allow, each at the
-        most it can cost."""
+    def _parts(self, names: Sequence[str]) -> list[list[str]]:
+        """Custom ids by batch: as many as the run's limits allow, each at the most it can cost."""
         model = self.model
-        part: list[str] = []
-        size, calls, cost = 0, model.usage["requests"], model.usage["cost"] or 0.0
-        for name in names:
-            calls += 1
-            cost += model.cost(*model.most_tokens(self.bodies[name]))
-            if (spent := model.spent(calls, cost)) is not None:
+        cost = model.usage["cost"] or 0.0
+        allowed = []
+        for calls, name in enumerate(names, model.usage["requests"] + 1):
+            cost += model.most_cost(self.bodies[name])
+            if (spent := model.spent(calls, cost)) is None:
+                allowed.append(name)
+            else:
                 self._fail(name, "BudgetExhausted", spent)
-                continue
-            more = len(self.bodies[name]) + 256
-            if part and (len(part) == model.MOST_REQUESTS or size + more > model.MOST_BYTES):
-                yield part
-                part, size = [], 0
-            part.append(name)
-            size += more
-        if part:
-            yield part
+        return [allowed[at : at + MOST] for at in range(0, len(allowed), MOST)]
 
-    async def _submit(self, names: list[str]) -> Batch | None:
-        """Submits a batch. Where the response to that is lost, looks whether the batch arrived."""
-        path = self.folder / f"{sha256_json(names)[:32]}.json"
-        batch = Batch(path, names, None, time.time(), self.server)
-        batch.write()
-        first, delay = time.monotonic(), FIRST_DELAY
-        while batch.id is None:
-            try:
-                async with asyncio.timeout(self.settings.timeout):
-                    bodies = {name: self.bodies[name] for name in names}
-                    batch.id = await self.model.submit(self.client, batch.tag, bodies)
-            except (self.sdk.APIError, TimeoutError) as error:
-                failure = self._failure(error)
-                passing = failure.kind in ("throttled", "passing", "unreadable")
-                waited = time.monotonic() - first + delay
-                if not passing or waited > self.settings.retry_for:
-                    batch.path.unlink()
-                    for name in names:
-                        self._fail(name, failure.name, failure.text)
-                    return None
-                await asyncio.sleep(delay)
-                delay = min(LONGEST_DELAY, 2 * delay)
-                await self._find(batch)
+    async def _submit(self, names: list[str]) -> str | None:
+        """Submits a batch, once; where that fails, so do its requests, which the next run submits."""
+        try:
+            bodies = {name: self.bodies[name] for name in names}
+            batch_id = await self.model.submit(self.client, bodies)
+        except self.model.sdk.APIError as error:
+            failure = self.model.failure_of(error, self.client)
+            for name in names:
+                self._fail(name, failure.name, failure.text)
+            return None
         self.model.usage["requests"] += len(names)
-        batch.write()
-        return batch
+        return batch_id
 
-    async def _find(self, batch: Batch) -> None:
-        """Learns the id of a batch that was sent and perhaps arrived."""
-        others = {other.id for other in self._written()}
-        since, size = batch.submitted_at - CLOCK_SLACK, len(batch.requests)
-        batch.id = await self._look(self.model.find(self.patient, batch.tag, size, since, others))
-        if batch.id is not None:
-            batch.write()
-
-    async def _ended(self, batch: Batch) -> Ended | None:
-        assert batch.id is not None
+    async def _ended(self, batch_id: str) -> tuple[bytes, str] | None:
         try:
-            return await self.model.ended(self.patient, batch.id)
-        except self.sdk.NotFoundError:
-            return Ended(b"", ("BatchFailed", "the provider no longer has the batch"))
-
-    async def _look(self, call: Awaitable[T]) -> T:
-        try:
-            return await call
-        except self.sdk.APIError as error:
+            return await self.model.ended(self.client, batch_id)
+        except self.model.sdk.NotFoundError:
+            return b"", "the provider no longer has the batch"
+        except self.model.sdk.APIError as error:
+            failure = self.model.failure_of(error, self.client)
             raise AdapterError(
                 f"models.{self.model.name}: {self.settings.base_url} does not tell how a batch "
-                f"stands ({self._failure(error).text}); run again to go on with it"
+                f"stands ({failure.text}); run again to go on with it"
             ) from None
 
-    def _take(self, batch: Batch, ended: Ended, attempt: int) -> list[int]:
+    def _take(self, names: Sequence[str], lines: bytes, missing: str, attempt: int) -> list[int]:
         """Emits a batch's answers; returns the requests to be tried with their next attempt."""
         results: dict[str, Any] = {}
-        for line in ended.lines.split(b"\n"):
+        for line in lines.split(b"\n"):
             try:
                 result = json.loads(line)
                 results[result["custom_id"]] = result
             except (ValueError, KeyError, TypeError, RecursionError):
                 continue  # a line that cannot be read is a missing result
         again: list[int] = []
-        for name in batch.requests:
-            if name in self.indices and name not in results:
-                self._fail(name, *ended.missing)
-            for index in self.indices.pop(name, []) if name in results else []:
+        for name in names:
+            if name not in results:
+                self._fail(name, "BatchFailed", missing)
+            for index in self.indices.pop(name, []):
                 reply = self._reply(results[name], attempt, self.bodies[name])
                 if isinstance(reply, Answer):
                     self.emit((index, reply))
@@ -219,7 +145,6 @@ class BatchRun:
                     again.append(index)
                 else:
                     self.emit((index, reply.answer(attempt)))
-        self.taken.append(batch.path)
         return again
 
     def _reply(self, result: Any, attempt: int, body: bytes) -> Answer | Failure:
@@ -228,14 +153,13 @@ class BatchRun:
         try:
             status, payload = self.model.result(result)
             if status == 200:
-                answer = self.model.read_payload(payload, attempt)
+                answer = self.model.read_reply(payload, attempt)
                 self.model.count(answer, body)
                 return answer
             if status == 0:
                 return Failure("BatchExpired", self.model.clean(error_said(payload)[0]), "final")
-            response = httpx2.Response(
-                status, request=httpx2.Request("POST", self.settings.base_url)
-            )
+            request = httpx2.Request("POST", self.settings.base_url)
+            response = httpx2.Response(status, request=request)
             error = self.client._make_status_error("", body=payload, response=response)
             return self.model.failure_of(error, self.client)
         except Exception as error:  # a provider may send anything
@@ -245,10 +169,3 @@ class BatchRun:
     def _fail(self, name: str, kind: str, message: str) -> None:
         for index in self.indices.pop(name, []):
             self.emit((index, Answer.failed(kind, message)))
-
-    def _failure(self, error: Exception) -> Failure:
-        """What a failed call means. Raises :class:`AdapterError` for a key that is not accepted."""
-        failure = self.model.failure_of(error, self.client)
-        if failure.kind == "rejected key":
-            raise self.model.key_rejected(failure.text) from None
-        return failure

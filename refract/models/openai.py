@@ -12,16 +12,15 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from refract.core.types import FinishReason, Message
-from refract.models.protocol import Answer, ServedModel
+from refract.models.protocol import Answer
 from refract.models.provider import (
     Address,
-    Ended,
     InvalidResponse,
     KeyVariable,
     ServedSettings,
 )
 from refract.models.sending import Served
-from refract.models.turn import Markers, Text, split_reasoning
+from refract.models.turn import Markers, split_reasoning
 
 # Statuses of a batch that has ended.
 ENDED = ("completed", "failed", "expired", "cancelled")
@@ -36,7 +35,6 @@ class OpenAISettings(ServedSettings):
         None,
         description="azure: a deployment (`model_id`) of the Azure OpenAI resource in `base_url`",
     )
-    organization: Text | None = Field(None, description="the organization that is billed")
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = Field(
         "max_tokens", description="the name under which `max_tokens` is sent"
     )
@@ -52,11 +50,10 @@ class OpenAISettings(ServedSettings):
 
     @model_validator(mode="after")
     def _can_go_on(self) -> OpenAISettings:
-        if self.base_url != type(self).model_fields["base_url"].default:
-            return self
-        if self.client == "azure":
+        default = type(self).model_fields["base_url"].default
+        if self.client == "azure" and self.base_url == default:
             raise ValueError("client: azure needs base_url: https://RESOURCE.openai.azure.com")
-        if self.prefill is not None:
+        if self.prefill is not None and self.at_provider:
             raise ValueError(
                 "prefill: OpenAI's own API does not go on with a turn that was begun; servers such as "
                 f"vLLM and SGLang do (got {self.prefill!r:.80})"
@@ -73,39 +70,24 @@ class OpenAI(Served):
     settings: OpenAISettings
     PACKAGE = "openai"
     PATH = "/chat/completions"
-    MOST_REQUESTS, MOST_BYTES = 50_000, 190_000_000
 
     def client(self, options: dict[str, Any]) -> Any:
-        """The package's client. Azure's has its deployment in the address, and its API's version from
-        the environment."""
-        options["organization"] = self.settings.organization
         if self.settings.client == "azure":
+            # Its API's version comes from the environment.
             options["azure_endpoint"] = options.pop("base_url")
             return self.sdk.AsyncAzureOpenAI(azure_deployment=self.settings.model_id, **options)
         return self.sdk.AsyncOpenAI(**options)
 
     def body(self, messages: Sequence[Message], seed: int) -> dict[str, Any]:
-        """A chat completion's parameters."""
         settings = self.settings
-        turns = list(messages)
-        body: dict[str, Any] = {
-            "model": settings.model_id,
-            "messages": turns,
-            settings.max_tokens_field: settings.max_tokens,
-        }
-        if settings.temperature is not None:
-            body["temperature"] = settings.temperature
-        if settings.top_p is not None:
-            body["top_p"] = settings.top_p
+        body: dict[str, Any] = {settings.max_tokens_field: settings.max_tokens}
         if settings.seed and (settings.temperature or 0) > 0:
             body["seed"] = seed % 2**31  # some servers hold it in 32 bits
         if settings.prefill is not None:
-            turns.append({"role": "assistant", "content": settings.prefill})
             body |= {"continue_final_message": True, "add_generation_prompt": False}
         return body
 
     def read(self, payload: Any, attempt: int) -> Answer:
-        """A chat completion as an answer. Raises :class:`InvalidResponse` and look-up errors."""
         choice = payload["choices"][0]
         reason = choice.get("finish_reason")
         if reason == "error" or choice.get("error"):
@@ -116,50 +98,31 @@ class OpenAI(Served):
         finish: FinishReason = (
             reason if reason in ("length", "content_filter", "refusal") else "stop"
         )
-        text, refusal = _text(message.get("content")), message.get("refusal")
-        if refusal:
+        text = message.get("content")
+        if isinstance(text, list):  # some servers send it in parts
+            text = "".join(part.get("text") or "" for part in text)
+        text = "" if text is None else text
+        if refusal := message.get("refusal"):
             text, finish = refusal, "refusal"
         thinking = message.get("reasoning_content") or message.get("reasoning") or None
         if self.settings.reasoning and thinking is None:
             text, thinking = split_reasoning(text, self.settings.reasoning)
-        return Answer(
-            text,
-            finish,
-            attempt,
-            usage.get("prompt_tokens"),
-            usage.get("completion_tokens"),
-            thinking=thinking,
-        )
+        tokens = usage.get("prompt_tokens"), usage.get("completion_tokens")
+        return Answer(text, finish, attempt, *tokens, thinking=thinking)
 
-    async def submit(self, client: Any, tag: str, bodies: Mapping[str, bytes]) -> str:
-        """Uploads the requests, makes a batch of them and returns its id."""
+    async def submit(self, client: Any, bodies: Mapping[str, bytes]) -> str:
         lines = (
             b'{"custom_id": "%s", "method": "POST", "url": "/v1/chat/completions", "body": %s}\n'
             % (name.encode(), body)
             for name, body in bodies.items()
         )
-        file = await client.files.create(file=(f"{tag}.jsonl", b"".join(lines)), purpose="batch")
-        batch = await client.batches.create(
-            input_file_id=file.id,
-            endpoint="/v1/chat/completions",
-            completion_window="24h",
-            metadata={"refract": tag},
+        file = await client.files.create(file=("requests.jsonl", b"".join(lines)), purpose="batch")
+        batch = await client.with_options(max_retries=0).batches.create(
+            input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h"
         )
         return str(batch.id)
 
-    async def find(
-        self, client: Any, tag: str, size: int, since: float, others: set[str | None]
-    ) -> str | None:
-        """A batch by the tag it was given."""
-        async for batch in client.batches.list(limit=100):
-            if batch.created_at < since:
-                return None  # newest first
-            if (batch.metadata or {}).get("refract") == tag and batch.id not in others:
-                return str(batch.id)
-        return None
-
-    async def ended(self, client: Any, batch_id: str) -> Ended | None:
-        """The results of a batch that has ended."""
+    async def ended(self, client: Any, batch_id: str) -> tuple[bytes, str] | None:
         batch = await client.batches.retrieve(batch_id)
         if batch.status not in ENDED:
             return None
@@ -168,22 +131,9 @@ class OpenAI(Served):
             if file is not None:
                 lines += (await client.files.content(file)).content + b"\n"
         errors = batch.errors.data if batch.errors and batch.errors.data else []
-        message = errors[0].message if errors else f"the batch ended as {batch.status}"
-        kind = "BatchExpired" if batch.status == "expired" else "BatchFailed"
-        return Ended(lines, (kind, str(message)))
+        return lines, str(errors[0].message if errors else f"the batch ended as {batch.status}")
 
     def result(self, line: Any) -> tuple[int, Any]:
-        """Status and payload or error of a line; status 0 where it was never processed."""
         if line.get("response") is None:
             return 0, line.get("error")
         return line["response"]["status_code"], line["response"]["body"]
-
-
-_: type[ServedModel] = OpenAI
-
-
-def _text(content: Any) -> str:
-    """A message's content, also where a server sends it in parts."""
-    if isinstance(content, list):
-        return "".join(part.get("text") or "" for part in content)
-    return "" if content is None else content

@@ -1,4 +1,4 @@
-"""A model behind a provider: its settings, what it is sent, and what a reply of it comes to.
+"""A model behind a provider: its settings, what it is sent, and what a reply or a failure comes to.
 
 :mod:`refract.models.batch` and :mod:`refract.models.sending` ask through this, and know no provider. A
 reply can be anything: whatever is wrong with it is an error of its own row, and of no other.
@@ -11,13 +11,13 @@ import math
 import os
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from refract.core.settings import Number, Settings
 from refract.core.types import Message
@@ -35,32 +35,22 @@ Emit = Callable[[tuple[int, Answer]], None]
 """Takes the index of a request and its answer."""
 
 CONNECT_SECONDS = 30.0
-# Bytes of a reply. A token has about four, so that this is room for answers of more than a million
-# tokens.
+# Bytes of a reply: room for answers of more than a million tokens.
 MOST_REPLY_BYTES = 8 * 2**20
 # A shorter key, such as a server of one's own takes, may be a word of any answer.
 SHORTEST_KEY = 8
-
-# Settings that change how requests are sent, and no request.
-SENDING = {
-    "api_key_env",
-    "organization",
-    "timeout",
-    "retry_for",
-    "max_concurrency",
-    "requests_per_minute",
-    "tokens_per_minute",
-    "price",
-    "max_requests",
-    "max_cost",
-    "mode",
-    "batch_poll",
-}
 # Settings that came after the first answers were stored: part of the identity only where they are set.
 ADDED = ("prefill", "client")
-# Statuses of calls that are repeated, besides those from 500 on, and of calls turned away as too many.
-RETRIED, THROTTLED = {408, 409, 425, 429}, {429, 503, 529}
-
+Kind = Literal["filtered", "too long", "throttled", "passing", "unreadable", "final"]
+# What a status means where nothing in the reply says otherwise; others from 500 on pass.
+STATUSES: dict[int, Kind] = {
+    408: "passing",
+    409: "passing",
+    425: "passing",
+    429: "throttled",
+    503: "throttled",
+    529: "throttled",
+}
 TOO_LONG = re.compile(
     r"context.?length|context.?window|context.?size|context.?limit|prompt is too long"
     r"|input is too long|too many (?:input )?tokens|longer than the model|max(?:imum)?.?model.?len"
@@ -68,18 +58,12 @@ TOO_LONG = re.compile(
     r"|reduce the length of|inputs. tokens|string_above_max_length|request_too_large",
     re.IGNORECASE,
 )
-FILTER_CODES = {
-    "content_filter",
-    "content_policy_violation",
-    "responsibleaipolicyviolation",
-    "moderation_blocked",
-}
+FILTER_CODES = {"content_filter", "responsibleaipolicyviolation", "moderation_blocked"}
 FILTER_TEXT = re.compile(
     r"blocked by (?:the |our )?content.?filter|content management policy"
     r"|(?:input|prompt) was flagged|content.?policy.?violation",
     re.IGNORECASE,
 )
-
 SECRET_HEADERS = {"authorization", "api-key", "x-api-key", "cookie", "proxy-authorization"}
 
 Positive = Annotated[Number, Field(gt=0)]
@@ -91,13 +75,13 @@ Address = Annotated[
         description="a server with the provider's API",
         json_schema_extra={"allowed": "an address that starts with http:// or https://"},
     ),
+    AfterValidator(lambda url: url.rstrip("/")),
 ]
 KeyVariable = Annotated[
     Text | None,
     Field(
         description="the environment variable that holds the key; null for a server of your own "
         "that asks for none",
-        json_schema_extra={"allowed": "the name of an environment variable, or null"},
     ),
 ]
 
@@ -109,15 +93,11 @@ class Price(Settings):
     output: Usd
 
 
-class ServedSettings(Settings):
-    """The settings of every provider's models."""
+class RequestSettings(Settings):
+    """Settings that every provider's models have and that requests are made of."""
 
-    model_id: Text = Field(
-        description="the provider's name of the model",
-        json_schema_extra={"allowed": "the provider's name of a model"},
-    )
+    model_id: Text = Field(description="the provider's name of the model")
     base_url: Address
-    api_key_env: KeyVariable
     client: str | None = None
     system_prompt: SystemPrompt = None
     prefill: Text | None = Field(
@@ -131,19 +111,20 @@ class ServedSettings(Settings):
     max_tokens: int = Field(512, ge=1, description="most tokens of an answer")
     extra_body: dict[Text, Any] = Field({}, description="merged into the body of every request")
     extra_headers: dict[Text, str] = Field(
-        {},
-        description="sent with every request; no keys here",
-        json_schema_extra={"allowed": "a mapping of names to texts"},
+        {}, description="texts sent with every request; no keys here"
     )
+
+
+class ServedSettings(RequestSettings):
+    """The settings of every provider's models: also those of sending, which change no request."""
+
+    api_key_env: KeyVariable
     mode: Literal["live", "batch"] = Field(
         "live", description="batch uses the provider's batch API: cheaper and slower"
     )
     batch_poll: Positive = Field(30, description="seconds between two looks at a batch")
     max_concurrency: int = Field(64, ge=1, description="most calls at a time")
     requests_per_minute: Positive | None = Field(None, description="cap on calls of one process")
-    tokens_per_minute: Positive | None = Field(
-        None, description="cap on prompt and completion tokens of one process"
-    )
     timeout: Positive = Field(300, description="seconds for one call")
     retry_for: Annotated[Number, Field(ge=0)] = Field(
         600, description="seconds for which a failing request is tried again"
@@ -166,24 +147,17 @@ class ServedSettings(Settings):
     """``api_key_env`` of each other client, unless it is given."""
 
     @property
-    def samples(self) -> bool:
-        """Whether answers are sampled; where no temperature is sent, at the provider's own."""
-        return self.temperature is None or self.temperature > 0
+    def key_variable(self) -> str | None:
+        """The environment variable that holds the key; None for a call without one."""
+        if self.client is None or "api_key_env" in self.model_fields_set:
+            return self.api_key_env
+        return self.CLIENT_KEYS[self.client]
 
-    @field_validator("base_url")
-    @classmethod
-    def _no_slash(cls, value: str) -> str:
-        return value.rstrip("/")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _key_of_the_client(cls, given: Any) -> Any:
-        client = str(given.get("client")) if isinstance(given, Mapping) else None
-        return (
-            {"api_key_env": cls.CLIENT_KEYS[client], **given}
-            if client in cls.CLIENT_KEYS
-            else given
-        )
+    @property
+    def at_provider(self) -> bool:
+        """Whether requests go to the provider's own API."""
+        default = type(self).model_fields["base_url"].default
+        return self.client is None and self.base_url == default
 
     @model_validator(mode="after")
     def _together(self) -> ServedSettings:
@@ -193,17 +167,15 @@ class ServedSettings(Settings):
                 f"extra_headers must hold no secrets (got {', '.join(secret)}); put the key into an "
                 "environment variable and name it in api_key_env"
             )
-        fields = type(self).model_fields
         if self.client and self.mode == "batch":
             raise ValueError(
                 f"mode must be live with client: {self.client}; batches are sent to the provider's own "
                 "API alone (got 'batch')"
             )
-        at_provider = self.client is None and self.base_url == fields["base_url"].default
-        if self.api_key_env is None and at_provider:
+        if self.api_key_env is None and self.at_provider:
             raise ValueError(
                 "api_key_env: null is for a server of your own; name it in base_url, or name the "
-                f"variable that holds the key (usually {fields['api_key_env'].default})"
+                f"variable that holds the key (usually {type(self).model_fields['api_key_env'].default})"
             )
         if self.max_cost is not None and self.price is None:
             raise ValueError(
@@ -212,11 +184,7 @@ class ServedSettings(Settings):
         return self
 
 
-class Ended(NamedTuple):
-    """A batch's end: the lines of its results, and the error of requests without a result."""
-
-    lines: bytes
-    missing: tuple[str, str]
+SENDING = set(ServedSettings.model_fields) - set(RequestSettings.model_fields)
 
 
 class Failure(NamedTuple):
@@ -224,15 +192,13 @@ class Failure(NamedTuple):
     the server asks to wait, and whether the call may have been paid for.
 
     ``filtered``: the provider's filter is the row's ending. ``too long``: the row goes on with its next
-    attempt. ``rejected key``: the run ends. ``throttled``: nothing is sent for a while. ``passing``:
-    the call is repeated; ``unreadable``: a few times only. ``final``: the row ends with the error.
+    attempt. ``throttled``: nothing is sent for a while. ``passing``: the call is repeated;
+    ``unreadable``: a few times only. ``final``: the row ends with the error.
     """
 
     name: str
     text: str
-    kind: Literal[
-        "filtered", "too long", "rejected key", "throttled", "passing", "unreadable", "final"
-    ]
+    kind: Kind
     after: float | None = None
     paid: bool = False
 
@@ -244,19 +210,16 @@ class Failure(NamedTuple):
 
 
 class InvalidResponse(ValueError):
-    """A call succeeded, but what came is not an answer."""
+    """A call succeeded, but what came is not an answer; ``kind``: what follows (:class:`Failure`)."""
 
-
-class ReplyTooLarge(InvalidResponse):
-    """A reply was given up on while it arrived."""
+    def __init__(self, text: str, kind: Kind = "unreadable") -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 async def bound_reply(response: Any) -> None:
-    """Reads the reply to a POST, as far as it is not too large.
-
-    For a client's hook on responses. Batches are fetched by GET, and hold many replies each. Raises
-    :class:`ReplyTooLarge`.
-    """
+    """A client's hook that reads the reply to a POST, as far as it is not too large. Batches are
+    fetched by GET, and hold many replies each. Raises :class:`InvalidResponse`."""
     from httpx2 import ByteStream
 
     if response.request.method != "POST":
@@ -265,11 +228,15 @@ async def bound_reply(response: Any) -> None:
     try:
         # A packed reply, for which no client of ours asks, can be of any size.
         if (packed := response.headers.get("content-encoding", "identity")) != "identity":
-            raise ReplyTooLarge(f"the reply is packed as {packed}, which was not asked for")
+            raise InvalidResponse(
+                f"the reply is packed as {packed}, which was not asked for", "final"
+            )
         async for chunk in response.stream:
             content += chunk
             if len(content) > MOST_REPLY_BYTES:
-                raise ReplyTooLarge(f"the reply is larger than {MOST_REPLY_BYTES >> 20} MiB")
+                raise InvalidResponse(
+                    f"the reply is larger than {MOST_REPLY_BYTES >> 20} MiB", "final"
+                )
     finally:
         await response.stream.aclose()
     response.stream = ByteStream(bytes(content))
@@ -289,21 +256,15 @@ class Provider(ServedModel):
 
     PACKAGE: ClassVar[str]
     PATH: ClassVar[str]
-    MOST_REQUESTS: ClassVar[int]  # of one batch
-    MOST_BYTES: ClassVar[int]
 
     def __init__(self, name: str, settings: ServedSettings) -> None:
-        self.name, self.settings, self.samples = name, settings, settings.samples
+        self.name, self.settings = name, settings
+        # Where no temperature is sent, answers are sampled at the provider's own.
+        self.samples = settings.temperature is None or settings.temperature > 0
         self.key = SecretStr("")  # of the run under way
-        self.usage: dict[str, Any] = {
-            "requests": 0,
-            "prompt_tokens": 0,
-            "completion_tokens": 0,
-            "cost": None if settings.price is None else 0.0,
-            "retries": 0,
-            "throttles": 0,
-            "masked": 0,
-        }
+        counts = "requests prompt_tokens completion_tokens retries throttles masked"
+        self.usage: dict[str, Any] = dict.fromkeys(counts.split(), 0)
+        self.usage["cost"] = None if settings.price is None else 0.0
 
     @property
     def sdk(self) -> Any:
@@ -317,26 +278,20 @@ class Provider(ServedModel):
 
     @abstractmethod
     def body(self, messages: Sequence[Message], seed: int) -> dict[str, Any]:
-        """The parameters of a request."""
+        """What a request's parameters are besides, or otherwise than, model, messages, temperature and
+        top_p."""
 
     @abstractmethod
     def read(self, payload: Any, attempt: int) -> Answer:
         """A decoded response as an answer. Raises :class:`InvalidResponse` and look-up errors."""
 
     @abstractmethod
-    async def submit(self, client: Any, tag: str, bodies: Mapping[str, bytes]) -> str:
-        """Submits requests (bodies by custom id) as one batch and returns its id."""
+    async def submit(self, client: Any, bodies: Mapping[str, bytes]) -> str:
+        """Submits requests (bodies by custom id) as one batch, once, and returns its id."""
 
     @abstractmethod
-    async def find(
-        self, client: Any, tag: str, size: int, since: float, others: set[str | None]
-    ) -> str | None:
-        """The id of the batch with this tag or size that was submitted after ``since`` (Unix
-        seconds) and is none of ``others``."""
-
-    @abstractmethod
-    async def ended(self, client: Any, batch_id: str) -> Ended | None:
-        """The results of a batch; None until it has ended."""
+    async def ended(self, client: Any, batch_id: str) -> tuple[bytes, str] | None:
+        """The lines of a batch's results, and why others are missing; None until it has ended."""
 
     @abstractmethod
     def result(self, line: Any) -> tuple[int, Any]:
@@ -348,12 +303,8 @@ class Provider(ServedModel):
         left_out = SENDING | {key for key in ADDED if getattr(settings, key) is None}
         if settings.client and "base_url" not in settings.model_fields_set:
             left_out |= {"base_url"}
-        return {
-            "adapter": self.adapter,
-            "adapter_version": self.version,
-            **settings.model_dump(exclude=left_out),
-            "system_prompt": system_identity(settings.system_prompt),
-        }
+        system = system_identity(settings.system_prompt)
+        return {**settings.model_dump(exclude=left_out), "system_prompt": system}
 
     def description(self) -> dict[str, Any]:
         """A provider does not publish how many weights its model has."""
@@ -372,29 +323,27 @@ class Provider(ServedModel):
 
     def check_key(self) -> None:
         """Reads the key. Raises :class:`AdapterError` unless it is there."""
-        variable = self.settings.api_key_env
+        variable = self.settings.key_variable
         if variable is None:
             return
         key = os.environ.get(variable, "").strip()
+        where = f"models.{self.name}: the environment variable {variable}"
         if not key:
-            url = self.settings.base_url
             keyless = "; for a server that asks for none, say api_key_env: null"
-            keyless += " (--set api_key_env=null)"
-            at_provider = url == type(self.settings).model_fields["base_url"].default
             raise AdapterError(
-                f"models.{self.name}: the environment variable {variable} is not set; it must hold "
-                f"the key for {url}{'' if at_provider else keyless}"
+                f"{where} is not set; it must hold the key for {self.settings.base_url}"
+                f"{'' if self.settings.at_provider else keyless}"
             )
         if not (key.isascii() and key.isprintable()) or " " in key:
             raise AdapterError(
-                f"models.{self.name}: the environment variable {variable} holds characters that no "
-                "key has (a line break, a space, a typographic quote?)"
+                f"{where} holds characters that no key has (a line break, a space, a typographic "
+                "quote?)"
             )
         self.key = SecretStr(key)
 
     def open_client(self) -> Any:
         """The package's client with the key of the run; connections are as many as calls, and nothing
-        is tried again. Raises :class:`AdapterError` where the package lacks what it needs."""
+        is tried again. Raises what the package raises where it lacks something."""
         from httpx2 import Limits, Timeout
 
         settings = self.settings
@@ -406,51 +355,79 @@ class Provider(ServedModel):
             headers={"accept-encoding": "identity"},
             event_hooks={"response": [bound_reply]},
         )
-        options = {
-            "api_key": self.key.get_secret_value() or (None if settings.client else "none"),
-            "base_url": settings.base_url,
-            "default_headers": settings.extra_headers,
-            "max_retries": 0,
-            "timeout": timeout,
-            "http_client": http_client,
-        }
-        try:
-            return self.client(options)
-        except Exception as error:
-            text = self.clean(f"{type(error).__name__}: {error}")
-            raise AdapterError(f"models.{self.name}: {text}") from None
+        return self.client(
+            {
+                "api_key": self.key.get_secret_value() or (None if settings.client else "none"),
+                "base_url": settings.base_url,
+                "default_headers": settings.extra_headers,
+                "max_retries": 0,
+                "timeout": timeout,
+                "http_client": http_client,
+            }
+        )
+
+    async def sender(self, client: Any) -> Callable[[bytes], Awaitable[Any]]:
+        """What sends a body and gives the response.
+
+        The package builds one request, with its address, headers and credentials; the others are that
+        one with other bodies, which costs a third of the processor's time. Amazon's are signed one by
+        one, and Google's credentials expire: there the package makes every call.
+        """
+        from httpx2 import Request, Response
+
+        if self.settings.client in ("bedrock", "vertex"):
+            # These packages take the model out of the body.
+            return lambda body: client.post(self.PATH, cast_to=Response, body=json.loads(body))
+        options = import_module(f"{self.PACKAGE}._models").FinalRequestOptions(
+            method="post", url=self.PATH, content=b""
+        )
+        built = client._build_request(await client._prepare_options(options))
+        built.headers.pop("content-length", None)
+
+        async def send(body: bytes) -> Any:
+            request = Request(
+                "POST", built.url, headers=built.headers, content=body, extensions=built.extensions
+            )
+            response = await client._client.send(request)
+            if not response.is_success:
+                raise client._make_status_error_from_response(response)
+            return response
+
+        return send
 
     def payload(self, request: Request, attempt: int) -> bytes:
         """The body for one of a request's attempts, in ASCII: so a lone surrogate passes too."""
+        settings = self.settings
         messages = with_system_prompt(request.attempts[attempt], self.system)
-        body = self.body(messages, request.seed) | self.settings.extra_body
-        return json.dumps(body, sort_keys=True).encode("ascii")
+        if settings.prefill is not None:
+            messages.append({"role": "assistant", "content": settings.prefill})
+        body = {"model": settings.model_id, "messages": messages} | self.body(
+            messages, request.seed
+        )
+        if settings.temperature is not None:
+            body["temperature"] = settings.temperature
+        if settings.top_p is not None:
+            body["top_p"] = settings.top_p
+        return json.dumps(body | settings.extra_body, sort_keys=True).encode("ascii")
 
-    def read_reply(self, content: bytes, attempt: int) -> Answer:
-        """A response's body as an answer. Raises :class:`InvalidResponse`, and nothing else."""
+    def read_reply(self, payload: Any, attempt: int) -> Answer:
+        """A response, or the bytes of one, as an answer: its fields of their types, the key masked, a
+        count of tokens that is none unknown. Raises :class:`InvalidResponse`, and nothing else."""
         try:
-            payload = json.loads(content)
-        except Exception as error:  # not JSON, or nested deeper than Python reads
-            raise InvalidResponse(f"the response is not JSON ({error})") from None
-        return self.read_payload(payload, attempt)
-
-    def read_payload(self, payload: Any, attempt: int) -> Answer:
-        """A decoded response as an answer, its fields of their types and the key masked; a count of
-        tokens that is none is unknown. Raises :class:`InvalidResponse`, and nothing else."""
-        try:
+            payload = json.loads(payload) if isinstance(payload, bytes) else payload
             answer = self.read(payload, attempt)
-            text: object = answer.response
-            if not isinstance(text, str):
-                raise InvalidResponse(
-                    f"the answer is not a text (got {type(text).__name__} {text!r:.60})"
-                )
         except InvalidResponse:
             raise
-        except Exception as error:
+        except Exception as error:  # not JSON, nested deeper than Python reads, of another form
             said = payload.get("error") if isinstance(payload, dict) else None
             raise InvalidResponse(
                 f"the response is not an answer ({said or f'{type(error).__name__}: {error}'})"
             ) from None
+        text: object = answer.response
+        if not isinstance(text, str):
+            raise InvalidResponse(
+                f"the answer is not a text (got {type(text).__name__} {text!r:.60})"
+            )
         thinking = answer.thinking if isinstance(answer.thinking, str) else None
         key = self.key.get_secret_value()
         if len(key) >= SHORTEST_KEY and (key in text or key in (thinking or "")):
@@ -469,23 +446,23 @@ class Provider(ServedModel):
         price = self.settings.price or Price(input=0, output=0)
         return (prompt_tokens * price.input + completion_tokens * price.output) / 1e6
 
-    def most_tokens(self, body: bytes) -> tuple[float, float]:
-        """The most prompt and completion tokens that a call with this body can use.
-
-        Four bytes of English make a token; a budget must hold for less common texts too.
-        """
-        return len(body) / 3, self.settings.max_tokens
+    def most_cost(self, body: bytes) -> float:
+        """The most USD that a call with this body can cost. Four bytes of English make a token; a
+        budget must hold for less common texts too."""
+        return self.cost(len(body) / 3, self.settings.max_tokens)
 
     def count(self, answer: Answer | None, body: bytes) -> None:
         """Adds an answer's tokens and their cost to ``usage``: what the reply does not state, or all
         of a call that was paid for without an answer, at the most that the body can have used."""
-        most = self.most_tokens(body)
-        used = (answer.prompt_tokens, answer.completion_tokens) if answer else (None, None)
-        self.usage["prompt_tokens"] += used[0] or 0
-        self.usage["completion_tokens"] += used[1] or 0
+        prompt, completion = (
+            (answer.prompt_tokens, answer.completion_tokens) if answer else (None,) * 2
+        )
+        self.usage["prompt_tokens"] += prompt or 0
+        self.usage["completion_tokens"] += completion or 0
         if self.usage["cost"] is not None:
             self.usage["cost"] += self.cost(
-                *(most[i] if tokens is None else tokens for i, tokens in enumerate(used))
+                len(body) / 3 if prompt is None else prompt,
+                self.settings.max_tokens if completion is None else completion,
             )
 
     def spent(self, calls: int, cost: float) -> str | None:
@@ -502,22 +479,24 @@ class Provider(ServedModel):
     def failure_of(self, error: Exception, client: Any) -> Failure:
         """What an exception means that a client's call ended in. Raises :class:`AdapterError` where no
         call can succeed."""
-        sdk, cause = self.sdk, error.__cause__
-        if isinstance(error, sdk.APIStatusError):
+        from httpx2 import TimeoutException, TransportError
+
+        if isinstance(error, self.sdk.APIStatusError):
             return self._status_failure(error, client)
+        if isinstance(error, self.sdk.APIConnectionError):
+            error = error.__cause__ if isinstance(error.__cause__, Exception) else error
+        text = self.clean(str(error) or type(error).__name__)
+        if isinstance(error, TransportError):
+            name = (
+                "APITimeoutError" if isinstance(error, TimeoutException) else "APIConnectionError"
+            )
+            reached = "connect" not in type(error).__name__.lower()
+            return Failure(name, text, "passing", paid=reached)
         if isinstance(error, TimeoutError):
             text = f"no answer within {self.settings.timeout} s"
             return Failure("APITimeoutError", text, "passing", paid=True)
-        if isinstance(cause, InvalidResponse):
-            error = cause
         if isinstance(error, InvalidResponse):
-            large = isinstance(error, ReplyTooLarge)
-            kind: Literal["final", "unreadable"] = "final" if large else "unreadable"
-            return Failure("InvalidResponse", self.clean(error), kind, paid=True)
-        if isinstance(error, sdk.APIConnectionError):
-            text = self.clean(str(cause or "") or type(cause or error).__name__)
-            reached = "connect" not in type(cause).__name__.lower()
-            return Failure(type(error).__name__, text, "passing", paid=reached)
+            return Failure("InvalidResponse", text, error.kind, paid=True)
         text = self.clean(f"{type(error).__name__}: {error}")
         if isinstance(error, UnicodeError):  # half a character, which the clouds do not take
             return Failure("PromptNotRenderable", text, "final")
@@ -529,18 +508,24 @@ class Provider(ServedModel):
         status, name = error.status_code, type(error).__name__
         message, codes = error_said(error.body)
         text = f"HTTP {status}: {self.clean(message or error.response.reason_phrase)}"
-        if codes & FILTER_CODES or (status <= 500 and FILTER_TEXT.search(message)):
+        said = " ".join([message, *sorted(codes)])
+        if codes & FILTER_CODES or (status <= 500 and FILTER_TEXT.search(said)):
             return Failure(name, text, "filtered")
-        if says_too_long(status, " ".join([message, *sorted(codes)])):
+        if says_too_long(status, said):
             return Failure("PromptTooLong", text, "too long")
         if status in (401, 403):
-            return Failure(name, text, "rejected key")
-        final = "insufficient_quota" in codes or "request too large" in message.lower()
-        if final or not (status in RETRIED or status >= 500):
+            settings = self.settings
+            variable = settings.key_variable
+            key = f"the key in {variable}" if variable else "a call without a key"
+            raise AdapterError(
+                f"models.{self.name}: {settings.base_url} does not accept {key} for "
+                f"{settings.model_id} ({text})"
+            )
+        if "insufficient_quota" in codes or "request too large" in message.lower():
             return Failure(name, text, "final")
         after = client._parse_retry_after_header(error.response.headers)
         usable = after is not None and 0 <= after < math.inf
-        kind: Literal["throttled", "passing"] = "throttled" if status in THROTTLED else "passing"
+        kind = STATUSES.get(status, "passing" if status >= 500 else "final")
         return Failure(name, text, kind, after if usable else None)
 
     def clean(self, text: object) -> str:
@@ -552,15 +537,6 @@ class Provider(ServedModel):
         line = re.sub(r"\breq_\w+", "[id]", line)  # differs from try to try
         line = "".join(c if c.isprintable() else "�" for c in line)
         return line if len(line) <= 300 else line[:299] + "…"
-
-    def key_rejected(self, text: str) -> AdapterError:
-        """The error of a run whose key is not accepted; ``text`` is the provider's, cleaned."""
-        variable = self.settings.api_key_env
-        key = f"the key in {variable}" if variable else "a call without a key"
-        return AdapterError(
-            f"models.{self.name}: {self.settings.base_url} does not accept {key} for "
-            f"{self.settings.model_id} ({text})"
-        )
 
 
 def _count(tokens: object) -> int | None:

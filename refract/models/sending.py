@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import math
 import queue
 import random
@@ -18,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from refract.core.showing import say
-from refract.models.batch import FIRST_DELAY, LONGEST_DELAY, BatchRun
+from refract.models.batch import BatchRun
 from refract.models.protocol import AdapterError, Answer, Request
 from refract.models.provider import Emit, Failure, Provider
 
@@ -28,7 +27,9 @@ READ_TRIES = 3
 MOST_FAILURES = 32
 # Seconds from which on a pause is said aloud.
 SAID_FROM = 5.0
-# Least seconds until another try where the server asks for fewer: doubled with each, up to the longest.
+# Seconds until another try, doubled with each up to the longest; and the least of them where the server
+# asks for fewer, since one that asks to come back at once is not taken at its word every time.
+FIRST_DELAY, LONGEST_DELAY = 0.5, 30.0
 FIRST_FLOOR, LONGEST_FLOOR = 0.05, 5.0
 # Seconds that a start may come after its time without moving the times of those behind it.
 LATENESS = 0.05
@@ -40,25 +41,7 @@ def delay(tries: int, asked: float | None) -> float:
     grown = 2.0 ** min(tries - 1, 10) * random.uniform(0.5, 1)
     if asked is None:
         return min(LONGEST_DELAY, FIRST_DELAY * grown)
-    # A provider that asks to come back at once is not taken at its word every time.
     return max(asked, min(LONGEST_FLOOR, FIRST_FLOOR * grown))
-
-
-class Limiter:
-    """So many units a minute, evenly. Times are seconds of one monotonic clock."""
-
-    def __init__(self, per_minute: float | None) -> None:
-        self.seconds = 60 / per_minute if per_minute else 0.0  # of one unit
-        self.free_at = -math.inf
-
-    def take(self, now: float, units: float) -> None:
-        """Counts units as used. A late start does not delay those after it; a pause is not made up
-        for."""
-        self.free_at = max(self.free_at, now - LATENESS) + units * self.seconds
-
-    def give_back(self, units: float) -> None:
-        """Units that were taken and not used."""
-        self.free_at -= units * self.seconds
 
 
 @dataclass(slots=True, eq=False)
@@ -68,8 +51,7 @@ class Call:
     index: int
     attempt: int
     body: bytes
-    tokens: float  # most that a try can use, for the caps
-    cost: float  # the same in USD
+    cost: float  # most USD that a try can cost
     tries: int = 0
     unreadable: int = 0
     sent_at: float = 0.0
@@ -85,13 +67,14 @@ class LiveRun:
         self.model, self.requests, self.emit = model, requests, emit
         self.settings, self.usage = model.settings, model.usage
         self.places = asyncio.Semaphore(self.settings.max_concurrency)
-        self.calls = Limiter(self.settings.requests_per_minute)
-        self.tokens = Limiter(self.settings.tokens_per_minute)
-        self.paused_until, self.pauses = -math.inf, 0  # pauses since the last sign of life
-        self.failures = 0  # since the last sign of life
-        self.failing_since: float | None = None  # first failure since the last sign of life
-        self.under_way: set[Call] = set()
+        per_minute = self.settings.requests_per_minute
+        self.spacing = 60 / per_minute if per_minute else 0.0  # seconds between two starts
+        self.free_at = -math.inf  # when the next call may start
+        self.under_way, self.reserved = 0, 0.0  # calls, and the most USD that they can cost
         self.changed = asyncio.Event()  # a call has ended
+        self.paused_until = -math.inf
+        # Since the last sign of life: pauses, failures, and when the first of these was.
+        self.pauses, self.failures, self.failing_since = 0, 0, math.inf
         self.given_up: Failure | None = None  # why nothing is sent any more
         self.over = asyncio.Event()  # set with it
         self.loop = asyncio.get_running_loop()
@@ -99,6 +82,7 @@ class LiveRun:
     async def run(self) -> None:
         """Hands every answer to ``emit``; raises :class:`AdapterError`."""
         async with self.model.open_client() as self.client:
+            self.send = await self.model.sender(self.client)
             try:
                 async with asyncio.TaskGroup() as group:
                     for index in range(len(self.requests)):
@@ -110,9 +94,7 @@ class LiveRun:
 
     def _call(self, index: int, attempt: int) -> Call:
         body = self.model.payload(self.requests[index], attempt)
-        prompt, completion = self.model.most_tokens(body)
-        cost = self.model.cost(prompt, completion)
-        return Call(index, attempt, body, prompt + completion, cost)
+        return Call(index, attempt, body, self.model.most_cost(body))
 
     async def _answer(self, call: Call) -> None:
         """A call that has a place, and those that repeat it or go on with the next attempt."""
@@ -136,15 +118,13 @@ class LiveRun:
         try:
             reply = await self._reply(call)
         finally:
-            self.under_way.remove(call)
+            self.under_way -= 1
+            self.reserved -= call.cost
             self.changed.set()
         if isinstance(reply, Failure):
-            self.tokens.give_back(call.tokens)
             if reply.paid:
                 self.model.count(None, call.body)
             return self._failed(call, reply)
-        used = (reply.prompt_tokens or 0) + (reply.completion_tokens or 0)
-        self.tokens.give_back(call.tokens - used)
         self.model.count(reply, call.body)
         self._sign_of_life()
         return reply
@@ -153,16 +133,15 @@ class LiveRun:
         """Waits until the call may start, and counts it as started; or until nothing may any more."""
         while self.given_up is None:
             now = self.loop.time()
-            wait = max(self.paused_until, self.calls.free_at, self.tokens.free_at) - now
+            wait = max(self.paused_until, self.free_at) - now
             if wait <= 0:
-                most = sum(other.cost for other in self.under_way) + call.cost
-                spent = self.model.spent(
-                    self.usage["requests"] + 1, (self.usage["cost"] or 0.0) + most
-                )
+                most = (self.usage["cost"] or 0.0) + self.reserved + call.cost
+                spent = self.model.spent(self.usage["requests"] + 1, most)
                 if spent is None:
-                    self.calls.take(now, 1)
-                    self.tokens.take(now, call.tokens)
-                    self.under_way.add(call)
+                    # A late start does not delay those after it; a pause is not made up for.
+                    self.free_at = max(self.free_at, now - LATENESS) + self.spacing
+                    self.under_way += 1
+                    self.reserved += call.cost
                     self.usage["requests"] += 1
                     self.usage["retries"] += call.tries > 0
                     call.tries, call.sent_at = call.tries + 1, now
@@ -180,14 +159,9 @@ class LiveRun:
         self.changed.set()
 
     async def _reply(self, call: Call) -> Answer | Failure:
-        from httpx2 import Response
-
         try:
             async with asyncio.timeout(self.settings.timeout):
-                # The packages of the clouds take the model out of the body.
-                whole = self.settings.client in ("bedrock", "vertex")
-                given = {"body": json.loads(call.body)} if whole else {"content": call.body}
-                response = await self.client.post(self.model.PATH, cast_to=Response, **given)
+                response = await self.send(call.body)
             answer = self.model.read_reply(response.content, call.attempt)
         except Exception as error:  # whatever a server can make of its client
             return self.model.failure_of(error, self.client)
@@ -195,14 +169,10 @@ class LiveRun:
 
     def _failed(self, call: Call, failure: Failure) -> Answer | Call:
         """What follows from a call that came back without an answer."""
-        if failure.kind == "rejected key":
-            raise self.model.key_rejected(failure.text)
         if failure.kind in ("filtered", "too long", "final"):
             self._sign_of_life()
-            if (
-                failure.kind == "too long"
-                and self.requests[call.index].attempts[call.attempt + 1 :]
-            ):
+            more = self.requests[call.index].attempts[call.attempt + 1 :]
+            if failure.kind == "too long" and more:
                 return self._call(call.index, call.attempt + 1)
             return failure.answer(call.attempt)
         call.unreadable += failure.kind == "unreadable"
@@ -210,7 +180,7 @@ class LiveRun:
             return failure.answer(call.attempt)
         now, allowed = self.loop.time(), self.settings.retry_for
         call.failing_since = now if call.failing_since is None else call.failing_since
-        self.failing_since = now if self.failing_since is None else self.failing_since
+        self.failing_since = min(now, self.failing_since)
         self.failures += 1
         rests = failure.kind == "throttled"
         if rests:
@@ -222,25 +192,19 @@ class LiveRun:
         # Where a day's limit is used up, sleeping for a day would be wrong.
         rests &= call.after <= allowed
         if rests:
-            self._pause(now, again_at)
+            if again_at - max(now, self.paused_until) >= SAID_FROM:
+                name = f"models.{self.model.name}"
+                text = f"{name}: the server asks for rest: nothing is sent for {call.after:.0f} s"
+                say(text, file=sys.stderr)
+            self.paused_until = max(self.paused_until, again_at)
         hopeless = (rests and not self.under_way) or self.failures >= MOST_FAILURES
         if hopeless and again_at > self.failing_since + allowed:
             why = f"{self.failures} calls in a row failed, and retry_for: {allowed} allows no other"
             self._give_up(failure.name, f"{failure.text} (not requested: {why})")
         return failure.answer(call.attempt) if again_at > call.failing_since + allowed else call
 
-    def _pause(self, now: float, until: float) -> None:
-        """Nothing is sent for a while, which is said aloud where it is long."""
-        if until - max(now, self.paused_until) >= SAID_FROM:
-            say(
-                f"models.{self.model.name}: the server asks for rest: nothing is sent for "
-                f"{until - now:.0f} s",
-                file=sys.stderr,
-            )
-        self.paused_until = max(self.paused_until, until)
-
     def _sign_of_life(self) -> None:
-        self.failing_since, self.failures, self.pauses = None, 0, 0
+        self.pauses, self.failures, self.failing_since = 0, 0, math.inf
 
 
 async def _within(seconds: float, event: asyncio.Event) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from refract.models import open_model
 from refract.models.answering import answer_prompts
 from refract.models.protocol import AdapterError, Answer, Request
 from refract.models.provider import Failure, InvalidResponse
-from refract.models.sending import Limiter, delay
+from refract.models.sending import delay
 from refract.models.store import ResponseStore
 from tests.fault_server import FaultServer
 
@@ -97,8 +96,6 @@ def test_the_identity_holds_what_determines_an_answer_and_nothing_else():
         "price": {"input": 1, "output": 2},
     }
     assert open_model("m", definition | unasked).identity() == {
-        "adapter": "openai",
-        "adapter_version": "1",
         "model_id": "m",
         "base_url": "http://127.0.0.1:1/v1",
         "system_prompt": None,
@@ -144,14 +141,12 @@ def test_the_body_is_what_the_definition_says():
             seed=True,
             extra_body={"reasoning_effort": "low"},
             extra_headers={"x-team": "red"},
-            organization="org-1",
         )
         answers(server, row, temperature=None, seed=True)
         own = ({"role": "system", "content": "mine"}, {"role": "user", "content": "hi"})
         answers(server, Request((own,)), system_prompt="be brief")
         full, bare, with_own = server.bodies
         assert "x-team: red" in server.seen_headers[0].lower()
-        assert "openai-organization: org-1" in server.seen_headers[0].lower()
     hi = {"role": "user", "content": "hi"}
     assert full == {
         "model": "m",
@@ -248,7 +243,7 @@ def test_completions_of_other_servers_are_read(choice, expected):
 )  # fmt: skip
 def test_a_payload_that_is_not_a_completion_is_an_invalid_response(payload):
     with pytest.raises(InvalidResponse, match="is"):
-        model(None).read_payload(payload, 0)
+        model(None).read_reply(payload, 0)
 
 
 def kind_of(status: int, body: object, **headers: str) -> Failure:
@@ -345,7 +340,7 @@ def test_a_passing_failure_is_tried_again_until_answered(fault, adapter):
         ("drop", "APIConnectionError", ""),
         ("truncated", "APIConnectionError", "peer closed connection"),
         ("stall", "APITimeoutError", "no answer within 0.1 s"),
-        ("malformed", "InvalidResponse", "the response is not JSON"),
+        ("malformed", "InvalidResponse", "the response is not an answer (JSONDecodeError: "),
         ("not_an_answer", "InvalidResponse", "the response is not an answer"),
     ],
 )
@@ -430,7 +425,7 @@ def test_a_key_that_a_local_server_may_not_need_is_said_to_be_optional(monkeypat
             list(open_model("m", given | {"base_url": url}).answer([request("a")]))
         said[url] = str(caught.value)
     assert said["http://localhost:8000/v1"].endswith(
-        "; for a server that asks for none, say api_key_env: null (--set api_key_env=null)"
+        "; for a server that asks for none, say api_key_env: null"
     )
     assert said["https://api.openai.com/v1"].endswith("the key for https://api.openai.com/v1")
 
@@ -439,18 +434,13 @@ def test_a_request_has_the_headers_that_the_package_would_send(monkeypatch):
     monkeypatch.setenv("SOME_KEY", KEY)
     monkeypatch.setenv("OPENAI_ORG_ID", "org-env")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
-    wanted = {"authorization": f"Bearer {KEY}", "content-type": "application/json"}
-    wanted |= {"openai-project": "proj-1", "x-mine": "1"}
-    for named, organization in (({}, "org-env"), ({"organization": "org-own"}, "org-own")):
-        with FaultServer() as server:
-            own = {"api_key_env": "SOME_KEY", "extra_headers": {"x-mine": "1"}, **named}
-            answers(server, request("a"), **own)
-            lines = server.seen_headers[0].split("\r\n")[1:]
-        sent = dict(line.lower().split(": ", 1) for line in lines)
-        expected = wanted | {"openai-organization": organization}
-        assert {key: sent.get(key) for key in expected} == {
-            key: value.lower() for key, value in expected.items()
-        }
+    wanted = {"authorization": f"Bearer {KEY}", "content-type": "application/json", "x-mine": "1"}
+    wanted |= {"openai-project": "proj-1", "openai-organization": "org-env"}
+    with FaultServer() as server:
+        answers(server, request("a"), api_key_env="SOME_KEY", extra_headers={"x-mine": "1"})
+        lines = server.seen_headers[0].split("\r\n")[1:]
+    sent = dict(line.lower().split(": ", 1) for line in lines)
+    assert {key: sent.get(key) for key in wanted} == {k: v.lower() for k, v in wanted.items()}
 
 
 def test_no_request_means_no_key_and_no_call(monkeypatch):
@@ -618,17 +608,6 @@ def test_one_call_turned_away_pauses_all_for_as_long_as_the_server_asks(capfd):
     assert "models.gpt: the server asks for rest: nothing is sent for 5 s" in capfd.readouterr().err
 
 
-def test_tokens_per_minute_are_reserved_at_the_maximum_and_unused_ones_returned():
-    limiter = Limiter(600)  # ten a second
-    limiter.take(0.0, 100)
-    assert limiter.free_at == pytest.approx(10, abs=0.1)
-    limiter.give_back(80)
-    assert limiter.free_at == pytest.approx(2, abs=0.1)
-    unlimited = Limiter(None)
-    unlimited.take(0.0, 10**9)
-    assert unlimited.free_at <= 0
-
-
 def test_delays_grow_and_are_never_less_than_asked():
     assert [delay(1, 7), delay(9, 7)] == [7, 7]
     for asked, first, longest in ((None, 0.5, 30), (0, 0.05, 5)):
@@ -710,31 +689,6 @@ definition = {"adapter": "openai", "model_id": "m", "base_url": sys.argv[1] + "/
 requests = [Request((({"role": "user", "content": str(n)},),), 7) for n in range(6)]
 list(open_model("gpt", definition).answer(requests))
 """
-
-
-def test_a_batch_whose_arrival_was_not_seen_is_found_by_its_tag(cache):
-    with FaultServer() as server:
-        adapter = model(server, mode="batch", batch_poll=0.01)
-        assert [a.response for _, a in adapter.answer([request("a")])] == ["echo: a"]
-        # As it stands after a kill between the submission and its answer.
-        server.batches["batch_1"]["polls"] = 10**9
-        stream = adapter.answer([request("b")])
-        threading.Timer(0.3, lambda: _end_all(server)).start()
-        next(stream)
-        stream.close()
-        (path,) = cache.glob("*.json")
-        state = json.loads(path.read_text())
-        assert state["id"] == "batch_2"
-        path.write_text(json.dumps(state | {"id": None}))
-        assert [
-            a.response for a in answers(server, request("b"), mode="batch", batch_poll=0.01)
-        ] == ["echo: b"]
-        assert server.submitted == 2
-
-
-def _end_all(server: FaultServer) -> None:
-    for batch in server.batches.values():
-        batch["polls"] = 0
 
 
 @pytest.mark.parametrize(
