@@ -9,7 +9,7 @@ from pathlib import Path
 
 from refract.agreement.stored import Stored, stored_suites
 from refract.core.jsonl import sha256_file, write_json
-from refract.core.params import decision_settings, load_params
+from refract.core.params import decision_settings, load_definitions
 from refract.core.progress import StageRun, run_stage
 from refract.core.showing import say
 from refract.core.tables import write_table
@@ -37,7 +37,7 @@ def main(name: str) -> None:
     suites: dict[str, Row] = {}
     counted = Counter({"answers": 0, "not judged": 0, "cut off": 0})
     answered: dict[str, ResponseRow] = {}  # by request: prompts that share one took its tokens once
-    for stored in stored_suites(Path(), load_params(), name, confidence):
+    for stored in stored_suites(Path(), load_definitions("suites"), name, confidence):
         definition, suite = stored.definition, stored.suite
         warnings = label_warnings(name, stored)
         for rate in stored.rates.table:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from refract.core.jsonl import write_json
+from refract.core.params import INPUTS
 from refract.core.progress import run_stage
 from refract.core.showing import say
 from refract.project import read_project
 from refract.project.inputs import (
-    FOLDER,
     MARK,
     Hashes,
     errors_to_ask_again,
@@ -29,9 +29,9 @@ PARAMS = Path("params.yaml")
 
 
 def main() -> None:
-    """Checks params.yaml as a whole and writes ``data/inputs``: the hashes of the files that its
-    suites, judges and models name. Marks the answers and verdicts of a model whose errors may have
-    passed, so that DVC runs their stage again."""
+    """Checks params.yaml as a whole and writes ``data/inputs``: the suites of the grid, the judges in
+    use, and the hashes of the files that these and the models name. Marks the answers and verdicts of
+    a model whose errors may have passed, so that DVC runs their stage again."""
     state = read_state()
     if nothing_changed(state):
         say("check-inputs: params.yaml, and the files that it names, are as they were")
@@ -41,38 +41,36 @@ def main() -> None:
     models = params["grid"]["models"]
     suites = {name: params["suites"][name] for name in params["grid"]["suites"]}
     used = {judge for suite in suites.values() for judge in suite["judges"]}
-    catalogues = {
-        "suites": {name: {"file": suite["file"]} for name, suite in suites.items()},
-        "judges": {
-            name: judge
-            for name, judge in params["judges"].items()
-            if name in used or judge.get("validate", judge["kind"] == "rules")
-        },
+    judges = {
+        name: judge
+        for name, judge in params["judges"].items()
+        if name in used or judge.get("validate", judge["kind"] == "rules")
     }
     hashes = Hashes(state.get("hashes", {}))
     written: dict[str, Any] = {}
     for name in models:
         path = f"models/{name}.json"
         written[path] = hashes.of_definition(params["models"][name], _read(path))
-    for catalogue, definitions in catalogues.items():
-        path, before = f"{catalogue}.json", _read(f"{catalogue}.json")
-        named = {
-            name: hashes.of_definition(definition, before.get(name, {}))
-            for name, definition in sorted(definitions.items())
-        }
-        written[path] = {name: places for name, places in named.items() if places}
+    grid = {"suites": params["grid"]["suites"]}
+    files = {name: {"file": suite["file"]} for name, suite in suites.items()}
+    for path, catalogue, named in (
+        ("suites.json", {"grid": grid, "suites": suites}, files),
+        ("judges.json", {"judges": judges}, judges),
+    ):
+        sha256 = hashes.of_definition(named, _read(path).get("files", {}))
+        written[path] = {**catalogue, "files": sha256}
     again: dict[str, int] = {}
     for name in models:
         written[f"verdicts/{name}.json"] = _mark_errors(name, again, hashes.watched)
     for path, value in written.items():
-        write_json(FOLDER / path, value)
-    for file in FOLDER.rglob("*.json"):
-        if file.relative_to(FOLDER).as_posix() not in written:
+        write_json(INPUTS / path, value)
+    for file in INPUTS.rglob("*.json"):
+        if file.relative_to(INPUTS).as_posix() not in written:
             file.unlink()
     write_state(
         watched={str(PARAMS): seen, **stats_of(hashes.watched)},
         hashes=hashes.seen,
-        written={path: (FOLDER / path).read_text("utf-8") for path in written},
+        written={path: (INPUTS / path).read_text("utf-8") for path in written},
         again=again,
     )
     count = len(hashes.seen)
@@ -98,7 +96,7 @@ def _mark_errors(model: str, again: dict[str, int], watched: set[Path]) -> dict[
 
 def _read(name: str) -> dict[str, Any]:
     """What the stage wrote the last time, here or where the answers were made."""
-    path = FOLDER / name
+    path = INPUTS / name
     held: dict[str, Any] = json.loads(path.read_bytes()) if path.is_file() else {}
     return held
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from refract.core.jsonl import read_prompts, read_responses, write_json, write_rows
-from refract.core.params import definition, grid, load_params
+from refract.core.params import definition, grid, load_definitions
 from refract.core.progress import (
     StageRun,
     ran_file,
@@ -23,7 +23,7 @@ def main(name: str) -> None:
     """Writes ``data/verdicts/NAME/SUITE.jsonl`` for each suite of the grid, and about its judges
     ``judges.json`` (definitions and versions) and ``families.json``."""
     run = StageRun("judge", name)
-    params = load_params()
+    params = load_definitions("suites", "judges")
     folder = Path("data/verdicts") / name
     suites = {suite: definition(params, "suites", suite) for suite in grid(params, "suites")}
     definitions: dict[str, dict[str, Any]] = {

@@ -29,6 +29,8 @@ CATALOGUES = {
 SECTIONS = ("grid", "seed", *CATALOGUES, "decisions", "validation")
 # Sections that may be left out, or left empty.
 OPTIONAL = ("perturbations", "metadata", "decisions", "validation")
+# What check-inputs writes: definitions in use, and hashes of the files that they name.
+INPUTS = Path("data/inputs")
 MOST_VALUES = 100_000
 _NAMES: JsonDict = {
     "allowed": "a list of unique names: lower-case letters, digits and underscores, starting "
@@ -271,6 +273,19 @@ def load_params(path: Path = Path("params.yaml")) -> dict[str, Any]:
     """
     params = read_yaml(path)
     check_sections(params, str(path))
+    return params
+
+
+def load_definitions(*catalogues: Literal["suites", "judges"]) -> dict[str, Any]:
+    """The suites of the grid, or the judges in use, in the form of params.yaml: as ``check-inputs``
+    wrote them into :data:`INPUTS`, of which DVC keeps one hash for each stage of each model in place
+    of all their settings. Raises :class:`ParamsError` where it has not run."""
+    params: dict[str, Any] = {}
+    for catalogue in catalogues:
+        path = INPUTS / f"{catalogue}.json"
+        if not path.is_file():
+            raise ParamsError(f"no {path}; run: python -m stages.check_inputs (or dvc repro)")
+        params |= json.loads(path.read_text("utf-8"))
     return params
 
 

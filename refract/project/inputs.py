@@ -16,13 +16,13 @@ from typing import Any
 
 from refract.core.errors import RefractError
 from refract.core.jsonl import parse_line, sha256_file, write_json
+from refract.core.params import INPUTS
 from refract.models import checkpoint
 from refract.models.protocol import LASTING_ERRORS
 
 # Counted up when the code would see something else in the same files.
-VERSION = 1
+VERSION = 2
 STATE = Path("data/runs/inputs.json")
-FOLDER = Path("data/inputs")
 # Marker file: makes DVC re-run the stage, which retries failed requests.
 MARK = "ask_again.json"
 # A folder that is no checkpoint is watched file by file, up to so many.
@@ -67,7 +67,7 @@ def nothing_changed(state: Mapping[str, Any]) -> bool:
         return False
     try:
         return all(stat_of(path) == seen for path, seen in state["watched"].items()) and all(
-            (FOLDER / name).read_text("utf-8") == text for name, text in state["written"].items()
+            (INPUTS / name).read_text("utf-8") == text for name, text in state["written"].items()
         )
     except OSError:
         return False

@@ -12,8 +12,9 @@ from ruamel.yaml import YAML
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import write_rows
+from refract.core.params import INPUTS
 from refract.project import inputs as named_files
-from refract.project.inputs import FOLDER, STATE, Hashes, nothing_changed, read_state
+from refract.project.inputs import STATE, Hashes, nothing_changed, read_state
 from stages.check_inputs import main
 from tests.builders import Project, cells, suite_rows
 
@@ -46,8 +47,8 @@ def project(tmp_path, monkeypatch) -> Path:
 
 def inputs() -> dict[str, object]:
     return {
-        str(path.relative_to(FOLDER)): json.loads(path.read_text("utf-8"))
-        for path in sorted(FOLDER.rglob("*.json"))
+        str(path.relative_to(INPUTS)): json.loads(path.read_text("utf-8"))
+        for path in sorted(INPUTS.rglob("*.json"))
     }
 
 
@@ -59,11 +60,11 @@ def test_nothing_changed_hashes_nothing_and_writes_nothing(project, monkeypatch,
     main()
     first = inputs()
     assert set(first) == {"models/m.json", "verdicts/m.json", "judges.json", "suites.json"}
-    before = {path: path.stat().st_mtime_ns for path in FOLDER.rglob("*.json")}
+    before = {path: path.stat().st_mtime_ns for path in INPUTS.rglob("*.json")}
     monkeypatch.setattr(named_files, "sha256_file", lambda path: pytest.fail(str(path)))
     main()
     assert "are as they were" in capsys.readouterr().out
-    assert {path: path.stat().st_mtime_ns for path in FOLDER.rglob("*.json")} == before
+    assert {path: path.stat().st_mtime_ns for path in INPUTS.rglob("*.json")} == before
     # Where one thing changed, nothing else is hashed.
     write_params(seed=2)
     main()
@@ -152,7 +153,7 @@ def test_files_that_judges_and_suites_name_are_watched_too(project):
     (project / "template.txt").write_text("two", "utf-8")
     main()
     middle = inputs()
-    assert middle["judges.json"]["asked"].keys() == {"template", "model.model_id"}
+    assert middle["judges.json"]["files"].keys() == {"asked.template", "asked.model.model_id"}
     assert middle["judges.json"] != before["judges.json"]
     write_rows(project / "s.jsonl", suite_rows("s", 3, 2))
     main()
@@ -170,7 +171,7 @@ def test_wrong_params_end_the_pipeline_before_anything_runs(project):
     write_params(seed="now")
     with pytest.raises(ParamsError, match="seed must be an integer"):
         main()
-    assert not FOLDER.exists()
+    assert not INPUTS.exists()
 
 
 def test_a_state_that_cannot_be_read_is_no_state(project):
