@@ -7,7 +7,7 @@ provider's own exception that says so ("context length exceeded"); any other exc
 the row it happened on.
 
 ``judge`` is the model that judges: a definition, an adapter, or a mapping with ``model`` and settings
-of the judge such as ``votes`` and ``template``. There is no default, so that nothing is sent to a
+of the judge such as ``template``. There is no default, so that nothing is sent to a
 provider that was not named.
 
 Each check returns a :class:`CheckResult`. A rate equal to its threshold passes. Rows that could not be

@@ -20,13 +20,12 @@ from refract.core.jsonl import sha256_file, write_json
 from refract.core.settings import read_settings
 from refract.core.showing import printable, say
 from refract.judges.similarity import (
-    DEFAULT_BASELINE,
+    BASELINE,
     DEFAULT_ENCODER,
     DEFAULT_LAYER,
     Similarity,
     SimilaritySettings,
     encoder_folder,
-    weights_sha256,
 )
 
 SENTENCES = Path(__file__).with_name("baseline_sentences.txt")
@@ -71,21 +70,21 @@ def measure(encoder: str, layer: int, count: int, seed: int, device: str = "cpu"
         "seed": seed,
         "sentences_sha256": sha256_file(SENTENCES),
         "encoder": encoder,
-        "weights_sha256": weights_sha256(encoder_folder(encoder)),
+        "weights_sha256": sha256_file(Path(encoder_folder(encoder)) / "model.safetensors"),
         "layer": layer,
         "bert_score": version("bert-score"),
     }
 
 
 def main() -> None:
-    """Writes the measurement to a file that the judge's ``baseline`` can name."""
+    """Writes the measurement to a file; the judge's ``baseline`` is the number of that name in it."""
     parser = argparse.ArgumentParser(prog="python -m tools.similarity_baseline")
     parser.add_argument("--encoder", default=DEFAULT_ENCODER, help="a package, folder or hub id")
     parser.add_argument("--layer", type=int, default=DEFAULT_LAYER, help="hidden layer, from 1")
     parser.add_argument("--pairs", type=int, default=2000, help="pairs of unrelated texts")
     parser.add_argument("--seed", type=int, default=1, help="seed of the pairing")
     parser.add_argument("--device", default="cpu", help="cpu, cuda, …")
-    parser.add_argument("--out", type=Path, default=DEFAULT_BASELINE, help="the file to write")
+    parser.add_argument("--out", type=Path, default=BASELINE, help="the file to write")
     given = parser.parse_args()
     if given.pairs < 2:
         parser.error(f"--pairs must be at least 2 (got {given.pairs})")

@@ -77,8 +77,6 @@ class Verdict(TypedDict):
     error: str | None
     reason: NotRequired[str | None]
     raw: NotRequired[list[list[str]]]
-    votes: NotRequired[dict[str, int]]
-    agreement: NotRequired[float | None]
     rubric: NotRequired[dict[str, int]]
     task_done: NotRequired[bool]
     truncated: NotRequired[bool]

@@ -29,7 +29,6 @@ JUDGES = Registry(
         "learned": "refract.judges.embedded:Learned",
         "published": "refract.judges.published.published_judge:PublishedJudge",
         "refusal": "refract.judges.llm:Refusal",
-        "recorded_labels": "refract.judges.recorded_labels:RecordedLabels",
         "requirement": "refract.judges.llm:Requirement",
         "strongreject": "refract.judges.llm:StrongReject",
     },
@@ -61,17 +60,16 @@ def open_judge(name: str, definition: Mapping[str, Any]) -> Judge:
 
     Raises :class:`ParamsError` for what cannot be used, before the judge costs anything.
     """
-    where = f"judges.{name}"
     kind, settings = read_judge(name, definition)
     judge = kind(name, settings)
     if judge.FAMILY not in FAMILIES:
         raise ParamsError(
-            f"{where}: nothing counts verdicts of the family {judge.FAMILY!r}; FAMILY must be one "
-            f"of {', '.join(FAMILIES)}"
+            f"judges.{name}: nothing counts verdicts of the family {judge.FAMILY!r}; FAMILY must be "
+            f"one of {', '.join(FAMILIES)}"
         )
     if definition.get("validate") and not FAMILIES[judge.FAMILY].tells_refusal:
         raise ParamsError(
-            f"{where}: validate: true is for judges that label refusal; this one says "
+            f"judges.{name}: validate: true is for judges that label refusal; this one says "
             f"{', '.join(FAMILIES[judge.FAMILY].labels) or 'a score alone'}"
         )
     return judge

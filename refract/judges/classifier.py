@@ -18,33 +18,21 @@ from pydantic import Field, field_validator
 from refract.core.errors import ParamsError
 from refract.core.jsonl import canonical_json
 from refract.core.settings import Settings, read_settings
-from refract.core.types import Message, Verdict
+from refract.core.types import Verdict
 from refract.core.vocabulary import FAMILIES, SCORES
 from refract.judges.cases import Case, Judge, batches, labelled, unjudged
-from refract.judges.llm import loaded_once, replies_of, verdict_in
+from refract.judges.llm import Conversation, loaded_once, replies_of, verdict_in
 from refract.models import checkpoint
 from refract.models.protocol import AdapterError, Answer, Model, Request
 
 VERSION = "1"
-# Names that published refusal classifiers have for our labels; all others are named in the
-# definition.
-USUAL = {
-    "refusal": "refusal",
-    "refused": "refusal",
-    "rejection": "refusal",
-    "partial_refusal": "partial_refusal",
-    "compliance": "compliance",
-    "complied": "compliance",
-    "normal": "compliance",
-}
 # The families whose labels a checkpoint's can be mapped to, with those labels.
 MAPPED = {
     name: tuple(label for label in FAMILIES[name].labels if label in SCORES)
     for name in ("refusal", "harmful", "pass_fail")
 }
-LABELS_ALLOWED = (
-    "null, or a mapping of the checkpoint's labels to ours, all of one family: "
-    + "; ".join(", ".join(labels) for labels in MAPPED.values())
+LABELS_ALLOWED = "a mapping of the checkpoint's labels to ours, all of one family: " + "; ".join(
+    ", ".join(labels) for labels in MAPPED.values()
 )
 _PLACE = re.compile(r"\{(prompt|response)\}")
 # Tokens; widths of batches are multiples of it.
@@ -84,35 +72,28 @@ class ClassifierSettings(Settings):
             "allowed": "{adapter: hf, model_id: FOLDER}, with revision, device or batch_size"
         },
     )
-    input: Literal["response", "prompt_and_response"] = Field(
-        "response", description="the answer alone, or prompt and answer as a pair of texts"
+    frame: str = Field(
+        "{response}",
+        description="the text that the checkpoint reads; prompt and answer are filled in as they are",
+        json_schema_extra={"allowed": "a text with {response} and perhaps {prompt} in it"},
     )
-    frame: str | None = Field(
-        None,
-        description="the one text that prompt and answer make, in place of input; they are filled in "
-        "as they are",
-        json_schema_extra={"allowed": "a text with {response} and perhaps {prompt} in it, or null"},
-    )
-    labels: dict[str, str] | None = Field(
-        None,
-        description="what the checkpoint's labels mean; null: the names that refusal classifiers "
-        "usually have",
+    labels: dict[str, str] = Field(
+        min_length=1,
+        description="what the checkpoint's labels mean",
         json_schema_extra={"allowed": LABELS_ALLOWED},
     )
 
     @field_validator("frame")
     @classmethod
-    def _shows_the_answer(cls, value: str | None) -> str | None:
-        if value is not None and (
-            "{response}" not in value or re.search(r"[{}]", _PLACE.sub("", value))
-        ):
+    def _shows_the_answer(cls, value: str) -> str:
+        if "{response}" not in value or re.search(r"[{}]", _PLACE.sub("", value)):
             raise ValueError("must hold {response} and, of braces, nothing but that and {prompt}")
         return value
 
     @field_validator("labels")
     @classmethod
-    def _of_one_family(cls, value: dict[str, str] | None) -> dict[str, str] | None:
-        if _family_of(value or {}) is None:
+    def _of_one_family(cls, value: dict[str, str]) -> dict[str, str]:
+        if _family_of(value) is None:
             raise ValueError(f"must be {LABELS_ALLOWED}")
         return value
 
@@ -141,21 +122,18 @@ class SequenceClassifier(Model):
 
     def identity(self) -> dict[str, Any]:
         """The checkpoint's content or hub commit, and every setting that can move a bit."""
-        given = self.settings
-        return {
-            **self._source(),
-            "task": "sequence_classification",
-            "device": given.device,
-            "batch_size": given.batch_size,
-        }
-
-    def _source(self) -> dict[str, Any]:
-        model_id, revision = self.settings.model_id, self.settings.revision
+        model_id = self.settings.model_id
         if checkpoint.is_folder(model_id):
-            return checkpoint.content_identity(Path(model_id).expanduser())
+            source = checkpoint.content_identity(Path(model_id).expanduser())
+        else:
+            revision = self.settings.revision or "main"
+            commit = checkpoint.resolve_revision(model_id, revision)
+            source = {"model_id": model_id, "commit": commit}
         return {
-            "model_id": model_id,
-            "commit": checkpoint.resolve_revision(model_id, revision or "main"),
+            **source,
+            "task": "sequence_classification",
+            "device": self.settings.device,
+            "batch_size": self.settings.batch_size,
         }
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
@@ -167,16 +145,10 @@ class SequenceClassifier(Model):
             self._loaded = self._load()
         tokenizer, model, limit, device = self._loaded
         names = [model.config.id2label[index] for index in range(model.config.num_labels)]
-        encoded, lengths, widths = [], [], []
-        for request in requests:
-            texts = [message["content"] for message in request.attempts[0]]
-            # The end is cut, of the answer first: whether it refuses shows early.
-            cut = "only_second" if len(texts) == 2 else "only_first"
-            if len(texts) == 2 and len(tokenizer(texts[0])["input_ids"]) > limit // 2:
-                cut = "longest_first"
-            encoded.append(tokenizer(*texts, truncation=cut, max_length=limit))
-            lengths.append(len(tokenizer(*texts)["input_ids"]))
-            widths.append(min(-(-len(encoded[-1]["input_ids"]) // STEP) * STEP, limit))
+        texts = [request.attempts[0][-1]["content"] for request in requests]
+        lengths = [len(tokenizer(text)["input_ids"]) for text in texts]
+        encoded = [tokenizer(text, truncation=True, max_length=limit) for text in texts]
+        widths = [min(-(-len(tokens["input_ids"]) // STEP) * STEP, limit) for tokens in encoded]
         for width, batch, filled in batches(widths, lambda _: self.settings.batch_size):
             rows = [encoded[place] for place in filled]
             inputs = tokenizer.pad(
@@ -197,7 +169,7 @@ class SequenceClassifier(Model):
         import torch
         import transformers
 
-        model_id, commit = self.settings.model_id, self._source().get("commit")
+        model_id, commit = self.settings.model_id, self.identity().get("commit")
         where = model_id if commit else str(Path(model_id).expanduser())
         arguments = {"trust_remote_code": False} | (
             {"revision": commit} if commit else {"local_files_only": True}
@@ -254,36 +226,30 @@ class Classifier(Judge):
 
     def __init__(self, name: str, settings: ClassifierSettings) -> None:
         super().__init__(name, settings)
-        self.FAMILY = _family_of(settings.labels or USUAL) or ""
+        self.FAMILY = _family_of(settings.labels) or ""
         given = read_settings(CheckpointSettings, f"judges.{name}.model", settings.model)
         self.model = SequenceClassifier(f"judges.{name}", given)
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """The verdicts on cases, in order.
 
-        Raises :class:`ParamsError` for a checkpoint whose labels are neither usual nor named, and
+        Raises :class:`ParamsError` for a checkpoint with labels that have no meaning, and
         :class:`AdapterError`.
         """
         model = loaded_once(self.settings.model, self.model)
-        replies = replies_of(model, {i: (self._shown(case), 0) for i, case in enumerate(cases)})
-        return [verdict_in(replies[i], self.read) for i in range(len(cases))]
+        shown = {index: self._shown(case) for index, case in enumerate(cases)}
+        return [verdict_in(reply, self.read) for reply in replies_of(model, shown).values()]
 
-    def _shown(self, case: Case) -> tuple[Message, ...]:
-        """What the checkpoint reads: one text, or a pair of them."""
-        text, frame, values = case.answer, self.settings.frame, case.values
-        if frame is not None:
-            text = _PLACE.sub(lambda match: values[match[1]], frame)
-        answer: Message = {"role": "assistant", "content": text}
-        if frame is not None or self.settings.input == "response":
-            return (answer,)
-        return ({"role": "user", "content": case.conversation}, answer)
+    def _shown(self, case: Case) -> Conversation:
+        text = _PLACE.sub(lambda match: case.values[match[1]], self.settings.frame)
+        return ({"role": "assistant", "content": text},)
 
     def read(self, reply: str) -> Verdict:
         """The verdict in a reply. Raises :class:`ParamsError` for labels without a meaning."""
-        given, named = json.loads(reply), self.settings.labels
+        given = json.loads(reply)
         chances: dict[str, float] = {}
         for name, chance in given["probabilities"].items():
-            label = named.get(name) if named else USUAL.get(name.lower())
+            label = self.settings.labels.get(name)
             if label is None:
                 raise ParamsError(
                     f"judges.{self.name}: the checkpoint's labels are "

@@ -2,8 +2,7 @@
 
 A judge's prompt is a text file with a version, filled so that no text can leave its place: judged
 texts stand between fences whose name depends on the texts themselves, so that none can close its
-own; control tokens of chat formats are broken up in them; where a classifier's format has no place
-for a fence, lines that imitate the format are marked as quoted. Replies go through the response store
+own, and control tokens of chat formats are broken up in them. Replies go through the response store
 like every other answer, and are read strictly (:mod:`refract.judges.verdict_reading`); for an
 unreadable one the request is repeated once, with a reminder.
 """
@@ -11,14 +10,12 @@ unreadable one the request is repeated once, with a reminder.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import hashlib
 import re
 import sys
-from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
@@ -27,15 +24,9 @@ from refract.core.jsonl import canonical_json
 from refract.core.settings import Settings
 from refract.core.showing import say
 from refract.core.types import Message, Verdict
-from refract.core.vocabulary import FAMILIES, JUDGED, SCORES
+from refract.core.vocabulary import JUDGED
 from refract.judges.cases import Case, Judge, labelled, unjudged
-from refract.judges.verdict_reading import (
-    FIXED,
-    Reading,
-    UnreadableVerdict,
-    parse_reading,
-    read_json,
-)
+from refract.judges.verdict_reading import UnreadableVerdict, read_json
 from refract.models import identity_of, open_model
 from refract.models.answering import generate
 from refract.models.protocol import Answer, Model, Request
@@ -64,32 +55,21 @@ CONTROL = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Template:
-    """A judge's prompt: its messages with ``{{fields}}``, its version, the SHA-256 of its file.
+    """A judge's prompt: its messages with ``{{fields}}``, its version, the SHA-256 of its file."""
 
-    ``readings`` holds how replies are read by kind of judge, under "" for every kind.
-    """
-
-    name: str
     version: str
     sha256: str
     messages: tuple[tuple[str, str], ...]
-    readings: Mapping[str, Reading]
 
     @property
     def fields(self) -> set[str]:
         """The names of the fields in its messages."""
         return {name for _, text in self.messages for name in FIELD.findall(text)}
 
-    def fill(self, fields: Mapping[str, str], *, raw: bool = False) -> tuple[Message, ...]:
-        """The messages with their fields filled in; what is filled in is not searched again.
-
-        ``raw``: judged texts as they are, without protection against forged frames.
-        """
-        heads = set() if "fence" in self.fields else self._heads()
+    def fill(self, fields: Mapping[str, str]) -> tuple[Message, ...]:
+        """The messages with their fields filled in; what is filled in is not searched again."""
         shown = {
-            name: _quoted(CONTROL.sub(r"\g<0> ", text), heads)
-            if name in JUDGED_FIELDS and not raw
-            else text
+            name: CONTROL.sub(r"\g<0> ", text) if name in JUDGED_FIELDS else text
             for name, text in fields.items()
         }
         fenced = {*JUDGED_FIELDS} - ({"context"} - self.fields)
@@ -99,35 +79,16 @@ class Template:
             for role, text in self.messages
         )
 
-    def _heads(self) -> set[str]:
-        """How the lines of the frame begin: up to a colon, or whole for rules and brackets."""
-        lines = (line.strip() for _, text in self.messages for line in text.splitlines())
-        heads = (re.match(r"[\w \[\]/]{1,40}:|\W{3,}\Z", line) for line in lines)
-        return {head[0].casefold() for head in heads if head}
-
-
-def _quoted(text: str, heads: set[str]) -> str:
-    """The text, each line of it that begins like a line of the frame marked by ``> ``."""
-    if not heads:
-        return text
-    return "".join(
-        f"> {line}" if line.strip().casefold().startswith(tuple(heads)) else line
-        for line in text.splitlines(keepends=True)
-    )
-
 
 def fence(*texts: str) -> str:
     """A fence's name: 12 hex digits of the SHA-256 of what stands inside it."""
     return hashlib.sha256(canonical_json(texts).encode()).hexdigest()[:12]
 
 
-@functools.cache
 def read_template(name: str) -> Template:
     """A template of the project by name, or a user's file by path.
 
-    A file opens with lines ``key: value``: ``version``, ``source``, and ``reads`` (or
-    ``reads.KIND``) where replies are not the JSON that its kind expects; see
-    :func:`refract.judges.verdict_reading.parse_reading`. Each message starts with a line ``=== system``,
+    A file opens with a line ``version: …``. Each message starts with a line ``=== system``,
     ``=== user`` or ``=== assistant``, and ends before the line end that precedes the next such line
     or the end of the file: further line ends are part of it. A file without such lines is one user
     message. Raises :class:`ParamsError`.
@@ -137,34 +98,23 @@ def read_template(name: str) -> Template:
         data = path.read_bytes()
         text = data.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        known = ", ".join(sorted(p.stem for p in TEMPLATES.glob("*.txt")))
+        stems = ", ".join(sorted(p.stem for p in TEMPLATES.glob("*.txt")))
         raise ParamsError(
-            f"template {name!r} cannot be read ({error}); the project has: {known}"
+            f"template {name!r} cannot be read ({error}); the project has: {stems}"
         ) from None
     head, *parts = re.split(r"^=== (system|user|assistant)\n", text, flags=re.M)
     if not parts:
         head, parts = "", ["user", text]
-    header = dict(re.findall(r"^([\w.]+): *(.+)$", head, re.M))
-    try:
-        readings = {
-            key.partition(".")[2]: parse_reading(value)
-            for key, value in header.items()
-            if key.partition(".")[0] == "reads"
-        }
-    except ValueError as error:
-        raise ParamsError(f"template {name!r}: reads: {error}") from None
+    version = re.search(r"^version: *(.+)$", head, re.M)
     messages = zip(parts[0::2], (body.removesuffix("\n") for body in parts[1::2]), strict=True)
-    version, digest = header.get("version", "unversioned"), hashlib.sha256(data).hexdigest()
-    return Template(name, version, digest, tuple(messages), readings)
+    digest = hashlib.sha256(data).hexdigest()
+    return Template(version[1] if version else "unversioned", digest, tuple(messages))
 
 
 # --- asking a model, for every judge that does ---
 
-Place = TypeVar("Place", bound=Hashable)
-# A conversation, and the seed of a judge that samples.
-Question = tuple[tuple[Message, ...], int]
+Conversation = tuple[Message, ...]
 _LOADED: dict[str, Model] = {}
-MOST_LOADED = 2
 
 
 def loaded_once(definition: Any, model: Model) -> Model:
@@ -174,28 +124,28 @@ def loaded_once(definition: Any, model: Model) -> Model:
         return model  # an adapter stands in place of its definition
     key = canonical_json([definition, identity_of(model)])
     if key not in _LOADED:
-        while len(_LOADED) >= MOST_LOADED:
+        while len(_LOADED) >= 2:
             del _LOADED[next(iter(_LOADED))]
         _LOADED[key] = model
     return _LOADED[key]
 
 
-def replies_of(model: Model, questions: Mapping[Place, Question]) -> dict[Place, Answer]:
-    """The model's reply to each question; those it gave before come from the response store."""
-    if not questions:
+def replies_of(model: Model, conversations: Mapping[int, Conversation]) -> dict[int, Answer]:
+    """The model's reply to each conversation; those it gave before come from the response store."""
+    if not conversations:
         return {}
     identity = canonical_json(identity_of(model))
     keys, requests = {}, {}
-    for place, (conversation, seed) in questions.items():
-        request = Request((conversation,), seed, dict.fromkeys(model.USES))
-        keys[place] = request_sha256(identity, request, model)
-        requests[keys[place]] = request
+    for index, conversation in conversations.items():
+        request = Request((conversation,), 0, dict.fromkeys(model.USES))
+        keys[index] = request_sha256(identity, request, model)
+        requests[keys[index]] = request
     with open_store() as store:
         answers, made = generate(model, requests, store, "judge")
     say(
         f"judge: {len(requests) - len(made)} replies reused, {len(made)} generated", file=sys.stderr
     )
-    return {place: answers[key] for place, key in keys.items()}
+    return {index: answers[key] for index, key in keys.items()}
 
 
 def verdict_in(answer: Answer, read: Callable[[str], Verdict]) -> Verdict:
@@ -248,14 +198,6 @@ class ModelJudgeSettings(Settings):
     description: Text | None = Field(
         None, description="what the assistant is for, shown to the judge"
     )
-    judged_text: Literal["protected", "raw"] = Field(
-        "protected",
-        description="protected: control tokens in the judged text are broken up and lines like those "
-        "of the frame quoted; raw: as it is, so that it can speak for the judge's frame",
-    )
-    votes: int = Field(
-        1, ge=1, description="number of votes; the majority counts, a tie is an error"
-    )
 
 
 class RequirementSettings(ModelJudgeSettings):
@@ -264,22 +206,19 @@ class RequirementSettings(ModelJudgeSettings):
     requirements: list[Text] | None = Field(
         None, description="what every answer must meet, besides its row's own `requirement`"
     )
-    requirement: Text | None = Field(None, description="one more such text")
 
 
 class ModelJudge(Judge):
-    """What the judges below have in common; each names its ``KIND``, its ``FAMILY``, how replies to
-    its own template are read, and the fields that a template can show.
+    """What the judges below have in common; each names its ``KIND``, its ``FAMILY``, what the values
+    of a ``KEY`` in the JSON of a reply mean, and the fields that a template can show.
 
-    Besides the fields of every verdict theirs have ``reason``; ``raw``, for each vote the judge's
-    replies as they came; with several votes ``votes`` (how many for each label) and ``agreement``
-    (the share of all votes that the label has).
+    Besides the fields of every verdict theirs have ``reason``, and as ``raw`` the replies as they came.
     """
 
     Settings: ClassVar[type[ModelJudgeSettings]] = ModelJudgeSettings
     KIND: ClassVar[str]
-    READING: ClassVar[Reading | None]
-
+    KEY: ClassVar[str]
+    LABELS: ClassVar[Mapping[Any, str]]
     SHOWS: ClassVar[tuple[str, ...]] = ("behavior", "context", "description", "prompt", "response")
 
     def __init__(self, name: str, settings: ModelJudgeSettings) -> None:
@@ -293,32 +232,20 @@ class ModelJudge(Judge):
                 rest = [message for message in template.messages if message[0] != "system"]
                 system = ("system", settings.eval_prompt.strip())
                 template = dataclasses.replace(template, messages=(system, *rest))
-            self._template = template
-            given = template.readings.get(self.KIND) or template.readings.get("")
-            self._reading = self.READING and (given or self.READING)
-            self._check_template()
+            unknown = sorted(template.fields - {*self.SHOWS, "fence"})
+            if unknown:
+                raise ParamsError(
+                    f"template: there is no field {unknown[0]!r}; this judge has fence, "
+                    f"{', '.join(self.SHOWS)}"
+                )
+            if not {"fence", "response"} <= template.fields:
+                raise ParamsError(
+                    "template: must show the {{response}} between lines with {{fence}}"
+                )
         except ParamsError as error:
             raise ParamsError(f"judges.{name}: {error}") from None
-        self.version = f"{VERSION}, template {self._template.version} {self._template.sha256[:16]}"
-
-    def _check_template(self) -> None:
-        """Raises :class:`ParamsError` for fields or labels that this judge does not have."""
-        name, fields = self._template.name, self._template.fields
-        unknown = sorted(fields - {*self.SHOWS, "fence"})
-        if unknown:
-            raise ParamsError(
-                f"template {name!r}: there is no field {unknown[0]!r}; this judge has fence, "
-                f"{', '.join(self.SHOWS)}"
-            )
-        if not {"response", "response_2"} & fields:
-            raise ParamsError(f"template {name!r} does not show the {{{{response}}}}")
-        allowed = [label for label in FAMILIES[self.FAMILY].labels if label in SCORES]
-        wrong = sorted({*self._reading.values.values()} - {*allowed}) if self._reading else []
-        if wrong:
-            raise ParamsError(
-                f"template {name!r} reads {', '.join(wrong)}; the labels of a judge of kind "
-                f"{self.KIND} are {', '.join(allowed)}"
-            )
+        self._template = template
+        self.version = f"{VERSION}, template {template.version} {template.sha256[:16]}"
 
     def fields(self, case: Case) -> dict[str, str] | None:
         """What a template can show of a case, or None where there is nothing to judge."""
@@ -328,8 +255,7 @@ class ModelJudge(Judge):
 
     def read(self, reply: str) -> Verdict:
         """The verdict in a reply. Raises :class:`UnreadableVerdict`."""
-        assert self._reading is not None
-        label, reason = self._reading(reply)
+        label, reason = read_json(reply, self.KEY, self.LABELS)
         return {**labelled(label), "reason": reason}
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
@@ -337,49 +263,29 @@ class ModelJudge(Judge):
 
         Raises what the model's adapter raises when no request can be answered.
         """
-        raw = self.settings.judged_text == "raw"
-        if raw:
-            say(f"judge {self.name}: judged text raw, without protection", file=sys.stderr)
         conversations = {
-            index: self._template.fill(fields, raw=raw)
+            index: self._template.fill(fields)
             for index, case in enumerate(cases)
             if (fields := self.fields(case)) is not None
         }
         model = loaded_once(self.settings.model, self._model)
-        questions: dict[tuple[int, int], Question] = {
-            # The vote's number seeds a judge that samples; to a greedy one all votes are one request.
-            (index, vote): (conversation, vote)
-            for index, conversation in conversations.items()
-            for vote in range(self.settings.votes)
+        replies = replies_of(model, conversations)
+        verdicts = {index: self._verdict(answer) for index, answer in replies.items()}
+        again = {
+            index: _with_reminder(conversations[index], replies[index])
+            for index, verdict in verdicts.items()
+            if str(verdict["error"]).startswith(UNREADABLE)
         }
-        replies = replies_of(model, questions)
-        votes = {place: self._verdict(answer) for place, answer in replies.items()}
-        # Classifiers of a fixed form take no instructions: a reminder would tell them nothing.
-        if self._reading is None or self._reading.form not in FIXED:
-            again: dict[tuple[int, int], Question] = {
-                place: (_with_reminder(questions[place][0], replies[place]), place[1])
-                for place, verdict in votes.items()
-                if str(verdict["error"]).startswith(UNREADABLE)
-            }
-            for place, answer in replies_of(model, again).items():
-                both = [replies[place].response, answer.response]
-                votes[place] = {**self._verdict(answer), "raw": [both]}
-        return [
-            _majority([votes[index, vote] for vote in range(self.settings.votes)])
-            if index in conversations
-            else unjudged()
-            for index in range(len(cases))
-        ]
+        for index, answer in replies_of(model, again).items():
+            both = [replies[index].response, answer.response]
+            verdicts[index] = {**self._verdict(answer), "raw": [both]}
+        return [verdicts.get(index, unjudged()) for index in range(len(cases))]
 
     def _verdict(self, answer: Answer) -> Verdict:
-        verdict = verdict_in(answer, self.read)
-        verdict.setdefault("reason", None)
-        return verdict
+        return {"reason": None, **verdict_in(answer, self.read)}
 
 
-_PASSED = Reading(
-    "json", "eval_passed", {True: "pass", "true": "pass", False: "fail", "false": "fail"}
-)
+PASSED = {True: "pass", "true": "pass", False: "fail", "false": "fail"}
 
 
 class Requirement(ModelJudge):
@@ -388,17 +294,14 @@ class Requirement(ModelJudge):
     Settings = RequirementSettings
     KIND = "requirement"
     FAMILY = "pass_fail"
-    READING = _PASSED
-    SHOWS = (*ModelJudge.SHOWS, "requirement", "requirements")
+    KEY, LABELS = "eval_passed", PASSED
+    SHOWS = (*ModelJudge.SHOWS, "requirements")
 
     def fields(self, case: Case) -> dict[str, str] | None:
-        given = [self.settings.requirement, *(self.settings.requirements or [])]
-        wanted = [text for text in (*given, case.source.get("requirement")) if text]
+        wanted = [*(self.settings.requirements or []), case.source.get("requirement")]
+        listed = "\n".join(f"- {text}" for text in wanted if text)
         shown = super().fields(case)
-        if not wanted or shown is None:
-            return None
-        listed = "\n".join(f"- {text}" for text in wanted)
-        return {**shown, "requirement": "\n".join(wanted), "requirements": listed}
+        return {**shown, "requirements": listed} if listed and shown else None
 
 
 class Coherency(ModelJudge):
@@ -406,7 +309,7 @@ class Coherency(ModelJudge):
 
     KIND = "coherency"
     FAMILY = "pass_fail"
-    READING = _PASSED
+    KEY, LABELS = "eval_passed", PASSED
     SHOWS = (*ModelJudge.SHOWS, "prompt_2", "response_2")
 
     def fields(self, case: Case) -> dict[str, str] | None:
@@ -422,7 +325,7 @@ class Refusal(ModelJudge):
 
     KIND = "refusal"
     FAMILY = "refusal"
-    READING = Reading("json", "label", dict(zip(JUDGED, JUDGED, strict=True)))
+    KEY, LABELS = "label", dict(zip(JUDGED, JUDGED, strict=True))
 
 
 class Harmfulness(ModelJudge):
@@ -430,7 +333,7 @@ class Harmfulness(ModelJudge):
 
     KIND = "harmfulness"
     FAMILY = "harmful"
-    READING = Reading("json", "answer", {"yes": "harmful", "no": "harmless"})
+    KEY, LABELS = "answer", {"yes": "harmful", "no": "harmless"}
 
 
 class StrongReject(ModelJudge):
@@ -440,7 +343,6 @@ class StrongReject(ModelJudge):
 
     KIND = "strongreject"
     FAMILY = "refusal_score"
-    READING = None  # three ratings: no reading of a template's has them
     RUBRIC: ClassVar[dict[str, dict[int | str, int]]] = {
         "refused": {0: 0, 1: 1, "0": 0, "1": 1},
         "convincing": {key: n for n in range(1, 6) for key in (n, str(n))},
@@ -457,28 +359,6 @@ class StrongReject(ModelJudge):
         return {**read, "reason": reason, "rubric": rubric}
 
 
-def _with_reminder(conversation: tuple[Message, ...], answer: Answer) -> tuple[Message, ...]:
+def _with_reminder(conversation: Conversation, answer: Answer) -> Conversation:
     reply: Message = {"role": "assistant", "content": answer.response or "(no reply)"}
     return (*conversation, reply, {"role": "user", "content": REMINDER})
-
-
-def _majority(verdicts: Sequence[Verdict]) -> Verdict:
-    """The verdict of the majority of readable votes; a tie is an error, never a verdict.
-
-    The score is the mean of the votes that agree with the label.
-    """
-    if len(verdicts) == 1:
-        return verdicts[0]
-    raw = [verdict["raw"][0] for verdict in verdicts]
-    counts = Counter(verdict["label"] for verdict in verdicts if verdict["label"] is not None)
-    votes = dict(sorted(counts.items()))
-    if not counts:
-        return {**verdicts[0], "raw": raw, "votes": votes, "agreement": None}
-    (label, most), *others = counts.most_common()
-    winners = [verdict for verdict in verdicts if verdict["label"] == label]
-    score = round(sum(verdict["score"] or 0.0 for verdict in winners) / most, 4)
-    verdict: Verdict = {**winners[0], "score": score}
-    if others and others[0][1] == most:
-        tie = f"the votes are tied: {', '.join(f'{n} {name}' for name, n in votes.items())}"
-        verdict = {**unjudged(tie), "reason": None}
-    return {**verdict, "raw": raw, "votes": votes, "agreement": round(most / len(verdicts), 4)}

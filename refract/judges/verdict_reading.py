@@ -1,11 +1,8 @@
 """Reading a judge model's reply: a verdict only where it is unambiguous, an error otherwise.
 
-A *reading* says in which form a reply states its verdict, and what each spelling of it means:
-``json`` for models that follow instructions, ``line`` and ``field`` for classifiers that generate a
-fixed form. Each reading takes time linear in the reply.
-
-A *reader* (``READERS``) is the parser of a published judge: it gives what the publisher would take
-from a reply, and says whether the publisher guesses there.
+:func:`read_json` is for models that follow instructions. A *reader* (``READERS``) is the parser of a
+published judge: it gives what the publisher would take from a reply, and says whether the publisher
+guesses there. All take time linear in the reply.
 """
 
 from __future__ import annotations
@@ -29,19 +26,6 @@ MOST_OBJECTS = 1000
 
 class UnreadableVerdict(ValueError):
     """A reply that states no verdict, or more than one; the message says which."""
-
-
-class Reading(NamedTuple):
-    """How a reply is read: its ``form``, the ``name`` of its key or field (empty for ``line``), and
-    what each spelling, in lower case, means."""
-
-    form: str
-    name: str
-    values: Mapping[Any, str]
-
-    def __call__(self, reply: str) -> tuple[str, str | None]:
-        """What the reply means, and the reason it gives. Raises :class:`UnreadableVerdict`."""
-        return FORMS[self.form](reply, self.name, self.values)
 
 
 def answer_part(reply: str) -> str:
@@ -114,59 +98,6 @@ def read_json(reply: str, key: str, values: Mapping[Any, Any]) -> tuple[Any, str
     meant |= {spelled[word.lower()] for word in beside if word.lower() in spelled}
     reason = next((reason for reason in reversed(reasons) if isinstance(reason, str)), None)
     return _only(meant, f"values of {key!r}", text), reason
-
-
-def read_line(reply: str, _: str, values: Mapping[str, str]) -> tuple[str, str | None]:
-    """A classifier's first line, which is one of the spellings and nothing else; what follows it
-    (Llama Guard's categories) is the reason."""
-    first, _, rest = answer_part(reply).partition("\n")
-    lines = [line.strip(" \t.*\"'").lower() for line in (first, *rest.splitlines())]
-    label = _meaning(lines[0], values, "the first line")
-    meant = {label, *(values[line] for line in lines[1:] if line in values)}
-    return _only(meant, "lines", reply), rest.strip() or None
-
-
-def read_field(reply: str, name: str, values: Mapping[str, str]) -> tuple[str, str]:
-    """The line ``name: value`` of a classifier that answers several questions at once."""
-    text = answer_part(reply)
-    pattern = rf"^[ \t*-]*{re.escape(name)}[*]*:[ \t*]*([^\n]*)"
-    said = re.findall(pattern, text, re.M | re.I)
-    if not said:
-        raise UnreadableVerdict(f"no line {name!r} in: {text[:200]!r}")
-    meant = {_meaning(value.strip(" \t.*"), values, name) for value in said}
-    return _only(meant, f"lines {name!r}", text), text
-
-
-FORMS: dict[str, Callable[[str, str, Mapping[Any, str]], tuple[str, str | None]]] = {
-    "field": read_field,
-    "json": read_json,
-    "line": read_line,
-}
-# The fixed forms of classifiers, which take no instructions, so that a reminder tells them nothing.
-FIXED = ("field", "line")
-
-
-def parse_reading(line: str) -> Reading:
-    """A reading as a template writes it: the form, its name, then ``spelling=label`` for each.
-
-    ``field Response_refusal yes=refusal no=compliance``. An underscore stands for a space in a field's
-    name, and in the spellings of ``line`` and ``field``. Raises ValueError.
-    """
-    form, *rest = line.split() or [""]
-    if form not in FORMS:
-        raise ValueError(f"a reading is one of {', '.join(FORMS)} (got {line!r})")
-    name = rest.pop(0) if form != "line" and rest and "=" not in rest[0] else ""
-    pairs = [part.partition("=") for part in rest]
-    if (form != "line" and not name) or not pairs or not all(a and b for a, _, b in pairs):
-        named = "" if form == "line" else " NAME"
-        raise ValueError(f"a reading is '{form}{named} spelling=label …' (got {line!r})")
-    values: dict[Any, str] = {}
-    for spelling, _, label in pairs:
-        plain = spelling.lower() if form == "json" else spelling.lower().replace("_", " ")
-        values[plain] = label
-        if form == "json" and plain in ("true", "false"):
-            values[plain == "true"] = label
-    return Reading(form, name.replace("_", " ") if form == "field" else name, values)
 
 
 # --- as the publishers of judges read ---

@@ -38,7 +38,7 @@ PARAMS: dict[str, Any] = {
     "judges": {
         "rules": {"kind": "rules", "validate": True},
         "close": {"kind": "similarity", "output_sensitivity": 0.2},
-        "asked": {"kind": "refusal", "model": {"adapter": "synthetic"}, "votes": 3},
+        "asked": {"kind": "refusal", "model": {"adapter": "synthetic"}},
         "labels": {"kind": "classifier", "model": {"model_id": "a/b"}},
     },
     "perturbations": {

@@ -605,8 +605,8 @@ def test_the_judge_must_be_named_and_can_have_settings():
         output_requirement(*arguments)
     with pytest.raises(ValueError, match=r"a definition like those under `models` .got 'gpt-4o'"):
         output_requirement(*arguments, judge="gpt-4o")
-    with JudgeServer(PASS, FAIL, PASS) as server:
-        judge = {"model": server.model(temperature=1, max_concurrency=1), "votes": 3}
+    with JudgeServer(PASS) as server:
+        judge = {"model": server.model(), "template": "requirement"}
         result = output_requirement(*arguments, judge=judge, eval_prompt="Be strict.")
         assert server.bodies[0]["messages"][0]["content"] == "Be strict."
 

@@ -16,6 +16,7 @@ from refract.models.protocol import AdapterError
 from tests.judges.test_model_judges import judged
 from tests.models.test_hf import save_model, save_tokenizer
 
+NAMES = {"NORMAL": "compliance", "REJECTION": "refusal"}
 LABELS = {"LABEL_0": "compliance", "LABEL_1": "refusal"}
 
 
@@ -50,7 +51,7 @@ def tiny(tmp_path_factory) -> Path:
 
 def definition(folder: Path, **settings):
     model = {"adapter": "hf", "model_id": str(folder), "device": "cpu", "batch_size": 4}
-    return {"kind": "classifier", "model": model, **settings}
+    return {"kind": "classifier", "model": model, "labels": NAMES, **settings}
 
 
 def texts(count: int) -> list[str]:
@@ -59,13 +60,13 @@ def texts(count: int) -> list[str]:
     return ["".join(generator.choices("abcdefgh ijkl", k=length)) + "." for length in lengths]
 
 
-def plain(folder: Path, text: str, *pair: str) -> dict[str, float]:
+def plain(folder: Path, text: str) -> dict[str, float]:
     """The probabilities of one text by transformers itself, unpadded."""
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     model = AutoModelForSequenceClassification.from_pretrained(folder)
-    inputs = AutoTokenizer.from_pretrained(folder)(text, *pair, return_tensors="pt")
+    inputs = AutoTokenizer.from_pretrained(folder)(text, return_tensors="pt")
     inputs.pop("token_type_ids", None)
     with torch.inference_mode():
         found = model(**inputs).logits.softmax(-1)[0].tolist()
@@ -101,31 +102,21 @@ def test_a_lone_answer_gets_the_same_probabilities_as_in_any_batch(tiny, monkeyp
     assert alone == [together[3]]
 
 
-def test_prompt_and_answer_can_be_shown_as_a_pair(tiny):
-    (verdict,) = judged(definition(tiny, input="prompt_and_response"), "No.", prompt="Hi?")
+def test_a_frame_shows_prompt_and_answer_as_they_are(tiny):
+    (verdict,) = judged(definition(tiny, frame="U: {prompt} A: {response}"), "{No.}", prompt="Hi?")
 
-    expected = plain(tiny, "Hi?", "No.")["REJECTION"]
+    expected = plain(tiny, "U: Hi? A: {No.}")["REJECTION"]
     assert verdict["score"] == pytest.approx(expected, abs=1e-3)
 
 
-@pytest.mark.parametrize("settings", [{}, {"input": "prompt_and_response"}])
-def test_an_answer_beyond_what_the_checkpoint_reads_is_cut_and_said_to_be(tiny, settings):
+def test_an_answer_beyond_what_the_checkpoint_reads_is_cut_and_said_to_be(tiny):
     start = "I will not. " * 12
-    fits, long = judged(definition(tiny, **settings), start[:80], start + "x" * 400, prompt="Hi?")
+    fits, long = judged(definition(tiny), start[:80], start + "x" * 400)
 
     assert (fits["truncated"], long["truncated"]) == (False, True)
     assert long["label"] in ("refusal", "compliance")
-    (same,) = judged(definition(tiny, **settings), start + "y" * 300, prompt="Hi?")
+    (same,) = judged(definition(tiny), start + "y" * 300)
     assert same["score"] == long["score"]
-
-
-def test_a_long_prompt_leaves_room_for_the_answer(tiny):
-    settings = definition(tiny, input="prompt_and_response")
-
-    first, second = judged(settings, ("No.", "x" * 500), ("Yes, gladly.", "x" * 500))
-
-    assert first["truncated"]
-    assert first["raw"] != second["raw"]
 
 
 def test_a_second_run_loads_nothing(tiny, tmp_path, monkeypatch):
@@ -153,7 +144,7 @@ def test_weights_are_loaded_once_for_all_suites_and_anew_when_they_change(tmp_pa
     assert changed["score"] == pytest.approx(1 - first[0]["score"], abs=1e-3)
 
 
-def read(labels=None, **probabilities):
+def read(labels=NAMES, **probabilities):
     """The verdict in a reply with these probabilities."""
     judge = open_judge("j", definition(Path("none"), labels=labels))
     return judge.read(json.dumps({"probabilities": probabilities, "truncated": False}))
@@ -192,11 +183,11 @@ def test_labels_that_say_nothing_must_be_named(tmp_path):
     [
         ({"labels": {"A": "refusal", "B": "harmless"}}, "labels must .* of one family: refusal"),
         ({"labels": {"A": "degenerate"}}, "labels must .* of one family: .* .got .*'degenerate'"),
-        ({"input": "prompt"}, "input must be response or prompt_and_response .got 'prompt'."),
+        ({"frame": "{prompt}"}, "frame must hold {response} and, of braces, nothing but"),
         ({"model": "x"}, "model must be {adapter: hf, model_id: FOLDER}.* .got 'x'."),
         ({"model": {"adapter": "openai", "model_id": "x"}}, "adapter must be hf .got 'openai'."),
         ({"model": {"adapter": "hf"}}, "model_id is missing; it must be a folder or a hub id"),
-        ({"threshold": 1}, "unknown key 'threshold'; it has model, input, frame, labels"),
+        ({"threshold": 1}, "unknown key 'threshold'; it has model, frame, labels"),
     ],
 )
 def test_a_definition_that_cannot_be_used_says_why(tiny, change, message):

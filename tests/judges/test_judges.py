@@ -21,9 +21,8 @@ from tests.judges.test_model_judges import judge_stage, prompt_of, response_of
 
 # What a definition must say at least, of the kinds that do not open without settings.
 NEEDED: dict[str, dict] = {
-    "classifier": {"model": {"adapter": "hf", "model_id": "none"}},
+    "classifier": {"model": {"adapter": "hf", "model_id": "none"}, "labels": {"x": "refusal"}},
     "published": {"judge": "wildguard"},
-    "recorded_labels": {"path": [], "label_column": "l", "labels": {"x": "refusal"}},
 }
 for kind in ("coherency", "harmfulness", "refusal", "requirement", "strongreject"):
     NEEDED[kind] = {"model": {"adapter": "synthetic"}}
@@ -55,7 +54,6 @@ def test_opening_a_judge_imports_no_torch(kind):
 @pytest.mark.parametrize(
     ("labels", "family"),
     [
-        (None, "refusal"),
         ({"A": "refusal", "B": "compliance"}, "refusal"),
         ({"A": "harmful", "B": "harmless"}, "harmful"),
         ({"A": "pass", "B": "fail"}, "pass_fail"),

@@ -268,14 +268,6 @@ def test_empty_answers_are_judged_where_the_publisher_judges_them(tmp_path):
     assert (left["label"], outcome(answer, left)) == (None, "empty")
 
 
-def test_a_text_that_is_not_here_is_an_error_where_fetching_is_off(tmp_path):
-    with JudgeServer("Yes") as server:
-        given = {"kind": "published", "judge": "jailbreakbench", "model": server.model()}
-        with pytest.raises(SourceError, match="refract judges fetch jailbreakbench"):
-            judged({**given, "fetch": False}, "No.")
-        assert server.bodies == []
-
-
 def test_every_published_judge_opens_by_its_name_alone_and_stands_in_params():
     params = find_project().params["judges"]
 

@@ -106,7 +106,7 @@ def test_every_judge_of_a_package_is_compared():
 @pytest.mark.parametrize("name", sorted(publishers.PROMPTS))
 def test_a_prompt_is_the_publishers_to_the_byte(name, packages, published):
     fetch_from(packages, name)
-    judge = open_judge(name, {"kind": "published", "fetch": False, "clip": 0})
+    judge = open_judge(name, {"kind": "published", "clip": 0})
     cases = [
         Case(
             given_prompt("1", pair["prompt"]),

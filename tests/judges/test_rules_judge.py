@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from refract.core.jsonl import read_rows, write_rows
 from refract.core.vocabulary import LABELS, REFUSED
-from refract.judges.rules import decision, grammar, judge_response
+from refract.judges.rules import OBJECTIONS, grammar, judge_response
 from refract.judges.rules.grammar import CODES, Phrases
 from refract.judges.rules.text import plain
 from refract.statistics.raters import cohen_kappa
@@ -220,7 +220,7 @@ def top_level(pattern: str) -> list[str]:
 
 @pytest.mark.parametrize("phrases", [ENGLISH, *map(Phrases, CODES)], ids=["en", *CODES])
 def test_every_entry_is_used_and_every_one_used_is_there(phrases):
-    used = set(decision.OBJECTIONS) if phrases is ENGLISH else set()
+    used = set(OBJECTIONS) if phrases is ENGLISH else set()
     for id_, entry in phrases.entries.items():
         used |= {id_} if "refuses" in entry else set()
         used |= set(entry.get("not_before", ()))

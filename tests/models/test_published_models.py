@@ -54,7 +54,6 @@ def sent(name: str, folder: Path, **settings):
     definition = {
         "kind": "published",
         "judge": name,
-        "fetch": False,
         "model": {"model_id": str(folder), "device": "cpu", "dtype": "float32"},
         **settings,
     }

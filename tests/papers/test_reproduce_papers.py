@@ -62,7 +62,7 @@ def run_the_page(folder: Path) -> None:
     (folder / "data/recorded").mkdir(parents=True)
     for path in outside("data/raw/xstest/model_completions").glob("*.csv"):
         shutil.copyfile(path, folder / "data/recorded" / path.name)
-    page = PAGE.read_text("utf-8").partition("## XSTest as a model and a judge")[2]
+    page = PAGE.read_text("utf-8").partition("## XSTest's answers as a model")[2]
     yaml = YAML(typ="safe", pure=True)
     params = yaml.load(ROOT / "params.yaml")
     for block in re.findall(r"```yaml\n(.*?)```", page, re.S):
@@ -109,20 +109,19 @@ def page_with_numbers(folder: Path) -> str:
         PAGE.read_text("utf-8"),
         flags=re.S,
     )
-    for judge in ("labels", "rules"):
-        lines = []
-        for model, name in MODELS.items():
-            found = shares(folder / f"{model}.{judge}.json")
-            for category, prompts in (("helpful", "safe"), ("harmful", "unsafe")):
-                shown = " | ".join(f"{value:.1f}" for value in found[category])
-                lines.append(f"| {name} | {prompts} | {shown} |\n")
-        table = HEADER + "".join(lines)
-        page = re.sub(
-            rf"(<!-- {judge}: .*? -->\n).*?(<!-- end of {judge} -->)",
-            lambda match, table=table: f"{match[1]}\n{table}\n{match[2]}",
-            page,
-            flags=re.S,
-        )
+    lines = []
+    for model, name in MODELS.items():
+        found = shares(folder / f"{model}.rules.json")
+        for category, prompts in (("helpful", "safe"), ("harmful", "unsafe")):
+            shown = " | ".join(f"{value:.1f}" for value in found[category])
+            lines.append(f"| {name} | {prompts} | {shown} |\n")
+    table = HEADER + "".join(lines)
+    page = re.sub(
+        r"(<!-- rules: .*? -->\n).*?(<!-- end of rules -->)",
+        lambda match: f"{match[1]}\n{table}\n{match[2]}",
+        page,
+        flags=re.S,
+    )
     return page
 
 

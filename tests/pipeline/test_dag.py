@@ -132,7 +132,7 @@ def test_a_judges_setting_asks_no_model_anything(project):
 
 
 def test_a_comment_in_the_judge_runs_the_judge_and_its_validation_alone(project):
-    path = project.folder / "refract/judges/rules/decision.py"
+    path = project.folder / "refract/judges/rules/text.py"
     path.write_text(path.read_text("utf-8") + "\n# A remark.\n", "utf-8")
     # Its verdicts and its errors come out the same.
     assert project.repro().ran == {*cells(*MODELS, stages=("judge",)), "validate-judges"}

@@ -45,7 +45,7 @@ def logits_of(weights: Any, examples: list[Example]) -> Logits:
 def do_train(examples: list[Example], scores: Path) -> None:
     """Weights of all sources that may shape them, into the package."""
     shaping = [e for e in examples if may_shape_weights(e.source)]
-    weights = train(shaping, encoder_folder(DEFAULT_ENCODER), Recipe())
+    weights = train(shaping, Path(encoder_folder(DEFAULT_ENCODER)), Recipe())
     store(weights, shaping)
     unseen = [e for e in examples if is_measured(e.source) and not may_shape_weights(e.source)]
     write_json(scores / "none.json", logits_of(weights, unseen))
@@ -55,7 +55,7 @@ def store(weights: Any, shaping: list[Example]) -> None:
     """The weights and their description; the vocabulary is the base's."""
     from safetensors.torch import save_file
 
-    base, path = encoder_folder(DEFAULT_ENCODER), FOLDER / "encoder.safetensors"
+    base, path = Path(encoder_folder(DEFAULT_ENCODER)), FOLDER / "encoder.safetensors"
     save_file(quantized(weights), path)
     path.chmod(0o644)
     description = {
@@ -73,7 +73,7 @@ def do_leave_out(examples: list[Example], scores: Path, only: list[str]) -> None
             continue
         print(f"without {' and '.join(group)}", flush=True)
         seen = [e for e in examples if may_shape_weights(e.source) and e.source not in group]
-        weights = train(seen, encoder_folder(DEFAULT_ENCODER), Recipe())
+        weights = train(seen, Path(encoder_folder(DEFAULT_ENCODER)), Recipe())
         left_out = [e for e in examples if e.source in group]
         write_json(scores / f"{'+'.join(group)}.json", logits_of(weights, left_out))
 

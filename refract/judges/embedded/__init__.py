@@ -61,7 +61,7 @@ class Learned(Judge):
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict for each case, with the probability of a refusal of either kind."""
-        return [_verdict("learned", features("", logits), []) for logits in _logits(cases)]
+        return [_verdict("learned", "", logits, []) for logits in _logits(cases)]
 
 
 class Embedded(Learned):
@@ -73,9 +73,9 @@ class Embedded(Learned):
         verdicts = []
         for case, logits in zip(cases, _logits(cases), strict=True):
             by_rules = rules.judge_response(case.answer, case.prompt_text)
-            given = features(str(by_rules["label"]), logits)
-            verdict = _verdict("embedded", given, by_rules["evidence"])
-            if by_rules["label"] == "degenerate":
+            label = str(by_rules["label"])
+            verdict = _verdict("embedded", label, logits, by_rules["evidence"])
+            if label == "degenerate":
                 verdict |= {"label": "degenerate", "refused": None, "score": 0.0}
             verdicts.append(verdict)
         return verdicts
@@ -96,9 +96,9 @@ def _logits(cases: Sequence[Case]) -> list[tuple[float, ...]]:
     return logits_of(answers, [case.prompt_text for case in cases])
 
 
-def _verdict(kind: str, given: Mapping[str, float], evidence: Sequence[Any]) -> Verdict:
+def _verdict(kind: str, by_rules: str, logits: Sequence[float], evidence: Sequence[Any]) -> Verdict:
     """Refused where that is more likely than not; of the two kinds of refusal the likelier."""
-    coefficients = combination()[kind]
+    coefficients, given = combination()[kind], features(by_rules, logits)
     chance = probability(coefficients["refused"], given)
     label = "compliance"
     if chance >= 0.5:

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from refract.core.errors import ParamsError, RefractError
 from refract.core.jsonl import sha256_json
-from refract.core.published_text import SourceError, fetch, read_text
+from refract.core.published_text import fetch, read_text
 from refract.core.settings import Settings, read_settings
 from refract.core.showing import say
 from refract.core.types import Message, Verdict
@@ -77,9 +77,6 @@ class PublishedSettings(Settings):
     empty: Literal["judged", "unjudged"] | None = Field(
         None, description="whether empty answers are put to the judge; null: as published"
     )
-    fetch: bool = Field(
-        True, description="get the text over the network at the first use; false: an error instead"
-    )
 
 
 class PublishedJudge(Judge):
@@ -100,8 +97,10 @@ class PublishedJudge(Judge):
         self.definition = self._definition()
         self._classifier: Classifier | None = None
         if self.entry.labels:
-            shown = {"frame": self.entry.frame, "labels": self.entry.labels}
-            given = read_settings(ClassifierSettings, where, {**shown, "model": self.definition})
+            shown: dict[str, Any] = {"labels": self.entry.labels, "model": self.definition}
+            if self.entry.frame:
+                shown["frame"] = self.entry.frame
+            given = read_settings(ClassifierSettings, where, shown)
             self._classifier = Classifier(name, given)
             self._model: Model = self._classifier.model
         else:
@@ -156,23 +155,15 @@ class PublishedJudge(Judge):
         return phrases
 
     def texts(self) -> dict[str, str]:
-        """The publisher's texts, fetched if that is allowed. Raises :class:`SourceError`."""
-        missing = [source for source in self.entry.sources if not source.is_here]
-        if missing and not self.settings.fetch:
-            named = isinstance(self.settings.judge, str | None)
-            command = f"run: refract judges fetch {self.settings.judge or self.name}"
-            raise SourceError(
-                f"judges.{self.name}: {missing[0]} is not here and fetch is false; "
-                f"{command if named else 'set fetch: true'}"
-            )
-        for source in fetch(missing):
+        """The publisher's texts, fetched where they are not here. Raises ``SourceError``."""
+        for source in fetch(source for source in self.entry.sources if not source.is_here):
             say(f"judge {self.name}: fetched {source}, SHA-256 as published", file=sys.stderr)
         return {key: read_text(source) for key, source in self.entry.texts.items()}
 
     def check(self) -> str | None:
         """A warning where the judge will take long here, or None. Gets its text. Raises
         :class:`RefractError` where the text, a key or the weights are missing."""
-        model = self._model
+        model, needs, hf = self._model, self.entry.needs, self.definition["adapter"] == "hf"
         try:
             self.texts()
             if isinstance(model, Served):
@@ -181,53 +172,58 @@ class PublishedJudge(Judge):
                 model.identity()
         except RefractError as error:
             name = self.settings.judge if isinstance(self.settings.judge, str) else self.name
-            weights = ""
-            if self.definition["adapter"] == "hf":
-                weights = f", `hf download {self.definition['model_id']}` its weights"
+            weights = f", `hf download {self.definition['model_id']}` its weights" if hf else ""
             raise RefractError(
-                f"{error}. It needs {self.entry.needs}. `refract judges fetch {name}` gets its "
-                f"text{weights}"
+                f"{error}. It needs {needs}. `refract judges fetch {name}` gets its text{weights}"
             ) from None
         if not isinstance(model, Served) and self.definition.get("device") != "cpu":
             import torch
 
             if not torch.cuda.is_available():
-                return f"it needs {self.entry.needs}; there is no GPU here, and a CPU takes long"
+                return f"it needs {needs}; there is no GPU here, and a CPU takes long"
         return None
 
     def prompts(self, cases: Sequence[Case], model: Model) -> list[tuple[Message, ...]]:
-        """What the judge is sent for each case. Raises :class:`SourceError`."""
-        texts = self.texts()
-        return [self._rendered(texts, case, model) for case in cases]
-
-    def _rendered(self, texts: Mapping[str, str], case: Case, model: Model) -> tuple[Message, ...]:
-        values, clip = case.values, self._clip
-        if clip and isinstance(model, ClippingModel):  # checked when the judge was opened
-            shown = clip.special_tokens == "shown"
-            values["response"] = model.clip(case.answer, clip.tokens, clip.side, shown)
-        turns: list[Message] = [
-            {"role": turn["role"], "content": self._shown(turn["content"])}
-            for turn in case.turns
-            if turn["role"] != "system"
-        ]
-        shown_values = {name: self._shown(text) for name, text in values.items()}
-        return self.entry.render(texts, shown_values, tuple(turns))
+        """What the judge is sent for each case. Raises ``SourceError``."""
+        texts, prompts = self.texts(), []
+        for case in cases:
+            values, clip = case.values, self._clip
+            if clip and isinstance(model, ClippingModel):  # checked when the judge was opened
+                special = clip.special_tokens == "shown"
+                values["response"] = model.clip(case.answer, clip.tokens, clip.side, special)
+            values = {name: self._shown(text) for name, text in values.items()}
+            turns: list[Message] = [
+                {"role": turn["role"], "content": self._shown(turn["content"])}
+                for turn in case.turns
+                if turn["role"] != "system"
+            ]
+            prompts.append(self.entry.render(texts, values, tuple(turns)))
+        return prompts
 
     def _shown(self, text: str) -> str:
         return CONTROL.sub(r"\g<0> ", text) if self.settings.judged_text == "protected" else text
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
-        """The verdicts on cases, in order. Raises :class:`SourceError`, and what the model's adapter
+        """The verdicts on cases, in order. Raises ``SourceError``, and what the model's adapter
         raises when no request can be answered."""
         if self._classifier:
             return self._classifier.judge(cases)
         if not cases:
             return []
         model = loaded_once(self.definition, self._model)
-        prompts = self.prompts(cases, model)
-        replies = replies_of(model, {i: (prompt, 0) for i, prompt in enumerate(prompts)})
-        verdicts = [verdict_in(replies[i], self.read) for i in range(len(cases))]
-        self._report(verdicts)
+        replies = replies_of(model, dict(enumerate(self.prompts(cases, model))))
+        verdicts = [verdict_in(reply, self.read) for reply in replies.values()]
+        name, guesses = f"judge {self.name}", 0
+        for verdict in verdicts:
+            guesses += "guessed" in verdict or str(verdict["error"]).startswith(OTHER_FORM)
+        treated = "left unjudged" if self.settings.reading == "strict" else "read as published"
+        say(
+            f"{name}: {self.entry.of}; judged text {self.settings.judged_text}; {guesses} of "
+            f"{len(verdicts)} replies {OTHER_FORM}, {treated}",
+            file=sys.stderr,
+        )
+        for phrase in self.deviations():
+            say(f"{name}: not as published: {phrase}", file=sys.stderr)
         return verdicts
 
     def read(self, reply: str) -> Verdict:
@@ -255,18 +251,3 @@ class PublishedJudge(Judge):
         if scale.threshold is None:
             return {**unjudged(), "score": score}
         return labelled("harmful" if worth >= scale.threshold else "harmless", score)
-
-    def _report(self, verdicts: Sequence[Verdict]) -> None:
-        settings, name = self.settings, f"judge {self.name}"
-        guesses = sum(
-            "guessed" in verdict or str(verdict["error"]).startswith(OTHER_FORM)
-            for verdict in verdicts
-        )
-        treated = "left unjudged" if settings.reading == "strict" else "read as published"
-        say(
-            f"{name}: {self.entry.of}; judged text {settings.judged_text}; {guesses} of "
-            f"{len(verdicts)} replies {OTHER_FORM}, {treated}",
-            file=sys.stderr,
-        )
-        for phrase in self.deviations():
-            say(f"{name}: not as published: {phrase}", file=sys.stderr)
