@@ -415,8 +415,6 @@ def test_the_stage_asks_nothing_that_the_store_holds_and_says_what_a_judge_lacks
 
 def test_a_templates_line_ends_are_kept_but_for_the_one_that_ends_its_last_line(tmp_path):
     path = tmp_path / "mine.txt"
-    path.write_bytes(
-        b"version: 1\n=== system\n\ns\n\n=== user\n{{response}}\n\n\n"
-    )
+    path.write_bytes(b"version: 1\n=== system\n\ns\n\n=== user\n{{response}}\n\n\n")
 
     assert [text for _, text in read_template(str(path)).messages] == ["\ns\n", "{{response}}\n\n"]
