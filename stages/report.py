@@ -16,11 +16,11 @@ def main() -> None:
     DVC leaves them in the folders that this stage depends on, and hashes them with these."""
     root = Path()
     run = StageRun("report")
-    written, of_numbers = write_report(root)
+    written = write_report(root)
     models = grid(load_params(root / "params.yaml"), "models")
     if gone := remove_left_over(root, models):
         say(f"report: removed the results of {named(gone)}, which the grid does not name")
-    run.end(written, **of_numbers)
+    run.end(written)
     if line := answer_line(root, models):
         say(line)
     say_warnings(root, models)

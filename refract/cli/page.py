@@ -6,8 +6,7 @@ from refract.core.showing import say
 
 
 def show() -> None:
-    """Print the result table of the last `dvc repro`, what moved since the numbers before it, where its
-    report is, and all warnings.
+    """Print the result table of the last `dvc repro`, where its report is, and all warnings.
 
     Example: refract show
     """
@@ -15,8 +14,7 @@ def show() -> None:
     from refract.core.params import grid
     from refract.core.progress import answer_line, say_warnings
     from refract.project import project_root, read_project
-    from refract.report.moves import biggest_moves, moves_in_words
-    from refract.report.report_files import report_lines
+    from refract.report.report_files import PAGE, REPORT
     from refract.report.sections import MAIN_HEADER, main_rows
     from refract.report.view import View, read_titles
     from refract.results.current import grid_notes, rows_missing, rows_note, without_results
@@ -32,14 +30,17 @@ def show() -> None:
     notes = grid_notes(root, models)
     if missing := rows_missing(root, provenance):
         notes.append(rows_note(missing))
-    for line in (
-        *moves_in_words(biggest_moves(root)),
-        *(f"note: {note}" for note in notes),
-        *report_lines(root, models),
-        answer_line(root, models),
-    ):
-        if line:
-            say(line)
+    for note in notes:
+        say(f"note: {note}")
+    for kind, path in (("report", REPORT), ("page", PAGE)):
+        made = (root / path).is_file()
+        say(
+            f"{kind}: {root / path}"
+            if made
+            else f"{kind}: not here ({root / path}); run: dvc repro"
+        )
+    if line := answer_line(root, models):
+        say(line)
     say_warnings(root, models)
 
 

@@ -161,12 +161,6 @@ class Metadata(Settings):
     parameters: Annotated[Number, Field(gt=0)] | None = Field(
         None, description="number of weights, for models without weights here"
     )
-    active_parameters: Annotated[Number, Field(gt=0)] | None = Field(
-        None, description="number of weights used for each token, for mixtures of experts"
-    )
-    training_compute: Annotated[Number, Field(gt=0)] | None = Field(
-        None, description="floating-point operations of the training"
-    )
 
 
 class ValidationSettings(Settings):

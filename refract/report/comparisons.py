@@ -14,6 +14,7 @@ from refract.core.types import Row
 from refract.core.vocabulary import OUTCOME_COLUMNS, outcome_columns
 from refract.rates.comparison import DEFAULTS, compare_groups, pair_outcomes
 from refract.rates.rate import Difference, rounded
+from refract.report.wording import Titles
 from refract.statistics.hypotheses import benjamini_hochberg
 
 # Up to so many models every pair is compared; the number of pairs grows with the square.
@@ -107,54 +108,37 @@ def compare_fields(
     ]
 
 
-def table_row(compared: Compared) -> Row:
-    """A comparison under ``COLUMNS``."""
+def table_row(compared: Compared, titles: Titles) -> Row:
+    """A comparison under ``COLUMNS``, with the names that readers know."""
     difference = compared.difference
     low, high = difference.interval or (None, None)
-    shares = {
-        "rate_first": difference.second,
-        "rate_second": difference.first,
-        "difference": difference.value,
-        "low": low,
-        "high": high,
-    }
-    return {
-        "suite": difference.suite,
-        "category": difference.category,
-        "field": difference.group.field,
-        "value": difference.group.value,
-        "first": compared.first,
-        "second": compared.second,
-        "n": difference.n,
-        "clusters": difference.clusters,
-        **{key: None if share is None else rounded(share) for key, share in shares.items()},
-        "p": _significant(difference.p),
-        "p_adjusted": _significant(difference.p_adjusted),
-    }
-
-
-def _significant(p: float | None) -> str:
-    return "" if p is None else f"{p:.4g}"
-
-
-def strongest(compared: Sequence[Compared], confidence: float) -> list[Compared]:
-    """Those that are more than chance, with most evidence first."""
-    return sorted(
-        (pair for pair in compared if pair.beyond_chance(confidence)),
-        key=lambda pair: (pair.difference.p_adjusted, -abs(pair.difference.value or 0)),
+    shares = (difference.second, difference.first, difference.value, low, high)
+    ps = (difference.p, difference.p_adjusted)
+    cells = (
+        *(titles.suite(difference.suite), difference.category),
+        *(difference.group.field, difference.group.value),
+        *(titles.model(compared.first), titles.model(compared.second)),
+        *(difference.n, difference.clusters),
+        *(None if share is None else rounded(share) for share in shares),
+        *("" if p is None else f"{p:.4g}" for p in ps),
     )
+    return dict(zip(COLUMNS, cells, strict=True))
 
 
-def live_first(
-    compared: Sequence[Compared], provenance: Mapping[str, Mapping[str, Any]]
+def strongest(
+    compared: Sequence[Compared], confidence: float, provenance: Mapping[str, Any]
 ) -> list[Compared]:
-    """The differences between two models that answered for themselves, then those with recorded
-    answers or a synthetic model in them; within each the order stays."""
+    """Those that are more than chance: first the differences between two models that answered for
+    themselves, then those with recorded answers or a synthetic model in them; of each those with most
+    evidence first."""
 
-    def stands_in(model: str) -> bool:
-        return provenance[model]["model"]["definition"]["adapter"] in ("recorded", "synthetic")
+    def evidence(pair: Compared) -> tuple[bool, float, float]:
+        adapters = (provenance[m]["model"]["definition"]["adapter"] for m in pair[:2])
+        stands_in = any(adapter in ("recorded", "synthetic") for adapter in adapters)
+        difference = pair.difference
+        return stands_in, difference.p_adjusted or 0.0, -abs(difference.value or 0)
 
-    return sorted(compared, key=lambda pair: stands_in(pair.first) or stands_in(pair.second))
+    return sorted((pair for pair in compared if pair.beyond_chance(confidence)), key=evidence)
 
 
 def number_of_tests(compared: Sequence[Compared]) -> int:

@@ -1,4 +1,4 @@
-"""Figures drawn by matplotlib, as files and as elements of the page.
+"""Figures of dots and intervals, drawn by matplotlib, as files and as elements of the page.
 
 The bytes depend on the numbers and on matplotlib's version alone: a user's matplotlibrc is not read, ids
 come from a salt, and nothing holds a date. Texts are texts and not outlines. ``refract figures --style``
@@ -15,24 +15,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from refract.core.jsonl import write_bytes
 from refract.core.showing import printable
 from refract.core.tables import write_table
 from refract.core.types import Row
-from refract.rates.rate import Interval
+from refract.rates.rate import Interval, rounded
 from refract.report.markdown import TEMPLATES
+from refract.report.wording import estimate_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
 Format = Literal["pdf", "png", "svg"]
-Ends = tuple[float, float, float]  # the low end of an interval, the number in it, the high end
 ROW, CHARACTER = 18, 7.3  # height of a line, and width of a character, rounded up
 LONGEST = 45  # characters of a name; longer ones are cut
-LINE_WIDTH = 440  # of the axis under a panel of named lines
+LINE_WIDTH = 440  # of a panel of named lines
 DOTS = 216  # of a PNG, an inch: three for each unit
 INK, PAPER = "#1b1b1b", "#ffffff"
 MARKERS = ("o", "s", "^", "D")
@@ -40,67 +40,79 @@ STYLE = TEMPLATES / "figures.mplstyle"
 SVG = "http://www.w3.org/2000/svg"
 
 
-def ends(value: float, interval: Interval | None = None) -> Ends:
-    """A number between the ends of its interval, which are the number itself where it has none."""
-    low, high = interval or (value, value)
-    return low, value, high
-
-
-@dataclass(frozen=True)
-class Mark:
+class Mark(NamedTuple):
     """One number of a figure: in which panel, on which line, of which series.
 
-    ``x`` is None where nothing was judged. ``y`` is the second number of a figure with two axes. A
-    mark that is not ``sure`` is drawn hollow.
+    ``x`` is None where nothing was judged. ``y`` is the second number of a figure with two axes.
     """
 
     panel: str
     line: str
     series: str
-    x: Ends | None
-    hover: str
-    y: Ends | None = None
-    sure: bool = True
+    n: int
+    x: float | None
+    x_interval: Interval | None = None
+    y: float | None = None
+    y_interval: Interval | None = None
+    p: float | None = None
 
 
-@dataclass(frozen=True)
-class Curve:
-    """A line through a panel, of one series."""
+class Curve(NamedTuple):
+    """A logistic regression on log10(x), drawn through a panel between two x, of one series."""
 
     panel: str
     series: str
-    x: Sequence[float]
-    y: Sequence[float]
-    hover: str
+    first: float
+    last: float
+    slope: float
+    intercept: float
 
 
 @dataclass(frozen=True)
 class Figure:
-    """What a figure shows, and the rows of the table behind it.
+    """What a figure shows.
 
     Without a ``y_label`` each line of a panel has a name, and marks lie on it. ``ticks`` are those of
     the first axis, which shows sizes in powers of ten where there are none. ``series`` are all that
     there are, such as the models, so that each has its mark and colour in every figure; the legend
-    says which have no value here. By default they are those of the marks.
+    says which have no value here. By default they are those of the marks. With ``alpha``, marks whose
+    p is above it, or that have none, are hollow.
     """
 
     name: str
+    marks: Sequence[Mark]
     title: str
     note: str
     x_label: str
-    marks: Sequence[Mark]
-    rows: list[Row]
     y_label: str = ""
     ticks: Sequence[float] = (0, 0.2, 0.4, 0.6, 0.8, 1)
     series: Sequence[str] = ()
     curves: Sequence[Curve] = ()
-    panel_size: tuple[int, int] = (250, 250)
+    alpha: float | None = None
+    panel_size: Sequence[int] = (250, 250)
     across: int = 2
 
     @cached_property
     def svg(self) -> ElementTree.Element:
         """The drawing as SVG."""
         return _svg(self, None)
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The table behind the figure, without the columns that are empty in all rows."""
+        rows = [_row(mark) for mark in self.marks]
+        columns = [key for key in rows[0] if any(row[key] not in ("", None) for row in rows)]
+        return [{key: row[key] for key in columns} for row in rows]
+
+
+def _row(mark: Mark) -> Row:
+    row: Row = mark._asdict()
+    for axis in "xy":
+        low, high = row.pop(f"{axis}_interval") or (None, None)
+        numbers = {axis: row.pop(axis), f"{axis}_low": low, f"{axis}_high": high}
+        row |= {key: None if value is None else rounded(value) for key, value in numbers.items()}
+    p = row.pop("p")
+    return row | {"p": None if p is None else f"{p:.4g}"}
 
 
 def write_figures(figures: Sequence[Figure], folder: Path) -> None:
@@ -191,8 +203,8 @@ def _draw(figure: Figure) -> Canvas:
     panels: dict[str, list[Mark]] = {}
     for mark in figure.marks:
         panels.setdefault(mark.panel, []).append(mark)
-    series = list(figure.series) or list(dict.fromkeys(mark.series for mark in figure.marks))
-    valued = {mark.series for mark in figure.marks}
+    valued = {mark.series: None for mark in figure.marks}
+    series = list(figure.series or valued)
     colours = matplotlib.rcParams["axes.prop_cycle"].by_key()["color"]
     # Shapes and colours run with periods of 4 and 6, shifted, so that 24 series differ.
     looks = {
@@ -204,45 +216,27 @@ def _draw(figure: Figure) -> Canvas:
     }
     labels = [_fitting(name) + ("" if name in valued else " (no value)") for name in series]
     if figure.y_label:
-        across, left, (wide, high) = min(figure.across, len(panels)), 56.0, figure.panel_size
+        across, (panel_width, high) = min(figure.across, len(panels)), figure.panel_size
+        width = 24.0 + across * (panel_width + 56)
         heights = [float(high)] * math.ceil(len(panels) / across)
     else:
-        longest = max(len(_fitting(mark.line)) for mark in figure.marks)
-        across, left, wide = 1, 16 + CHARACTER * longest, LINE_WIDTH
-        heights = [_height(marks) * len({mark.line for mark in marks}) for marks in panels.values()]
-    above = 8 + ROW * (1 + max(panel.count("\n") for panel in panels))
-    width = left + across * wide + (across - 1) * (left + 20) + 24
+        across, panel_width = 1, LINE_WIDTH
+        width = 40 + panel_width + CHARACTER * max(len(_fitting(m.line)) for m in figure.marks)
+        heights = [_height(marks) * len({m.line for m in marks}) for marks in panels.values()]
     columns = max(1, int(width / (36 + CHARACTER * max(map(len, labels)))))
-    head, below = ROW * math.ceil(len(series) / columns) + 8, 44
-    height = head + sum(heights) + len(heights) * (above + below)
-    canvas = Canvas(figsize=(width / 72, height / 72), dpi=72)
-    grid = canvas.subplots(
-        len(heights),
-        across,
-        squeeze=False,
-        gridspec_kw={
-            "left": left / width,
-            "right": 1 - 24 / width,
-            "top": 1 - (head + above) / height,
-            "bottom": below / height,
-            "height_ratios": heights,
-            "hspace": (above + below) / (sum(heights) / len(heights)),
-            "wspace": (left + 20) / wide,
-        },
-    )
-    canvas.legend(
-        [Line2D([], [], linestyle="none", **looks[name]) for name in series],
-        labels,
-        loc="upper left",
-        ncols=columns,
-    )
-    cells = list(grid.flat)
+    above = ROW * (math.ceil(len(series) / columns) + 1)
+    height = above + sum(heights) + 76 * len(heights)
+    canvas = Canvas(figsize=(width / 72, height / 72), dpi=72, layout="constrained")
+    cells = list(canvas.subplots(len(heights), across, squeeze=False, height_ratios=heights).flat)
+    handles = [Line2D([], [], linestyle="none", **looks[name]) for name in series]
+    canvas.legend(handles, labels, loc="outside upper left", ncols=columns)
     for axes in cells[len(panels) :]:
         axes.remove()
     for axes, (panel, marks) in zip(cells, panels.items(), strict=False):
-        room = int((wide + 16) / 8.3)  # bold letters are wider
+        room = int((panel_width + 16) / 8.3)  # bold letters are wider
         axes.set_title("\n".join(_fitting(line, room) for line in panel.split("\n")))
         axes.set_xlabel(figure.x_label)
+        axes.grid(axis="both" if figure.y_label else "x", color=INK, linewidth=0.8, alpha=0.16)
         _fill(axes, figure, panel, marks, looks)
     for place, line in enumerate(line for axes in canvas.axes for line in axes.lines):
         line.set_gid(f"mark-{place}")
@@ -262,39 +256,57 @@ def _fill(
     looks: Mapping[str, Mapping[str, Any]],
 ) -> None:
     """Draws a panel: its axes, its curves, and each mark as a cross of its intervals."""
-    axes.grid(axis="both" if figure.y_label else "x", color=INK, linewidth=0.8, alpha=0.16)
     if figure.ticks:
         first, last = figure.ticks[0], figure.ticks[-1]
         axes.set(xlim=(first, last), xticks=figure.ticks)
         axes.xaxis.set_major_formatter("{x:g}")
     else:
         first, last = 0.0, math.inf
-        _sizes_below(axes, [mark.x[1] for mark in marks if mark.x is not None])
+        _sizes_below(axes, [mark.x for mark in marks if mark.x is not None])
     if figure.y_label:
         axes.set(ylim=(0, 1), yticks=(0, 0.25, 0.5, 0.75, 1), ylabel=figure.y_label)
         axes.yaxis.set_major_formatter("{x:g}")
-        places = [mark.y for mark in marks]
     else:
-        places = _named_lines(axes, marks, list(looks))
+        marks = _on_named_lines(axes, marks, list(looks))
         if first < 0:
             axes.vlines(0, *axes.get_ylim(), INK, linewidth=0.8, alpha=0.7)
     for curve in figure.curves:
         if curve.panel == panel:
-            _add(axes, curve.x, curve.y, curve.hover, color=looks[curve.series]["color"])
-    for mark, place in zip(marks, places, strict=True):
-        if mark.x is not None and place is not None:
-            # What lies beyond the axis is drawn at its end.
-            low, at, high = (min(max(end, first), last) for end in mark.x)
-            x, y = (
-                [low, at, high, math.nan, at, at],
-                [place[1]] * 3 + [math.nan, place[0], place[2]],
+            steps = [curve.first * (curve.last / curve.first) ** (n / 40) for n in range(41)]
+            # The logistic function by tanh, which overflows nowhere.
+            logits = [curve.intercept + curve.slope * math.log10(x) for x in steps]
+            rates = [(1 + math.tanh(logit / 2)) / 2 for logit in logits]
+            hover = f"{curve.series}: slope {curve.slope:+.3f}"
+            _add(axes, steps, rates, hover, color=looks[curve.series]["color"])
+    for mark in marks:
+        if mark.x is not None and mark.y is not None:
+            (left, right), (low, high) = (
+                interval or (at, at)
+                for at, interval in ((mark.x, mark.x_interval), (mark.y, mark.y_interval))
             )
-            hollow = {} if mark.sure else {"markerfacecolor": PAPER}
-            _add(axes, x, y, mark.hover, markevery=[1], **looks[mark.series], **hollow)
+            # What lies beyond the axis is drawn at its end.
+            left, at, right = (min(max(end, first), last) for end in (left, mark.x, right))
+            x = [left, at, right, math.nan, at, at]
+            y = [mark.y, mark.y, mark.y, math.nan, low, high]
+            sure = figure.alpha is None or (mark.p is not None and mark.p <= figure.alpha)
+            hollow = {} if sure else {"markerfacecolor": PAPER}
+            _add(axes, x, y, _hover(mark, figure), markevery=[1], **looks[mark.series], **hollow)
 
 
-def _named_lines(axes: Axes, marks: Sequence[Mark], series: Sequence[str]) -> list[Ends | None]:
-    """Gives a panel a named line for each that its marks are on; where each mark stands on its own."""
+def _hover(mark: Mark, figure: Figure) -> str:
+    """What stands beside a pointer: names, numbers with their intervals, and what is behind them."""
+    names = ", ".join(filter(None, (mark.line, mark.series)))
+    sign = "+" if figure.ticks and figure.ticks[0] < 0 else ""
+    x = f"{mark.x:,.0f}" if not figure.ticks else estimate_text(mark.x, mark.x_interval, sign)
+    numbers = [f"{figure.x_label} {x}"]
+    if figure.y_label:
+        numbers.append(f"{figure.y_label} {estimate_text(mark.y, mark.y_interval)}")
+    p = [] if mark.p is None else [f"p (Holm) {mark.p:.2g}"]
+    return f"{names}: {', '.join([*numbers, *p])}, n={mark.n}"
+
+
+def _on_named_lines(axes: Axes, marks: Sequence[Mark], series: Sequence[str]) -> list[Mark]:
+    """Gives a panel a named line for each that its marks are on, and each mark its place there."""
     lines = list(dict.fromkeys(mark.line for mark in marks))
     here = [name for name in series if any(mark.series == name for mark in marks)]
     height = _height(marks)
@@ -303,10 +315,8 @@ def _named_lines(axes: Axes, marks: Sequence[Mark], series: Sequence[str]) -> li
     axes.set_yticklabels(list(map(_fitting, lines)))
     for line in set(lines) - {mark.line for mark in marks if mark.x is not None}:
         axes.text(axes.get_xlim()[0], middles[line], " nothing judged", va="center")
-    return [
-        ends(middles[mark.line] + height * ((here.index(mark.series) + 1) / (len(here) + 1) - 0.5))
-        for mark in marks
-    ]
+    shifts = {name: (n + 1) / (len(here) + 1) - 0.5 for n, name in enumerate(here)}
+    return [m._replace(y=middles[m.line] + height * shifts[m.series]) for m in marks]
 
 
 def _add(axes: Axes, x: Sequence[float], y: Sequence[float], hover: str, **look: Any) -> None:
@@ -316,7 +326,9 @@ def _add(axes: Axes, x: Sequence[float], y: Sequence[float], hover: str, **look:
 
 def _sizes_below(axes: Axes, sizes: Sequence[float]) -> None:
     """A logarithmic axis with a few round sizes: ``100M``."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+    from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
+
+    billions = EngFormatter(sep="")
 
     least, most = min(sizes), max(sizes)
     margin = max(1.12, (most / least) ** 0.08)
@@ -325,9 +337,4 @@ def _sizes_below(axes: Axes, sizes: Sequence[float]) -> None:
     leads = (1, 2, 5) if decades < 1.5 else (1, 3) if decades < 2.5 else (1,)
     axes.xaxis.set_major_locator(LogLocator(subs=leads))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: _short(size)))
-
-
-def _short(size: float) -> str:
-    units = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"), (1, ""))
-    return next((f"{size / unit:g}{letter}" for unit, letter in units if size >= unit), f"{size:g}")
+    axes.xaxis.set_major_formatter(lambda size, _: billions(size).replace("G", "B"))

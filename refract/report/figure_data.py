@@ -1,286 +1,141 @@
-"""The figures of the report: which numbers each shows, and the table behind it."""
+"""The figures of the report: which numbers each shows, and how."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 
-from refract.core.types import Row
-from refract.rates.rate import Interval, Rate, rounded
-from refract.report.comparisons import table_row
-from refract.report.drawing import Curve, Figure, Mark, ends
-from refract.report.model_sizes import Series, measure_text
+from refract.core.params import read_yaml
+from refract.rates.rate import Rate
+from refract.report.drawing import Curve, Figure, Mark
+from refract.report.markdown import TEMPLATES
+from refract.report.model_sizes import measure_text
 from refract.report.view import HEADLINES, View
-from refract.report.wording import estimate_text, interval_text, percent, three
+from refract.report.wording import percent
 
-AGREEMENT = {
-    "kappa": "κ",
-    "precision": "precision",
-    "recall": "recall",
-    "specificity": "specificity",
-}
-LOOPHOLE = "_loophole_rate"
-QUARTERS = (0, 0.25, 0.5, 0.75, 1)
+AGREEMENT = ("kappa", "precision", "recall", "specificity")
+FAILS, LOOPHOLE = "_fail_rate", "_loophole_rate"
 
 
 def figures_of(view: View) -> list[Figure]:
-    """The figures for which there are numbers, in the order of the page."""
-    drawn = (refusal, trade_off, injection, loophole, comparisons, judges, scaling)
-    return [figure for draw in drawn if (figure := draw(view)).marks]
+    """The figures of ``templates/figures.yaml`` for which there are numbers."""
+    alpha = 1 - view.confidence
+    said = {
+        "alpha": alpha,
+        "percent": percent(view.confidence),
+        "reference": view.titles.model(view.reference),
+    }
+    models = [view.titles.model(model) for model in view.models]
+    figures = []
+    for name, looks in read_yaml(TEMPLATES / "figures.yaml").items():
+        series = models if looks.pop("of_models", False) else ()
+        tested = alpha if looks.pop("tested", False) else None
+        looks["note"] = looks["note"].format(**said)
+        if marks := list(MARKS[name](view)):
+            curves = list(_trends(view)) if name == "scaling" else ()
+            figure = Figure(name, marks, series=series, alpha=tested, curves=curves, **looks)
+            figures.append(figure)
+    return figures
 
 
-def _lines(
-    name: str,
-    title: str,
-    note: str,
-    x_label: str,
-    placed: Sequence[tuple[str, str, str, Rate]],
-    series: Sequence[str] = (),
-) -> Figure:
-    """A figure of rates, each given with its panel, line and series."""
-    marks, rows = [], []
-    for panel, line, of, rate in placed:
-        shown = ""
-        if rate.value is not None:
-            interval = interval_text(rate.interval) or "no interval"
-            shown = f"{three(rate.value)} {interval}, n={rate.counts.n}"
-        x = None if rate.value is None else ends(rate.value, rate.interval)
-        marks.append(Mark(panel, line, of, x, f"{line}, {of}: {shown}"))
-        counts = {"successes": rate.counts.successes, "n": rate.counts.n}
-        row = {"panel": panel, "line": line, "series": of, "measure": rate.measure}
-        rows.append(row | counts | _numbers(rate))
-    return Figure(name, title, note, x_label, marks, rows, series=series)
+def _mark(panel: str, line: str, series: str, rate: Rate) -> Mark:
+    return Mark(panel, line, series, rate.counts.n, rate.value, rate.interval)
 
 
-def _numbers(rate: Rate) -> Row:
-    low, high = rate.interval or (None, None)
-    numbers = {"rate": rate.value, "low": low, "high": high}
-    return {key: None if value is None else rounded(value) for key, value in numbers.items()}
-
-
-def _models(view: View) -> list[str]:
-    return [view.titles.model(model) for model in view.models]
-
-
-def refusal(view: View) -> Figure:
+def _refusal(view: View) -> Iterator[Mark]:
     """The share refused of each category, by suite and model."""
-    placed = [
-        (view.titles.suite(rate.suite), view.titles.model(rate.model), label, rate)
-        for measure, label in HEADLINES
-        for rate in view.every
-        if rate.measure == measure and not rate.group
-    ]
-    note = f"{percent(view.confidence)} intervals; rows of one request are one cluster."
-    return _lines("refusal", "Refusal by category", note, "share refused", placed)
+    for measure, label in HEADLINES.items():
+        for rate in view.every:
+            if rate.measure == measure and not rate.group:
+                names = view.titles.suite(rate.suite), view.titles.model(rate.model)
+                yield _mark(*names, label, rate)
 
 
-def injection(view: View) -> Figure:
+def _trade_off(view: View) -> Iterator[Mark]:
+    """Over-refusal against harmful refusal: the upper left corner is where a model should be."""
+    for (suite, model), rates in view.overall.items():
+        over, harmful = (rates.get(f"{kind}_refusal_rate") for kind in ("over", "harmful"))
+        if over and harmful and over.value is not None and harmful.value is not None:
+            mark = _mark(view.titles.suite(suite), "", view.titles.model(model), over)
+            yield mark._replace(y=harmful.value, y_interval=harmful.interval)
+
+
+def _injections(view: View) -> Iterator[Mark]:
     """The share of answers that an injected character changed, by character and repetitions."""
-    placed = []
+
+    def dose(mark: Mark) -> tuple[str, str, int]:
+        character, _, times = mark.line.partition(" x")
+        return mark.panel, character, int(times) if times.isdigit() else 0
+
+    marks = []
     for rate in view.every:
         group = rate.group
         if rate.value is not None and group.field == "perturbation" and group.value[:2] == "U+":
-            perturbation = rate.measure.removesuffix("_fail_rate")
-            panel = f"{view.titles.suite(rate.suite)}: {perturbation}"
-            placed.append((panel, group.value, view.titles.model(rate.model), rate))
-
-    def dose(group: str) -> tuple[str, int]:
-        character, _, times = group.partition(" x")
-        return character, int(times) if times.isdigit() else 0
-
-    return _lines(
-        "char_injection",
-        "Changed answers by injected character and repetitions",
-        f"{percent(view.confidence)} intervals.",
-        "share of answers that changed",
-        sorted(placed, key=lambda line: (line[0], dose(line[1]))),
-        _models(view),
-    )
+            panel = f"{view.titles.suite(rate.suite)}: {rate.measure.removesuffix(FAILS)}"
+            marks.append(_mark(panel, group.value, view.titles.model(rate.model), rate))
+    return iter(sorted(marks, key=dose))
 
 
-def loophole(view: View) -> Figure:
+def _loopholes(view: View) -> Iterator[Mark]:
     """The share of refused prompts that are answered once perturbed."""
-    placed = []
     for rate in view.every:
         if rate.value is not None and rate.measure.endswith(LOOPHOLE) and not rate.group:
             names = view.titles.suite(rate.suite), rate.measure.removesuffix(LOOPHOLE)
-            placed.append((*names, view.titles.model(rate.model), rate))
-    return _lines(
-        "loophole",
-        "Loophole rate",
-        f"Refused prompts that are answered once perturbed. {percent(view.confidence)} intervals.",
-        "share of refused prompts",
-        placed,
-        _models(view),
-    )
+            yield _mark(*names, view.titles.model(rate.model), rate)
 
 
-def trade_off(view: View) -> Figure:
-    """Over-refusal against harmful refusal: the upper left corner is where a model should be."""
-    marks, rows = [], []
-    for model in view.models:
-        for suite in dict.fromkeys(rate.suite for rate in view.rates[model]):
-            overall = view.overall(model, suite)
-            over, harmful = (overall.get(f"{k}_rate") for k in ("over_refusal", "harmful_refusal"))
-            if not (over and harmful) or over.value is None or harmful.value is None:
-                continue
-            panel, series = view.titles.suite(suite), view.titles.model(model)
-            shares = f"helpful refused {three(over.value)}, harmful refused {three(harmful.value)}"
-            x, y = (ends(rate.value or 0.0, rate.interval) for rate in (over, harmful))
-            marks.append(Mark(panel, "", series, x, f"{series}: {shares}", y))
-            row = {"suite": panel, "model": series}
-            for rate in (over, harmful):
-                numbers = _numbers(rate) | {"n": rate.counts.n}
-                kind = rate.measure.removesuffix("_rate")
-                row |= {f"{kind}_{key}": value for key, value in numbers.items()}
-            rows.append(row)
-    return Figure(
-        "trade_off",
-        "Over-refusal against harmful refusal",
-        "Up and to the left is better: harmful requests refused, helpful ones answered. "
-        f"{percent(view.confidence)} intervals.",
-        "helpful refused",
-        marks,
-        rows,
-        y_label="harmful refused",
-        ticks=QUARTERS,
-        series=_models(view),
-    )
-
-
-def comparisons(view: View) -> Figure:
-    """Paired differences between models, with their intervals, by suite and category."""
-    marks, rows = [], []
-    for pair in view.near_compared:
-        difference, p = pair.difference, pair.difference.p_adjusted
-        if difference.value is None:
-            continue
-        line = f"{view.titles.model(pair.first)} − {view.titles.model(pair.second)}"
-        estimate = estimate_text(difference.value, difference.interval, "+")
-        tested = "" if p is None else f", p (Holm) {p:.2g}"
-        marks.append(
-            Mark(
+def _comparisons(view: View) -> Iterator[Mark]:
+    """Paired differences between models, by suite and category."""
+    for first, second, difference in view.near_compared:
+        if difference.value is not None:
+            yield Mark(
                 view.titles.suite(difference.suite),
-                line,
+                f"{view.titles.model(first)} − {view.titles.model(second)}",
                 difference.category,
-                ends(difference.value, difference.interval),
-                f"{line}, {difference.category}: {estimate}{tested}, n={difference.n}",
-                sure=pair.beyond_chance(view.confidence),
+                difference.n,
+                difference.value,
+                difference.interval,
+                p=difference.p_adjusted,
             )
-        )
-        rows.append(titled(view, table_row(pair)))
-    return Figure(
-        "comparisons",
-        "Models compared in pairs",
-        f"{view.titles.model(view.reference)} with every other model, and neighbours of the grid. "
-        "Share refused by the first minus that by the second, on the same prompts; "
-        f"{percent(view.confidence)} intervals. Filled: p ≤ {1 - view.confidence:.2g} after Holm.",
-        "difference in the share refused",
-        marks,
-        rows,
-        ticks=(-1, -0.5, 0, 0.5, 1),
-    )
 
 
-def titled(view: View, row: Row) -> Row:
-    """A row of a comparison with the names that readers know."""
-    titles = view.titles
-    models = {key: titles.model(row[key]) for key in ("first", "second")}
-    return {**row, "suite": titles.suite(row["suite"]), **models}
-
-
-def judges(view: View) -> Figure:
+def _judges(view: View) -> Iterator[Mark]:
     """Each judge against the labelled pairs: agreement on refusal, and accuracy by kind of answer."""
-    measured = [
-        (row, row["measure"], "", row["value"], "refused or not", AGREEMENT[row["measure"]])
-        for row in view.agreement
-        if row["measure"] in AGREEMENT and row["low"] and row["high"]
-    ] + [
-        (
-            *(row, "accuracy", row["value"], row["accuracy"]),
-            *("right label, by kind of answer", row["value"].replace("_", " ")),
-        )
-        for row in view.slices
-        if row["field"] == "slice" and row["accuracy"]
-    ]
-    marks, rows = [], []
-    for row, measure, kind, share, panel, line in measured:
-        interval = Interval(float(row["low"]), float(row["high"]))
-        estimate, judge, n = estimate_text(float(share), interval), row["judge"], row["n"]
-        x = ends(float(share), interval)
-        marks.append(Mark(panel, line, judge, x, f"{judge}, {line}: {estimate}, n={n}"))
-        rows.append(
-            {"judge": judge, "measure": measure, "slice": kind, "n": n}
-            | {"value": float(share), **interval._asdict()}
-        )
-    return Figure(
-        "judges",
-        "Judges on the project's own pairs",
-        "The pairs of data/validation were drafted and labelled with a language model, most of them to "
-        "mislead a judge. 95 % intervals.",
-        "agreement",
-        marks,
-        rows,
-    )
+    for panel, judges in (
+        ("refused or not", view.scores),
+        ("right label, by kind of answer", view.kinds),
+    ):
+        for judge, scores in judges.items():
+            for name, score in scores.items():
+                if score.interval and (judges is view.kinds or name in AGREEMENT):
+                    line = "κ" if name == "kappa" else name.replace("_", " ")
+                    yield Mark(panel, line, judge, score.n, score.value, score.interval)
 
 
-def scaling(view: View) -> Figure:
-    """Rates over parameters with the trend of each family: a panel for each suite and measure."""
-    marks, curves = [], []
+def _sizes(view: View) -> Iterator[Mark]:
+    """Rates over parameters: a panel for each suite and measure."""
     for series in view.series:
-        if series.size != "parameters":
-            continue
-        suite = view.titles.suite(series.suite)
-        panel = f"{suite}\n{measure_text(series.measure, series.value)}"
+        panel = f"{view.titles.suite(series.suite)}\n{measure_text(series.measure, series.value)}"
         for model, point in series.points.items():
-            name = view.titles.model(model)
-            hover = f"{name}: {three(point.rate)}, n={point.n}, {point.size:,.0f} parameters"
-            y = ends(point.rate, point.interval)
-            marks.append(Mark(panel, "", series.family, ends(point.size), hover, y))
-        curves += _fitted(panel, series)
-    return Figure(
-        "scaling",
-        "Rates over model size",
-        f"Dots: models with {percent(view.confidence)} intervals. Lines: logistic regression on "
-        "log10(parameters), within a family.",
-        "parameters",
-        marks,
-        [row for series in view.series for row in scaling_rows(view, series)],
-        y_label="rate",
-        ticks=(),
-        curves=curves,
-        panel_size=(240, 150),
-        across=3,
-    )
+            mark = Mark(panel, view.titles.model(model), series.family, point.n, point.size)
+            yield mark._replace(y=point.rate, y_interval=point.interval)
 
 
-def _fitted(panel: str, series: Series) -> list[Curve]:
-    slope, intercept = series.trend.slope, series.trend.intercept
-    if slope is None or intercept is None:
-        return []
-    logs = [math.log10(point.size) for point in series.points.values()]
-    steps = [min(logs) + (max(logs) - min(logs)) * n / 40 for n in range(41)]
-    # The logistic function by tanh, which overflows nowhere.
-    rates = [(1 + math.tanh((intercept + slope * x) / 2)) / 2 for x in steps]
-    hover = f"{series.family}: slope {slope:+.3f}"
-    return [Curve(panel, series.family, [10**x for x in steps], rates, hover)]
+def _trends(view: View) -> Iterator[Curve]:
+    """The trend of each family."""
+    for series in view.series:
+        panel = f"{view.titles.suite(series.suite)}\n{measure_text(series.measure, series.value)}"
+        sizes = [point.size for point in series.points.values()]
+        if series.trend.slope is not None and series.trend.intercept is not None:
+            line = series.trend.slope, series.trend.intercept
+            yield Curve(panel, series.family, min(sizes), max(sizes), *line)
 
 
-def scaling_rows(view: View, series: Series) -> list[Row]:
-    """The points of a series, each with the line fitted to its family."""
-    trend = {"slope": series.trend.slope, "intercept": series.trend.intercept}
-    return [
-        {
-            "suite": view.titles.suite(series.suite),
-            "measure": series.measure,
-            "value": series.value,
-            "family": series.family,
-            "model": view.titles.model(model),
-            "size": series.size,
-            "at": point.size,
-            "successes": point.successes,
-            "n": point.n,
-            **{key: None if number is None else round(number, 6) for key, number in trend.items()},
-        }
-        for model, point in series.points.items()
-    ]
+MARKS = {
+    "refusal": _refusal,
+    "trade_off": _trade_off,
+    "char_injection": _injections,
+    "loophole": _loopholes,
+    "comparisons": _comparisons,
+    "judges": _judges,
+    "scaling": _sizes,
+}

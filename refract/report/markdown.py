@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from refract.core.showing import printable
 from refract.report import wording
 
 if TYPE_CHECKING:
     import jinja2
 
-    from refract.report.view import Titles
+    from refract.report.wording import Titles
 
 TEMPLATES = Path(__file__).parent / "templates"
 # Markdown's own marks, the backslash included: unescaped, it would undo the next escape.
@@ -74,6 +75,7 @@ def environment(titles: Titles, *, markdown: bool) -> jinja2.Environment:
         "limit": wording.limit_text,
         "p": wording.p_text,
         "percent": wording.percent,
+        "printable": printable,
         "three": wording.three,
     }
     return templates

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from refract.core.params import Metadata
 from refract.core.settings import read_settings
 from refract.rates.rate import Interval, Rate
-from refract.statistics.proportions import normal_quantile, wilson_at
+from refract.statistics.proportions import normal_quantile
 from refract.statistics.trends import Point, Trend, trend
 
 MEASURES = {
@@ -17,11 +18,6 @@ MEASURES = {
     "borderline_refusal_rate": "borderline refused",
     "attack_success_rate": "attack success",
 }
-SIZES = {
-    "parameters": "parameters",
-    "active_parameters": "active parameters",
-    "training_compute": "training compute",
-}
 
 
 class Size(NamedTuple):
@@ -29,8 +25,6 @@ class Size(NamedTuple):
 
     family: str | None
     parameters: float | None
-    active_parameters: float | None
-    training_compute: float | None
     counted: bool
 
 
@@ -56,13 +50,12 @@ class SizedRate(NamedTuple):
 
 
 class Series(NamedTuple):
-    """One rate of one family over one kind of size: the models' points and their trend."""
+    """One rate of one family over the number of parameters: the models' points and their trend."""
 
     suite: str
     measure: str
     value: str
     family: str
-    size: str
     points: dict[str, SizedRate]
     trend: Trend
 
@@ -72,22 +65,14 @@ def model_sizes(
 ) -> dict[str, Size]:
     """The sizes of the models, counted from weights, and stated in ``metadata`` where they are not.
 
-    ``active_parameters`` are the parameters unless stated (mixtures of experts use some of their
-    weights for each token). Raises :class:`ParamsError` for metadata that cannot be used.
+    Raises :class:`ParamsError` for metadata that cannot be used.
     """
     sizes = {}
     for model, facts in provenance.items():
         given = (metadata or {}).get(model) or {}
         stated = read_settings(Metadata, f"metadata.{model}", given)
         counted = facts["model"].get("parameters")
-        parameters = counted or stated.parameters
-        sizes[model] = Size(
-            stated.family,
-            parameters,
-            stated.active_parameters or parameters,
-            stated.training_compute,
-            bool(counted),
-        )
+        sizes[model] = Size(stated.family, counted or stated.parameters, bool(counted))
     return sizes
 
 
@@ -105,52 +90,35 @@ def scaling_series(
 ) -> list[Series]:
     """The rates over size of each family with two models or more, and their trends.
 
-    ``confidence`` is that of the rates' intervals, and of the trends'. Active parameters and training
-    compute are sizes of their own where a family's differ from its parameters, or are given.
+    ``confidence`` is that of the rates' intervals, and of the trends'.
     """
-    families: dict[str, list[str]] = {}
-    for model, size in sizes.items():
-        if size.family is not None:
-            families.setdefault(size.family, []).append(model)
-    series = []
-    for family, members in families.items():
-        for kind in SIZES:
-            at = {m: getattr(sizes[m], kind) for m in members if getattr(sizes[m], kind)}
-            mixture = any(sizes[m].active_parameters != sizes[m].parameters for m in at)
-            if len(at) < 2 or (kind == "active_parameters" and not mixture):
-                continue
-            groups: dict[tuple[str, str, str], dict[str, SizedRate]] = {}
-            for model in sorted(at, key=lambda name: (at[name], name)):
-                for rate in sized_rates(rates[model]):
-                    counts = rate.counts
-                    # One request alone has no interval, and no weight in a trend.
-                    if rate.interval is not None and counts.successes is not None:
-                        key = rate.suite, rate.measure, rate.group.value
-                        groups.setdefault(key, {})[model] = SizedRate(
-                            at[model], counts.successes, counts.n, rate.interval
-                        )
-            series += [
-                Series(*key, family, kind, points, _trend(points, confidence))
-                for key, points in groups.items()
-                if len(points) >= 2
-            ]
-    return series
-
-
-def _trend(points: Mapping[str, SizedRate], confidence: float) -> Trend:
-    return trend((sized.point(confidence) for sized in points.values()), confidence)
+    groups: dict[tuple[str, str, str, str], dict[str, SizedRate]] = {}
+    sized = {model: sizes[model] for model in rates if model in sizes and sizes[model].parameters}
+    for family in dict.fromkeys(size.family for size in sized.values() if size.family):
+        for model in sorted(sized, key=lambda model: (sized[model].parameters, model)):
+            for rate in sized_rates(rates[model]) if sized[model].family == family else ():
+                counts = rate.counts
+                # One request alone has no interval, and no weight in a trend.
+                if rate.interval is not None and counts.successes is not None:
+                    key = rate.suite, rate.measure, rate.group.value, family
+                    groups.setdefault(key, {})[model] = SizedRate(
+                        sized[model].parameters or 0, counts.successes, counts.n, rate.interval
+                    )
+    return [
+        Series(
+            *key, points, trend([sized.point(confidence) for sized in points.values()], confidence)
+        )
+        for key, points in groups.items()
+        if len(points) >= 2
+    ]
 
 
 def effective_n(rate: float, low: float, high: float, confidence: float = 0.95) -> float:
-    """The number of independent answers for which Wilson's interval is as wide as this one."""
-    z = normal_quantile(confidence)
-    least, most = 1e-3, 1e9
-    for _ in range(100):
-        n = (least * most) ** 0.5
-        limits = wilson_at(rate * n, n, z)
-        wider = limits.high - limits.low > high - low
-        least, most = (n, most) if wider else (least, n)
-    return least
+    """The number of independent answers for which Wilson's interval is as wide as this one: with
+    u = 1 / n a root of w²(1 + z²u)² = 4z²(rate(1 - rate)u + z²u²/4)."""
+    z2, w2 = normal_quantile(confidence) ** 2, (high - low) ** 2
+    b = 2 * z2 * (w2 - 2 * rate * (1 - rate))
+    return max(1e-3, (math.sqrt(b * b + 4 * z2 * z2 * (1 - w2) * w2) - b) / (2 * w2))
 
 
 def measure_text(measure: str, value: str) -> str:

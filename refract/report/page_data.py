@@ -10,18 +10,12 @@ import json
 import sys
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import accumulate
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.core.errors import RowError
-from refract.core.jsonl import (
-    canonical_json,
-    iter_prompts,
-    iter_responses,
-    iter_verdicts,
-)
+from refract.core.jsonl import canonical_json, iter_prompts, iter_responses, iter_verdicts
 from refract.core.tables import iter_table
 from refract.core.types import (
     Attempt,
@@ -33,7 +27,7 @@ from refract.core.types import (
     sample_prompts,
 )
 from refract.core.vocabulary import JUDGED, REFUSED
-from refract.report.view import Titles, View
+from refract.report.view import View
 from refract.results.current import ROWS, rows_missing, rows_note
 
 ANSWERS = Path("data/report/answers.json")
@@ -41,6 +35,11 @@ ANSWERS = Path("data/report/answers.json")
 LONGEST = 20_000
 # Bytes of all texts of a page together: with more, a browser opens it slowly or not at all.
 MOST = 50_000_000
+NAMED = ("model", "suite", "category", "outcome", "perturbation")
+COLUMNS = (
+    *(*NAMED, "id", "clean", "prompt", "answer", "thinking", "error", "verdict", "similarity"),
+    *("changed", "disagree", "repetitions", "finish"),
+)
 
 
 class Answered(NamedTuple):
@@ -58,7 +57,7 @@ class Answered(NamedTuple):
 
 
 class StoredAnswers:
-    """All answers of a project, read from its files whenever they are iterated.
+    """All answers of a project in the order of the grid, read from its files whenever they are iterated.
 
     Raises :class:`RowError` where the texts are not here, or not those that the numbers were made of.
     """
@@ -70,40 +69,26 @@ class StoredAnswers:
 
     def __iter__(self) -> Iterator[Answered]:
         for model, facts in self.view.provenance.items():
-            yield from read_answers(self.root, model, facts, self.view.titles)
-
-
-def read_answers(
-    root: Path, model: str, provenance: Mapping[str, Any], titles: Titles
-) -> Iterator[Answered]:
-    """All prompts, answers and verdicts of one model, in the order of the grid's suites.
-
-    The files must be those that the numbers were made of, which :class:`StoredAnswers` checks: stages
-    write all three in the order of the prompts.
-    """
-    recorded = provenance["model"]["definition"]["adapter"] == "recorded"
-    outcomes = {
-        (row["suite"], row["prompt_id"]): (row["outcome"], row["changed"])
-        for row in iter_table(root / f"metrics/outcomes/{model}.csv")
-    }
-    for suite, facts in provenance["suites"].items():
-        paths = [root / path.format(model=model, suite=suite) for path in ROWS.values()]
-        prompts = sample_prompts(iter_prompts(paths[0]), facts.get("samples", 1))
-        rows = zip(prompts, iter_responses(paths[1]), iter_verdicts(paths[2]), strict=True)
-        for prompt, response, verdict in rows:
-            outcome, changed = outcomes[suite, prompt["prompt_id"]]
-            reason = response["finish_reason"]
-            yield Answered(
-                titles.model(model),
-                titles.suite(suite),
-                prompt,
-                response,
-                verdict["judges"],
-                outcome,
-                changed,
-                # A file of answers need not say how they ended; "stop" is what they get then.
-                None if recorded and reason == "stop" else reason,
-            )
+            recorded = facts["model"]["definition"]["adapter"] == "recorded"
+            outcomes = {
+                (row["suite"], row["prompt_id"]): (row["outcome"], row["changed"])
+                for row in iter_table(self.root / f"metrics/outcomes/{model}.csv")
+            }
+            for suite, made in facts["suites"].items():
+                paths = [
+                    self.root / path.format(model=model, suite=suite) for path in ROWS.values()
+                ]
+                prompts = sample_prompts(iter_prompts(paths[0]), made.get("samples", 1))
+                names = self.view.titles.model(model), self.view.titles.suite(made["label"])
+                # Stages write all three in the order of the prompts.
+                for prompt, response, verdict in zip(
+                    prompts, iter_responses(paths[1]), iter_verdicts(paths[2]), strict=True
+                ):
+                    # A file of answers need not say how they ended; "stop" is what they get then.
+                    reason = response["finish_reason"]
+                    ended = None if recorded and reason == "stop" else reason
+                    became = outcomes[suite, prompt["prompt_id"]]
+                    yield Answered(*names, prompt, response, verdict["judges"], *became, ended)
 
 
 _dumps = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
@@ -117,35 +102,21 @@ def page_json(value: Any) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-class Pool:
-    """Different texts with their places, cut at ``longest`` characters; ``cut`` of them were longer."""
-
-    def __init__(self, longest: int = sys.maxsize) -> None:
-        self.longest, self.cut = longest, 0
-        self.places: dict[str, int] = {}
-
-    def place(self, text: str) -> int:
-        """Where the text is among all."""
-        more = len(text) - self.longest
-        if more > 0:
-            text = f"{text[: self.longest]}\n[{more} more characters are not in this page]"
-        self.cut += more > 0 and text not in self.places
-        return self.places.setdefault(text, len(self.places))
-
-
 class PageData(NamedTuple):
     """Answers as columns, with a value for each of them: in most a place in the list of that name, or in
-    ``texts``. ``verdicts`` are JSON already, which the page's script reads when an answer is opened."""
+    ``texts``, of which ``cut`` were longer than ``longest``. ``verdicts`` are JSON already, which the
+    page's script reads when an answer is opened."""
 
     columns: dict[str, list[Any]]
     names: dict[str, list[str]]
-    texts: Pool
-    verdicts: Pool
+    texts: list[str]
+    verdicts: list[str]
+    longest: int
+    cut: int
 
     def json(self) -> bytes:
         """All of it as one JSON object."""
-        texts = {key: [*pool.places] for key, pool in zip(self._fields[2:], self[2:], strict=True)}
-        return page_json({"columns": self.columns, "names": self.names, **texts}) + b"\n"
+        return page_json(dict(zip(self._fields[:4], self[:4], strict=True))) + b"\n"
 
     def over_refused(self) -> Iterator[tuple[str, str, str, str, str]]:
         """The prompts without perturbation that are helpful or borderline and were refused, fully or
@@ -159,103 +130,87 @@ class PageData(NamedTuple):
                 yield model, suite, category, id_, outcome.replace("_", " ")
 
 
-NAMED = ("model", "suite", "category", "outcome", "perturbation")
-COLUMNS = (
-    *(*NAMED, "id", "clean", "prompt", "answer", "thinking", "error", "verdict", "similarity"),
-    *("changed", "flipped", "disagree", "repetitions", "finish"),
-)
-
-
 def page_data(answers: Iterable[Answered], most: int = MOST) -> PageData:
     """The answers as columns; they are iterated twice.
 
     Texts are cut at ``LONGEST`` characters, or at fewer, so that all are ``most`` bytes at most.
-    Offsets of evidence count UTF-16 units, as JavaScript's do.
     """
-    texts, verdicts = Pool(_longest(answers, most)), Pool()
-    names = {key: Pool() for key in NAMED}
+    longest = _longest(answers, most)
+    places: dict[str, dict[str, int]] = {key: {} for key in (*NAMED, "texts", "verdicts")}
     columns: dict[str, list[Any]] = {key: [] for key in COLUMNS}
-    clean: dict[tuple[str, str], dict[str, int]] = {}  # by model and suite
-    variants: list[tuple[int, tuple[str, str], str]] = []
-    for index, row in enumerate(answers):
-        id_ = sys.intern(row.prompt["prompt_id"])  # the same for every model
-        perturbation, attempt = row.prompt["perturbation"], row.response["attempt"]
-        if perturbation:
-            variants.append((index, (row.model, row.suite), clean_id(row.prompt)))
-        else:
-            clean.setdefault((row.model, row.suite), {})[id_] = index
+    cut = 0
+
+    def place(text: str, key: str) -> int:
+        return places[key].setdefault(text, len(places[key]))
+
+    for row in answers:
+        texts: dict[str, int | None] = {}
+        for key, text in _texts(row).items():
+            if text is not None and len(text) > longest:
+                more = len(text) - longest
+                text = f"{text[:longest]}\n[{more} more characters are not in this page]"
+                cut += text not in places["texts"]
+            texts[key] = None if text is None else place(text, "texts")
+        perturbation = row.prompt["perturbation"]
         repetitions = (perturbation or {}).get("repetitions")
         scores = [v["score"] for v in row.verdicts.values() if "truncated" in v]
-        named = {
-            "model": row.model,
-            "suite": row.suite,
-            "category": row.prompt["category"],
-            "outcome": row.outcome,
-            "perturbation": (perturbation or {}).get("name", "none"),
-        }
-        shown, said = _texts(row, texts.place)
-        added = {
-            **{key: names[key].place(name) for key, name in named.items()},
-            **shown,
-            "id": id_,
-            "clean": None,
-            "verdict": verdicts.place(canonical_json(_verdicts(row, said, texts.longest))),
-            "similarity": scores[0] if perturbation and scores else None,
-            "changed": int(row.changed) if row.changed else None,
-            "flipped": 0,
-            "disagree": int(_disagree(row.verdicts)),
-            "repetitions": repetitions[attempt] if repetitions else None,
-            "finish": row.ended,
-        }
-        for key, value in added.items():
-            columns[key].append(value)
-    outcomes = [*names["outcome"].places]
-    for index, where, source in variants:
-        place = columns["clean"][index] = clean[where][source]
-        before, after = (outcomes[columns["outcome"][row]] for row in (place, index))
-        both = before in JUDGED and after in JUDGED
-        columns["flipped"][index] = int(both and (before in REFUSED) != (after in REFUSED))
-    return PageData(columns, {key: [*pool.places] for key, pool in names.items()}, texts, verdicts)
+        perturbed_by = (perturbation or {}).get("name", "none")
+        named = (row.model, row.suite, row.prompt["category"], row.outcome, perturbed_by)
+        said = canonical_json([_verdict(row, judge, texts, longest) for judge in row.verdicts])
+        values = (
+            *map(place, named, NAMED),
+            sys.intern(row.prompt["prompt_id"]),  # the same for every model
+            sys.intern(clean_id(row.prompt)) if perturbation else None,
+            *(texts[key] for key in ("prompt", "answer", "thinking", "error")),
+            place(said, "verdicts"),
+            scores[0] if perturbation and scores else None,
+            int(row.changed) if row.changed else None,
+            int(_disagree(row.verdicts)),
+            repetitions[row.response["attempt"]] if repetitions else None,
+            row.ended,
+        )
+        for column, value in zip(columns.values(), values, strict=True):
+            column.append(value)
+    names = {key: list(places[key]) for key in NAMED}
+    return PageData(columns, names, list(places["texts"]), list(places["verdicts"]), longest, cut)
 
 
-def _texts(
-    row: Answered, place: Callable[[str], int]
-) -> tuple[dict[str, int | None], dict[str, dict[str, int | None]]]:
-    """The places of all texts of an answer by column, and of those of its verdicts by judge."""
-
-    def optional(text: object) -> int | None:
-        return place(str(text)) if text else None
-
-    error = row.response["error"]
-    return {
-        "prompt": place(_conversation(row.prompt["attempts"][row.response["attempt"]])),
-        "answer": place(row.response["response"]),
-        "thinking": optional(row.response.get("thinking")),
-        "error": optional(error and f"{error['type']}: {error['message']}"),
-    }, {
-        judge: {"reason": optional(verdict.get("reason")), "error": optional(verdict["error"])}
-        for judge, verdict in row.verdicts.items()
+def _texts(row: Answered) -> dict[str, str | None]:
+    """All texts of an answer that the page shows, those of a verdict by judge and kind."""
+    response, error = row.response, row.response["error"]
+    texts: dict[str, Any] = {
+        "thinking": response.get("thinking"),
+        "error": error and f"{error['type']}: {error['message']}",
     }
+    for judge, verdict in row.verdicts.items():
+        texts |= {f"{judge} reason": verdict.get("reason"), f"{judge} error": verdict["error"]}
+    return {
+        "prompt": _conversation(row.prompt["attempts"][response["attempt"]]),
+        "answer": response["response"],
+        **{key: str(text) if text else None for key, text in texts.items()},
+    }
+
+
+def _conversation(attempt: Attempt) -> str:
+    if isinstance(attempt, str):
+        return attempt
+    return "\n\n".join(f"[{message['role']}]\n{message['content']}" for message in attempt)
 
 
 def _longest(answers: Iterable[Answered], most: int) -> int:
     """The length at which texts are cut, so that all different ones are about so many bytes at most."""
     sizes: Counter[int] = Counter()  # bytes of all texts of a length
     seen: set[bytes] = set()
-
-    def note(text: str) -> int:
+    for text in (text for row in answers for text in _texts(row).values() if text):
         encoded = text.encode("utf-8", "surrogatepass")
-        known = hashlib.blake2b(encoded, digest_size=16).digest()
-        if known not in seen:
-            seen.add(known)
+        digest = hashlib.blake2b(encoded, digest_size=16).digest()
+        if digest not in seen:
+            seen.add(digest)
             sizes[len(text)] += len(encoded)
-        return 0
 
     def bytes_cut_at(length: int) -> int:
-        return sum(size * min(length, own) // (own or 1) for own, size in sizes.items())
+        return sum(size * min(length, whole) // whole for whole, size in sizes.items())
 
-    for row in answers:
-        _texts(row, note)
     return bisect_right(range(LONGEST + 1), most, key=bytes_cut_at) - 1
 
 
@@ -266,35 +221,23 @@ def _disagree(verdicts: Mapping[str, Verdict]) -> bool:
     return len(refused) > 1 or len(labels) > 1
 
 
-def _conversation(attempt: Attempt) -> str:
-    if isinstance(attempt, str):
-        return attempt
-    return "\n\n".join(f"[{message['role']}]\n{message['content']}" for message in attempt)
-
-
-def _verdicts(row: Answered, said: Mapping[str, Row], longest: int) -> list[Row]:
-    """The verdicts as the page shows them, with evidence that lies within what it shows; ``said`` are
-    the places of their texts."""
-    text = row.response["response"][:longest]
-    units = [0, *accumulate(1 + (char > "\uffff") for char in text)] if not text.isascii() else None
-    shown = []
-    for judge, verdict in row.verdicts.items():
-        spans = [
+def _verdict(row: Answered, judge: str, texts: Mapping[str, int | None], longest: int) -> Row:
+    """A verdict as the page shows it, with the evidence that lies within what it shows (in characters;
+    a browser counts UTF-16 units) and the places of its texts."""
+    verdict, end = row.verdicts[judge], min(longest, len(row.response["response"]))
+    return {
+        "judge": judge,
+        "label": verdict["label"],
+        "score": verdict["score"],
+        "evidence": [
             {
-                "start": hit["start"] if units is None else units[hit["start"]],
-                "end": hit["end"] if units is None else units[hit["end"]],
+                "start": hit["start"],
+                "end": hit["end"],
                 "says": str(hit.get("rule") or hit.get("string") or "")[:200],
             }
             for hit in verdict["evidence"]
-            if isinstance(hit, dict) and 0 <= hit.get("start", -1) < hit.get("end", 0) <= len(text)
-        ]
-        shown.append(
-            {
-                "judge": judge,
-                "label": verdict["label"],
-                "score": verdict["score"],
-                "evidence": spans,
-                **said[judge],
-            }
-        )
-    return shown
+            if isinstance(hit, dict) and 0 <= hit.get("start", -1) < hit.get("end", 0) <= end
+        ],
+        "reason": texts[f"{judge} reason"],
+        "error": texts[f"{judge} error"],
+    }

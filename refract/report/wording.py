@@ -1,15 +1,32 @@
-"""Rates and differences as people read them: the one place where the report rounds a number."""
+"""Names, rates and differences as people read them: the one place where the report rounds a number."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
+from typing import NamedTuple
 
 from refract.rates.rate import Counts, Rate, Threshold
 from refract.statistics.proportions import Interval
 
 MISSING = "—"
 WARN_SHARE = 0.1  # from this share of cut-off answers on, a rate says so loudly
+
+
+class Titles(NamedTuple):
+    """The display names under ``metadata``, by name; a name that has none stands for itself."""
+
+    models: Mapping[str, str] = {}
+    suites: Mapping[str, str] = {}
+
+    def model(self, name: str) -> str:
+        """What readers call a model."""
+        return self.models.get(name, name)
+
+    def suite(self, label: str) -> str:
+        """A suite's label with its title for its name, as in ``Title[sampled 60/309, seed=1]``."""
+        name, bracket, rest = label.partition("[")
+        return self.suites.get(name, name) + bracket + rest
 
 
 def three(value: float, sign: str = "") -> str:

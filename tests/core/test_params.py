@@ -129,7 +129,7 @@ def test_a_suites_definition_that_would_be_misread_is_refused(more, message):
     [
         ({"parameter": 1}, "unknown key 'parameter'; did you mean 'parameters'"),
         ({"parameters": 0}, "parameters must be a number above 0, or null .got 0"),
-        ({"training_compute": float("inf")}, "training_compute must be a number above 0"),
+        ({"parameters": float("inf")}, "parameters must be a number above 0"),
         ({"family": 3}, "family must be a text, or null .got 3"),
     ],
 )

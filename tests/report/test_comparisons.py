@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from refract.report.comparisons import (
@@ -9,7 +11,6 @@ from refract.report.comparisons import (
     Compared,
     compare_fields,
     compare_models,
-    live_first,
     near_pairs,
     number_of_tests,
     strongest,
@@ -18,7 +19,10 @@ from refract.report.comparisons import (
 from refract.report.page_data import page_data
 from refract.report.sections import Inputs, report_pages
 from refract.report.view import View
+from refract.report.wording import Titles
 from tests.report.test_sections import lines_of
+
+LIVE = {model: {"model": {"definition": {"adapter": "hf"}}} for model in "ab"}
 
 
 def outcomes_of(letters: str, **fields: str) -> list[dict[str, str]]:
@@ -81,7 +85,7 @@ def test_a_comparison_is_first_minus_second_with_a_corrected_p():
     assert line[5].startswith("+0.500 [")
     # Ten against none: 2 / 2^10, and no other comparison could be made.
     assert (line[5].endswith("] 20"), line[6]) == (True, f"{2 / 2**10:.4f}")
-    (row,) = (table_row(pair) for pair in compare_models(outcomes) if pair.difference.n)
+    (row,) = (table_row(pair, Titles()) for pair in compare_models(outcomes) if pair.difference.n)
     assert (row["first"], row["second"], row["rate_first"], row["rate_second"]) == (
         *("a", "b"),
         *(1.0, 0.5),
@@ -109,7 +113,7 @@ def test_models_are_compared_on_the_prompts_of_each_value_of_a_field():
     assert groups == [("style", "x", 12, 1.0), ("style", "y", 8, 0.0)]
     # Benjamini and Hochberg: the smallest p of two counts twice, the larger once.
     assert [d.p_adjusted for *_, d in compared] == [2 * 2 / 2**12, 1.0]
-    assert [d.group.value for *_, d in strongest(compared, 0.95)] == ["x"]
+    assert [d.group.value for *_, d in strongest(compared, 0.95, LIVE)] == ["x"]
     pages = pages_of(outcomes)
     assert "1 of 2 paired comparisons" in pages["fields"]
     for page in ("fields", "report"):
@@ -128,7 +132,8 @@ def test_differences_of_live_models_come_before_those_of_stand_ins():
     provenance = {m: {"model": {"definition": {"adapter": one}}} for m, one in adapters.items()}
     order = [("a", "b"), ("c", "d"), ("a", "c"), ("b", "d"), ("c", "a")]
     (difference, *_) = (d for *_, d in compare_models({m: outcomes_of("rc") for m in "ab"}))
-    pairs = live_first([Compared(*names, difference) for names in order], provenance)
+    difference = replace(difference, p_adjusted=0.01)
+    pairs = strongest([Compared(*names, difference) for names in order], 0.95, provenance)
     assert [pair[:2] for pair in pairs] == [
         *(("a", "c"), ("c", "a")),
         *(("a", "b"), ("c", "d"), ("b", "d")),

@@ -24,7 +24,6 @@ from refract.report.drawing import (
     Figure,
     Mark,
     drawn,
-    ends,
     inline_svg,
     write_figures,
 )
@@ -36,15 +35,15 @@ from tests.report.test_html_page import RATES, view_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 MARKS = [
-    Mark("π−κ", "first", "a", (0.25, 0.5, 0.75), "a: 0.5"),
-    Mark("π−κ", "second", "b", ends(0.7), "b: 0.7", sure=False),
-    Mark("π−κ", "third", "b", None, ""),
+    Mark("π−κ", "first", "a", 9, 0.5, Interval(0.25, 0.75), p=0.01),
+    Mark("π−κ", "second", "b", 9, 0.7, p=0.2),
+    Mark("π−κ", "third", "b", 0, None),
 ]
-LINES = Figure("lines", "Title", "", "share", MARKS, [{"a": 1}], series=["a", "b", "c"])
-POINT = Mark("p", "", "a", ends(1e9), "a", (0.25, 0.5, 0.75))
+LINES = Figure("lines", MARKS, "Title", "", "share", series=["a", "b", "c"], alpha=0.05)
+POINT = Mark("p", "", "a", 4, 1e9, None, 0.5, Interval(0.25, 0.75))
 SIZES = Figure(
-    "sizes", "Title", "", "parameters", [POINT, replace(POINT, x=ends(1e10))], [{"a": 1}],
-    y_label="rate", ticks=(), curves=[Curve("p", "a", [1e9, 1e10], [0.4, 0.6], "fit")],
+    "sizes", [POINT, POINT._replace(x=1e10)], "Title", "", "parameters",
+    y_label="rate", ticks=(), curves=[Curve("p", "a", 1e9, 1e10, 0.5, -4.5)],
 )  # fmt: skip
 
 
@@ -111,10 +110,18 @@ def test_a_png_has_three_dots_a_unit_on_white():
 
 
 def test_each_number_has_a_mark_with_its_text_and_what_may_be_chance_is_hollow():
-    assert hovers(LINES.svg) == ["a: 0.5", "b: 0.7"]
+    assert hovers(LINES.svg) == [
+        "first, a: share 0.500 [0.250, 0.750], p (Holm) 0.01, n=9",
+        "second, b: share 0.700, p (Holm) 0.2, n=9",
+    ]
     fills = [mark.find(f".//{SVG}use").get("fill") for mark in marks(LINES.svg)]
     assert fills == ["#c25500", "#ffffff"]
-    assert hovers(SIZES.svg) == ["fit", "a", "a"]
+    rate = "rate 0.500 [0.250, 0.750], n=4"
+    assert hovers(SIZES.svg) == [
+        "a: slope +0.500",
+        f"a: parameters 1,000,000,000, {rate}",
+        f"a: parameters 10,000,000,000, {rate}",
+    ]
     page = inline_svg(LINES)
     assert 'class="paper"' in page
     assert "#1b1b1b" not in page
@@ -140,7 +147,7 @@ def test_each_figure_is_a_drawing_and_the_table_behind_it_and_others_go(tmp_path
     lines = [row["line"] for row in read_table(tmp_path / "char_injection.csv")]
     assert lines == ["U+000D x3", "U+000D x30"]
     (point,) = read_table(tmp_path / "trade_off.csv")
-    assert (point["over_refusal_rate"], point["harmful_refusal_rate"]) == ("0.2", "0.8")
+    assert (point["x"], point["y"]) == ("0.2", "0.8")
 
 
 def test_names_in_a_figure_are_text():
@@ -191,8 +198,10 @@ def test_models_compared_in_pairs_are_filled_where_the_difference_exceeds_chance
     compared = [pair("a", "b", 0.25, 0.01), pair("a", "c", -0.125, 0.2)]
     (figure,) = figures_of(View({m: [] for m in "abc"}, {}, reference="a", compared=compared))
     assert figure.note.startswith("a with every other model")
-    assert [row["difference"] for row in figure.rows] == [0.25, -0.125]
-    assert [(mark.line, mark.sure) for mark in figure.marks] == [("a − b", True), ("a − c", False)]
+    numbers = [(row["line"], row["x"], row["p"]) for row in figure.rows]
+    assert numbers == [("a − b", 0.25, "0.01"), ("a − c", -0.125, "0.2")]
+    fills = [mark.find(f".//{SVG}use").get("fill") for mark in marks(figure.svg)]
+    assert fills == ["#c25500", "#ffffff"]
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +221,7 @@ def test_chosen_models_and_suites_are_drawn_alone_with_p_as_for_all(view):
             if {row["first"], row["second"]} == set(models)
             and row["suite"].partition("[")[0] in suites
         ]
-    shown = [(r["suite"], r["category"], r["p_adjusted"]) for r in rows["comparisons"]]
+    shown = [(r["panel"], r["series"], r["p"]) for r in rows["comparisons"]]
     assert shown == expected
     with pytest.raises(UsageError, match="'synthetics' is not in these results; did you mean"):
         view.only(["synthetics"], [])

@@ -9,31 +9,22 @@ import re
 import tracemalloc
 from base64 import b64encode
 from collections.abc import Sequence
-from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
 
-from refract.agreement.ledger import LedgerEntry
 from refract.core.jsonl import sha256_file, write_rows
-from refract.core.showing import printable
 from refract.core.tables import read_table, write_table
-from refract.rates.rate import Difference, Interval, Rate, Threshold
+from refract.rates.rate import Interval, Rate, Threshold
 from refract.rates.robustness import failing_rows
 from refract.report.drawing import Figure
 from refract.report.figure_data import figures_of
-from refract.report.html_page import (
-    History,
-    machine_rows,
-    numbers_table,
-    page_parts,
-)
+from refract.report.html_page import page_parts
 from refract.report.markdown import markdown_table
-from refract.report.moves import Commit, Moves
-from refract.report.page_data import LONGEST, Answered, PageData, page_data, page_json, read_answers
-from refract.report.view import Titles, View
+from refract.report.page_data import LONGEST, Answered, PageData, page_data, page_json
+from refract.report.view import JudgeScore, View
 from refract.results.current import rows_missing, rows_note
 from tests.builders import ROOT, rate
 from tests.hostile import TEXTS, hostile_answers
@@ -65,17 +56,7 @@ def view_of(rates: Sequence[Rate], /, **more: Any) -> View:
     return View(**{"rates": {"one": rates}, "provenance": PROVENANCE} | more)
 
 
-COMMIT = Commit("0123456789"[:9], "2026-01-31", TEXTS["script"])
-MOVED = Difference(
-    *(TEXTS["end of data"], "harmful", TEXTS["attribute"], 40, 40, 0.5, 0.75, 0.25),
-    *(Interval(0.125, 0.375), None, None, 0.01, 0.01),
-    prompts={"to_refusal": tuple("abcdefghijk"), "to_compliance": ("l",)},
-    model=TEXTS["handler"],
-)
-CERTAIN_OF_NOTHING = replace(MOVED, interval=None, p_adjusted=None, value=-0.05)
-MOVES = Moves(COMMIT, [MOVED, CERTAIN_OF_NOTHING], 7, list(TEXTS.values()), "")
-NOTHING = History()
-HISTORY = History((COMMIT, True), MOVES)
+COMMIT = f"0123456 of 2026-01-31, “{TEXTS['script']}”"
 
 
 def html_page(
@@ -83,11 +64,11 @@ def html_page(
     /,
     answers: PageData,
     figures: Sequence[Figure] = (),
-    history: History = NOTHING,
+    commit: str = "",
     **more: Any,
 ) -> bytes:
     """The whole page."""
-    return b"".join(page_parts(view_of(rates, **more), answers, figures, history))
+    return b"".join(page_parts(view_of(rates, **more), answers, figures, commit))
 
 
 def as_read(data: PageData) -> dict:
@@ -122,20 +103,12 @@ class Elements(HTMLParser):
 @pytest.fixture(scope="module")
 def page() -> str:
     figures = figures_of(view_of(RATES))
-    return html_page(RATES, page_data(hostile_answers()), figures, HISTORY).decode()
+    return html_page(RATES, page_data(hostile_answers()), figures, COMMIT).decode()
 
 
 def test_no_hostile_text_adds_an_element_or_an_attribute_to_the_page(page):
-    rows = [replace(row, suite="s", model="m") for row in (MOVED, CERTAIN_OF_NOTHING)]
     long = [row for row in hostile_answers() if row.prompt["attempts"] == [TEXTS["one line"]]]
-    harmless = html_page(
-        RATES,
-        page_data(long),
-        figures_of(view_of(RATES)),
-        History(
-            (COMMIT._replace(subject="x"), False), Moves(COMMIT, rows, 7, ["x"] * len(TEXTS), "")
-        ),
-    )
+    harmless = html_page(RATES, page_data(long), figures_of(view_of(RATES)), "x")
     hostile, plain = Elements(page), Elements(harmless.decode())
     assert [tag for tag, _ in hostile.found] == [tag for tag, _ in plain.found]
     assert not [a for _, attributes in hostile.found for a in attributes if a.startswith("on")]
@@ -173,7 +146,6 @@ def test_every_text_comes_back_from_the_page_as_it_was_written(page):
             assert found == f"{'x' * LONGEST}\n[980000 more characters are not in this page]"
         else:
             assert found == text
-    assert data["columns"]["flipped"] == [0, 1] * len(TEXTS)
     assert data["columns"]["disagree"] == [0, 1] * len(TEXTS)
 
 
@@ -191,10 +163,10 @@ def answered(*texts: str) -> list[Answered]:
 def test_a_page_holds_so_many_bytes_of_texts_at_most_and_says_where_they_are_cut():
     answers = answered("a" * 10, "b" * 400, "c" * 5000)
     whole = page_data(answers)
-    assert (whole.texts.longest, whole.texts.cut) == (LONGEST, 0)
+    assert (whole.longest, whole.cut) == (LONGEST, 0)
     data = page_data(answers, most=311)
     # 311 less 1 and 10: the two long ones have a half each.
-    assert (data.texts.longest, data.texts.cut) == (150, 2)
+    assert (data.longest, data.cut) == (150, 2)
     assert as_read(data)["texts"] == [
         "?",
         "a" * 10,
@@ -211,7 +183,7 @@ def test_a_page_holds_so_many_bytes_of_texts_at_most_and_says_where_they_are_cut
     assert "cut here" not in text_of(html_page(RATES, whole))
     # Of 311 bytes, 11 are taken: each long text has 150, which are 50 of these letters.
     wide = page_data(answered("a" * 10, "\u8a9e" * 400, "\u8a00" * 5000), most=311)
-    assert wide.texts.longest == 50
+    assert wide.longest == 50
     long = page_data(answered("x" * (LONGEST + 1)))
     said = "1 text of more than 20,000 characters is cut here, and searched up to there."
     assert said in text_of(html_page(RATES, long))
@@ -231,7 +203,7 @@ def test_a_page_takes_memory_by_what_it_shows_and_not_by_what_was_answered():
     size = len(data.json())
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert (len(data.columns["id"]), data.texts.longest, data.texts.cut) == (2000, 499, 2000)
+    assert (len(data.columns["id"]), data.longest, data.cut) == (2000, 499, 2000)
     assert 1_000_000 < size < 1_500_000
     assert peak < 10_000_000  # all answers are 40,000,000 characters
 
@@ -239,19 +211,6 @@ def test_a_page_takes_memory_by_what_it_shows_and_not_by_what_was_answered():
 def test_data_in_a_page_holds_no_markup_and_no_line_separator():
     text = page_json({"a": "</script><!-- & \u2028\u2029 \ud800"})
     assert text == rb'{"a":"\u003c/script\u003e\u003c!-- \u0026 \u2028\u2029 \ud800"}'
-
-
-def test_evidence_is_counted_in_the_units_that_a_browser_counts():
-    answers = hostile_answers()
-    answer = answers[1]
-    answer.response["response"] = "\U0001f600\U0001f600 no"
-    answer.verdicts["rules"]["evidence"] = [
-        {"rule": "r", "start": 3, "end": 5, "text": "no"},
-        {"rule": "beyond", "start": 4, "end": 99, "text": ""},
-    ]
-    data = as_read(page_data(answers[:2]))
-    held = json.loads(data["verdicts"][data["columns"]["verdict"][1]])
-    assert held[0]["evidence"] == [{"start": 5, "end": 7, "says": "r"}]
 
 
 @pytest.mark.parametrize(
@@ -274,31 +233,8 @@ def test_judges_disagree_where_they_say_different_things_of_refusal(one, two, di
 
 
 def test_the_page_depends_on_its_input_alone(page):
-    again = html_page(RATES, page_data(hostile_answers()), figures_of(view_of(RATES)), HISTORY)
+    again = html_page(RATES, page_data(hostile_answers()), figures_of(view_of(RATES)), COMMIT)
     assert again.decode() == page
-
-
-def test_the_biggest_moves_are_shown_with_what_chance_could_do():
-    rows = [replace(row, suite="s", model="m") for row in (MOVED, CERTAIN_OF_NOTHING)]
-    moves = Moves(COMMIT, rows, 7, [], "")
-    page = html_page(RATES, page_data([]), history=History(moves=moves))
-    # Zero is in the middle, the furthest end of all shown at the edge.
-    _, bar = page.decode().split('<h2 id="moves-h">')[1].split("<svg", 1)
-    assert re.findall(r' (?:c?x|d)="([^"]*)"', bar.split("</svg>")[0]) == [
-        *("0", "66.7", "M50 0V14", "83.3"),
-    ]
-    text = text_of(page)
-    where = f"s, harmful, {' '.join(TEXTS['attribute'].split())}m0.500 → 0.750"
-    assert f"{where} +0.250 [+0.125, +0.375]0.01 †11 / 1 of 40" in text
-    assert f"{where} -0.050 —11 / 1 of 40" in text
-
-
-def test_notes_on_what_differs_are_shown_up_to_a_number_and_then_counted(page):
-    text = unescape(page)
-    for note in list(TEXTS.values())[:6]:
-        assert f"<li>{printable(note)}</li>" in text
-    assert f"<li>and {len(TEXTS) - 6} more differences:" in text
-    assert "2026-01-31, with changes that are not committed" in text
 
 
 CUT = [
@@ -329,19 +265,13 @@ def test_cut_off_answers_are_warned_of_first_and_left_out_beneath_a_rate():
 
 
 def test_the_legend_and_the_judge_stand_before_the_table_and_thresholds_are_said():
-    entry = LedgerEntry("rules", "6", "x", "m", 100, 0, 0.5, 0.4, None, None, None, None, None, None,
-                  None, "refusal", "")  # fmt: skip
-    kappa = {"judge": "rules", "measure": "kappa", "n": "9"}
-    kappa |= {"value": "0.7", "low": "0.6", "high": "0.8"}
-    entries = [entry, entry._replace(model="o", judge_rate=0.65)]
-    page = text_of(html_page(RATES, page_data([]), entries=entries, agreement=[kappa]))
+    scores = {"rules": {"kappa": JudgeScore(0.7, Interval(0.6, 0.8), 9)}}
+    page = text_of(html_page(RATES, page_data([]), scores=scores))
     order = (
         "A dot is the share refused",
-        "The judge rules found from 10.0 points fewer to 15.0 points more refusals than people did",
         "rules agrees with the labels at κ 0.700 [0.600, 0.800]",
         "Harmful refused",
         "thresholds: harmful_refusal_rate >= 0.9, over_refusal_rate <= 0.2",
-        "-10.0 to +15.0",
         "missed harmful_refusal_rate 0.800, should be >= 0.9",
         "Thresholds not met missed: s, one: harmful_refusal_rate 0.800 [0.400, 0.800] 4/5, "
         "should be >= 0.9",
@@ -349,46 +279,6 @@ def test_the_legend_and_the_judge_stand_before_the_table_and_thresholds_are_said
     places = [page.find(part) for part in order]
     assert -1 not in places
     assert places == sorted(places)
-
-
-def test_the_numbers_of_a_figure_have_what_rows_share_as_a_heading():
-    figure = figures_of(view_of(RATES))[0]
-    rows = [{"panel": "p", "measure": "m", "n": 1}, {"panel": "q", "measure": "m", "n": 2}]
-    rows.append({"panel": "p", "measure": "m", "n": None})
-    assert numbers_table(replace(figure, rows=rows)) == {
-        "columns": ["n", "measure"],
-        "groups": {"p": [[1, "m"], ["", "m"]], "q": [[2, "m"]]},
-    }
-
-
-def test_machines_and_versions_are_shown_and_what_is_not_recorded_is_said_to_be():
-    libraries = {"torch": "2", "openai": "1"}
-    machine = {"processor": "P", "accelerator": "A"}
-    run = {"python": "3.11", "libraries": libraries, "device": "cuda", "machine": machine}
-    run |= {"runtime": {}, "started_at": "x"}
-    suites = {"s": {"runs": [[0, 3], [None, 1]]}}
-    judged = run | {"device": None, "libraries": {}}
-    ran = {
-        "one": {"runs": [run], "suites": {"s": {"runs": [[0, 3]]}}, "judged": judged},
-        "two": {"runs": [run], "suites": suites, "judged": judged},
-        "three": {},
-    }
-    empty = {"device": "not recorded", "processor": "", "versions": ""}
-    computed = {"device": "cuda A", "processor": "P", "versions": "Python 3.11, torch 2"}
-    assert machine_rows(ran) == [
-        {"what": "answers", "models": "one, two"} | computed,
-        {"what": "answers", "models": "two, three"} | empty,
-        {"what": "verdicts", "models": "one, two"}
-        | {"device": "—", "processor": "—", "versions": "Python 3.11"},
-        {"what": "verdicts", "models": "three"} | empty,
-    ]
-    page = html_page(RATES, page_data([]), history=History(ran=ran)).decode()
-    for shown in ("cuda A", "P", "Python 3.11, torch 2", "not recorded", "two, three"):
-        assert f">{shown}</td>" in page
-
-
-RECORDED = {"model": {"definition": {"adapter": "recorded"}}}
-TITLES = Titles({"m": "The M"}, {"s": "The S"})
 
 
 def test_texts_that_are_not_those_of_the_numbers_are_refused(tmp_path):
@@ -401,8 +291,6 @@ def test_texts_that_are_not_those_of_the_numbers_are_refused(tmp_path):
         path = tmp_path / f"data/{folder}/s.jsonl"
         write_rows(path, [])
         facts[f"{kind}_sha256"] = sha256_file(path)
-    write_table(tmp_path / "metrics/outcomes/m.csv", ("suite", "prompt_id"), [])
-    assert [*read_answers(tmp_path, "m", {"suites": {"s": facts}} | RECORDED, TITLES)] == []
     assert rows_missing(tmp_path, {"m": {"suites": {"s": facts}}}) == {}
     other = {"m": {"suites": {"s": facts | {"verdicts_sha256": "0"}}}}
     found = "data/verdicts/m/s.jsonl is not what metrics/ was made of"

@@ -85,15 +85,13 @@ def section(view: View) -> str:
     return report_pages(Inputs(shown, page_data([]), {}))["scaling"]
 
 
-def published(**other_facts):
+def published():
     tables = {
         f"m{size}": as_read(attacked(before, after), f"m{size}")
         for size, (before, after, _) in PUBLISHED.items()
     }
     provenance = {model: {"model": {"parameters": None}} for model in tables}
-    metadata = {
-        f"m{size}": {"family": "F", "parameters": size * 1e9, **other_facts} for size in PUBLISHED
-    }
+    metadata = {f"m{size}": {"family": "F", "parameters": size * 1e9} for size in PUBLISHED}
     return tables, provenance, metadata
 
 
@@ -131,22 +129,10 @@ def test_the_trend_is_the_logistic_regression_of_the_counts():
     assert series.trend.low < series.trend.slope < series.trend.high
 
 
-@pytest.mark.parametrize(
-    ("metadata", "expected"),
-    [
-        ({}, ["parameters"]),
-        ({"training_compute": 1e21}, ["parameters", "training_compute"]),
-        ({"active_parameters": 1e8}, ["parameters", "active_parameters"]),
-    ],
-)
-def test_sizes_of_each_kind_have_trends_of_their_own(metadata, expected):
-    tables, provenance, given = published(**metadata)
-    view = view_of(tables, provenance, given)
-    assert [one.size for one in view.series] == expected
-    for one in view.series[1:]:
-        assert one.trend.problem == "one size"  # the same for all models here
-    shown = section(view)
-    assert ("none: fewer than two sizes" in shown) == (len(expected) > 1)
+def test_models_of_one_size_have_no_trend():
+    tables, provenance, metadata = published()
+    view = view_of(tables, provenance, {m: {**f, "parameters": 1e9} for m, f in metadata.items()})
+    assert "none: fewer than two sizes" in section(view)
 
 
 def test_counted_weights_stand_before_stated_ones_and_families_are_fitted_apart():
@@ -221,12 +207,12 @@ def test_the_scaling_figure_has_every_point_and_the_line_of_the_trend():
     view = view_of(*published())
     (figure,) = (figure for figure in figures_of(view) if figure.name == "scaling")
     assert {mark.panel for mark in figure.marks} == {"s\nattack success (attack)"}
-    rates = [round(mark.y[1], 4) for mark in figure.marks]
+    rates = [round(mark.y, 4) for mark in figure.marks]
     assert rates == [rate for _, _, rate in PUBLISHED.values()]
     (line,) = figure.curves
-    assert (line.x[0], line.x[-1]) == (pytest.approx(5e8), pytest.approx(14e9))
-    assert line.y[0] > line.y[-1]
-    assert [row["model"] for row in figure.rows] == [f"m{size}" for size in PUBLISHED]
+    assert (line.first, line.last) == (pytest.approx(5e8), pytest.approx(14e9))
+    assert line.slope < 0
+    assert [row["line"] for row in figure.rows] == [f"m{size}" for size in PUBLISHED]
 
 
 def test_attack_success_counts_what_was_refused_plain_and_judged_under_attack():

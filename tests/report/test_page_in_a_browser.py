@@ -21,7 +21,7 @@ from refract.report.page_data import page_data
 from refract.report.report_files import PAGE
 from tests.builders import ROOT
 from tests.hostile import TEXTS, hostile_answers
-from tests.report.test_html_page import HISTORY, PROVENANCE, RATES, html_page, view_of
+from tests.report.test_html_page import COMMIT, PROVENANCE, RATES, html_page, view_of
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
@@ -89,7 +89,7 @@ def browser(tmp_path_factory):
 def hostile(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_bytes(
-        html_page(RATES, page_data(hostile_answers()), figures_of(view_of(RATES)), HISTORY)
+        html_page(RATES, page_data(hostile_answers()), figures_of(view_of(RATES)), COMMIT)
     )
     return path
 
@@ -155,6 +155,20 @@ def test_hidden_characters_are_drawn_and_evidence_and_differences_are_marked(bro
     titles = [part.text for part in browser.find_elements("css selector", "#detail h4")]
     sides = ["Clean answer", "Perturbed answer"]
     assert titles == ["Clean prompt", "Perturbed prompt", "Answer", "Before and after", *sides]
+
+
+def test_evidence_is_counted_in_characters_and_not_in_the_units_of_a_browser(browser, tmp_path):
+    answer = hostile_answers()[2]
+    answer.response["response"] = "\U0001f600\U0001f600 no more"
+    evidence = [("r", 3, 5), ("beyond", 4, 99)]
+    answer.verdicts["rules"]["evidence"] = [
+        {"rule": rule, "start": start, "end": end, "text": ""} for rule, start, end in evidence
+    ]
+    (tmp_path / "page.html").write_bytes(html_page(RATES, page_data([answer])))
+    visit(browser, tmp_path / "page.html")
+    browser.execute_async_script(OPEN, "#/one/s/row-01")
+    marked = "return [...document.querySelectorAll('#detail mark')].map(e => e.textContent)"
+    assert browser.execute_script(marked) == ["no"]
 
 
 def test_what_a_perturbation_put_into_a_prompt_is_marked(browser, tmp_path):
@@ -336,7 +350,8 @@ def test_a_rate_leads_to_the_answers_that_it_counts_by_mouse_and_by_keyboard(bro
     ]
     answers += [clean, perturbed._replace(outcome="refusal"), clean._replace(model="two")]
     path = tmp_path / "page.html"
-    label = "s[sampled 5/9, seed=1]"  # of the table; the answers are under the suite's name
+    label = "s[sampled 5/9, seed=1]"
+    answers = [answer._replace(suite=label) for answer in answers]
     first, *rates = (replace(rate, suite=label) for rate in RATES)
     rates.insert(0, replace(first, counts=replace(first.counts, excluded={"error": 1})))
     suites = {"s": PROVENANCE["one"]["suites"]["s"] | {"label": label}}
@@ -453,11 +468,11 @@ def test_at_390_pixels_every_rate_is_in_sight_and_what_scrolls_says_so(browser, 
     assert browser.execute_script(silent) == 0
 
 
-def test_results_come_first_and_a_developers_moves_after_the_answers(browser, hostile):
+def test_results_come_first_and_how_they_were_made_last(browser, hostile):
     visit(browser, hostile)
     order = "return [...document.querySelectorAll('main h2')].map(e => e.textContent)"
     assert browser.execute_script(order) == [
-        *("What was measured", "Results", "Figures", "Answers", "What moved", "How it was made"),
+        *("What was measured", "Results", "Figures", "Answers", "How it was made"),
     ]
     top = "return document.querySelector('.results').getBoundingClientRect().top"
     assert browser.execute_script(top) < 450

@@ -181,7 +181,9 @@
     }
     parts.push(details);
     const answer = texts[columns.answer[row]];
-    const evidence = judged.flatMap((verdict) => verdict.evidence.map((hit) => ({ ...hit, tag: "mark", says: verdict.judge + ": " + hit.says })));
+    // Evidence is counted in characters, texts here in UTF-16 units.
+    const units = (count) => [...answer].slice(0, count).join("").length;
+    const evidence = judged.flatMap((verdict) => verdict.evidence.map((hit) => ({ start: units(hit.start), end: units(hit.end), tag: "mark", says: verdict.judge + ": " + hit.says })));
     const content = element("div");
     const side = (title, badge, body) => {
       const made = element("div");
@@ -280,6 +282,16 @@
     data = JSON.parse($("data").textContent);
     ({ columns, names, texts } = data);
     ids = columns.id.map((id) => id.toLowerCase());
+    const key = (row, id) => columns.model[row] + " " + columns.suite[row] + " " + id;
+    const places = new Map(columns.id.map((id, row) => [key(row, id), row]));
+    columns.clean = columns.clean.map((id, row) => id === null ? null : places.get(key(row, id)) ?? null);
+    // An answer that refuses where the one to the clean prompt did not, or the other way round.
+    columns.flipped = columns.clean.map((clean, row) => {
+      if (clean === null) return 0;
+      const pair = [name("outcome", clean), name("outcome", row)];
+      const [before, after] = pair.map((outcome) => outcomes("refused").includes(outcome));
+      return before !== after && pair.every((outcome) => outcomes("judged").includes(outcome)) ? 1 : 0;
+    });
     columns.cut = columns.finish.map((reason) => reason === "length" ? 1 : 0);
     for (const key of FILTERS) {
       const select = $("f-" + key), all = element("option", "", "all");
