@@ -3,7 +3,6 @@ mends it."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -117,15 +116,6 @@ def rows_note(missing: Mapping[tuple[str, str], Sequence[str]]) -> str:
     files = list(dict.fromkeys(text for texts in missing.values() for text in texts))
     models = list(dict.fromkeys(model for model, _ in missing))
     return f"rows of {named(models)} are missing: {named(files)}; {BRINGS_ROWS}"
-
-
-def numbers_sha256(root: Path, models: Sequence[str]) -> str:
-    """One hash of all results of some models, by which a page of other numbers is recognized."""
-    digest = hashlib.sha256()
-    for path in (path for model in models for path in result_files(model)):
-        content = sha256_file(root / path) if (root / path).is_file() else "absent"
-        digest.update(f"{path} {content}\n".encode())
-    return digest.hexdigest()
 
 
 def named(names: Sequence[str]) -> str:
