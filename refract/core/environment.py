@@ -23,7 +23,6 @@ from refract.core.types import Row
 LIBRARIES = ("accelerate", "bert-score", "numpy", "tokenizers", "torch", "transformers")
 # Others that can say why answers differ or do not come.
 OTHERS = ("anthropic", "bitsandbytes", "openai", "peft", "safetensors")
-CHANGED_SHOWN = 20
 # What decides numbers; that the numbers themselves are not committed yet says nothing.
 INPUTS = ("constraints.txt", "data", "dvc.yaml", "params.yaml", "refract", "stages")
 
@@ -121,16 +120,13 @@ def _checked_out(root: Path) -> Row:
     """The commit, and the inputs that differ from it (the first twenty); None without git."""
     commit = git(root, "rev-parse", "--verify", "--quiet", "HEAD")
     listed = git(root, "--no-optional-locks", "status", "--porcelain", "-z", "--", *INPUTS) or ""
-    changed = [entry[3:] for entry in listed.split("\0") if entry]
-    shown = [ascii(path)[1:-1] for path in changed[:CHANGED_SHOWN]]
-    return {"commit": commit and commit.strip(), "changed": shown, "dirty": bool(changed)}
+    changed = [ascii(entry[3:])[1:-1] for entry in listed.split("\0") if entry]
+    return {"commit": commit and commit.strip(), "changed": changed[:20], "dirty": bool(changed)}
 
 
 def _processor() -> str:
-    try:
-        text = Path("/proc/cpuinfo").read_text("utf-8", "replace")
-    except OSError:
-        text = ""
+    cpu = Path("/proc/cpuinfo")
+    text = cpu.read_text("utf-8", "replace") if cpu.is_file() else ""
     name = re.search(r"^model name\s*:\s*(.+)$", text, re.M)
     return name[1] if name else platform.processor() or platform.machine()
 
@@ -145,7 +141,14 @@ def _accelerator() -> str | None:
     return f"{', '.join(names)} ({kind})"
 
 
-OFF = ("off", "0", "none", "no", "false")
+def data_folder() -> Path:
+    """The folder of files that the program got for the user and keeps: ``REFRACT_DATA``, or the one
+    that the operating system names."""
+    import platformdirs
+
+    setting = os.environ.get("REFRACT_DATA", "").strip()
+    folder = setting or platformdirs.user_data_dir("refract", appauthor=False)
+    return Path(folder).expanduser().resolve()
 
 
 def default_cache_folder() -> Path:
@@ -155,20 +158,9 @@ def default_cache_folder() -> Path:
     return Path(platformdirs.user_cache_dir("refract", appauthor=False))
 
 
-def data_folder() -> Path:
-    """The folder of files that the program got for the user and keeps: ``REFRACT_DATA``, or the one
-    that the operating system names."""
-    setting = os.environ.get("REFRACT_DATA", "").strip()
-    if setting:
-        return Path(setting).expanduser().resolve()
-    import platformdirs
-
-    return Path(platformdirs.user_data_dir("refract", appauthor=False))
-
-
 def cache_folder() -> Path | None:
     """The folder of the response store; None where ``REFRACT_CACHE`` turns the store off."""
     setting = os.environ.get("REFRACT_CACHE", "").strip()
-    if setting.lower() in OFF:
+    if setting.lower() in ("off", "0", "none", "no", "false"):
         return None
     return Path(setting).expanduser().resolve() if setting else default_cache_folder()

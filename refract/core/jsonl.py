@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -94,34 +94,13 @@ def read_rows(path: Path) -> list[Row]:
     return list(iter_rows(path))
 
 
-def iter_prompts(path: Path) -> Iterator[PromptRow]:
-    """The rows of a file of ``data/prompts``, as generate-perturbations writes it, one by one."""
-    return cast(Iterator[PromptRow], iter_rows(path))
-
-
-def read_prompts(path: Path) -> list[PromptRow]:
-    """All rows of a file of ``data/prompts``."""
-    return list(iter_prompts(path))
-
-
-def iter_responses(path: Path) -> Iterator[ResponseRow]:
-    """The rows of a file of ``data/responses``, as model-inference writes it, one by one."""
-    return cast(Iterator[ResponseRow], iter_rows(path))
-
-
-def read_responses(path: Path) -> list[ResponseRow]:
-    """All rows of a file of ``data/responses``."""
-    return list(iter_responses(path))
-
-
-def iter_verdicts(path: Path) -> Iterator[VerdictRow]:
-    """The rows of a file of ``data/verdicts``, as judge writes it, one by one."""
-    return cast(Iterator[VerdictRow], iter_rows(path))
-
-
-def read_verdicts(path: Path) -> list[VerdictRow]:
-    """All rows of a file of ``data/verdicts``."""
-    return list(iter_verdicts(path))
+# The rows of data/prompts, data/responses and data/verdicts, one by one and all of them.
+iter_prompts = cast(Callable[[Path], Iterator[PromptRow]], iter_rows)
+iter_responses = cast(Callable[[Path], Iterator[ResponseRow]], iter_rows)
+iter_verdicts = cast(Callable[[Path], Iterator[VerdictRow]], iter_rows)
+read_prompts = cast(Callable[[Path], list[PromptRow]], read_rows)
+read_responses = cast(Callable[[Path], list[ResponseRow]], read_rows)
+read_verdicts = cast(Callable[[Path], list[VerdictRow]], read_rows)
 
 
 def write_bytes(path: Path, chunks: Iterable[bytes]) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -31,7 +30,6 @@ SECTIONS = ("grid", "seed", *CATALOGUES, "decisions", "validation")
 OPTIONAL = ("perturbations", "metadata", "decisions", "validation")
 # What check-inputs writes: definitions in use, and hashes of the files that they name.
 INPUTS = Path("data/inputs")
-MOST_VALUES = 100_000
 _NAMES: JsonDict = {
     "allowed": "a list of unique names: lower-case letters, digits and underscores, starting "
     "with a letter"
@@ -61,31 +59,20 @@ class Limit(Settings):
 class SuiteSettings(Settings):
     """A suite: its rows, what is done to them, who judges, and what must hold."""
 
-    file: str = Field(
-        description="the rows, under `data/suites/`",
-        json_schema_extra={"allowed": "the path of a JSONL file"},
-    )
+    file: str = Field(description="the path of a JSONL file of rows, under `data/suites/`")
     sample: int | None = Field(
         None,
         ge=1,
         description="number of prompts to draw (seeded); null takes all",
-        json_schema_extra={"allowed": "null or a number of prompts above 0"},
     )
-    perturbations: list[str] | None = Field(
-        None,
-        description="names from `perturbations`",
-        json_schema_extra={"allowed": "a list of names"},
-    )
+    perturbations: list[str] | None = Field(None, description="names from `perturbations`")
     judges: list[str] = Field(
-        min_length=1,
-        description="names from `judges`; the first decides refusal",
-        json_schema_extra={"allowed": "a list with at least one name"},
+        min_length=1, description="names from `judges`; the first decides refusal"
     )
     fields: list[str] | None = Field(
         None,
         description="columns of the suite to break rates down by; null: `language` where its rows are "
         "in several",
-        json_schema_extra={"allowed": "null or a list of columns of the suite"},
     )
     thresholds: dict[str, Limit] | None = Field(
         None,
@@ -103,13 +90,11 @@ class SuiteSettings(Settings):
         None,
         description="column whose equal values mark rows that resemble each other; null: the rows "
         "that `pair_id` joins",
-        json_schema_extra={"allowed": "null or a column of the suite"},
     )
     samples: int | None = Field(
         None,
         ge=1,
         description="answers to each prompt; null: as the model says, or 1",
-        json_schema_extra={"allowed": "null or a number above 0"},
     )
     protocol: str | None = Field(
         None,
@@ -124,12 +109,9 @@ class SuiteSettings(Settings):
         None,
         description="share of unjudged answers up to which thresholds are decided without their "
         "worst case",
-        json_schema_extra={"allowed": "null or a share from 0 to 1"},
     )
     template: str | None = Field(
-        None,
-        description="for rows that have `features`",
-        json_schema_extra={"allowed": "a text with {feature} in it"},
+        None, description="a text with {feature} in it, for rows that have `features`"
     )
 
 
@@ -151,9 +133,8 @@ class Metadata(Settings):
     title: str | None = Field(
         None,
         min_length=1,
-        description="name of a model or a suite in the report, its page and figures; null: the name "
-        "that it has everywhere else",
-        json_schema_extra={"allowed": "null or a text that no other model or suite has"},
+        description="name of a model or a suite in the report, its page and figures, which no other "
+        "has; null: the name that it has everywhere else",
     )
     family: str | None = Field(
         None, description="models of one family have their rates fitted over size together"
@@ -191,7 +172,6 @@ class DecisionSettings(Settings):
     primary: Distinct[Primary] = Field(
         list(PRIMARY),
         description="measures that are decided; Holm's correction runs over these alone",
-        json_schema_extra={"allowed": f"a list of unique entries: {', '.join(PRIMARY)}"},
     )
     confidence: Annotated[Number, Field(ge=0.8, lt=1)] = Field(
         0.95, description="of intervals and decisions; a decision errs in at most 1 minus this"
@@ -199,8 +179,7 @@ class DecisionSettings(Settings):
 
     reference: str | None = Field(
         None,
-        description="model that the report compares every other one with; null: the first of the grid",
-        json_schema_extra={"allowed": "null or a name from `grid.models`"},
+        description="model of the grid that the report compares every other one with; null: the first",
     )
 
     @property
@@ -222,20 +201,20 @@ def read_yaml(path: Path) -> dict[str, Any]:
             given = YAML(typ="safe", pure=True).load(file)
         if not isinstance(given, dict):
             raise ParamsError(f"{path} must hold a mapping (got {type(given).__name__})")
-        _check_keys(path, given, "", itertools.count())
+        _check_keys(path, given, "")
+    except ParamsError:
+        raise
     except OSError as error:
         raise ParamsError(
             f"{path} cannot be read ({error.strerror}); run from the project's root"
         ) from None
     except RecursionError:
         raise ParamsError(f"{path} is nested too deeply, or an alias in it holds itself") from None
-    except ParamsError:
-        raise
     except (YAMLError, ValueError, TypeError, OverflowError) as error:
         raise ParamsError(f"{path} is not YAML: {error}") from None
     try:
         # What hashes and results are made of: dates, and infinities have no place there.
-        json.dumps(given, sort_keys=True, allow_nan=False)
+        json.dumps(given, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ParamsError(
             f"{path} holds a value that JSON cannot express ({error}); put it in quotes"
@@ -243,20 +222,15 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return given
 
 
-def _check_keys(path: Path, value: Any, where: str, count: Iterator[int]) -> None:
-    """Raises :class:`ParamsError` for a key that is no text, which DVC would misread, and for aliases
-    of aliases that stand for more values than any project has."""
-    if next(count) > MOST_VALUES:
-        raise ParamsError(
-            f"{path} holds more than {MOST_VALUES:,} values; write fewer aliases (*name)"
-        )
+def _check_keys(path: Path, value: Any, where: str) -> None:
+    """Raises :class:`ParamsError` for a key that is no text, which DVC would misread."""
     for key, inside in value.items() if isinstance(value, dict) else ():
         if not isinstance(key, str):
             place = f"{path}: {where}" if where else str(path)
             raise ParamsError(f"{place} has the key {key!r}, which is no text; put it in quotes")
-        _check_keys(path, inside, f"{where}.{key}" if where else key, count)
+        _check_keys(path, inside, f"{where}.{key}" if where else key)
     for inside in value if isinstance(value, list) else ():
-        _check_keys(path, inside, where, count)
+        _check_keys(path, inside, where)
 
 
 def load_params(path: Path = Path("params.yaml")) -> dict[str, Any]:
@@ -330,8 +304,7 @@ def _entries(params: Mapping[str, Any], catalogue: str) -> Mapping[str, Any]:
 
 def _check_names(params: Mapping[str, Any]) -> None:
     """Raises :class:`ParamsError` for a name that no definition has."""
-    grid_of = params.get("grid") or {}
-    named = [("grid", axis, grid_of[axis]) for axis in ("models", "suites") if axis in grid_of]
+    named = [("grid", axis, names) for axis, names in (params.get("grid") or {}).items()]
     for name, suite in _entries(params, "suites").items():
         for key in ("judges", "perturbations"):
             named.append((f"suites.{name}", key, suite.get(key) or []))
@@ -354,24 +327,15 @@ def run_seed(params: Mapping[str, Any]) -> int:
 
 
 def definition(params: Mapping[str, Any], catalogue: str, name: str) -> dict[str, Any]:
-    """The definition of a model, suite, judge or perturbation by name.
-
-    Raises :class:`ParamsError` when the catalogue has no such name, or a suite's definition cannot
-    be used.
-    """
-    entries = params.get(catalogue)
-    if not isinstance(entries, dict):
-        raise ParamsError(f"{catalogue} must be a mapping of names (got {entries!r:.80})")
+    """The definition of a model, suite, judge or perturbation by name. Raises :class:`ParamsError`
+    where there is none."""
+    entries = _entries(params, catalogue)
     if name not in entries:
-        known = ", ".join(sorted(entries))
+        known = ", ".join(sorted(entries)) or "nothing"
         raise ParamsError(
             f"{catalogue} has no {name!r}{nearest(name, entries)}; it defines: {known}"
         )
-    entry: object = entries[name]
-    if not isinstance(entry, dict):
-        raise ParamsError(f"{catalogue}.{name} must be a mapping (got {entry!r:.80})")
-    if catalogue == "suites":
-        read_settings(SuiteSettings, f"suites.{name}", entry)
+    entry: dict[str, Any] = entries[name]
     return entry
 
 
@@ -385,9 +349,7 @@ def grid(params: Mapping[str, Any], axis: str) -> list[str]:
 
 def decision_settings(root: Path) -> DecisionSettings:
     """The settings of the project in a folder; the defaults where there is no project, or none set.
-
-    Raises :class:`refract.core.errors.ParamsError`.
-    """
+    Raises :class:`ParamsError`."""
     path = root / "params.yaml"
     given = load_params(path).get("decisions") if path.is_file() else None
-    return read_settings(DecisionSettings, "decisions", {} if given is None else given)
+    return read_settings(DecisionSettings, "decisions", given or {})

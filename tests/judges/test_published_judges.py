@@ -81,7 +81,7 @@ def test_a_text_can_be_the_whole_file():
 @pytest.mark.parametrize(
     ("path", "at", "content", "why"),
     [
-        ("judge.py", "MADE", MODULE, "none of the 22 texts in the file, and d6ae1ef5"),
+        ("judge.py", "MADE", MODULE, "none of the 19 texts in the file, and d6ae1ef5"),
         ("judge.py", "P", "P = ", "the file cannot be read: invalid syntax"),
         ("a.yaml", "P", "a: [", "the file cannot be read: not YAML"),
         ("a.txt", "P", "", "none of .py, .ipynb, .yaml and .json"),
