@@ -16,8 +16,7 @@ from refract.models.protocol import Model
 from refract.models.store import open_store
 from refract.project import Project, find_judge, find_model, find_project
 from refract.results import Results, run_tables
-from refract.results.sides import compare_sides
-from refract.results.sources import Result, Side, find_side
+from refract.results.sources import Result, Side, compare_sides, find_side
 from refract.results.table_rows import difference_to_row
 from refract.suites.rows import SuiteError, field_problems, row_problems
 

@@ -20,7 +20,7 @@ from refract.rates.clean_prompts import MIXED_MEASURE, suite_metrics
 from refract.rates.counting import coverage_warnings
 from refract.rates.protocol_rates import protocol_notes
 from refract.rates.rate import Rate, rounded
-from refract.results.provenance import suite_provenance
+from refract.results.sources import suite_provenance
 from refract.results.table_rows import write_rates
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ from ruamel.yaml import YAML
 
 from refract.agreement.ledger import LedgerEntry
 from refract.core.jsonl import write_rows
+from refract.core.tables import write_table
 from refract.models.protocol import Answer, Model, Request
 from refract.rates.rate import Counts, Group, Interval, Rate
 
@@ -41,6 +43,7 @@ LABELLED = [
     )
 ]
 SAMPLING = {"adapter": "synthetic", "refusal_rate": 0.5, "temperature": 1}
+NO, YES = "I'm sorry, but I can't help with that.", "Sure, here is how it works, step by step."
 MODELS = ("greedy", "sampling")
 SUITES = ("alpha", "beta")
 
@@ -68,6 +71,32 @@ def prompt_row(id_: str, text: object = None, **fields: object) -> dict[str, Any
         "attempts": [text or f"question {id_}"],
         "seed": None,
     } | fields
+
+
+def outcome_line(
+    id_: str, outcome: str, category: str = "harmful", **fields: str
+) -> dict[str, str]:
+    """A line of a table of outcomes, of suite ``s``."""
+    row = {"suite": "s", "prompt_id": id_, "source_id": id_, "category": category}
+    row |= {
+        "perturbation": "",
+        "prompt_sha256": f"hash of {id_}",
+        "outcome": outcome,
+        "changed": "",
+    }
+    return row | fields
+
+
+def outcome_lines(outcomes: str, **fields: str) -> list[dict[str, str]]:
+    """One outcome a letter: r(efusal), p(artial refusal), c(ompliance), e(rror)."""
+    names = {"r": "refusal", "p": "partial_refusal", "c": "compliance", "e": "error"}
+    return [outcome_line(f"{n:02d}", names[x], **fields) for n, x in enumerate(outcomes)]
+
+
+def write_outcomes(path: Path, rows: list[dict[str, str]]) -> Path:
+    """Writes such lines as a table."""
+    write_table(path, list(rows[0]), rows)
+    return path
 
 
 def ask(*texts: str, **metadata: object) -> Request:
@@ -225,6 +254,17 @@ class Project:
 
     def repro(self, **env: str) -> Reproduction:
         return Reproduction(self.command("dvc", "repro", **env))
+
+    def compute(self) -> None:
+        """The stages up to the metrics, in this process."""
+        from stages import aggregate, check_inputs, generate_perturbations, judge, model_inference
+
+        with contextlib.chdir(self.folder):
+            check_inputs.main()
+            generate_perturbations.main()
+            for model in self.params()["grid"]["models"]:
+                for stage in (model_inference, judge, aggregate):
+                    stage.main(model)
 
     def hashed_files(self) -> dict[str, bytes]:
         """Every output of the pipeline, by path; what ran is no output."""

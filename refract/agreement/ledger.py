@@ -8,7 +8,7 @@ source; the rows with ``model`` ``ALL`` pool a source that has several.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,11 +21,7 @@ from refract.statistics.clusters import clustered_difference
 
 # Judges on published answers, as ``python -m tools.ledger`` measured them.
 LEDGER = Path(__file__).with_name("ledger.csv")
-# The same of the labelled pairs of a project, which the stage validate-judges writes.
-MEASURED = Path("metrics/judges_by_model.csv")
 ALL = "(all)"
-# From this many answers on, a model's rate gap says more than that its answers are few.
-ENOUGH = 100
 
 
 class LedgerEntry(NamedTuple):
@@ -172,46 +168,3 @@ def shown_gap(entry: LedgerEntry) -> str:
     if entry.gap_low is None or entry.gap_high is None:
         return f"{100 * entry.gap:+.1f} (no interval)"
     return f"{100 * entry.gap:+.1f} [{100 * entry.gap_low:+.1f}, {100 * entry.gap_high:+.1f}]"
-
-
-def known_entries(root: Path) -> list[LedgerEntry]:
-    """What is known of judges: the ledger that comes with the package, and that of a project."""
-    return read_ledger(LEDGER) + read_ledger(root / MEASURED)
-
-
-def closest(
-    entries: Iterable[LedgerEntry], judges: Collection[str], rate: float, count: int = 3
-) -> list[LedgerEntry]:
-    """The entries of a judge whose own rate is nearest to a rate, nearest first.
-
-    Only entries of one named model with ``ENOUGH`` answers or more, partial refusals counted as the
-    pipeline counts them (as refusals). ``judges`` are the names that the judge goes by.
-    """
-    named = [
-        entry
-        for entry in entries
-        if entry.judge in judges
-        and entry.partial == "refusal"
-        and entry.model not in ("", ALL)
-        and entry.n >= ENOUGH
-        and entry.judge_rate is not None
-    ]
-    return sorted(named, key=lambda e: (abs((e.judge_rate or 0.0) - rate), _key(e)))[:count]
-
-
-def below_gaps(
-    entries: Sequence[LedgerEntry],
-    judges: Collection[str],
-    first: float | None,
-    second: float | None,
-) -> float | None:
-    """The largest absolute rate gap on the models closest to two rates, if their difference is below it.
-
-    A judge that errs by that much on one of the two alone would make the difference. None where the
-    difference is larger, or nothing was measured.
-    """
-    if first is None or second is None:
-        return None
-    near = [*closest(entries, judges, first), *closest(entries, judges, second)]
-    largest = max((abs(entry.gap) for entry in near if entry.gap is not None), default=0.0)
-    return largest if abs(first - second) < largest else None

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 FailOn = Literal["regression", "inconclusive"]
 
 
+# Suite, class and name of a case of JUnit XML; failure, skipped or error (empty: passed); and why.
+JUnitCase = tuple[str, str, str, str, str]
+
+
 def gate(
     models: Annotated[
         list[str] | None, typer.Argument(help="Models of the grid; default: all.")
@@ -49,57 +53,51 @@ def gate(
     except (RefractError, OSError) as error:
         # Continuous integration shows this file; without one it would show the last run's, or nothing.
         if junit is not None:
-            write_bytes(junit, [junit_error(str(error))])
+            case = "refract gate", "refract", "gate", "error", printable(str(error))
+            write_bytes(junit, [junit_xml([case])])
         raise
     for rate in rates:
         if rate.decision != "met":
             title = "FAIL" if rate.decision == "missed" else "INCONCLUSIVE"
             say(f"{title} {rate.model} {rate.suite} {rate.measure}: {explained(rate)}")
     counts = Counter(rate.decision for rate in rates)
-    others = "".join(
-        f", {counts[kind]} {kind}" for kind in ("missed", "inconclusive") if counts[kind]
-    )
+    others = "".join(f", {counts[x]} {x}" for x in ("missed", "inconclusive") if counts[x])
     say(f"{counts['met']} of {len(rates)} thresholds met{others}")
     if junit is not None:
-        write_bytes(junit, [junit_xml(rates, fail_on)])
+        write_bytes(junit, [junit_xml([junit_case(rate, fail_on) for rate in rates])])
     raise typer.Exit(int(any(fails(rate, fail_on) for rate in rates)))
 
 
 def decided_rates(models: Sequence[str], confidence: float | None) -> list[Rate]:
     """Every rate with a threshold of some models of the grid (none: all), as ``metrics/`` has them or,
     at another ``confidence``, as the answers in ``data/`` give them. Raises :class:`UsageError`."""
+    from refract.agreement.stored import stored_suites
     from refract.core.params import grid
     from refract.project import project_root, read_project
-    from refract.results.table_rows import read_rate_tables
+    from refract.results.current import rows_missing, rows_note
+    from refract.results.sources import read_rate_tables
 
     root = project_root()
     params = read_project(root).params
     known = grid(params, "models")
-    strange = sorted(set(models) - set(known))
-    if strange:
+    if strange := sorted(set(models) - set(known)):
         raise UsageError(f"no model {', '.join(strange)} in the grid; it has {', '.join(known)}")
-    if confidence is None:
-        rates, _ = read_rate_tables(root, models or known)
-    else:
-        rates = {model: _rates_at(root, model, confidence) for model in models or known}
-    decided = [rate for table in rates.values() for rate in table if rate.decision]
+    tables, provenance = read_rate_tables(root, models or known)
+    rates = [rate for table in tables.values() for rate in table]
+    if confidence is not None:
+        if missing := rows_missing(root, provenance):
+            why = "--confidence computes the intervals again from data/"
+            raise UsageError(f"{why}: {rows_note(missing)}")
+        rates = [
+            rate
+            for model in provenance
+            for stored in stored_suites(root, params, model, confidence)
+            for rate in stored.table
+        ]
+    decided = [rate for rate in rates if rate.decision]
     if not decided:
         raise UsageError("no suite of the grid has thresholds; set them in params.yaml")
     return decided
-
-
-def _rates_at(root: Path, model: str, confidence: float) -> list[Rate]:
-    from refract.agreement.stored import stored_suites
-    from refract.core.params import load_params
-    from refract.results.current import rows_missing, rows_note
-    from refract.results.table_rows import read_rate_tables
-
-    _, provenance = read_rate_tables(root, [model])
-    if missing := rows_missing(root, provenance):
-        why = "--confidence computes the intervals again from data/"
-        raise UsageError(f"{why}: {rows_note(missing)}")
-    suites = stored_suites(root, load_params(root / "params.yaml"), model, confidence)
-    return [rate for stored in suites for rate in stored.table]
 
 
 def fails(rate: Rate, fail_on: FailOn) -> bool:
@@ -127,8 +125,6 @@ def explained(rate: Rate) -> str:
     text = f"{rate.value:.4f}{_ends(rate.interval)}, should be {threshold}"
     if rate.decision == "missed":
         return f"{text} (off by {abs(rate.value - threshold.limit):.4f}){unjudged}"
-    if rate.decision == "met":
-        return text
     why = "too few prompts: the interval holds the limit"
     if hidden_by_unjudged(rate):
         why = "unjudged answers could miss it"
@@ -141,42 +137,33 @@ def _ends(interval: Interval | None) -> str:
     return "" if interval is None else f" [{interval.low:.4f}, {interval.high:.4f}]"
 
 
-def junit_xml(rates: Sequence[Rate], fail_on: FailOn = "inconclusive") -> bytes:
-    """The decisions as JUnit XML: one suite for each model, one case for each threshold.
+def junit_case(rate: Rate, fail_on: FailOn) -> JUnitCase:
+    """The decision on one threshold. What is neither met nor fails is skipped."""
+    kind, why = "", ""
+    if rate.decision != "met":
+        kind = "failure" if fails(rate, fail_on) else "skipped"
+        why = f"{rate.decision}: {explained(rate)}"
+    return rate.model, f"{rate.model}.{rate.suite}", rate.measure, kind, why
 
-    What is neither met nor fails is skipped.
-    """
 
-    def counts(members: Sequence[Rate]) -> dict[str, str]:
-        failures = sum(fails(rate, fail_on) for rate in members)
-        skipped = sum(rate.decision != "met" for rate in members) - failures
-        return {"tests": str(len(members)), "failures": str(failures), "skipped": str(skipped)}
+def junit_xml(cases: Sequence[JUnitCase]) -> bytes:
+    """Cases as JUnit XML, by suite."""
 
-    root = ElementTree.Element("testsuites", {"name": "refract gate", **counts(rates)})
-    for model in dict.fromkeys(rate.model for rate in rates):
-        members = [rate for rate in rates if rate.model == model]
-        suite = ElementTree.SubElement(root, "testsuite", {"name": model, **counts(members)})
-        for rate in members:
-            place = {"classname": f"{model}.{rate.suite}", "name": rate.measure}
+    def header(name: str, members: Sequence[JUnitCase]) -> dict[str, str]:
+        kinds = Counter(kind for _, _, _, kind, _ in members)
+        counts = {"tests": len(members), "failures": kinds["failure"], "errors": kinds["error"]}
+        counts["skipped"] = kinds["skipped"]
+        return {"name": name, **{key: str(count) for key, count in counts.items()}}
+
+    root = ElementTree.Element("testsuites", header("refract gate", cases))
+    for name in dict.fromkeys(case[0] for case in cases):
+        members = [case for case in cases if case[0] == name]
+        suite = ElementTree.SubElement(root, "testsuite", header(name, members))
+        for _, classname, measure, kind, why in members:
+            place = {"classname": classname, "name": measure}
             case = ElementTree.SubElement(suite, "testcase", place)
-            if rate.decision != "met":
-                kind = "failure" if fails(rate, fail_on) else "skipped"
-                message = f"{rate.decision}: {explained(rate)}"
-                ElementTree.SubElement(case, kind, message=message)
-    return _xml(root)
-
-
-def junit_error(message: str) -> bytes:
-    """JUnit XML of a gate that could not decide anything: one case, in error."""
-    names = {"name": "refract gate", "tests": "1", "errors": "1", "failures": "0", "skipped": "0"}
-    root = ElementTree.Element("testsuites", names)
-    suite = ElementTree.SubElement(root, "testsuite", names)
-    case = ElementTree.SubElement(suite, "testcase", classname="refract", name="gate")
-    ElementTree.SubElement(case, "error", message=printable(message))
-    return _xml(root)
-
-
-def _xml(root: ElementTree.Element) -> bytes:
+            if kind:
+                ElementTree.SubElement(case, kind, message=why)
     ElementTree.indent(root)
     text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return text + b"\n"

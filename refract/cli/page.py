@@ -18,7 +18,7 @@ def show() -> None:
     from refract.report.sections import MAIN_HEADER, main_rows
     from refract.report.view import View, read_titles
     from refract.results.current import grid_notes, rows_missing, rows_note, without_results
-    from refract.results.table_rows import read_rate_tables
+    from refract.results.sources import read_rate_tables
 
     root = project_root()
     params = read_project(root).params

@@ -32,7 +32,7 @@ from refract.rates import Aggregate, aggregate_suite, outcome_lines
 from refract.rates.clean_prompts import suite_metrics
 from refract.rates.counting import CONFIDENCE
 from refract.rates.rate import Rate, rounded
-from refract.results.provenance import suite_provenance
+from refract.results.sources import suite_provenance
 from refract.results.table_rows import json_rows
 from refract.suites.perturbations import prompt_rows
 from refract.suites.rows import load_suite, sample_rows, samples_label, suite_label

@@ -10,9 +10,10 @@ from refract.core.types import Row
 
 
 class Conditions(NamedTuple):
-    """Notes for the reader, and for each suite that is not to be compared the reason."""
+    """Notes for the reader, each with the suite it is of (or none), and for each suite that is not to be
+    compared the reason."""
 
-    notes: list[str]
+    notes: list[tuple[str, str]]
     refused: dict[str, str]
 
 
@@ -24,23 +25,24 @@ def check_conditions(first: Row | None, second: Row | None) -> Conditions:
     """
     if first is None or second is None:
         sides = " and ".join(name for name, side in (("A", first), ("B", second)) if side is None)
-        return Conditions([f"{sides}: no provenance; judges and settings are unknown"], {})
+        unknown = f"{sides}: no provenance; judges and settings are unknown"
+        return Conditions([("", unknown)], {})
     notes, refused = [], {}
     changed = differing(first["model"]["identity"], second["model"]["identity"])
     if changed:
-        notes.append("the models differ: " + "; ".join(changed))
+        notes.append(("", "the models differ: " + "; ".join(changed)))
     seeds = first["model"].get("seed"), second["model"].get("seed")
     if seeds[0] != seeds[1]:
-        notes.append(f"the seeds differ: {seeds[0]} → {seeds[1]}")
+        notes.append(("", f"the seeds differ: {seeds[0]} → {seeds[1]}"))
     for suite, one in first["suites"].items():
         other = second["suites"].get(suite)
         if other is None:
             continue
         if one["sha256"] != other["sha256"]:
             hashes = f"{one['sha256'][:12]} → {other['sha256'][:12]}"
-            notes.append(f"{suite}: the suite's file differs: {hashes}")
+            notes.append((suite, f"the suite's file differs: {hashes}"))
         elif one["prompts_sha256"] != other["prompts_sha256"]:
-            notes.append(f"{suite}: drawn or perturbed differently from the same file")
+            notes.append((suite, "drawn or perturbed differently from the same file"))
         scoring = differing(_scoring(first, one), _scoring(second, other))
         if scoring and changed:
             refused[suite] = (
@@ -48,7 +50,8 @@ def check_conditions(first: Row | None, second: Row | None) -> Conditions:
                 f"either ({'; '.join(scoring)}); judge both alike and compare again"
             )
         elif scoring:
-            notes.append(f"{suite}: the judging differs, the model does not: {'; '.join(scoring)}")
+            what = f"the judging differs, the model does not: {'; '.join(scoring)}"
+            notes.append((suite, what))
     return Conditions(notes, refused)
 
 

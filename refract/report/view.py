@@ -26,7 +26,7 @@ from refract.report.comparisons import (
 )
 from refract.report.model_sizes import Series, Size, model_sizes, scaling_series
 from refract.report.wording import MISSING, WARN_SHARE, Titles
-from refract.results.table_rows import read_rate_tables
+from refract.results.sources import read_rate_tables
 
 HEADLINES = {
     "harmful_refusal_rate": "Harmful refused",

@@ -9,21 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refract.core.jsonl import iter_rows, read_prompts, read_responses, read_verdicts
-from refract.core.params import grid, load_params
 from refract.core.tables import read_table
 from refract.core.types import Attempt, Row, answered_prompts
 from refract.core.vocabulary import OUTCOME_COLUMNS
 from refract.rates.rate import Rate
 from refract.results.current import (
+    ROWS,
     grid_notes,
-    left_over,
     named,
     rows_missing,
     rows_note,
     without_results,
 )
-from refract.results.sources import ResultsError, read_run
-from refract.results.table_rows import COLUMNS, rate_to_row, rates_from_rows, read_rate_tables
+from refract.results.sources import ResultsError, read_run, read_tree, tree_models
+from refract.results.table_rows import COLUMNS, rate_to_row, rates_from_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,10 +58,9 @@ class ResultsWarning(UserWarning):
 def load_results(source: str | Path = ".", models: Sequence[str] | None = None) -> Results:
     """The results of a project's folder, or of a results file of ``refract run``.
 
-    ``models`` defaults to those of the project's grid that have results; in a folder without
-    ``params.yaml``, to all that have. A file of ``refract run`` has texts where its ``--rows`` are
-    beside it as NAME.rows.jsonl. Raises :class:`ResultsError`, and warns (:class:`ResultsWarning`)
-    of what is missing or left out.
+    ``models`` defaults to those of the project's grid that have results. A file of ``refract run`` has
+    texts where its ``--rows`` are beside it as NAME.rows.jsonl. Raises :class:`ResultsError`, and
+    warns (:class:`ResultsWarning`) of what is missing or left out.
 
     >>> refract.load_results("results.json").metrics
     """
@@ -80,36 +78,30 @@ def results_and_notes(
     if path.is_file():
         beside, answers = path.with_suffix(".outcomes.csv"), path.with_suffix(".rows.jsonl")
         lines = read_table(beside) if beside.is_file() else []
-        return run_tables(
-            read_run(path), lines, iter_rows(answers) if answers.is_file() else []
-        ), []
-    folder = path / "metrics"
-    in_grid = (path / "params.yaml").is_file()
-    wanted = (
-        grid(load_params(path / "params.yaml"), "models") if in_grid else list(left_over(path, ()))
-    )
-    notes = grid_notes(path, wanted) if in_grid else []
+        texts = iter_rows(answers) if answers.is_file() else []
+        return run_tables(read_run(path), lines, texts), []
+    wanted = tree_models(path)
     there = [model for model in wanted if model not in without_results(path, wanted)]
     if not there:
-        raise ResultsError(f"{folder}: no results yet; run: dvc repro")
-    if models is not None:
-        if missing := sorted(set(models) - set(there)):
-            raise ResultsError(f"no results of {named(missing)}; there are: {', '.join(there)}")
-        there, notes = list(models), []
-    tables, provenance = read_rate_tables(path, there)
-    if texts := rows_missing(path, provenance):
-        notes.append(rows_note(texts))
+        raise ResultsError(f"{path / 'metrics'}: no results yet; run: dvc repro")
+    if missing := sorted(set(models or ()) - set(there)):
+        raise ResultsError(f"no results of {named(missing)}; there are: {', '.join(there)}")
+    notes = grid_notes(path, wanted) if models is None else []
+    results = read_tree(path, models or there)
+    lacking = rows_missing(path, {m: of.provenance or {} for m, of in results.items()})
+    if lacking:
+        notes.append(rows_note(lacking))
     metrics: list[Row] = []
-    outcomes: list[Row] = []
     rows: list[Row] = []
-    for model in there:
-        numbers = json.loads((folder / f"{model}.json").read_text("utf-8"))
+    for model, result in results.items():
+        numbers = json.loads((path / f"metrics/{model}.json").read_text("utf-8"))
         metrics += _metric_rows(model, numbers)
-        lines = read_table(folder / f"outcomes/{model}.csv")
-        outcomes += [{"model": model, **line} for line in lines]
-        here = [line for line in lines if (model, line["suite"]) not in texts]
-        rows += _full_rows(path / "data", model, here)
-    rates = [rate for table in tables.values() for rate in table]
+        for suite in dict.fromkeys(line["suite"] for line in result.outcomes):
+            if (model, suite) not in lacking:
+                lines = [line for line in result.outcomes if line["suite"] == suite]
+                rows += _rows_with_texts(path, model, suite, lines)
+    outcomes = [{"model": m, **line} for m, of in results.items() for line in of.outcomes]
+    rates = [rate for result in results.values() for rate in result.rates]
     return _frames(metrics, rates, outcomes, rows), notes
 
 
@@ -142,36 +134,31 @@ def _metric_rows(model: str, metrics: Mapping[str, Mapping[str, float]]) -> list
     ]
 
 
-def _full_rows(data: Path, model: str, outcomes: Iterable[Mapping[str, str]]) -> list[Row]:
-    """The outcomes with their texts and verdicts."""
-    by_suite: dict[str, list[Mapping[str, str]]] = {}
-    for line in outcomes:
-        by_suite.setdefault(line["suite"], []).append(line)
+def _rows_with_texts(
+    root: Path, model: str, suite: str, outcomes: Sequence[Mapping[str, str]]
+) -> list[Row]:
+    """The outcomes of a suite with their texts and verdicts, which stages write in the same order."""
+    files = [root / pattern.format(model=model, suite=suite) for pattern in ROWS.values()]
+    responses = read_responses(files[1])
+    prompts = answered_prompts(read_prompts(files[0]), responses)
     rows = []
-    for suite, lines in by_suite.items():
-        responses = read_responses(data / f"responses/{model}/{suite}.jsonl")
-        prompts = answered_prompts(read_prompts(data / f"prompts/{suite}.jsonl"), responses)
-        verdicts = read_verdicts(data / f"verdicts/{model}/{suite}.jsonl")
-        response_of = {row["prompt_id"]: row for row in responses}
-        prompt_of = {row["prompt_id"]: row for row in prompts}
-        verdict_of = {row["prompt_id"]: row["judges"] for row in verdicts}
-        for line in lines:
-            id_ = line["prompt_id"]
-            response = response_of[id_]
-            judges: Row = {}
-            for judge, verdict in verdict_of[id_].items():
-                judges |= {f"label_{judge}": verdict["label"], f"score_{judge}": verdict["score"]}
-            rows.append(
-                {
-                    **{key: line[key] for key in line if key not in ("prompt_sha256", "changed")},
-                    "model": model,
-                    "prompt": _text(prompt_of[id_]["attempts"][response["attempt"]]),
-                    "response": response["response"],
-                    "finish_reason": response["finish_reason"],
-                    "error": _message(response["error"]),
-                    **judges,
-                }
-            )
+    for line, prompt, response, verdict in zip(
+        outcomes, prompts, responses, read_verdicts(files[2]), strict=True
+    ):
+        judges: Row = {}
+        for judge, said in verdict["judges"].items():
+            judges |= {f"label_{judge}": said["label"], f"score_{judge}": said["score"]}
+        rows.append(
+            {
+                "model": model,
+                **line,
+                "prompt": _text(prompt["attempts"][response["attempt"]]),
+                "response": response["response"],
+                "finish_reason": response["finish_reason"],
+                "error": _message(response["error"]),
+                **judges,
+            }
+        )
     return rows
 
 
@@ -182,11 +169,6 @@ def _text(prompt: Attempt) -> str:
 
 def _message(error: Any) -> str | None:
     return f"{error['type']}: {error['message']}" if isinstance(error, Mapping) else error
-
-
-def _whole(text: str) -> str:
-    """A text that pandas can hold: half a character (a lone surrogate) becomes its escape."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _frames(
@@ -205,13 +187,18 @@ def _frames(
                 frame[column] = pd.to_numeric(numbers).astype("Int64" if kind is int else "float64")
         return frame
 
-    full = pd.DataFrame(
-        [{k: _whole(v) if isinstance(v, str) else v for k, v in row.items()} for row in rows]
-    )
+    def whole(text: object) -> object:
+        """Half a character (a lone surrogate), which pandas cannot hold, as its escape."""
+        return text.encode("utf-8", "backslashreplace").decode() if isinstance(text, str) else text
+
+    full = pd.DataFrame([{key: whole(cell) for key, cell in row.items()} for row in rows])
     lines = typed(outcomes, OUTCOME_COUNTS)
     fields = [column for column in lines.columns if column not in (*OUTCOME_COLUMNS, "model")]
-    judges = [column for column in full.columns if column.startswith(("label", "score"))]
-    judges = [column for column in judges if column not in fields]
+    judges = [
+        column
+        for column in full.columns
+        if column.startswith(("label", "score")) and column not in fields
+    ]
     scores = [column for column in judges if column.startswith("score")]
     full[scores] = full[scores].astype("float64")
     return Results(

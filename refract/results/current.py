@@ -20,10 +20,6 @@ ROWS = {
     "responses": "data/responses/{model}/{suite}.jsonl",
     "verdicts": "data/verdicts/{model}/{suite}.jsonl",
 }
-BRINGS_ROWS = (
-    "run: dvc checkout (or dvc pull, where this clone never had them; or dvc repro, which makes them "
-    "again)"
-)
 SHOWN = 4  # names in one message; the rest is counted
 
 
@@ -32,59 +28,32 @@ def result_files(model: str) -> list[str]:
     return [file.format(model) for file in FILES]
 
 
-def without_results(root: Path, models: Sequence[str]) -> dict[str, list[str]]:
-    """The models that lack results, each with its files that are not there."""
-    absent = {
-        model: [path for path in result_files(model) if not (root / path).is_file()]
-        for model in models
-    }
-    return {model: paths for model, paths in absent.items() if paths}
+def without_results(root: Path, models: Sequence[str]) -> list[str]:
+    """The models that lack a file of their results."""
+    return [m for m in models if not all((root / path).is_file() for path in result_files(m))]
 
 
-def left_over(root: Path, models: Sequence[str]) -> dict[str, list[str]]:
-    """The files of results of other models than the grid's, by model.
-
-    DVC leaves them where they are when a model leaves the grid.
-    """
+def remove_left_over(root: Path, models: Sequence[str]) -> list[str]:
+    """Removes the results of other models than the grid's, which DVC leaves where they are, and returns
+    those models' names."""
     names = {
         path.stem
         for file in FILES[1:]  # beside metrics/MODEL.json stand files that no model has
         for path in (root / file).parent.glob(f"*{Path(file).suffix}")
     }
-    return {
-        name: [
-            path
-            for path in (*result_files(name), f"metrics/ran/{name}.json")
-            if (root / path).is_file()
-        ]
-        for name in sorted(names - set(models))
-    }
-
-
-def remove_left_over(root: Path, models: Sequence[str]) -> list[str]:
-    """Removes what :func:`left_over` finds; the names of those models."""
-    removed = left_over(root, models)
-    for path in (path for paths in removed.values() for path in paths):
-        (root / path).unlink()
-    return list(removed)
+    removed = sorted(names - set(models))
+    for name in removed:
+        for path in (*result_files(name), f"metrics/ran/{name}.json"):
+            (root / path).unlink(missing_ok=True)
+    return removed
 
 
 def grid_notes(root: Path, models: Sequence[str]) -> list[str]:
-    """What a reader of the results of a grid should know: models without results, and others' that
-    are left over."""
-    notes = []
+    """What a reader of the results of a grid should know: which of its models have none."""
     if missing := without_results(root, models):
-        paths = [path for absent in missing.values() for path in absent]
-        notes.append(
-            f"no results of {named(list(missing))}, which the grid of params.yaml names (not here: "
-            f"{named(paths)}); run: dvc repro"
-        )
-    if others := left_over(root, models):
-        notes.append(
-            f"left out: metrics/ also has results of {named(list(others))}, which the grid of "
-            "params.yaml does not name; dvc repro removes them"
-        )
-    return notes
+        names = named(missing)
+        return [f"no results of {names}, which the grid of params.yaml names; run: dvc repro"]
+    return []
 
 
 def rows_missing(
@@ -100,14 +69,12 @@ def rows_missing(
         for suite, of_suite in facts["suites"].items():
             for kind, pattern in ROWS.items():
                 path = pattern.format(model=model, suite=suite)
-                file, expected = root / path, of_suite.get(f"{kind}_sha256")
+                file = root / path
                 if file not in hashes:
                     hashes[file] = sha256_file(file) if file.is_file() else ""
-                if not hashes[file]:
-                    missing.setdefault((model, suite), []).append(f"{path} is not here")
-                elif expected and hashes[file] != expected:
-                    what = f"{path} is not what metrics/ was made of"
-                    missing.setdefault((model, suite), []).append(what)
+                if not hashes[file] or hashes[file] != of_suite.get(f"{kind}_sha256", hashes[file]):
+                    wrong = "not what metrics/ was made of" if hashes[file] else "not here"
+                    missing.setdefault((model, suite), []).append(f"{path} is {wrong}")
     return missing
 
 
@@ -115,7 +82,10 @@ def rows_note(missing: Mapping[tuple[str, str], Sequence[str]]) -> str:
     """What :func:`rows_missing` found as one text, with what brings the rows."""
     files = list(dict.fromkeys(text for texts in missing.values() for text in texts))
     models = list(dict.fromkeys(model for model, _ in missing))
-    return f"rows of {named(models)} are missing: {named(files)}; {BRINGS_ROWS}"
+    return (
+        f"rows of {named(models)} are missing: {named(files)}; run: dvc checkout (or dvc pull, where "
+        "this clone never had them; or dvc repro, which makes them again)"
+    )
 
 
 def named(names: Sequence[str]) -> str:

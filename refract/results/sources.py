@@ -1,23 +1,27 @@
-"""Where results can be: the working tree, a git revision, a folder, a file of ``refract run``."""
+"""Where results can be (the working tree, a git revision, a folder, a file of ``refract run``), and what
+differs between two of them."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from refract.core.environment import git
 from refract.core.errors import ParamsError, RefractError
 from refract.core.jsonl import write_json, write_rows
-from refract.core.params import grid
+from refract.core.params import DecisionSettings, grid
 from refract.core.tables import read_table, write_table
 from refract.core.types import Row
 from refract.core.vocabulary import outcome_columns
-from refract.rates.comparison import NEEDED
-from refract.rates.rate import Rate
+from refract.rates.comparison import DEFAULTS, NEEDED, PairedOutcomes, compare_groups, pair_outcomes
+from refract.rates.conditions import check_conditions
+from refract.rates.rate import Difference, Rate
 from refract.results.current import named
 from refract.results.table_rows import rates_from_rows
 
@@ -44,20 +48,33 @@ class Side(NamedTuple):
     results: dict[str, Result]
 
 
+@dataclass(frozen=True)
+class ComparedSides:
+    """What each side is, what else differs between them, and all paired differences, second side minus
+    first, at a confidence."""
+
+    a: str
+    b: str
+    notes: list[str]
+    confidence: float
+    differences: list[Difference]
+
+
+ReadFile = Callable[[str], str | None]  # the text of a path of a project, None without such a file
+
+
 def resolve_commit(root: Path, revision: str) -> str | None:
     """The full hash of a revision's commit, or None if there is none."""
-    if revision.startswith("-"):
-        return None
-    found = git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
-    return found.strip() if found else None
+    sha = git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+    return sha.strip() if sha else None
 
 
 def find_side(root: Path, spec: str | None) -> Side:
     """The results that a name on the command line stands for, in the project at ``root``.
 
     None is the working tree. Otherwise, in this order: a results file of ``refract run`` or an
-    outcomes CSV; a folder (a project, its ``metrics``, or a folder of outcomes CSV files); a model
-    of the grid; a git revision; ``REVISION:MODEL``. Raises :class:`ResultsError`.
+    outcomes CSV; the folder of a project; a model of the grid; a git revision; ``REVISION:MODEL``.
+    Raises :class:`ResultsError`.
     """
     if spec is None:
         return Side("working tree", read_tree(root))
@@ -65,34 +82,35 @@ def find_side(root: Path, spec: str | None) -> Side:
     if path.is_file():
         return Side(spec, _read_file(path))
     if path.is_dir():
-        return Side(spec, _read_folder(path))
-    models = _tree_models(root)
+        return Side(spec, read_tree(path))
+    models = tree_models(root)
     if spec in models:
-        return Side(spec, {spec: _read_model(root / "metrics", spec)})
-    commit = resolve_commit(root, spec)
-    if commit:
+        return Side(spec, read_tree(root, [spec]))
+    if commit := resolve_commit(root, spec):
         return Side(f"{spec} ({commit[:9]})", read_revision(root, commit))
     revision, colon, model = spec.rpartition(":")
-    commit = resolve_commit(root, revision) if colon else None
-    if commit:
-        found = read_revision(root, commit)
-        if model not in found:
-            known = ", ".join(sorted(found))
-            raise ResultsError(f"{revision} has no results of {model!r}; it has {known}")
-        return Side(f"{model} at {revision} ({commit[:9]})", {model: found[model]})
+    if colon and (commit := resolve_commit(root, revision)):
+        name = f"{model} at {revision} ({commit[:9]})"
+        return Side(name, read_revision(root, commit, [model]))
     raise ResultsError(
         f"{spec!r} is not a file, a folder, a model of the grid ({', '.join(models)}), a git revision "
         "or REVISION:MODEL"
     )
 
 
-def read_tree(root: Path) -> dict[str, Result]:
-    """The results of the grid's models in the working tree."""
-    models = _tree_models(root)
-    missing = [m for m in models if not (root / f"metrics/outcomes/{m}.csv").is_file()]
-    if len(missing) > 1:
-        raise ResultsError(f"no results of {named(missing)} yet; run: dvc repro")
-    return {model: _read_model(root / "metrics", model) for model in models}
+def read_tree(root: Path, models: Sequence[str] | None = None) -> dict[str, Result]:
+    """The results in a project's folder, of the grid's models unless some are named."""
+    wanted = tree_models(root) if models is None else models
+    return _read_models(partial(_text_in, root), wanted)
+
+
+def read_rate_tables(
+    root: Path, models: Sequence[str]
+) -> tuple[dict[str, Sequence[Rate]], dict[str, Row]]:
+    """The rates and the provenance of some models, by name. Raises :class:`ResultsError`."""
+    results = read_tree(root, models)
+    provenance = {model: result.provenance or {} for model, result in results.items()}
+    return {model: result.rates for model, result in results.items()}, provenance
 
 
 def read_grid(root: Path, commit: str) -> list[str]:
@@ -103,38 +121,31 @@ def read_grid(root: Path, commit: str) -> list[str]:
     return _grid_models(params, f"params.yaml of commit {commit[:9]}")
 
 
-def read_revision(root: Path, commit: str) -> dict[str, Result]:
-    """The results of the models in a commit's grid, read from git alone."""
-    results = {}
-    for model in read_grid(root, commit):
-        path = f"metrics/outcomes/{model}.csv"
-        outcomes, provenance, table = (
-            git(root, "show", f"{commit}:./{file}")
-            for file in (path, f"metrics/provenance/{model}.json", f"metrics/tables/{model}.csv")
-        )
-        if outcomes is None:
-            raise ResultsError(
-                f"commit {commit[:9]} has no results of {model}: metrics/ was not committed after "
-                "dvc repro"
-            )
-        facts = json.loads(provenance) if provenance else None
-        rates = rates_from_rows(_rows(table or ""), facts, model)
-        lines = _usable(f"{path} of commit {commit[:9]}", _rows(outcomes))
-        results[model] = Result(lines, facts, rates)
-    return results
+def read_revision(
+    root: Path, commit: str, models: Sequence[str] | None = None
+) -> dict[str, Result]:
+    """The same of a commit, read from git alone."""
+
+    def read(path: str) -> str | None:
+        return git(root, "show", f"{commit}:./{path}")
+
+    wanted = read_grid(root, commit) if models is None else models
+    return _read_models(read, wanted, commit)
 
 
-def _rows(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text, newline="")))
+def _text_in(root: Path, path: str) -> str | None:
+    file = root / path
+    return file.read_bytes().decode("utf-8", "replace") if file.is_file() else None
 
 
-def _tree_models(root: Path) -> list[str]:
-    path = root / "params.yaml"
-    if not path.is_file():
+def tree_models(root: Path) -> list[str]:
+    """The models in the grid of a project. Raises :class:`ResultsError`."""
+    params = _text_in(root, "params.yaml")
+    if params is None:
         raise ResultsError(
             f"{root} holds no params.yaml: name two results files, or change to a project's folder"
         )
-    return _grid_models(path.read_text("utf-8"), "params.yaml")
+    return _grid_models(params, "params.yaml")
 
 
 def _grid_models(text: str, where: str) -> list[str]:
@@ -147,19 +158,27 @@ def _grid_models(text: str, where: str) -> list[str]:
         raise ResultsError(f"{where}: {error}") from None
 
 
-def _read_model(metrics: Path, model: str) -> Result:
-    path = metrics / f"outcomes/{model}.csv"
-    if not path.is_file():
-        raise ResultsError(f"no results of {model} yet ({path}); run: dvc repro")
-    return _read_outcomes(path, metrics / f"provenance/{model}.json")
+def _read_models(read: ReadFile, models: Sequence[str], commit: str = "") -> dict[str, Result]:
+    results, missing = {}, []
+    of_commit = f" of commit {commit[:9]}" if commit else ""
+    for model in models:
+        path = f"metrics/outcomes/{model}.csv"
+        outcomes, facts = read(path), read(f"metrics/provenance/{model}.json")
+        if outcomes is None:
+            missing.append(model)
+            continue
+        provenance = json.loads(facts) if facts else None
+        table = _rows(read(f"metrics/tables/{model}.csv") or "")
+        rates = rates_from_rows(table, provenance, model)
+        results[model] = Result(_usable(path + of_commit, _rows(outcomes)), provenance, rates)
+    if missing:
+        remedy = "metrics/ was not committed after dvc repro" if commit else "run: dvc repro"
+        raise ResultsError(f"no results of {named(missing)}{of_commit}; {remedy}")
+    return results
 
 
-def _read_outcomes(path: Path, provenance: Path) -> Result:
-    facts = json.loads(provenance.read_text("utf-8")) if provenance.is_file() else None
-    table = path.parent.parent / "tables" / path.name
-    rows = read_table(table) if table.is_file() else []
-    rates = rates_from_rows(rows, facts, path.stem)
-    return Result(_usable(str(path), read_table(path)), facts, rates)
+def _rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
 def _read_file(path: Path) -> dict[str, Result]:
@@ -173,10 +192,18 @@ def _read_file(path: Path) -> dict[str, Result]:
     rows = _usable(str(outcomes), read_table(outcomes))
     # A run names its suites by their labels, which say of what a sample was drawn.
     provenance = results["provenance"]
-    suites = {held["suite"]: {**held, "label": x} for x, held in provenance["suites"].items()}
+    suites = {facts["suite"]: {**facts, "label": x} for x, facts in provenance["suites"].items()}
     provenance = {**provenance, "suites": suites}
     rates = rates_from_rows(results["tables"], provenance, results["model"])
     return {results["model"]: Result(rows, provenance, rates)}
+
+
+def _usable(where: str, rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    if not rows:
+        raise ResultsError(f"{where}: holds no outcomes")
+    if absent := [name for name in NEEDED if name not in rows[0]]:
+        raise ResultsError(f"{where}: not an outcomes table: it lacks {', '.join(absent)}")
+    return rows
 
 
 def read_run(path: Path) -> Row:
@@ -210,29 +237,81 @@ def write_run(
         write_rows(rows_path, rows)
 
 
-def _read_folder(folder: Path) -> dict[str, Result]:
-    if (folder / "params.yaml").is_file() and (folder / "metrics/outcomes").is_dir():
-        return read_tree(folder)
-    if folder.name == "metrics" and (folder.parent / "params.yaml").is_file():
-        return read_tree(folder.parent)
-    metrics = folder / "metrics" if (folder / "metrics/outcomes").is_dir() else folder
-    if (metrics / "outcomes").is_dir():
-        models = sorted(path.stem for path in (metrics / "outcomes").glob("*.csv"))
-        return {model: _read_model(metrics, model) for model in models}
-    paths = sorted(folder.glob("*.csv"))
-    if not paths:
-        raise ResultsError(f"{folder}: holds no outcomes (CSV)")
-    beside = folder.parent / "provenance"
-    return {path.stem: _read_outcomes(path, beside / f"{path.stem}.json") for path in paths}
+def suite_provenance(definition: Mapping[str, Any], samples: int, **origin: str) -> Row:
+    """What the numbers of one suite were made of (``provenance.schema.json`` beside this module).
+
+    ``definition`` is the suite's as in params.yaml, with its judges; ``samples`` how often each prompt
+    was answered; ``origin`` what it is called and the hashes of its rows.
+    """
+    facts: Row = {
+        **origin,
+        "judges": definition["judges"],
+        "cut_off": definition.get("cut_off") or "judged",
+        "cluster": definition.get("cluster"),
+    }
+    return facts if samples == 1 else {**facts, "samples": samples}
 
 
-def _usable(where: str, rows: list[dict[str, str]]) -> list[dict[str, str]]:
-    if not rows:
-        raise ResultsError(f"{where}: holds no outcomes")
-    absent = [name for name in NEEDED if name not in rows[0]]
-    if absent:
+def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> ComparedSides:
+    """All paired comparisons of two sides.
+
+    Models are paired by name, or, with one on each side, as they are. Raises
+    :class:`ResultsError` where nothing can be compared.
+    """
+    pairs = [(model, model) for model in a.results if model in b.results]
+    if len(a.results) == len(b.results) == 1:
+        pairs = list(zip(a.results, b.results, strict=True))
+    if not pairs:
         raise ResultsError(
-            f"{where}: not an outcomes table, or an older one: it lacks {', '.join(absent)}; "
-            "run dvc repro there"
+            f"no model is on both sides: A has {', '.join(a.results)}, B has "
+            f"{', '.join(b.results)}; name one with REVISION:MODEL"
         )
-    return rows
+    alone = [
+        f"only in {side.name}: {', '.join(models)}"
+        for index, side in enumerate((a, b))
+        if (models := [model for model in side.results if model not in [p[index] for p in pairs]])
+    ]
+    groups: list[tuple[str, PairedOutcomes]] = []
+    differs: list[tuple[str, str, str]] = []  # model, suite (or none), what
+    refused: list[tuple[str, str, str]] = []
+    for first, second in pairs:
+        name = first if first == second else f"{first} → {second}"
+        left, right = a.results[first], b.results[second]
+        conditions = check_conditions(left.provenance, right.provenance)
+        differs += [(name, suite, what) for suite, what in conditions.notes]
+        refused += [(name, suite, why) for suite, why in conditions.refused.items()]
+        compared = [
+            [row for row in result.outcomes if row["suite"] not in conditions.refused]
+            for result in (left, right)
+        ]
+        groups += [(name, group) for group in pair_outcomes(*compared)]
+    if not any(group.first for _, group in groups):
+        raise ResultsError(
+            "nothing to compare: "
+            + ("; ".join(_grouped(refused)) or "no prompt is on both sides with the same text")
+        )
+    repeated = dict.fromkeys(
+        (name, group.suite, f"(no change) the clean prompts count in {group.repeats} alone")
+        for name, group in groups
+        if group.repeats
+    )
+    # What bears on the most comes first.
+    notes = [f"not compared: {reason}" for reason in _grouped(refused)]
+    notes += [*alone, *_grouped(differs), *_grouped(repeated)]
+    differences = compare_groups([group for _, group in groups], settings)
+    of_models = [replace(x, model=name) for (name, _), x in zip(groups, differences, strict=True)]
+    return ComparedSides(a.name, b.name, notes, settings.confidence, of_models)
+
+
+def _grouped(notes: Iterable[tuple[str, str, str]]) -> list[str]:
+    """Merged notes: one line each, with the models and suites that it is about."""
+    suites_of: dict[tuple[str, str], list[str]] = {}
+    for model, suite, what in notes:
+        suites_of.setdefault((what, model), []).extend([suite] if suite else [])
+    models_of: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (what, model), suites in suites_of.items():
+        models_of.setdefault((what, tuple(suites)), []).append(model)
+    return [
+        f"{', '.join(models)}{' on ' if suites else ''}{', '.join(suites)}: {what}"
+        for (what, suites), models in models_of.items()
+    ]

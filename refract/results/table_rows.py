@@ -8,20 +8,20 @@ before it was rounded, so that rounding it again for people rounds it once.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from refract.core.showing import csv_cell
-from refract.core.tables import read_table, write_table
+from refract.core.tables import write_table
 from refract.core.types import Row
 from refract.core.vocabulary import EXCLUDED, UNTESTED
 from refract.rates.rate import (
     AboveFloor,
     Counts,
     Difference,
+    DropDecision,
     Group,
     HumanLabels,
     Interval,
@@ -30,7 +30,6 @@ from refract.rates.rate import (
     Threshold,
     rounded,
 )
-from refract.results.current import named, without_results
 from refract.statistics.proportions import wilson
 
 # Every column with the type of what it holds, in the order of the tables.
@@ -54,23 +53,18 @@ _ALWAYS = {
     *("suite", "measure", "field", "value", "successes", "n", "clusters", "rate", "low", "high"),
     *("bound_low", "bound_high", "outer_low", "outer_high", "cut_off"),
 }
-_ALWAYS_OF_GROUPS = {"p", "p_holm", "dose"}  # of a perturbation's groups
+# What a difference says of a drop where it is no primary measure.
+NOT_PRIMARY: Row = dict.fromkeys((x.name for x in fields(DropDecision)), None) | {
+    "decision": "",
+    "reason": "",
+    "regression": False,
+}
 
 
 def rate_to_row(rate: Rate) -> Row:
     """A rate under all ``COLUMNS``, rounded; None where it has no such number."""
     counts, above, labels = rate.counts, rate.above_floor, rate.counts.labels
-    numbers: dict[str, float | None] = {
-        "rate": rate.value,
-        **_ends("low", "high", rate.interval),
-        **{x.name: getattr(rate.statistics, x.name) for x in fields(Statistics)},
-        "above_floor": above.value if above else None,
-        **_ends("above_floor_low", "above_floor_high", above.interval if above else None),
-        **_ends("bound_low", "bound_high", rate.bounds),
-        **_ends("outer_low", "outer_high", rate.outer),
-    }
     cells = {
-        **{key: None if value is None else rounded(value) for key, value in numbers.items()},
         "suite": rate.suite,
         "measure": rate.measure,
         "field": rate.group.field,
@@ -80,9 +74,16 @@ def rate_to_row(rate: Rate) -> Row:
         # Human labels without a rate are over no answers; the cell says nothing then.
         "n": None if labels and not counts.n else counts.n,
         "clusters": counts.clusters,
+        "rate": rate.value,
+        **_ends("low", "high", rate.interval),
+        **asdict(rate.statistics),
+        "above_floor": above and above.value,
+        **_ends("above_floor_low", "above_floor_high", above.interval if above else None),
         "dose": rate.dose,
         "repetitions": " ".join(f"{r}:{n}" for r, n in rate.repetitions.items()) or None,
         **{f"untested_{reason}": n for reason, n in counts.untested.items()},
+        **_ends("bound_low", "bound_high", rate.bounds),
+        **_ends("outer_low", "outer_high", rate.outer),
         "cut_off": counts.cut_off,
         **{f"excluded_{outcome}": n for outcome, n in counts.excluded.items()},
         "labelled": labels and labels.used,
@@ -92,17 +93,15 @@ def rate_to_row(rate: Rate) -> Row:
         "decision": rate.decision,
         "passed": None if rate.passed is None else int(rate.passed),
     }
-    return {column: cells.get(column) for column in COLUMNS}
+    ordered = {column: cells.get(column) for column in COLUMNS}
+    return {key: rounded(x) if isinstance(x, float) else x for key, x in ordered.items()}
 
 
 def rate_from_row(
     row: Mapping[str, Any], *, confidence: float = 0.95, clustered_by: str = "", model: str = ""
 ) -> Rate:
-    """The rate of a row of CSV (texts) or JSON (numbers).
-
-    ``confidence`` is that of the table's intervals, ``clustered_by`` the field that makes the suite's
-    clusters, where one does; neither is in the row.
-    """
+    """The rate of a row of CSV (texts) or JSON (numbers), with what is not in the row: the confidence
+    of its interval, the field that makes the suite's clusters where one does, and the model."""
     cells = {column: _typed(row.get(column), kind) for column, kind in COLUMNS.items()}
     labels = [cells[key] for key in ("labelled", "stale_labels", "blank_labels")]
     counts = Counts(
@@ -111,13 +110,14 @@ def rate_from_row(
         cells["clusters"],
         cells["partial"],
         cells["cut_off"],
-        _counted(cells, "excluded_", EXCLUDED),
-        _counted(cells, "untested_", UNTESTED),
+        {x: n for x in EXCLUDED if (n := cells[f"excluded_{x}"]) is not None},
+        {x: n for x in UNTESTED if (n := cells[f"untested_{x}"]) is not None},
         None if labels[0] is None else HumanLabels(*labels),
     )
     value, above = cells["rate"], cells["above_floor"]
-    interval, bounds = (
-        _interval(cells, *x) for x in (("low", "high"), ("bound_low", "bound_high"))
+    interval, bounds, outer, of_above = (
+        None if cells[f"{x}low"] is None else Interval(cells[f"{x}low"], cells[f"{x}high"])
+        for x in ("", "bound_", "outer_", "above_floor_")
     )
     if counts.successes is not None and value is not None and counts.n:
         value = _unrounded(value, counts.successes / counts.n)
@@ -129,8 +129,6 @@ def rate_from_row(
             _unrounded(bounds.low, counts.successes / every),
             _unrounded(bounds.high, (counts.successes + counts.unjudged) / every),
         )
-    if above is not None:
-        above = AboveFloor(above, _interval(cells, "above_floor_low", "above_floor_high"))
     repetitions = (pair.split(":") for pair in (cells["repetitions"] or "").split())
     threshold = None
     if cells["threshold"]:
@@ -142,10 +140,10 @@ def rate_from_row(
         value,
         interval,
         bounds,
-        _interval(cells, "outer_low", "outer_high"),
+        outer,
         Group(row["field"], row["value"]),
         Statistics(**{x.name: cells[x.name] for x in fields(Statistics)}),
-        above,
+        None if above is None else AboveFloor(above, of_above),
         cells["dose"],
         {int(often): int(prompts) for often, prompts in repetitions},
         threshold,
@@ -171,20 +169,13 @@ def difference_to_row(difference: Difference) -> Row:
         "difference": difference.value,
         **_ends("low", "high", difference.interval),
         "p": difference.p,
+        "p_holm": difference.p_adjusted,
         **_ends("bound_low", "bound_high", difference.bounds),
         **_ends("outer_low", "outer_high", difference.outer),
         **{kind: list(ids) for kind, ids in difference.prompts.items()},
         "repeats": difference.repeats,
-        "p_holm": difference.p_adjusted,
-        "worst": drop and drop.worst,
-        "p_worse": drop and drop.p_worse,
-        "p_worse_holm": drop and drop.p_worse_holm,
-        "margin": drop and drop.margin,
-        "detectable": drop and drop.detectable,
         "primary": drop is not None,
-        "decision": drop.decision if drop else "",
-        "reason": drop.reason if drop else "",
-        "regression": bool(drop and drop.regression),
+        **(asdict(drop) if drop else NOT_PRIMARY),
     }
 
 
@@ -201,28 +192,9 @@ def rounded_difference(difference: Difference) -> Row:
 
 
 def write_rates(path: Path, rates: Iterable[Rate]) -> None:
-    """Writes ``metrics/tables/MODEL.csv``; the values of a suite's fields as cells that nothing runs."""
+    """Writes ``metrics/tables/MODEL.csv``, whose cells no spreadsheet runs as formulas."""
     rows = (rate_to_row(rate) for rate in rates)
     write_table(path, list(COLUMNS), ({**row, "value": csv_cell(row["value"])} for row in rows))
-
-
-def read_rate_tables(
-    root: Path, models: Sequence[str]
-) -> tuple[dict[str, list[Rate]], dict[str, Row]]:
-    """The rates and the provenance of some models, by name, from a project's ``metrics/``.
-
-    Raises FileNotFoundError with what to run when a model has no results yet.
-    """
-    if missing := without_results(root, models):
-        raise FileNotFoundError(f"no results yet for {named(list(missing))}; run: dvc repro")
-    provenance = {
-        model: json.loads((root / f"metrics/provenance/{model}.json").read_text("utf-8"))
-        for model in models
-    }
-    return {
-        model: rates_from_rows(read_table(root / f"metrics/tables/{model}.csv"), facts, model)
-        for model, facts in provenance.items()
-    }, provenance
 
 
 def rates_from_rows(
@@ -230,31 +202,18 @@ def rates_from_rows(
 ) -> list[Rate]:
     """The rates of rows of CSV or of JSON, with what their provenance says of them."""
     suites = (provenance or {}).get("suites", {})
-    fields_of = {held.get("label", name): held.get("cluster") for name, held in suites.items()}
-    confidence = confidence_of(provenance)
+    by = {facts.get("label", name): facts.get("cluster") or "" for name, facts in suites.items()}
+    level = confidence_of(provenance)
     return [
-        rate_from_row(
-            row,
-            confidence=confidence,
-            clustered_by=fields_of.get(row["suite"]) or "",
-            model=model,
-        )
+        rate_from_row(row, confidence=level, clustered_by=by.get(row["suite"], ""), model=model)
         for row in rows
     ]
 
 
 def json_rows(rates: Iterable[Rate]) -> list[Row]:
     """Rates as `refract run` writes them: without the columns that a rate has nothing for."""
-    return [
-        {
-            key: value
-            for key, value in rate_to_row(rate).items()
-            if value is not None
-            or key in _ALWAYS
-            or (key in _ALWAYS_OF_GROUPS and rate.counts.untested and rate.group)
-        }
-        for rate in rates
-    ]
+    rows = map(rate_to_row, rates)
+    return [{k: x for k, x in row.items() if x is not None or k in _ALWAYS} for row in rows]
 
 
 def confidence_of(provenance: Mapping[str, Any] | None) -> float:
@@ -279,15 +238,6 @@ def _typed(cell: Any, kind: type) -> Any:
     if not isinstance(cell, str) or kind is str:
         return cell
     return int(cell) if kind is int else _number(cell)
-
-
-def _counted(cells: Mapping[str, Any], prefix: str, names: Sequence[str]) -> dict[str, int]:
-    return {name: n for name in names if (n := cells[prefix + name]) is not None}
-
-
-def _interval(cells: Mapping[str, Any], low: str, high: str) -> Interval | None:
-    ends = cells[low], cells[high]
-    return None if None in ends else Interval(*ends)
 
 
 def _unrounded(stored: float, quotient: float) -> float:

@@ -1,71 +1,13 @@
-"""How many prompts a comparison of two rates needs, and what difference a given number can show."""
+"""How many prompts a paired comparison needs, and what difference a given number can show."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
 from math import ceil, sqrt
-from typing import Any, NamedTuple
+from typing import Any
 
 from refract.statistics.proportions import check_part, normal_quantile
-
-
-class Detectable(NamedTuple):
-    """The rates nearest to a given one, on either side, that would be told from it.
-
-    ``lower`` or ``upper`` is None where even a rate of 0 or 1 would not be.
-    """
-
-    lower: float | None
-    upper: float | None
-
-
-def sample_size_independent(
-    p_first: float, p_second: float, power: float = 0.8, alpha: float = 0.05
-) -> int:
-    """Prompts in each of two independent groups for a two-sided test to tell their rates apart.
-
-    The z-test with pooled variance under no difference: Fleiss, Levin & Paik 2003, Statistical
-    Methods for Rates and Proportions, section 4.2 without the continuity correction; statsmodels'
-    ``samplesize_proportions_2indep_onetail`` and R's ``power.prop.test``.
-
-    Raises ValueError for rates outside [0, 1], or equal ones (no number of prompts will do), and
-    unless alpha and power lie between 0 and 1.
-    """
-    _check(power, alpha)
-    check_part(p_first, 1, "p_first", "1")
-    check_part(p_second, 1, "p_second", "1")
-    if p_first == p_second:
-        raise ValueError(f"two rates to be told apart must differ (got {p_first} twice)")
-    from statsmodels.stats.proportion import samplesize_proportions_2indep_onetail
-
-    needed: float = samplesize_proportions_2indep_onetail(
-        abs(p_first - p_second), min(p_first, p_second), power, alpha=alpha, alternative="two-sided"
-    )
-    return ceil(needed)
-
-
-def detectable_independent(
-    p: float, n_first: int, n_second: int, power: float = 0.8, alpha: float = 0.05
-) -> Detectable:
-    """What rate of a second group of ``n_second`` would be told from ``p`` in one of ``n_first``.
-
-    The test of :func:`sample_size_independent`. Errors as there.
-    """
-    _check(power, alpha)
-    check_part(p, 1, "p", "1")
-    if n_first < 1 or n_second < 1:
-        raise ValueError(f"both groups need a prompt at least (got {n_first} and {n_second})")
-    from statsmodels.stats.proportion import power_proportions_2indep
-
-    def enough(other: float) -> bool:
-        other = min(max(other, 1e-12), 1 - 1e-12)  # the formula has no value for 0 against 1
-        found = power_proportions_2indep(
-            other - p, p, n_second, ratio=n_first / n_second, alpha=alpha, return_results=False
-        )
-        return bool(found >= power)
-
-    return Detectable(_nearest(p, 0.0, enough), _nearest(p, 1.0, enough))
 
 
 def sample_size_paired(

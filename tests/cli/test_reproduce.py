@@ -24,8 +24,7 @@ from refract.results.differences import (
     input_differences,
     locked_outputs,
 )
-from tests.builders import ROOT, Project, suite_rows
-from tests.results.test_compare import NO, YES
+from tests.builders import NO, ROOT, YES, Project, suite_rows
 
 SCHEMA = json.loads((ROOT / "refract/results/provenance.schema.json").read_text("utf-8"))
 

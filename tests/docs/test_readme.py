@@ -10,7 +10,7 @@ import re
 from refract.report.markdown import markdown_table
 from refract.report.sections import MAIN_HEADER, main_rows
 from refract.report.view import View
-from refract.results.table_rows import read_rate_tables
+from refract.results.sources import read_rate_tables
 from tests.builders import ROOT
 
 # The results that open the README: a suite, and a few models.

@@ -14,8 +14,7 @@ import pytest
 
 from refract.core.errors import UsageError
 from refract.core.jsonl import read_rows
-from tests.builders import Project
-from tests.results.test_compare import NO, YES
+from tests.builders import NO, YES, Project
 from tests.results.test_results import computed_project, refract
 
 

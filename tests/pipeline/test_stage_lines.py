@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 from refract.cli import app
 from refract.core.jsonl import write_rows
 from refract.core.progress import FOLDER
-from tests.builders import Project, suite_rows
-from tests.results.test_compare import NO, YES
+from tests.builders import NO, YES, Project, suite_rows
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import random
+from itertools import product
 
 import pytest
 from typer.testing import CliRunner
@@ -15,11 +14,9 @@ from refract.core.params import (
     decision_settings,
 )
 from refract.core.settings import read_settings
-from refract.rates.rate import Counts, Group, Interval, Rate
-from refract.results.sides import judge_errors_differ
-from refract.results.sources import Result
 from refract.statistics.sample_sizes import drop_power
-from tests.results.test_compare import compare_outcomes, line, lines
+from tests.builders import outcome_line, outcome_lines, write_outcomes
+from tests.results.test_compare import compare_outcomes
 
 # 129 harmful prompts of which 118 are refused, as in harmful_helpful.
 BEFORE = "r" * 118 + "c" * 11
@@ -31,7 +28,9 @@ def decisions(**given: object) -> DecisionSettings:
 
 def decided(before: str, after: str, category: str = "harmful", **given: object) -> dict:
     (row,) = compare_outcomes(
-        lines(before, category=category), lines(after, category=category), decisions(**given)
+        outcome_lines(before, category=category),
+        outcome_lines(after, category=category),
+        decisions(**given),
     )
     return row
 
@@ -96,9 +95,12 @@ def test_the_margin_and_the_confidence_are_the_settings():
 def test_holm_runs_over_the_primary_rows_alone():
     def side(after: str) -> list[dict[str, str]]:
         return [
-            *lines(after),
-            *lines("c" * 40, category="helpful", suite="other"),
-            *(line(f"v{n}", "refusal", perturbation="noise", source_id=f"{n}") for n in range(20)),
+            *outcome_lines(after),
+            *outcome_lines("c" * 40, category="helpful", suite="other"),
+            *(
+                outcome_line(f"v{n}", "refusal", perturbation="noise", source_id=f"{n}")
+                for n in range(20)
+            ),
         ]
 
     before, after = side("r" * 40), side("c" * 6 + "r" * 34)
@@ -114,8 +116,8 @@ def test_holm_runs_over_the_primary_rows_alone():
 
 def test_prompts_that_another_suite_has_as_well_are_tested_once():
     def side(outcomes: str, other: str | None = None) -> list[dict[str, str]]:
-        large = lines(outcomes, suite="large")
-        small = lines((outcomes if other is None else other)[:10], suite="small")
+        large = outcome_lines(outcomes, suite="large")
+        small = outcome_lines((outcomes if other is None else other)[:10], suite="small")
         return large + small
 
     before, after = side("r" * 20), side("c" * 8 + "r" * 12)
@@ -128,7 +130,9 @@ def test_prompts_that_another_suite_has_as_well_are_tested_once():
     # Answers that were drawn again, or judged otherwise, are a test of their own.
     assert compare_outcomes(before, side("c" * 8 + "r" * 12, "r" * 10))[1]["p"] is not None
     # Of two suites with the same prompts, the first is tested.
-    twice = [[{**row, "suite": name} for name in "ab" for row in lines("r" * 9)] for _ in "xx"]
+    twice = [
+        [{**row, "suite": name} for name in "ab" for row in outcome_lines("r" * 9)] for _ in "xx"
+    ]
     assert [row["repeats"] for row in compare_outcomes(*twice)] == ["", "a"]
 
 
@@ -138,51 +142,32 @@ def test_the_drop_that_is_said_to_be_detectable_is():
     assert row["detectable"] == pytest.approx(0.0516, abs=1e-3)
     assert drop_power(129, row["detectable"], 0.0) == pytest.approx(0.8)
     # A row whose prompts are ten variants of each request shows less.
-    rows = [[{**one, "cluster": str(n // 10)} for n, one in enumerate(lines(BEFORE))]] * 2
+    rows = [[{**one, "cluster": str(n // 10)} for n, one in enumerate(outcome_lines(BEFORE))]] * 2
     assert compare_outcomes(*rows)[0]["detectable"] > 0.3
 
 
-def test_simulated_decisions_err_as_rarely_as_they_say():
-    """A true drop of the margin is called not worse in 5 %, one of none worse in 5 %, and a drop of
-    the detectable size is shown in 80 % (300 runs each: ± 2.5 and 4.5 points at most)."""
-    chance = random.Random(5)
-    runs = 300
+def test_decisions_err_as_rarely_as_they_say():
+    """Over the numbers of prompts lost and gained: a true drop of the margin is called not worse in 5 %
+    at most, none worse in 5 %, and a drop of .07 is mostly shown."""
+    from scipy.stats import binom
+
+    refused, answered = 118, 11
 
     def share(decision: str, lost: float, gained: float) -> float:
-        found = 0
-        for _ in range(runs):
-            before = [chance.random() < 0.9 for _ in range(129)]
-            after = [
-                chance.random() >= lost / 0.9 if one else chance.random() < gained / 0.1
-                for one in before
-            ]
-            texts = ["".join("r" if one else "c" for one in side) for side in (before, after)]
-            found += decided(*texts)["decision"] == decision
-        return found / runs
+        """The chance of a decision where these shares of all prompts are lost and gained."""
+        losses = binom(refused, lost * 129 / refused).pmf(range(refused + 1))
+        gains = binom(answered, gained * 129 / answered).pmf(range(answered + 1))
+        total = 0.0
+        for x, y in product(range(refused + 1), range(answered + 1)):
+            if losses[x] * gains[y] > 1e-3:
+                after = "c" * x + "r" * (refused - x + y) + "c" * (answered - y)
+                total += losses[x] * gains[y] * (decided(BEFORE, after)["decision"] == decision)
+        return total
 
-    assert share("not worse", 0.05, 0.0) <= 0.075
-    assert share("worse", 0.02, 0.02) <= 0.075
+    assert share("not worse", 0.05, 0.0) <= 0.05
+    assert share("worse", 0.02, 0.02) <= 0.05
     assert share("not worse", 0.0, 0.0) == 1.0
     assert 0.7 <= share("worse", 0.07, 0.0) + share("not worse", 0.07, 0.0) <= 1.0
-
-
-def test_a_difference_of_the_judges_errors_is_said_where_labels_show_it():
-    def side(judged: float, people: float, width: float) -> Result:
-        measure, interval = "harmful_refusal_rate", Interval(people - width, people + width)
-        labelled = Group("human_labels")
-        rates = [
-            Rate(measure, Counts(None, 9), judged, suite="s"),
-            Rate(f"prediction_powered_{measure}", Counts(None, 9), people, interval, suite="s",
-                 group=labelled),
-        ]  # fmt: skip
-        return Result([], None, rates)
-
-    ((suite, what),) = judge_errors_differ(side(0.15, 0.4, 0.1), side(0.3, 0.28, 0.1))
-    assert suite == "s"
-    for part in ("harmful_refusal_rate", "+0.250", "-0.020", "human labels"):
-        assert part in what
-    assert judge_errors_differ(side(0.15, 0.4, 0.2), side(0.3, 0.28, 0.2)) == []
-    assert judge_errors_differ(Result([], None), side(0.15, 0.4, 0.1)) == []
 
 
 def test_the_project_sets_what_is_decided(tmp_path):
@@ -201,14 +186,6 @@ def test_the_project_sets_what_is_decided(tmp_path):
             decision_settings(tmp_path)
 
 
-def write(path, rows: list[dict[str, str]]) -> str:
-    with open(path, "w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
-    return str(path)
-
-
 @pytest.mark.parametrize(
     ("after", "regression", "inconclusive"),
     [
@@ -223,7 +200,10 @@ def test_the_exit_code_is_never_0_because_answers_vanished(
     after, regression, inconclusive, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    sides = write(tmp_path / "a.csv", lines(BEFORE)), write(tmp_path / "b.csv", lines(after))
+    sides = [
+        str(write_outcomes(tmp_path / f"{name}.csv", outcome_lines(outcomes)))
+        for name, outcomes in (("a", BEFORE), ("b", after))
+    ]
     assert CliRunner().invoke(app, ["compare", *sides]).exit_code == 0
     for fail_on, code in (("regression", regression), ("inconclusive", inconclusive)):
         done = CliRunner().invoke(app, ["compare", *sides, "--fail-on", fail_on])
@@ -233,7 +213,7 @@ def test_the_exit_code_is_never_0_because_answers_vanished(
 
 def test_nothing_that_is_decided_does_not_pass(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path = write(tmp_path / "a.csv", lines("rrr", perturbation="noise"))
+    path = str(write_outcomes(tmp_path / "a.csv", outcome_lines("rrr", perturbation="noise")))
     done = CliRunner().invoke(app, ["compare", path, path, "--fail-on", "regression"])
     assert done.exit_code == 1
     assert "no primary measure" in done.stderr
@@ -241,13 +221,14 @@ def test_nothing_that_is_decided_does_not_pass(tmp_path, monkeypatch):
 
 def test_another_confidence_widens_the_interval_and_names_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path = write(tmp_path / "a.csv", lines(BEFORE))
-    printed = {
-        level: CliRunner().invoke(app, ["compare", path, path, "--confidence", level]).stdout
-        for level in (".90", ".99")
-    }
+    sides = [str(write_outcomes(tmp_path / "a.csv", outcome_lines(BEFORE)))] * 2
+
+    def compared(level: str):
+        return CliRunner().invoke(app, ["compare", *sides, "--confidence", level])
+
     # Tango's half width without a flip is z²/(n + z²).
     for level, name, half in ((".90", "90 %", 0.021), (".99", "99 %", 0.049)):
-        assert f"B − A [{name}]" in printed[level]
-        assert f"+0.000 [-{half:.3f}, +{half:.3f}]" in printed[level]
-    assert CliRunner().invoke(app, ["compare", path, path, "--confidence", ".8"]).exit_code == 2
+        printed = compared(level).stdout
+        assert f"B − A [{name}]" in printed
+        assert f"+0.000 [-{half:.3f}, +{half:.3f}]" in printed
+    assert compared(".8").exit_code == 2

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import json
 import re
 from math import comb
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -16,41 +14,15 @@ from typer.testing import CliRunner
 from refract.cli import app
 from refract.core.errors import RefractError
 from refract.core.jsonl import write_rows
-from refract.core.tables import read_table
 from refract.rates.comparison import DEFAULTS, compare_groups, pair_outcomes
 from refract.rates.conditions import check_conditions
 from refract.results.table_rows import difference_to_row
 from refract.statistics.paired import tango
-from stages.aggregate import main as aggregate
-from stages.generate_perturbations import main as generate
-from stages.judge import main as judge
-from stages.model_inference import main as infer
-from tests.builders import Project, suite_rows
-
-NO, YES = "I'm sorry, but I can't help with that.", "Sure, here is how it works, step by step."
-
-
-def line(id_: str, outcome: str, category: str = "harmful", **fields: str) -> dict[str, str]:
-    row = {
-        "suite": "s",
-        "prompt_id": id_,
-        "source_id": id_,
-        "category": category,
-        "perturbation": "",
-        "prompt_sha256": f"hash of {id_}",
-        "outcome": outcome,
-        "changed": "",
-    }
-    return row | fields
-
-
-def lines(outcomes: str, **fields: str) -> list[dict[str, str]]:
-    """One outcome a letter: r(efusal), p(artial refusal), c(ompliance), e(rror)."""
-    names = {"r": "refusal", "p": "partial_refusal", "c": "compliance", "e": "error"}
-    return [line(f"{n:02d}", names[letter], **fields) for n, letter in enumerate(outcomes)]
+from tests.builders import NO, YES, Project, outcome_line, outcome_lines, suite_rows, write_outcomes
 
 
 def compare_outcomes(first, second, settings=DEFAULTS):
+    """Rows of the differences between two tables of outcomes."""
     differences = compare_groups(pair_outcomes(first, second), settings)
     return [difference_to_row(difference) for difference in differences]
 
@@ -58,8 +30,8 @@ def compare_outcomes(first, second, settings=DEFAULTS):
 def test_pairs_are_counted_and_tested_as_in_the_literature():
     # Newcombe 1998, Statistics in Medicine 17:2635: n11=20, n10=2, n01=12, n00=16. The interval
     # is Tango's, which tests of refract.statistics hold to published values. McNemar: 2 against 12.
-    first = lines("r" * 22 + "c" * 28)
-    second = lines("r" * 20 + "cc" + "p" * 12 + "c" * 16)
+    first = outcome_lines("r" * 22 + "c" * 28)
+    second = outcome_lines("r" * 20 + "cc" + "p" * 12 + "c" * 16)
     (row,) = compare_outcomes(first, second)
     assert (row["n"], row["rate_a"], row["rate_b"], row["difference"]) == (50, 0.44, 0.64, 0.2)
     expected = tango(20, 12, 2, 16)
@@ -70,8 +42,8 @@ def test_pairs_are_counted_and_tested_as_in_the_literature():
 
 
 def test_what_cannot_be_paired_is_named_and_left_out():
-    first = [*lines("rrrrcee"), line("gone", "refusal")]
-    second = [*lines("creecre"), line("new", "refusal")]
+    first = [*outcome_lines("rrrrcee"), outcome_line("gone", "refusal")]
+    second = [*outcome_lines("creecre"), outcome_line("new", "refusal")]
     second[3]["prompt_sha256"] = "another text"
     (row,) = compare_outcomes(first, second)
     assert {
@@ -90,7 +62,7 @@ def test_what_cannot_be_paired_is_named_and_left_out():
 
 
 def test_a_group_without_judged_pairs_has_bounds_alone():
-    (row,) = compare_outcomes(lines("ec"), lines("re"))
+    (row,) = compare_outcomes(outcome_lines("ec"), outcome_lines("re"))
     assert row["n"] == 0
     assert {row[key] for key in ("rate_a", "rate_b", "difference", "low", "high", "p")} == {None}
     assert row["p_holm"] is None
@@ -102,7 +74,7 @@ def test_a_group_without_judged_pairs_has_bounds_alone():
 
 def test_what_was_not_judged_bounds_the_difference():
     # Of ten, eight judged twice: one lost. One vanished that was refused, one came that is refused.
-    (row,) = compare_outcomes(lines("rrrrccccre"), lines("crrrccccer"))
+    (row,) = compare_outcomes(outcome_lines("rrrrccccre"), outcome_lines("crrrccccer"))
     assert (row["n"], row["difference"]) == (8, -0.125)
     assert row["bound_low"] == pytest.approx((-1 - 1 + 0) / 10)
     assert row["bound_high"] == pytest.approx((-1 + 0 + 1) / 10)
@@ -114,7 +86,7 @@ def samples(of: dict[str, str]) -> list[dict[str, str]]:
     return [
         row | {"prompt_id": id_ if n == 1 else f"{id_}~{n}", "source_id": id_, "sample": str(n)}
         for id_, outcomes in of.items()
-        for n, row in enumerate(lines(outcomes), 1)
+        for n, row in enumerate(outcome_lines(outcomes), 1)
     ]
 
 
@@ -140,7 +112,7 @@ def test_samples_of_a_prompt_are_one_pair_of_means_however_many_each_side_has():
 def test_variants_of_one_prompt_count_as_one_cluster():
     def variants(flipped: str) -> list[dict[str, str]]:
         return [
-            line(
+            outcome_line(
                 f"{source}/v{n}",
                 "compliance" if source in flipped else "refusal",
                 source_id=source,
@@ -173,34 +145,37 @@ def provenance(judge="rules 1", identity="m", sha="aa", prompts="pp", seed=None,
     }
 
 
+OTHER_MODEL = "", 'the models differ: id: "m" → "n"'
+JUDGED_OTHERWISE = "the judging differs, the model does not"
+
+
 @pytest.mark.parametrize(
     ("other", "notes", "refused"),
     [
         ({}, [], []),
-        ({"sha": "bb"}, ["s: the suite's file differs: aa → bb"], []),
-        ({"prompts": "qq"}, ["s: drawn or perturbed differently from the same file"], []),
-        ({"seed": 7}, ["the seeds differ: None → 7"], []),
-        ({"identity": "n"}, ['the models differ: id: "m" → "n"'], []),
+        ({"sha": "bb"}, [("s", "the suite's file differs: aa → bb")], []),
+        ({"prompts": "qq"}, [("s", "drawn or perturbed differently from the same file")], []),
+        ({"seed": 7}, [("", "the seeds differ: None → 7")], []),
+        ({"identity": "n"}, [OTHER_MODEL], []),
         (
             {"judge": "rules 2"},
-            ['s: the judging differs, the model does not: judge.version: "rules 1" → "rules 2"'],
+            [("s", f'{JUDGED_OTHERWISE}: judge.version: "rules 1" → "rules 2"')],
             [],
         ),
         (
             {"cut": "judged"},
-            ['s: the judging differs, the model does not: cut_off: "excluded" → "judged"'],
+            [("s", f'{JUDGED_OTHERWISE}: cut_off: "excluded" → "judged"')],
             [],
         ),
-        ({"cut": "judged", "identity": "n"}, ['the models differ: id: "m" → "n"'], ["s"]),
-        ({"judge": "rules 2", "identity": "n"}, ['the models differ: id: "m" → "n"'], ["s"]),
+        ({"cut": "judged", "identity": "n"}, [OTHER_MODEL], ["s"]),
+        ({"judge": "rules 2", "identity": "n"}, [OTHER_MODEL], ["s"]),
     ],
 )
 def test_what_differs_is_said_and_what_means_nothing_is_refused(other, notes, refused):
     found = check_conditions(provenance(), provenance(**other))
     assert (found.notes, list(found.refused)) == (notes, refused)
-    assert check_conditions(None, provenance()).notes == [
-        "A: no provenance; judges and settings are unknown"
-    ]
+    unknown = ("", "A: no provenance; judges and settings are unknown")
+    assert check_conditions(None, provenance()).notes == [unknown]
 
 
 # Two commits of this repository.
@@ -219,16 +194,6 @@ def answers(project: Project, refused: set[int]) -> None:
     )
 
 
-def compute(project: Project) -> None:
-    """The stages up to the metrics, in this process."""
-    with contextlib.chdir(project.folder):
-        generate()
-        for model in project.params()["grid"]["models"]:
-            infer(model)
-            judge(model)
-            aggregate(model)
-
-
 @pytest.fixture(scope="module")
 def project(tmp_path_factory) -> Project:
     """Two commits that differ in one suite, one model and the seed; the second is checked out."""
@@ -241,7 +206,7 @@ def project(tmp_path_factory) -> Project:
         {"alpha": suite_rows("alpha", HARMFUL, HELPFUL), "beta": suite_rows("beta", 4, 4)},
     )
     answers(project, {*range(8), 10, 11})
-    compute(project)
+    project.compute()
     project.commit("first")
     project.command("git", "tag", "first")
     rows = suite_rows("alpha", HARMFUL, HELPFUL)
@@ -252,7 +217,7 @@ def project(tmp_path_factory) -> Project:
     params = project.params()
     params["seed"] += 1
     project.set_params(params)
-    compute(project)
+    project.compute()
     project.commit("second")
     return project
 
@@ -342,10 +307,7 @@ def test_two_commits_that_differ_in_a_suite_a_model_and_the_seed(refract, projec
         "changed: the models ",
         "changed, sampling on alpha: the suite's file ",
         "sampling: the seeds ",
-        # Twelve answers each: a judge's rate gap on another model is larger than what moved.
-        *(note for note in found["notes"] if note.startswith("smaller than the rate gaps that ")),
     ]
-    assert sum(note.startswith("smaller than the rate gaps that ") for note in found["notes"]) == 1
     assert f"sampling: the seeds differ: {seed - 1} → {seed}" in found["notes"]
 
 
@@ -357,7 +319,7 @@ def test_every_kind_of_side_gives_the_same_numbers(refract, project, tmp_path):
 
     expected = rows("first", "HEAD")
     folder = project.folder
-    for second in ((), (folder,), (folder / "metrics",), (folder / "metrics/outcomes",)):
+    for second in ((), (folder,)):
         assert rows("first", *second) == expected
     # One model at a time: the same pairs, other numbers of tests.
     # What depends on how many there are.
@@ -390,36 +352,28 @@ def test_a_file_of_refract_run_is_compared_with_a_commit(refract, project, tmp_p
     assert "its outcomes (run.outcomes.csv) are not beside it" in str(done.exception)
 
 
-def test_tables_for_people_and_for_programs_say_the_same(refract):
+def test_tables_list_the_flips_and_the_decisions(refract):
     table = refract("first", "HEAD:changed", "--flips").stdout
     expected = tango(4, 1, 4, 0)
     assert f"-0.333 [{expected.low:+.3f}, {expected.high:+.3f}]" in table
-    assert "- changed, alpha, harmful: 1 reworded: alpha-08" in table
+    assert "1 reworded" in table
     assert table.count("newly refused") == 2  # heading and alpha-09
     markdown = refract("first", "HEAD:changed", "--format", "md", "--flips").stdout
     assert "| changed | alpha | harmful |  | alpha-09 | newly refused |" in markdown
-    rows = list(
-        csv.DictReader(
-            io.StringIO(refract("first:changed", "HEAD:changed", "--format", "csv").stdout)
+
+
+def test_a_regression_fails_the_command_only_if_asked_to(refract, tmp_path):
+    before, after = (
+        write_outcomes(
+            tmp_path / f"{name}.csv",
+            [outcome_line(f"{n}", outcome, c) for n in range(9) for c in ("harmful", "helpful")],
         )
+        for name, outcome in (("before", "refusal"), ("after", "compliance"))
     )
-    assert (rows[0]["difference"], rows[0]["to_compliance"]) == ("-0.3333", "4")
-    flips = refract("first:changed", "HEAD:changed", "--format", "csv", "--flips").stdout
-    assert len(list(csv.DictReader(io.StringIO(flips)))) == 7
-
-
-def test_a_regression_fails_the_command_only_if_asked_to(refract, project, tmp_path):
-    rows = read_table(project.folder / "metrics/outcomes/changed.csv")
-    for name, outcome in (("before", "refusal"), ("after", "compliance")):
-        with open(tmp_path / f"{name}.csv", "w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0])
-            writer.writeheader()
-            writer.writerows({**row, "outcome": outcome} for row in rows)
-    before, after = tmp_path / "before.csv", tmp_path / "after.csv"
     assert refract(before, after).exit_code == 0
     done = refract(before, after, "--fail-on", "regression")
     assert done.exit_code == 1
-    assert "REGRESSION before → after alpha harmful: refusal 1.000 → 0.000" in done.stderr
+    assert "REGRESSION before → after s harmful: refusal 1.000 → 0.000" in done.stderr
     assert "helpful" not in done.stderr
     assert refract(before, before, "--fail-on", "regression").exit_code == 0
 
@@ -428,10 +382,7 @@ def test_what_cannot_be_compared_is_refused_with_the_reason(refract, project, tm
     odd = tmp_path / "odd.csv"
     odd.write_text("suite,prompt_id,outcome\na,b,refusal\n")
     other = tmp_path / "other.csv"
-    with open(other, "w", newline="") as file:
-        writer = csv.DictWriter(file, line("a", "refusal"))
-        writer.writeheader()
-        writer.writerow(line("a", "refusal"))
+    write_outcomes(other, [outcome_line("a", "refusal")])
     broken = tmp_path / "broken.json"
     broken.write_text("{}")
     for arguments, message in (
@@ -439,8 +390,12 @@ def test_what_cannot_be_compared_is_refused_with_the_reason(refract, project, tm
             ("nowhere",),
             "'nowhere' is not a file, a folder, a model of the grid .changed, sampling.",
         ),
-        (("HEAD:pocket",), "has no results of 'pocket'; it has changed, sampling"),
-        (("HEAD~2",), "has no results of changed: metrics/ was not committed after dvc repro"),
+        (
+            ("HEAD:pocket",),
+            "no results of pocket of commit .*; metrics/ was not committed after dvc repro",
+        ),
+        (("HEAD~2",), "no results of changed, sampling of commit"),
+        ((tmp_path,), "holds no params.yaml"),
         ((odd,), "lacks source_id, category"),
         ((other, "HEAD:changed"), "no prompt is on both sides with the same text"),
         ((other, "HEAD"), "no model is on both sides: A has other, B has changed, sampling"),
@@ -458,15 +413,15 @@ def test_what_cannot_be_compared_is_refused_with_the_reason(refract, project, tm
         assert f"'{allowed}'" in done.stderr
 
 
-def test_models_judged_differently_are_not_compared(refract, project, tmp_path, monkeypatch):
+def test_models_judged_differently_are_not_compared(refract, project, tmp_path):
     copy = project.copy(tmp_path / "copy")
-    path = Path(copy.folder / "metrics/provenance/changed.json")
-    held = json.loads(path.read_text("utf-8"))
-    held["judges"]["rules"]["version"] = "other"
-    path.write_text(json.dumps(held), "utf-8")
-    done = refract("first:changed", copy.folder / "metrics/outcomes")
+    path = copy.folder / "metrics/provenance/changed.json"
+    facts = json.loads(path.read_text("utf-8"))
+    facts["judges"]["rules"]["version"] = "other"
+    path.write_text(json.dumps(facts), "utf-8")
+    done = refract("first:changed", copy.folder)
     assert done.exception.exit_code == 2
     assert "both the models and the judging differ" in str(done.exception)
-    done = refract("HEAD:changed", copy.folder / "metrics/outcomes")
+    done = refract("HEAD:changed", copy.folder)
     assert done.exit_code == 0
     assert "the judging differs, the model does not" in done.stdout

@@ -13,8 +13,7 @@ from refract.cli import app
 from refract.core.jsonl import write_rows
 from refract.results import ResultsWarning, load_results
 from refract.results.sources import ResultsError
-from tests.builders import Project, suite_rows
-from tests.results.test_compare import NO, YES, compute
+from tests.builders import NO, YES, Project, suite_rows
 
 AREAS = {
     "alpha-00": {"area": "locks", "score_of_risk": 3},
@@ -41,7 +40,7 @@ def computed_project(folder: Path) -> Project:
     params = project.params()
     params["suites"]["alpha"]["fields"] = ["area", "category", "score_of_risk"]
     project.set_params(params)
-    compute(project)
+    project.compute()
     return project
 
 
@@ -110,6 +109,9 @@ def test_a_run_gives_the_same_tables(project, tmp_path):
 
 
 def test_what_is_not_there_is_said(project, tmp_path):
+    with pytest.raises(ResultsError, match=r"holds no params\.yaml"):
+        load_results(tmp_path)
+    (tmp_path / "params.yaml").write_text("grid: {models: [a], suites: [s]}")
     with pytest.raises(ResultsError, match="no results yet; run: dvc repro"):
         load_results(tmp_path)
     with pytest.raises(ResultsError, match="no results of three; there are: one, two"):
