@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,8 +16,6 @@ from refract.core.showing import say
 if TYPE_CHECKING:
     from refract.models.store import ResponseStore
 
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
 
 def _open() -> ResponseStore:
     from refract.models.store import open_store
@@ -29,19 +26,12 @@ def _open() -> ResponseStore:
     return store
 
 
-def seconds(age: str) -> int:
-    """An age such as ``30d``, ``12h``, ``45m`` or ``90s`` in seconds. Raises :class:`UsageError`."""
-    match = re.fullmatch(r"(\d+)([smhd])", age)
-    if not match:
-        raise UsageError(
-            f"--older-than takes a number with s, m, h or d, such as 30d (got {age!r})"
-        )
-    return int(match[1]) * UNITS[match[2]]
-
-
-def _say_models(models: Counter[str]) -> None:
-    for model, count in sorted(models.items()):
-        say(f"  {model or '(no name)'}: {count}")
+def _by_model(store: ResponseStore) -> dict[str, list[str]]:
+    """The stored requests of each model, by name."""
+    keys: dict[str, list[str]] = {}
+    for key, model in store:
+        keys.setdefault(model or "unnamed", []).append(key)
+    return dict(sorted(keys.items()))
 
 
 def info() -> None:
@@ -51,32 +41,25 @@ def info() -> None:
     """
     with _open() as store:
         assert store.path is not None
-        models = Counter(model for _, model, _ in store)
+        counts = {model: len(keys) for model, keys in _by_model(store).items()}
         size = sum(file.stat().st_size for file in store.path.parent.glob(f"{store.path.name}*"))
-        say(f"{store.path}: {models.total()} answers, {size / 1e6:.1f} MB")
-        _say_models(models)
+        say(f"{store.path}: {sum(counts.values())} answers, {size / 1e6:.1f} MB")
+        for model, count in counts.items():
+            say(f"  {model}: {count}")
 
 
 def clear(
     older_than: Annotated[
-        str | None, typer.Option(help="Only answers stored longer ago: 30d, 12h, 45m, 90s.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say how many of which model, and delete nothing.")
-    ] = False,
+        int, typer.Option(min=0, help="Only answers stored more than so many days ago.")
+    ] = 0,
 ) -> None:
     """Delete stored answers; the next run generates them again.
 
-    Example: refract cache clear --older-than 30d
+    Example: refract cache clear --older-than 30
     """
-    before = None if older_than is None else int(time.time()) - seconds(older_than)
     with _open() as store:
-        if not dry_run:
-            say(f"{store.delete(before)} answers deleted from {store.path}")
-            return
-        old = Counter(model for _, model, at in store if before is None or at < before)
-        say(f"{old.total()} answers would be deleted from {store.path}")
-        _say_models(old)
+        deleted = store.delete(int(time.time()) - older_than * 86400 if older_than else None)
+        say(f"{deleted} answers deleted from {store.path}")
 
 
 def import_folder(
@@ -108,11 +91,8 @@ def export_folder(folder: Annotated[Path, typer.Argument(help="Folder to write t
 
     written = 0
     with _open() as store:
-        keys: dict[str, list[str]] = {}
-        for key, model, _ in store:
-            keys.setdefault(model or "unnamed", []).append(key)
-        for model, of_model in sorted(keys.items()):
-            answers = store.get(of_model)
+        for model, keys in _by_model(store).items():
+            answers = store.get(keys)
             # The file's name comes from a model's, which may hold anything.
             name = re.sub(r"[^A-Za-z0-9_.-]", "_", model).lstrip(".") or "unnamed"
             rows = (answer_row(key, answers[key]) for key in sorted(answers))

@@ -56,19 +56,13 @@ def estimate(
             missing = [request for key, request in requests.items() if key not in known]
             texts = [message["content"] for asked in missing for message in asked.attempts[0]]
             texts += [str(wanted.get("system_prompt") or "")] * len(missing)
-            prompt_tokens = -(-sum(map(len, texts)) // CHARACTERS_PER_TOKEN)
-            answer_tokens = len(missing) * wanted.get("max_tokens", 0)
+            sent = -(-sum(map(len, texts)) // CHARACTERS_PER_TOKEN)
+            most = len(missing) * wanted.get("max_tokens", 0)
             cost = "—"
             if price := wanted.get("price"):
-                dollars = prompt_tokens * price["input"] + answer_tokens * price["output"]
+                dollars = sent * price["input"] + most * price["output"]
                 cost = f"at most about ${dollars / 1e6:.2f}"
-            counts = (
-                str(len(missing)),
-                str(len(known)),
-                f"{prompt_tokens:,}",
-                f"{answer_tokens:,}",
-            )
-            rows.append([name, *counts, cost])
+            rows.append([name, str(len(missing)), str(len(known)), f"{sent:,}", f"{most:,}", cost])
     print_table(
         ["model", "requests", "stored", "prompt tokens (about)", "answer tokens (at most)", "cost"],
         rows,

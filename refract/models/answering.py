@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from refract.core.environment import this_run, utc
-from refract.core.jsonl import canonical_json, parse_line, write_rows
+from refract.core.jsonl import canonical_json, parse_line
 from refract.core.progress import Progress
 from refract.core.showing import say
 from refract.core.types import Message, PromptRow, ResponseRow, prompt_of_sample, sample_prompts
@@ -40,7 +39,6 @@ from refract.models.store import (
     answer_row,
     answer_sha256,
     request_sha256,
-    storable,
 )
 from refract.suites.rows import row_seed
 
@@ -101,7 +99,7 @@ def _ask(
             if run is None and answer.error is None:
                 run = {**this_run(model.runtime), "started_at": started_at}
             if run is not None:
-                origin = AnswerOrigin(run, round(time.monotonic() - clock, 3), answer.seconds)
+                origin = AnswerOrigin(run, round(time.monotonic() - clock, 3))
                 answer = replace(answer, origin=origin)
             answers[keys[index]] = answer
             writer.add(keys[index], answer)
@@ -118,13 +116,12 @@ def _ask(
 
 class _Writer:
     """Commits answers from a thread as they arrive, those that came during a commit together, and
-    renews the claims to those that are waited for. What the store does not take is kept in a file."""
+    renews the claims to those that are waited for."""
 
     def __init__(self, store: ResponseStore, name: str) -> None:
         self._store, self._name = store, name
         self._arrived: Queue[tuple[str, Answer] | None] = Queue()
         self._failure: Exception | None = None
-        self._unsaved: list[tuple[str, Answer]] = []
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Self:
@@ -136,53 +133,30 @@ class _Writer:
         self._arrived.put(None)
         self._thread.join()
         if self._failure is not None:
-            unsaved = [pair for pair in (*self._unsaved, *self._take(0)) if pair is not None]
-            raise StoreError(f"{self._failure}. {_kept(unsaved)}") from None
+            raise self._failure from None
 
     def add(self, key: str, answer: Answer) -> None:
         self._arrived.put((key, answer))
         if self._failure is not None:
             raise self._failure
 
-    def _take(self, timeout: float) -> list[tuple[str, Answer] | None]:
-        """What has arrived, at the latest after a time; None is the end."""
-        arrived = []
-        with contextlib.suppress(Empty):
-            arrived.append(self._arrived.get(timeout=timeout))
-            while True:
-                arrived.append(self._arrived.get_nowait())
-        return arrived
-
     def _run(self) -> None:
-        renewed, ended = time.monotonic(), False
+        pause, renewed, ended = self._store.lease / 5, time.monotonic(), False
         while not ended:
-            arrived = self._take(self._store.lease / 5)
+            arrived: list[tuple[str, Answer] | None] = []
+            with contextlib.suppress(Empty):
+                arrived.append(self._arrived.get(timeout=pause))
+                while True:
+                    arrived.append(self._arrived.get_nowait())
             ended = None in arrived
-            self._unsaved = [pair for pair in arrived if pair is not None]
             try:
-                self._store.put(self._unsaved, self._name)
-                if time.monotonic() - renewed > self._store.lease / 5:
+                self._store.put(filter(None, arrived), self._name)
+                if time.monotonic() - renewed > pause:
                     self._store.renew_claims()
                     renewed = time.monotonic()
             except Exception as failure:  # raised in the generating thread, which can report it
                 self._failure = failure
                 return
-
-
-def _kept(answers: Sequence[tuple[str, Answer]]) -> str:
-    """Writes answers that the store did not take to a folder; says where, for a message."""
-    rows = [answer_row(key, answer) for key, answer in answers if storable(answer)]
-    try:
-        folder = Path(tempfile.mkdtemp(prefix="refract-answers-"))
-        write_rows(folder / "answers.jsonl", rows)
-    except OSError as error:
-        return (
-            f"{len(rows)} answers are lost, since no other folder can be written either ({error})"
-        )
-    return (
-        f"The {len(rows)} answers that were not stored are in {folder}: `refract cache import "
-        f"{folder}` takes them"
-    )
 
 
 @dataclass

@@ -106,8 +106,7 @@ class HFSettings(Settings):
     reasoning: Markers | None = Field(None, description="markers of thinking text")
     thinking_tokens: Annotated[int, Field(ge=1)] | None = Field(
         None,
-        description="most tokens of thinking, besides those of the answer; null: `max_tokens` is for "
-        "both; needs `reasoning`",
+        description="tokens that a turn may have besides `max_tokens`, for its thinking",
     )
     enable_thinking: bool | None = Field(
         None, description="given to the chat template, which must read it; null is not given"
@@ -133,11 +132,6 @@ class HFSettings(Settings):
         None,
         description="needs bitsandbytes; 8bit reads one row at a time",
     )
-    peft: Text | None = Field(
-        None,
-        description="folder of a PEFT adapter (needs peft)",
-        json_schema_extra={"allowed": "the folder of an adapter, or null"},
-    )
     trust_remote_code: bool = Field(
         False, description="true runs Python code that comes with the checkpoint"
     )
@@ -147,29 +141,15 @@ class HFSettings(Settings):
 
     @model_validator(mode="after")
     def _fit_together(self) -> HFSettings:
-        if self.sha256 and not self.gguf_file:
-            raise ValueError("sha256 is that of a gguf_file; give both, or leave both out")
-        if "==" in self.model_id and not (self.gguf_file and self.sha256):
+        if not self.gguf_file and (self.sha256 or is_package(self.model_id)):
+            raise ValueError("sha256 and a package as model_id are for a gguf_file; give it")
+        if is_package(self.model_id) and not self.sha256:
             raise ValueError(
-                f"model_id {self.model_id!r} is a package: give the gguf_file in it and its sha256"
-            )
-        if self.gguf_file and self.quantization:
-            raise ValueError(
-                f"quantization: GGUF weights are dequantised (got {self.quantization!r}); leave it out"
+                f"model_id {self.model_id!r} is a package: give its gguf_file's sha256"
             )
         if self.device_map and self.device != "auto":
             raise ValueError(
                 f"device_map: auto chooses the devices itself; leave out device (got {self.device!r})"
-            )
-        if self.thinking_tokens and not self.reasoning:
-            raise ValueError(
-                "thinking_tokens: nothing tells thinking from the answer; add reasoning, such as "
-                '["<think>", "</think>"] (got no reasoning)'
-            )
-        if self.prefill and self.reasoning:
-            raise ValueError(
-                "prefill begins the answer, so that no thinking can come before it; leave out one of "
-                "prefill and reasoning (got both)"
             )
         if self.score_tokens and self.max_tokens != 1:
             raise ValueError(
@@ -219,12 +199,9 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def weight_files(folder: Path, stem: str = "model") -> list[Path]:
-    """The safetensors files that make up the weights, in order of name.
-
-    ``stem``: ``model`` of a checkpoint, ``adapter_model`` of a PEFT adapter. Raises AdapterError.
-    """
-    single, index = folder / f"{stem}.safetensors", folder / f"{stem}.safetensors.index.json"
+def weight_files(folder: Path) -> list[Path]:
+    """The safetensors files that make up the weights, in order of name. Raises AdapterError."""
+    single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
     if single.is_file():
         return [single]
     if index.is_file():
@@ -242,7 +219,7 @@ def weight_files(folder: Path, stem: str = "model") -> list[Path]:
             " only safetensors are read. Convert it in a place you trust:"
             " AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW)"
         )
-    raise AdapterError(f"{folder} holds no {stem}.safetensors; download the checkpoint again")
+    raise AdapterError(f"{folder} holds no model.safetensors; download the checkpoint again")
 
 
 def content_files(folder: Path, *, code: bool = False) -> list[Path]:
@@ -250,8 +227,8 @@ def content_files(folder: Path, *, code: bool = False) -> list[Path]:
     that bring their own. Raises AdapterError."""
     if (folder / "adapter_config.json").is_file():
         raise AdapterError(
-            f"{folder} holds a PEFT adapter: give the base as model_id and this folder as peft, each "
-            "in a folder of its own"
+            f"{folder} holds a PEFT adapter; merge it into its base: PeftModel.from_pretrained(BASE,"
+            " FOLDER).merge_and_unload().save_pretrained(NEW)"
         )
     if not (folder / "config.json").is_file():
         raise AdapterError(f"{folder} has no config.json: not a model checkpoint")
@@ -265,22 +242,11 @@ def content_files(folder: Path, *, code: bool = False) -> list[Path]:
 def content_identity(folder: Path, *, code: bool = False) -> dict[str, Any]:
     """A checkpoint by its content: the SHA-256 over the sorted (name, SHA-256) of its files.
     Raises AdapterError."""
-    return {"sha256": _hash(folder, content_files(folder, code=code))}
-
-
-def peft_hash(folder: Path) -> str:
-    """SHA-256 over the files of a PEFT adapter. Raises AdapterError."""
-    if not (folder / "adapter_config.json").is_file():
-        raise AdapterError(f"peft {str(folder)!r} is not a folder with an adapter_config.json")
-    return _hash(folder, [*weight_files(folder, "adapter_model"), folder / "adapter_config.json"])
-
-
-def _hash(folder: Path, files: list[Path]) -> str:
     total = hashlib.sha256()
-    for path in sorted(files):
+    for path in content_files(folder, code=code):
         name = path.relative_to(folder).as_posix()
         total.update(f"{name}\0{sha256_file(path)}\n".encode())
-    return total.hexdigest()
+    return {"sha256": total.hexdigest()}
 
 
 def parameter_count(folder: Path) -> int:
@@ -378,7 +344,6 @@ class Loader:
 
     def __init__(self, name: str, settings: HFSettings) -> None:
         self.name, self.settings = name, settings
-        self.peft = Path(settings.peft).expanduser() if settings.peft else None
 
     @cached_property
     def commit(self) -> str:
@@ -471,15 +436,16 @@ class Loader:
         if settings.device_map:
             arguments["device_map"] = "auto"
         if settings.quantization:
-            self._need("bitsandbytes", f"quantization: {settings.quantization}")
+            if importlib.util.find_spec("bitsandbytes") is None:
+                raise AdapterError(
+                    f"models.{self.name}: quantization: {settings.quantization} needs the package "
+                    "bitsandbytes, which is not installed; run: pip install bitsandbytes"
+                )
             # on a CPU it warns at each layer of each step that float32 is rounded
             warnings.filterwarnings("ignore", message="MatMul8bitLt", module="bitsandbytes")
             bits = {BITS[settings.quantization]: True}
             arguments["quantization_config"] = transformers.BitsAndBytesConfig(**bits)
             arguments.setdefault("device_map", {"": device})
-        if self.peft:
-            self._need("peft", "peft")
-            peft_hash(self.peft)  # raises where files are missing or pickled
         transformers.logging.disable_progress_bar()
         # The bar of dequantising has no switch.
         quiet = redirect_stderr(io.StringIO()) if settings.gguf_file else nullcontext()
@@ -489,12 +455,6 @@ class Loader:
             lacking = sorted(loaded["missing_keys"]) or sorted(map(str, loaded["mismatched_keys"]))
             if lacking:
                 raise ValueError(f"the checkpoint lacks {len(lacking)} weights, first {lacking[0]}")
-            if self.peft:
-                import peft
-
-                model = peft.PeftModel.from_pretrained(model, str(self.peft))
-                if not settings.quantization:
-                    model = model.merge_and_unload()
             return (model if "device_map" in arguments else model.to(device)).eval()
         except Exception as error:  # a damaged file, an unknown architecture, no memory
             raise self.unusable("the weights", error) from error
@@ -524,13 +484,6 @@ class Loader:
             f"models.{self.name}: {part} of {self.settings.model_id!r} cannot be loaded:"
             f" {type(error).__name__}: {reason}"
         )
-
-    def _need(self, package: str, key: str) -> None:
-        if importlib.util.find_spec(package) is None:
-            raise AdapterError(
-                f"models.{self.name}: {key} needs the package {package}, which is not installed;"
-                f" run: pip install {package}"
-            )
 
     def _device(self) -> str:
         import torch

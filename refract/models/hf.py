@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refract.core.jsonl import canonical_json
@@ -14,8 +14,6 @@ from refract.models import checkpoint
 from refract.models.checkpoint import HFSettings, Loader
 from refract.models.protocol import AdapterError, Answer, Model, Request
 from refract.models.turn import (
-    TAIL,
-    Budget,
     split_reasoning,
     system_identity,
     system_text,
@@ -95,10 +93,9 @@ class HF(Model):
             stated = checkpoint.read_json(folder / "tokenizer_config.json").get("chat_template")
             beside = any((folder / f"chat_template.{kind}").is_file() for kind in ("jinja", "json"))
             templated = "chat_template" if stated or beside else "plain"
-        peft = self._loader.peft
         return {
             "model": self._loader.identity,
-            "peft": peft and {"sha256": checkpoint.peft_hash(peft)},
+            "peft": None,  # it stays, since it is part of the hash of every stored answer's request
             "prompt_format": templated if s.chat_template else "plain",
             "temperature": float(s.temperature),
             "top_p": s.top_p if self.samples else None,
@@ -163,37 +160,18 @@ class HF(Model):
             room = self._most if self._context is None else self._context - len(prompt.tokens)
             limit = min(self._most, room)
             rows.append(DecodedRow(index, prompt.tokens, limit, requests[index].seed))
-        if self.settings.thinking_tokens or self._stop:
-            decoder.stop = self._ending(rows, prompts)
+        if self._stop:
+            decoder.stop = lambda row: self._ended(row, prompts[row.index])
         with running_on(self._threads):
             for row in decoder.run(rows):
                 assert self.runtime is not None
                 self.runtime["batch_shape"] = repr(decoder.shape)
                 yield row.index, self._answer_of(row, prompts[row.index])
 
-    def _ending(
-        self, rows: Sequence[DecodedRow], prompts: dict[int, _Prompt]
-    ) -> Callable[[DecodedRow], bool]:
-        """Called after each token: moves a row's limit where thinking has a budget, and says whether
-        a stop text ended it."""
-        settings, budgets = self.settings, dict[int, Budget]()
-        room = {row.index: row.limit for row in rows}
-
-        def stop(row: DecodedRow) -> bool:
-            opened = prompts[row.index].opened
-            if settings.reasoning and settings.thinking_tokens:
-                if len(row.generated) == 1:  # also where a row starts again
-                    budgets[row.index] = Budget(
-                        settings.reasoning, settings.thinking_tokens, settings.max_tokens, opened
-                    )
-                tail = self._decode(row.generated[-TAIL:])
-                row.limit = min(budgets[row.index].limit(tail, len(row.generated)), room[row.index])
-            if not self._stop:
-                return False
-            response = self._split(row.generated, opened)[0]
-            return any(text in response for text in self._stop)
-
-        return stop
+    def _ended(self, row: DecodedRow, prompt: _Prompt) -> bool:
+        """Whether a stop text ended an answer."""
+        response = self._split(row.generated, prompt.opened)[0]
+        return any(text in response for text in self._stop)
 
     def _load_tokenizer(self) -> None:
         if self._tokenizer is not None:

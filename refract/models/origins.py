@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,6 @@ from refract.core.progress import read_object
 from refract.core.types import ResponseRow, Row
 from refract.models.protocol import AnswerOrigin
 from refract.models.store import ResponseStore
-
-PERCENTILES = (50, 90, 99)
 
 
 def learn_origins(path: Path, folder: Path, store: ResponseStore) -> None:
@@ -119,31 +116,16 @@ def made_by(
 def measured(
     run: Mapping[str, Any], rows: Mapping[str, ResponseRow], origins: Mapping[str, AnswerOrigin]
 ) -> Row | None:
-    """How fast a run made some answers, by request; None where that was not measured.
-
-    ``seconds`` go from the run's start to its last answer, without the loading of weights;
-    ``call_seconds`` are the percentiles (nearest rank) of the calls that were answered.
-    """
-    known = [origins[key] for key in rows if key in origins]
-    ends = [origin.at for origin in known if origin.at is not None]
+    """How many of a run's answers, by request, were made in which time; None where that was not
+    measured. ``seconds`` go from the run's start to its last answer, without loading weights."""
+    ends = [end for key in rows if key in origins if (end := origins[key].at) is not None]
     if not ends:
         return None
-    seconds = max(ends) - (run["runtime"].get("load_seconds") or 0.0)
     tokens = [row["completion_tokens"] for row in rows.values()]
-    total = None if None in tokens else sum(token or 0 for token in tokens)
-    calls = sorted(origin.seconds for origin in known if origin.seconds is not None)
-    percentiles = {f"p{p}": calls[ceil(p / 100 * len(calls)) - 1] for p in PERCENTILES if calls}
-
-    def per_second(count: int | None) -> float | None:
-        return None if count is None or seconds <= 0 else float(f"{count / seconds:.4g}")
-
     return {
         "answers": len(rows),
-        "completion_tokens": total,
-        "seconds": round(seconds, 3),
-        "answers_per_second": per_second(len(rows)),
-        "tokens_per_second": per_second(total),
-        "call_seconds": {**percentiles, "max": calls[-1]} if calls else None,
+        "completion_tokens": None if None in tokens else sum(count or 0 for count in tokens),
+        "seconds": round(max(ends) - (run["runtime"].get("load_seconds") or 0.0), 3),
     }
 
 

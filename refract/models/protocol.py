@@ -51,14 +51,11 @@ class AnswerOrigin(NamedTuple):
     """How an answer was made.
 
     ``run``: what computed it, and since when (:func:`refract.core.environment.this_run` with
-    ``started_at``). ``at``: seconds from the run's start until the answer was there; ``seconds``:
-    those of its own call. None where they are not known, ``seconds`` also where answers are made
-    together.
+    ``started_at``). ``at``: seconds from the run's start until the answer was there, where known.
     """
 
     run: Mapping[str, Any]
     at: float | None = None
-    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +66,8 @@ class Answer:
     ``content_filter`` (a provider's filter), ``refusal`` (the provider's own refusal channel) or
     ``error``. ``attempt`` is the index of the conversation used. Token counts are the row's own,
     without padding. ``error`` is None or ``{"type": class name, "message": text}``. ``thinking`` is
-    the reasoning text of models that emit it; it is not part of the answer. Nor are the ``seconds``
-    that its own call took, where an adapter measures them, and its ``origin``, which
-    :mod:`refract.models.generating` sets: two answers are equal whatever these are.
+    the reasoning text of models that emit it; it is not part of the answer. Nor is its ``origin``,
+    which :mod:`refract.models.answering` sets: two answers are equal whatever it is.
     """
 
     response: str
@@ -81,7 +77,6 @@ class Answer:
     completion_tokens: int | None = None
     error: ErrorInfo | None = None
     thinking: str | None = None
-    seconds: float | None = field(default=None, compare=False)
     origin: AnswerOrigin | None = field(default=None, compare=False, repr=False)
 
     @classmethod

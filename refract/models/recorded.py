@@ -38,10 +38,7 @@ from refract.suites.importing.logs import (
 ID_COLUMNS = ("prompt_id", "id")
 PROMPT_COLUMNS = ("prompt", "goal", "question")
 RESPONSE_COLUMNS = ("response", "completion", "output", "answer")
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
+FIRST = "null: the first there is of "
 
 
 class RecordedSettings(Settings):
@@ -57,13 +54,9 @@ class RecordedSettings(Settings):
         description="column: value, to take one model's rows of a file with several",
         json_schema_extra={"allowed": "a mapping of column to value, or null"},
     )
-    id_column: str | None = Field(None, description=f"null: the first of {_listed(ID_COLUMNS)}")
-    prompt_column: str | None = Field(
-        None, description=f"null: the first of {_listed(PROMPT_COLUMNS)}"
-    )
-    response_column: str | None = Field(
-        None, description=f"null: the first of {_listed(RESPONSE_COLUMNS)}"
-    )
+    id_column: str | None = Field(None, description=FIRST + ", ".join(ID_COLUMNS))
+    prompt_column: str | None = Field(None, description=FIRST + ", ".join(PROMPT_COLUMNS))
+    response_column: str | None = Field(None, description=FIRST + ", ".join(RESPONSE_COLUMNS))
 
 
 class Recorded(Model):
@@ -75,16 +68,15 @@ class Recorded(Model):
     Settings = RecordedSettings
 
     def __init__(self, name: str, settings: RecordedSettings) -> None:
-        self.name, self.settings, self.path = name, settings, Path(settings.path)
+        self.settings, self.path = settings, Path(settings.path)
+        self.where = f"models.{name}: {self.path}"
 
     def identity(self) -> dict[str, Any]:
         """The file's content and which of its columns are read, never where it lies."""
         try:
             content = sha256_file(self.path)
         except OSError as error:
-            raise AdapterError(
-                f"models.{self.name}: {self.path} cannot be read ({error.strerror})"
-            ) from None
+            raise AdapterError(f"{self.where} cannot be read ({error.strerror})") from None
         return {"sha256": content, **self.settings.model_dump(exclude={"path"})}
 
     def description(self) -> dict[str, Any]:
@@ -100,10 +92,10 @@ class Recorded(Model):
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
         """Answers in order; raises :class:`AdapterError` when the file cannot be used."""
-        by_id, by_prompt, hint = self._read()
+        by_id, by_prompt = self._read()
         absent = Answer.failed(
             "NoRecordedAnswer",
-            f"{self.path.name} has no answer to this prompt, or several that differ{hint}",
+            f"{self.path.name} has no answer to this prompt, or several that differ",
         )
         for index, request in enumerate(requests):
             prompt = request.attempts[0][-1]["content"]
@@ -113,50 +105,46 @@ class Recorded(Model):
                 _, answer = by_prompt.get(prompt, (None, None))
             yield index, answer or absent
 
-    def _read(self) -> tuple[_Index, _Index, str]:
-        """The answers by id and by prompt, and where else to look for one that is not there."""
-        where, name = self.settings.where or {}, f"models.{self.name}: {self.path}"
+    def _read(self) -> tuple[_Index, _Index]:
+        """The answers by id and by prompt."""
+        settings, chosen = self.settings, self.settings.where or {}
         try:
             rows = read_answers(self.path)
         except (OSError, RowError) as error:
-            raise AdapterError(f"{name} cannot be read: {error}") from None
+            raise AdapterError(f"{self.where} cannot be read: {error}") from None
         present = sorted({column for row in rows for column in row})
-        for column, value in where.items():
+        for column, value in chosen.items():
             rows = [row for row in rows if str(row.get(column)) == str(value)]
         if not rows:
-            holds = f" with {where}; it has the columns {', '.join(present)}" if where else ""
-            raise AdapterError(f"{name} holds no answers{holds}")
+            those = f" with {chosen}; it has the columns {', '.join(present)}" if chosen else ""
+            raise AdapterError(f"{self.where} holds no answers{those}")
 
-        def column_of(setting: str, usual: Sequence[str]) -> str | None:
-            named: str | None = getattr(self.settings, setting)
+        def column_of(named: str | None, usual: Sequence[str]) -> str | None:
             if named is not None and named not in present:
-                raise AdapterError(f"{name} has no column {named!r}; it has {', '.join(present)}")
+                raise AdapterError(
+                    f"{self.where} has no column {named!r}; it has {', '.join(present)}"
+                )
             return named or next((column for column in usual if column in present), None)
 
-        ids = column_of("id_column", ID_COLUMNS)
-        prompts = column_of("prompt_column", PROMPT_COLUMNS)
-        responses = column_of("response_column", RESPONSE_COLUMNS)
+        ids = column_of(settings.id_column, ID_COLUMNS)
+        prompts = column_of(settings.prompt_column, PROMPT_COLUMNS)
+        responses = column_of(settings.response_column, RESPONSE_COLUMNS)
         if responses is None or not (ids or prompts):
             raise AdapterError(
-                f"{name} needs a response and an id or a prompt for each row; it has the columns "
-                f"{', '.join(present)}. Name them with response_column, id_column or prompt_column"
+                f"{self.where} needs a response and an id or a prompt for each row; it has the "
+                f"columns {', '.join(present)}. Name them with response_column, id_column or "
+                "prompt_column"
             )
-        hint = ""
-        if LOG in present:
-            others = ", ".join(column for column in present if column != LOG)
-            hint = f" (looked up in {prompts!r}; prompt_column names another: {others})"
         read = [
             (
-                row.get(ids) if ids else None,
-                row.get(prompts) if prompts else None,
+                ids and row.get(ids),
+                prompts and row.get(prompts),
                 _answer_of(row, row.get(responses)),
             )
             for row in rows
         ]
-        by_id = _index(read)
         # The same text can stand under several ids with different answers.
-        by_prompt = _index((prompt, prompt, answer) for _, prompt, answer in read)
-        return by_id, by_prompt, hint
+        return _index(read), _index((prompt, prompt, answer) for _, prompt, answer in read)
 
 
 # The prompt of a row, which not every file holds, and its answer.
@@ -168,16 +156,12 @@ def _index(rows: Iterable[tuple[Any, Any, Answer]]) -> _Index:
     index: _Index = {}
     ambiguous = set()
     for value, prompt, answer in rows:
-        if value is None:
-            continue
-        _, first = index.setdefault(str(value), (prompt, answer))
-        if _said(first) != _said(answer):
-            ambiguous.add(str(value))
+        if value is not None:
+            _, first = index.setdefault(str(value), (prompt, answer))
+            texts = {(a.response, a.finish_reason, str(a.error)) for a in (first, answer)}
+            if len(texts) > 1:
+                ambiguous.add(str(value))
     return {value: row for value, row in index.items() if value not in ambiguous}
-
-
-def _said(answer: Answer) -> tuple[Any, ...]:
-    return answer.response, answer.finish_reason, answer.error
 
 
 def _answer_of(row: Row, response: Any) -> Answer:
@@ -205,24 +189,18 @@ def read_answers(path: Path) -> list[Row]:
     try:
         if path.suffix == ".csv":
             return _read_csv(path)
-        if path.suffix == ".json":
-            return _read_json(path)
-        if path.suffix == ".eval":
-            return inspect_rows(read_inspect(path))
+        if path.suffix in (".json", ".eval"):
+            value = read_inspect(path) if path.suffix == ".eval" else json.loads(path.read_bytes())
+            if is_inspect(value):
+                return inspect_rows(value)
+            rows = value.get("jailbreaks") if isinstance(value, dict) else value
+            if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+                raise ValueError("expected a list of rows, or an object with 'jailbreaks'")
+            return rows
     except (csv.Error, ValueError, RecursionError) as error:
         raise RowError(str(error)) from None
     rows = read_rows(path)
     return lm_eval_rows(rows) if is_lm_eval(rows) else rows
-
-
-def _read_json(path: Path) -> list[Row]:
-    value = json.loads(path.read_bytes())
-    if is_inspect(value):
-        return inspect_rows(value)
-    rows = value.get("jailbreaks") if isinstance(value, dict) else value
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ValueError("expected a list of rows, or an object with 'jailbreaks'")
-    return rows
 
 
 def _read_csv(path: Path) -> list[Row]:

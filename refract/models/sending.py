@@ -13,7 +13,7 @@ import queue
 import random
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from refract.core.showing import say
@@ -165,7 +165,7 @@ class LiveRun:
             answer = self.model.read_reply(response.content, call.attempt)
         except Exception as error:  # whatever a server can make of its client
             return self.model.failure_of(error, self.client)
-        return replace(answer, seconds=round(self.loop.time() - call.sent_at, 4))
+        return answer
 
     def _failed(self, call: Call, failure: Failure) -> Answer | Call:
         """What follows from a call that came back without an answer."""

@@ -27,8 +27,6 @@ from refract.core.jsonl import canonical_json, sha256_json
 from refract.core.types import ResponseRow
 from refract.models.protocol import Answer, AnswerOrigin, Model, Request
 
-# Of the tables below; a file of a later release has a higher one.
-SCHEMA_VERSION = 1
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS answers (
     request_sha256 TEXT PRIMARY KEY,
@@ -50,7 +48,7 @@ CREATE TABLE IF NOT EXISTS origins (
     request_sha256 TEXT PRIMARY KEY,
     run            TEXT NOT NULL,
     at             REAL,
-    seconds        REAL
+    seconds        REAL -- not used
 ) WITHOUT ROWID
 """
 # An answer's own fields, in the order in which its checksum takes them.
@@ -63,8 +61,6 @@ ANSWER_FIELDS = (
     "thinking",
 )
 STORED_REASONS = ("stop", "length", "refusal")
-# Keys in one statement: SQLite's older builds allow 999 variables.
-LOOKUP = 900
 # How long a process waits for another one's transaction.
 BUSY_SECONDS = 60
 
@@ -148,7 +144,7 @@ class ResponseStore:
         with self._errors():
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
-            # The writer of refract.models.generating commits from a thread of its own, never while
+            # The writer of refract.models.answering commits from a thread of its own, never while
             # another thread uses the connection.
             self._db = sqlite3.connect(
                 path or ":memory:",
@@ -164,12 +160,6 @@ class ResponseStore:
 
     @staticmethod
     def _prepare(db: sqlite3.Connection) -> None:
-        ((version,),) = db.execute("PRAGMA user_version")
-        if version > SCHEMA_VERSION:
-            raise sqlite3.DatabaseError(
-                f"it is of schema {version}, written by a later release of Refract; this one reads "
-                f"schema {SCHEMA_VERSION}"
-            )
         # SQLite waits for other processes everywhere but here, when several open a new file at once.
         end = time.monotonic() + BUSY_SECONDS
         while True:
@@ -186,8 +176,6 @@ class ResponseStore:
         db.execute("PRAGMA synchronous=NORMAL")
         for statement in SCHEMA.split(";"):
             db.execute(statement)
-        if version < SCHEMA_VERSION:
-            db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
     def __enter__(self) -> ResponseStore:
         return self
@@ -223,25 +211,21 @@ class ResponseStore:
                     self._db.execute("ROLLBACK")
 
     def _select(self, query: str, keys: Iterable[str]) -> Iterator[tuple[Any, ...]]:
-        """The rows of a query with ``request_sha256 IN`` at its end, over all keys."""
-        unique = list(dict.fromkeys(keys))
-        for start in range(0, len(unique), LOOKUP):
-            part = unique[start : start + LOOKUP]
-            marks = ",".join("?" * len(part))
-            yield from self._db.execute(f"{query} WHERE request_sha256 IN ({marks})", part)
+        """The rows of a query that are of these keys."""
+        chosen = f"{query} WHERE request_sha256 IN (SELECT value FROM json_each(?))"
+        with self._errors():
+            yield from self._db.execute(chosen, (json.dumps(list(keys)),))
 
     def get(self, keys: Iterable[str]) -> dict[str, Answer]:
         """The stored answers among ``keys``. A record whose checksum does not hold is a miss."""
         answers: dict[str, Answer] = {}
-        with self._errors():
-            for key, text, checksum in self._select(
-                "SELECT request_sha256, answer, sha256 FROM answers", keys
-            ):
-                # The record is the checksum's own text, so that checking costs one hash.
-                if _sha256(text) == checksum:
-                    stored_key, *values = json.loads(text)
-                    if stored_key == key:
-                        answers[key] = Answer(**dict(zip(ANSWER_FIELDS, values, strict=True)))
+        query = "SELECT request_sha256, answer, sha256 FROM answers"
+        for key, text, checksum in self._select(query, keys):
+            # The record is the checksum's own text, so that checking costs one hash.
+            if _sha256(text) == checksum:
+                stored_key, *values = json.loads(text)
+                if stored_key == key:
+                    answers[key] = Answer(**dict(zip(ANSWER_FIELDS, values, strict=True)))
         return answers
 
     def put(self, answers: Iterable[tuple[str, Answer]], model: str = "") -> int:
@@ -265,13 +249,12 @@ class ResponseStore:
 
     def origins(self, keys: Iterable[str]) -> dict[str, AnswerOrigin]:
         """How the answers to some requests were made, as far as it is known."""
-        query = "SELECT request_sha256, record, at, seconds FROM origins JOIN runs USING (run)"
+        query = "SELECT request_sha256, record, at FROM origins JOIN runs USING (run)"
         runs: dict[str, Any] = {}
         origins = {}
-        with self._errors():
-            for key, record, at, seconds in self._select(query, keys):
-                run = runs.get(record) or runs.setdefault(record, json.loads(record))
-                origins[key] = AnswerOrigin(run, at, seconds)
+        for key, record, at in self._select(query, keys):
+            run = runs.get(record) or runs.setdefault(record, json.loads(record))
+            origins[key] = AnswerOrigin(run, at)
         return origins
 
     def learn_origins(self, origins: Mapping[str, AnswerOrigin]) -> None:
@@ -284,21 +267,15 @@ class ResponseStore:
         """Those of the requests that this process is to ask: the ones that no other process has
         claimed. Raises :class:`StoreError` where the file cannot be written, so that no answer is
         paid for that could not be stored."""
-        wanted = list(keys)
         with self._writing() as db:
             now = time.time()
-            query = "SELECT request_sha256, owner, until FROM claims"
-            others = {
-                key
-                for key, owner, until in self._select(query, wanted)
-                if owner != self._owner and until >= now
-            }
-            mine = [key for key in wanted if key not in others]
             db.executemany(
-                "INSERT OR REPLACE INTO claims VALUES (?,?,?)",
-                [(key, self._owner, now + self.lease) for key in mine],
+                "INSERT INTO claims VALUES (?,?,?) ON CONFLICT DO UPDATE SET owner = excluded.owner, "
+                "until = excluded.until WHERE until < ? OR owner = excluded.owner",
+                [(key, self._owner, now + self.lease, now) for key in keys],
             )
-            return set(mine)
+            mine = db.execute("SELECT request_sha256 FROM claims WHERE owner = ?", (self._owner,))
+            return {key for (key,) in mine}
 
     def renew_claims(self) -> None:
         """Extends this store's claims by ``lease`` seconds from now."""
@@ -318,15 +295,14 @@ class ResponseStore:
             deleted = db.execute(f"DELETE FROM answers{where}", values).rowcount
             kept = "SELECT request_sha256 FROM answers"
             db.execute(f"DELETE FROM origins WHERE request_sha256 NOT IN ({kept})")
-            db.execute("DELETE FROM runs WHERE run NOT IN (SELECT run FROM origins)")
         with self._errors():
             self._db.execute("VACUUM")
         return deleted
 
-    def __iter__(self) -> Iterator[tuple[str, str, int]]:
-        """(request hash, model name, time stored) of every record, oldest first."""
-        query = "SELECT request_sha256, model, stored_at FROM answers ORDER BY stored_at"
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """(request hash, model name) of every record, oldest first."""
         with self._errors():
+            query = "SELECT request_sha256, model FROM answers ORDER BY stored_at"
             yield from self._db.execute(query)
 
 
@@ -343,5 +319,5 @@ def _write_origins(
             names[id(origin.run)] = sha256_json(origin.run)
             record = (names[id(origin.run)], canonical_json(origin.run))
             db.execute("INSERT OR IGNORE INTO runs VALUES (?,?)", record)
-        row = (key, names[id(origin.run)], origin.at, origin.seconds)
-        db.execute(f"INSERT OR {verb} INTO origins VALUES (?,?,?,?)", row)
+        row = (key, names[id(origin.run)], origin.at)
+        db.execute(f"INSERT OR {verb} INTO origins (request_sha256, run, at) VALUES (?,?,?)", row)

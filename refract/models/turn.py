@@ -31,9 +31,6 @@ SystemPrompt = Annotated[
     ),
 ]
 
-# Tokens of the end of an answer that are searched for a marker, which can be of several tokens.
-TAIL = 24
-
 
 def system_text(where: str, given: str | Source | None) -> str | None:
     """The text itself; a published one is fetched at its first use. Raises :class:`AdapterError`."""
@@ -81,26 +78,3 @@ def split_reasoning(text: str, markers: list[str], opened: bool = False) -> tupl
     if not closed:
         return "", thinking.strip()
     return (head.rstrip() + answer).lstrip(), thinking.strip()
-
-
-class Budget:
-    """The most tokens of one turn: so many of ``thinking``, and so many of the ``answer``, which begins
-    where thinking ends. A turn whose thinking does not end in time is cut off there, without an answer.
-
-    ``opened``: the prompt itself began the thinking.
-    """
-
-    def __init__(self, markers: list[str], thinking: int, answer: int, opened: bool) -> None:
-        self._start, self._end = markers
-        self._thinking, self._answer = thinking, answer
-        self._opened, self._closed = opened, False
-        self._last = thinking if opened else answer
-
-    def limit(self, tail: str, count: int) -> int:
-        """The most tokens, as far as it is known after each: ``tail`` is the text of the last
-        :data:`TAIL` of so many tokens."""
-        if not self._opened and not self._closed and self._start in tail:
-            self._opened, self._last = True, count + self._thinking
-        if not self._closed and self._end in tail:
-            self._closed, self._last = True, count + self._answer
-        return self._last

@@ -30,7 +30,7 @@ MOST_FILES = 10_000
 # How a verdict's error begins whose judge model did not answer.
 JUDGE_FAILED = "the judge failed: "
 # Settings whose text may be the bare name of a folder.
-FOLDERS = ("model_id", "peft", "encoder")
+FOLDERS = ("model_id", "encoder")
 
 Stat = list[int] | None
 

@@ -155,10 +155,9 @@ def test_another_file_than_the_pinned_one_is_not_loaded(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"model_id": "p==1"}, "gguf_file in it and its sha256"),
-        ({"model_id": "p==1", "gguf_file": "x.gguf"}, "gguf_file in it and its sha256"),
-        ({"model_id": "x", "sha256": "0" * 64}, "sha256 is that of a gguf_file"),
-        ({"model_id": "x", "gguf_file": "x", "quantization": "4bit"}, "dequantised"),
+        ({"model_id": "p==1"}, "are for a gguf_file; give it"),
+        ({"model_id": "x", "sha256": "0" * 64}, "are for a gguf_file; give it"),
+        ({"model_id": "p==1", "gguf_file": "x.gguf"}, "give its gguf_file's sha256"),
     ],
 )
 def test_wrong_combinations_are_named(given, message):

@@ -540,7 +540,7 @@ def test_identity_follows_the_content_and_not_the_place(tiny, copy):
         ({"prefill": "Sure"}, True),
         ({"enable_thinking": False}, True),
         ({"reasoning_effort": "low"}, True),
-        ({"reasoning": ["<t>", "</t>"], "thinking_tokens": 8}, True),
+        ({"thinking_tokens": 8}, True),
         ({"system_prompt": {"path": "own.txt", "sha256": "0" * 64}}, True),
         ({"top_p": 0.5}, False),  # greedy decoding knows no top_p
     ],
@@ -668,55 +668,16 @@ def test_a_definition_out_of_range_says_what_is_allowed(change):
         opened({"model_id": "owner/name"} | change)
 
 
-def test_a_missing_package_or_adapter_folder_is_an_error_with_a_remedy(tiny, monkeypatch):
+def test_a_missing_package_is_an_error_with_a_remedy(tiny, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(AdapterError, match="pip install bitsandbytes"):
         answers(model(tiny, quantization="4bit"), [ask("Hi")])
-    with pytest.raises(AdapterError, match=r"not a folder with an adapter_config.json"):
-        model(tiny, peft=str(tiny)).identity()
 
 
-@pytest.fixture(scope="session")
-def lora(tiny, tmp_path_factory) -> Path:
-    import peft
-    import torch
-    import transformers
-
-    torch.manual_seed(1)
-    config = peft.LoraConfig(
-        r=4,
-        lora_alpha=16,
-        target_modules=["q_proj", "v_proj"],
-        init_lora_weights=False,  # else it would begin as no change at all
-        task_type="CAUSAL_LM",
-    )
-    adapted = peft.get_peft_model(transformers.AutoModelForCausalLM.from_pretrained(tiny), config)
-    folder = tmp_path_factory.mktemp("lora")
-    adapted.save_pretrained(folder)
-    return folder
-
-
-def test_a_peft_adapter_answers_as_its_merged_weights_do(tiny, lora, tmp_path):
-    import peft
-    import transformers
-
-    base = transformers.AutoModelForCausalLM.from_pretrained(tiny)
-    merged = peft.PeftModel.from_pretrained(base, lora).merge_and_unload()
-    shutil.copytree(tiny, tmp_path / "merged")
-    merged.save_pretrained(tmp_path / "merged")
-    adapted = model(tiny, peft=str(lora), max_tokens=24)
-    asked = prompts(8)
-    made = answers(adapted, asked)
-    assert made == answers(model(tmp_path / "merged", max_tokens=24), asked)
-    assert made != answers(model(tiny, max_tokens=24), asked)
-    assert adapted.identity() != model(tiny, max_tokens=24).identity()
-
-
-def test_an_adapter_without_its_base_or_in_one_folder_with_it_says_how_it_is_given(lora, copy):
-    shutil.copytree(lora, copy, dirs_exist_ok=True)
-    for folder in (lora, copy):
-        with pytest.raises(AdapterError, match="the base as model_id and this folder as peft"):
-            model(folder).identity()
+def test_a_peft_adapter_says_how_it_is_merged(copy):
+    (copy / "adapter_config.json").write_text("{}")
+    with pytest.raises(AdapterError, match=r"merge it into its base: PeftModel\.from_pretrained"):
+        model(copy).identity()
 
 
 READS = """
@@ -759,22 +720,17 @@ def test_every_file_that_is_read_when_a_checkpoint_is_loaded_is_part_of_its_iden
 
 @pytest.mark.parametrize(
     "settings",
-    [
-        {"device_map": "auto", "device": "auto"},
-        {"quantization": "8bit"},
-        {"quantization": "4bit", "peft": True},
-    ],
+    [{"device_map": "auto", "device": "auto"}, {"quantization": "8bit"}, {"quantization": "4bit"}],
 )
-def test_quantized_and_adapted_weights_are_batch_invariant_too(tiny, lora, settings):
-    if "peft" in settings:
-        settings = settings | {"peft": str(lora)}
+def test_quantized_and_spread_weights_are_batch_invariant_too(tiny, settings):
     adapter = model(tiny, max_tokens=24, **settings)
-    plain = answers(model(tiny, max_tokens=24), prompts(10))
-    made = answers(adapter, prompts(10))
+    asked = prompts(10)
+    made = answers(adapter, asked)
     assert all(answer.error is None and answer.completion_tokens for answer in made)
+    plain = answers(model(tiny, max_tokens=24), asked)
     assert (made == plain) is ("quantization" not in settings)
-    assert [answers(adapter, [request])[0] for request in prompts(10)[:5]] == made[:5]
-    assert answers(adapter, prompts(10)[::-1]) == made[::-1]
+    assert [answers(adapter, [request])[0] for request in asked[:5]] == made[:5]
+    assert answers(adapter, asked[::-1]) == made[::-1]
 
 
 def test_a_real_checkpoint_answers_as_generate_does():

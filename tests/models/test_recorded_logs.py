@@ -72,16 +72,6 @@ def test_answers_of_lm_eval_are_found_by_a_field_of_the_tasks_data():
     assert asked(model(LM_EVAL), rendered) == [Answer(ANSWERS["lock-2"])]
 
 
-def test_a_prompt_that_a_log_does_not_hold_names_the_columns_to_look_in():
-    (answer,) = asked(model(LM_EVAL), PROMPTS["lock-2"])
-    assert answer.error == {
-        "type": "NoRecordedAnswer",
-        "message": f"{LM_EVAL.name} has no answer to this prompt, or several that differ (looked up "
-        "in 'prompt'; prompt_column names another: doc.id, doc.input, doc.question, id, prompt, "
-        "repeat, response)",
-    }
-
-
 def test_the_results_beside_the_samples_say_what_was_run(tmp_path):
     about = model(LM_EVAL).description()
     assert about == {

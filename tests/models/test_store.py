@@ -8,9 +8,11 @@ import subprocess
 import sys
 import textwrap
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -116,17 +118,12 @@ def test_a_record_whose_checksum_does_not_hold_is_a_miss_and_is_replaced(path, d
         assert store.get(["bad", "good"]) == {"bad": ANSWER, "good": Answer("intact")}
 
 
-def test_a_file_that_is_not_a_store_is_refused_with_a_remedy(path):
-    path.parent.mkdir()
-    path.write_bytes(b"this is no database, and long enough to be read as one" * 100)
-    with pytest.raises(StoreError, match=r"cannot be used \(file is not a database\); move the fi"):
-        ResponseStore(path)
-
-
-def test_a_folder_that_cannot_be_made_is_refused_with_what_to_do(tmp_path):
-    (tmp_path / "file").touch()
+def test_a_place_that_cannot_be_used_is_refused_with_a_remedy(path):
+    path.parent.write_bytes(b"this is no database, and long enough to be read as one" * 100)
     with pytest.raises(StoreError, match="set REFRACT_CACHE to another folder, or to 'off'"):
-        ResponseStore(tmp_path / "file" / "responses.sqlite")
+        ResponseStore(path)
+    with pytest.raises(StoreError, match=r"cannot be used \(file is not a database\); move the fi"):
+        ResponseStore(path.parent)
 
 
 def test_a_failed_write_leaves_the_store_usable(path):
@@ -178,79 +175,71 @@ def test_a_repeat_is_a_request_of_its_own_where_a_server_computes_greedy_answers
     assert key_of({}, again, samples=True, runs_here=False) == key_of({}, first, samples=True)
 
 
-def answer_of(model, store) -> str:
-    responses, _ = answer_prompts(
-        {"s": [prompt_row("a")]}, model, store, 0, name="one name for all"
-    )
-    return responses["s"][0]["response"]
-
-
-def recorded(path: Path, response: str, **settings: object) -> Recorded:
-    path.parent.mkdir(exist_ok=True)
-    write_rows(path, [{"id": "a", "response": response, "other": "from another column"}])
-    return open_model("m", {"adapter": "recorded", "path": str(path), **settings})
-
-
 def test_answers_of_one_model_are_never_served_as_anothers(path, tmp_path):
     """Models that differ in content alone, in one setting alone, or in their adapter's code."""
+
+    class Newer(Synthetic):
+        version = "next"
+
+    def recorded(folder: str, response: str, **settings: object) -> Recorded:
+        file = tmp_path / folder / "a.jsonl"  # the same name, so that only its content differs
+        write_rows(file, [{"id": "a", "response": response, "other": "of another column"}])
+        return open_model("m", {"adapter": "recorded", "path": str(file), **settings})
+
+    def models():
+        yield recorded("one", "one")
+        yield recorded("two", "two")
+        yield recorded("one", "changed")
+        yield recorded("one", "changed", response_column="other")
+        for rate in (1, 0):
+            yield open_model("m", {"adapter": "synthetic", "refusal_rate": rate})
+        yield Newer("m", Newer.Settings(refusal_rate=1))
+
     with ResponseStore(path) as store:
-        # The same file name and the same settings; only what the file holds differs.
-        assert answer_of(recorded(tmp_path / "one" / "a.jsonl", "one"), store) == "one"
-        assert answer_of(recorded(tmp_path / "two" / "a.jsonl", "two"), store) == "two"
-        assert answer_of(recorded(tmp_path / "one" / "a.jsonl", "changed"), store) == "changed"
-        column = recorded(tmp_path / "one" / "a.jsonl", "changed", response_column="other")
-        assert answer_of(column, store) == "from another column"
-
-        always = open_model("m", {"adapter": "synthetic", "refusal_rate": 1})
-        never = open_model("m", {"adapter": "synthetic", "refusal_rate": 0})
-        assert answer_of(always, store) != answer_of(never, store)
-
-        class Newer(Synthetic):
-            version = "next"
-
-            def answer(self, requests):
-                yield 0, Answer("from newer code")
-
-        newer = Newer("m", Newer.Settings(refusal_rate=1))
-        assert answer_of(newer, store) == "from newer code"
+        for model in models():
+            _, counts = answer_prompts({"s": [prompt_row("a")]}, model, store, 0, name="one name")
+            assert (counts["s"].generated, counts["s"].errors) == (1, 0)
 
 
-class Slow(Model):
-    """Gives an answer each time it is told to, and counts."""
+class Counting(Model):
+    """Answers with the prompt and counts what it is asked; ``before`` runs ahead of each answer."""
 
-    adapter, version = "slow", "1"
+    adapter, version = "counting", "1"
 
-    def __init__(self, answers):
-        self.answers = answers
+    def __init__(self, before: Any = lambda: None) -> None:
+        self.asked, self.before = 0, before
 
     def answer(self, requests):
-        for index, _ in enumerate(requests):
-            yield index, next(self.answers)
+        for index, asked in enumerate(requests):
+            self.before()
+            self.asked += 1
+            yield index, Answer(asked.attempts[0][0]["content"])
+
+
+REQUESTS = {f"k{number}": ask(str(number)) for number in range(20)}
+ANSWERS = {f"k{number}": Answer(str(number)) for number in range(20)}
 
 
 def test_an_answer_is_in_the_store_before_the_next_one_arrives(path):
-    def answers():
-        yield Answer("first")
+    def wait_for_the_first():
         with ResponseStore(path) as other:
-            while not other.get(["0"]):
+            while model.asked and not other.get(["k0"]):
                 time.sleep(0.01)
-        yield Answer("second")
 
+    model = Counting(wait_for_the_first)
     with ResponseStore(path) as store:
-        answers, made = generate(Slow(answers()), {"0": ask("a"), "1": ask("b")}, store)
-    assert answers == {"0": Answer("first"), "1": Answer("second")}
-    assert made == {"0", "1"}
+        assert generate(model, REQUESTS, store) == (ANSWERS, set(REQUESTS))
 
 
 def test_a_request_without_an_answer_is_an_error(path):
-    class Silent(Slow):
+    class Silent(Counting):
         def answer(self, requests):
-            yield 1, Answer("only the second")
+            yield from list(super().answer(requests))[1:]
 
     with ResponseStore(path) as store:
-        answers, _ = generate(Silent(None), {"0": ask("a"), "1": ask("b")}, store)
-        assert answers["0"].error["type"] == "NoAnswer"
-        assert store.get(["0", "1"]) == {"1": Answer("only the second")}
+        answers, _ = generate(Silent(), REQUESTS, store)
+        assert answers["k0"].error["type"] == "NoAnswer"
+        assert store.get(REQUESTS) == {key: ANSWERS[key] for key in list(REQUESTS)[1:]}
 
 
 WRITER = textwrap.dedent(
@@ -311,3 +300,62 @@ def test_a_killed_writer_loses_nothing_that_it_committed(path):
             }
             assert store.get(expected) == expected
             assert store.put([(f"after {life}", ANSWER)]) == 1
+
+
+def test_of_two_runs_at_once_no_request_is_lost_or_sent_twice(path):
+    with ResponseStore(path) as first, ResponseStore(path) as second, ThreadPoolExecutor() as pool:
+        models = [Counting(lambda: time.sleep(0.001)) for _ in range(2)]
+        parts = [
+            {key: REQUESTS[key] for key in list(REQUESTS)[at]} for at in (slice(15), slice(5, 20))
+        ]
+        runs = zip(models, parts, (first, second), strict=True)
+        results = list(pool.map(lambda run: generate(*run), runs))
+    assert [answers.keys() for answers, _ in results] == [part.keys() for part in parts]
+    assert {**results[0][0], **results[1][0]} == ANSWERS
+    assert sum(model.asked for model in models) == 20
+
+
+def test_the_claims_of_a_killed_process_end_when_they_are_not_renewed(path):
+    with ResponseStore(path) as killed, ResponseStore(path) as store:
+        assert killed.claim(REQUESTS) == set(REQUESTS)
+        assert store.claim(REQUESTS) == set()
+        killed.lease = 0
+        killed.renew_claims()  # until now
+        model = Counting()
+        assert generate(model, REQUESTS, store) == (ANSWERS, set(REQUESTS))
+    assert model.asked == 20
+
+
+def test_claims_are_renewed_while_answers_are_waited_for(path, monkeypatch):
+    monkeypatch.setattr(ResponseStore, "lease", 0.5)
+    with ResponseStore(path) as store, sqlite3.connect(path) as db:
+
+        def until() -> float:
+            return db.execute("SELECT max(until) FROM claims").fetchone()[0]
+
+        def wait_for_renewal() -> None:
+            first = until()
+            while until() == first:
+                time.sleep(0.01)
+
+        generate(Counting(wait_for_renewal), {"k0": REQUESTS["k0"]}, store)
+
+
+def test_a_claim_ends_with_the_run_also_where_it_fails(path):
+    def fail():
+        raise RuntimeError
+
+    with ResponseStore(path) as store:
+        with pytest.raises(RuntimeError):
+            generate(Counting(fail), REQUESTS, store)
+        with sqlite3.connect(path) as db:
+            assert db.execute("SELECT count(*) FROM claims").fetchone() == (0,)
+
+
+def test_a_full_disk_is_noticed_before_anything_is_requested(path):
+    with ResponseStore(path) as store:
+        store._db.execute("PRAGMA max_page_count=1")
+        broken_by_now = Counting()
+        with pytest.raises(StoreError, match="full"):
+            generate(broken_by_now, {f"q{n}": ask(str(n)) for n in range(9000)}, store)
+    assert broken_by_now.asked == 0

@@ -12,7 +12,6 @@ from refract.core.errors import ParamsError
 from refract.core.jsonl import sha256_json
 from refract.models import identity_of, open_model
 from refract.models.protocol import AdapterError
-from refract.models.turn import TAIL, Budget
 from tests.fault_server import FaultServer
 from tests.models.test_hf import TEMPLATE, answers, ask, copy, model, save_tokenizer, tiny
 
@@ -95,8 +94,6 @@ def test_a_server_is_sent_the_begun_turn_last_and_one_that_does_not_go_on_is_no_
     [
         ({"adapter": "openai", "prefill": "Sure"}, "vLLM and SGLang do"),
         ({"adapter": "anthropic", "prefill": "Sure "}, "must not end in white space"),
-        ({"adapter": "hf", "prefill": "Sure", "reasoning": ["<t>", "</t>"]}, "leave out one of"),
-        ({"adapter": "hf", "thinking_tokens": 8}, "nothing tells thinking from the answer"),
     ],
 )
 def test_what_cannot_work_is_rejected_with_the_reason(definition, says):
@@ -125,45 +122,16 @@ def test_an_option_that_the_template_does_not_read_is_an_error(tiny):
         answers(model(tiny, enable_thinking=False), [ask("Hi")])
 
 
-# Thinking
-
-
-def budget(text: str, opened: bool) -> int:
-    """The tokens after which a turn of one-letter tokens ends that would go on for ever."""
-    budget = Budget(["<t>", "</t>"], thinking=20, answer=3, opened=opened)
-    for count in range(1, 99):
-        written = (text + "x" * 99)[:count]
-        if count == budget.limit(written[-TAIL:], count):
-            return count
-    raise AssertionError("the turn does not end")
-
-
-@pytest.mark.parametrize(
-    ("text", "opened", "expected"),
-    [
-        ("<t>hm</t>Yes", False, len("<t>hm</t>") + 3),
-        ("hm</t>Yes", True, len("hm</t>") + 3),
-        ("<t>", False, len("<t>") + 20),  # thinking that does not end
-        ("", True, 20),
-        ("Yes", False, 3),  # no thinking at all
-    ],
-)
-def test_thinking_and_the_answer_have_a_budget_each(text, opened, expected):
-    assert budget(text, opened) == expected
-
-
-def test_the_answer_has_its_whole_budget_behind_thinking_that_ended(copy):
+def test_the_answer_has_its_tokens_behind_thinking(copy):
     save_tokenizer(copy, template=TEMPLATE + "<think>")
     asked = [ask("Hello there, you")]
     (free,) = answers(model(copy, max_tokens=24), asked)
-    assert free.completion_tokens == 24
     end = next(c for c in free.response[4:16] if c.isascii() and free.response.count(c) == 1)
-    (answer,) = answers(
-        model(copy, max_tokens=3, thinking_tokens=20, reasoning=["<think>", end]), asked
-    )
-    assert answer.thinking == free.response.partition(end)[0].strip()
-    assert answer.completion_tokens <= 20 + 3
-    assert free.response.partition(end)[2].lstrip().startswith(answer.response[:1])
+    thinks = {"thinking_tokens": 21, "reasoning": ["<think>", end]}
+    (answer,) = answers(model(copy, max_tokens=3, **thinks), asked)
+    before, _, behind = free.response.partition(end)
+    assert (answer.thinking, answer.response) == (before.strip(), behind.lstrip())
+    assert (answer.completion_tokens, answer.finish_reason) == (24, "length")
 
 
 # System prompts by reference
