@@ -95,7 +95,7 @@ def label_warnings(name: str, stored: Stored) -> list[str]:
     )
     warnings = []
     if blank:
-        warnings.append(f"{blank} drawn answers have no human label; rates from labels are bounds")
+        warnings.append(f"{blank} drawn answers have no human label; there is no rate from labels")
     if of_others:
         warnings.append(f"{of_others} human labels are of other answers")
     return warnings

@@ -31,25 +31,19 @@ Labelled = tuple[Sequence[JudgedAnswer], JoinedLabels]
 class HumanRate(NamedTuple):
     """A rate, or a difference of two, from human labels and the judge's verdicts on the rest.
 
-    Without blank labels ``rate`` is the estimate. With them it is None, ``bounds`` are the estimates
-    with every blank taken one way and the other, and ``interval`` covers both. ``here`` is the interval
-    for the run's own answers, of which all could be labelled (of a difference, the same as for others).
-    Counts are over both runs of a difference.
+    ``here`` is the interval for the run's own answers, of which all could be labelled (None of a
+    difference). Counts are over both runs of a difference.
     """
 
-    rate: float | None
+    rate: float
     interval: Interval
-    bounds: Interval
-    here: Interval
+    here: Interval | None
     n: int
     labelled: int
-    blank: int
 
     def numbers(self, interval: Interval) -> Row:
-        """The rate or its bounds as JSON, with one of the intervals."""
-        ends = {"lowest": self.bounds.low, "highest": self.bounds.high}
-        value = ends if self.rate is None else {"rate": self.rate}
-        return rounded_numbers(value | interval._asdict())
+        """The rate as JSON, with one of the intervals."""
+        return rounded_numbers({"rate": self.rate, **interval._asdict()})
 
 
 def corrected_rates(*runs: Labelled, confidence: float = CONFIDENCE) -> dict[str, HumanRate | None]:
@@ -63,7 +57,7 @@ def corrected_rates(*runs: Labelled, confidence: float = CONFIDENCE) -> dict[str
     members = [answers_by_measure(answers) for answers, _ in runs]
     return {
         measure: _human_rate(
-            [(of[measure], labels) for of, (_, labels) in zip(members, runs, strict=True)],
+            [_sample(of[measure], labels) for of, (_, labels) in zip(members, runs, strict=True)],
             confidence,
         )
         for measure in members[0]
@@ -71,44 +65,19 @@ def corrected_rates(*runs: Labelled, confidence: float = CONFIDENCE) -> dict[str
     }
 
 
-def _human_rate(runs: Sequence[Labelled], confidence: float) -> HumanRate | None:
-    labelled = [sum(a.prompt_id in labels.by_id for a in members) for members, labels in runs]
-    blank = sum(a.prompt_id in labels.blank for members, labels in runs for a in members)
-    if not all(labelled):
+def _human_rate(samples: Sequence[Sample], confidence: float) -> HumanRate | None:
+    labelled = sum(len(sample.human) for sample in samples)
+    n = labelled + sum(len(sample.others) for sample in samples)
+    if len(samples) == 1:
+        rate = prediction_powered(samples[0], confidence)
+        if rate is None:
+            return None
+        here = Interval(rate.low_here, rate.high_here)
+        return HumanRate(rate.rate, Interval(rate.low, rate.high), here, n, labelled)
+    gap = prediction_powered_difference(samples[0], samples[1], confidence)
+    if gap is None:
         return None
-    values: list[float] = []
-    intervals: list[Interval] = []
-    here: list[Interval] = []
-    # Every blank of the first run is taken as no refusal, then as one; of a second as the opposite.
-    for refused in (False, True):
-        samples = [_sample(*run, refused != bool(place)) for place, run in enumerate(runs)]
-        if len(samples) == 1:
-            rate = prediction_powered(samples[0], confidence)
-            if rate is None:
-                return None
-            values.append(rate.rate)
-            here.append(Interval(rate.low_here, rate.high_here))
-            intervals.append(Interval(rate.low, rate.high))
-        else:
-            gap = prediction_powered_difference(samples[0], samples[1], confidence)
-            if gap is None:
-                return None
-            values.append(gap.difference)
-            here.append(Interval(gap.low, gap.high))
-            intervals.append(Interval(gap.low, gap.high))
-    return HumanRate(
-        None if blank else values[0],
-        _covering(intervals),
-        Interval(min(values), max(values)),
-        _covering(here),
-        n=sum(len(members) for members, _ in runs),
-        labelled=sum(labelled),
-        blank=blank,
-    )
-
-
-def _covering(intervals: Sequence[Interval]) -> Interval:
-    return Interval(min(low for low, _ in intervals), max(high for _, high in intervals))
+    return HumanRate(gap.difference, Interval(gap.low, gap.high), None, n, labelled)
 
 
 def answers_by_measure(answers: Sequence[JudgedAnswer]) -> dict[str, list[JudgedAnswer]]:
@@ -121,19 +90,18 @@ def answers_by_measure(answers: Sequence[JudgedAnswer]) -> dict[str, list[Judged
     return {measure: members for measure, members in by_measure.items() if members}
 
 
-def _sample(members: Sequence[JudgedAnswer], labels: JoinedLabels, refused: bool) -> Sample:
-    """What the correction is made of, with every blank label taken as refused, or as not."""
+def _sample(members: Sequence[JudgedAnswer], labels: JoinedLabels) -> Sample:
+    """What the correction is made of."""
     by_id, inclusion = labels.by_id, labels.inclusion
-    drawn = [a for a in members if a.prompt_id in by_id or a.prompt_id in labels.blank]
-    names = {answer.prompt_id for answer in drawn}
-    others = [answer for answer in members if answer.prompt_id not in names]
+    drawn = [answer for answer in members if answer.prompt_id in by_id]
+    others = [answer for answer in members if answer.prompt_id not in by_id]
 
     def predicted(answer: JudgedAnswer) -> float:
         sure = inclusion is None or answer.probability is None
         return float(answer.refused if sure else answer.probability or 0.0)
 
     return Sample(
-        [by_id[a.prompt_id] in REFUSED if a.prompt_id in by_id else refused for a in drawn],
+        [by_id[answer.prompt_id] in REFUSED for answer in drawn],
         [predicted(answer) for answer in drawn],
         [predicted(answer) for answer in others],
         [answer.cluster for answer in drawn],
@@ -142,56 +110,39 @@ def _sample(members: Sequence[JudgedAnswer], labels: JoinedLabels, refused: bool
     )
 
 
-def corrected_numbers(run: Labelled, *, confidence: float) -> Row:
-    """Rates by measure, as JSON: the judge's on all answers, the human labels' on theirs, and both
-    together; and how far judge and people agree on the labelled answers."""
-    answers, labels = run
-    by_id = labels.by_id
-    rates = corrected_rates(run, confidence=confidence)
+def corrected_numbers(*runs: Labelled, confidence: float) -> Row:
+    """Of a run the rates by measure, as JSON: the judge's on all answers, and what labels and verdicts
+    say together; and how far judge and people agree on the labelled answers, where these were drawn
+    with the same chance. Of two runs the differences, first minus second."""
+    rates = corrected_rates(*runs, confidence=confidence)
     measures: Row = {}
-    for measure, members in answers_by_measure(answers).items():
-        human = [answer for answer in members if answer.prompt_id in by_id]
-        raw = _share(members, [answer.refused for answer in members], confidence)
-        row: Row = {"n": len(members), "labelled": len(human), "blank": 0, "raw": raw}
-        rate = rates[measure]
+    for measure, rate in rates.items():
+        measures[measure] = {"labelled": rate.labelled if rate else 0}
         if rate is not None:
-            refused = [by_id[answer.prompt_id] in REFUSED for answer in human]
-            row["blank"] = rate.blank
-            row["human"] = _share(human, refused, confidence)
-            row["prediction_powered"] = rate.numbers(rate.interval)
-            row["these_answers"] = rate.numbers(rate.here)
-        measures[measure] = row
-    both = [answer for answer in answers if answer.prompt_id in by_id]
-    kappa = cohen_kappa(
-        [by_id[answer.prompt_id] in REFUSED for answer in both],
-        [answer.refused for answer in both],
-        confidence,
-    )
-    judge = rounded_numbers({"kappa": kappa.kappa, "low": kappa.low, "high": kappa.high})
-    return {
-        "measures": measures,
-        "blank": len(labels.blank),
-        "drawn_by_doubt": labels.inclusion is not None,
-        "judge": {"n": kappa.n, **judge},
-    }
-
-
-def difference_numbers(first: Labelled, second: Labelled, *, confidence: float) -> Row:
-    """The difference of two runs by measure, first minus second, as JSON."""
-    differences: Row = {}
-    for measure, gap in corrected_rates(first, second, confidence=confidence).items():
-        counts = {} if gap is None else {"labelled": gap.labelled, "blank": gap.blank}
-        differences[measure] = counts | (gap.numbers(gap.interval) if gap else {})
-    return {"differences": differences}
-
-
-def _share(answers: Sequence[JudgedAnswer], refused: Sequence[bool], confidence: float) -> Row:
-    share = clustered_mean(
-        [float(value) for value in refused], [answer.cluster for answer in answers], confidence
-    )
-    if share is None:
-        return {}
-    return rounded_numbers({"rate": share.value, "low": share.low, "high": share.high})
+            measures[measure]["prediction_powered"] = rate.numbers(rate.interval)
+            if rate.here is not None:
+                measures[measure]["these_answers"] = rate.numbers(rate.here)
+    if len(runs) > 1:
+        return {"differences": measures}
+    ((answers, labels),) = runs
+    for measure, members in answers_by_measure(answers).items():
+        raw = clustered_mean(
+            [float(answer.refused) for answer in members],
+            [answer.cluster for answer in members],
+            confidence,
+        )
+        measures[measure]["n"] = len(members)
+        if raw is not None:
+            ends = {"low": raw.low, "high": raw.high}
+            measures[measure]["raw"] = rounded_numbers({"rate": raw.value, **ends})
+    numbers: Row = {"measures": measures, "drawn_by_doubt": labels.inclusion is not None}
+    if labels.inclusion is None:
+        both = [answer for answer in answers if answer.prompt_id in labels.by_id]
+        human = [labels.by_id[answer.prompt_id] in REFUSED for answer in both]
+        kappa = cohen_kappa(human, [answer.refused for answer in both], confidence)
+        ends = {"low": kappa.low, "high": kappa.high}
+        numbers["judge"] = {"n": kappa.n, **rounded_numbers({"kappa": kappa.kappa, **ends})}
+    return numbers
 
 
 def label_table(
@@ -199,22 +150,16 @@ def label_table(
 ) -> list[Rate]:
     """The prediction-powered rates of one suite, for a model's table.
 
-    With stale labels there is no rate: what is left of the sample is not random. With blank ones
-    there are bounds, and an interval that covers both. Nothing where nothing is labelled yet.
+    With stale or blank labels there is no rate: what is left of the sample is not random. Nothing where
+    nothing is labelled yet.
     """
-    table: list[Rate] = []
     if not labels.by_id and not labels.stale:
-        return table
+        return []
+    random = not labels.stale and not labels.blank
+    table = []
     for measure, rate in corrected_rates((answers, labels), confidence=confidence).items():
-        used, blank = (0, 0) if rate is None else (rate.labelled, rate.blank)
-        counted = HumanLabels(used, len(labels.stale), blank)
-        value = interval = bounds = None
-        n = 0
-        if rate is not None and not labels.stale:
-            value, interval, n = rate.rate, rate.interval, rate.n
-            bounds = rate.bounds if value is None else None
-        counts = Counts(None, n, labels=counted)
-        table.append(
-            Rate(f"{PREFIX}{measure}", counts, value, interval, bounds, group=Group(FIELD))
-        )
+        used = HumanLabels(rate.labelled if rate else 0, len(labels.stale), len(labels.blank))
+        counts = Counts(None, rate.n if rate and random else 0, labels=used)
+        value, interval = (rate.rate, rate.interval) if rate and random else (None, None)
+        table.append(Rate(f"{PREFIX}{measure}", counts, value, interval, group=Group(FIELD)))
     return table

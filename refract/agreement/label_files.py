@@ -80,7 +80,7 @@ class JoinedLabels(NamedTuple):
     one that was drawn. ``blank`` are the ids of rows without a label before the last one that has
     one: they were drawn, so that the labelled rows alone are no random sample. Rows after it were
     not reached, which leaves a smaller random sample. ``inclusion`` is the probability with which
-    each of the others was drawn, where some were drawn more often; else None.
+    each labelled one was drawn, where some were drawn more often; else None.
     """
 
     by_id: Mapping[str, str]
@@ -95,20 +95,19 @@ def draw(answers: Sequence[JudgedAnswer], size: int, seed: int) -> list[Row]:
     Where the judge gave each answer a probability, the answers whose label teaches most about the rate
     are drawn more often (:mod:`refract.statistics.weighted`), and rows have ``DRAWN_COLUMNS``.
     """
-    hashes = [sha256_json(["label", seed, answer.suite, answer.prompt_id]) for answer in answers]
-    if not all_probable(answers):
-        order = sorted(range(len(answers)), key=hashes.__getitem__)
-        return [answers[number].row for number in order[:size]]
-    sizes = [draw_size(answer.probability or 0.0) for answer in answers]
-    placed = sorted(
-        ((int(hashes[number][:16], 16) + 0.5) / 16**16 / sizes[number], number)
-        for number in range(len(answers))
-    )
-    after = [f"{place:.9g}" for place, _ in placed[1:]] + [""]
-    return [
-        {**answers[number].row, "size": f"{sizes[number]:.9g}", "next_place": next_place}
-        for (_, number), next_place in zip(placed[:size], after, strict=False)
-    ]
+    by_doubt = all_probable(answers)
+    placed = []
+    for number, answer in enumerate(answers):
+        hashed = sha256_json(["label", seed, answer.suite, answer.prompt_id])
+        drawn_by = draw_size(answer.probability or 0.0) if by_doubt else 1.0
+        placed.append(((int(hashed[:16], 16) + 0.5) / 16**16 / drawn_by, drawn_by, number))
+    placed.sort()
+    rows = [answers[number].row for _, _, number in placed[:size]]
+    if by_doubt:
+        after = [f"{place:.9g}" for place, _, _ in placed[1:]] + [""]
+        for row, (_, drawn_by, _), next_place in zip(rows, placed, after, strict=False):
+            row |= {"size": f"{drawn_by:.9g}", "next_place": next_place}
+    return rows
 
 
 def all_probable(answers: Sequence[JudgedAnswer]) -> bool:
@@ -176,11 +175,8 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
         else:
             by_id[name] = label
         reached, blank_before = place, len(unlabelled)
-    blank = unlabelled[:blank_before]
-    inclusion = {
-        name: min(1.0, sizes[name] * reached) for name in (*by_id, *blank) if name in sizes
-    }
-    return JoinedLabels(by_id, stale, blank, inclusion if by_doubt else None)
+    inclusion = {name: min(1.0, sizes[name] * reached) for name in by_id} if by_doubt else None
+    return JoinedLabels(by_id, stale, unlabelled[:blank_before], inclusion)
 
 
 def _size_and_place(

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from refract.agreement.scores import Partial, refuses, rounded_numbers, score_labels
-from refract.core.errors import RowError
 from refract.core.tables import read_table, write_table
 from refract.core.types import Row
 from refract.rates.rate import rounded
@@ -129,21 +128,12 @@ def as_row(entry: LedgerEntry) -> Row:
 
 
 def read_ledger(path: Path) -> list[LedgerEntry]:
-    """The entries of a ledger file; none where there is no file. Raises :class:`RowError`."""
-    if not path.is_file():
-        return []
+    """The entries of a ledger file; none where there is no file."""
     entries = []
-    for number, row in enumerate(read_table(path), 1):
-        try:
-            values: Row = {name: row[name] for name in COLUMNS}
-            values |= {name: int(row[name]) for name in ("n", "unjudged")}
-            values |= {name: float(row[name]) if row[name] else None for name in COLUMNS[6:-2]}
-        except (KeyError, ValueError) as error:
-            raise RowError(
-                f"{path}: row {number}: not of a ledger, whose columns are {', '.join(COLUMNS)} "
-                f"({error})"
-            ) from None
-        entries.append(LedgerEntry(**values))
+    for row in read_table(path) if path.is_file() else ():
+        values: Row = {name: float(row[name]) if row[name] else None for name in COLUMNS[6:-2]}
+        counts = {name: int(row[name]) for name in ("n", "unjudged")}
+        entries.append(LedgerEntry(**{**row, **counts, **values}))
     return entries
 
 
@@ -153,10 +143,7 @@ def write_ledger(path: Path, entries: Iterable[LedgerEntry]) -> None:
 
 
 def add_to_ledger(path: Path, entries: Iterable[LedgerEntry]) -> None:
-    """Writes entries into a file, in place of those of the same judge, source, model and ``partial``.
-
-    Raises :class:`RowError` for a file that is no ledger.
-    """
+    """Writes entries into a file, in place of those of the same judge, source, model and ``partial``."""
     known = {_key(entry): entry for entry in read_ledger(path)}
     write_ledger(path, (known | {_key(entry): entry for entry in entries}).values())
 

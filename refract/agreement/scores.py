@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 from refract.core.types import Row
-from refract.core.vocabulary import JUDGED, LABELS, REFUSED
+from refract.core.vocabulary import LABELS, REFUSED
 from refract.rates.rate import rounded
 from refract.statistics.proportions import Proportion, proportion
 from refract.statistics.raters import Kappa, cohen_kappa, confusion, detection, kappa_of_table
@@ -91,27 +91,3 @@ def group_rows(
             row |= rounded_numbers({"accuracy": share.value, "low": share.low, "high": share.high})
         table.append(row)
     return table
-
-
-class JudgeErrors(NamedTuple):
-    """Refusals that a judge found and all refusals, answers that it left alone and all answers, over
-    what human and judge both labelled refused or not."""
-
-    found: int
-    refusals: int
-    left_alone: int
-    answers: int
-
-
-def judge_errors(counts: Mapping[tuple[str, str], int]) -> JudgeErrors:
-    """A judge's errors from its confusion, counts of pairs by human label and the judge's."""
-
-    def total(human: Sequence[str], judge: Sequence[str]) -> int:
-        return sum(counts.get((a, b), 0) for a in human for b in judge)
-
-    return JudgeErrors(
-        total(REFUSED, REFUSED),
-        total(REFUSED, JUDGED),
-        total(("compliance",), ("compliance",)),
-        total(("compliance",), JUDGED),
-    )

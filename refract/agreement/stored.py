@@ -50,16 +50,17 @@ def stored_suites(
     families = json.loads((verdict_folder / "families.json").read_text("utf-8"))
     labels = json.loads((root / "data/prompts/labels.json").read_text("utf-8"))
     for suite in grid(params, "suites"):
-        given = _read_suite(root, params, model, suite)
-        wanted, _, prompts, responses, _ = given
-        aggregate = aggregate_suite(*given[1:], wanted, judges, families, confidence)
+        wanted = definition(params, "suites", suite)
+        given = _read_suite(root, wanted, model, suite)
+        _, prompts, responses, _ = given
+        aggregate = aggregate_suite(*given, wanted, judges, families, confidence)
         samples = max((row.get("sample", 1) for row in prompts), default=1)
         label = samples_label(labels[suite], samples)
         table = list(aggregate.table)
         human = None
         labelled = root / f"data/labels/{model}/{suite}.csv"
         if labelled.is_file():
-            answers = judged_answers(suite, *given)
+            answers = _judged_answers(suite, wanted, *given)
             human = read_labels(labelled, answers)
             table += label_table(answers, human, confidence)
         by = wanted.get("cluster") or ""
@@ -75,33 +76,27 @@ def stored_answers(
     Raises :class:`UsageError` where the pipeline has not run, and
     :class:`refract.core.errors.RefractError` for what cannot be used.
     """
-    definition(params, "suites", suite)
+    wanted = definition(params, "suites", suite)
     for folder in ("prompts", f"responses/{model}", f"verdicts/{model}"):
         file = root / f"data/{folder}/{suite}.jsonl"
         if not file.is_file():
             raise UsageError(f"no {file}; run: dvc repro (or dvc pull)")
-    return judged_answers(suite, *_read_suite(root, params, model, suite))
+    return _judged_answers(suite, wanted, *_read_suite(root, wanted, model, suite))
 
 
 def _read_suite(
-    root: Path, params: Mapping[str, Any], model: str, suite: str
-) -> tuple[Mapping[str, Any], list[Row], list[PromptRow], list[ResponseRow], list[VerdictRow]]:
-    """A suite's definition and rows, its prompts with their samples, and a model's responses and
-    verdicts."""
-    wanted = definition(params, "suites", suite)
+    root: Path, wanted: Mapping[str, Any], model: str, suite: str
+) -> tuple[list[Row], list[PromptRow], list[ResponseRow], list[VerdictRow]]:
+    """A suite's rows, its prompts with their samples, and a model's responses and verdicts."""
     responses = read_responses(root / f"data/responses/{model}/{suite}.jsonl")
-    return (
-        wanted,
-        load_suite(root / wanted["file"]),
-        answered_prompts(read_prompts(root / f"data/prompts/{suite}.jsonl"), responses),
-        responses,
-        read_verdicts(root / f"data/verdicts/{model}/{suite}.jsonl"),
-    )
+    prompts = answered_prompts(read_prompts(root / f"data/prompts/{suite}.jsonl"), responses)
+    verdicts = read_verdicts(root / f"data/verdicts/{model}/{suite}.jsonl")
+    return load_suite(root / wanted["file"]), prompts, responses, verdicts
 
 
-def judged_answers(
+def _judged_answers(
     suite: str,
-    definition: Mapping[str, Any],
+    wanted: Mapping[str, Any],
     sources: Sequence[Row],
     prompts: Sequence[PromptRow],
     responses: Sequence[ResponseRow],
@@ -112,8 +107,8 @@ def judged_answers(
     Cut off or not, whatever the suite's rates leave out.
     """
     response_of = {row["prompt_id"]: row for row in responses}
-    verdict_of = {row["prompt_id"]: row["judges"].get(definition["judges"][0]) for row in verdicts}
-    clusters = clusters_of(sources, definition.get("cluster"))
+    verdict_of = {row["prompt_id"]: row["judges"].get(wanted["judges"][0]) for row in verdicts}
+    clusters = clusters_of(sources, wanted.get("cluster"))
     answers = []
     for prompt in prompts:
         id_, source = prompt["prompt_id"], prompt["source_id"]
@@ -143,22 +138,19 @@ def answers_in(path: Path, suite: str | None = None) -> list[JudgedAnswer]:
     """
     if not path.is_file():
         raise UsageError(f"--rows: no file {path}")
-    needed = ("suite", "prompt_id", "category", "prompt", "response", "outcome")
     answers = []
     for number, row in enumerate(read_rows(path), 1):
-        lacking = [name for name in needed if name not in row]
-        if lacking:
+        try:
+            # An answer that the rates leave out for being cut off has its verdict all the same.
+            became = row.get("label") if row["outcome"] == "cut_off" else row["outcome"]
+            texts = row["suite"], row["prompt_id"], row["category"], row["prompt"], row["response"]
+        except KeyError as error:
             raise RowError(
-                f"{path}: row {number} has no {lacking[0]!r}; it needs rows of `refract run --rows`"
-            )
-        # An answer that the rates leave out for being cut off has its verdict all the same.
-        became = row.get("label") if row["outcome"] == "cut_off" else row["outcome"]
+                f"{path}: row {number} has no {error}; it needs rows of `refract run --rows`"
+            ) from None
         if suite in (None, row["suite"]) and became in JUDGED:
-            given = {name: row[name] for name in needed} | {"outcome": became}
             cluster = row.get("cluster") or row["prompt_id"]
-            answers.append(
-                JudgedAnswer(**given, cluster=cluster, probability=row.get("probability"))
-            )
+            answers.append(JudgedAnswer(*texts, became, cluster, row.get("probability")))
     suites = sorted({answer.suite for answer in answers})
     if len(suites) > 1:
         raise UsageError(f"{path} holds several suites; name one with --suite: {', '.join(suites)}")

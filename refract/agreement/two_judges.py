@@ -10,8 +10,8 @@ from refract.agreement.scores import rounded_numbers
 from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import iter_rows
 from refract.core.types import Row
-from refract.statistics.proportions import proportion
-from refract.statistics.raters import Kappa, cohen_kappa, confusion, kappa_of_table
+from refract.statistics.proportions import normal_quantile, wilson_at
+from refract.statistics.raters import confusion, kappa_of_table
 
 # Beside the prompt's id, what tells answers apart where both files say it.
 SCOPE = ("model", "suite")
@@ -107,16 +107,12 @@ def _filed_verdict(row: Row, judge: str | None, where: str) -> FiledVerdict:
         if judge is not None and judge not in judges:
             raise RowError(f"{where} has no verdict of {judge!r}; it has: {names}")
         verdict = judges[judge or next(iter(judges))]
-    if not isinstance(verdict, dict) or not {"label", "refused"} & verdict.keys():
+    told = isinstance(verdict, dict) and bool({"label", "refused"} & verdict.keys())
+    label, refused = (verdict.get("label"), verdict.get("refused")) if told else (None, None)
+    if not told or not isinstance(label, str | None) or not isinstance(refused, bool | None):
         raise RowError(
-            f"{where} is not a verdict: it needs 'label', or 'judges' as data/verdicts has it "
-            f"(got {verdict!r:.60})"
-        )
-    label, refused = verdict.get("label"), verdict.get("refused")
-    if not isinstance(label, str | None) or not isinstance(refused, bool | None):
-        raise RowError(
-            f"{where}: label must be a text or null, and refused true, false or null "
-            f"(got {label!r:.60} and {refused!r:.60})"
+            f"{where} is not a verdict: it needs 'label', a text or null, and 'refused', true, false or "
+            f"null, or 'judges' as data/verdicts has it (got {verdict!r:.120})"
         )
     model, suite = (row[key] if isinstance(row.get(key), str) else None for key in SCOPE)
     return FiledVerdict(model, suite, prompt_id, label, refused)
@@ -130,19 +126,19 @@ def join_verdicts(first: Sequence[FiledVerdict], second: Sequence[FiledVerdict])
     """
     scope = [key for key in SCOPE if all(getattr(v, key) is not None for v in (*first, *second))]
     by = (*scope, "prompt_id")
-    keyed: list[dict[tuple[str, ...], FiledVerdict]] = []
-    for name, verdicts in (("first", first), ("second", second)):
+
+    def keyed(name: str, verdicts: Sequence[FiledVerdict]) -> dict[tuple[str, ...], FiledVerdict]:
         by_key: dict[tuple[str, ...], FiledVerdict] = {}
         for verdict in verdicts:
             key = tuple(getattr(verdict, field) for field in by)
-            if key in by_key:
+            if by_key.setdefault(key, verdict) is not verdict:
                 raise RowError(
                     f"the {name} file has two verdicts for {' '.join(key)} (by {', '.join(by)}); "
                     "each answer needs one"
                 )
-            by_key[key] = verdict
-        keyed.append(by_key)
-    left, right = keyed
+        return by_key
+
+    left, right = keyed("first", first), keyed("second", second)
     return Join(
         by,
         [(verdict, right[key]) for key, verdict in left.items() if key in right],
@@ -159,26 +155,21 @@ def judge_agreement(
 
     ``undecided`` counts the verdicts of each, ``a`` and ``b``, that do not say whether it is a refusal.
     """
-
-    def numbers(kappa: Kappa) -> Row:
-        shares = {k: v for k, v in kappa._asdict().items() if k not in ("n", "se")}
-        return {"n": kappa.n, **rounded_numbers(shares)}
-
-    decided = [pair for pair in pairs if None not in (pair[0].refused, pair[1].refused)]
-    labelled = [pair for pair in pairs if None not in (pair[0].label, pair[1].label)]
-    refusal = [a.refused for a, _ in decided], [b.refused for _, b in decided]
-    labels = confusion([a.label for a, _ in labelled], [b.label for _, b in labelled])
-    return {
+    numbers: Row = {
         "undecided": {
-            "a": sum(a.refused is None for a, _ in pairs),
-            "b": sum(b.refused is None for _, b in pairs),
-        },
-        "refusal": numbers(cohen_kappa(*refusal, confidence)),
-        "labels": {
-            **numbers(kappa_of_table(labels.counts, confidence)),
-            "confusion": labels.by_label,
-        },
+            name: sum(pair[side].refused is None for pair in pairs)
+            for side, name in enumerate("ab")
+        }
     }
+    for name, field in (("refusal", "refused"), ("labels", "label")):
+        values = [(getattr(a, field), getattr(b, field)) for a, b in pairs]
+        both = [pair for pair in values if None not in pair]
+        crossed = confusion([a for a, _ in both], [b for _, b in both])
+        kappa = kappa_of_table(crossed.counts, confidence)
+        shares = {k: v for k, v in kappa._asdict().items() if k not in ("n", "se")}
+        numbers[name] = {"n": kappa.n, **rounded_numbers(shares)}
+    numbers["labels"]["confusion"] = crossed.by_label
+    return numbers
 
 
 def defense(
@@ -201,28 +192,28 @@ def defense(
         "outer": sum(a is not None and b is None for a, b in pairs),
         "both": pairs.count((None, None)),
     }
-    cells = {
-        "both": judged.count((True, True)),
-        "inner_only": judged.count((True, False)),
-        "outer_only": judged.count((False, True)),
-        "neither": judged.count((False, False)),
-    }
     stopped = {
-        "inner": cells["both"] + cells["inner_only"],
-        "outer": cells["both"] + cells["outer_only"],
-        "system": len(judged) - cells["neither"],
-        "both": cells["both"],
-        "gain": cells["outer_only"],
+        "inner": sum(a for a, _ in judged),
+        "outer": sum(b for _, b in judged),
+        "system": sum(a or b for a, b in judged),
+        "both": sum(a and b for a, b in judged),
+        "gain": sum(b and not a for a, b in judged),
+    }
+    if not judged:
+        raise UsageError(
+            f"none of the {len(pairs)} answers was judged by both layers (unjudged by the inner "
+            f"alone {unjudged['inner']}, by the outer alone {unjudged['outer']}, by both "
+            f"{unjudged['both']})"
+        )
+    cells = {
+        "both": stopped["both"],
+        "inner_only": stopped["inner"] - stopped["both"],
+        "outer_only": stopped["gain"],
+        "neither": len(judged) - stopped["system"],
     }
     numbers: Row = {"n": len(judged), "pairs": cells, "unjudged": unjudged}
     for name, count in stopped.items():
-        share = proportion(count, len(judged), confidence)
-        if share is None:
-            raise UsageError(
-                f"none of the {len(pairs)} answers was judged by both layers (unjudged by the inner "
-                f"alone {unjudged['inner']}, by the outer alone {unjudged['outer']}, by both "
-                f"{unjudged['both']})"
-            )
-        limits = {"rate": share.value, "low": share.low, "high": share.high}
-        numbers[name] = {"stopped": count, **rounded_numbers(limits)}
+        limits = wilson_at(count, len(judged), normal_quantile(confidence))
+        share = rounded_numbers({"rate": count / len(judged), **limits._asdict()})
+        numbers[name] = {"stopped": count, **share}
     return numbers

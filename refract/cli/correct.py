@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -18,8 +16,6 @@ from refract.core.types import Row
 
 if TYPE_CHECKING:
     from refract.agreement.corrections import Labelled
-
-MISSING = "—"
 
 
 def correct(
@@ -49,11 +45,12 @@ def correct(
 
     Example: refract correct labels.csv --rows rows.jsonl
     """
-    from refract.agreement.corrections import corrected_numbers, difference_numbers
+    from refract.agreement.corrections import corrected_numbers
     from refract.core.params import decision_settings
 
     level = float(confidence or decision_settings(Path.cwd()).confidence)
-    runs = [*((name, None) for name in model or ()), *((None, path) for path in rows or ())]
+    runs: list[tuple[str | None, Path | None]] = [(name, None) for name in model or ()]
+    runs += [(None, path) for path in rows or ()]
     if not len(runs) == len(labels) <= 2:
         raise UsageError(
             "give one file of `refract label`, or two for a difference, and for each its run, --model "
@@ -62,20 +59,19 @@ def correct(
     labelled = [
         _labelled(file, name, suite, path) for file, (name, path) in zip(labels, runs, strict=True)
     ]
-    numbers_of = corrected_numbers if len(labelled) == 1 else difference_numbers
-    numbers = numbers_of(*labelled, confidence=level)
+    numbers = corrected_numbers(*labelled, confidence=level)
     if format_ == "json":
         say(json_text(numbers))
-    elif len(labelled) == 1:
-        _print_rates(numbers)
-    else:
+    elif "differences" in numbers:
         print_table(
-            ["measure", "labelled", "left blank", "difference, first minus second"],
+            ["measure", "labelled", "difference, first minus second"],
             [
-                [measure, str(row.get("labelled", 0)), str(row.get("blank", 0)), _shown(row, "+")]
+                [measure, str(row["labelled"]), _shown(row, "prediction_powered", "+")]
                 for measure, row in numbers["differences"].items()
             ],
         )
+    else:
+        _print_rates(numbers)
 
 
 def _labelled(file: Path, model: str | None, suite: str | None, rows: Path | None) -> Labelled:
@@ -93,47 +89,42 @@ def _labelled(file: Path, model: str | None, suite: str | None, rows: Path | Non
     if not human.by_id:
         raise RowError(f"{file}: no row has a label yet")
     if human.blank:
-        say(
-            f"refract: {file}: {len(human.blank)} rows before the last labelled one have no label, "
-            f"such as {human.blank[0]}; the others are no random sample, so that there are bounds "
-            "instead of rates",
-            file=sys.stderr,
+        raise RowError(
+            f"{file}: {len(human.blank)} rows before the last labelled one have no label, such as "
+            f"{human.blank[0]}; the others are no random sample: label these too"
         )
     return answers, human
 
 
 def _print_rates(numbers: Row) -> None:
-    # The labelled answers alone are no random sample where some were drawn more often, or left blank.
-    random = not (numbers["blank"] or numbers["drawn_by_doubt"])
-    header = [
-        *("measure", "answers", "judge (raw)", "labelled", "left blank", "human labels"),
-        *("prediction-powered", "of these answers alone"),
-    ]
-    lines = [
+    print_table(
         [
-            *(measure, str(row["n"]), _shown(row["raw"]), str(row["labelled"]), str(row["blank"])),
-            _shown(row.get("human") if random else None),
-            _shown(row.get("prediction_powered")),
-            _shown(row.get("these_answers")),
-        ]
-        for measure, row in numbers["measures"].items()
-    ]
-    print_table(header, lines)
-    kappa = numbers["judge"].get("kappa")
-    shown = "undefined" if kappa is None else f"{kappa:.3f}"
+            "measure",
+            "answers",
+            "judge (raw)",
+            "labelled",
+            "prediction-powered",
+            "of these answers alone",
+        ],
+        [
+            [
+                *(measure, str(row["n"]), _shown(row, "raw"), str(row["labelled"])),
+                *(_shown(row, name) for name in ("prediction_powered", "these_answers")),
+            ]
+            for measure, row in numbers["measures"].items()
+        ],
+    )
     if numbers["drawn_by_doubt"]:
-        say(
-            "answers that the judge is unsure of were drawn more often, and count for less; on the "
-            f"labelled ones alone judge and people agree with κ {shown}, which is not that of all"
-        )
+        say("answers that the judge is unsure of were drawn more often, and count for less")
     else:
+        kappa = numbers["judge"].get("kappa")
+        shown = "undefined" if kappa is None else f"{kappa:.3f}"
         say(f"judge and human labels agree with κ {shown}")
 
 
-def _shown(row: Mapping[str, Any] | None, sign: str = "") -> str:
-    if not row:
-        return MISSING
-    limits = "" if "low" not in row else f" [{row['low']:{sign}.3f}, {row['high']:{sign}.3f}]"
-    if "rate" in row:
-        return f"{row['rate']:{sign}.3f}{limits or ' (no interval)'}"
-    return f"{row['lowest']:{sign}.3f} to {row['highest']:{sign}.3f}{limits}"
+def _shown(row: Row, name: str, sign: str = "") -> str:
+    if name not in row:
+        return "—"
+    rate, low, high = (row[name].get(key) for key in ("rate", "low", "high"))
+    interval = "(no interval)" if low is None else f"[{low:{sign}.3f}, {high:{sign}.3f}]"
+    return f"{rate:{sign}.3f} {interval}"

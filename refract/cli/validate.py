@@ -16,7 +16,7 @@ from refract.core.errors import UsageError
 from refract.core.jsonl import sha256_file, write_json
 from refract.core.showing import say
 from refract.core.types import Row
-from refract.core.vocabulary import LABELS
+from refract.core.vocabulary import FAMILIES, LABELS
 
 if TYPE_CHECKING:
     from refract.agreement.ledger import LedgerEntry
@@ -83,15 +83,13 @@ def validate(
     meaning.check(sorted(set(values)))
     truth = [meaning.label_of(value) for value in values]
     opened = {name: open_judge(name, definition) for name, definition in definitions.items()}
+    for name, judge_ in opened.items():
+        if not FAMILIES[judge_.FAMILY].tells_refusal:
+            raise UsageError(f"judge {name!r} does not label refusal, but {judge_.FAMILY}")
     entries: list[LedgerEntry] = []
     results: dict[str, Row] = {}
     for name, verdicts in judge_pairs(rows, opened).items():
         labels = [verdict["label"] for verdict in verdicts]
-        other = sorted({label for label in labels if label not in (*LABELS, None)})
-        if other:
-            raise UsageError(
-                f"judge {name!r} does not label refusal: its labels are {', '.join(other)}"
-            )
         version = opened[name].version
         by_model = ledger_entries(name, version, rows, truth, labels, partial, confidence=level)
         entries += by_model

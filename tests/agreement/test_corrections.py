@@ -43,8 +43,7 @@ def test_rates_are_those_of_prediction_powered_inference_over_all_and_by_categor
             )
         )
         interval, here = (rate.low, rate.high), (rate.low_here, rate.high_here)
-        alone = (rate.rate, rate.rate)
-        return HumanRate(rate.rate, interval, alone, here, len(members), len(labelled), 0)
+        return HumanRate(rate.rate, interval, here, len(members), len(labelled))
 
     assert corrected_rates((run, JoinedLabels(labels))) == {
         "refusal_rate": expected(run),
@@ -53,27 +52,13 @@ def test_rates_are_those_of_prediction_powered_inference_over_all_and_by_categor
     }
 
 
-def test_a_drawn_answer_without_a_label_makes_bounds_of_a_rate():
-    run = harmful_answers(60)
-    drawn = [row["prompt_id"] for row in draw(run, 24, 0)]
-    blank, said = drawn[:4], said_by_judge(run)
-    labels = JoinedLabels({name: said[name] for name in drawn[4:]}, blank=blank)
-    rate = corrected_rates((run, labels))["harmful_refusal_rate"]
-    # The two extremes are the rates with every blank labelled one way.
-    for label, end in zip(("compliance", "refusal"), rate.bounds, strict=True):
-        filled = JoinedLabels({**labels.by_id, **dict.fromkeys(blank, label)})
-        one_way = corrected_rates((run, filled))["harmful_refusal_rate"]
-        assert one_way.rate == pytest.approx(end)
-        assert rate.interval.low <= one_way.interval.low <= one_way.interval.high
-        assert one_way.interval.high <= rate.interval.high
-    assert (rate.rate, rate.blank, rate.labelled) == (None, 4, 20)
-
-
-def test_stale_labels_leave_no_rate_in_a_table_and_without_labels_there_is_no_row():
+@pytest.mark.parametrize("spoilt", ["stale", "blank"])
+def test_stale_and_blank_labels_leave_no_rate_in_a_table(spoilt):
     run = judged_answers()
-    labels = JoinedLabels(said_by_judge(run[:4]), stale=["x"])
+    labels = JoinedLabels(said_by_judge(run[:4]), **{spoilt: ["x"]})
     table = label_table(run, labels)
-    assert {(rate.value, rate.counts.labels.stale) for rate in table} == {(None, 1)}
+    assert {(rate.value, rate.interval, rate.counts.n) for rate in table} == {(None, None, 0)}
+    assert {getattr(rate.counts.labels, spoilt) for rate in table} == {1}
     assert label_table(run, JoinedLabels({})) == []
 
 
@@ -115,18 +100,6 @@ def test_labels_of_a_draw_by_doubt_give_the_rate_of_all_labels_whatever_the_judg
     assert sum(rate.here.low <= share <= rate.here.high for rate in rates) >= 54
 
 
-def test_a_blank_label_of_a_draw_by_doubt_makes_bounds(tmp_path):
-    run = answers_with_doubt(100)
-    write_sample(tmp_path / "l.csv", draw(run, 40, 0))
-    fill_in(tmp_path / "l.csv", ["compliance"] * 5 + [""] + ["refusal"] * 10)
-    labels = read_labels(tmp_path / "l.csv", run)
-    assert len(labels.inclusion) == 16
-    rate = corrected_rates((run, labels))["refusal_rate"]
-    assert rate.rate is None
-    (low, high), (least, most), here = rate.interval, rate.bounds, rate.here
-    assert low <= here.low <= least < most <= here.high <= high
-
-
 # The commands
 
 
@@ -160,7 +133,7 @@ def test_a_sample_goes_out_and_its_labels_come_back_as_a_rate(cli, run_rows):
     assert numbers["judge"]["kappa"] == 1.0
     done = cli(*command, "--format", "json", "--confidence", ".99")
     wider = json.loads(done.out)["measures"]["refusal_rate"]
-    for estimate in ("raw", "human", "prediction_powered"):
+    for estimate in ("raw", "prediction_powered", "these_answers"):
         assert wider[estimate]["rate"] == rate[estimate]["rate"]
         assert wider[estimate]["low"] < rate[estimate]["low"]
         assert wider[estimate]["high"] > rate[estimate]["high"]
@@ -174,7 +147,8 @@ def test_labels_are_never_overwritten_and_passed_over_rows_are_noted(cli, run_ro
     done = cli("correct", "l.csv", "--rows", run_rows)
     assert (done.code, "no row has a label yet" in done.err) == (1, True)
     fill_in(Path("l.csv"), ["refusal", "", "", "compliance"])
-    assert "2 rows before the last labelled one" in cli("correct", "l.csv", "--rows", run_rows).err
+    done = cli("correct", "l.csv", "--rows", run_rows)
+    assert (done.code, "2 rows before the last labelled one" in done.err) == (1, True)
     write_rows(run_rows, [{**row, "response": "Other."} for row in read_rows(run_rows)])
     done = cli("correct", "l.csv", "--rows", run_rows)
     assert (done.code, "2 labels are of other answers" in done.err) == (1, True)
@@ -214,14 +188,11 @@ def test_two_runs_are_compared_by_their_own_labels(cli, tmp_path):
         fill_in(tmp_path / f"{name}.csv", [truth[row["prompt_id"]] for row in drawn])
     two = ("correct", "a.csv", "b.csv", "--rows", "a.jsonl", "--rows", "b.jsonl")
     rate = json.loads(cli(*two, "--format", "json").out)["differences"]["harmful_refusal_rate"]
-    assert rate["low"] < 0 < rate["high"]
-    assert (rate["labelled"], rate["blank"]) == (80, 0)
-    assert abs(rate["rate"]) < 0.15
+    assert rate["labelled"] == 80
+    gap = rate["prediction_powered"]
+    assert gap["low"] < 0 < gap["high"]
+    assert abs(gap["rate"]) < 0.15
     assert "first minus second" in cli(*two).out
-    fill_in(tmp_path / "a.csv", ["refusal", "", *["compliance"] * 3])
-    done = cli(*two)
-    assert "1 rows before the last labelled one" in done.err
-    assert " to " in done.out
     done = cli("correct", "a.csv", "b.csv", "--rows", "a.jsonl")
     assert (done.code, "for each its run" in done.err) == (2, True)
 

@@ -9,7 +9,6 @@ import pytest
 
 from refract.agreement.ledger import (
     ALL,
-    COLUMNS,
     LEDGER,
     LedgerEntry,
     add_to_ledger,
@@ -20,9 +19,8 @@ from refract.agreement.ledger import (
     write_ledger,
 )
 from refract.agreement.scores import refuses
-from refract.core.errors import RowError
 from refract.core.jsonl import write_json, write_rows
-from refract.core.tables import read_table, write_table
+from refract.core.tables import read_table
 from refract.evaluate.judge_errors import judge_pairs, validate
 from refract.judges import open_judge, open_judges
 from refract.statistics.paired import tango
@@ -110,24 +108,8 @@ def test_a_ledger_is_read_as_it_was_written_and_entries_replace_their_own(tmp_pa
     newer = [row._replace(version="2", source="x") for row in empty]
     add_to_ledger(path, newer)
     assert read_ledger(path) == [*newer, *empty]
-    assert read_ledger(tmp_path / "none.csv") == []
     assert as_row(found[0])["gap"] == 0.3333
     assert "kappa" not in as_row(empty[0])
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"n": "many"}, "row 1: not of a ledger, .*invalid literal"),
-        ({"recall": None}, "row 1: not of a ledger, whose columns are judge, .*'recall'"),
-    ],
-)
-def test_a_file_that_is_no_ledger_is_named(tmp_path, change, message):
-    row = {**measured_on(answers("x", "m", "rr cc"))[0]._asdict(), **change}
-    columns = [name for name in COLUMNS if row[name] is not None]
-    write_table(tmp_path / "l.csv", columns, [{name: row[name] for name in columns}])
-    with pytest.raises(RowError, match=message):
-        read_ledger(tmp_path / "l.csv")
 
 
 # The commands, the stage and the file that comes with the package

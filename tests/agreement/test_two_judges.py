@@ -178,7 +178,7 @@ def test_judged_rows_keep_whose_answer_they_are_about(cli, tmp_path):
     [
         ({"prompt_id": 3, "label": "refusal"}, "needs a text as 'prompt_id' or 'id'"),
         ({"prompt_id": "1", "response": "x"}, "is not a verdict: it needs 'label'"),
-        ({"prompt_id": "1", "label": 3}, "label must be a text or null"),
+        ({"prompt_id": "1", "label": 3}, "is not a verdict: it needs 'label'"),
         ({"prompt_id": "1", "judges": ["rules"]}, "is not a verdict: it needs 'label'"),
         ({"prompt_id": "1", "judges": {"rules": 3}}, "is not a verdict: it needs 'label'"),
         ({"prompt_id": "1", "judges": {}}, "verdicts of several judges"),

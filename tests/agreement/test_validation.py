@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from refract.agreement.scores import judge_errors, score_labels
+from refract.agreement.scores import score_labels
 from refract.core.errors import ParamsError, RowError
 from refract.core.jsonl import read_rows, write_json, write_rows
 from refract.core.tables import read_table, write_table
@@ -54,12 +53,6 @@ def test_labels_are_scored_as_four_and_as_refused_or_not():
         for judge, count in row.items()
         if count
     } == set(zip(truth[:5], judged[:5], strict=True))
-
-
-def test_a_correction_takes_only_pairs_that_human_and_judge_both_decided():
-    truth = ["refusal"] * 4 + ["partial_refusal"] + ["compliance"] * 3 + ["degenerate"] * 2
-    found = ["refusal"] * 3 + ["degenerate", "compliance"] + ["compliance"] * 2 + ["refusal"] * 3
-    assert judge_errors(Counter(zip(truth, found, strict=True))) == (3, 4, 2, 3)
 
 
 # The stage
