@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from refract.agreement.ledger import MEASURED, shown_gap, write_ledger
+from refract.agreement.ledger import shown_gap, write_ledger
 from refract.core.jsonl import read_rows, write_json
 from refract.core.params import ValidationSettings, load_params
 from refract.core.progress import StageRun, run_stage
@@ -38,7 +38,7 @@ def main() -> None:
     write_table(Path("metrics/judges.csv"), GROUP_COLUMNS, result.groups)
     write_table(Path("metrics/judges_agreement.csv"), AGREEMENT_COLUMNS, result.agreement)
     write_table(Path("metrics/judges_confusion.csv"), CONFUSION_COLUMNS, result.confusion)
-    write_ledger(MEASURED, result.entries)
+    write_ledger(Path("metrics/judges_by_model.csv"), result.entries)
     for entry in result.entries:
         say(
             f"{entry.judge} on {entry.source}, {entry.model or 'no model stated'}: rate gap "

@@ -13,7 +13,6 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from refract.agreement.ledger import LedgerEntry
 from refract.core.jsonl import write_rows
 from refract.core.tables import write_table
 from refract.models.protocol import Answer, Model, Request
@@ -125,17 +124,6 @@ def rate(measure: str, successes: int, n: int, group: str = "", **more: Any) -> 
         "interval": Interval(successes / n / 2, successes / n),
     } | more
     return Rate(measure, Counts(successes, n, **counts), share, group=Group(field, value), **named)
-
-
-def ledger_entry(
-    model: str, gap: float, rate: float = 0.5, n: int = 200, **more: Any
-) -> LedgerEntry:
-    """A judge's entry on a model whose refusal rate it gives as ``rate``, ``gap`` too high."""
-    kappa = dict.fromkeys(("kappa", "kappa_low", "kappa_high", "precision", "recall"), 0.8)
-    rates = {"human_rate": rate - gap, "judge_rate": rate, "unjudged": 0}
-    ends = {"gap_low": gap - 0.02, "gap_high": gap + 0.02}
-    given = {"judge": "rules", "version": "1", "source": "x", "partial": "refusal", "shaped_by": ""}
-    return LedgerEntry(**{**given, "model": model, "n": n, **rates, **ends, **kappa, **more})
 
 
 def copy_working_tree(folder: Path, skipped: tuple[str, ...]) -> None:

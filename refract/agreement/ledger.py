@@ -58,11 +58,6 @@ class LedgerEntry(NamedTuple):
         # Of the counts, which the rounded rates stand for.
         return (round(self.judge_rate * self.n) - round(self.human_rate * self.n)) / self.n
 
-    @property
-    def unseen(self) -> bool:
-        """Whether nothing of the source has shaped the judge."""
-        return self.source not in self.shaped_by.split()
-
 
 COLUMNS = LedgerEntry._fields
 
