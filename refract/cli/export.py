@@ -35,8 +35,8 @@ def export(
     model_id: Annotated[
         list[str] | None,
         typer.Option(
-            help="every_eval_ever: a model's id, as NAME=DEVELOPER/MODEL; default: as the hub or "
-            "provider calls it, else local/NAME. Repeatable."
+            help="every_eval_ever: a model's id, NAME=DEVELOPER/MODEL; default: the hub's or the "
+            "provider's, else local/NAME. Repeatable."
         ),
     ] = None,
 ) -> None:
@@ -45,7 +45,7 @@ def export(
     Example: refract export --format parquet --out results
     """
     from refract.export.data_files import write_tables
-    from refract.export.every_eval_ever import Publisher, write_records
+    from refract.export.every_eval_ever import write_records
     from refract.project import project_root
     from refract.results import results_and_notes
 
@@ -58,9 +58,9 @@ def export(
     for note in notes:
         say(f"note: {note}", file=sys.stderr)
     if organization:
-        publisher = Publisher.now(organization, relationship)
+        publisher = {"organization": organization, "relationship": relationship}
         lines = write_records(results, place, out, publisher, mapping("--model-id", model_id))
     else:
         lines = write_tables(results, out, format_)
     for line in lines:
-        say(line, file=sys.stderr if line.startswith("note: ") else None)
+        say(line)

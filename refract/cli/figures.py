@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from refract.cli.options import listed, several_files
+from refract.cli.options import Models, Suites, listed, several_files
 from refract.core.jsonl import write_bytes
 from refract.core.showing import say
 
@@ -17,14 +17,8 @@ def figures(
     format_: Annotated[
         Literal["pdf", "png", "svg"], typer.Option("--format", help="How they are written.")
     ] = "pdf",
-    figure: Annotated[
-        list[str] | None,
-        typer.Option(help="Figures, as in metrics/figures: NAME,...; default: all."),
-    ] = None,
-    model: Annotated[
-        list[str] | None, typer.Option(help="Models of the grid: NAME,...; default: all.")
-    ] = None,
-    suite: Annotated[list[str] | None, typer.Option(help="Suites: NAME,...; default: all.")] = None,
+    models: Models = None,
+    suites: Suites = None,
     style: Annotated[
         Path | None,
         typer.Option(help="A matplotlib style sheet.", exists=True, dir_okay=False),
@@ -37,12 +31,9 @@ def figures(
     from refract.project import project_root
     from refract.report.drawing import drawn
     from refract.report.figure_data import figures_of
-    from refract.report.view import check_names, read_view
+    from refract.report.view import read_view
 
-    view = read_view(project_root()).only(listed(model), listed(suite))
-    figures = {drawing.name: drawing for drawing in figures_of(view)}
-    check_names("--figure", listed(figure), figures)
-    for name in listed(figure) or figures:
-        path = out / f"{name}.{format_}"
-        write_bytes(path, [drawn(figures[name], format_, style)])
-        say(f"{path}: {figures[name].title}")
+    for figure in figures_of(read_view(project_root()).only(listed(models), listed(suites))):
+        path = out / f"{figure.name}.{format_}"
+        write_bytes(path, [drawn(figure, format_, style)])
+        say(f"{path}: {figure.title}")

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from refract.cli.options import listed
+from refract.cli.options import Models, listed
 from refract.core.errors import UsageError
 from refract.core.showing import say
 
@@ -19,20 +19,16 @@ def log(
     experiment: Annotated[
         str, typer.Option(help="The experiment of MLflow, or project of Weights & Biases.")
     ] = "refract",
-    model: Annotated[
-        list[str] | None, typer.Option(help="Models of the grid: NAME,...; default: all.")
-    ] = None,
+    models: Models = None,
 ) -> None:
     """Log a run for each model to MLflow or Weights & Biases: settings, rates, intervals, files.
-
-    Run it after `dvc repro`; what DVC hashes does not know of it.
 
     Example: refract log mlflow
     """
     from refract.export.trackers import TRACKERS, logged_runs
     from refract.project import project_root
 
-    for run in logged_runs(project_root(), listed(model) or None):
+    for run in logged_runs(project_root(), listed(models) or None):
         try:
             TRACKERS[tracker](experiment, run)
         except ImportError as error:

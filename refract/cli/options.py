@@ -71,6 +71,12 @@ JudgeModel = Annotated[
         "hf:path/to/folder. Without --judge it says what is a refusal (--judge llm)."
     ),
 ]
+Models = Annotated[
+    list[str] | None, typer.Option("--model", help="Models of the grid: NAME,...; default: all.")
+]
+Suites = Annotated[
+    list[str] | None, typer.Option("--suite", help="Suites: NAME,...; default: all.")
+]
 Confidence = Annotated[
     Literal[".90", ".95", ".99"] | None,
     typer.Option(

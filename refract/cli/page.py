@@ -27,18 +27,12 @@ def show() -> None:
     rates, provenance = read_rate_tables(root, [m for m in models if m not in absent] or models)
     titles = read_titles(params.get("metadata"), models, grid(params, "suites"))
     print_table(MAIN_HEADER, main_rows(View(rates, provenance, titles)))
-    notes = grid_notes(root, models)
-    if missing := rows_missing(root, provenance):
-        notes.append(rows_note(missing))
-    for note in notes:
+    for note in grid_notes(root, models):
         say(f"note: {note}")
-    for kind, path in (("report", REPORT), ("page", PAGE)):
-        made = (root / path).is_file()
-        say(
-            f"{kind}: {root / path}"
-            if made
-            else f"{kind}: not here ({root / path}); run: dvc repro"
-        )
+    if missing := rows_missing(root, provenance):
+        say(f"note: {rows_note(missing)}")
+    for kind, path in (("report", root / REPORT), ("page", root / PAGE)):
+        say(f"{kind}: {path}" if path.is_file() else f"{kind}: no {path}; run: dvc repro")
     if line := answer_line(root, models):
         say(line)
     say_warnings(root, models)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from refract.cli.options import listed, or_standard_output
+from refract.cli.options import Models, Suites, listed, or_standard_output
 from refract.core.errors import UsageError
 from refract.core.jsonl import write_bytes
 from refract.core.showing import printable
@@ -17,30 +17,21 @@ def table(
     source: Annotated[
         str | None,
         typer.Argument(
-            help="A git revision, a model of the grid, REVISION:MODEL, a results file of "
-            "`refract run`, or a project's folder. Default: the working tree."
+            help="A revision, a model of the grid, REVISION:MODEL, a results file of `refract "
+            "run`, or a project's folder; default: the working tree."
         ),
     ] = None,
-    model: Annotated[
-        list[str] | None, typer.Option(help="Models, in this order: NAME,...; default: all.")
-    ] = None,
-    suite: Annotated[list[str] | None, typer.Option(help="Suites: NAME,...; default: all.")] = None,
+    models: Models = None,
+    suites: Suites = None,
     measure: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Measures, a column each: NAME,...; default: refusal of harmful, helpful and "
-            "borderline prompts."
-        ),
+        typer.Option(help="Measures, a column each: NAME,...; default: refusal by category."),
     ] = None,
     by: Annotated[
-        str | None,
-        typer.Option(help="A row for each value of this field: category, perturbation, area, …"),
+        str | None, typer.Option(help="A row for each value of this field, such as perturbation.")
     ] = None,
     short: Annotated[
-        bool,
-        typer.Option(
-            "--short", help="Rates and intervals alone; what they leave out is said in notes."
-        ),
+        bool, typer.Option("--short", help="Rates and intervals; notes say what they leave out.")
     ] = False,
     format_: Annotated[
         Literal["md", "latex"], typer.Option("--format", help="Markdown, or LaTeX (booktabs).")
@@ -61,7 +52,7 @@ def table(
     from refract.results.table_rows import confidence_of
 
     side = find_side(Path.cwd(), source)
-    wanted = listed(model) or list(side.results)
+    wanted = listed(models) or list(side.results)
     check_names("--model", wanted, side.results)
     rates = {name: side.results[name].rates for name in wanted}
     if bare := [name for name, of_model in rates.items() if not of_model]:
@@ -69,7 +60,7 @@ def table(
     levels = {confidence_of(side.results[name].provenance) for name in wanted}
     made = paper_table(
         rates,
-        suites=listed(suite),
+        suites=listed(suites),
         measures=listed(measure),
         by=by,
         short=short,

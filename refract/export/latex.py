@@ -13,24 +13,22 @@ from refract.report.view import HEADLINES, check_names, plain
 from refract.report.wording import MISSING, estimate_text, kinds_text, rate_text
 
 # What LaTeX would obey, or set as another character, in text.
-_LATEX = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        **{mark: f"\\{mark}" for mark in "{}$&#%_"},
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-        "|": r"\textbar{}",
-        "`": r"\textasciigrave{}",
-        "'": r"\textquotesingle{}",
-        '"': r"\char`\"{}",
-        "—": r"\textemdash{}",
-        "–": r"\textendash{}",
-        "−": "$-$",
-        "…": r"\dots{}",
-    }
-)
+_MARKS = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "`": r"\textasciigrave{}",
+    "'": r"\textquotesingle{}",
+    '"': r"\char`\"{}",
+    "—": r"\textemdash{}",
+    "–": r"\textendash{}",
+    "−": "$-$",
+    "…": r"\dots{}",
+}
+_LATEX = str.maketrans({mark: f"\\{mark}" for mark in "{}$&#%_"} | _MARKS)
 
 
 class PaperTable(NamedTuple):
@@ -61,45 +59,42 @@ def paper_table(
     labels = {label for rate in every for label in (rate.suite, plain(rate.suite))}
     check_names("--suite", suites, sorted(labels))
     check_names("--by", filter(None, [by]), sorted({r.group.field for r in every if r.group}))
-    chosen = {
-        (rate.suite, model, rate.group.value, rate.measure): rate
-        for model, rates in tables.items()
-        for rate in rates
-        if rate.group.field == (by or "")
-        and (not suites or rate.suite in suites or plain(rate.suite) in suites)
-    }
-    present = sorted({measure for *_, measure in chosen})
+    lines: dict[tuple[str, str, str], dict[str, Rate]] = {}
+    for model, rates in tables.items():
+        for rate in rates:
+            wanted = not suites or rate.suite in suites or plain(rate.suite) in suites
+            if wanted and rate.group.field == (by or ""):
+                key = rate.suite, model, rate.group.value
+                lines.setdefault(key, {})[rate.measure] = rate
+    present = sorted({measure for rates in lines.values() for measure in rates})
     check_names("--measure", measures, present)
-    titles = dict(HEADLINES)
-    columns = list(measures) or [measure for measure in titles if measure in present]
+    columns = list(measures) or [measure for measure in HEADLINES if measure in present]
     if not columns:
         raise UsageError(f"name measures with --measure; there are: {', '.join(present)}")
-    lines = dict.fromkeys(key[:3] for key in chosen if key[3] in columns)
+    lines = {key: rates for key, rates in lines.items() if rates.keys() & {*columns}}
     order = list(dict.fromkeys(suite for suite, *_ in lines))
-    rows, notes = [], []
-    for suite, model, value in sorted(lines, key=lambda line: order.index(line[0])):
-        rates = [chosen.get((suite, model, value, measure)) for measure in columns]
-        names = [*([suite] if len(order) > 1 else []), model, *([value] if by else [])]
-        rows.append([*names, *(_short(rate) if short else rate_text(rate) for rate in rates)])
-        if short:
-            where = ", ".join(filter(None, (suite, model, value)))
-            notes += [f"{where}: {note}" for rate in rates if rate and (note := _limits(rate))]
-    header = [*(["Suite"] if len(order) > 1 else []), "Model", *([by] if by else [])]
+    several = len(order) > 1
     what = f"Rates with {level} intervals{'' if short else ' and counts'}."
-    return PaperTable(
-        [*header, *(titles.get(measure, measure.replace("_", " ")) for measure in columns)],
-        rows,
-        len(header),
-        [what if len(order) > 1 else f"{what} Suite: {order[0]}.", *notes],
-    )
+    rows, notes = [], [what if several else f"{what} Suite: {order[0]}."]
+    for key in sorted(lines, key=lambda key: order.index(key[0])):
+        cells = [lines[key].get(measure) for measure in columns]
+        names = [*key[not several : 2], *([key[2]] if by else [])]
+        rows.append([*names, *((_short if short else rate_text)(rate) for rate in cells)])
+        for note in filter(None, map(_limits, cells if short else [])):
+            notes.append(f"{', '.join(filter(None, key))}: {note}")
+    header = [*(["Suite"] if several else []), "Model", *([by] if by else [])]
+    titles = [HEADLINES.get(measure, measure.replace("_", " ")) for measure in columns]
+    return PaperTable([*header, *titles], rows, len(header), notes)
 
 
 def _short(rate: Rate | None) -> str:
     return MISSING if rate is None else estimate_text(rate.value, rate.interval)
 
 
-def _limits(rate: Rate) -> str:
+def _limits(rate: Rate | None) -> str:
     """What a short cell does not say: answers that are in no rate, and those that were cut off."""
+    if rate is None:
+        return ""
     said = []
     if rate.counts.unjudged:
         said.append(f"not judged: {kinds_text(rate.counts.excluded)}")

@@ -29,33 +29,31 @@ def logged_runs(root: Path, models: Sequence[str] | None) -> list[LoggedRun]:
     commit = (git(root, "rev-parse", "HEAD") or "").strip()
     changed = git(root, "status", "--porcelain", "--untracked-files=no")
     tags = {"commit": commit, "uncommitted changes": "yes" if changed else "no"} if commit else {}
-    runs = []
+    runs = {}
     for name in dict.fromkeys(results.metrics["model"]):
-        files = [root / path for path in result_files(name)]
         facts = json.loads((root / f"metrics/provenance/{name}.json").read_text("utf-8"))
-        numbers = {
-            f"{plain(row['suite'])}/{row['measure']}": row["value"]
-            for row in results.metrics[results.metrics["model"] == name].to_dict("records")
-        }
-        rates = results.tables[(results.tables["model"] == name) & (results.tables["field"] == "")]
-        for row in rates.dropna(subset=["low", "high"]).to_dict("records"):
-            key = f"{plain(row['suite'])}/{row['measure']}"
-            if key in numbers:
-                numbers |= {f"{key}_low": row["low"], f"{key}_high": row["high"]}
-        settings = _flat(facts["model"]["definition"])
-        settings |= {f"suites.{key}": suite["sha256"] for key, suite in facts["suites"].items()}
-        settings |= {f"judges.{key}": judge["version"] for key, judge in facts["judges"].items()}
-        runs.append(LoggedRun(name, settings, numbers, tags, files))
-    return runs
+        settings = _flat(
+            facts["model"]["definition"]
+            | {"suites": {key: suite["sha256"] for key, suite in facts["suites"].items()}}
+            | {"judges": {key: judge["version"] for key, judge in facts["judges"].items()}}
+        )
+        files = [root / path for path in result_files(name)]
+        runs[name] = LoggedRun(name, settings, {}, tags, files)
+    for row in results.metrics.to_dict("records"):
+        runs[row["model"]].numbers[f"{plain(row['suite'])}/{row['measure']}"] = row["value"]
+    overall = results.tables[results.tables["field"] == ""].dropna(subset=["low", "high"])
+    for row in overall.to_dict("records"):
+        key, numbers = f"{plain(row['suite'])}/{row['measure']}", runs[row["model"]].numbers
+        if key in numbers:
+            numbers |= {f"{key}_low": row["low"], f"{key}_high": row["high"]}
+    return list(runs.values())
 
 
 def _flat(settings: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in settings.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{before}{key}.")
-        else:
-            flat[before + key] = value
+        nested = isinstance(value, Mapping)
+        flat |= _flat(value, f"{before}{key}.") if nested else {before + key: value}
     return flat
 
 
