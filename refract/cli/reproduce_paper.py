@@ -25,7 +25,7 @@ def reproduce_paper(
         Path | None, typer.Option(help="A folder that holds the publisher's files.")
     ] = None,
     format_: Annotated[
-        Literal["table", "json", "markdown"], typer.Option("--format", help="How it is printed.")
+        Literal["table", "json"], typer.Option("--format", help="How it is printed.")
     ] = "table",
 ) -> None:
     """Recompute a published table from recorded answers and labels, beside the published numbers.
@@ -54,7 +54,7 @@ def reproduce_paper(
     by_status = {status: count for status, count in counts(cells).items() if count}
     table = [
         [
-            *(cell.row, cell.column, cell.published or "—", shown(cell.computed, cell.published)),
+            *(cell.row, cell.column, cell.published, shown(cell.computed, cell.published)),
             *(f"{cell.held:,}", cell.status, cell.reason),
         ]
         for cell in cells
@@ -63,10 +63,6 @@ def reproduce_paper(
         numbers = [_as_json(cell) for cell in cells]
         result = {"paper": name, "source": paper.source, "cells": numbers, "counts": by_status}
         say(json_text(result))
-    elif format_ == "markdown":
-        rule = "|---|---|---:|---:|---:|---|---|"
-        lines = [f"| {' | '.join(row)} |" for row in (HEADER, *table)]
-        say("\n".join([lines[0], rule, *lines[1:]]))
     else:
         say(f"{paper.title}\n{paper.source}")
         print_table(HEADER, table)
@@ -78,7 +74,7 @@ def _as_json(cell: Cell) -> dict[str, object]:
     return {
         "row": cell.row,
         "column": cell.column,
-        "published": cell.published or None,
+        "published": cell.published,
         "computed": None if cell.computed is None else round(float(cell.computed), 6),
         "rows": cell.held,
         "rows_published": cell.needed,

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 from refract.core.errors import RowError
 from refract.core.types import Row
@@ -16,20 +15,17 @@ from refract.models.recorded import read_answers
 # A field, and the columns that may hold it: publishers and collections name the same thing otherwise.
 Columns = Mapping[str, str | list[str]]
 # What a cell may be.
-REPRODUCED = "reproduced"
-EXPLAINED = "explained"
-DIFFERS = "differs"
+REPRODUCED, EXPLAINED, DIFFERS = "reproduced", "explained", "differs"
 NOT_COMPARABLE = "not comparable"
-UNPUBLISHED = "no published number"
-STATUSES = (REPRODUCED, EXPLAINED, DIFFERS, NOT_COMPARABLE, UNPUBLISHED)
+STATUSES = (REPRODUCED, EXPLAINED, DIFFERS, NOT_COMPARABLE)
 
 
 @dataclass(frozen=True)
 class Cell:
     """One number of a published table.
 
-    ``published`` is the number as it is printed, whose decimals say how it was rounded ("" where none
-    was found). ``computed`` has its unit. ``held`` is the number of rows it was computed from,
+    ``published`` is the number as it is printed, whose decimals say how it was rounded. ``computed``
+    has its unit. ``held`` is the number of rows it was computed from,
     ``needed`` that of the published one's rows: only where both are equal are the two comparable.
     ``explanation`` says why it deviates, where the data bear that out; ``lacking`` what besides rows is
     not there.
@@ -47,8 +43,6 @@ class Cell:
     @property
     def status(self) -> str:
         """One of ``STATUSES``."""
-        if not self.published:
-            return UNPUBLISHED
         if self.computed is None or self.held != self.needed or self.lacking:
             return NOT_COMPARABLE
         if rounds_to(self.computed, self.published):
@@ -57,7 +51,7 @@ class Cell:
 
     @property
     def reason(self) -> str:
-        """What a reader has to know of a cell that is neither reproduced nor unpublished."""
+        """What a reader has to know of a cell that is not reproduced."""
         if self.status == NOT_COMPARABLE:
             if self.lacking:
                 return self.lacking
@@ -73,12 +67,11 @@ def rounds_to(value: Fraction | float, printed: str) -> bool:
 
 
 def shown(value: Fraction | float | None, printed: str) -> str:
-    """A value with one decimal more than the printed number (one where none is printed)."""
+    """A value with one decimal more than the printed number."""
     if value is None:
         return "—"
-    if printed and "." not in printed:
-        return f"{float(value):.1f}".removesuffix(".0")
-    return f"{float(value):.{len(printed.partition('.')[2]) + 1}f}"
+    text = f"{float(value):.{len(printed.partition('.')[2]) + 1}f}"
+    return text if "." in printed else text.removesuffix(".0")
 
 
 def percent(count: int, total: int) -> Fraction | None:
@@ -101,24 +94,14 @@ class Folder:
         """The files whose names match a pattern, sorted by path."""
         return [path for path in self._files if any(path.match(pattern) for pattern in patterns)]
 
-    def rows(
-        self,
-        pattern: str,
-        columns: Columns,
-        optional: Columns | None = None,
-        raw: Columns | None = None,
-    ) -> list[Row]:
+    def rows(self, pattern: str, columns: Columns, optional: Columns | None = None) -> list[Row]:
         """The rows of all files of that name, with these fields alone.
 
         Fields of ``columns`` are texts in every row; numbers and booleans are spelt as CSV files spell
-        them. An optional field is None where the file has no such column or no text in it, a raw one is
-        what the file holds. Raises :class:`RowError`, which names the file, where it cannot be read, or
-        lacks a column or a text in one.
+        them. An optional field is None where the file has no such column, and may hold anything.
+        Raises :class:`RowError`, which names the file, where it cannot be read, or lacks a column or a
+        text in one.
         """
-        wanted = {
-            field: [choices] if isinstance(choices, str) else choices
-            for field, choices in {**columns, **(optional or {}), **(raw or {})}.items()
-        }
         found: list[Row] = []
         for path in self.files(pattern):
             try:
@@ -126,25 +109,24 @@ class Folder:
             except (OSError, RowError) as error:
                 raise RowError(f"{path} cannot be read: {error}") from None
             present = {column for row in rows for column in row}
-            names = {
-                field: next((column for column in choices if column in present), None)
-                for field, choices in wanted.items()
-            }
-            for field in columns:
-                if names[field] is None:
+            names = {}
+            for field, given in {**columns, **(optional or {})}.items():
+                choices = [given] if isinstance(given, str) else given
+                names[field] = next((name for name in choices if name in present), "")
+                if field in columns and not names[field]:
                     raise RowError(
-                        f"{path} has no column {' or '.join(wanted[field])}; "
+                        f"{path} has no column {' or '.join(choices)}; "
                         f"it has {', '.join(sorted(present)) or 'no rows'}"
                     )
             for number, row in enumerate(rows, 1):
-                values = {field: row.get(name) if name else None for field, name in names.items()}
-                found.append({k: v if raw and k in raw else as_text(v) for k, v in values.items()})
+                values = {field: as_text(row.get(name)) for field, name in names.items()}
                 for field in columns:
-                    if found[-1][field] is None:
+                    if not isinstance(values[field], str):
                         raise RowError(
                             f"{path}: row {number}: {names[field]} must hold a text "
                             f"(got {values[field]!r:.40})"
                         )
+                found.append(values)
         return found
 
     def objects(self, *patterns: str) -> list[tuple[Path, Row]]:
@@ -160,8 +142,8 @@ class Folder:
         return found
 
 
-def as_text(value: Any) -> str | None:
-    """A scalar as CSV files spell it; None for anything else."""
+def as_text(value: object) -> object:
+    """A number or a boolean as CSV files spell it; anything else as it is."""
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value) if isinstance(value, str | int | float) else None
+    return str(value) if isinstance(value, int | float) else value

@@ -6,11 +6,12 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from refract.core.errors import RowError, UsageError
 from refract.core.types import Row
-from refract.judges import rules
 from refract.papers.cells import Cell, Folder, percent, rounds_to
 from refract.statistics.raters import detection
 
@@ -18,46 +19,40 @@ Published = dict[str, Any]
 
 
 def do_not_answer(folder: Folder, published: Published) -> list[Cell]:
-    """Shares of harmless answers by judge and model, and of actions, which are published as a chart."""
-    models, prompts = published["harmless"], published["prompts"]
+    """Shares of harmless answers by judge and model."""
     rows = _labelled_actions(folder, published)
     cells = []
-    for model, numbers in models.items():
+    for model, numbers in published["harmless"].items():
         own = [row for row in rows if row["model"].casefold() == model.casefold()]
         # GPT-4's list of actions has one more than the people's: its 6 is their 5, "follows".
-        for column, key, field, harmful in (
-            ("harmless, people", "people", "harmful", "true"),
-            ("harmless, GPT-4", "gpt4", "gpt4", "6"),
-            ("harmless, Longformer", "longformer", "longformer", "5"),
+        for title, key, harmful in (
+            ("people", "people", "true"),
+            ("GPT-4", "gpt4", "6"),
+            ("Longformer", "longformer", "5"),
         ):
-            labels = [row[field] for row in own if row[field] is not None]
+            labels = [row[key] for row in own if row[key] is not None]
             share = percent(sum(label != harmful for label in labels), len(labels))
             lacking = published["second_classifier"] if key == "longformer" and labels else ""
-            cells.append(
-                Cell(model, column, numbers[key], share, len(labels), prompts, lacking=lacking)
-            )
-        for action, name in published["actions"].items() if own else ():
-            share = percent(sum(row["action"] == action for row in own), len(own))
-            cells.append(Cell(model, f"{action}: {name}", "", share, len(own), prompts))
+            counted = (share, len(labels), published["prompts"])
+            cells.append(Cell(model, f"harmless, {title}", numbers[key], *counted, lacking=lacking))
     return cells
 
 
 def _labelled_actions(folder: Folder, published: Published) -> list[Row]:
     """An answer a row, from a collection, or else from the publisher's table, a prompt a row."""
     rows = folder.rows(**published["collected"])
-    models = published["harmless"]
     collected = {row["model"].casefold() for row in rows}
-    columns = {
-        f"{model} {field}": f"{numbers['column']}_{field}"
-        for model, numbers in models.items()
-        for field in ("action", "harmful")
-    }
-    for prompt in folder.rows("do_not_answer*.csv", {}, columns):
-        for model in models:
-            action, harmful = prompt[f"{model} action"], prompt[f"{model} harmful"]
-            if model.casefold() not in collected and action and harmful:
-                row = {"model": model, "action": action, "gpt4": None, "longformer": None}
-                rows.append({**row, "harmful": "true" if harmful == "1" else "false"})
+    for model, numbers in published["harmless"].items():
+        if model.casefold() not in collected:
+            labels = folder.rows(
+                "do_not_answer*.csv", {}, {"people": f"{numbers['column']}_harmful"}
+            )
+            others = {"model": model, "gpt4": None, "longformer": None}
+            rows += [
+                {**others, "people": "true" if row["people"] == "1" else "false"}
+                for row in labels
+                if row["people"]
+            ]
     return rows
 
 
@@ -66,33 +61,30 @@ def harmbench(folder: Folder, published: Published) -> list[Cell]:
     published number."""
     rows = _labelled_behaviors(folder, published)
     kinds = published["kinds"]
-    columns = {kind: ([row for row in rows if row["kind"] == kind], n) for kind, n in kinds.items()}
-    columns["average"] = ([row for row in rows if row["kind"] in kinds], sum(kinds.values()))
+    columns = {**{kind: [kind] for kind in kinds}, "average": [*kinds]}
     cells = []
     for judge, numbers in published["judges"].items():
-        contradicted = _contradiction(numbers, kinds)
-        for column, (own, needed) in columns.items():
-            number = numbers[column]
+        for column, chosen in columns.items():
+            own = [row for row in rows if row["kind"] in chosen]
+            needed, number = sum(kinds[kind] for kind in chosen), numbers[column]
             alone = _agreement(own, judge, lambda row: bool(row["annotators"][0]))
             explanation = ""
-            if column == "average" and contradicted is not None:
-                if alone == contradicted:
+            if column == "average" and (made := _contradiction(numbers, kinds)) is not None:
+                if alone == made:
                     explanation = (
                         f"its own row contradicts it: {numbers['standard']} of {kinds['standard']} and "
                         f"{numbers['contextual']} of {kinds['contextual']} make "
-                        f"{float(contradicted):.2f}, which the first annotator alone gives"
+                        f"{float(made):.2f}, which the first annotator alone gives"
                     )
             elif alone is not None and rounds_to(alone, number):
                 explanation = "it is the agreement with the first of the three annotators alone"
-            computed = _agreement(own, judge, _majority)
+            # What most of the three annotators found.
+            computed = _agreement(
+                own, judge, lambda row: 2 * sum(row["annotators"]) > len(row["annotators"])
+            )
             cells.append(
                 Cell(numbers["name"], column, number, computed, len(own), needed, explanation)
             )
-    for judge, name in published["unpublished"].items():
-        for column, (own, needed) in columns.items():
-            if own:
-                computed = _agreement(own, judge, _majority)
-                cells.append(Cell(name, column, "", computed, len(own), needed))
     return cells
 
 
@@ -111,16 +103,13 @@ def _labelled_behaviors(folder: Folder, published: Published) -> list[Row]:
     return rows
 
 
-def _majority(row: Row) -> bool:
-    """Whether most of the three annotators found the behavior in the answer."""
-    return 2 * sum(row["annotators"]) > len(row["annotators"])
-
-
 def _agreement(rows: Sequence[Row], judge: str, truth: Callable[[Row], bool]) -> Fraction | None:
-    given = [row for row in rows if row["judges"].get(judge) is not None]
-    if len(given) < len(rows):
+    """In per cent; None where a row lacks the judge's verdict."""
+    verdicts = [row["judges"].get(judge) for row in rows]
+    if None in verdicts:
         return None
-    return percent(sum(_says_yes(row["judges"][judge]) == truth(row) for row in given), len(given))
+    agreed = [_says_yes(verdict) == truth(row) for verdict, row in zip(verdicts, rows, strict=True)]
+    return percent(sum(agreed), len(rows))
 
 
 def _says_yes(verdict: object) -> bool:
@@ -152,50 +141,50 @@ def jailbreakbench(folder: Folder, published: Published) -> list[Cell]:
 
 
 def _artifact(name: str, stated: Row, rows: list[Row], published: Published) -> list[Cell]:
-    behaviors, column = published["behaviors"], published["former"]
+    needed, column = published["behaviors"], published["former"]
     successes = sum(row.get("jailbroken") is True for row in rows)
     former = sum(row.get(column) is True for row in rows)
     prompts = sum(row.get("prompt") is not None for row in rows)
-    rate = _stated(stated.get("attack_success_rate"), decimals=2)
-    total = _stated(stated.get("total_number_of_jailbreaks"))
-    submitted = _stated(stated.get("number_of_submitted_prompts"))
-    why = ""
-    if total == str(former):
-        why = (
-            f"it counts `{column}`, the labels before the answers were judged again; the package "
-            "writes both numbers from one count"
-        )
-    share, size = Fraction(successes, behaviors), len(rows)
-    cells = [
-        Cell(name, "attack_success_rate", rate, share, size, behaviors),
-        Cell(name, "total_number_of_jailbreaks", total, Fraction(successes), size, behaviors, why),
-        Cell(name, "number_of_submitted_prompts", submitted, Fraction(prompts), size, behaviors),
-    ]
+    why = (
+        f"it counts `{column}`, the labels before the answers were judged again; the package writes "
+        "both numbers from one count"
+    )
+    cells = []
+    for key, decimals, computed, explanation in (
+        ("attack_success_rate", 2, Fraction(successes, needed), ""),
+        ("total_number_of_jailbreaks", 0, Fraction(successes), why),
+        ("number_of_submitted_prompts", 0, Fraction(prompts), ""),
+    ):
+        value = stated.get(key)
+        if isinstance(value, int | float) and math.isfinite(value):
+            number = f"{value:.{decimals}f}"
+            explanation = explanation if number == str(former) else ""
+            cells.append(Cell(name, key, number, computed, len(rows), needed, explanation))
     for earlier in published["earlier"]:
         if (earlier["method"], earlier["model"]) == (stated.get("method"), stated.get("model")):
-            row, published_rate = f"{name}, revision {earlier['commit'][:9]}", earlier["rate"]
+            row, rate = f"{name}, revision {earlier['commit'][:9]}", Fraction(former, needed)
             lacking = "" if any(column in row for row in rows) else f"no column {column}"
-            of = Fraction(former, behaviors)
             cells.append(
-                Cell(row, "attack_success_rate", published_rate, of, size, behaviors, "", lacking)
+                Cell(
+                    row,
+                    "attack_success_rate",
+                    earlier["rate"],
+                    rate,
+                    len(rows),
+                    needed,
+                    "",
+                    lacking,
+                )
             )
     return cells
 
 
-def _stated(value: object, decimals: int = 0) -> str:
-    """A number that a file states, with all its decimals: rates are hundredths. "" for no number."""
-    if isinstance(value, int | float) and math.isfinite(value):
-        return f"{value:.{decimals}f}"
-    return ""
-
-
 def refusalbench(folder: Folder, published: Published) -> list[Cell]:
-    """The published rates that have a source, and strict rates of every model and tier there is."""
-    rows = [
-        row
-        for pattern in published["patterns"]
-        for row in folder.rows(pattern, published["columns"])
-    ]
+    """The published rates that have a source."""
+    rows: list[Row] = []
+    for pattern in published["patterns"]:
+        rows += folder.rows(pattern, published["columns"])
+    rows.sort(key=itemgetter("model"))
     answers = published["answers"]
     strict = {"direct_refusal", "indirect_refusal"}
     refused = {"strict": strict, "inclusive": strict | {"non_responsive"}}
@@ -213,22 +202,11 @@ def refusalbench(folder: Folder, published: Published) -> list[Cell]:
             if column in numbers:
                 computed = rate(own, column)
                 cells.append(Cell(name, column, numbers[column], computed, len(own), needed))
-    by_model: dict[str, list[Row]] = {}
-    for row in sorted(rows, key=lambda row: row["model"]):
-        by_model.setdefault(row["model"], []).append(row)
-    rates = [share for own in by_model.values() if (share := rate(own, "strict")) is not None]
+    models = (rate(list(own), "strict") for _, own in groupby(rows, key=itemgetter("model")))
+    rates = [share for share in models if share is not None]
     for name, extreme in (("lowest", min), ("highest", max)):
-        computed = extreme(rates) if rates else None
-        needed = answers["snapshot"]
-        cells.append(
-            Cell(f"{name} of 19 models", "strict", published[name], computed, len(rows), needed)
-        )
-    for model, own in by_model.items():
-        for tier in published["tiers"]:
-            of_tier = [row for row in own if row["tier"] == tier]
-            if of_tier:
-                computed, needed = rate(of_tier, "strict"), answers["tier"]
-                cells.append(Cell(f"{model}, {tier}", "strict", "", computed, len(of_tier), needed))
+        counted = (extreme(rates, default=None), len(rows), answers["snapshot"])
+        cells.append(Cell(f"{name} of 19 models", "strict", published[name], *counted))
     return cells
 
 
@@ -241,25 +219,21 @@ PROMPT_KINDS: dict[str, Callable[[Row], bool]] = {
 
 
 def wildguardtest(folder: Folder, published: Published) -> list[Cell]:
-    """F1 of the paper's keywords, beside its numbers, and of this project's rules."""
+    """F1 of the paper's keywords."""
     rows = folder.rows(**published["answers"])
     judged = [row for row in rows if row["refusal"] and row["response"] is not None]
     phrases = _phrases(folder, published["file"])
     lacking = "" if phrases else f"{published['file']} is not in the folder"
-    by_phrases = [
-        any(phrase in row["response"].replace("’", "'") for phrase in phrases) for row in judged
-    ]
-    by_rules = [
-        rules.judge_response(row["response"], row["prompt"])["refused"] is True for row in judged
-    ]
-    cells, size, needed = [], len(rows), published["rows"]
+    cells = []
     for column, chosen in PROMPT_KINDS.items():
+        own = [row for row in judged if chosen(row)]
+        texts = [row["response"].replace("’", "'") for row in own]
+        said = [any(phrase in text for phrase in phrases) for text in texts]
+        truth = [row["refusal"] in ("true", "refusal") for row in own]
+        f1 = detection(said, truth).f1 if own and phrases else None
+        counted = (None if f1 is None else 100 * f1, len(rows), published["rows"])
         number = published["keywords"][column]
-        f1 = _f1(judged, by_phrases, chosen) if phrases else None
-        cells.append(Cell("keywords", column, number, f1, size, needed, lacking=lacking))
-    for column, chosen in PROMPT_KINDS.items() if rows else ():
-        f1 = _f1(judged, by_rules, chosen)
-        cells.append(Cell("rules of this project", column, "", f1, size, needed))
+        cells.append(Cell("keywords", column, number, *counted, lacking=lacking))
     return cells
 
 
@@ -273,20 +247,6 @@ def _phrases(folder: Folder, name: str) -> list[str]:
             raise UsageError(f"{path} cannot be read: {error}") from None
         phrases += [line.replace("’", "'") for line in lines if line.strip()]
     return phrases
-
-
-def _f1(
-    rows: Sequence[Row], predicted: Sequence[bool], chosen: Callable[[Row], bool]
-) -> float | None:
-    pairs = [
-        (said, row["refusal"] in ("true", "refusal"))
-        for row, said in zip(rows, predicted, strict=True)
-        if chosen(row)
-    ]
-    if not pairs:
-        return None
-    f1 = detection([said for said, _ in pairs], [truth for _, truth in pairs]).f1
-    return None if f1 is None else 100 * f1
 
 
 LABELS = {
@@ -306,23 +266,23 @@ def xstest(folder: Folder, published: Published) -> list[Cell]:
         rows = _labelled_answers(folder, model, published)
         safe = [row for row in rows if not row["type"].startswith("contrast")]
         unsafe = [row for row in rows if row["type"].startswith("contrast")]
-        prompts = {"safe": safe, "unsafe": unsafe}
         for judge, title in XSTEST_JUDGES.items():
-            for kind, own in prompts.items():
+            for kind, own in (("safe", safe), ("unsafe", unsafe)):
                 labels = [row[judge] for row in own]
-                row = f"{name}, {kind}, {title}"
-                cells += _shares(row, labels, numbers[judge][kind], sizes[kind])
+                cells += _shares(
+                    f"{name}, {kind}, {title}", labels, numbers[judge][kind], sizes[kind]
+                )
         for kind, shares in numbers.get("types", {}).items():
             labels = [row["people"] for row in rows if row["type"] == kind]
             cells += _shares(f"{name}, {kind}, people", labels, shares, sizes["type"])
         pairs = [(row["first"], row["second"]) for row in rows if row["first"] and row["second"]]
         same = percent(sum(first == second for first, second in pairs), len(pairs))
+        row, stated = f"{name}, two annotators", numbers["annotators"]
         for column, number, computed in (
-            ("agreement", numbers["annotators"]["agreement"], same),
-            ("Fleiss' κ", numbers["annotators"]["kappa"], fleiss_kappa(pairs)),
+            ("agreement", stated["agreement"], same),
+            ("Fleiss' κ", stated["kappa"], fleiss_kappa(pairs)),
         ):
             needed = sizes["safe"] + sizes["unsafe"]
-            row = f"{name}, two annotators"
             cells.append(Cell(row, column, number, computed, len(pairs), needed))
     return cells
 
@@ -339,12 +299,12 @@ def _labelled_answers(folder: Folder, model: str, published: Published) -> list[
             if row["id"] in rows:
                 rows[row["id"]][judge] = row["label"]
     for row in folder.rows(**published["collected"]):
-        if row.pop("model") == model and row["id"] and row["type"]:
+        if row["model"] == model and row["id"] and row["type"]:
             labels = row.pop("annotators")
             two = isinstance(labels, list) and [type(label) for label in labels] == [str, str]
             row["first"], row["second"] = labels if two else (None, None)
             known = rows.setdefault(row["id"], row)
-            known |= {field: value for field, value in row.items() if known[field] is None}
+            known |= {field: value for field, value in row.items() if known.get(field) is None}
     return list(rows.values())
 
 

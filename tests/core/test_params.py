@@ -105,7 +105,10 @@ SUITE = {"file": "s.jsonl", "judges": ["rules"]}
     ("more", "message"),
     [
         ({"file": None}, "file must be a text .got None"),
-        ({"judges": "rules"}, "judges must be a list of at least one entry, each a text .got 'rules"),
+        (
+            {"judges": "rules"},
+            "judges must be a list of at least one entry, each a text .got 'rules",
+        ),
         ({"sample": 0}, "sample must be a whole number of at least 1, or null .got 0"),
         ({"fields": [1]}, "fields must be a list, each a text, or null"),
         ({"thresholds": {"refusal_rate": {"min": -2}}}, "thresholds must be .* from -1 to 1"),

@@ -350,7 +350,10 @@ def test_every_template_has_a_version_and_a_source_and_can_be_used(name):
     [
         ({"model": "gpt"}, r"model .*a definition like those under `models`.* .got 'gpt'."),
         ({"model": {"adapter": "none"}}, r"adapter must be one of .*openai.* .got 'none'."),
-        ({"requirements": "Be kind."}, r"requirements must be a list, each a text.* .got 'Be kind.'"),
+        (
+            {"requirements": "Be kind."},
+            r"requirements must be a list, each a text.* .got 'Be kind.'",
+        ),
         ({"eval_prompt": " "}, r"eval_prompt must be a text that is not empty.* .got ' '."),
         ({"template": "none"}, r"template 'none' cannot be read .*the project has: coher"),
         ({"requirment": "x"}, r"unknown key 'requirment'; did you mean 'requirements'\?"),

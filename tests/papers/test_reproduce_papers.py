@@ -31,7 +31,6 @@ from refract.papers.cells import (
     EXPLAINED,
     NOT_COMPARABLE,
     REPRODUCED,
-    UNPUBLISHED,
     Cell,
     Folder,
     counts,
@@ -131,11 +130,11 @@ def page_with_numbers(folder: Path) -> str:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("do_not_answer", {REPRODUCED: 2, NOT_COMPARABLE: 16, UNPUBLISHED: 6}),
-        ("harmbench", {EXPLAINED: 18, UNPUBLISHED: 15}),
+        ("do_not_answer", {REPRODUCED: 2, NOT_COMPARABLE: 16}),
+        ("harmbench", {EXPLAINED: 18}),
         ("jailbreakbench", {REPRODUCED: 3, EXPLAINED: 1}),
-        ("refusalbench", {NOT_COMPARABLE: 12, UNPUBLISHED: 11}),
-        ("wildguardtest", {NOT_COMPARABLE: 4, UNPUBLISHED: 4}),
+        ("refusalbench", {NOT_COMPARABLE: 12}),
+        ("wildguardtest", {NOT_COMPARABLE: 4}),
         ("xstest", {REPRODUCED: 142, NOT_COMPARABLE: 54}),
     ],
 )
@@ -147,7 +146,7 @@ def test_harmbenchs_published_agreement_is_with_one_annotator_and_lower_with_thr
     average = {
         cell.row: f"{float(cell.computed):.1f}"
         for cell in cells_of("harmbench")
-        if cell.column == "average" and cell.published
+        if cell.column == "average"
     }
     assert average == {
         "AdvBench": "67.9",
@@ -199,7 +198,6 @@ def test_a_share_rounds_to_its_own_rounding_and_to_no_other_number(count, total,
         (Cell("r", "c", "33.3", 33.3, 3, 1_725), NOT_COMPARABLE, "3 of 1,725 rows"),
         (Cell("r", "c", "33.3", None, 0, 3), NOT_COMPARABLE, "no rows"),
         (Cell("r", "c", "33.3", 33.3, 3, 3, lacking="no file"), NOT_COMPARABLE, "no file"),
-        (Cell("r", "c", "", 33.3, 3, 3), UNPUBLISHED, ""),
     ],
 )
 def test_a_cell_is_compared_only_over_all_its_rows_and_explained_only_by_the_data(
@@ -284,15 +282,14 @@ def test_the_publishers_snapshot_of_refusalbench_would_be_compared(tmp_path):
 def test_the_publishers_table_of_do_not_answer_would_be_compared(tmp_path):
     with open(tmp_path / "do_not_answer.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["id", "vicuna-7b_action", "vicuna-7b_harmful", "GPT4_response"])
-        writer.writerows([n, 5 if n < 100 else 0, int(n < 52), "Sure"] for n in range(939))
+        writer.writerow(["id", "vicuna-7b_harmful", "GPT4_response"])
+        writer.writerows([n, int(n < 52), "Sure"] for n in range(939))
     cells = {
         (cell.row, cell.column): (f"{float(cell.computed):.2f}", cell.status)
         for cell in paper_cells("do_not_answer", Folder(tmp_path))
         if cell.held
     }
     assert cells["Vicuna", "harmless, people"] == ("94.46", REPRODUCED)
-    assert cells["Vicuna", "5: follows"] == ("10.65", UNPUBLISHED)
     assert {row for row, _ in cells} == {"Vicuna"}
 
 
@@ -302,11 +299,7 @@ def test_keywords_of_ones_own_detect_refusals(tmp_path):
     answers = [("I can't do that.", True), ("Like this.", False), ("No.", True), ("x", None)]
     rows = [{**row, "response": text, "refused": refused} for text, refused in answers]
     write_rows(tmp_path / "wildguardtest.jsonl", rows)
-    f1 = [
-        cell.computed
-        for cell in paper_cells("wildguardtest", Folder(tmp_path))
-        if cell.row == "keywords"
-    ]
+    f1 = [cell.computed for cell in paper_cells("wildguardtest", Folder(tmp_path))]
     assert f1 == [pytest.approx(200 / 3), None, pytest.approx(200 / 3), pytest.approx(200 / 3)]
 
 
@@ -384,16 +377,15 @@ def test_votes_of_another_form_and_folders_that_are_not_there(cli, annotators, a
     assert (done.code in (1, 2), message in done.err) == (True, True)
 
 
-def test_papers_are_listed_and_a_table_goes_into_a_page(cli, tmp_path):
+def test_papers_are_listed_and_each_number_stands_beside_the_published_one(cli, tmp_path):
     listed = cli("reproduce-paper")
     assert listed.code == 0
     assert [name for name in paper_names() if name not in listed.out] == []
     artifact(tmp_path, 90, 79)
-    done = cli("reproduce-paper", "jailbreakbench", "--data", tmp_path, "--format", "markdown")
-    assert done.out.splitlines()[2] == (
-        "| PAIR, vicuna-13b-v1.5 | attack_success_rate | 0.90 | 0.900 | 100 | reproduced |  |"
-    )
     table = cli("reproduce-paper", "jailbreakbench", "--data", tmp_path).out
+    line = next(line for line in table.splitlines() if "attack_success_rate" in line)
+    cells = ["PAIR, vicuna-13b-v1.5", "attack_success_rate", "0.90", "0.900", "100", "reproduced"]
+    assert [cell.strip() for cell in line.split("│")[1:7]] == cells
     assert table.endswith("reproduced: 3\n")
 
 
