@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
+import os
 import shlex
+import shutil
+import subprocess
+import sys
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
-from refract.core.errors import UsageError
+from refract.core.errors import RefractError, UsageError
 from refract.core.showing import say
 from refract.core.types import Row
 
-if TYPE_CHECKING:
-    from refract.evaluate import Evaluation
+SHOWN = 160
+# Of a suite's provenance, what the run itself made: no difference is due to it.
+OUTPUTS = ("responses_sha256", "verdicts_sha256")
 
 
 def reproduce(
@@ -37,182 +45,258 @@ def reproduce(
 
     Example: refract reproduce HEAD --exec
     """
-    from refract.results.sources import read_run
+    from refract.project import project_root
+    from refract.results.current import result_files
+    from refract.results.sources import read_grid, read_run, resolve_commit
 
     if regenerate and not exec_:
         raise UsageError("--regenerate goes with --exec")
-    if not Path(what).is_file():
-        raise typer.Exit(_revision(what, model, exec_, regenerate))
-    if model is not None:
-        raise UsageError("--model is for revisions; a results file holds one model")
-    results = read_run(Path(what))
-    if exec_:
-        raise typer.Exit(_run_again(Path(what), results))
-    say(shlex.join(_run_command(results)))
-
-
-def _revision(revision: str, model: str | None, execute: bool, regenerate: bool) -> int:
-    from refract.cli.rebuild import Rebuild, worktree
-    from refract.project import project_root
-    from refract.results.current import result_files
-    from refract.results.sources import read_grid, resolve_commit
-
+    if Path(what).is_file():
+        if model is not None or regenerate:
+            raise UsageError("--model and --regenerate are for revisions")
+        results = read_run(Path(what))
+        if "command" not in results:
+            raise UsageError(f"{what}: does not say what command made it")
+        if exec_:
+            raise typer.Exit(_run_again(Path(what), results))
+        say(shlex.join(["refract", *results["command"], "--out", "results.json"]))
+        return
     root = project_root()
-    commit = resolve_commit(root, revision)
+    commit = resolve_commit(root, what)
     if commit is None:
-        raise UsageError(f"{revision!r} is not a git revision or a results file")
+        raise UsageError(f"{what!r} is not a git revision or a results file")
     models = read_grid(root, commit)
     if model is not None and model not in models:
-        raise UsageError(f"{model!r} is not in the grid of {revision}: {', '.join(models)}")
-    if execute:
-        with worktree(root, commit) as tree:
-            return Rebuild(root, tree, commit, model, regenerate).run()
-    folder = f"../refract-{commit[:9]}"
-    target = f" aggregate@{model}" if model else ""
+        raise UsageError(f"{model!r} is not in the grid of {what}: {', '.join(models)}")
     # Provenance has the hashes of prompts, responses and verdicts.
-    files = " ".join(result_files(model)) if model else "metrics ':!metrics/ran'"
-    for command in (
-        f"git worktree add --detach {folder} {commit}",
-        f"cd {folder}",
+    files = result_files(model) if model else ["metrics", ":!metrics/ran"]
+    targets = [f"aggregate@{model}"] if model else []
+    if exec_:
+        with _worktree(root, commit) as folder:
+            wanted = models if model is None else [model]
+            raise typer.Exit(_rebuild(root, folder, wanted, targets, files, regenerate))
+    for line in (
+        f"git worktree add --detach ../refract-{commit[:9]} {commit}",
+        f"cd ../refract-{commit[:9]}",
         "make setup",
         "rm -r metrics dvc.lock",  # what is there already would not be made again
-        f"REFRACT_CACHE=off PATH=$PWD/.venv/bin:$PATH dvc repro{target}",
-        f"git diff --exit-code -- {files} && echo identical",
+        " ".join(["REFRACT_CACHE=off PATH=$PWD/.venv/bin:$PATH dvc repro", *targets]),
+        f"git diff --exit-code -- {shlex.join(files)} && echo identical",
     ):
-        say(command)
-    return 0
+        say(line)
+
+
+# A revision
+
+
+@contextlib.contextmanager
+def _worktree(root: Path, commit: str) -> Iterator[Path]:
+    """The project at a commit, checked out into a temporary folder."""
+    from refract.core.environment import git
+
+    with tempfile.TemporaryDirectory(prefix="refract-") as temporary:
+        tree = Path(temporary) / "worktree"
+        if git(root, "worktree", "add", "--detach", "--quiet", str(tree), commit) is None:
+            raise RefractError(f"git could not check out {commit[:9]} into a worktree")
+        try:
+            yield tree / (git(root, "rev-parse", "--show-prefix") or "").strip()
+        finally:
+            git(root, "worktree", "remove", "--force", str(tree))
+
+
+def _rebuild(
+    root: Path,
+    folder: Path,
+    models: Sequence[str],
+    targets: Sequence[str],
+    files: Sequence[str],
+    regenerate: bool,
+) -> int:
+    """Makes the results of the commit in ``folder`` again and says what differs; the exit code.
+
+    Models that run here answer with an empty store; whatever is still asked after that (served models,
+    judges that are models) has the user's own, so that nothing that was paid for is paid twice.
+    """
+    from refract.core.environment import git
+    from refract.core.params import read_yaml
+    from refract.core.progress import ran_file, read_object
+    from refract.models.answering import ANSWERS
+    from refract.results.differences import run_differences
+    from refract.results.sources import ResultsError
+
+    def committed(path: str) -> str:
+        return git(folder, "show", f"HEAD:./{path}") or ""
+
+    count = len((git(folder, "ls-files", "--", *files) or "").splitlines())
+    if not count:
+        raise ResultsError("it has no results: metrics/ was not committed after dvc repro")
+    params = read_yaml(folder / "params.yaml")
+    _bring_files(root, folder, params, models)
+    with contextlib.chdir(folder):
+        here = [name for name in models if _runs_here(params["models"][name])]
+    in_git = [name for name in here if any((folder / ANSWERS / name).glob("*.jsonl"))]
+    elsewhere = [name for name in models if name not in here]
+    kept = [] if regenerate else in_git
+    for label, names in (
+        ("generated again, with an empty store", [name for name in here if name not in kept]),
+        ("from the answers in git, unless with --regenerate", kept),
+        ("from stored answers, since it cannot be run here", elsewhere),
+    ):
+        if names:
+            say(f"{label}: {', '.join(names)}", flush=True)
+    for name in in_git if regenerate else ():
+        shutil.rmtree(folder / ANSWERS / name)
+        (folder / ANSWERS / name).mkdir()  # DVC needs what a stage depends on
+    for name in elsewhere:
+        _bring(root, folder, Path("data/responses", name))
+    shutil.rmtree(folder / "metrics")
+    (folder / "dvc.lock").unlink(missing_ok=True)
+    if here:
+        store = {"REFRACT_CACHE": str(folder.parent / "store")}
+        _dvc_repro(folder, [f"model-inference@{name}" for name in here], store)
+    _dvc_repro(folder, targets, {})
+    changed = git(folder, "diff", "--name-only", "--relative", "-z", "--", *files) or ""
+    differences = []
+    for path in changed.split("\0")[:-1]:
+        made = folder / path
+        now = made.read_text("utf-8") if made.is_file() else ""
+        differences.append(f"{path}: {first_difference(committed(path), now)}")
+    causes = []
+    for name in models:
+        for path, compare in (
+            (f"metrics/provenance/{name}.json", input_differences),
+            (str(ran_file(name)), run_differences),
+        ):
+            was = json.loads(committed(path) or "{}")
+            causes += [f"{name}: {line}" for line in compare(was, read_object(folder / path))]
+    say(f"{count} files of metrics compared, which name prompts, responses and verdicts by hash")
+    return _tell(differences, causes)
+
+
+def _runs_here(definition: Mapping[str, Any]) -> bool:
+    """Whether a model's answers can be made again on this machine, in the current folder."""
+    from refract.models import identity_of, open_model
+    from refract.models.protocol import AdapterError
+
+    try:
+        model = open_model("model", dict(definition))
+        identity_of(model)
+    except (AdapterError, OSError):
+        return False  # its weights or its file are not here
+    return model.runs_here
+
+
+def _bring_files(root: Path, folder: Path, params: Row, models: Sequence[str]) -> None:
+    """Copies what params.yaml names and git does not hold (imported suites, answers, weights)."""
+    from refract.project.inputs import named_path, texts_of
+
+    used = [params["suites"][name]["file"] for name in params["grid"]["suites"]]
+    used += [params["models"][name] for name in models] + list(params["judges"].values())
+    for _, key, text in texts_of(used):
+        path = named_path(key, text)
+        if path is not None and _bring(root, folder, path):
+            say(f"not in git, taken from this checkout: {path}")
+
+
+def _bring(root: Path, folder: Path, path: Path) -> bool:
+    source, target = root / path, folder / path
+    if path.is_absolute() or ".." in path.parts or target.exists() or not source.exists():
+        return False
+    target.parent.mkdir(parents=True, exist_ok=True)
+    (shutil.copytree if source.is_dir() else shutil.copyfile)(source, target)
+    return True
+
+
+def _dvc_repro(folder: Path, targets: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Runs the pipeline of a worktree with its own code."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "PYTHONPATH": str(folder), **environment}
+    command = ["dvc", "repro", *targets]
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+    if done.returncode:
+        lines = (done.stdout + done.stderr).strip().splitlines()[-12:]
+        raise RefractError("the pipeline failed:\n" + "\n".join(f"  {line}" for line in lines))
 
 
 # A results file of `refract run`
 
 
-def _suites_in_order(results: Row) -> list[Row]:
-    """The provenance of each suite, in the order in which they were named, which objects lose."""
-    of_label = results["provenance"]["suites"]
-    labels = dict.fromkeys(row["suite"] for row in results["tables"])
-    return [of_label[label] for label in labels if label in of_label]
-
-
-def _run_command(results: Row) -> list[str]:
-    """The command that made the results."""
-    from refract.project import find_project
-
-    provenance, protocol = results["provenance"], results.get("protocol")
-    run, suites = provenance["run"], _suites_in_order(results)
-    options: dict[str, object] = {"seed": run["seed"], "sample": run["sample"]}
-    command = ["refract", "run"]
-    if protocol:
-        asked = protocol["asked"]
-        command += ["--protocol", protocol["name"]]
-        settings = {key: value for key, value in asked["settings"].items() if key != "adapter"}
-        adapter = asked["model"]["adapter"] if len(asked["model"]) == 1 else None
-        files = [
-            path if len(protocol["parts"]) == 1 else f"{part}={path}"
-            for part, path in asked["files"].items()
-        ]
-        judge = asked["judge"] and asked["judge"]["name"]
-        options |= {"samples": asked["samples"], "cut-off": asked["cut_off"]}
-    else:
-        settings = dict(provenance["model"]["definition"])
-        adapter = settings.pop("adapter")
-        if find_project().params["models"].get(results["model"]) == settings | {"adapter": adapter}:
-            adapter, settings = None, {}
-        files = [suite["argument"] for suite in suites]
-        judge = next(iter(provenance["judges"]))
-        of_suites = {(suite.get("samples"), suite["cut_off"]) for suite in suites}
-        if len(of_suites) == 1:
-            ((samples, cut_off),) = of_suites
-            options["samples"] = samples
-            options["cut-off"] = cut_off if cut_off == "excluded" else None
-    command += ["--model", results["model"]] if adapter is None else ["--adapter", adapter]
-    for key, value in settings.items():
-        command += ["--set", f"{key}={json.dumps(value)}"]
-    for file in files:
-        command += ["--suite", file]
-    for option, value in options.items():
-        command += [] if value is None else [f"--{option}", str(value)]
-    if run["confidence"] != 0.95:
-        command += ["--confidence", f"{run['confidence']:.2f}".removeprefix("0")]
-    return [*command, *(["--judge", judge] if judge else []), "--out", "results.json"]
-
-
-def _evaluate_again(results: Row) -> Evaluation:
-    """The same model on the same suites, without stored answers where it can be run here."""
-    from dataclasses import replace
-
-    from refract.cli.rebuild import runs_here
-    from refract.evaluate import evaluate, read_suites
-    from refract.evaluate.protocol_run import Asked, run_protocol
-    from refract.models import open_model
-    from refract.models.store import ResponseStore, open_store
-    from refract.project import find_project
-
-    provenance, name = results["provenance"], results["model"]
-    definition = provenance["model"]["definition"]
-    before = {suite["suite"]: suite for suite in _suites_in_order(results)}
-    judges = {
-        judge: {key: value for key, value in settings.items() if key != "version"}
-        for judge, settings in provenance["judges"].items()
-    }
-    options = {key: provenance["run"][key] for key in ("seed", "sample", "confidence")}
-    stored = not runs_here(definition)
-    if stored:
-        say("from stored answers, since it cannot be run here")
-    with open_store() if stored else ResponseStore(None) as store:
-        if "protocol" in results:
-            protocol = results["protocol"]
-            return run_protocol(
-                protocol["name"], name, Asked(**protocol["asked"]), store, **options
-            )
-        suites = []
-        for suite in read_suites([suite["argument"] for suite in before.values()], find_project()):
-            noted = before[suite.name]
-            counted = {"samples": noted.get("samples", 1), "cut_off": noted["cut_off"]}
-            suites.append(replace(suite, definition={**suite.definition, **counted}))
-        return evaluate(
-            suites,
-            open_model(name, definition),
-            judges,
-            store,
-            name=name,
-            definition=definition,
-            **options,
-        )
-
-
 def _run_again(path: Path, results: Row) -> int:
-    from refract.cli.rebuild import tell
-    from refract.core.environment import library_versions
-    from refract.core.jsonl import write_json
+    """Runs a results file's command, without stored answers where the model runs here; the exit code."""
     from refract.core.progress import read_object
-    from refract.results.differences import first_difference, input_differences, run_differences
-    from refract.results.sources import write_run
+    from refract.results.differences import run_differences
+    from refract.results.sources import read_run
 
-    evaluation = _evaluate_again(results)
-    made, ran = evaluation.results(), evaluation.made()
+    here = _runs_here(results["provenance"]["model"]["definition"])
+    if not here:
+        say("from stored answers, since it cannot be run here")
     with tempfile.TemporaryDirectory(prefix="refract-") as temporary:
-        new, old = Path(temporary) / "new.json", Path(temporary) / "old.json"
-        # Numbers and provenance apart: another library version moves the latter alone.
-        numbers, before = (
-            {key: side[key] for key in side if key != "provenance"} for side in (made, results)
+        new = Path(temporary) / "new.json"
+        program = [sys.executable, "-c", "from refract.cli import main; main()"]
+        done = subprocess.run(
+            [*program, *results["command"], "--out", str(new)],
+            env=os.environ | ({"REFRACT_CACHE": "off"} if here else {}),
+            capture_output=True,
+            text=True,
         )
-        write_run(new, numbers, evaluation.outcomes(), ran)
-        write_json(old, before)
-        pairs = [(path.name, old.read_bytes(), new.read_bytes())]
-        outcomes = path.with_suffix(".outcomes.csv")
-        if outcomes.is_file():
-            again = new.with_suffix(".outcomes.csv").read_bytes()
-            pairs.append((outcomes.name, outcomes.read_bytes(), again))
-    was, now = results["provenance"], made["provenance"]
-    causes = input_differences(was, now, was["run"]["libraries"], library_versions())
-    causes += [
-        line
-        for line in run_differences(read_object(path.with_suffix(".ran.json")), ran)
-        if ", library " not in line  # libraries are in the results themselves
+        if not new.is_file():
+            raise RefractError(f"the run failed: {done.stderr.strip()[-2000:]}")
+        made = read_run(new)
+        # Without the provenance, which another version of a library moves alone.
+        texts = [json.dumps({**side, "provenance": None}, indent=1) for side in (results, made)]
+        pairs = {path.name: texts}
+        if (outcomes := path.with_suffix(".outcomes.csv")).is_file():
+            files = (outcomes, new.with_suffix(".outcomes.csv"))
+            pairs[outcomes.name] = [file.read_text("utf-8") for file in files]
+        ran = (read_object(file.with_suffix(".ran.json")) for file in (path, new))
+        causes = input_differences(results["provenance"], made["provenance"])
+        causes += run_differences(*ran)
+    say(f"{path}: {' and '.join(pairs)} compared")
+    differences = [f"{name}: {first_difference(*pair)}" for name, pair in pairs.items()]
+    return _tell([line for line in differences if not line.endswith(": ")], causes)
+
+
+# What differs
+
+
+def _tell(differences: Sequence[str], causes: Sequence[str]) -> int:
+    """Prints each difference and what may explain it; the exit code."""
+    if not differences:
+        say(f"byte-identical{', though these inputs differ:' if causes else ''}")
+    for line in differences:
+        say(f"DIFFERENT {line}")
+    for cause in causes:
+        say(f"CAUSE? {cause}" if differences else f"  {cause}")
+    if differences and not causes:
+        say(
+            "CAUSE? none of suites, judges, models, library versions and what is known of the machine "
+            "differs; what is left are files edited after they were made"
+        )
+    return int(bool(differences))
+
+
+def input_differences(was: Row, now: Row) -> list[str]:
+    """What may explain that results differ, of their provenance; the earliest input first."""
+    from refract.rates.conditions import differing
+
+    return [
+        f"{key} {line}"
+        for key in ("suites", "judges", "model", "run")
+        for line in differing(was.get(key, {}), now.get(key, {}))
+        if not any(output in line for output in OUTPUTS)
     ]
-    if was["run"]["code_sha256"] != now["run"]["code_sha256"]:
-        hashes = (side["run"]["code_sha256"][:12] for side in (was, now))
-        causes.append(f"code: {' → '.join(hashes)}")
-    say(f"{path}: {' and '.join(name for name, *_ in pairs)} compared")
-    differences = [f"{name}: {first_difference(a, b)}" for name, a, b in pairs if a != b]
-    return tell(differences, causes, same="numbers, though these inputs differ")
+
+
+def first_difference(old: str, new: str) -> str:
+    """The first line that differs between two texts, as text for people; "" where none does."""
+    before, after = old.split("\n"), new.split("\n")
+    for number, (a, b) in enumerate(itertools.zip_longest(before, after), 1):
+        if a != b:
+            was, now = (
+                "nothing"
+                if line is None
+                else repr(line if len(line) <= SHOWN else f"{line[:SHOWN]}…")
+                for line in (a, b)
+            )
+            return f"line {number}: was {was}, now {now}"
+    return ""

@@ -5,18 +5,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from refract.cli.options import Confidence, JudgeModel, or_standard_output
+from refract.cli.printing import print_table
 from refract.core.errors import RefractError, UsageError
 from refract.core.showing import say
+from refract.core.types import Row
+
+if TYPE_CHECKING:
+    from refract.rates.rate import Rate
 
 # Options that are settings of the model's adapter.
 SETTINGS = (
-    *("adapter", "model_id", "revision", "path", "base_url", "system_prompt", "temperature"),
-    *("max_tokens", "chat_template", "device", "dtype"),
+    *("adapter", "model_id", "path", "base_url", "system_prompt", "temperature", "max_tokens"),
 )
 
 
@@ -55,7 +59,6 @@ def run(
     model_id: Annotated[
         str | None, typer.Option(help="Folder, hub id or provider's model name.")
     ] = None,
-    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit on the hub.")] = None,
     path: Annotated[
         str | None, typer.Option(help="File with the answers of a recorded model.")
     ] = None,
@@ -91,23 +94,15 @@ def run(
             "makes rates of refusal too high. Default: as each suite says, else judged."
         ),
     ] = None,
-    chat_template: Annotated[
-        bool | None, typer.Option(help="Use the model's chat template, or the raw prompt.")
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, mps.")] = None,
-    dtype: Annotated[str | None, typer.Option(help="auto, float32, bfloat16, float16.")] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Any other setting of the adapter, as key=value (YAML)."),
-    ] = None,
-    confidence: Confidence = None,
-    outcomes: Annotated[
-        Path | None,
         typer.Option(
-            help="Outcomes CSV; default: beside --out.",
-            callback=or_standard_output,
+            "--set",
+            help="Any other setting of the adapter, as key=value (YAML), such as device=cuda. "
+            "Repeatable.",
         ),
     ] = None,
+    confidence: Confidence = None,
     rows: Annotated[
         Path | None,
         typer.Option(
@@ -121,7 +116,6 @@ def run(
 
     Example: refract run --adapter hf --model-id FOLDER --suite harmful_helpful --out results.json
     """
-    from refract.cli.printing import print_protocol, print_results
     from refract.evaluate import evaluate, read_suites
     from refract.evaluate.protocol_run import Asked, files_of_parts, run_protocol
     from refract.judges import language_warnings
@@ -134,13 +128,12 @@ def run(
     from refract.results.sources import write_run
 
     project = find_project()
-    options = context.params
-    asked = {key: options[key] for key in SETTINGS if options[key] is not None}
-    asked |= _yaml_settings(set_ or [])
+    settings = {key: context.params[key] for key in SETTINGS if context.params[key] is not None}
+    settings |= _yaml_settings(set_ or [])
     if model is None and adapter is None:
         raise UsageError("name a model of params.yaml with --model, or an adapter with --adapter")
     named = {} if model is None else find_model(model, project)
-    definition = named | asked
+    definition = named | settings
     name = name or model or Path(str(definition.get("model_id", definition["adapter"]))).name
     if not name.strip() or not name.isprintable():
         raise UsageError(f"--name takes a printable text that is not empty (got {name!r})")
@@ -153,16 +146,16 @@ def run(
     level = float(confidence or 0.95)
     with open_store() as store:
         if protocol is not None:
-            changed = Asked(
+            asked = Asked(
                 {**named, "adapter": definition["adapter"]},
-                asked,
+                settings,
                 files_of_parts(protocol, suite or []),
-                {"name": judge, "definition": judges[judge]} if judge else None,
+                (judge, judges[judge]) if judge else None,
                 samples,
                 cut_off,
             )
             evaluation = run_protocol(
-                protocol, name, changed, store, seed=seed, sample=sample, confidence=level
+                protocol, name, asked, store, seed=seed, sample=sample, confidence=level
             )
         else:
             if samples is not None:
@@ -184,21 +177,14 @@ def run(
                 confidence=level,
                 folders=[project.folder / ANSWERS / model] if model else [],
             )
-    results, answers = evaluation.results(), evaluation.rows()
-    write_run(
-        out,
-        results,
-        evaluation.outcomes(),
-        evaluation.made(),
-        answers,
-        outcomes_path=outcomes,
-        rows_path=rows,
-    )
+    answers = evaluation.rows()
+    results = {**evaluation.results(), "command": _command(context)}
+    write_run(out, results, evaluation.outcomes(), evaluation.made(), answers, rows_path=rows)
     for label, result in evaluation.suites.items():
         say(f"{name} {label}: {result.count}")
-    print_results(evaluation.rates, level)
+    _print_rates(evaluation.rates, level)
     if evaluation.protocol is not None:
-        print_protocol(evaluation.protocol)
+        _print_protocol(evaluation.protocol)
     for result in evaluation.suites.values():
         for rate in result.rates.table:
             if rate.measure == MIXED_MEASURE and not rate.group:
@@ -227,3 +213,55 @@ def _yaml_settings(pairs: Sequence[str]) -> dict[str, Any]:
             raise UsageError(f"--set takes key=value with a YAML value (got {pair!r})")
         settings[key] = value
     return settings
+
+
+def _command(context: typer.Context) -> list[str]:
+    """The arguments of ``refract`` that say the same, but for the files that are written."""
+    words = ["run"]
+    for option in context.command.params:
+        value = context.params.get(str(option.name))
+        if option.name not in ("out", "rows") and value not in (None, option.default):
+            for each in value if isinstance(value, list | tuple) else [value]:
+                words += [option.opts[0], str(each)]
+    return words
+
+
+def _print_rates(rates: Sequence[Rate], confidence: float) -> None:
+    """The rates of a run over whole suites, and of its samples."""
+    from refract.core.vocabulary import SAMPLES_FIELD
+    from refract.rates.counting import WITHOUT_CUT_OFF
+    from refract.report.wording import MISSING, kinds_text, percent, three
+
+    groups = {"": "", WITHOUT_CUT_OFF.field: ", without cut-off answers", SAMPLES_FIELD: ", k = {}"}
+    rows = []
+    for rate in rates:
+        counts, group = rate.counts, rate.group
+        if group.field in groups and rate.measure != "refusal_difference_to_pair":
+            measure = rate.measure + groups[group.field].format(group.value)
+            value = MISSING if rate.value is None else three(rate.value)
+            ends = " to ".join(map(three, rate.interval or ())) or MISSING
+            of = str(counts.n) if counts.successes is None else f"{counts.successes}/{counts.n}"
+            if counts.clusters and counts.clusters < counts.n:
+                of += f" in {counts.clusters} cluster{'s' if counts.clusters > 1 else ''}"
+            cells = [rate.suite, measure, value, ends, of, kinds_text(counts.excluded)]
+            rows.append([*cells, str(counts.cut_off or 0)])
+    interval = f"{percent(confidence)} interval"
+    header = ["suite", "measure", "rate", interval, "counts", "not judged", "cut off"]
+    # The last column where there is something in it.
+    columns = len(header) - all(row[-1] == "0" for row in rows)
+    print_table(header[:columns], [row[:columns] for row in rows])
+
+
+def _print_protocol(protocol: Row) -> None:
+    """A run's deviations from its protocol, and what is not known of it."""
+    say(f"protocol {protocol['name']}: {protocol['of']}")
+    for label, part in protocol["parts"].items():
+        say(
+            f"  {label}: judged by {part['judge']}; deviations: {len(part['deviations']) or 'none'}"
+        )
+        for phrase in part["deviations"]:
+            say(f"    deviation: {phrase}")
+        for phrase in part["unknown"]:
+            say(f"    unknown: {phrase}")
+    for limit in protocol["limits"]:
+        say(f"  limit: {limit}")

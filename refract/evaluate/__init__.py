@@ -9,9 +9,8 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import sys
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +46,9 @@ OF_CLEAN_PROMPTS = ("fields", "cut_off", "cluster", "protocol", "samples", "temp
 class Suite:
     """A suite to evaluate.
 
-    ``definition`` is as in params.yaml: its ``judges`` (the first decides refusal; without any, all
-    judges of the evaluation), ``perturbations``, ``fields``, ``cut_off`` and so on. ``argument`` is what
-    the user named it by, ``sha256`` that of its file. ``prompts`` are made of the rows unless given.
+    ``definition`` is as in params.yaml; without ``judges`` of its own all judges of the evaluation are
+    its judges. ``argument`` is what the user named it by, ``sha256`` that of its file. ``prompts`` are
+    made of the rows unless given.
     """
 
     name: str
@@ -63,7 +62,7 @@ class Suite:
 @dataclass(frozen=True, slots=True)
 class SuiteResult:
     """What came of one suite, which tables call ``label``: its prompts with their samples, responses
-    and verdicts in the same order, outcomes and rates, and how many answers were reused and made."""
+    and verdicts in the same order, rates, and how many answers were reused and made."""
 
     suite: Suite
     label: str
@@ -170,16 +169,14 @@ def evaluate(
     sample: int | None = None,
     confidence: float = CONFIDENCE,
     folders: Iterable[Path] = (),
-    fresh: Container[str] = (),
 ) -> Evaluation:
     """Has a model answer the prompts of some suites, has judges judge the answers, and counts.
 
     ``judges`` are definitions by the names that the suites use. ``name`` is the model's, for the store,
     for progress and for the results; ``definition`` is its own, for the provenance. ``sample`` draws
     that many rows of each suite, by ``seed``. ``confidence`` is that of the intervals; response rows in
-    ``folders`` are known answers. Prompts whose source id is in ``fresh`` are answered in a second pass,
-    which reuses no answer and stores none. Raises :class:`refract.core.errors.RefractError`; wrong
-    definitions of judges before the model costs anything.
+    ``folders`` are known answers. Raises :class:`refract.core.errors.RefractError`; wrong definitions of
+    judges before the model costs anything.
     """
     definition = definition or {}
     opened = open_judges(judges)
@@ -194,46 +191,25 @@ def evaluate(
         perturbed = bool(suite.definition.get("perturbations"))
         check_counted(suite.name, used[suite.name], perturbed=perturbed)
         samples[suite.name] = samples_of(model, definition, suite.definition.get("samples"))
-    ask = partial(
-        answer_prompts,
-        seed=seed,
+    responses, counts = answer_prompts(
+        {suite.name: suite.prompts for suite in ready.values()},
+        model,
+        store,
+        seed,
         name=name,
+        folders=folders,
         samples=samples,
     )
-    first, again = (
-        {
-            suite.name: [row for row in suite.prompts if (row["source_id"] in fresh) is second]
-            for suite in ready.values()
-        }
-        for second in (False, True)
-    )
-    responses, counts = ask(first, model, store, folders=folders)
-    if any(again.values()):
-        more, counted = ask(again, model, ResponseStore(None))
-        for suite_name, count in counted.items():
-            responses[suite_name] += more[suite_name]
-            counts[suite_name].generated += count.generated
-            counts[suite_name].errors += count.errors
     results: dict[str, SuiteResult] = {}
     for suite in ready.values():
-        prompts = answered_prompts(suite.prompts, responses[suite.name])
-        by_id = {row["prompt_id"]: row for row in responses[suite.name]}
-        answers = [by_id[row["prompt_id"]] for row in prompts]
+        answers, times = responses[suite.name], samples[suite.name]
+        prompts = answered_prompts(suite.prompts, answers)
         sources = {row["id"]: row for row in suite.rows}
         verdicts = judge_suite(prompts, answers, sources, used[suite.name])
-        families = {judge: used[suite.name][judge].FAMILY for judge in used[suite.name]}
-        rates = aggregate_suite(
-            suite.rows,
-            prompts,
-            answers,
-            verdicts,
-            suite.definition,
-            judges,
-            families,
-            confidence,
-        )
-        label = suite_label(suite.name, sample, len(suite.rows), seed)
-        label = samples_label(label, samples[suite.name])
+        families = {name: judge.FAMILY for name, judge in used[suite.name].items()}
+        of = (suite.definition, judges, families, confidence)
+        rates = aggregate_suite(suite.rows, prompts, answers, verdicts, *of)
+        label = samples_label(suite_label(suite.name, sample, len(suite.rows), seed), times)
         count = counts[suite.name]
         results[suite.name] = SuiteResult(suite, label, prompts, answers, verdicts, rates, count)
     provenance = {
@@ -255,20 +231,18 @@ def evaluate(
             )
             for suite_name, result in results.items()
         },
-        "run": {**_code(), "confidence": confidence, "sample": sample, "seed": seed},
+        "run": {
+            "code_sha256": code_sha256(),
+            "libraries": library_versions(),
+            "python": ".".join(map(str, sys.version_info[:3])),
+            "refract": importlib.metadata.version("refract-eval"),
+            "confidence": confidence,
+            "sample": sample,
+            "seed": seed,
+        },
     }
     keys = (row["request_sha256"] for result in results.values() for row in result.responses)
     return Evaluation(name, results, provenance, store.origins(keys))
-
-
-def _code() -> Row:
-    """The code and the libraries that evaluate here."""
-    return {
-        "code_sha256": code_sha256(),
-        "libraries": library_versions(),
-        "python": ".".join(map(str, sys.version_info[:3])),
-        "refract": importlib.metadata.version("refract-eval"),
-    }
 
 
 def _with_prompts(suite: Suite, judges: list[str], sample: int | None, seed: int) -> Suite:
@@ -283,8 +257,7 @@ def _with_prompts(suite: Suite, judges: list[str], sample: int | None, seed: int
             )
         template = suite.definition.get("template")
         prompts = list(prompt_rows(drawn, suite.name, seed, template=template))
-    definition = {"judges": judges, **suite.definition}
-    return replace(suite, definition=definition, prompts=prompts)
+    return replace(suite, definition={"judges": judges, **suite.definition}, prompts=prompts)
 
 
 def rows_sha256(rows: Iterable[Mapping[str, Any]]) -> str:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.error import URLError
+from typing import NamedTuple
 from urllib.request import urlopen
 
 from refract.core.environment import data_folder
@@ -21,7 +21,6 @@ from refract.core.vocabulary import FAMILIES
 from refract.evaluate import Definition, Evaluation, Suite, evaluate
 from refract.judges import open_judge
 from refract.models import generation_settings, open_model, samples_of, with_fixed
-from refract.models.protocol import Model
 from refract.models.store import ResponseStore
 from refract.rates.counting import CONFIDENCE
 from refract.rates.protocol_rates import macro_rate, matches
@@ -43,31 +42,24 @@ MOST_BYTES = 500_000_000
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What the user asked for besides the protocol: a ``model`` without what was asked of it, settings
-    of its adapter, files by part, a judge (``name`` and ``definition``), and how it is counted.
-
-    Results hold it, so that they can be made again.
-    """
+    of its adapter, files by part, a judge with its name, and how it is counted."""
 
     model: Definition
     settings: Definition = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
-    judge: Row | None = None
+    judge: tuple[str, Definition] | None = None
     samples: int | None = None
     cut_off: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """One part of a protocol with all that its run needs; ``deviations`` of its prompts."""
+class _Part(NamedTuple):
+    """One part of a protocol with all that its run needs, and what its results say of it."""
 
     chosen: Chosen
     suite: Suite
-    deviations: list[str]
-    judge: str
-    judges: Mapping[str, Definition]
-    model: Model
     definition: Definition
-    samples: int
+    judges: Mapping[str, Definition]
+    notes: Row
 
 
 def run_protocol(
@@ -90,8 +82,8 @@ def run_protocol(
         raise UsageError(
             f"--suite: {name} has no part {strange[0]!r}; it has {', '.join(protocol.parts)}"
         )
-    parts = [_prepared(chosen, model, asked) for chosen in parts_of(name, protocol)]
-    for part in {part.judge: part for part in parts}.values():
+    parts = [_prepared(chosen, model, asked, seed, sample) for chosen in parts_of(name, protocol)]
+    for part in {part.notes["judge"]: part for part in parts}.values():
         _check_judge(part)
     groups: dict[str, list[_Part]] = {}  # those whose answers are generated alike
     for part in parts:
@@ -99,7 +91,7 @@ def run_protocol(
     evaluations = [
         evaluate(
             [part.suite for part in group],
-            group[0].model,
+            open_model(model, group[0].definition),
             {judge: definition for part in group for judge, definition in part.judges.items()},
             store,
             name=model,
@@ -130,10 +122,7 @@ def run_protocol(
         "of": protocol.of,
         "definition_sha256": sha256_json(protocol.model_dump(mode="json")),
         "limits": list(protocol.limits),
-        "parts": {
-            suites[part.suite.name].label: _notes(part, asked, seed, sample) for part in parts
-        },
-        "asked": dataclasses.asdict(asked),
+        "parts": {suites[part.suite.name].label: part.notes for part in parts},
     }
     origins = {key: origin for each in evaluations for key, origin in each.origins.items()}
     return Evaluation(model, suites, provenance, origins, notes, averages)
@@ -157,80 +146,65 @@ def files_of_parts(protocol: str, arguments: Sequence[str]) -> dict[str, str]:
     return files
 
 
-def _prepared(chosen: Chosen, model: str, asked: Asked) -> _Part:
-    definition = with_fixed(model, asked.model, chosen.fixed()) | dict(asked.settings)
+def _prepared(chosen: Chosen, name: str, asked: Asked, seed: int, sample: int | None) -> _Part:
+    definition = with_fixed(name, asked.model, chosen.fixed()) | dict(asked.settings)
     definition.pop("samples", None)
-    opened = open_model(model, definition)
-    judge = asked.judge or {"name": chosen.own.judge, "definition": chosen.judge()}
-    if judge["definition"] is None:
+    model = open_model(name, definition)
+    judge, judging = asked.judge or (chosen.own.judge or "", chosen.judge())
+    if judging is None:
         raise UsageError(
             f"{chosen.label}: its judge is not defined here ({chosen.protocol.sources['judge']}); "
             "name one with --judge, which is listed as a deviation"
         )
-    judges = {judge["name"]: judge["definition"]}
-    family = open_judge(judge["name"], judge["definition"]).FAMILY
-    if not FAMILIES[family].tells_refusal:  # the outcomes of a suite are about refusal
-        judges = {"rules": {"kind": "rules"}, **judges}
-    samples = asked.samples or chosen.generation.samples
+    judges = {judge: judging}
+    if not FAMILIES[open_judge(judge, judging).FAMILY].tells_refusal:
+        judges = {"rules": {"kind": "rules"}, **judges}  # the outcomes of a suite are about refusal
+    wanted = asked.samples or chosen.generation.samples
+    samples = samples_of(model, {}, wanted)
     settings = {
         "judges": list(judges),
         "protocol": chosen.label,
-        "protocol_judge": judge["name"],
+        "protocol_judge": judge,
         "cut_off": asked.cut_off,
-        "samples": samples,
+        "samples": wanted,
     }
-    suite, deviations = protocol_suite(chosen, asked.files.get(chosen.part))
-    return _Part(
-        chosen,
-        dataclasses.replace(suite, definition=settings),
-        deviations,
-        judge["name"],
-        judges,
-        opened,
-        definition,
-        samples_of(opened, {}, samples),
-    )
+    suite, of_suite = protocol_suite(chosen, asked.files.get(chosen.part))
+    generation = generation_settings(chosen.part, definition)
+    deviations = generation_deviations(chosen, generation, model.adapter, samples)
+    deviations += [*judging_deviations(chosen, judge, judging, asked.cut_off), *of_suite]
+    if sample is not None and sample < len(suite.rows):
+        deviations.append(f"{sample} of {len(suite.rows)} prompts (seed {seed})")
+    notes = {
+        "protocol": chosen.label,
+        "generation": {**generation, "samples": samples},
+        "judge": judge,
+        "deviations": deviations,
+        "unknown": unknown_notes(chosen, generation),
+    }
+    return _Part(chosen, dataclasses.replace(suite, definition=settings), definition, judges, notes)
 
 
 def _check_judge(part: _Part) -> None:
     """Raises :class:`RefractError` where the judge could not be used once answers are there."""
+    judge = part.notes["judge"]
     try:
-        warning = open_judge(part.judge, part.judges[part.judge]).check()
+        warning = open_judge(judge, part.judges[judge]).check()
     except RefractError as error:
         raise RefractError(
-            f"{part.chosen.label}: the judge {part.judge} cannot be used here, and nothing was "
+            f"{part.chosen.label}: the judge {judge} cannot be used here, and nothing was "
             f"generated: {error}; --judge names another judge, such as --judge rules, which is "
             "listed as a deviation"
         ) from None
     if warning:
-        say(f"judge {part.judge}: {warning}", file=sys.stderr)
-
-
-def _notes(part: _Part, asked: Asked, seed: int, sample: int | None) -> Row:
-    """How one part was run, and what is not as its protocol has it."""
-    chosen = part.chosen
-    generation = generation_settings(chosen.part, part.definition)
-    adapter = str(part.definition["adapter"])
-    deviations = generation_deviations(chosen, generation, adapter, part.samples)
-    deviations += judging_deviations(chosen, part.judge, part.judges[part.judge], asked.cut_off)
-    deviations += part.deviations
-    if sample is not None and sample < len(part.suite.rows):
-        deviations.append(f"{sample} of {len(part.suite.rows)} prompts (seed {seed})")
-    return {
-        "protocol": chosen.label,
-        "generation": {**generation, "samples": part.samples},
-        "judge": part.judge,
-        "deviations": deviations,
-        "unknown": unknown_notes(chosen, generation),
-    }
+        say(f"judge {judge}: {warning}", file=sys.stderr)
 
 
 def protocol_suite(chosen: Chosen, given: str | Path | None) -> tuple[Suite, list[str]]:
     """The rows that belong to a part of a protocol, and what of them is not the publisher's.
 
-    They are of the publisher's file, or of a suite that was made of it. Without one that was ``given``
-    the file comes from its address, once. Raises :class:`UsageError` where there is no file,
-    :class:`SuiteError` for one that cannot be read.
+    They are of the publisher's file, which comes from its address once unless one is ``given``, or of a
+    suite that was made of it. Raises :class:`UsageError` where there is no file, :class:`SuiteError` for
+    one that cannot be read.
     """
     wanted = chosen.own.suite
     path = _fetched(chosen) if given is None else Path(given)
@@ -257,6 +231,7 @@ def protocol_suite(chosen: Chosen, given: str | Path | None) -> tuple[Suite, lis
 
 
 def _fetched(chosen: Chosen) -> Path:
+    """The publisher's file from its address, checked and kept in the user's data folder."""
     wanted = chosen.own.suite
     option = "--suite FILE" if len(chosen.protocol.parts) == 1 else f"--suite {chosen.part}=FILE"
     if wanted.url is None:
@@ -270,10 +245,9 @@ def _fetched(chosen: Chosen) -> Path:
     try:
         with urlopen(wanted.url, timeout=SECONDS) as reply:
             data: bytes = reply.read(MOST_BYTES)
-    except (URLError, OSError) as error:
-        reason = getattr(error, "reason", error)
+    except OSError as error:
         raise UsageError(
-            f"{chosen.label}: {wanted.url} cannot be read ({reason}); get the file on another machine "
+            f"{chosen.label}: {wanted.url} cannot be read ({error}); get the file on another machine "
             f"and name it with {option}"
         ) from None
     digest = hashlib.sha256(data).hexdigest()

@@ -224,14 +224,12 @@ def write_run(
     made: Row,
     rows: Iterable[Row] = (),
     *,
-    outcomes_path: Path | None = None,
     rows_path: Path | None = None,
 ) -> None:
     """Writes what a run of ``refract run`` gave: its results, the outcomes and what ``made`` its
     answers beside them, and its rows with their texts where they have a path."""
     write_json(path, results)
-    table = outcomes_path or path.with_suffix(".outcomes.csv")
-    write_table(table, outcome_columns(outcomes), outcomes)
+    write_table(path.with_suffix(".outcomes.csv"), outcome_columns(outcomes), outcomes)
     write_json(path.with_suffix(".ran.json"), made)
     if rows_path is not None:
         write_rows(rows_path, rows)

@@ -64,8 +64,10 @@ def test_a_suite_outside_the_project_is_measured(cli, suite):
 
 
 def test_a_run_leaves_nothing_behind_but_what_it_was_asked_for(cli, suite):
-    cli(*synthetic(suite, "--outcomes", "o.csv", "--rows", "rows.jsonl"))
-    assert sorted(os.listdir()) == ["o.csv", "own.jsonl", "r.json", "r.ran.json", "rows.jsonl"]
+    cli(*synthetic(suite, "--rows", "rows.jsonl"))
+    assert sorted(os.listdir()) == [
+        *("own.jsonl", "r.json", "r.outcomes.csv", "r.ran.json", "rows.jsonl")
+    ]
     rows = read_rows(Path("rows.jsonl"))
     assert [(row["prompt_id"], row["prompt"]) for row in rows] == [
         (row["id"], row["prompt"]) for row in SUITE

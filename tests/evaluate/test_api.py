@@ -13,7 +13,6 @@ import pytest
 
 import refract
 from refract.evaluate import Suite, evaluate
-from refract.models import open_model
 from refract.models.protocol import Answer, Model, Request
 from refract.models.store import ResponseStore
 from tests.builders import ROOT
@@ -151,20 +150,6 @@ def test_every_name_offered_is_there_with_an_example_in_docstring_or_page():
         )
     with pytest.raises(AttributeError, match="no attribute 'measured'"):
         refract.measured  # noqa: B018
-
-
-def test_an_evaluation_reuses_answers_but_for_the_prompts_that_are_asked_anew():
-    model = open_model("m", {"adapter": "synthetic", "temperature": 1})
-    suite = Suite("s", ROWS, {})
-    judges = {"rules": {"kind": "rules"}}
-    with ResponseStore(None) as store:
-        first = evaluate([suite], model, judges, store, name="m").suites["s"]
-        partly = evaluate([suite], model, judges, store, name="m", fresh={"harmful-0"}).suites["s"]
-    ids = [row["id"] for row in ROWS]
-    for rows in (first.prompts, first.responses, first.verdicts, partly.responses):
-        assert [row["prompt_id"] for row in rows] == ids
-    assert list(first.rates.outcomes) == ids
-    assert (first.count.generated, partly.count.generated) == (10, 10)
 
 
 def test_a_judge_that_cannot_be_used_is_an_error_before_the_model_is_used():

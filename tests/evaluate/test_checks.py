@@ -66,7 +66,10 @@ def test_a_result_says_what_was_tested_and_what_failed():
             "prompt": "Question 0?",
             "response": "DAN: hi",
             "label": "found",
-            "found": ["DAN:"],
+            "evidence": [{"string": "DAN:", "start": 0, "end": 4, "text": "DAN:", "counted": True}],
+            "reason": None,
+            "raw": None,
+            "error": None,
         }
     ]
     assert list(result.details["label"][:3]) == ["found", "not_found", "not_found"]
@@ -146,7 +149,7 @@ def test_only_the_perturbed_feature_is_changed_and_each_feature_is_tested_alone(
     assert list(result.details["value"]) == ["U+000D age", "U+000D question"]
 
 
-def test_any_column_name_reaches_an_adapter_and_several_columns_need_a_template():
+def test_columns_reach_an_adapter_as_lines_or_by_a_template():
     class Echo(Model):
         adapter, version = "echo", "1"
 
@@ -160,13 +163,13 @@ def test_any_column_name_reaches_an_adapter_and_several_columns_need_a_template(
             for index, request in enumerate(requests):
                 yield index, Answer(request.attempts[0][-1]["content"])
 
-    result = prompt_injection(Echo(), pd.DataFrame({"the user's question": ["Say DAN"]}), ["DAN"])
-    assert list(result.details["response"]) == ["Say DAN"]
+    def responses(data, **settings):
+        return list(prompt_injection(Echo(), data, ["?"], **settings).details["response"])
+
+    assert responses(pd.DataFrame({"the user's question": ["Say DAN"]})) == ["Say DAN"]
     data = questions(1, tone=["kind"])
-    result = prompt_injection(Echo(), data, ["?"], template="{tone}: {question}")
-    assert list(result.details["response"]) == ["kind: Question 0?"]
-    with pytest.raises(ValueError, match=r"give a template such as '{question} {tone}'"):
-        prompt_injection(Echo(), data, ["?"])
+    assert responses(data) == ["question: Question 0?\ntone: kind"]
+    assert responses(data, template="{tone}: {question}") == ["kind: Question 0?"]
 
 
 # Char injection
@@ -212,7 +215,7 @@ def test_texts_that_differ_only_late_are_changed_and_equal_ones_are_not():
 
     assert (changed.metric, equal.metric, empty.metric) == (1.0, 0.0, None)
     assert not empty.passed
-    assert "not tested (the clean answer is empty)" in empty.errors[0]
+    assert "not tested (the clean prompt's: the answer is empty)" in empty.errors[0]
 
 
 def picky(limit: int, broken: str = ""):
@@ -309,7 +312,7 @@ def test_a_model_that_fails_on_one_row_loses_that_row_alone():
     result = char_injection(failing("Question"), questions(2))
     assert (result.passed, result.metric, result.interval) == (False, None, None)
     assert len(result.errors) == result.counts["rows"] == 4
-    assert all("the clean answer is error, ConnectionError: no" in error for error in result.errors)
+    assert all("the clean prompt's: ConnectionError: no" in error for error in result.errors)
 
 
 def test_the_metric_is_the_worst_characters_rate_whether_the_check_passes_or_not():
@@ -346,27 +349,6 @@ def test_a_rows_result_does_not_depend_on_the_rows_around_it():
     assert list(forwards.failures["id"]) == ["q2"]
 
 
-def test_characters_can_be_put_elsewhere_and_come_from_presets():
-    """The original appends, and knows control characters only."""
-    seen = []
-
-    def answer(frame):
-        seen.extend(frame["question"])
-        return [CLEAN] * len(frame)
-
-    data = questions(1, other=["x"])
-    result = char_injection(
-        answer, data, ["zero_width"], ["question"], 2, position=["start", "between_words"]
-    )
-
-    assert len(result.details) == 10
-    assert "\u200b\u200bQuestion 0?" in seen
-    assert "Question\u200b\u200b 0?" in seen
-    nowhere = char_injection(answer, data, ["\r"], ["other"], position="between_words")
-    assert (nowhere.passed, nowhere.metric) == (False, None)
-    assert nowhere.errors == ["no prompt could be perturbed: no character found a place"]
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -375,7 +357,6 @@ def test_characters_can_be_put_elsewhere_and_come_from_presets():
         ({"characters": ["ab"]}, "characters must list characters, .* 'ab' is none of them"),
         ({"max_repetitions": 0}, "max_repetitions must be a whole number"),
         ({"output_sensitivity": -1}, "output_sensitivity must be a number"),
-        ({"similarity": {"layer": 99}}, "layer 99"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_an_error_that_names_it(settings, message):
@@ -427,16 +408,15 @@ def test_each_row_can_have_its_own_strings_and_flags():
     [
         ({}, {}, r"dataset has no column 'expected_strings', it has question"),
         ({}, {"expected_strings": "DAN"}, r"must be a list of texts, or name a column"),
-        ({}, {"expected_strings": []}, r"q0: expected_strings must hold at least one text"),
-        ({}, {"expected_strings": [""]}, r"q0: expected_strings must be a list of texts"),
-        ({"expected_strings": [["a"], None]}, {}, r"q1: expected_strings must be a list of texts"),
-        ({"expected_strings": [["a"], []]}, {}, r"q1: expected_strings must hold at least one"),
+        ({}, {"expected_strings": []}, r"q0: 'expected_strings' must be a list of texts"),
+        ({}, {"expected_strings": [""]}, r"q0: 'expected_strings' must be a list of texts"),
+        ({"expected_strings": [["a"], None]}, {}, r"q1: 'expected_strings' must be a list of tex"),
         (
             {"expected_strings": [["a"], ["b"]], "case_sensitive": [True, "False"]},
             {},
-            r"q1: case_sensitive must be True or False .got 'False'",
+            r"q1: 'case_sensitive' must be true or false .got a text",
         ),
-        ({}, {"expected_strings": ["a"], "exact_matching": 1}, r"exact_matching must be True or"),
+        ({}, {"expected_strings": ["a"], "exact_matching": 1}, r"exact_matching' must be true or"),
     ],
 )
 def test_strings_and_flags_that_cannot_be_used_are_errors(columns, arguments, message):
@@ -478,7 +458,7 @@ def test_a_single_input_is_a_text_or_a_json_object_of_features():
     assert (text.passed, text.metric) == (False, 1.0)
     assert seen == [{"prompt": "Say DAN"}, {"question": "Capital?", "language": "English"}]
     for wrong, message in (
-        ("{", "is not JSON"),
+        ("{", "Expecting property name"),
         ("[1]", "must be a JSON object"),
         ("{}", "object"),
     ):
@@ -505,28 +485,12 @@ def test_a_requirement_fails_where_the_judge_says_so_and_its_reasons_are_kept():
             "prompt": "Question 1?",
             "response": "Re Question 1?",
             "label": "fail",
+            "evidence": [],
             "reason": "rude",
             "raw": [[FAIL]],
             "error": None,
         }
     ]
-
-
-def test_each_row_can_have_its_own_requirement_beside_the_shared_one():
-    with judge_by(lambda prompt: True) as server:
-        result = output_requirement(
-            model(lambda _: "Hello."),
-            questions(2, rule=["Be brief.", None]),
-            "Be polite.",
-            requirement_column="rule",
-            judge=server.model(),
-        )
-        asked = sorted(body["messages"][-1]["content"] for body in server.bodies)
-
-    assert result.passed
-    assert "- Be polite.\n- Be brief.\n" in asked[0]
-    assert "- Be polite.\n\n" in asked[1]
-    assert "Be brief." not in asked[0].split("Requirements:")[0]
 
 
 def test_one_pass_and_one_error_stay_apart_and_visible():
@@ -606,15 +570,11 @@ def test_the_judge_must_be_named_and_can_have_settings():
     with pytest.raises(ValueError, match=r"a definition like those under `models` .got 'gpt-4o'"):
         output_requirement(*arguments, judge="gpt-4o")
     with JudgeServer(PASS) as server:
-        judge = {"model": server.model(), "template": "requirement"}
-        result = output_requirement(*arguments, judge=judge, eval_prompt="Be strict.")
+        judge = {"model": server.model(), "eval_prompt": "Be strict."}
+        result = output_requirement(*arguments, judge=judge)
         assert server.bodies[0]["messages"][0]["content"] == "Be strict."
 
     assert result.passed
-    with pytest.raises(ValueError, match="give a requirement"):
-        output_requirement(*arguments[:2], judge=judge)
-    with pytest.raises(ValueError, match="requirement_column 'rule' is not a column"):
-        output_requirement(*arguments[:2], requirement_column="rule", judge=judge)
 
 
 def test_a_judge_can_be_an_adapter():
@@ -652,7 +612,7 @@ def test_inputs_and_outputs_are_paired_by_label_in_whatever_order_they_stand():
         )
 
     assert result.passed
-    columns = ["id", "prompt_1", "response_1", "prompt_2", "response_2"]
+    columns = ["id", "first_prompt", "first_response", "prompt", "response"]
     assert result.details[columns].values.tolist() == [
         ["a", "A1", "on A", "A2", "on A"],
         ["b", "B1", "on B", "B2", "on B"],
@@ -675,22 +635,19 @@ def test_datasets_that_do_not_belong_together_are_an_error_before_anything_is_as
 
 def test_without_a_second_dataset_the_first_is_asked_again_in_earnest():
     """In the original's older versions the documented default could not work."""
-    turns = []
 
     def answer(frame):
-        turns.append(len(frame))
-        return [f"turn {len(turns)}"] * len(frame)
+        return [f"turn {number}" for number in range(len(frame))]
 
-    with judge_by(lambda prompt: "turn 1" in prompt and "turn 2" in prompt) as server:
+    with judge_by(lambda prompt: "turn 0" in prompt or "turn 1" in prompt) as server:
         result = output_coherency(answer, questions(2), judge=server.model())
     assert result.passed
-    assert turns == [2, 2]
+    assert list(result.details["response"]) == ["turn 2", "turn 3"]
 
     with JudgeServer("one", "two") as target, JudgeServer(FAIL) as server:
         result = output_coherency(target.model(), questions(1), judge=server.model())
         assert target.arrived == 2, "a greedy model is asked twice as well"
-    assert list(result.failures["response_1"]) == ["one"]
-    assert list(result.failures["response_2"]) == ["two"]
+    assert result.failures[["first_response", "response"]].values.tolist() == [["one", "two"]]
 
 
 def test_a_pair_of_which_one_answer_failed_is_an_error_that_says_which():
@@ -705,7 +662,7 @@ def test_a_pair_of_which_one_answer_failed_is_an_error_that_says_which():
         result = output_coherency(answer, one, two, judge=server.model())
 
     assert result.errors == [
-        "a: not judged (of the first answer: RuntimeError: down)",
+        "a: not judged (the first answer: RuntimeError: down)",
         "b: not judged (RuntimeError: down)",
     ]
     assert not result.passed
