@@ -101,12 +101,8 @@ def test_a_label_outside_the_family_is_an_error():
 def test_the_stage_ends_before_it_writes_where_nothing_would_count_a_judge(tmp_path, judges):
     write_rows(tmp_path / "data/suites/s.jsonl", [])
     kind = "strings" if judges == ["odd"] else "similarity"
-    (tmp_path / "params.yaml").write_text(
-        "grid: {suites: [s]}\n"
-        f"suites: {{s: {{file: data/suites/s.jsonl, judges: [{', '.join(judges)}]}}}}\n"
-        f"judges: {{rules: {{kind: rules}}, odd: {{kind: {kind}}}}}\n"
-    )
-    done = judge_stage(tmp_path)
+    suites = {"s": {"file": "data/suites/s.jsonl", "judges": judges}}
+    done = judge_stage(tmp_path, suites, {"rules": {"kind": "rules"}, "odd": {"kind": kind}})
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
     assert done.stderr.startswith("judge: suites.s: judges: ")
     assert not (tmp_path / "data/verdicts").exists()

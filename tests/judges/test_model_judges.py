@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from refract.core.errors import ParamsError
-from refract.core.jsonl import read_rows, write_rows
+from refract.core.jsonl import read_rows, write_json, write_rows
 from refract.judges import judge_suite, open_judge
 from refract.judges.llm import TEMPLATES, fence, read_template
 from refract.judges.verdict_reading import MOST_CHARACTERS
@@ -67,8 +67,11 @@ def requirement(server, text="Be polite.", **settings):
     return {"kind": "requirement", "model": server.model(), "requirements": [text], **settings}
 
 
-def judge_stage(folder):
-    """The stage, run there for the model ``m``."""
+def judge_stage(folder, suites, judges):
+    """The stage, run there for the model ``m`` on definitions as check-inputs writes them."""
+    of_grid = {"grid": {"suites": list(suites)}, "suites": suites}
+    write_json(folder / "data/inputs/suites.json", of_grid)
+    write_json(folder / "data/inputs/judges.json", {"judges": judges})
     return subprocess.run(
         [sys.executable, "-m", "stages.judge", "m"],
         cwd=folder,
@@ -399,9 +402,7 @@ def test_the_stage_asks_nothing_that_the_store_holds_and_says_what_a_judge_lacks
     def run(model):
         judges = {"rules": {"kind": "rules"}, "kind": {"kind": "requirement", "model": model}}
         suites = {"tiny": {"file": "data/suites/tiny.jsonl", "judges": list(judges)}}
-        params = {"grid": {"suites": ["tiny"]}, "suites": suites, "judges": judges}
-        (tmp_path / "params.yaml").write_text(json.dumps(params), "utf-8")
-        return judge_stage(tmp_path)
+        return judge_stage(tmp_path, suites, judges)
 
     with JudgeServer(PASS) as server:
         assert run(server.model()).returncode == 0
