@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from refract.cli.options import listed, mapping, several_files
+from refract.cli.options import mapping, several_files
 from refract.core.errors import UsageError
 from refract.core.showing import say
 
@@ -45,9 +45,6 @@ def import_suite(
     revision: Annotated[
         str, typer.Option(help="--dataset: commit, tag or branch; the card names the commit.")
     ] = "main",
-    meta: Annotated[
-        Path | None, typer.Option(help="Giskard's second file; default: beside the first.")
-    ] = None,
     encoding: Annotated[str, typer.Option(help="Encoding of the file.")] = "utf-8",
     header: Annotated[
         bool,
@@ -57,13 +54,6 @@ def import_suite(
     id_column: Annotated[str | None, typer.Option(help="generic: the ids.")] = None,
     category_column: Annotated[str | None, typer.Option(help="generic: the categories.")] = None,
     language_column: Annotated[str | None, typer.Option(help="generic: the languages.")] = None,
-    languages: Annotated[
-        str | None,
-        typer.Option(
-            help="generic: columns that each hold the prompts in one language, called by its code, "
-            "as in en,de,sw."
-        ),
-    ] = None,
     map_: Annotated[
         list[str] | None,
         typer.Option(
@@ -85,7 +75,7 @@ def import_suite(
     columns = (prompt_column, id_column, category_column, language_column)
     pairs = zip(("prompt", "id", "category", "language"), columns, strict=True)
     named = {what: column for what, column in pairs if column is not None}
-    if kind != "generic" and (named or languages or not header):
+    if kind != "generic" and (named or not header):
         raise UsageError("columns are for the kind generic to name; other kinds know theirs")
     path, address = file, None
     if dataset is not None:
@@ -99,12 +89,10 @@ def import_suite(
         path,
         suite=target.stem,
         columns=named,
-        languages=listed([languages] if languages else []),
         language=language,
         header=header,
         values=mapping("--map", map_),
         category=category,
-        meta=meta,
         address=address,
         encoding=encoding,
         source=source,

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from refract.core.showing import say
-
-if TYPE_CHECKING:
-    from refract.suites.protocols.catalogue import Protocol
 
 
 def protocols(
@@ -21,32 +18,24 @@ def protocols(
 
     Example: refract protocols --name harmbench
     """
-    from refract.suites.protocols.catalogue import find_protocol, names
+    from refract.suites.protocols.catalogue import Generation, find_protocol, names
 
-    if name is not None:
-        _describe(*find_protocol(name, "--name"))
-        return
-    for known in names():
-        _, found = find_protocol(known)
-        say(f"{known}@{found.version}: {found.of}")
-        judges = dict.fromkeys(part.judge or "not defined here" for part in found.parts.values())
-        say(f"  parts: {', '.join(found.parts)}; judge: {', '.join(judges)}")
-
-
-def _describe(name: str, found: Protocol) -> None:
-    from refract.suites.protocols.catalogue import Generation
-
-    say(f"{name}@{found.version}: {found.of}")
-    for key in Generation.model_fields:
-        held = getattr(found.generation, key)
-        shown = "unknown" if key in found.unknown else "none" if held is None else held
-        say(f"  {key}: {shown} (source: {found.sources[key]})")
-    for key in ("suite", "judge", "clip", "empty", "partial", "measures"):
-        say(f"  {key}: {found.sources[key]}")
-    for part_name, part in found.parts.items():
-        clip = "whole answers" if part.clip is None else f"clipped to {part.clip} of its tokens"
-        say(f"  part {part_name}: {part.suite.kind}, {part.suite.page}")
-        say(f"    judge {part.judge or 'not defined here'}, {clip}; empty answers {part.empty}")
-        say(f"    measures: {', '.join(part.measures)}")
-    for limit in found.limits:
-        say(f"  limit: {limit}")
+    for known in names() if name is None else [name]:
+        known, protocol = find_protocol(known, "--name")
+        say(f"{known}@{protocol.version}: {protocol.of}")
+        if name is None:
+            judges = dict.fromkeys(part.judge or "none here" for part in protocol.parts.values())
+            say(f"  parts: {', '.join(protocol.parts)}; judge: {', '.join(judges)}")
+            continue
+        for key, source in protocol.sources.items():
+            value = getattr(protocol.generation, key, "")
+            shown = "unknown" if key in protocol.unknown else "none" if value is None else value
+            setting = f"{shown} (source: {source})" if key in Generation.model_fields else source
+            say(f"  {key}: {setting}")
+        for part_name, part in protocol.parts.items():
+            clip = "whole answers" if part.clip is None else f"clipped to {part.clip} of its tokens"
+            say(f"  part {part_name}: {part.suite.kind}, {part.suite.page}")
+            say(f"    judge {part.judge or 'none here'}, {clip}; empty answers {part.empty}")
+            say(f"    measures: {', '.join(part.measures)}")
+        for limit in protocol.limits:
+            say(f"  limit: {limit}")

@@ -86,7 +86,7 @@ class Recorded(Model):
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             about = None
         if about is not None:
-            return {"parameters": about.pop("parameters"), "recorded": about}
+            return {"parameters": None, "recorded": about}
         # None is what answers from another machine are completed by, where inspect_ai is not here.
         return {"parameters": None, **({"recorded": None} if self.path.suffix == ".eval" else {})}
 

@@ -40,55 +40,43 @@ class SuiteError(RefractError, ValueError):
     """A suite cannot be used; the message lists every problem with its line."""
 
 
-def _texts(row: Row) -> list[str]:
-    """Every text of a row that reaches a model."""
-    if "prompt" in row:
-        return [row["prompt"]]
-    if "messages" in row:
-        return [message["content"] for message in row["messages"]]
-    return list(row["features"].values())
-
-
 def _content_problems(row: Row) -> list[str]:
     present = [field for field in CONTENT if field in row]
     if len(present) != 1:
         got = " and ".join(f"'{field}'" for field in present) or "none of them"
         return [f"a row has exactly one of 'prompt', 'messages' and 'features' (got {got})"]
-    value = row[present[0]]
-    if present == ["prompt"]:
-        if not isinstance(value, str):
-            return [f"'prompt' must be a text (got {_kind(value)})"]
-    elif present == ["messages"]:
-        if not isinstance(value, list) or not value:
-            return [f"'messages' must be a list with at least one message (got {_kind(value)})"]
-        for message in value:
-            if (
-                not isinstance(message, dict)
-                or set(message) != {"role", "content"}
-                or message["role"] not in ROLES
-                or not isinstance(message["content"], str)
+    (field,) = present
+    value = row[field]
+    texts = [value]
+    needed = "be a text"
+    if field == "features":
+        needed = "map names to texts"
+        texts = [*value.values()] if isinstance(value, dict) else []
+    elif field == "messages":
+        needed = "be a list with at least one message"
+        texts = value if isinstance(value, list) else []
+        for message in texts:
+            if not (
+                isinstance(message, dict)
+                and {*message} == {"role", "content"}
+                and message["role"] in ROLES
+                and isinstance(message["content"], str)
             ):
                 return [
                     "each of 'messages' must be {'role': system|user|assistant, 'content': text} "
                     f"(got {message!r:.80})"
                 ]
-        if value[-1]["role"] != "user":
+        if texts and texts[-1]["role"] != "user":
             return ["the last of 'messages' must be the user's"]
-    elif not (
-        isinstance(value, dict)
-        and value
-        and all(isinstance(text, str) for pair in value.items() for text in pair)
-    ):
-        return [f"'features' must map names to texts (got {_kind(value)})"]
-    problems = []
-    texts = _texts(row)
-    if not any(text.strip() for text in texts):
-        problems.append(f"'{present[0]}' is empty")
-    if any("\0" in text for text in texts):
-        problems.append(f"'{present[0]}' holds a NUL character")
-    if any(SURROGATE.search(text) for text in texts):
-        problems.append(f"'{present[0]}' holds a lone surrogate, which has no UTF-8 form")
-    return problems
+        texts = [message["content"] for message in texts]
+    if not texts or not all(isinstance(text, str) for text in texts):
+        return [f"'{field}' must {needed} (got {_kind(value)})"]
+    wrong = {
+        "is empty": not any(text.strip() for text in texts),
+        "holds a NUL character": any("\0" in text for text in texts),
+        "holds a lone surrogate, which has no UTF-8 form": any(map(SURROGATE.search, texts)),
+    }
+    return [f"'{field}' {problem}" for problem, applies in wrong.items() if applies]
 
 
 def _kind(value: object) -> str:

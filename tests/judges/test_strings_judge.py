@@ -149,12 +149,13 @@ def write_csvs(folder, prompts, meta):
     header = ["index", "prompt", "name", "group", "source", "language"]
     meta_header = ["index", "expected_strings", *STRING_FLAGS, "evaluation_method_name"]
     meta_header += ["group_mapping", "description", "deviation_description"]
-    files = []
-    for name, columns, rows in (("p.csv", header, prompts), ("m.csv", meta_header, meta)):
+    for name, columns, rows in (
+        ("p.csv", header, prompts),
+        ("giskard_meta_data.csv", meta_header, meta),
+    ):
         with open(folder / name, "w", encoding="utf-8-sig", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows([columns, *rows])
-        files.append(folder / name)
-    return files
+    return folder / "p.csv"
 
 
 def meta_row(index="0", strings="('[X]',)", flag="True", method="StringMatchingMethod"):
@@ -163,13 +164,13 @@ def meta_row(index="0", strings="('[X]',)", flag="True", method="StringMatchingM
 
 def test_carriage_returns_a_byte_order_mark_and_hash_lines_survive(tmp_path):
     prompt = 'Say "it"\r\n# not a comment\rend\n'
-    files = write_csvs(
+    path = write_csvs(
         tmp_path,
         [["0", prompt, "n", "Jailbreak", "src", "en"], ["#1", "# two", "n", "J", "s", "en"]],
         [meta_row("#1"), meta_row("0", "('[X]', 'é')")],
     )
 
-    rows = import_file("giskard", files[0], suite="g", meta=files[1]).rows
+    rows = import_file("giskard", path, suite="g").rows
 
     assert [row["prompt"] for row in rows] == [prompt, "# two"]
     assert rows[0] == {
@@ -196,12 +197,16 @@ PROMPT = ["0", "text", "n", "J", "s", "en"]
 @pytest.mark.parametrize(
     ("prompts", "meta", "message"),
     [
-        ([PROMPT], [meta_row("1")], "in one of the two files only: '0', '1'"),
-        ([PROMPT, PROMPT], [meta_row()], "the index '0' occurs twice"),
+        ([PROMPT], [meta_row("1")], "must both have each index"),
+        ([PROMPT, PROMPT], [meta_row()], "have it once"),
         ([PROMPT[:3]], [meta_row()], "more or fewer fields"),
-        ([PROMPT], [meta_row(strings="DAN")], "'expected_strings' must be a tuple"),
-        ([PROMPT], [meta_row(strings="()")], "'expected_strings' must be a tuple"),
-        ([PROMPT], [meta_row(strings="__import__('os')")], "'expected_strings' must be a tuple"),
+        ([PROMPT], [meta_row(strings="DAN")], "'expected_strings' must be a list of texts"),
+        ([PROMPT], [meta_row(strings="()")], "'expected_strings' must be a list of texts"),
+        (
+            [PROMPT],
+            [meta_row(strings="__import__('os')")],
+            "'expected_strings' must be a list of texts",
+        ),
         (
             [PROMPT],
             [meta_row(flag="maybe")],
@@ -211,6 +216,6 @@ PROMPT = ["0", "text", "n", "J", "s", "en"]
     ],
 )
 def test_a_file_that_cannot_be_read_is_an_error_that_says_where(tmp_path, prompts, meta, message):
-    prompts_csv, meta_csv = write_csvs(tmp_path, prompts, meta)
+    path = write_csvs(tmp_path, prompts, meta)
     with pytest.raises(SuiteError, match=message):
-        import_file("giskard", prompts_csv, suite="g", meta=meta_csv)
+        import_file("giskard", path, suite="g")

@@ -8,7 +8,6 @@ taken out.
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -70,25 +69,6 @@ def test_answers_of_lm_eval_are_found_by_a_field_of_the_tasks_data():
     assert found == [Answer(text) for text in ANSWERS.values()]
     rendered = f"<|user|>{PROMPTS['lock-2']}<|end|><|assistant|>"
     assert asked(model(LM_EVAL), rendered) == [Answer(ANSWERS["lock-2"])]
-
-
-def test_the_results_beside_the_samples_say_what_was_run(tmp_path):
-    about = model(LM_EVAL).description()
-    assert about == {
-        "parameters": 90784,
-        "recorded": {
-            "tool": "lm_eval",
-            "version": LM_EVAL_VERSION,
-            "status": None,
-            "task": "four_prompts",
-            "task_version": 1.0,
-            "model": "pocket",
-            "model_args": {"pretrained": "pocket", "dtype": "float32"},
-            "generation": {"until": [], "max_gen_toks": 24, "do_sample": False},
-        },
-    }
-    alone = shutil.copy(LM_EVAL, tmp_path)
-    assert model(alone).description() == {"parameters": None}
 
 
 def test_keys_in_the_arguments_of_a_model_are_left_out_of_its_description(tmp_path):
@@ -265,8 +245,6 @@ def test_a_log_becomes_a_suite_and_its_answers_are_judged_again(cli, tmp_path, l
         "refusal": 1,
         "compliance": 3,
     }
-    provenance = json.loads(Path("r.json").read_text("utf-8"))["provenance"]
-    assert provenance["model"]["recorded"]["task"] == "four_prompts"
 
 
 def refused(verdicts: list[dict]) -> list[str]:

@@ -31,14 +31,8 @@ class Hub(http.server.BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         status, content, headers = 404, b"", {"X-Error-Code": "RepoNotFound"}
         if path.startswith("/api/datasets/owner/open"):
-            names = [{"type": "file", "path": name, "oid": "0", "size": 1} for name in FILES]
-            info = {
-                "id": "owner/open",
-                "sha": COMMIT,
-                "siblings": [{"rfilename": n} for n in FILES],
-            }
-            status, headers = 200, {"Content-Type": "application/json"}
-            content = json.dumps(names if "/tree/" in path else info).encode()
+            status, content = 200, json.dumps({"id": "owner/open", "sha": COMMIT}).encode()
+            headers = {"Content-Type": "application/json"}
         elif path.startswith("/datasets/owner/gated/"):
             status, headers = 403, {"X-Error-Code": "GatedRepo"}
         elif path.startswith("/datasets/owner/open/resolve/"):
@@ -57,9 +51,6 @@ class Hub(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         if body:
             self.wfile.write(content)
-
-
-FILES = ("README.md", "data/test.jsonl", "data/train.parquet")
 
 
 @pytest.fixture
@@ -123,13 +114,13 @@ def test_a_commit_that_was_fetched_once_needs_no_hub_and_anything_else_says_how_
     [
         (
             {"name": "absent.csv"},
-            "has no file 'absent.csv'; there are: data/test.jsonl, data/train.parquet",
+            "has no file 'absent.csv'; see https://huggingface.co/datasets/own",
         ),
         (
             {"revision": "v2"},
             "no such revision; see https://huggingface.co/datasets/owner/open/com",
         ),
-        ({"dataset": "owner/none"}, "the hub has no such data set, or shows it to others alone"),
+        ({"dataset": "owner/none"}, "the hub has no such data set, or asks who you are"),
         (
             {"dataset": "owner/gated"},
             "gated: accept its terms at https://huggingface.co/datasets/own",

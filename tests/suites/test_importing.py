@@ -226,13 +226,6 @@ def test_any_file_is_imported_by_its_columns(tmp_path):
         ("xsafety", "a.csv", b"one\ntwo,2\n", {}, "more or fewer fields than the first .2, not 1"),
         ("multijail", "a.csv", b"id,xx\n1,one\n", {}, "has no prompt column .en or zh or"),
         ("wildguardtest", "a.csv", b"prompt\none\n", {}, "lacks the column prompt_harm_label"),
-        (
-            "generic",
-            "a.csv",
-            b"en\none\n",
-            {"languages": ["en", "de"], "category": "harmful"},
-            "has no prompt column .de.; it has 'en'",
-        ),
         ("advbench", "a.json", b"{}", {}, "expected a list of objects"),
         ("advbench", "a.jsonl", b"[]", {}, "a.jsonl:1: expected an object, got list"),
         ("advbench", "a.jsonl", b'{"goal": 7}', {}, "line 1: 'goal' must be a text .got 7."),

@@ -10,7 +10,6 @@ import pytest
 
 from refract.core.jsonl import read_rows
 from refract.suites.importing import find_importer, import_file, importer_names
-from refract.suites.importing.layouts import XSAFETY
 from refract.suites.rows import SuiteError, check_suite
 from tests.outside import outside
 from tests.suites.test_importing import refract
@@ -142,11 +141,6 @@ def test_a_wide_file_makes_a_row_for_each_language_and_says_which_are_translatio
         ("multijail-1-sw", "multijail-1", "sw", "mbili"),
     ]
     assert imported.notes == ["Rows without a prompt, left out: 1 (line 3)."]
-    own = rows_of(path, "generic", languages=["en", "sw"], category="harmful", language="xx")
-    assert [(row["id"], row["language"], row["th"]) for row in own[:2]] == [
-        ("generic-0-en", "en", "หนึ่ง"),
-        ("generic-0-sw", "sw", "หนึ่ง"),
-    ]
 
 
 def test_xsafety_is_a_folder_for_each_language_with_a_file_for_each_area(tmp_path):
@@ -239,14 +233,10 @@ def test_harmless_questions_of_do_not_answer_in_chinese_are_mapped_by_their_type
     assert "fp is borderline" in out.with_suffix(".md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("kind", sorted({*importer_names()} - {"generic", "giskard"}))
+@pytest.mark.parametrize("kind", sorted({*importer_names()} - {"generic"}))
 def test_the_docs_say_where_each_publishers_file_is_its_licence_and_whether_it_is_gated(kind):
     (line,) = [line for line in DOCS.splitlines() if line.startswith(f"| `{kind}` |")]
     importer = find_importer(kind)
-    if kind == "xsafety":
-        assert XSAFETY.url in line
-        assert XSAFETY.licence in line
-        return
     assert importer.file in line
     assert (
         importer.licence.partition(":")[0].partition(" (data)")[0].partition(" in the")[0] in line

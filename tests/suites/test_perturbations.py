@@ -134,8 +134,7 @@ def test_noise_without_a_draw_gives_the_known_text(kind, text, expected):
 
 
 def test_accents_are_removed_from_latin_and_greek_and_no_other_script():
-    removed = {"kind": "accents", "operations": ["remove"]}
-    assert text_of(removed, "Café, naïve, e\u0301, Ελλάδα") == "Cafe, naive, e, Ελλαδα"
+    assert text_of({"kind": "accents"}, "Café, naïve, e\u0301, Ελλάδα") == "Cafe, naive, e, Ελλαδα"
 
 
 @pytest.mark.parametrize(
@@ -173,14 +172,6 @@ def test_scanner_errors_are_confusions_of_the_table():
     assert seen == {"bam"}
 
 
-def test_whitespace_noise_changes_gaps_only():
-    text = "one two three four five six seven"
-    noisy = text_of({"kind": "whitespace", "rate": 1}, text)
-    assert noisy.split() == text.split()
-    assert set(re.findall(r"\s+", noisy)) == {"  ", "\t", "\n"}
-    assert text_of({"kind": "whitespace", "rate": 1, "operations": ["join"]}, "a b c") == "abc"
-
-
 @pytest.mark.parametrize(
     ("kind", "text", "more"),
     [
@@ -189,9 +180,8 @@ def test_whitespace_noise_changes_gaps_only():
         ("punctuation", "?!", {}),
         ("homoglyphs", "123", {}),
         ("spelled_numbers", "no digits", {}),
-        ("whitespace", "word", {}),
         ("char_injection", "Hello", {"position": "between_words"}),
-        ("accents", "йога が हिन्दी 한국어 øl", {"operations": ["remove"]}),
+        ("accents", "йога が हिन्दी 한국어 øl", {}),
         *(("spelled_numbers", text, {}) for text in PARTS_OF_SOMETHING_ELSE),
     ],
 )
@@ -236,11 +226,9 @@ def test_the_noise_of_a_known_row_keeps_its_bytes():
         for kind in DRAWN
         for variant in variants({"kind": kind}, text)
     } == {
-        "accents-add": "Pléasë explain how a modern stëam engine türns heat into mötion.",
         "homoglyphs": "Рlease explain hоw a modern stеam engine turnѕ heat into motіon.",
         "ocr": "Please explain how a modern steam enqine turns heat irito motjon.",
         "typos": "Please explain how a modrn steam engine turnns heat into motjon.",
-        "whitespace": "Please  explain how\ta\tmodern steam engine turns heat into motion.",
     }
 
 
@@ -291,7 +279,7 @@ def test_every_variant_differs_has_a_unique_safe_label_and_can_be_written(kind, 
             ["keyboard, swap, drop or double", "'insert'"],
         ),
         ({"kind": "typos", "operations": ["swap", "swap"]}, ["operations holds 'swap' twice"]),
-        ({"kind": "whitespace", "operations": []}, ["double, tab, newline or join", "[]"]),
+        ({"kind": "typos", "operations": []}, ["keyboard, swap, drop or double", "[]"]),
         ({"kind": "char_injection", "characters": "\r"}, ["characters must be a list", r"'\r'"]),
         ({"kind": "char_injection", "characters": ["none"]}, ["presets: control, zero", "'none'"]),
         ({"kind": "char_injection", "characters": ["\0"]}, ["neither NUL nor", "U+0000"]),

@@ -19,8 +19,6 @@ PUBLISHED = Path(__file__).with_name("published.yaml")
 IMPORTERS = Registry(
     {
         "generic": "refract.suites.importing.columns:generic",
-        "giskard": "refract.suites.importing.layouts:giskard",
-        "xsafety": "refract.suites.importing.layouts:xsafety",
     },
     "refract.importers",
     "__call__",

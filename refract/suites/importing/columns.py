@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
 from refract.core.settings import Settings
 from refract.core.types import Category, Row
 from refract.suites.importing.file_formats import Table, column_of, read_table
+from refract.suites.importing.layouts import LAYOUTS
 from refract.suites.rows import CATEGORIES, CONTENT, STRING_FLAGS, SuiteError
 
 # Columns that `generic` takes for the prompt and the id unless others are named.
@@ -49,23 +50,20 @@ class Origin(NamedTuple):
 class Options:
     """What a user may add to a file. ``category`` overrides the importer's own rule for every row.
 
-    ``columns`` (of the prompt, the id, the category and the language), ``languages`` (columns with
-    prompts, each called by its language), ``source`` and ``licence`` are for files that no importer
-    knows; ``values`` maps values of a column to categories. ``language`` is that of every row.
-    Without a ``header`` columns are called 1, 2, … ``meta`` is the second of two files; ``address`` is
-    where the file was fetched from.
+    ``columns`` (of the prompt, the id, the category and the language), ``source`` and ``licence`` are
+    for files that no importer knows; ``values`` maps values of a column to categories. ``language`` is
+    that of every row. Without a ``header`` columns are called 1, 2, … ``address`` is where the file was
+    fetched from.
     """
 
     encoding: str = "utf-8"
     header: bool = True
     category: str | None = None
     language: str | None = None
-    languages: Sequence[str] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, str] = field(default_factory=dict)
     source: str | None = None
     licence: str | None = None
-    meta: Path | None = None
     address: str | None = None
 
 
@@ -119,6 +117,9 @@ class Published(Settings):
     url: str
     licence: str
     file: str = Field(description="where the publisher's file is")
+    layout: Literal["giskard", "xsafety"] | None = Field(
+        None, description="how several files are read as one table; null: it is one file"
+    )
     gated: bool = Field(False, description="whether its terms must be accepted there first")
     prompt: list[str] = Field([], description="the column, the first of these that the file has")
     id: list[str] = Field([], description="the column, the first of these that the file has")
@@ -144,12 +145,21 @@ class Published(Settings):
     )
 
     def __call__(self, kind: str, path: Path, options: Options) -> Contents:
-        table = read_table(path, options.encoding, header=options.header)
-        return self.contents(kind, path, table, options)
+        if self.layout:
+            table, files = LAYOUTS[self.layout](path, options.encoding)
+        else:
+            table, files = read_table(path, options.encoding, header=options.header), [path]
+        return self.contents(kind, path, table, options)._replace(files=files)
 
     def contents(self, kind: str, path: Path, table: Table, options: Options) -> Contents:
-        """The suite of a file that was read. Raises :class:`SuiteError`."""
-        columns = self._prompts(path, table)
+        """The suite of a table that was read. Raises :class:`SuiteError`."""
+        columns: dict[
+            str, str | None
+        ]  # with prompts, and the language where that is what they differ by
+        columns = {name: code for name, code in self.languages.items() if name in table.columns}
+        if not columns:
+            names = list(self.languages) or self.prompt
+            columns = {column_of(path, table, names, "prompt"): None}
         id_ = next((name for name in self.id if name in table.columns), None)
         by = self.category if isinstance(self.category, CategoryColumn) else None
         if by and not by.optional and options.category is None and by.column not in table.columns:
@@ -160,7 +170,9 @@ class Published(Settings):
         if unused:
             notes.append(f"Columns that are not carried over: {', '.join(map(repr, unused))}.")
         rows: dict[str, Row] = {}
-        renumbered, blank, unclassed = [], [], []
+        renumbered: list[str] = []
+        blank: list[int | str] = []
+        unclassed: list[int | str] = []
         for number, (source, line) in enumerate(zip(table.rows, table.lines, strict=True), 1):
             category = self._category(source, options)
             if category is None:
@@ -183,7 +195,8 @@ class Published(Settings):
                     renumbered.append(row_id)
                 row = {name: source.get(key) for key, name in self.kept.items()}
                 row["language"] = of_column or options.language or self._language(source)
-                row["item"] = item if of_column else None
+                if of_column:
+                    row["item"] = item
                 rows[row_id] = {
                     **{name: value for name, value in row.items() if value not in (None, "")},
                     "id": row_id,
@@ -203,24 +216,18 @@ class Published(Settings):
         origin = Origin(self.title, self.url, self.licence, rule, context)
         return Contents(list(rows.values()), origin, [path], notes)
 
-    def _prompts(self, path: Path, table: Table) -> dict[str, str | None]:
-        """The columns with prompts, and the language of each where that is what they differ by."""
-        present = {name: code for name, code in self.languages.items() if name in table.columns}
-        wanted = list(self.languages) or self.prompt
-        return dict(present) or {column_of(path, table, wanted, "prompt"): None}
-
     def _category(self, row: Row, options: Options) -> str | None:
         mapped = options.values.get(str(row.get(self.by_value))) if self.by_value else None
-        if isinstance(self.category, CategoryColumn):
-            return options.category or mapped or self.category.category_of(row)
-        return options.category or mapped or self.category
+        by = self.category
+        own = by.category_of(row) if isinstance(by, CategoryColumn) else by
+        return options.category or mapped or own
 
     def _language(self, row: Row) -> str | None:
         value = row.get(self.language.column) if self.language else None
         return self.language.code_of(str(value)) if self.language and value else None
 
 
-def _text(path: Path, line: int, column: str, value: Any) -> str | None:
+def _text(path: Path, line: int | str, column: str, value: Any) -> str | None:
     if isinstance(value, list) and len(value) == 1:  # the turns of a conversation of one
         value = value[0]
     if value is not None and not isinstance(value, str):
@@ -228,7 +235,7 @@ def _text(path: Path, line: int, column: str, value: Any) -> str | None:
     return value
 
 
-def _left_out(what: str, lines: list[int]) -> list[str]:
+def _left_out(what: str, lines: list[int | str]) -> list[str]:
     if not lines:
         return []
     shown = ", ".join(map(str, dict.fromkeys(lines)))
@@ -247,12 +254,7 @@ def generic(kind: str, path: Path, options: Options) -> Contents:
     """The suite of a file whose columns the options name."""
     table = read_table(path, options.encoding, header=options.header)
     named = options.columns
-    prompts = list(options.languages)
-    for language in prompts:
-        column_of(path, table, (language,), "prompt")
-    if not prompts:
-        wanted = (named["prompt"],) if "prompt" in named else PROMPTS
-        prompts = [column_of(path, table, wanted, "prompt")]
+    prompt = column_of(path, table, (named["prompt"],) if "prompt" in named else PROMPTS, "prompt")
     for what in {"id", "language"} & set(named):
         column_of(path, table, (named[what],), what)
     ids = (named["id"],) if "id" in named else IDS
@@ -273,7 +275,7 @@ def generic(kind: str, path: Path, options: Options) -> Contents:
     id_ = next((name for name in ids if name in table.columns), None)
     kept: dict[str, str] = {}
     for number, name in enumerate(table.columns):
-        if name in (*prompts, id_, language):
+        if name in (prompt, id_, language):
             continue
         as_field = re.sub(r"\W+", "_", name.strip()).strip("_").lower() or f"column_{number + 1}"
         as_field = f"source_{as_field}" if as_field in RESERVED else as_field
@@ -284,8 +286,7 @@ def generic(kind: str, path: Path, options: Options) -> Contents:
         "url": options.source or "not stated",
         "licence": options.licence or "not stated: find out before sharing the suite",
         "file": path.name,
-        "prompt": prompts,
-        "languages": {name: name for name in options.languages},
+        "prompt": [prompt],
         "language": {"column": language},
         "id": list(ids),
         "kept": kept,

@@ -38,7 +38,7 @@ class Table(NamedTuple):
     """The rows of a file in order, the line each ends on, and what had to be decided on the way."""
 
     rows: list[Row]
-    lines: list[int]
+    lines: list[int | str]
     columns: list[str]
     notes: list[str]
 
@@ -68,7 +68,7 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
     notes: list[str] = []
     try:
         if suffix == ".eval":
-            numbered = _asked(inspect_rows(read_inspect(path)))
+            numbered = asked_rows(inspect_rows(read_inspect(path)))
         elif suffix in TYPED:
             numbered = _read_typed(path, data, notes, header=header)
         else:
@@ -84,17 +84,16 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
         raise SuiteError(f"{path}: {error}") from None
     if not numbered:
         raise SuiteError(f"{path}: holds no rows")
-    lines, given = [line for line, _ in numbered], [row for _, row in numbered]
-    returns = [line for line, row in numbered if _in_texts(row, "\r", "") != row]
-    if returns:
-        notes.append(f"Rows with carriage returns, kept as they are: {_listed(returns)}.")
+    lines: list[int | str] = [line for line, _ in numbered]
+    given = [row for _, row in numbered]
     rows = [_in_texts(row, "[\0\ud800-\udfff]", "\ufffd") for row in given]
-    replaced = [line for line, row, old in zip(lines, rows, given, strict=True) if row != old]
-    if replaced:
-        notes.append(
-            "Rows with NUL characters or lone surrogates, each replaced by U+FFFD: "
-            f"{_listed(replaced)}."
-        )
+    without = [_in_texts(row, "\r", "") for row in given]
+    for what, changed in (
+        ("Rows with carriage returns, kept as they are", without),
+        ("Rows with NUL characters or lone surrogates, each replaced by U+FFFD", rows),
+    ):
+        at = [line for line, row, old in zip(lines, changed, given, strict=True) if row != old]
+        notes += [f"{what}: {_listed(at)}."] if at else []
     return Table(rows, lines, list(dict.fromkeys(key for row in rows for key in row)), notes)
 
 
@@ -124,7 +123,7 @@ def _decoded(path: Path, data: bytes, encoding: str, notes: list[str]) -> str:
     return text
 
 
-def _listed(lines: list[int]) -> str:
+def _listed(lines: Sequence[int | str]) -> str:
     first = ", ".join(map(str, lines[:10])) + (", …" if len(lines) > 10 else "")
     return f"{len(lines)} (ending on line {first})"
 
@@ -208,7 +207,7 @@ def _read_jsonl(path: Path, text: str, notes: list[str]) -> Numbered:
     if comments:
         notes.append(f"Comment lines, skipped: {_listed(comments)}.")
     rows = [row for _, row in numbered]
-    return _asked(lm_eval_rows(rows)) if is_lm_eval(rows) else numbered
+    return asked_rows(lm_eval_rows(rows)) if is_lm_eval(rows) else numbered
 
 
 def _read_json(path: Path, text: str) -> Numbered:
@@ -217,17 +216,12 @@ def _read_json(path: Path, text: str) -> Numbered:
     except (ValueError, RecursionError) as error:
         raise SuiteError(f"{path}: not JSON ({error})") from None
     if is_inspect(value):
-        return _asked(inspect_rows(value))
+        return asked_rows(inspect_rows(value))
     if isinstance(value, dict) and "jailbreaks" in value:
         value = value["jailbreaks"]  # JailbreakBench's artifacts
     if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
         raise SuiteError(f"{path}: expected a list of objects")
     return list(enumerate(value, 1))
-
-
-def _asked(answers: list[Row]) -> Numbered:
-    """The prompts of another tool's log."""
-    return list(enumerate(asked_rows(answers), 1))
 
 
 def _read_typed(path: Path, data: bytes, notes: list[str], *, header: bool) -> Numbered:
@@ -257,14 +251,11 @@ def _read_typed(path: Path, data: bytes, notes: list[str], *, header: bool) -> N
         unread = ", ".join(repr(other) for other, _ in others)
         notes.append(f"Sheets besides {name!r}, which are not read: {unread}.")
     rows = enumerate(first.itertuples(index=False, name=None), 1)
-    cells = ((number, [_cell(value) for value in values]) for number, values in rows)
+    cells = (
+        (number, [None if plain in (None, "") else str(plain) for plain in map(_plain, values)])
+        for number, values in rows
+    )
     return _named(path, (row for row in cells if any(row[1])), header)
-
-
-def _cell(value: Any) -> str | None:
-    """A cell of a sheet as a text; None for an empty one."""
-    plain = _plain(value)
-    return None if plain in (None, "") else str(plain)
 
 
 def _plain(value: Any) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from refract.core.errors import UsageError
-from refract.suites.importing.file_formats import SUFFIXES
 
 
 def hub_file(dataset: str, name: str, revision: str) -> tuple[Path, str]:
@@ -18,45 +17,25 @@ def hub_file(dataset: str, name: str, revision: str) -> tuple[Path, str]:
     from huggingface_hub import errors, hf_hub_download
 
     page = f"https://huggingface.co/datasets/{dataset}"
+    log_in = f"at {page}, log in with `hf auth login` or set HF_TOKEN, and run this again"
+    unreached = (
+        f"the hub cannot be reached from here, and its cache does not hold {name}; download the file "
+        f"from {page} on another machine, and name it without --dataset"
+    )
+    reasons = {  # the first that fits
+        errors.GatedRepoError: f"gated: accept its terms {log_in}",
+        errors.HFValidationError: "not a data set of the form owner/name",
+        errors.RepositoryNotFoundError: f"the hub has no such data set, or asks who you are: {log_in}",
+        errors.RevisionNotFoundError: f"no such revision; see {page}/commits/main",
+        errors.LocalEntryNotFoundError: unreached,
+        errors.EntryNotFoundError: f"has no file {name!r}; see {page}/tree/{revision}",
+        Exception: unreached,
+    }
     try:
         path = Path(hf_hub_download(dataset, name, repo_type="dataset", revision=revision))
     except Exception as error:  # whatever can go wrong on a network
-        reason = (
-            f"the hub cannot be reached from here, and its cache does not hold {name}; download the "
-            f"file from {page} on another machine, and name it without --dataset "
-            f"({type(error).__name__})"
-        )
-        if isinstance(error, errors.GatedRepoError):
-            reason = (
-                f"gated: accept its terms at {page}, log in with `hf auth login` or set HF_TOKEN, "
-                "and run this again"
-            )
-        elif isinstance(error, errors.HFValidationError):
-            reason = f"not a data set of the form owner/name ({error})"
-        elif isinstance(error, errors.RepositoryNotFoundError):
-            reason = (
-                f"the hub has no such data set, or shows it to others alone; see {page}, and log in "
-                "with `hf auth login` where access is granted by request"
-            )
-        elif isinstance(error, errors.RevisionNotFoundError):
-            reason = f"no such revision; see {page}/commits/main"
-        elif isinstance(error, errors.EntryNotFoundError) and not isinstance(
-            error, errors.LocalEntryNotFoundError
-        ):
-            there = ", ".join(_files(dataset, revision)) or "none that can be read"
-            reason = f"has no file {name!r}; there are: {there}"
+        reason = next(text for kind, text in reasons.items() if isinstance(error, kind))
         raise UsageError(f"--dataset {dataset} --revision {revision}: {reason}") from None
     # The cache keeps a file under snapshots/COMMIT.
     commit = path.parts[path.parts.index("snapshots") + 1]
     return path, f"{page}/blob/{commit}/{name}"
-
-
-def _files(dataset: str, revision: str) -> list[str]:
-    """The files of a data set that can be imported; none where they cannot be listed."""
-    from huggingface_hub import HfApi
-
-    try:
-        names = HfApi().list_repo_files(dataset, repo_type="dataset", revision=revision)
-    except Exception:  # the caller has an error to report already
-        return []
-    return [name for name in names if name.lower().endswith(SUFFIXES)]

@@ -141,12 +141,13 @@ def _said(messages: Sequence[dict[str, Any]]) -> str | None:
     return _text(contents[-1]) if contents else None
 
 
-def asked_rows(rows: Sequence[Row]) -> list[Row]:
-    """What was asked in a log, once for each id: its rows without the answers."""
+def asked_rows(rows: Sequence[Row]) -> list[tuple[int, Row]]:
+    """What was asked in a log, once for each id and numbered: its rows without the answers."""
     left_out = {"response", "finish_reason", "error", "epoch", "repeat", "model", LOG}
     by_id = {row["id"]: row for row in reversed(rows)}
     kept = (row for row in rows if by_id[row["id"]] is row)
-    return [{name: v for name, v in row.items() if name not in left_out} for row in kept]
+    asked = ({name: v for name, v in row.items() if name not in left_out} for row in kept)
+    return list(enumerate(asked, 1))
 
 
 def is_lm_eval(rows: Sequence[Row]) -> bool:
@@ -200,22 +201,14 @@ def _sent(arguments: Any) -> str | None:
 
 
 def about_log(path: Path) -> dict[str, Any] | None:
-    """What a log says of the run that it is of: tool, model, task and settings. None for a file that
-    is no log, and where it cannot be known. Raises OSError and :class:`RowError`."""
-    if path.suffix == ".eval":
-        return _about_inspect(read_inspect(path))
-    if path.suffix == ".json":
-        value = json.loads(path.read_bytes())
-        return _about_inspect(value) if is_inspect(value) else None
-    match = re.fullmatch(r"samples_(.+)_(\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl", path.name)
-    results = path.with_name(f"results_{match[2]}.json") if match else None
-    if match is None or results is None or not results.is_file():
+    """What a log of Inspect says of the run that it is of: model, task and settings. None for any other
+    file. Raises OSError and :class:`RowError`."""
+    log: dict[str, Any] = {}
+    if path.suffix in (".eval", ".json"):
+        log = read_inspect(path) if path.suffix == ".eval" else json.loads(path.read_bytes())
+    if not is_inspect(log):
         return None
-    return _about_lm_eval(json.loads(results.read_bytes()), match[1])
-
-
-def _about_inspect(log: dict[str, Any]) -> dict[str, Any]:
-    about = log["eval"]
+    about, settings = log["eval"], (log.get("plan") or {}).get("config") or {}
     return {
         "tool": "inspect_ai",
         "version": (about.get("packages") or {}).get("inspect_ai"),
@@ -224,34 +217,8 @@ def _about_inspect(log: dict[str, Any]) -> dict[str, Any]:
         "task_version": about.get("task_version"),
         "model": about.get("model"),
         "model_args": _without_secrets(about.get("model_args")),
-        "generation": _stated((log.get("plan") or {}).get("config")),
-        "parameters": None,
+        "generation": {name: value for name, value in settings.items() if value is not None},
     }
-
-
-def _about_lm_eval(results: dict[str, Any], task: str) -> dict[str, Any]:
-    config = results.get("config") or {}
-    of_task = (results.get("configs") or {}).get(task) or {}
-    return {
-        "tool": "lm_eval",
-        "version": results.get("lm_eval_version"),
-        "status": None,
-        "task": task,
-        "task_version": (results.get("versions") or {}).get(task),
-        "model": results.get("model_name") or config.get("model"),
-        "model_args": _without_secrets(config.get("model_args")),
-        "generation": _stated(
-            of_task.get("generation_kwargs"),
-            config.get("gen_kwargs"),
-            {"system_instruction": results.get("system_instruction")},
-        ),
-        "parameters": config.get("model_num_parameters"),
-    }
-
-
-def _stated(*settings: dict[str, Any] | None) -> dict[str, Any]:
-    together = {name: value for part in settings for name, value in (part or {}).items()}
-    return {name: value for name, value in together.items() if value is not None}
 
 
 def _without_secrets(arguments: Any) -> Any:

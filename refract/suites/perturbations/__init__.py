@@ -31,7 +31,6 @@ PERTURBATIONS = Registry(
         "ocr": "refract.suites.perturbations.noise:OCR",
         "homoglyphs": "refract.suites.perturbations.noise:HOMOGLYPHS",
         "spelled_numbers": "refract.suites.perturbations.noise:SPELLED_NUMBERS",
-        "whitespace": "refract.suites.perturbations.noise:WHITESPACE",
         "repeat": "refract.suites.perturbations.noise:REPEAT",
     },
     "refract.perturbations",
@@ -94,25 +93,6 @@ def render(row: Row, features: Mapping[str, str], template: str | None) -> Attem
     return features["prompt"]
 
 
-def _prompt_row(
-    row: Row,
-    suite: str,
-    attempts: list[Attempt],
-    label: str = "",
-    perturbation: Row | None = None,
-    seed: int | None = None,
-) -> PromptRow:
-    return {
-        "prompt_id": f"{row['id']}/{label}" if label else row["id"],
-        "source_id": row["id"],
-        "suite": suite,
-        "category": row["category"],
-        "perturbation": perturbation,
-        "attempts": attempts,
-        "seed": seed,
-    }
-
-
 def prompt_rows(
     rows: Sequence[Row],
     suite: str,
@@ -133,23 +113,31 @@ def prompt_rows(
     taken = {row["id"] for row in rows}
     for row in rows:
         features = features_of(row)
-        yield _prompt_row(row, suite, [as_sent(row, features, template)])
+        clean: PromptRow = {
+            "prompt_id": row["id"],
+            "source_id": row["id"],
+            "suite": suite,
+            "category": row["category"],
+            "perturbation": None,
+            "attempts": [as_sent(row, features, template)],
+            "seed": None,
+        }
+        yield clean
         for name, (kind, settings) in kinds.items():
             for made in kind.variants(features, settings, RowKey(seed, suite, row["id"], name)):
-                variant = _prompt_row(
-                    row,
-                    suite,
-                    [as_sent(row, texts, template) for texts in made.attempts],
-                    f"{name}/{made.label}",
-                    {"name": name, **made.perturbation},
-                    seed if kind.drawn else None,
-                )
-                if variant["prompt_id"] in taken:
+                id_ = f"{row['id']}/{name}/{made.label}"
+                if id_ in taken:
                     raise SuiteError(
-                        f"suite {suite}: the id {variant['prompt_id']!r} is that of a variant of "
-                        f"{row['id']!r}; give the row another id"
+                        f"suite {suite}: the id {id_!r} is that of a variant of {row['id']!r}; give "
+                        "the row another id"
                     )
-                yield variant
+                yield {
+                    **clean,
+                    "prompt_id": id_,
+                    "perturbation": {"name": name, **made.perturbation},
+                    "attempts": [as_sent(row, texts, template) for texts in made.attempts],
+                    "seed": seed if kind.drawn else None,
+                }
 
 
 class SuitePrompts(NamedTuple):

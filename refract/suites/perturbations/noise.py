@@ -60,7 +60,6 @@ LOOK_ALIKES = str.maketrans(
     "aceijopsxyABCEHIJKMNOPSTXY",
     "асеіјорѕхуАВСЕНІЈКМΝОРЅТХУ",
 )
-_ADDED_ACCENTS = ("\u0301", "\u0300", "\u0302", "\u0308")  # acute, grave, circumflex, diaeresis
 _NUMBERS_AND_URLS = re.compile(
     r"(?:https?://|www\.)\S*[^\s.,;:!?'\")\]}>»”’]"  # without the sentence's own punctuation
     r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
@@ -189,15 +188,8 @@ def _base_letter(char: str) -> str | None:
     return base if marks and latin_or_greek else None
 
 
-class AccentSettings(FeatureSettings):
-    rate: Rate = Field(0.1, description="share of the letters that get one")
-    operations: Distinct[Literal["remove", "add"]] = Field(
-        ["remove", "add"], description="a variant of each"
-    )
-
-
-def remove_accents(text: str, generator: random.Random, settings: FeatureSettings) -> Noisy:
-    """Latin and Greek letters without their accents, precomposed or combining."""
+def accents(text: str, generator: random.Random, settings: FeatureSettings) -> Noisy:
+    """Accents removed from Latin and Greek letters, precomposed or combining."""
     out: list[str] = []
     changed = 0
     on_letter = False  # whether a mark here would stand on a Latin or Greek letter
@@ -210,29 +202,6 @@ def remove_accents(text: str, generator: random.Random, settings: FeatureSetting
         changed += base is not None
         out.append(base or char)
     return "".join(out), changed
-
-
-def add_accents(text: str, generator: random.Random, settings: AccentSettings) -> Noisy:
-    """Accents that do not belong there, on a share ``rate`` of the letters, vowels only."""
-    vowels = [index for index in _letters(text) if text[index] in "aeiouAEIOU"]
-    out = list(text)
-    chosen = _drawn(generator, vowels, settings.rate, sum(map(str.isalpha, text)))
-    for index in chosen:
-        accent = _ADDED_ACCENTS[pick(generator, len(_ADDED_ACCENTS))]
-        out[index] = unicodedata.normalize("NFC", text[index] + accent)
-    return "".join(out), len(chosen)
-
-
-def accents(features: Features, settings: AccentSettings, row: RowKey) -> list[Variant]:
-    """Accents removed from Latin and Greek letters, accents added to vowels, or a variant of each."""
-    noises = {"remove": remove_accents, "add": add_accents}
-    return [
-        variant
-        for operation in settings.operations
-        for variant in in_each_feature("accents", noises[operation], operation=operation)(
-            features, settings, row
-        )
-    ]
 
 
 class OcrSettings(FeatureSettings):
@@ -262,28 +231,6 @@ def homoglyphs(text: str, generator: random.Random, settings: HomoglyphSettings)
     places = [index for index in _letters(text) if ord(text[index]) in LOOK_ALIKES]
     chosen = set(_drawn(generator, places, settings.rate, sum(map(str.isalpha, text))))
     out = [char.translate(LOOK_ALIKES) if i in chosen else char for i, char in enumerate(text)]
-    return "".join(out), len(chosen)
-
-
-class WhitespaceSettings(FeatureSettings):
-    rate: Rate = Field(0.3, description="share of the single spaces between words")
-    operations: Distinct[Literal["double", "tab", "newline", "join"]] = Field(
-        ["double", "tab", "newline"], description="what a space becomes; `join`: nothing"
-    )
-
-
-def whitespace(text: str, generator: random.Random, settings: WhitespaceSettings) -> Noisy:
-    """Spaces between words doubled, or replaced by a tab, a line break or (``join``) nothing.
-
-    A share ``rate`` of the single spaces between words is changed.
-    """
-    gaps = [match.start() for match in re.finditer(r"(?<=\S) (?=\S)", text)]
-    replacements = {"double": "  ", "tab": "\t", "newline": "\n", "join": ""}
-    out = list(text)
-    chosen = _drawn(generator, gaps, settings.rate, len(gaps))
-    for index in chosen:
-        operation = settings.operations[pick(generator, len(settings.operations))]
-        out[index] = replacements[operation]
     return "".join(out), len(chosen)
 
 
@@ -363,9 +310,8 @@ LOWER = Perturbation(FeatureSettings, in_each_feature("lower", lower))
 TITLE = Perturbation(FeatureSettings, in_each_feature("title", title))
 TYPOS = Perturbation(TypoSettings, in_each_feature("typos", typos), drawn=True)
 PUNCTUATION = Perturbation(FeatureSettings, in_each_feature("punctuation", punctuation))
-ACCENTS = Perturbation(AccentSettings, accents, drawn=True)
+ACCENTS = Perturbation(FeatureSettings, in_each_feature("accents", accents))
 OCR = Perturbation(OcrSettings, in_each_feature("ocr", ocr), drawn=True)
 HOMOGLYPHS = Perturbation(HomoglyphSettings, in_each_feature("homoglyphs", homoglyphs), drawn=True)
-WHITESPACE = Perturbation(WhitespaceSettings, in_each_feature("whitespace", whitespace), drawn=True)
 SPELLED_NUMBERS = Perturbation(FeatureSettings, in_each_feature("spelled_numbers", spelled_numbers))
 REPEAT = Perturbation(RepeatSettings, repeat)

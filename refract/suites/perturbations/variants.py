@@ -116,13 +116,12 @@ def make_label(features: Features, feature: str, *parts: str) -> str:
 
 
 def in_each_feature(
-    kind: str, noise: Callable[[str, random.Random, F], Noisy], **details: str
+    kind: str, noise: Callable[[str, random.Random, F], Noisy]
 ) -> Callable[[Features, F, RowKey], list[Variant]]:
     """A function that makes a variant for each feature in which the noise finds something to change.
 
     A text that comes out unchanged, or blank, gives none: its answer would be the clean prompt's
-    and count as robust against a noise that never happened. ``details`` stand in the variant's label
-    and description.
+    and count as robust against a noise that never happened.
     """
 
     @functools.wraps(noise)
@@ -132,8 +131,8 @@ def in_each_feature(
             text, edits = noise(features[feature], row_generator(row, feature), settings)
             if text == features[feature] or not text.strip():
                 continue
-            label = make_label(features, feature, kind, *details.values())
-            done = {"kind": kind, "feature": feature, **details, "edits": edits}
+            label = make_label(features, feature, kind)
+            done = {"kind": kind, "feature": feature, "edits": edits}
             made.append(Variant(label, done, ({**features, feature: text},)))
         return made
 
