@@ -65,22 +65,14 @@ SHAPED = {"rules": tuple(SOURCES)}
 def read_source(folder: Path, name: str) -> tuple[list[Row], list[str]]:
     """The answers of a source, and their human labels among ``LABELS``."""
     source = SOURCES[name]
-    rows = [
-        row
-        for row in read_rows(folder / source.file)
-        if row[source.label] is not None and row["response"] is not None
-    ]
-    named = [
-        {
-            "source": name,
-            "model": row["model"],
-            "prompt": row.get("prompt") or "",
-            "response": row["response"],
-            "cluster": row[source.cluster],
-        }
-        for row in rows
-    ]
-    return named, [source.labels[row[source.label]] for row in rows]
+    rows, truth = [], []
+    for row in read_rows(folder / source.file):
+        if row[source.label] is not None and row["response"] is not None:
+            texts = {"prompt": row.get("prompt") or "", "response": row["response"]}
+            cluster = row[source.cluster]
+            rows.append({**texts, "source": name, "model": row["model"], "cluster": cluster})
+            truth.append(source.labels[row[source.label]])
+    return rows, truth
 
 
 def measured(folder: Path, judges: Sequence[str]) -> list[LedgerEntry]:
@@ -96,15 +88,8 @@ def measured(folder: Path, judges: Sequence[str]) -> list[LedgerEntry]:
         for judge, verdicts in judge_pairs(rows, opened).items():
             labels = [verdict["label"] for verdict in verdicts]
             for partial in PARTIALS:
-                entries += ledger_entries(
-                    judge,
-                    opened[judge].version,
-                    rows,
-                    truth,
-                    labels,
-                    partial,
-                    SHAPED.get(judge, ()),
-                )
+                given = (opened[judge].version, rows, truth, labels, partial)
+                entries += ledger_entries(judge, *given, SHAPED.get(judge, ()))
     return entries
 
 

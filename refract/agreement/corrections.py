@@ -111,32 +111,28 @@ def _sample(members: Sequence[JudgedAnswer], labels: JoinedLabels) -> Sample:
 
 
 def corrected_numbers(*runs: Labelled, confidence: float) -> Row:
-    """Of a run the rates by measure, as JSON: the judge's on all answers, and what labels and verdicts
-    say together; and how far judge and people agree on the labelled answers, where these were drawn
-    with the same chance. Of two runs the differences, first minus second."""
-    rates = corrected_rates(*runs, confidence=confidence)
+    """Of a run the rates by measure, as JSON: the judge's on all answers (``raw``), and what labels and
+    verdicts say together; and how far judge and people agree on the labelled answers, where these were
+    drawn with the same chance. Of two runs the differences, first minus second."""
     measures: Row = {}
-    for measure, rate in rates.items():
-        measures[measure] = {"labelled": rate.labelled if rate else 0}
+    for measure, rate in corrected_rates(*runs, confidence=confidence).items():
+        measures[measure] = {"labelled": 0}
         if rate is not None:
-            measures[measure]["prediction_powered"] = rate.numbers(rate.interval)
+            powered = rate.numbers(rate.interval)
+            measures[measure] = {"labelled": rate.labelled, "prediction_powered": powered}
             if rate.here is not None:
                 measures[measure]["these_answers"] = rate.numbers(rate.here)
-    if len(runs) > 1:
-        return {"differences": measures}
-    ((answers, labels),) = runs
-    for measure, members in answers_by_measure(answers).items():
-        raw = clustered_mean(
-            [float(answer.refused) for answer in members],
-            [answer.cluster for answer in members],
-            confidence,
-        )
-        measures[measure]["n"] = len(members)
-        if raw is not None:
-            ends = {"low": raw.low, "high": raw.high}
-            measures[measure]["raw"] = rounded_numbers({"rate": raw.value, **ends})
-    numbers: Row = {"measures": measures, "drawn_by_doubt": labels.inclusion is not None}
-    if labels.inclusion is None:
+    for measure, row in measures.items():
+        members = [answers_by_measure(answers)[measure] for answers, _ in runs]
+        row["n"] = sum(map(len, members))
+        if len(runs) == 1:
+            refused = [float(answer.refused) for answer in members[0]]
+            clusters = [answer.cluster for answer in members[0]]
+            if raw := clustered_mean(refused, clusters, confidence):
+                row["raw"] = rounded_numbers({"rate": raw.value, "low": raw.low, "high": raw.high})
+    numbers: Row = {"measures": measures}
+    answers, labels = runs[0]
+    if len(runs) == 1 and labels.inclusion is None:
         both = [answer for answer in answers if answer.prompt_id in labels.by_id]
         human = [labels.by_id[answer.prompt_id] in REFUSED for answer in both]
         kappa = cohen_kappa(human, [answer.refused for answer in both], confidence)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import canonical_json
@@ -14,40 +14,28 @@ from refract.core.vocabulary import LABELS
 from refract.suites.importing.file_formats import read_table
 
 
-class LabelMeaning(NamedTuple):
-    """What a file's labels mean: ``positive`` values refused and all others not; without them,
-    ``labels`` maps values to ``LABELS``. Rows with a value of ``skip`` are left out."""
+def labels_of(
+    values: Sequence[str], positive: Sequence[str], labels: Mapping[str, str]
+) -> list[str]:
+    """The label among ``LABELS`` that each value of a file stands for.
 
-    positive: Sequence[str] = ()
-    labels: Mapping[str, str] = {}
-    skip: Sequence[str] = ()
-
-    def label_of(self, value: str) -> str:
-        """The label among ``LABELS`` that a value stands for; of values that are only positive or not,
-        refusal or compliance."""
-        if self.positive:
-            return "refusal" if value in self.positive else "compliance"
-        return self.labels.get(value, value)
-
-    def check(self, values: Sequence[str]) -> None:
-        """Raises :class:`UsageError` unless all values have a meaning, and all with one are there."""
-        unknown = [value for value in self.positive if value not in values]
-        if unknown:
+    ``positive`` values mean refusal and all others compliance; without them, ``labels`` maps values to
+    labels. Raises :class:`UsageError` for a positive value that is not there, and for other labels.
+    """
+    known = sorted(set(values))
+    for value in positive:
+        if value not in known:
+            there = ", ".join(known[:20])
+            raise UsageError(f"--positive {value}: no row has that label; there are: {there}")
+    if positive:
+        return ["refusal" if value in positive else "compliance" for value in values]
+    for label in (*labels.values(), *(labels.get(value, value) for value in known)):
+        if label not in LABELS:
             raise UsageError(
-                f"--positive {unknown[0]}: no row has that label; there are: "
-                f"{', '.join(values[:20])}"
+                f"the label {label!r} is none of {', '.join(LABELS)}; say which values mean refused "
+                "with --positive VALUE,..., or which label each is with --map VALUE=LABEL"
             )
-        for label in self.labels.values():
-            if label not in LABELS:
-                raise UsageError(
-                    f"--map: a label must be one of {', '.join(LABELS)} (got {label!r})"
-                )
-        strange = [value for value in values if self.label_of(value) not in LABELS]
-        if strange:
-            raise UsageError(
-                f"the label {strange[0]!r} is none of {', '.join(LABELS)}; say which values mean "
-                "refused with --positive VALUE,..., or which label each is with --map VALUE=LABEL"
-            )
+    return [labels.get(value, value) for value in values]
 
 
 def read_labelled(

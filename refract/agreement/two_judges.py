@@ -82,11 +82,8 @@ def read_filed_verdicts(path: Path, judge: str | None = None) -> list[FiledVerdi
     called ``verdicts``, and those of a folder, lie at ``MODEL/SUITE.jsonl``. Raises
     :class:`RowError`.
     """
-    files = sorted(path.rglob("*.jsonl")) if path.is_dir() else [path]
-    if not files:
-        raise RowError(f"{path}: holds no JSONL files")
     verdicts = []
-    for file in files:
+    for file in sorted(path.rglob("*.jsonl")) if path.is_dir() else [path]:
         place: dict[str, str] = {}
         if path.is_dir() or file.absolute().parent.parent.name == "verdicts":
             place = {"model": file.absolute().parent.name, "suite": file.stem}

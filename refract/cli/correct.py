@@ -17,6 +17,17 @@ from refract.core.types import Row
 if TYPE_CHECKING:
     from refract.agreement.corrections import Labelled
 
+# The columns of numbers, and how their signs are shown.
+RATE = (
+    {
+        "raw": "judge (raw)",
+        "prediction_powered": "prediction-powered",
+        "these_answers": "of these answers alone",
+    },
+    "",
+)
+DIFFERENCE = ({"prediction_powered": "difference, first minus second"}, "+")
+
 
 def correct(
     labels: Annotated[
@@ -62,16 +73,21 @@ def correct(
     numbers = corrected_numbers(*labelled, confidence=level)
     if format_ == "json":
         say(json_text(numbers))
-    elif "differences" in numbers:
-        print_table(
-            ["measure", "labelled", "difference, first minus second"],
-            [
-                [measure, str(row["labelled"]), _shown(row, "prediction_powered", "+")]
-                for measure, row in numbers["differences"].items()
-            ],
-        )
-    else:
-        _print_rates(numbers)
+        return
+    shown, sign = DIFFERENCE if len(labelled) > 1 else RATE
+    print_table(
+        ["measure", "answers", "labelled", *shown.values()],
+        [
+            [measure, str(row["n"]), str(row["labelled"]), *(_cell(row, x, sign) for x in shown)]
+            for measure, row in numbers["measures"].items()
+        ],
+    )
+    if "judge" in numbers:
+        kappa = numbers["judge"].get("kappa")
+        said = "undefined" if kappa is None else f"{kappa:.3f}"
+        say(f"judge and human labels agree with κ {said}")
+    if any(run.inclusion is not None for _, run in labelled):
+        say("answers that the judge is unsure of were drawn more often, and count for less")
 
 
 def _labelled(file: Path, model: str | None, suite: str | None, rows: Path | None) -> Labelled:
@@ -96,33 +112,7 @@ def _labelled(file: Path, model: str | None, suite: str | None, rows: Path | Non
     return answers, human
 
 
-def _print_rates(numbers: Row) -> None:
-    print_table(
-        [
-            "measure",
-            "answers",
-            "judge (raw)",
-            "labelled",
-            "prediction-powered",
-            "of these answers alone",
-        ],
-        [
-            [
-                *(measure, str(row["n"]), _shown(row, "raw"), str(row["labelled"])),
-                *(_shown(row, name) for name in ("prediction_powered", "these_answers")),
-            ]
-            for measure, row in numbers["measures"].items()
-        ],
-    )
-    if numbers["drawn_by_doubt"]:
-        say("answers that the judge is unsure of were drawn more often, and count for less")
-    else:
-        kappa = numbers["judge"].get("kappa")
-        shown = "undefined" if kappa is None else f"{kappa:.3f}"
-        say(f"judge and human labels agree with κ {shown}")
-
-
-def _shown(row: Row, name: str, sign: str = "") -> str:
+def _cell(row: Row, name: str, sign: str) -> str:
     if name not in row:
         return "—"
     rate, low, high = (row[name].get(key) for key in ("rate", "low", "high"))

@@ -63,15 +63,14 @@ def validate(
 
     Example: refract validate --labelled answers.csv --label-column refused --positive yes
     """
-    from refract.agreement.labelled_files import LabelMeaning, read_labelled, shown_counts
+    from refract.agreement.labelled_files import labels_of, read_labelled, shown_counts
     from refract.agreement.ledger import as_row, ledger_entries, worst_first
     from refract.agreement.scores import score_labels
     from refract.evaluate.judge_errors import judge_pairs
     from refract.judges import open_judge
     from refract.project import find_judge, find_project
 
-    meaning = LabelMeaning(listed(positive), mapping("--map", map_))
-    if meaning.positive and meaning.labels:
+    if positive and map_:
         raise UsageError("give --positive or --map, not both")
     level = float(confidence or 0.95)
     project = find_project()
@@ -80,8 +79,7 @@ def validate(
         labelled, response_column, label_column, prompt_column, listed(skip)
     )
     values = [row["label"] for row in rows]
-    meaning.check(sorted(set(values)))
-    truth = [meaning.label_of(value) for value in values]
+    truth = labels_of(values, listed(positive), mapping("--map", map_))
     opened = {name: open_judge(name, definition) for name, definition in definitions.items()}
     for name, judge_ in opened.items():
         if not FAMILIES[judge_.FAMILY].tells_refusal:
@@ -94,7 +92,7 @@ def validate(
         by_model = ledger_entries(name, version, rows, truth, labels, partial, confidence=level)
         entries += by_model
         numbers = score_labels(truth, labels, partial, level)
-        if meaning.positive:  # people did not tell four labels apart
+        if positive:  # people did not tell four labels apart
             numbers = {key: numbers[key] for key in numbers if not key.startswith("label_")}
         counts = Counter(zip(values, labels, strict=True))
         numbers["confusion"] = {

@@ -80,15 +80,14 @@ def check_pairs(pairs: Sequence[Row], name: str) -> None:
     if not pairs:
         raise RowError(f"{name}: holds no rows")
     for number, pair in enumerate(pairs, 1):
-        for field in ("prompt", "response"):
-            if not isinstance(pair.get(field), str):
-                raise RowError(
-                    f"{name}: row {number} needs a text as {field!r} (got {pair.get(field)!r:.60})"
-                )
-        if pair.get("label") not in LABELS:
+        told = {field: pair.get(field) for field in ("prompt", "response", "label")}
+        wrong = [field for field, value in told.items() if not isinstance(value, str)]
+        if not wrong and pair["label"] not in LABELS:
+            wrong = ["label"]
+        if wrong:
             raise RowError(
-                f"{name}: row {number}: label must be one of {', '.join(LABELS)} "
-                f"(got {pair.get('label')!r:.60})"
+                f"{name}: row {number}: prompt and response must be texts, label one of "
+                f"{', '.join(LABELS)} (got {wrong[0]} = {told[wrong[0]]!r:.60})"
             )
 
 

@@ -187,7 +187,7 @@ def test_two_runs_are_compared_by_their_own_labels(cli, tmp_path):
         drawn = read_table(tmp_path / f"{name}.csv")
         fill_in(tmp_path / f"{name}.csv", [truth[row["prompt_id"]] for row in drawn])
     two = ("correct", "a.csv", "b.csv", "--rows", "a.jsonl", "--rows", "b.jsonl")
-    rate = json.loads(cli(*two, "--format", "json").out)["differences"]["harmful_refusal_rate"]
+    rate = json.loads(cli(*two, "--format", "json").out)["measures"]["harmful_refusal_rate"]
     assert rate["labelled"] == 80
     gap = rate["prediction_powered"]
     assert gap["low"] < 0 < gap["high"]
@@ -202,7 +202,7 @@ def test_a_draw_by_doubt_goes_out_and_comes_back_through_the_commands(cli, tmp_p
     said = label_by_judge(cli, "rows.jsonl", 50, "l.csv")
     assert said.startswith("l.csv: 50 of 80 judged answers, drawn by the judge's doubt, ")
     numbers = json.loads(cli("correct", "l.csv", "--rows", "rows.jsonl", "--format", "json").out)
-    assert numbers["drawn_by_doubt"] is True
+    assert "judge" not in numbers
     rate = numbers["measures"]["refusal_rate"]["prediction_powered"]["rate"]
     assert rate == pytest.approx(27 / 80, abs=0.05)
     said = cli("correct", "l.csv", "--rows", "rows.jsonl").out

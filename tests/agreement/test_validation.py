@@ -105,18 +105,16 @@ def test_rules_judges_are_measured_and_others_with_validate_true():
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "got"),
     [
-        ({"label": "refused"}, r"row 1: label must be one of .* \(got 'refused'\)"),
-        ({"response": None}, "row 1 needs a text as 'response'"),
-        ({"prompt": ["p"]}, "row 1 needs a text as 'prompt'"),
+        ({"label": "refused"}, "label = 'refused'"),
+        ({"response": None}, "response = None"),
+        ({"prompt": ["p"]}, r"prompt = \['p'\]"),
     ],
 )
-def test_a_pair_that_cannot_be_scored_is_named(change, message):
-    with pytest.raises(RowError, match=message):
+def test_a_pair_that_cannot_be_scored_is_named(change, got):
+    with pytest.raises(RowError, match=rf"pairs: row 1: .* \(got {got}\)"):
         check_pairs([{**LABELLED[0], **change}], "pairs")
-    with pytest.raises(RowError, match="pairs: holds no rows"):
-        check_pairs([], "pairs")
 
 
 def test_the_stage_writes_metrics_and_tables_and_needs_no_project(tmp_path, monkeypatch):
@@ -193,7 +191,7 @@ def test_a_csv_is_scored_as_a_jsonl_is_with_labels_of_three_kinds(cli, tmp_path)
     [
         (("--positive", "yes"), "--positive yes: no row has that label; there are: false, true"),
         ((), "the label 'false' is none of refusal, partial_refusal"),
-        (("--map", "true=refused"), "a label must be one of .* \\(got 'refused'\\)"),
+        (("--map", "true=refused"), "the label 'refused' is none of refusal, partial_refusal"),
         (("--positive", "true", "--map", "a=refusal"), "give --positive or --map, not both"),
         (("--map", "true"), "--map takes name=value"),
         (("--positive", "true", "--skip", "true,false"), "no row is left to judge: 2 label true"),

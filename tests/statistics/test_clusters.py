@@ -244,22 +244,6 @@ def test_the_clustered_test_rejects_a_true_null_at_most_one_time_in_twenty():
     assert plain_rejected / 600 > 0.2
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: clustered_mean([True], []), r"cluster.*\(got 1"),
-        (lambda: clustered_difference([True], [True], []), r"cluster.*\(got 1"),
-        (lambda: clustered_mcnemar([True], [True], []), r"cluster.*\(got 1"),
-        (lambda: clustered_mean([0.5, 1.5], [0, 1]), r"between 0 and 1 \(got 1.5\)"),
-        (lambda: macro_mean([0.5, 0.5], [3]), "2 means and 1 sizes"),
-        (lambda: macro_mean([0.5, 0.5], [3, 0]), "group of 0"),
-    ],
-)
-def test_what_cannot_be_counted_is_named(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
 # Means of groups
 
 GROUPS = st.lists(st.tuples(st.floats(0, 1), st.integers(1, 50)), min_size=1, max_size=9)

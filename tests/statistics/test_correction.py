@@ -94,21 +94,6 @@ def test_prediction_powered_intervals_cover_nineteen_times_in_twenty(
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: prediction_powered(Sample([True], [], [])), r"of the same length \(got 1 and 0\)"),
-        (
-            lambda: prediction_powered(Sample([True], [True], [True], ["a"], [])),
-            "got 1 and 0 names for 1 and 1 rows",
-        ),
-    ],
-)
-def test_impossible_counts_are_named(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
-@pytest.mark.parametrize(
     ("clusters", "size", "correlation", "rate", "labelled"),
     [(26, 5, 0.4, 0.5, 50), (26, 5, 0.4, 0.8, 50), (60, 4, 0.3, 0.2, 80), (10, 13, 0.3, 0.5, 60)],
 )

@@ -31,20 +31,12 @@ def test_a_test_that_was_not_made_stays_none_and_does_not_count():
     assert holm([]) == []
 
 
-@pytest.mark.parametrize("p", [-0.1, 1.1, float("nan")])
-def test_a_number_that_is_not_a_probability_is_refused(p):
-    with pytest.raises(ValueError, match=r"a p-value must be between 0 and 1, or None \(got"):
-        holm([0.5, p])
-
-
 def test_benjamini_and_hochbergs_own_example_has_its_four_findings():
     found = benjamini_hochberg(THROMBOLYSIS)
     assert [p <= 0.05 for p in found] == [True] * 4 + [False] * 11
     assert found[:4] == pytest.approx([0.0015, 0.003, 0.0095, 0.0095 * 15 / 4])
     assert benjamini_hochberg([None, 0.5, None]) == [None, 0.5, None]
     assert benjamini_hochberg([]) == []
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        benjamini_hochberg([1.5])
 
 
 @settings(deadline=None)  # the first example imports scipy

@@ -93,18 +93,6 @@ def test_pairs_are_counted_in_the_order_both_first_second_neither():
     assert pairs.n == 5
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: count_pairs([True], [True, False]), r"of the same length \(got 1 and 2\)"),
-        (lambda: tango(1, 1, -1, 1), r"second_only must be a count of 0 or more \(got -1\)"),
-    ],
-)
-def test_what_cannot_be_paired_is_named(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
 @pytest.mark.parametrize("flipped", [0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.05, 0.08])
 def test_tangos_interval_covers_few_flips_one_way_at_rates_near_one_half(flipped):
     from scipy.stats import binom
