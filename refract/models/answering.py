@@ -92,16 +92,13 @@ def _ask(
     answers: dict[str, Answer] = {}
     tokens = errors = 0
     run: dict[str, Any] | None = None
-    clock, started_at = time.monotonic(), utc(time.time())
+    started_at = utc(time.time())
     with _Writer(store, name) as writer, Progress(name or "answers", len(keys)) as progress:
         for index, answer in model.answer([requests[key] for key in keys]):
             # Before the first answer it is not known on which device the weights are.
             if run is None and answer.error is None:
                 run = {**this_run(model.runtime), "started_at": started_at}
-            if run is not None:
-                origin = AnswerOrigin(run, round(time.monotonic() - clock, 3))
-                answer = replace(answer, origin=origin)
-            answers[keys[index]] = answer
+            answers[keys[index]] = answer = replace(answer, origin=run)
             writer.add(keys[index], answer)
             tokens += answer.completion_tokens or 0
             errors += answer.error is not None

@@ -9,14 +9,13 @@ code.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import io
 import json
 import math
 import re
-import warnings
 from collections import Counter
-from contextlib import nullcontext, redirect_stderr
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, redirect_stderr
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -45,8 +44,6 @@ FILES = (
     "tokenizer.model",
     "vocab.*",
 )
-# Quantisations of bitsandbytes, and what it calls them.
-BITS = {"4bit": "load_in_4bit", "8bit": "load_in_8bit"}
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
@@ -379,10 +376,7 @@ class Loader:
             return None
         path = folder / (Path(name).name if is_package(self.settings.model_id) else name)
         if not path.is_file():
-            there = ", ".join(sorted(file.name for file in folder.glob("*.gguf"))) or "none"
-            raise AdapterError(
-                f"models.{self.name}: gguf_file: {folder} holds no {name} (GGUF files there: {there})"
-            )
+            raise AdapterError(f"models.{self.name}: gguf_file: {folder} holds no {name}")
         return path
 
     @cached_property
@@ -409,105 +403,66 @@ class Loader:
         source = self._source()
         from transformers import AutoConfig, AutoTokenizer
 
-        loaded = []
-        for part, kind in (("the configuration", AutoConfig), ("the tokenizer", AutoTokenizer)):
-            try:
-                loaded.append(kind.from_pretrained(**source))
-            except Exception as error:  # a broken config.json can raise anything
-                raise self.unusable(part, error) from error
-        config, tokenizer = loaded
-        if config.is_encoder_decoder:
-            raise AdapterError(
-                f"models.{self.name}: {config.model_type} is an encoder-decoder; only causal"
-                " language models can be run"
-            )
-        return config, tokenizer
+        with self.loading("the configuration"):
+            config = AutoConfig.from_pretrained(**source)
+        with self.loading("the tokenizer"):
+            return config, AutoTokenizer.from_pretrained(**source)
 
     def model(self, config: Any) -> Any:
         """The model with its weights on its device, in eval mode."""
+        import torch
         import transformers
 
-        settings, device = self.settings, self._device()
+        settings, device = self.settings, self.settings.device
+        if device == "auto":
+            mps = "mps" if torch.backends.mps.is_available() else "cpu"
+            device = "cuda" if torch.cuda.is_available() else mps
+        dtype: Any = settings.dtype if settings.dtype == "auto" else getattr(torch, settings.dtype)
+        if (dtype, config.dtype, device) == ("auto", torch.float16, "cpu"):
+            dtype = torch.float32
         arguments = self._source() | {
-            "dtype": self._dtype(config, device),
+            "dtype": dtype,
             "use_safetensors": True,
             "output_loading_info": True,
         }
         if settings.device_map:
             arguments["device_map"] = "auto"
-        if settings.quantization:
-            if importlib.util.find_spec("bitsandbytes") is None:
-                raise AdapterError(
-                    f"models.{self.name}: quantization: {settings.quantization} needs the package "
-                    "bitsandbytes, which is not installed; run: pip install bitsandbytes"
-                )
-            # on a CPU it warns at each layer of each step that float32 is rounded
-            warnings.filterwarnings("ignore", message="MatMul8bitLt", module="bitsandbytes")
-            bits = {BITS[settings.quantization]: True}
-            arguments["quantization_config"] = transformers.BitsAndBytesConfig(**bits)
-            arguments.setdefault("device_map", {"": device})
         transformers.logging.disable_progress_bar()
         # The bar of dequantising has no switch.
         quiet = redirect_stderr(io.StringIO()) if settings.gguf_file else nullcontext()
-        try:
+        with self.loading("the weights"):
+            if settings.quantization:
+                bits = {f"load_in_{settings.quantization}": True}
+                arguments["quantization_config"] = transformers.BitsAndBytesConfig(**bits)
+                arguments.setdefault("device_map", {"": device})
             with quiet:
                 model, loaded = transformers.AutoModelForCausalLM.from_pretrained(**arguments)
             lacking = sorted(loaded["missing_keys"]) or sorted(map(str, loaded["mismatched_keys"]))
             if lacking:
                 raise ValueError(f"the checkpoint lacks {len(lacking)} weights, first {lacking[0]}")
             return (model if "device_map" in arguments else model.to(device)).eval()
-        except Exception as error:  # a damaged file, an unknown architecture, no memory
-            raise self.unusable("the weights", error) from error
 
     def _source(self) -> dict[str, Any]:
         """Where transformers loads from, as arguments of its ``from_pretrained``."""
         settings, folder, file = self.settings, self.folder, self.gguf_file
         if folder and not file:
             weight_files(folder)  # raises where they are missing or pickled
-        return {
-            "pretrained_model_name_or_path": str(
-                file.parent if file else folder or settings.model_id
-            ),
-            "trust_remote_code": settings.trust_remote_code,
-            **({"local_files_only": True} if folder else {"revision": self.commit}),
-            **(
-                {"gguf_file": file.name if file else settings.gguf_file}
-                if settings.gguf_file
-                else {}
-            ),
-        }
+        where = file.parent if file else folder or settings.model_id
+        source: dict[str, Any] = {"pretrained_model_name_or_path": str(where)}
+        source |= {"local_files_only": True} if folder else {"revision": self.commit}
+        if settings.gguf_file:
+            source["gguf_file"] = file.name if file else settings.gguf_file
+        return source | {"trust_remote_code": settings.trust_remote_code}
 
-    def unusable(self, part: str, error: Exception) -> AdapterError:
-        """The error of a model of which a part cannot be loaded."""
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        return AdapterError(
-            f"models.{self.name}: {part} of {self.settings.model_id!r} cannot be loaded:"
-            f" {type(error).__name__}: {reason}"
-        )
-
-    def _device(self) -> str:
-        import torch
-
-        wanted = self.settings.device
-        there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-        if wanted == "auto":
-            return next((kind for kind, available in there.items() if available), "cpu")
-        kind = wanted.partition(":")[0]
-        if not there.get(kind, True):
+    @contextmanager
+    def loading(self, part: str) -> Iterator[None]:
+        """Whatever loading a part raises, as an :class:`AdapterError`: of a damaged file, an unknown
+        architecture, a device or a package that is not here, no memory."""
+        try:
+            yield
+        except Exception as error:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise AdapterError(
-                f"models.{self.name}: device is {wanted!r}, and torch {torch.__version__} finds no"
-                f" {kind} here; set device: auto"
-            )
-        return wanted
-
-    def _dtype(self, config: Any, device: str) -> Any:
-        import torch
-
-        chosen: str = self.settings.dtype
-        if chosen == "auto":
-            chosen = str(config.dtype or "auto").removeprefix("torch.")
-            if chosen == "auto":
-                return "auto"
-            if (chosen, device) == ("float16", "cpu"):
-                chosen = "float32"
-        return getattr(torch, chosen)
+                f"models.{self.name}: {part} of {self.settings.model_id!r} cannot be loaded:"
+                f" {type(error).__name__}: {reason}"
+            ) from error

@@ -53,11 +53,6 @@ class BatchShape:
         """Slots of a decoding group of this length."""
         return min(self.rows, max(1, self.cache_tokens // length))
 
-    @property
-    def smallest(self) -> bool:
-        """Whether there is no smaller shape."""
-        return self.rows == 1 and self.prefill_tokens == 1
-
     def halved(self) -> BatchShape:
         """The shape with half of everything."""
         return BatchShape(
@@ -93,9 +88,8 @@ def shape_for(model: Any, batch_tokens: int | None = None) -> BatchShape:
         shape = BatchShape(8192, 128, 131_072)
         config = model.config.get_text_config()
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        width = (
-            getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        )
+        width = getattr(config, "head_dim", None)
+        width = width or config.hidden_size // config.num_attention_heads
         per_token = 2 * config.num_hidden_layers * heads * width * model.dtype.itemsize
         if device.type == "cuda":
             total = torch.cuda.get_device_properties(device).total_memory
@@ -122,9 +116,6 @@ class DecodedRow:
     uniforms: list[float] = field(default_factory=list)
     watched: list[float] = field(default_factory=list)
     state: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
-
-    def restart(self) -> None:
-        self.generated, self.ended, self.state = [], False, []
 
 
 class _SlotLayer(CacheLayerMixin):
@@ -168,12 +159,8 @@ class _Group:
         self.positions: torch.Tensor
 
     @property
-    def free(self) -> list[int]:
-        return [slot for slot, row in enumerate(self.rows) if row is None]
-
-    @property
     def active(self) -> int:
-        return self.size - len(self.free)
+        return self.size - self.rows.count(None)
 
     def _allocate(self, state: list[tuple[torch.Tensor, torch.Tensor]]) -> Cache:
         """A cache like ``state``, whose tensors are ``[heads, tokens, dim]``, for each slot. All zeros:
@@ -187,9 +174,9 @@ class _Group:
     @torch.inference_mode()
     def seat(self) -> None:
         """Gives free slots to parked rows. All that a former row left in a slot is wiped."""
-        for slot in self.free:
-            if not self.parked:
-                return
+        for slot, seated in enumerate(self.rows):
+            if seated is not None or not self.parked:
+                continue
             row = self.parked.popleft()
             if self.cache is None:
                 self.cache = self._allocate(row.state)
@@ -259,20 +246,19 @@ class Decoder:
                 for row in self._run(list(remaining.values())):
                     del remaining[row.index]
                     yield row
-            except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-                if not _out_of_memory(error):
+                return
+            except (MemoryError, RuntimeError) as error:  # torch has more than one kind of it
+                words = ("can't allocate memory", "out of memory")
+                if not isinstance(error, MemoryError) and not any(w in str(error) for w in words):
                     raise
                 reason = str(error).splitlines()[0]
-            else:
-                return
             # outside of the except clause, whose traceback would keep every tensor alive
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
-            if self.shape.smallest:
+            if self.shape.rows == self.shape.prefill_tokens == 1:
                 row = max(remaining.values(), key=lambda row: len(row.tokens))
                 row.error = ("OutOfMemory", f"no memory for {len(row.tokens)} tokens: {reason}")
                 yield remaining.pop(row.index)
-                log.warning("out of memory on one prompt of %d tokens", len(row.tokens))
             else:
                 self.shape = self.shape.halved()
                 log.warning(
@@ -284,7 +270,7 @@ class Decoder:
                     self.shape.prefill_tokens,
                 )
             for row in remaining.values():
-                row.restart()
+                row.generated, row.ended, row.state = [], False, []
 
     def _room(self, row: DecodedRow) -> int:
         """Positions a row has ahead of it when it enters a group."""
@@ -445,8 +431,3 @@ class Decoder:
         total = chances.cumsum(-1)
         place = (total <= uniform * total[:, -1:]).sum(-1, keepdim=True)
         return order.gather(-1, place.clamp(max=order.shape[-1] - 1))[:, 0]
-
-
-def _out_of_memory(error: BaseException) -> bool:
-    named = any(words in str(error) for words in ("can't allocate memory", "out of memory"))
-    return named or isinstance(error, (torch.OutOfMemoryError, MemoryError))

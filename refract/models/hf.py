@@ -122,15 +122,11 @@ class HF(Model):
         if folder is None:
             return unknown
         config = checkpoint.read_json(folder / "config.json")
-        try:
-            parameters = checkpoint.parameter_count(folder)
-        except AdapterError:
-            if loader.folder:
-                raise
-            parameters = None  # a hub snapshot may hold the config alone
+        # A hub snapshot may hold the config alone.
+        here = loader.folder or list(folder.glob("*.safetensors"))
         declared = config.get("dtype") or config.get("torch_dtype")
         return {
-            "parameters": parameters,
+            "parameters": checkpoint.parameter_count(folder) if here else None,
             "context_length": checkpoint.context_length(config),
             "dtype": declared if settings.dtype == "auto" else settings.dtype,
             "architecture": (config.get("architectures") or [None])[0],
@@ -219,7 +215,7 @@ class HF(Model):
         for source in (model.config, model.generation_config, self._tokenizer):
             ids = getattr(source, "eos_token_id", None)
             eos.update(ids if isinstance(ids, list) else [] if ids is None else [ids])
-        try:
+        with self._loader.loading("the weights"):
             decoder = Decoder(
                 model,
                 eos=frozenset(eos),
@@ -229,8 +225,6 @@ class HF(Model):
                 top_p=float(s.top_p),
                 top_k=s.top_k,
             )
-        except Exception as error:  # an unknown architecture
-            raise self._loader.unusable("the weights", error) from error
         self.runtime = {
             "device": str(decoder.device),
             "dtype": str(model.dtype).removeprefix("torch."),

@@ -34,7 +34,7 @@ def learn_origins(path: Path, folder: Path, store: ResponseStore) -> None:
         if runs:
             for row, run in zip(read_responses(rows), runs, strict=True):
                 if run is not None:
-                    origins[row["request_sha256"]] = AnswerOrigin(run)
+                    origins[row["request_sha256"]] = run
     store.learn_origins(origins)
 
 
@@ -56,14 +56,11 @@ def note_answers(
 def made_rows(rows: Sequence[Row], origins: Mapping[str, AnswerOrigin]) -> Row:
     """What :func:`made_by` says of the rows of one run of ``refract run``. The hash of a suite's
     responses is that of their checksums, since they may be in no file."""
-    by_suite: dict[str, list[Any]] = {}
+    suites: dict[str, list[Any]] = {}
     for row in rows:
-        by_suite.setdefault(row["suite"], []).append(row)
-    hashes = {
-        suite: sha256_json([row["answer_sha256"] for row in of_suite])
-        for suite, of_suite in by_suite.items()
-    }
-    return made_by(by_suite, hashes, origins, {})
+        suites.setdefault(row["suite"], []).append(row)
+    hashes = {name: sha256_json([row["answer_sha256"] for row in suites[name]]) for name in suites}
+    return made_by(suites, hashes, origins, {})
 
 
 def made_by(
@@ -75,32 +72,21 @@ def made_by(
     """``runs``, the earliest first, and for each of the ``suites`` the hash of its responses and which
     run made how many rows, in their order; null stands for a run that is not known. What is
     ``noted`` of a suite's rows goes before ``origins``."""
-    records: dict[str, Mapping[str, Any]] = {}
-    answers: dict[str, dict[str, ResponseRow]] = {}
-    makers: dict[str, list[str | None]] = {}  # of each row
+    runs: dict[str, AnswerOrigin] = {}
+    makers: dict[str, list[str | None]] = {suite: [] for suite in responses}  # of each row
     names: dict[int, str] = {}  # by the run's place in memory: rows share few runs
     for suite, rows in responses.items():
-        makers[suite] = []
         before = _noted_runs(noted, suite, hashes[suite]) or [None] * len(rows)
         for row, old in zip(rows, before, strict=True):
-            origin = origins.get(row["request_sha256"])
-            run = old or (origin and origin.run)
-            if run is None:
-                makers[suite].append(None)
-                continue
-            name = names.get(id(run)) or names.setdefault(id(run), _name(run))
-            makers[suite].append(name)
-            # What was measured of a run when it was first noted stays, whichever of its rows do.
-            if "measured" in run or name not in records:
-                records[name] = run
-            answers.setdefault(name, {})[row["request_sha256"]] = row
-    order = sorted(records, key=lambda name: (records[name]["started_at"], name))
+            run = old or origins.get(row["request_sha256"])
+            if run is not None and id(run) not in names:
+                names[id(run)] = _name(run)
+                runs.setdefault(names[id(run)], run)
+            makers[suite].append(None if run is None else names[id(run)])
+    order = sorted(runs, key=lambda name: (runs[name]["started_at"], name))
     places = {name: place for place, name in enumerate(order)}
     return {
-        "runs": [
-            {"measured": measured(records[name], answers[name], origins), **records[name]}
-            for name in order
-        ],
+        "runs": [runs[name] for name in order],
         "suites": {
             suite: {
                 "responses_sha256": hashes[suite],
@@ -110,22 +96,6 @@ def made_by(
             }
             for suite, of_rows in makers.items()
         },
-    }
-
-
-def measured(
-    run: Mapping[str, Any], rows: Mapping[str, ResponseRow], origins: Mapping[str, AnswerOrigin]
-) -> Row | None:
-    """How many of a run's answers, by request, were made in which time; None where that was not
-    measured. ``seconds`` go from the run's start to its last answer, without loading weights."""
-    ends = [end for key in rows if key in origins if (end := origins[key].at) is not None]
-    if not ends:
-        return None
-    tokens = [row["completion_tokens"] for row in rows.values()]
-    return {
-        "answers": len(rows),
-        "completion_tokens": None if None in tokens else sum(count or 0 for count in tokens),
-        "seconds": round(max(ends) - (run["runtime"].get("load_seconds") or 0.0), 3),
     }
 
 
@@ -152,5 +122,5 @@ def _noted_runs(noted: Mapping[str, Any], suite: str, sha256: str) -> list[Any]:
 
 
 def _name(run: Mapping[str, Any]) -> str:
-    """What a run is told apart by: all but what was measured of it."""
+    """What a run is told apart by; notes of former releases say besides what was measured of it."""
     return canonical_json({key: value for key, value in run.items() if key != "measured"})

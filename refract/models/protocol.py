@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Protocol
 
 from pydantic import BaseModel
 
@@ -47,15 +47,8 @@ class Request:
     repeat: int = 0
 
 
-class AnswerOrigin(NamedTuple):
-    """How an answer was made.
-
-    ``run``: what computed it, and since when (:func:`refract.core.environment.this_run` with
-    ``started_at``). ``at``: seconds from the run's start until the answer was there, where known.
-    """
-
-    run: Mapping[str, Any]
-    at: float | None = None
+AnswerOrigin = Mapping[str, Any]
+"""What computed an answer, and since when: :func:`refract.core.environment.this_run`, ``started_at``."""
 
 
 @dataclass(frozen=True, slots=True)

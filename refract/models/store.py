@@ -46,9 +46,7 @@ CREATE TABLE IF NOT EXISTS runs (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS origins (
     request_sha256 TEXT PRIMARY KEY,
-    run            TEXT NOT NULL,
-    at             REAL,
-    seconds        REAL -- not used
+    run            TEXT NOT NULL
 ) WITHOUT ROWID
 """
 # An answer's own fields, in the order in which its checksum takes them.
@@ -249,13 +247,12 @@ class ResponseStore:
 
     def origins(self, keys: Iterable[str]) -> dict[str, AnswerOrigin]:
         """How the answers to some requests were made, as far as it is known."""
-        query = "SELECT request_sha256, record, at FROM origins JOIN runs USING (run)"
-        runs: dict[str, Any] = {}
-        origins = {}
-        for key, record, at in self._select(query, keys):
-            run = runs.get(record) or runs.setdefault(record, json.loads(record))
-            origins[key] = AnswerOrigin(run, at)
-        return origins
+        query = "SELECT request_sha256, record FROM origins JOIN runs USING (run)"
+        runs: dict[str, AnswerOrigin] = {}
+        return {
+            key: runs.get(record) or runs.setdefault(record, json.loads(record))
+            for key, record in self._select(query, keys)
+        }
 
     def learn_origins(self, origins: Mapping[str, AnswerOrigin]) -> None:
         """Keeps how answers were made that came from elsewhere, where that is not known yet."""
@@ -312,12 +309,13 @@ def _write_origins(
     """Writes origins by request, in the transaction under way; ``replace``: over what is there."""
     verb = "REPLACE" if replace else "IGNORE"
     names: dict[int, str] = {}  # by the run's place in memory: answers share few runs
-    for key, origin in origins.items():
-        if origin is None:
+    for key, run in origins.items():
+        if run is None:
             continue
-        if id(origin.run) not in names:
-            names[id(origin.run)] = sha256_json(origin.run)
-            record = (names[id(origin.run)], canonical_json(origin.run))
-            db.execute("INSERT OR IGNORE INTO runs VALUES (?,?)", record)
-        row = (key, names[id(origin.run)], origin.at)
-        db.execute(f"INSERT OR {verb} INTO origins (request_sha256, run, at) VALUES (?,?,?)", row)
+        if id(run) not in names:
+            names[id(run)] = sha256_json(run)
+            db.execute(
+                "INSERT OR IGNORE INTO runs VALUES (?,?)", (names[id(run)], canonical_json(run))
+            )
+        write = f"INSERT OR {verb} INTO origins (request_sha256, run) VALUES (?,?)"
+        db.execute(write, (key, names[id(run)]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -103,7 +104,7 @@ class Synthetic(Model):
         source = [settings.seed, seed, metadata["suite"], metadata["source_id"]]
         for attempt, messages in enumerate(request.attempts):
             text = messages[-1]["content"]
-            draw = _Draws([settings.seed, seed, messages])
+            draw = partial(_draw, [settings.seed, seed, messages])
             if draw("too_long") < settings.too_long_rate:
                 continue
             if draw("error") < settings.error_rate:
@@ -113,12 +114,12 @@ class Synthetic(Model):
                 return Answer("", "stop", attempt, tokens, 0)
             if draw("cut_off") < settings.cut_off_rate:
                 return Answer(CUT_OFF, "length", attempt, tokens, len(CUT_OFF.split()))
-            refuses = _Draws(source)("refuse") < self.refusal_rate.get(metadata["category"], 0)
+            refuses = _draw(source, "refuse") < self.refusal_rate.get(metadata["category"], 0)
             perturbed = (metadata["perturbation"] or {"kind": "repeat"})["kind"] != "repeat"
             if perturbed and draw("flip") < settings.sensitivity:
                 refuses = not refuses
             texts = REFUSALS if refuses else HELP
-            answer = texts[int(_Draws(source)("text") * len(texts))]
+            answer = texts[int(_draw(source, "text") * len(texts))]
             if perturbed and draw("drift") < settings.drift:
                 answer = DRIFT
             return Answer(answer, "stop", attempt, tokens, len(answer.split()))
@@ -127,13 +128,7 @@ class Synthetic(Model):
         )
 
 
-class _Draws:
-    """Uniform numbers in [0, 1), one for each name, from a SHA-256 of what they depend on."""
-
-    def __init__(self, on: list[Any]) -> None:
-        self._on = hashlib.sha256(canonical_json(on).encode())
-
-    def __call__(self, name: str) -> float:
-        digest = self._on.copy()
-        digest.update(name.encode())
-        return int.from_bytes(digest.digest()[:8], "big") / 2**64
+def _draw(on: list[Any], name: str) -> float:
+    """A uniform number in [0, 1), from a SHA-256 of what it depends on and a name."""
+    digest = hashlib.sha256(canonical_json(on).encode() + name.encode()).digest()
+    return int.from_bytes(digest[:8], "big") / 2**64

@@ -12,8 +12,8 @@ from refract.core.jsonl import sha256_file, write_rows
 from refract.core.progress import read_object
 from refract.models import open_model
 from refract.models.answering import generate
-from refract.models.origins import learn_origins, made_by, made_rows, measured, note_answers
-from refract.models.protocol import Answer, AnswerOrigin
+from refract.models.origins import learn_origins, made_by, made_rows, note_answers
+from refract.models.protocol import Answer
 from refract.models.store import ResponseStore, answer_row
 from refract.results.differences import run_differences
 from tests.builders import ask
@@ -29,15 +29,15 @@ def row(key: str, tokens: int | None = 10) -> dict:
 
 def test_the_store_keeps_how_an_answer_was_made_and_gives_the_same_answer(tmp_path):
     answer = Answer("yes", completion_tokens=1)
-    origin = AnswerOrigin(RUN, 1.5)
+    origin = RUN
     with ResponseStore(tmp_path / "s.sqlite") as store:
         store.put([(KEYS[0], replace(answer, origin=origin)), (KEYS[1], answer)])
     with ResponseStore(tmp_path / "s.sqlite") as store:
         assert store.get(KEYS) == {KEYS[0]: answer, KEYS[1]: answer}
         assert store.origins(KEYS) == {KEYS[0]: origin}
         # What is learnt from elsewhere takes the place of nothing.
-        store.learn_origins({KEYS[0]: AnswerOrigin(LATER), KEYS[1]: AnswerOrigin(LATER)})
-        assert store.origins(KEYS) == {KEYS[0]: origin, KEYS[1]: AnswerOrigin(LATER)}
+        store.learn_origins({KEYS[0]: LATER, KEYS[1]: LATER})
+        assert store.origins(KEYS) == {KEYS[0]: origin, KEYS[1]: LATER}
         assert store.delete() == 2
         assert store.origins(KEYS) == {}
 
@@ -49,23 +49,14 @@ def test_where_the_store_is_turned_off_this_run_is_known_all_the_same():
     generate(open_model("m", {"adapter": "synthetic", "refusal_rate": 0.5}), requests, store)
     origins = store.origins(KEYS)
     assert set(origins) == set(KEYS)
-    (run,) = {json.dumps(origin.run, sort_keys=True) for origin in origins.values()}
+    (run,) = {json.dumps(run, sort_keys=True) for run in origins.values()}
     assert json.loads(run)["device"] is None
-
-
-def test_seconds_are_those_after_loading():
-    rows = {str(n): row(str(n)) for n in range(100)}
-    origins = {str(n): AnswerOrigin(RUN, 2.0 + n * 0.5) for n in range(100)}
-    expected = {"answers": 100, "completion_tokens": 1000, "seconds": 49.5}
-    assert measured(RUN, rows, origins) == expected
-    assert measured(RUN, rows | {"x": row("x", None)}, origins)["completion_tokens"] is None
-    assert measured(RUN, {"x": row("x")}, {"x": AnswerOrigin(RUN)}) is None
 
 
 def test_rows_say_which_run_made_them_and_unknown_is_null(tmp_path):
     responses = {"s": [row(key) for key in KEYS]}
     write_rows(tmp_path / "s.jsonl", responses["s"])
-    origins = {KEYS[0]: AnswerOrigin(LATER, 3.0), KEYS[2]: AnswerOrigin(RUN, 4.0)}
+    origins = {KEYS[0]: LATER, KEYS[2]: RUN}
     path = tmp_path / "ran.json"
     note_answers(path, tmp_path, responses, origins)
     held = read_object(path)
@@ -76,18 +67,16 @@ def test_rows_say_which_run_made_them_and_unknown_is_null(tmp_path):
     assert [run["started_at"] for run in held["runs"]] == [RUN["started_at"], LATER["started_at"]]
     # The same rows: what is noted stays, whatever made them this time.
     before = path.read_bytes()
-    note_answers(
-        path, tmp_path, responses, dict.fromkeys((KEYS[0], KEYS[2]), AnswerOrigin(LATER, 1.0))
-    )
+    note_answers(path, tmp_path, responses, dict.fromkeys((KEYS[0], KEYS[2]), LATER))
     assert path.read_bytes() == before
     # Another store learns it from the file, and keeps what was measured.
     with ResponseStore(tmp_path / "s.sqlite") as store:
         learn_origins(path, tmp_path, store)
         known = store.origins(KEYS)
-    assert known == {KEYS[0]: AnswerOrigin(held["runs"][1]), KEYS[2]: AnswerOrigin(held["runs"][0])}
+    assert known == {KEYS[0]: held["runs"][1], KEYS[2]: held["runs"][0]}
     responses["s"] = [row(KEYS[2]), row("d" * 64)]
     write_rows(tmp_path / "s.jsonl", responses["s"])
-    note_answers(path, tmp_path, responses, {**known, "d" * 64: AnswerOrigin(LATER, 3.0)})
+    note_answers(path, tmp_path, responses, {**known, "d" * 64: LATER})
     now = read_object(path)
     assert now["suites"]["s"]["runs"] == [[0, 1], [1, 1]]
     assert now["runs"][0] == held["runs"][0]
@@ -96,9 +85,9 @@ def test_rows_say_which_run_made_them_and_unknown_is_null(tmp_path):
 def test_a_row_of_an_unknown_run_gets_the_one_that_is_known_later_and_keeps_it(tmp_path):
     path, rows = tmp_path / "ran.json", {"s": [row(key) for key in KEYS[:2]]}
     write_rows(tmp_path / "s.jsonl", rows["s"])
-    note_answers(path, tmp_path, rows, {KEYS[0]: AnswerOrigin(RUN)})
+    note_answers(path, tmp_path, rows, {KEYS[0]: RUN})
     assert read_object(path)["suites"]["s"]["runs"] == [[0, 1], [None, 1]]
-    both = {key: AnswerOrigin(LATER) for key in KEYS}
+    both = dict.fromkeys(KEYS, LATER)
     note_answers(path, tmp_path, rows, both)
     held = read_object(path)
     assert held["suites"]["s"]["runs"] == [[0, 1], [1, 1]]
@@ -118,12 +107,12 @@ def test_a_file_that_cannot_be_read_tells_nothing(tmp_path):
 
 def test_rows_of_a_run_are_noted_by_suite():
     rows = [{**row(key), "suite": suite} for key, suite in zip(KEYS, "sts", strict=True)]
-    noted = made_rows(rows, {KEYS[1]: AnswerOrigin(RUN, 2.5)})
+    noted = made_rows(rows, {KEYS[1]: RUN})
     assert {suite: found["runs"] for suite, found in noted["suites"].items()} == {
         "s": [[None, 2]],
         "t": [[0, 1]],
     }
-    assert noted["runs"][0]["measured"]["seconds"] == 0.5
+    assert noted["runs"] == [RUN]
     assert made_by({}, {}, {}, {}) == {"runs": [], "suites": {}}
 
 
