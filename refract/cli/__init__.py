@@ -16,7 +16,6 @@ from refract.cli import (
     cache,
     compare,
     correct,
-    estimate,
     export,
     figures,
     gate,
@@ -73,7 +72,7 @@ def options(
 
 COMMANDS: tuple[Callable[..., object], ...] = (
     *(project.init, lint.lint, judge.judge, run.run, page.show, page.page),
-    *(estimate.estimate, gate.gate, import_suite.import_suite, compare.compare, power.power),
+    *(models.estimate, gate.gate, import_suite.import_suite, compare.compare, power.power),
     *(validate.validate, kappa.kappa, kappa.did, label.label, correct.correct, table.table),
     *(figures.figures, export.export, log.log, reproduce.reproduce),
     *(reproduce_paper.reproduce_paper, project.stage, project.doctor, protocols.protocols),

@@ -58,15 +58,31 @@ def open_model(name: str, definition: Mapping[str, Any], where: str = "") -> Mod
     definition is ``models.NAME``, which may say how many ``samples`` each prompt has.
     Raises :class:`ParamsError` for an unknown adapter or settings that it cannot use.
     """
-    adapter, settings, others = _read(definition, where or f"models.{name}", samples=not where)
+    samples = 1
+    if not where:
+        where, definition = f"models.{name}", dict(definition)
+        given = {key: definition.pop(key) for key in ModelSamples.model_fields if key in definition}
+        samples = read_settings(ModelSamples, where, given).samples
+    adapter, settings = _read(definition, where)
     model: Model = adapter(name, settings)
-    wanted = read_settings(ModelSamples, f"models.{name}", others).samples
-    if wanted > 1 and not model.samples:
+    if samples > 1 and not model.samples:
         raise ParamsError(
-            f"models.{name}: samples: the model does not sample, so that {wanted} answers to a "
-            "prompt would be the same; set a temperature above 0, or samples: 1"
+            f"{where}: samples: the model does not sample, so that {samples} answers to a prompt "
+            "would be the same; set a temperature above 0, or samples: 1"
         )
     return model
+
+
+def _read(definition: Mapping[str, Any], where: str) -> tuple[Any, BaseModel]:
+    """A definition's adapter and its settings."""
+    adapter = find(ADAPTERS, definition.get("adapter"), f"{where}: adapter")
+    given = {key: value for key, value in definition.items() if key != "adapter"}
+    settings = read_settings(adapter.Settings, where, given)
+    try:
+        canonical_json(given)
+    except (TypeError, ValueError) as error:
+        raise ParamsError(f"{where}: a value cannot be expressed in JSON ({error})") from None
+    return adapter, settings
 
 
 def with_fixed(
@@ -83,25 +99,10 @@ def with_fixed(
 def generation_settings(name: str, definition: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of ``GENERATION`` that an adapter has, as JSON, with the values that a definition
     comes to. Raises :class:`ParamsError`."""
-    _, settings, _ = _read(definition, f"models.{name}", samples=True)
+    given = {key: definition[key] for key in definition if key not in ModelSamples.model_fields}
+    _, settings = _read(given, f"models.{name}")
     values = settings.model_dump(mode="json", exclude_none=True)
     return {key: values.get(key) for key in GENERATION if key in type(settings).model_fields}
-
-
-def _read(
-    definition: Mapping[str, Any], where: str, *, samples: bool
-) -> tuple[Any, BaseModel, dict[str, Any]]:
-    """A definition's adapter, its settings, and what it says of ``samples``, if it may."""
-    adapter = find(ADAPTERS, definition.get("adapter"), f"{where}: adapter")
-    others = {key: definition[key] for key in ModelSamples.model_fields if key in definition}
-    others = others if samples else {}
-    given = {k: v for k, v in definition.items() if k != "adapter" and k not in others}
-    settings = read_settings(adapter.Settings, where, given)
-    try:
-        canonical_json(given)
-    except (TypeError, ValueError) as error:
-        raise ParamsError(f"{where}: a value cannot be expressed in JSON ({error})") from None
-    return adapter, settings, others
 
 
 def samples_of(model: Model, definition: Mapping[str, Any], suite: int | None) -> int:
