@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.core.params import DecisionSettings
-from refract.core.tables import read_table
 from refract.core.types import Row
 from refract.core.vocabulary import OUTCOME_COLUMNS, outcome_columns
 from refract.rates.comparison import DEFAULTS, compare_groups, pair_outcomes
@@ -41,18 +39,6 @@ class Compared(NamedTuple):
         """Whether the corrected p is at most 1 - confidence."""
         p = self.difference.p_adjusted
         return p is not None and p <= 1 - confidence
-
-
-def read_clean_outcomes(root: Path, models: Sequence[str]) -> dict[str, list[dict[str, str]]]:
-    """The outcomes of unperturbed prompts, by model."""
-    return {
-        model: [
-            row
-            for row in read_table(root / f"metrics/outcomes/{model}.csv")
-            if not row["perturbation"]
-        ]
-        for model in models
-    }
 
 
 def near_pairs(models: Sequence[str], reference: str) -> list[tuple[str, str]]:

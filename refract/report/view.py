@@ -22,11 +22,11 @@ from refract.report.comparisons import (
     compare_fields,
     compare_models,
     near_pairs,
-    read_clean_outcomes,
 )
 from refract.report.model_sizes import Series, Size, model_sizes, scaling_series
 from refract.report.wording import MISSING, WARN_SHARE, Titles
-from refract.results.sources import read_rate_tables
+from refract.results.current import named
+from refract.results.sources import ResultsError, read_tree
 
 HEADLINES = {
     "harmful_refusal_rate": "Harmful refused",
@@ -165,8 +165,8 @@ def plain(label: str) -> str:
 def read_view(root: Path) -> View:
     """Reads ``params.yaml`` and ``metrics/`` of a project.
 
-    Raises FileNotFoundError with what to run when a model has no results yet, ParamsError and
-    RowError for files that cannot be used.
+    Raises :class:`ParamsError`, :class:`ResultsError` (with what to run when a model has no results
+    yet) and :class:`RowError` for files that cannot be used.
     """
     params = load_params(root / "params.yaml")
     models = grid(params, "models")
@@ -177,16 +177,22 @@ def read_view(root: Path) -> View:
             f"decisions.reference must be a model of the grid: {', '.join(models)} "
             f"(got {settings.reference!r})"
         )
-    rates, provenance = read_rate_tables(root, models)
-    outcomes = read_clean_outcomes(root, models)
+    results = read_tree(root, models)
+    if bare := [model for model, result in results.items() if not result.rates]:
+        raise ResultsError(f"no table of rates of {named(bare)}; run: dvc repro")
+    clean = {
+        model: [row for row in result.outcomes if not row["perturbation"]]
+        for model, result in results.items()
+    }
     reference = settings.reference or models[0]
+    provenance = {model: result.provenance or {} for model, result in results.items()}
     return View(
-        rates,
+        {model: result.rates for model, result in results.items()},
         provenance,
         read_titles(metadata, models, grid(params, "suites")),
         reference,
-        compare_models(outcomes, settings, reference),
-        compare_fields(outcomes, settings, reference),
+        compare_models(clean, settings, reference),
+        compare_fields(clean, settings, reference),
         model_sizes(provenance, metadata),
         _scores(root / "metrics/judges_agreement.csv", "measure", "value"),
         _scores(root / "metrics/judges.csv", "value", "accuracy"),

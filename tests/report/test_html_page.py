@@ -25,7 +25,7 @@ from refract.report.html_page import page_parts
 from refract.report.markdown import markdown_table
 from refract.report.page_data import LONGEST, Answered, PageData, page_data, page_json
 from refract.report.view import JudgeScore, View
-from refract.results.current import rows_missing, rows_note
+from refract.results.current import ROWS, rows_missing, rows_note
 from tests.builders import ROOT, rate
 from tests.hostile import TEXTS, hostile_answers
 
@@ -282,23 +282,16 @@ def test_the_legend_and_the_judge_stand_before_the_table_and_thresholds_are_said
 
 
 def test_texts_that_are_not_those_of_the_numbers_are_refused(tmp_path):
-    facts = {}
-    for kind, folder in (
-        ("prompts", "prompts"),
-        ("responses", "responses/m"),
-        ("verdicts", "verdicts/m"),
-    ):
-        path = tmp_path / f"data/{folder}/s.jsonl"
+    paths = {k: tmp_path / path.format(model="m", suite="s") for k, path in ROWS.items()}
+    for path in paths.values():
         write_rows(path, [])
-        facts[f"{kind}_sha256"] = sha256_file(path)
+    facts = {f"{kind}_sha256": sha256_file(path) for kind, path in paths.items()}
     assert rows_missing(tmp_path, {"m": {"suites": {"s": facts}}}) == {}
     other = {"m": {"suites": {"s": facts | {"verdicts_sha256": "0"}}}}
     found = "data/verdicts/m/s.jsonl is not what metrics/ was made of"
     assert rows_missing(tmp_path, other) == {("m", "s"): [found]}
-    path.unlink()
-    missing = rows_missing(tmp_path, other)
-    assert missing == {("m", "s"): ["data/verdicts/m/s.jsonl is not here"]}
-    assert rows_note(missing) == (
+    paths["verdicts"].unlink()
+    assert rows_note(rows_missing(tmp_path, other)) == (
         "rows of m are missing: data/verdicts/m/s.jsonl is not here; run: dvc checkout (or dvc pull, "
         "where this clone never had them; or dvc repro, which makes them again)"
     )
@@ -307,21 +300,10 @@ def test_texts_that_are_not_those_of_the_numbers_are_refused(tmp_path):
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_hostile_text_stays_a_cell_in_csv_and_in_markdown(name, tmp_path):
     text = TEXTS[name]
-    prompt = {"attempts": [text]}
-    response = {"attempt": 0, "response": text}
-    compared = {
-        "prompt_id": "a/x",
-        "source_id": "a",
-        "name": "x",
-        "group": "x",
-        "repetitions": None,
-        "dose": None,
-        "clean_outcome": "refusal",
-        "outcome": "compliance",
-        "similarity": 0.5,
-        "by": ["refusal"],
-        "changed": True,
-    }
+    prompt, response = {"attempts": [text]}, {"attempt": 0, "response": text}
+    compared = dict.fromkeys(("repetitions", "dose", "similarity"))
+    compared |= {"prompt_id": "a/x", "source_id": "a", "name": "x", "group": "x", "changed": True}
+    compared |= {"clean_outcome": "refusal", "outcome": "compliance", "by": ["refusal"]}
     both = dict.fromkeys(("a", "a/x"))
     (row,) = failing_rows([compared], dict.fromkeys(both, prompt), dict.fromkeys(both, response))
     write_table(tmp_path / "t.csv", list(row), [row])

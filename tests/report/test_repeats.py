@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from refract.core.jsonl import read_rows
-from stages import aggregate, generate_perturbations, judge, model_inference, report
+from stages import (
+    aggregate,
+    check_inputs,
+    generate_perturbations,
+    judge,
+    model_inference,
+    report,
+)
 from tests.builders import Project, suite_rows
 from tests.fault_server import FaultServer
 
@@ -50,6 +57,7 @@ def measured(tmp_path, monkeypatch):
             params["perturbations"] = {"again": {"kind": "repeat", "repeats": REPEATS}}
             params["suites"]["s"]["perturbations"] = perturbations
             project.set_params(params)
+            check_inputs.main()
             generate_perturbations.main()
             for model in models:
                 for stage in (model_inference, judge, aggregate):
