@@ -9,10 +9,9 @@ import typer
 
 from refract.cli.label import run_answers
 from refract.cli.options import Confidence
-from refract.cli.printing import print_table
+from refract.cli.printing import estimate_cell, print_table
 from refract.core.errors import RowError, UsageError
 from refract.core.showing import json_text, say
-from refract.core.types import Row
 
 if TYPE_CHECKING:
     from refract.agreement.corrections import Labelled
@@ -78,7 +77,12 @@ def correct(
     print_table(
         ["measure", "answers", "labelled", *shown.values()],
         [
-            [measure, str(row["n"]), str(row["labelled"]), *(_cell(row, x, sign) for x in shown)]
+            [
+                measure,
+                str(row["n"]),
+                str(row["labelled"]),
+                *(estimate_cell(row.get(x, {}), "rate", sign=sign) for x in shown),
+            ]
             for measure, row in numbers["measures"].items()
         ],
     )
@@ -110,11 +114,3 @@ def _labelled(file: Path, model: str | None, suite: str | None, rows: Path | Non
             f"{human.blank[0]}; the others are no random sample: label these too"
         )
     return answers, human
-
-
-def _cell(row: Row, name: str, sign: str) -> str:
-    if name not in row:
-        return "—"
-    rate, low, high = (row[name].get(key) for key in ("rate", "low", "high"))
-    interval = "(no interval)" if low is None else f"[{low:{sign}.3f}, {high:{sign}.3f}]"
-    return f"{rate:{sign}.3f} {interval}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from refract.cli.options import Confidence, NumbersFile
-from refract.cli.printing import print_table
+from refract.cli.printing import estimate_cell, print_table
 from refract.core.jsonl import write_json
 from refract.core.showing import json_text, say
 from refract.core.types import Row
@@ -62,12 +62,17 @@ def kappa(
             f"{len(joined.pairs)} answers joined by {', '.join(joined.by)}; refusal undecided: "
             f"{undecided['a']} in A, {undecided['b']} in B"
         )
-        header = ["on", "n", "agree", "by chance", "κ", f"{100 * level:g} % interval"]
+        on = {"refused or not": numbers["refusal"], "all labels": numbers["labels"]}
         print_table(
-            header,
+            ["on", "n", "agree", "by chance", f"κ [{100 * level:g} %]"],
             [
-                _row("refused or not", numbers["refusal"]),
-                _row("all labels", numbers["labels"]),
+                [
+                    *(name, str(row["n"])),
+                    estimate_cell(row, "agreement", "agreement_"),
+                    estimate_cell(row, "chance_agreement", "chance_agreement_"),
+                    estimate_cell(row, "kappa"),
+                ]
+                for name, row in on.items()
             ],
         )
         print_confusion("A \\ B", numbers["labels"]["confusion"])
@@ -121,17 +126,6 @@ def print_confusion(corner: str, counts: Mapping[str, Mapping[str, int]]) -> Non
         [corner, *columns],
         [[label, *(str(row.get(name, 0)) for name in columns)] for label, row in counts.items()],
     )
-
-
-def _row(name: str, kappa: Row) -> list[str]:
-    agree, chance = (
-        f"{kappa[share]:.3f}" if share in kappa else "—"
-        for share in ("agreement", "chance_agreement")
-    )
-    shown = ["undefined", "—"]
-    if "kappa" in kappa:
-        shown = [f"{kappa['kappa']:.3f}", f"{kappa['low']:.3f} to {kappa['high']:.3f}"]
-    return [name, str(kappa["n"]), agree, chance, *shown]
 
 
 def _page(numbers: Row, confidence: float) -> str:

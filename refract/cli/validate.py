@@ -11,7 +11,7 @@ import typer
 
 from refract.cli.kappa import print_confusion
 from refract.cli.options import Confidence, NumbersFile, listed, mapping
-from refract.cli.printing import print_table
+from refract.cli.printing import estimate_cell, print_table
 from refract.core.errors import UsageError
 from refract.core.jsonl import sha256_file, write_json
 from refract.core.showing import say
@@ -20,6 +20,8 @@ from refract.core.vocabulary import FAMILIES, LABELS
 
 if TYPE_CHECKING:
     from refract.agreement.ledger import LedgerEntry
+
+RATES = ("precision", "recall", "specificity", "accuracy")
 
 
 def validate(
@@ -125,36 +127,26 @@ def validate(
 def _print_entries(entries: Sequence[LedgerEntry], percent: str) -> None:
     from refract.agreement.ledger import shown_gap
 
-    header = [
-        *("judge", "source", "model", "n", "human", "judge's", f"rate gap, points {percent}"),
-        *(f"κ {percent}", "precision", "recall"),
-    ]
+    shares = ("human_rate", "judge_rate", "kappa", "precision", "recall")
     rows = []
     for entry in entries:
-        shares = entry._asdict()
-        human, judged, kappa, precision, recall = (
-            _shown(shares, name)
-            for name in ("human_rate", "judge_rate", "kappa", "precision", "recall")
-        )
         names = [entry.judge, entry.source, entry.model or "not stated", str(entry.n)]
-        rows.append([*names, human, judged, shown_gap(entry), kappa, precision, recall])
-    print_table(header, rows)
+        cells = [_cell(entry._asdict(), name) for name in shares]
+        rows.append([*names, *cells[:2], shown_gap(entry), *cells[2:]])
+    header = ["judge", "source", "model", "n", "human", "judge's", f"rate gap, points {percent}"]
+    print_table([*header, f"κ {percent}", "precision", "recall"], rows)
 
 
 def _print_scores(numbers: Row, percent: str) -> None:
     """Prints the scores of a judge over all answers."""
-    rates = ["precision", "recall", "specificity", "accuracy"]
-    header = ["n", "unjudged", f"κ {percent}", *rates]
-    cells = [_shown(numbers, name) for name in ("kappa", *rates)]
+    columns = {"kappa": f"κ {percent}", **{name: name for name in RATES}}
     if "label_accuracy" in numbers:
-        header += ["all four labels agree", f"κ of all four {percent}"]
-        cells += [_shown(numbers, name) for name in ("label_accuracy", "label_kappa")]
-    print_table(header, [[str(numbers["n"]), str(numbers["unjudged"]), *cells]])
+        columns |= {"label_accuracy": "all four labels", "label_kappa": f"κ of all four {percent}"}
+    counts = [str(numbers[name]) for name in ("n", "unjudged")]
+    cells = [_cell(numbers, name) for name in columns]
+    print_table(["n", "unjudged", *columns.values()], [[*counts, *cells]])
     print_confusion("human \\ judge", numbers["confusion"])
 
 
-def _shown(numbers: Row, name: str) -> str:
-    value, low, high = (numbers.get(f"{name}{end}") for end in ("", "_low", "_high"))
-    if value is None:
-        return "—"
-    return f"{value:.3f}" + ("" if low is None else f" [{low:.3f}, {high:.3f}]")
+def _cell(numbers: Row, name: str) -> str:
+    return estimate_cell(numbers, name, f"{name}_")

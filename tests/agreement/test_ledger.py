@@ -21,7 +21,7 @@ from refract.agreement.ledger import (
 from refract.agreement.scores import refuses
 from refract.core.jsonl import write_json, write_rows
 from refract.core.tables import read_table
-from refract.evaluate.judge_errors import judge_pairs, validate
+from refract.evaluate.judge_errors import validate
 from refract.judges import open_judge, open_judges
 from refract.statistics.paired import tango
 from tests.builders import LABELLED
@@ -95,6 +95,8 @@ def test_answers_to_one_prompt_are_one_cluster_of_the_gap():
     alone = measured_on(rows)[0]
     together = measured_on([{**row, "cluster": f"c{i // 6}"} for i, row in enumerate(rows)])[0]
     assert together.gap == alone.gap
+    # Without a prompt, each is a cluster of its own.
+    assert measured_on([{**row, "prompt": ""} for row in rows])[0] == alone
     assert together.gap_high - together.gap_low > alone.gap_high - alone.gap_low
 
 
@@ -192,12 +194,3 @@ def test_the_ledger_of_the_package_is_what_the_rules_say_of_the_published_answer
     known = {(*row[:4], row.partial): row for row in read_ledger(LEDGER) if row.judge == "rules"}
     found = {(*row[:4], row.partial): row for row in measured(folder, ["rules"])}
     assert found == known, "run python -m tools.ledger"
-
-
-def test_pairs_without_a_prompt_are_clusters_of_their_own():
-    pairs = [{"prompt": "", "response": REFUSAL}] * 2 + [{"prompt": "", "response": HELP}] * 2
-    judges = open_judges({"rules": {"kind": "rules"}})
-    found = [verdict["label"] for verdict in judge_pairs(pairs, judges)["rules"]]
-    truth = ["refusal", "compliance", "refusal", "compliance"]
-    (row,) = ledger_entries("rules", "1", pairs, truth, found)
-    assert (row.gap_low, row.gap_high) == tuple(round(x, 4) for x in tango(1, 1, 1, 1)[1:])
