@@ -1,8 +1,9 @@
 """A server on loopback that plays both providers' APIs and fails as the prompt asks it to.
 
 The last message of a conversation may hold directives: ``[[NAME]]`` (always) or ``[[NAME*N]]`` (the
-first N times that this text arrives). Everything else is answered with ``echo: `` and the text.
-``NAMES`` lists the directives. Also the batch APIs, whose batches need ``polls`` looks to end.
+first N times that this text arrives). ``NAME`` is one of ``ERRORS``, or another that
+:meth:`FaultServer.chat` and the functions behind it know. Everything else is answered with ``echo: ``
+and the text. Also the batch APIs, whose batches need ``polls`` looks to end.
 
 As a program (``python tests/fault_server.py --latency 0.04``) it prints its port and serves until
 its standard input ends.
@@ -47,23 +48,12 @@ ERRORS = {
         "Output blocked by content filtering policy",
     ),
 }
-# Answers with status 200 that are not a plain stop.
-ENDINGS = {"refusal", "length", "content_filter", "empty", "thinking", "parts", "null"}
-# What happens to the connection or the bytes instead.
-BREAKS = {"drop", "stall", "malformed", "truncated", "not_an_answer"}
-NAMES = {*ERRORS, *ENDINGS, *BREAKS, "azure", "openrouter"}
 AZURE = {
     "error": {
         "message": "The response was filtered due to the prompt triggering Azure OpenAI's content "
         "management policy.",
-        "type": None,
-        "param": "prompt",
         "code": "content_filter",
-        "status": 400,
-        "innererror": {
-            "code": "ResponsibleAIPolicyViolation",
-            "content_filter_result": {"violence": {"filtered": True, "severity": "high"}},
-        },
+        "innererror": {"code": "ResponsibleAIPolicyViolation"},
     }
 }
 OPENROUTER = {
@@ -73,8 +63,6 @@ OPENROUTER = {
         "metadata": {"reasons": ["violence"]},
     }
 }
-
-
 # Where a model ``m`` is at Azure, Bedrock and Vertex (of project p and region r).
 CLOUDS = (
     "/openai/deployments/m/chat/completions",
@@ -233,17 +221,9 @@ class FaultServer:
                 lines = map(json.loads, self.files[request["input_file_id"]].splitlines())
                 items = [(line["custom_id"], line["body"]) for line in lines]
             results = [self.batch_result(key, params, anthropic) for key, params in items]
-            self.batches[name] = {
-                "results": results,
-                "polls": self.polls,
-                "metadata": request.get("metadata"),
-            }
+            self.batches[name] = {"results": results, "polls": self.polls}
             return 200, _json(self.batch_state(name, anthropic)), ""
-        name = path.split("/")[4 if anthropic else 3] if path.count("/") > 2 + anthropic else ""
-        if not name:
-            data = [self.batch_state(name, anthropic) for name in reversed(self.batches)]
-            first = {"first_id": None, "last_id": None, "has_more": False}
-            return 200, _json({"object": "list", "data": data, **first}), ""
+        name = path.split("/")[4 if anthropic else 3]
         if name not in self.batches:
             error = {"message": "no such batch", "type": "not_found_error"}
             return 404, _json({"type": "error", "error": error}), ""
@@ -278,40 +258,14 @@ class FaultServer:
         """A batch as its provider describes it."""
         batch = self.batches[name]
         ended = batch["polls"] <= 0
-        results = batch["results"]
-        count = len(results)
         if anthropic:
-            counts = dict.fromkeys(("canceled", "errored", "expired", "processing", "succeeded"), 0)
-            counts["succeeded" if ended else "processing"] = count
-            return {
-                "id": name,
-                "type": "message_batch",
-                "processing_status": "ended" if ended else "in_progress",
-                "request_counts": counts,
-                "created_at": "2100-01-01T00:00:00Z",
-                "expires_at": "2100-01-02T00:00:00Z",
-                "results_url": f"{self.url}/v1/messages/batches/{name}/results" if ended else None,
-            }
+            return {"id": name, "processing_status": "ended" if ended else "in_progress"}
+        state = {"id": name, "status": "completed" if ended else "in_progress", "errors": None}
         for kind, good in (("output", True), ("error", False)):
-            lines = [_json(result) for ok, result in results if ok is good]
-            if ended and lines:
-                self.files[f"file-{name}-{kind}"] = b"\n".join(reversed(lines)) + b"\n"
-        return {
-            "id": name,
-            "object": "batch",
-            "endpoint": "/v1/chat/completions",
-            "completion_window": "24h",
-            "created_at": 4102444800,
-            "input_file_id": "file-0",
-            "status": "completed" if ended else "in_progress",
-            "output_file_id": self._file(f"file-{name}-output"),
-            "error_file_id": self._file(f"file-{name}-error"),
-            "metadata": batch["metadata"],
-            "request_counts": {"total": count, "completed": count * ended, "failed": 0},
-        }
-
-    def _file(self, name: str) -> str | None:
-        return name if name in self.files else None
+            lines = [_json(result) for ok, result in batch["results"] if ok is good]
+            state[f"{kind}_file_id"] = f"{name}-{kind}" if ended and lines else None
+            self.files[f"{name}-{kind}"] = b"\n".join(reversed(lines)) + b"\n"
+        return state
 
 
 class _Connection(asyncio.Protocol):

@@ -43,7 +43,7 @@ def test_values_mean_what_they_mean_to_dvc(tmp_path):
         ("- a\n", "must hold a mapping .got list"),
         ("a: 2024-01-01\n", "holds a value that JSON cannot express .*; put it in quotes"),
         ("a: {1: x, b: y}\n", "a has the key 1, which is no text; put it in quotes"),
-        ("a: " + "[" * 5000 + "]" * 5000, "is nested too deeply"),
+        ("a: " + "[" * 1200 + "]" * 1200, "is nested too deeply"),
         ("a: &a\n  b: *a\n", "is nested too deeply, or an alias in it holds itself"),
         ("a: 1\0", "is not YAML"),
         ("a: !!python/object/apply:os.system [x]", "is not YAML"),

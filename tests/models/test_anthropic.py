@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from refract.core.errors import ParamsError
 from refract.models.protocol import Answer, Request
 from tests.fault_server import FaultServer
 from tests.models.test_openai import answers as tried_answers
@@ -22,12 +21,6 @@ def model(server: FaultServer | None, **settings: object):
 def answers(server: FaultServer, *requests: Request, **settings: object) -> list[Answer]:
     """What comes back, in the order of the requests."""
     return tried_answers(server, *requests, adapter="anthropic", **settings)
-
-
-def test_openais_settings_are_not_anthropics():
-    for key in ("max_tokens_field", "seed"):
-        with pytest.raises(ParamsError, match=f"unknown key '{key}'"):
-            model(None, **{key: True})
 
 
 def test_the_body_is_what_the_definition_says():
@@ -71,35 +64,6 @@ def test_the_body_is_what_the_definition_says():
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("hi", Answer("echo: hi", "stop", 0, 7, 3)),
-        (
-            "nul \0, half \ud800, \u2028",
-            Answer("echo: nul \0, half \ud800, \u2028", "stop", 0, 7, 3),
-        ),
-        ("[[length]]", Answer("echo: [[length]]", "length", 0, 7, 3)),
-        ("[[refusal]]", Answer("", "refusal", 0, 7, 3)),
-        ("[[empty]]", Answer("", "stop", 0, 7, 3)),
-        ("[[content_filter]]", Answer("", "content_filter", 0, 7, 3)),
-        ("[[filter]]", Answer("", "content_filter")),
-        ("[[parts]]", Answer("echo: [[parts]]", "stop", 0, 7, 3)),
-        ("[[thinking]]", Answer("echo: [[thinking]]", "stop", 0, 7, 3, None, "let me think")),
-        ("[[bad]]", Answer.failed("BadRequestError", "HTTP 400: temperature: must be 0")),
-        ("[[unknown]]", Answer.failed("NotFoundError", "HTTP 404: model: no such model")),
-        (
-            "[[too_long]]",
-            Answer.failed("PromptTooLong", "HTTP 400: prompt is too long: 9 tokens > 8 maximum"),
-        ),
-    ],
-)
-def test_every_ending_is_recorded(text, expected):
-    with FaultServer() as server:
-        assert answers(server, request(text)) == [expected]
-        assert server.calls[text] == 1
-
-
-@pytest.mark.parametrize(
     ("payload", "expected"),
     [
         # A refusal keeps what was said before it.
@@ -113,12 +77,6 @@ def test_every_ending_is_recorded(text, expected):
 )
 def test_rarer_stop_reasons_are_known(payload, expected):
     assert model(None).read(payload, 0) == expected
-
-
-def test_an_overload_that_lasts_is_an_error_of_its_own():
-    with FaultServer() as server:
-        (lost,) = answers(server, request("[[overloaded]]"), retry_for=0.2)
-    assert lost == Answer.failed("OverloadedError", "HTTP 529: Overloaded")
 
 
 def test_only_the_named_variable_holds_the_key(monkeypatch):

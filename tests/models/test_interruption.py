@@ -15,7 +15,7 @@ from refract.core.jsonl import read_rows, write_rows
 from tests.builders import ROOT, prompt_row
 from tests.fault_server import FaultServer
 
-KILLS, PROMPTS, CONCURRENCY = 6, 120, 4
+KILLS, PROMPTS, CONCURRENCY = 3, 120, 4
 # The stage, whose claims end soon after a kill.
 STAGE = """
 import runpy, sys

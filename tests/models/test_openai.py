@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from refract.core.errors import ParamsError
+from refract.core.types import given_prompt
 from refract.models import open_model
 from refract.models.answering import answer_prompts
 from refract.models.protocol import AdapterError, Answer, Request
@@ -161,44 +163,46 @@ def test_the_body_is_what_the_definition_says():
     assert with_own["messages"] == list(own)
 
 
-def test_any_text_passes_even_nul_and_lone_surrogates():
-    text = "nul \0, half \ud800, line \u2028, right-to-left \u202e, 🜁"
-    assert one(text) == Answer(f"echo: {text}", "stop", 0, 7, 3)
-
-
 # Endings
 
+AWKWARD = "nul \0, half \ud800, line \u2028, right-to-left \u202e, 🜁"
+# What a text comes to; the second answer is Anthropic's, where it differs or is of that alone.
+ENDINGS = [
+    ("hi", Answer("echo: hi", "stop", 0, 7, 3)),
+    (AWKWARD, Answer(f"echo: {AWKWARD}", "stop", 0, 7, 3)),
+    ("[[length]]", Answer("echo: [[length]]", "length", 0, 7, 3)),
+    (
+        "[[refusal]]",
+        Answer("I can't help with that.", "refusal", 0, 7, 3),
+        Answer("", "refusal", 0, 7, 3),
+    ),
+    ("[[content_filter]]", Answer("", "content_filter", 0, 7, 3)),
+    ("[[filter]]", Answer("", "content_filter")),
+    ("[[azure]]", Answer("", "content_filter")),
+    ("[[openrouter]]", Answer("", "content_filter")),
+    ("[[empty]]", Answer("", "stop", 0, 7, 3)),
+    ("[[null]]", Answer("", "stop", 0, 7, 3)),
+    ("[[parts]]", Answer("echo: [[parts]]", "stop", 0, 7, 3)),
+    ("[[thinking]]", Answer("echo: [[thinking]]", "stop", 0, 7, 3, None, "let me think")),
+    ("[[bad]]", Answer.failed("BadRequestError", "HTTP 400: temperature: must be 0")),
+    ("[[unknown]]", Answer.failed("NotFoundError", "HTTP 404: model: no such model")),
+    ("[[quota]]", Answer.failed("RateLimitError", "HTTP 429: Request too large for your tier")),
+    (
+        "[[too_long]]",
+        Answer.failed("PromptTooLong", "HTTP 400: prompt is too long: 9 tokens > 8 maximum"),
+    ),
+    # A limit that lasts longer than anyone would wait ends at once.
+    ("[[throttle_day]]", Answer.failed("RateLimitError", "HTTP 429: come back tomorrow")),
+]
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("hi", Answer("echo: hi", "stop", 0, 7, 3)),
-        ("[[length]]", Answer("echo: [[length]]", "length", 0, 7, 3)),
-        ("[[refusal]]", Answer("I can't help with that.", "refusal", 0, 7, 3)),
-        ("[[content_filter]]", Answer("", "content_filter", 0, 7, 3)),
-        ("[[filter]]", Answer("", "content_filter")),
-        ("[[azure]]", Answer("", "content_filter")),
-        ("[[openrouter]]", Answer("", "content_filter")),
-        ("[[empty]]", Answer("", "stop", 0, 7, 3)),
-        ("[[null]]", Answer("", "stop", 0, 7, 3)),
-        ("[[parts]]", Answer("echo: [[parts]]", "stop", 0, 7, 3)),
-        ("[[thinking]]", Answer("echo: [[thinking]]", "stop", 0, 7, 3, None, "let me think")),
-        ("[[bad]]", Answer.failed("BadRequestError", "HTTP 400: temperature: must be 0")),
-        ("[[unknown]]", Answer.failed("NotFoundError", "HTTP 404: model: no such model")),
-        (
-            "[[quota]]",
-            Answer.failed("RateLimitError", "HTTP 429: Request too large for your tier"),
-        ),
-        (
-            "[[too_long]]",
-            Answer.failed("PromptTooLong", "HTTP 400: prompt is too long: 9 tokens > 8 maximum"),
-        ),
-        # A limit that lasts longer than anyone would wait ends at once.
-        ("[[throttle_day]]", Answer.failed("RateLimitError", "HTTP 429: come back tomorrow")),
-    ],
-)
-def test_every_ending_is_recorded(text, expected):
-    assert one(text) == expected
+
+@both
+def test_every_ending_is_recorded_and_asked_for_once(adapter):
+    with FaultServer() as server:
+        found = answers(server, *(request(text) for text, *_ in ENDINGS), adapter=adapter)
+        assert set(server.calls.values()) == {1}
+    for (text, *expected), answer in zip(ENDINGS, found, strict=True):
+        assert answer == expected[-1 if adapter == "anthropic" else 0], text
 
 
 def test_thinking_that_a_server_leaves_in_the_answer_is_split_from_it():
@@ -291,13 +295,6 @@ def test_servers_words_for_an_error_are_known(status, message, kind):
         assert kind_of(status, body).kind == kind
 
 
-def test_a_request_is_sent_once_for_every_kind_of_ending():
-    texts = ["[[refusal]]", "[[filter]]", "[[azure]]", "[[content_filter]]", "[[empty]]", "[[bad]]"]
-    with FaultServer() as server:
-        answers(server, *map(request, texts))
-        assert server.calls == Counter(texts)
-
-
 @both
 def test_a_prompt_too_long_falls_back_to_the_next_attempt(adapter):
     with FaultServer() as server:
@@ -336,7 +333,7 @@ def test_a_passing_failure_is_tried_again_until_answered(fault, adapter):
     [
         ("throttle", "RateLimitError", "HTTP 429: slow down"),
         ("crash", "InternalServerError", "HTTP 500: internal error"),
-        ("overloaded", "InternalServerError", "HTTP 529: Overloaded"),
+        ("overloaded", "(Overloaded|InternalServer)Error", "HTTP 529: Overloaded"),
         ("drop", "APIConnectionError", ""),
         ("truncated", "APIConnectionError", "peer closed connection"),
         ("stall", "APITimeoutError", "no answer within 0.1 s"),
@@ -344,13 +341,14 @@ def test_a_passing_failure_is_tried_again_until_answered(fault, adapter):
         ("not_an_answer", "InvalidResponse", "the response is not an answer"),
     ],
 )
-def test_a_lasting_failure_is_the_error_of_its_row_alone(fault, type_, message):
+@both
+def test_a_lasting_failure_is_the_error_of_its_row_alone(fault, type_, message, adapter):
     with FaultServer() as server:
-        lost, kept = answers(
-            server, request(f"[[{fault}]]"), request("fine"), timeout=0.1, retry_for=0.3
-        )
+        asked = request(f"[[{fault}]]"), request("fine")
+        lost, kept = answers(server, *asked, adapter=adapter, timeout=0.1, retry_for=0.3)
     assert kept == Answer("echo: fine", "stop", 0, 7, 3)
-    assert (lost.response, lost.finish_reason, lost.error["type"]) == ("", "error", type_)
+    assert (lost.response, lost.finish_reason) == ("", "error")
+    assert re.fullmatch(type_, lost.error["type"])
     assert message in lost.error["message"]
 
 
@@ -414,6 +412,7 @@ def test_a_missing_or_mangled_key_is_named_by_its_variable(value, says, monkeypa
     with pytest.raises(AdapterError, match=f"SOME_KEY {says}|SOME_KEY holds .*{says}") as caught:
         list(model(None, api_key_env="SOME_KEY").answer([request("a")]))
     assert "“a”" not in str(caught.value)
+    assert list(model(None, api_key_env="SOME_KEY").answer([])) == []  # nothing is asked
 
 
 def test_a_key_that_a_local_server_may_not_need_is_said_to_be_optional(monkeypatch):
@@ -443,11 +442,6 @@ def test_a_request_has_the_headers_that_the_package_would_send(monkeypatch):
     assert {key: sent.get(key) for key in wanted} == {k: v.lower() for k, v in wanted.items()}
 
 
-def test_no_request_means_no_key_and_no_call(monkeypatch):
-    monkeypatch.delenv("SOME_KEY", raising=False)
-    assert list(model(None, api_key_env="SOME_KEY").answer([])) == []
-
-
 FAULTS = (
     "throttle*1", "throttle*2", "crash*1", "overloaded*1", "unavailable*1", "drop*1", "stall*1",
     "malformed*1", "truncated*1", "bad", "filter", "azure", "refusal", "length", "content_filter",
@@ -455,16 +449,12 @@ FAULTS = (
 )  # fmt: skip
 
 
-def test_of_2000_prompts_with_one_in_five_failing_none_is_lost_and_none_doubled(tmp_path):
+def test_of_500_prompts_with_one_in_five_failing_none_is_lost_and_none_doubled(tmp_path):
     texts = [
         f"[[{FAULTS[n // 5 % len(FAULTS)]}]] {n}" if n % 5 == 0 else f"plain {n}"
-        for n in range(2000)
+        for n in range(500)
     ]
-    prompts = [
-        {"prompt_id": f"{n:04}", "source_id": f"{n:04}", "suite": "s", "perturbation": None,
-         "category": "helpful", "attempts": [text]}
-        for n, text in enumerate(texts)
-    ]  # fmt: skip
+    prompts = [given_prompt(f"{n:04}", text) for n, text in enumerate(texts)]
     with FaultServer() as server, ResponseStore(tmp_path / "answers.sqlite") as store:
         adapter = model(server, timeout=3, retry_for=60)
         responses, _ = answer_prompts({"s": prompts}, adapter, store, 0)
@@ -473,31 +463,31 @@ def test_of_2000_prompts_with_one_in_five_failing_none_is_lost_and_none_doubled(
         second = server.calls - first
         connections = len(server.connections)
     rows = responses["s"]
-    assert [row["prompt_id"] for row in rows] == [f"{n:04}" for n in range(2000)]
+    assert [row["prompt_id"] for row in rows] == [f"{n:04}" for n in range(500)]
     kinds: Counter[tuple[str, str | None]] = Counter()
     for text, row in zip(texts, rows, strict=True):
         kinds[row["finish_reason"], row["error"] and row["error"]["type"]] += 1
         if row["finish_reason"] in ("stop", "length") and "[[empty]]" not in text:
             assert row["response"] == f"echo: {text}"
-    # 400 faulty prompts, 20 of each kind.
+    # 100 faulty prompts, 5 of each kind.
     assert kinds == {
-        ("stop", None): 1600 + 9 * 20 + 20,
-        ("length", None): 20,
-        ("refusal", None): 20,
-        ("content_filter", None): 60,
-        ("error", "BadRequestError"): 20,
-        ("error", "PromptTooLong"): 20,
-        ("error", "NotFoundError"): 20,
-        ("error", "InvalidResponse"): 40,
+        ("stop", None): 400 + 9 * 5 + 5,
+        ("length", None): 5,
+        ("refusal", None): 5,
+        ("content_filter", None): 15,
+        ("error", "BadRequestError"): 5,
+        ("error", "PromptTooLong"): 5,
+        ("error", "NotFoundError"): 5,
+        ("error", "InvalidResponse"): 10,
     }
     # 8 kinds fail once and 1 twice; what cannot be read is asked for three times.
-    assert sum(first.values()) == adapter.usage["requests"] == 2000 + 20 * (8 + 2 + 2 * 2)
-    assert adapter.usage["throttles"] == 20 * 5
+    assert sum(first.values()) == adapter.usage["requests"] == 500 + 5 * (8 + 2 + 2 * 2)
+    assert adapter.usage["throttles"] == 5 * 5
     # The second run asks for what failed, and for nothing else.
     failed = ("bad", "too_long", "unknown", "malformed", "not_an_answer")
     filtered = ("filter", "azure", "content_filter")
     assert {text.split("]]")[0][2:] for text in second} == {*failed, *filtered}
-    assert len(second) == 20 * 8
+    assert len(second) == 5 * 8
     assert again == responses
     assert connections == 0
 
@@ -592,7 +582,7 @@ def test_requests_per_minute_are_respected():
 
 def test_a_server_that_takes_eight_at_a_time_answers_all():
     with FaultServer(latency=0.02, retry_after="0.02", most=8) as server:
-        got = answers(server, *(request(str(n)) for n in range(200)))
+        got = answers(server, *(request(str(n)) for n in range(100)))
         assert server.throttled > 0
     assert all(answer.error is None for answer in got)
 
@@ -728,17 +718,3 @@ def test_a_budget_holds_for_batches(cache):
     assert [answer.error and answer.error["type"] for answer in got] == [
         None, None, None, "BudgetExhausted", "BudgetExhausted",
     ]  # fmt: skip
-
-
-def test_the_server_runs_as_a_program():
-    with subprocess.Popen(
-        [sys.executable, ROOT / "tests/fault_server.py"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        port = int(process.stdout.readline())
-        adapter = model(None, base_url=f"http://127.0.0.1:{port}/v1")
-        assert [answer.response for _, answer in adapter.answer([request("a")])] == ["echo: a"]
-        process.stdin.close()
-        assert process.wait(10) == 0
