@@ -150,7 +150,11 @@ class Project:
         self.cache = folder.parent / f"{folder.name}-store"
 
     @classmethod
-    def create(cls, folder: Path, models: dict[str, Any], suites: dict[str, list]) -> Project:
+    def create(
+        cls, folder: Path, models: dict[str, Any], suites: dict[str, list], report: bool = True
+    ) -> Project:
+        """Nothing is computed yet. Without ``report`` the pipeline ends at the rates: neither report
+        nor judges' agreement is computed, which takes most of a small grid's time."""
         # Of the data, only folders that stages depend on, without their weights.
         copy_working_tree(folder, ("data/", "metrics/", "tests/", "dvc.lock", "docs/"))
         write_rows(folder / "data/validation/validation.jsonl", LABELLED)
@@ -158,6 +162,11 @@ class Project:
             (folder / "data" / held).mkdir(parents=True)
             (folder / "data" / held / "none").touch()
         project = cls(folder)
+        if not report:
+            pipeline = ROUND_TRIP.load(folder / "dvc.yaml")
+            for stage in ("report", "validate-judges"):
+                del pipeline["stages"][stage]
+            ROUND_TRIP.dump(pipeline, folder / "dvc.yaml")
         for name, rows in suites.items():
             write_rows(folder / f"data/suites/{name}.jsonl", rows)
         params = project.params()
