@@ -10,7 +10,7 @@ import hashlib
 import importlib.metadata
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,7 @@ from refract.core.showing import say
 from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, answered_prompts
 from refract.judges import check_counted, judge_suite, open_judges
 from refract.judges.cases import Judge
-from refract.models import identity_of, samples_of
-from refract.models.answering import Count, answer_prompts
+from refract.models.answering import Count, answer_model
 from refract.models.origins import made_rows
 from refract.models.protocol import AnswerOrigin, Model
 from refract.models.store import ResponseStore
@@ -48,7 +47,7 @@ class Suite:
 
     ``definition`` is as in params.yaml; without ``judges`` of its own all judges of the evaluation are
     its judges. ``argument`` is what the user named it by, ``sha256`` that of its file. ``prompts`` are
-    made of the rows unless given.
+    made of the rows unless given. ``generation`` are settings of the model that a protocol fixes.
     """
 
     name: str
@@ -57,6 +56,7 @@ class Suite:
     argument: str = ""
     sha256: str = ""
     prompts: Sequence[PromptRow] = ()
+    generation: Definition = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,45 +185,45 @@ def evaluate(
         names = [suite.name for suite in suites]
         raise UsageError(f"two suites are called {max(names, key=names.count)!r}")
     used: dict[str, dict[str, Judge]] = {}
-    samples: dict[str, int] = {}
     for suite in ready.values():
         used[suite.name] = {judge: opened[judge] for judge in suite.definition["judges"]}
         perturbed = bool(suite.definition.get("perturbations"))
         check_counted(suite.name, used[suite.name], perturbed=perturbed)
-        samples[suite.name] = samples_of(model, definition, suite.definition.get("samples"))
-    responses, counts = answer_prompts(
+    made = answer_model(
+        name,
+        definition,
         {suite.name: suite.prompts for suite in ready.values()},
-        model,
         store,
         seed,
-        name=name,
-        folders=folders,
-        samples=samples,
+        model=model,
+        folders=list(folders),
+        fixed={suite.name: suite.generation for suite in ready.values() if suite.generation},
+        samples={
+            suite.name: suite.definition["samples"]
+            for suite in ready.values()
+            if suite.definition.get("samples")
+        },
     )
     results: dict[str, SuiteResult] = {}
     for suite in ready.values():
-        answers, times = responses[suite.name], samples[suite.name]
+        answers = made.responses[suite.name]
         prompts = answered_prompts(suite.prompts, answers)
+        samples = len(prompts) // max(1, len(suite.prompts))
         sources = {row["id"]: row for row in suite.rows}
         verdicts = judge_suite(prompts, answers, sources, used[suite.name])
         families = {name: judge.FAMILY for name, judge in used[suite.name].items()}
         of = (suite.definition, judges, families, confidence)
         rates = aggregate_suite(suite.rows, prompts, answers, verdicts, *of)
-        label = samples_label(suite_label(suite.name, sample, len(suite.rows), seed), times)
-        count = counts[suite.name]
+        label = samples_label(suite_label(suite.name, sample, len(suite.rows), seed), samples)
+        count = made.counts[suite.name]
         results[suite.name] = SuiteResult(suite, label, prompts, answers, verdicts, rates, count)
     provenance = {
-        "model": {
-            "definition": dict(definition),
-            "identity": identity_of(model),
-            "seed": seed if model.samples else None,
-            **model.description(),
-        },
+        "model": made.description,
         "judges": {judge: {**judges[judge], "version": opened[judge].version} for judge in opened},
         "suites": {
             result.label: suite_provenance(
                 result.suite.definition,
-                samples[suite_name],
+                len(result.prompts) // max(1, len(result.suite.prompts)),
                 suite=suite_name,
                 argument=result.suite.argument,
                 sha256=result.suite.sha256,
@@ -241,8 +241,7 @@ def evaluate(
             "seed": seed,
         },
     }
-    keys = (row["request_sha256"] for result in results.values() for row in result.responses)
-    return Evaluation(name, results, provenance, store.origins(keys))
+    return Evaluation(name, results, provenance, made.origins)
 
 
 def _with_prompts(suite: Suite, judges: list[str], sample: int | None, seed: int) -> Suite:

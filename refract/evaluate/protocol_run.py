@@ -57,7 +57,6 @@ class _Part(NamedTuple):
 
     chosen: Chosen
     suite: Suite
-    definition: Definition
     judges: Mapping[str, Definition]
     notes: Row
 
@@ -85,28 +84,20 @@ def run_protocol(
     parts = [_prepared(chosen, model, asked, seed, sample) for chosen in parts_of(name, protocol)]
     for part in {part.notes["judge"]: part for part in parts}.values():
         _check_judge(part)
-    groups: dict[str, list[_Part]] = {}  # those whose answers are generated alike
-    for part in parts:
-        groups.setdefault(sha256_json(part.definition), []).append(part)
-    evaluations = [
-        evaluate(
-            [part.suite for part in group],
-            open_model(model, group[0].definition),
-            {judge: definition for part in group for judge, definition in part.judges.items()},
-            store,
-            name=model,
-            definition=group[0].definition,
-            seed=seed,
-            sample=sample,
-            confidence=confidence,
-        )
-        for group in groups.values()
-    ]
-    suites = {name: suite for each in evaluations for name, suite in each.suites.items()}
-    provenance = evaluations[0].provenance
-    for each in evaluations[1:]:
-        for key in ("judges", "suites"):
-            provenance[key] |= each.provenance[key]
+    definition = {**asked.model, **asked.settings}
+    definition.pop("samples", None)
+    evaluation = evaluate(
+        [part.suite for part in parts],
+        open_model(model, definition),
+        {judge: judging for part in parts for judge, judging in part.judges.items()},
+        store,
+        name=model,
+        definition=definition,
+        seed=seed,
+        sample=sample,
+        confidence=confidence,
+    )
+    suites = evaluation.suites
     averages = []
     if protocol.average is not None:
         rates = [
@@ -124,8 +115,7 @@ def run_protocol(
         "limits": list(protocol.limits),
         "parts": {suites[part.suite.name].label: part.notes for part in parts},
     }
-    origins = {key: origin for each in evaluations for key, origin in each.origins.items()}
-    return Evaluation(model, suites, provenance, origins, notes, averages)
+    return dataclasses.replace(evaluation, protocol=notes, averages=averages)
 
 
 def files_of_parts(protocol: str, arguments: Sequence[str]) -> dict[str, str]:
@@ -147,8 +137,9 @@ def files_of_parts(protocol: str, arguments: Sequence[str]) -> dict[str, str]:
 
 
 def _prepared(chosen: Chosen, name: str, asked: Asked, seed: int, sample: int | None) -> _Part:
-    definition = with_fixed(name, asked.model, chosen.fixed()) | dict(asked.settings)
-    definition.pop("samples", None)
+    wanted = {**asked.model, **asked.settings, "samples": 1}
+    fixed = {key: value for key, value in chosen.fixed().items() if key not in asked.settings}
+    definition = with_fixed(name, wanted, fixed)
     model = open_model(name, definition)
     judge, judging = asked.judge or (chosen.own.judge or "", chosen.judge())
     if judging is None:
@@ -159,14 +150,14 @@ def _prepared(chosen: Chosen, name: str, asked: Asked, seed: int, sample: int | 
     judges = {judge: judging}
     if not FAMILIES[open_judge(judge, judging).FAMILY].tells_refusal:
         judges = {"rules": {"kind": "rules"}, **judges}  # the outcomes of a suite are about refusal
-    wanted = asked.samples or chosen.generation.samples
-    samples = samples_of(model, {}, wanted)
+    times = asked.samples or chosen.generation.samples
+    samples = samples_of(model, {}, times)
     settings = {
         "judges": list(judges),
         "protocol": chosen.label,
         "protocol_judge": judge,
         "cut_off": asked.cut_off,
-        "samples": wanted,
+        "samples": times,
     }
     suite, of_suite = protocol_suite(chosen, asked.files.get(chosen.part))
     generation = generation_settings(chosen.part, definition)
@@ -181,7 +172,8 @@ def _prepared(chosen: Chosen, name: str, asked: Asked, seed: int, sample: int | 
         "deviations": deviations,
         "unknown": unknown_notes(chosen, generation),
     }
-    return _Part(chosen, dataclasses.replace(suite, definition=settings), definition, judges, notes)
+    suite = dataclasses.replace(suite, definition=settings, generation=fixed)
+    return _Part(chosen, suite, judges, notes)
 
 
 def _check_judge(part: _Part) -> None:

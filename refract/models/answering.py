@@ -288,20 +288,25 @@ def answer_model(
     store: ResponseStore,
     seed: int,
     *,
+    model: Model | None = None,
     folders: Sequence[Path] = (),
     fixed: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     samples: Mapping[str, int] = MappingProxyType({}),
 ) -> ModelRun:
-    """Answers every suite's prompts with the model that the definition ``wanted`` describes.
+    """Answers every suite's prompts with the model that the definition ``wanted`` describes, or with
+    ``model``, opened already.
 
     ``fixed`` are generation settings that a suite's protocol asks for instead of the definition's,
     ``samples`` how often a suite's prompts are answered where that is not the definition's number.
     ``folders`` hold response rows of former runs, for the store. Raises :class:`ParamsError` and
     what :func:`generate` raises.
     """
-    model = open_model(name, dict(wanted))
+    model = model or open_model(name, dict(wanted))
     made, times = ModelRun(), dict[str, int]()
-    definitions = {suite: with_fixed(name, wanted, fixed.get(suite, {})) for suite in prompts}
+    definitions = {
+        suite: with_fixed(name, wanted, fixed[suite]) if suite in fixed else wanted
+        for suite in prompts
+    }
     groups: dict[str, list[str]] = {}  # suites by the definition that answers them
     for suite, definition in definitions.items():
         groups.setdefault(canonical_json(definition), []).append(suite)
