@@ -8,13 +8,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from refract.cli.options import mapping, several_files
+from refract.cli.options import mapping
 from refract.core.errors import UsageError
 from refract.core.showing import say
 
 
 def export(
-    out: Annotated[Path, typer.Option(help="Folder to write to.", callback=several_files)],
+    out: Annotated[Path, typer.Option(help="Folder to write to.")],
     format_: Annotated[
         Literal["csv", "parquet", "every_eval_ever"],
         typer.Option(

@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from refract.cli.options import Models, Suites, listed, several_files
+from refract.cli.options import Models, Suites, listed
 from refract.core.jsonl import write_bytes
 from refract.core.showing import say
 
 
 def figures(
-    out: Annotated[Path, typer.Option(help="Folder to write to.", callback=several_files)],
+    out: Annotated[Path, typer.Option(help="Folder to write to.")],
     format_: Annotated[
         Literal["pdf", "png", "svg"], typer.Option("--format", help="How they are written.")
     ] = "pdf",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from refract.cli.options import Confidence, or_standard_output
+from refract.cli.options import Confidence
 from refract.core.errors import RefractError, UsageError
 from refract.core.jsonl import write_bytes
 from refract.core.showing import printable, say
@@ -31,9 +31,7 @@ def gate(
     ] = None,
     junit: Annotated[
         Path | None,
-        typer.Option(
-            help="Also write JUnit XML here; - is standard output.", callback=or_standard_output
-        ),
+        typer.Option(help="Also write JUnit XML here."),
     ] = None,
     confidence: Confidence = None,
     fail_on: Annotated[

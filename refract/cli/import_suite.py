@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from refract.cli.options import mapping, several_files
+from refract.cli.options import mapping
 from refract.core.errors import UsageError
 from refract.core.showing import say
 
@@ -29,9 +29,7 @@ def import_suite(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="The suite (JSONL); default: data/suites/KIND.jsonl.", callback=several_files
-        ),
+        typer.Option(help="The suite (JSONL); default: data/suites/KIND.jsonl."),
     ] = None,
     category: Annotated[
         str | None, typer.Option(help="harmful, helpful or borderline, for every row.")

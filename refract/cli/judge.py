@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from refract.cli.options import JudgeModel, or_standard_output
+from refract.cli.options import JudgeModel
 from refract.core.errors import UsageError
 from refract.core.jsonl import write_rows
 
@@ -23,10 +23,7 @@ def judge(
     ],
     out: Annotated[
         Path,
-        typer.Option(
-            help="Where the verdict rows go (JSONL); - is standard output.",
-            callback=or_standard_output,
-        ),
+        typer.Option(help="Where the verdict rows go (JSONL)."),
     ],
     judge: Annotated[
         str | None,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from refract.cli.options import or_standard_output
 from refract.core.errors import RowError, UsageError
 from refract.core.showing import printable, say
 from refract.core.tables import write_table
@@ -53,10 +52,7 @@ def label(
     seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="The CSV; default: data/labels/MODEL/SUITE.csv; - is standard output.",
-            callback=or_standard_output,
-        ),
+        typer.Option(help="The CSV; default: data/labels/MODEL/SUITE.csv."),
     ] = None,
     terminal: Annotated[
         bool,

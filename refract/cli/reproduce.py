@@ -35,8 +35,7 @@ def reproduce(
         bool, typer.Option("--exec", help="Run the commands and compare every byte.")
     ] = False,
     regenerate: Annotated[
-        bool,
-        typer.Option(help="With --exec: generate again also the answers that are in git."),
+        bool, typer.Option(help="With --exec: generate again also the answers that are in git.")
     ] = False,
 ) -> None:
     """Print the commands that make results again; with --exec, make them and compare.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from refract.cli.options import Confidence, JudgeModel, or_standard_output
+from refract.cli.options import Confidence, JudgeModel
 from refract.cli.printing import print_table
 from refract.core.errors import RefractError, UsageError
 from refract.core.showing import say
@@ -26,12 +26,7 @@ SETTINGS = (
 
 def run(
     context: typer.Context,
-    out: Annotated[
-        Path,
-        typer.Option(
-            help="Where the results go (JSON); - is standard output.", callback=or_standard_output
-        ),
-    ],
+    out: Annotated[Path, typer.Option(help="Where the results go (JSON).")],
     suite: Annotated[
         list[str] | None,
         typer.Option(
@@ -104,11 +99,7 @@ def run(
     ] = None,
     confidence: Confidence = None,
     rows: Annotated[
-        Path | None,
-        typer.Option(
-            help="Also write prompts, answers and verdicts here (JSONL).",
-            callback=or_standard_output,
-        ),
+        Path | None, typer.Option(help="Also write prompts, answers and verdicts here (JSONL).")
     ] = None,
 ) -> None:
     """Measure one model on one or more suites, or by a published protocol, without DVC; exit with 1 if

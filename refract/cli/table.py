@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from refract.cli.options import Models, Suites, listed, or_standard_output
+from refract.cli.options import Models, Suites, listed
 from refract.core.errors import UsageError
 from refract.core.jsonl import write_bytes
-from refract.core.showing import printable
+from refract.core.showing import printable, say
 
 
 def table(
@@ -37,9 +37,8 @@ def table(
         Literal["md", "latex"], typer.Option("--format", help="Markdown, or LaTeX (booktabs).")
     ] = "md",
     out: Annotated[
-        Path,
-        typer.Option(help="File to write; default: standard output.", callback=or_standard_output),
-    ] = Path("-"),
+        Path | None, typer.Option(help="File to write; default: standard output.")
+    ] = None,
 ) -> None:
     """Rates with intervals as a table for a paper.
 
@@ -67,4 +66,7 @@ def table(
         level=", ".join(map(percent, sorted(levels))),
     )
     text = as_markdown(made) if format_ == "md" else as_latex(made)
-    write_bytes(out, [printable(text, keep="\n").encode("utf-8", "backslashreplace")])
+    if out is None:
+        say(text, end="")
+    else:
+        write_bytes(out, [printable(text, keep="\n").encode("utf-8", "backslashreplace")])

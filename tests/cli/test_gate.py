@@ -257,9 +257,6 @@ def test_a_junit_parser_reads_what_a_gate_decided(project, tmp_path):
     assert (found.tests, found.errors, found.failures) == (6, 0, 1)
     failed = [case for suite in found for case in suite if case.result]
     assert [(case.classname, case.name) for case in failed] == [("fragile.alpha", "cc_fail_rate")]
-    done = project.run("refract", "gate", "--junit", "-")
-    assert done.stdout.encode() == file.read_bytes()
-    assert done.stderr.endswith("5 of 6 thresholds met, 1 missed\n")
 
 
 @pytest.fixture
