@@ -30,7 +30,6 @@ from refract.core.vocabulary import JUDGED, REFUSED
 from refract.report.view import View
 from refract.results.current import ROWS, rows_missing, rows_note
 
-ANSWERS = Path("data/report/answers.json")
 # Longer texts are cut in the page, which says so; the rows themselves are whole.
 LONGEST = 20_000
 # Bytes of all texts of a page together: with more, a browser opens it slowly or not at all.

@@ -12,7 +12,7 @@ from refract.report.comparisons import COLUMNS, table_row
 from refract.report.drawing import Figure, write_figures
 from refract.report.figure_data import figures_of
 from refract.report.html_page import page_parts
-from refract.report.page_data import ANSWERS, PageData, StoredAnswers, page_data
+from refract.report.page_data import PageData, StoredAnswers, page_data
 from refract.report.sections import Inputs, report_pages
 from refract.report.view import View, read_view
 
@@ -25,8 +25,8 @@ WATCHED = ("constraints.txt", "data", "dvc.yaml", "metrics", "params.yaml", "ref
 
 
 def write_report(root: Path) -> str:
-    """Writes ``metrics/report.md`` with the pages behind it, ``metrics/figures/``, the page's rows and
-    the page, once all of it has been computed: a failure leaves what was there. Says what it wrote."""
+    """Writes ``metrics/report.md`` with the pages behind it, ``metrics/figures/`` and the
+    page, once all of it has been computed: a failure leaves what was there. Says what it wrote."""
     view = read_view(root)
     data = page_data(StoredAnswers(root, view))
     pages = report_pages(Inputs(view, data, pinned_libraries(root / "constraints.txt")))
@@ -44,7 +44,6 @@ def write_report(root: Path) -> str:
         if path.name not in kept:
             path.unlink()
     write_figures(figures, root / FIGURES)
-    write_bytes(root / ANSWERS, [data.json()])
     write_bytes(root / PAGE, page)
     return f"{REPORT}, {len(pages)} pages behind it, {len(figures)} figures, {PAGE}"
 

@@ -6,7 +6,7 @@ For 50,000 and 200,000 answers of 100 and of 1,000 characters: runs the stage ``
 in a process of its own, in a project made in a temporary folder, of one model, so that no time goes to
 comparisons of models; and where Chromium and its driver are there, opens the page. Prints a table:
 
-``page MB``, ``rows MB``  size of ``data/report/report.html`` and of ``data/report/answers.json``
+``page MB``               size of ``data/report/report.html``
 ``build s``, ``cpu s``    seconds and processor seconds of the stage
 ``peak MB``               most memory of the stage's process
 ``open s``                from the start of loading until the list of answers is there
@@ -30,7 +30,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from refract.core.jsonl import write_json, write_rows
 from refract.core.types import given_prompt, given_response
-from refract.report.page_data import ANSWERS
 from refract.report.report_files import PAGE
 from tests.benchmarks.processes import ROOT, run_python
 from tests.report.test_page_in_a_browser import CHROMIUM, DRIVER, FILTER, chromium, visit
@@ -142,10 +141,7 @@ def measure(answers: int, length: int, repeats: int) -> dict[str, float]:
         names = ("build s", "cpu s", "peak MB")
         tries = [dict(zip(names, used, strict=True)) for used in built]
         page = folder / PAGE
-        found = {
-            "page MB": page.stat().st_size / 1e6,
-            "rows MB": (folder / ANSWERS).stat().st_size / 1e6,
-        }
+        found = {"page MB": page.stat().st_size / 1e6}
         if CHROMIUM and DRIVER:
             opened = [open_page(page) for _ in range(repeats)]
             tries = [one | shown for one, shown in zip(tries, opened, strict=True)]

@@ -9,14 +9,7 @@ from typing import Any
 import pytest
 
 from refract.core.jsonl import read_rows
-from stages import (
-    aggregate,
-    check_inputs,
-    generate_perturbations,
-    judge,
-    model_inference,
-    report,
-)
+from stages import report
 from tests.builders import Project, suite_rows
 from tests.fault_server import FaultServer
 
@@ -57,11 +50,7 @@ def measured(tmp_path, monkeypatch):
             params["perturbations"] = {"again": {"kind": "repeat", "repeats": REPEATS}}
             params["suites"]["s"]["perturbations"] = perturbations
             project.set_params(params)
-            check_inputs.main()
-            generate_perturbations.main()
-            for model in models:
-                for stage in (model_inference, judge, aggregate):
-                    stage.main(model)
+            project.compute()
             report.main()
             return (project.folder / "metrics/report.md").read_text("utf-8")
 

@@ -444,7 +444,6 @@ def outputs(folder: Path) -> dict[str, bytes]:
             "metrics/report.md",
             "metrics/figures/refusal.svg",
             "data/report/report.html",
-            "data/report/answers.json",
             "metrics/report/judges.md",
         )
     }
