@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from refract.agreement.ledger import LedgerEntry, ledger_entries, worst_first
 from refract.agreement.scores import Partial, group_rows, score_labels
-from refract.core.errors import ParamsError, RowError
+from refract.core.errors import RowError
 from refract.core.params import definition
 from refract.core.types import Row, Verdict, given_prompt, given_response
 from refract.core.vocabulary import LABELS
@@ -44,12 +44,10 @@ class Validation(NamedTuple):
 def judges_to_measure(params: Mapping[str, Any]) -> dict[str, Judge]:
     """The judges of params.yaml to measure: those of kind rules, and others with ``validate: true``.
 
-    Raises :class:`ParamsError` for definitions that cannot be used.
+    Raises :class:`refract.core.errors.ParamsError` for definitions that cannot be used.
     """
-    judges = params.get("judges")
-    if not isinstance(judges, dict):
-        raise ParamsError(f"params.yaml: judges must be a mapping of names (got {judges!r})")
-    definitions = {name: definition(params, "judges", name) for name in sorted(judges)}
+    names = sorted(params.get("judges") or ())
+    definitions = {name: definition(params, "judges", name) for name in names}
     return {
         name: open_judge(name, given)
         for name, given in definitions.items()

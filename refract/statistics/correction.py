@@ -22,10 +22,7 @@ class PredictionPowered(NamedTuple):
     rate: float
     low: float
     high: float
-    se: float
     weight: float
-    labelled: int
-    unlabelled: int
     low_here: float
     high_here: float
 
@@ -83,9 +80,7 @@ def prediction_powered(sample: Sample, confidence: float = 0.95) -> PredictionPo
         return None
     if others == 0 and effect == 1.0:
         low, high = wilson_at(fit.rate * n, n, z)
-        return PredictionPowered(
-            fit.rate, low, high, sqrt(fit.plain), 0.0, n, 0, fit.rate, fit.rate
-        )
+        return PredictionPowered(fit.rate, low, high, 0.0, fit.rate, fit.rate)
     variance = fit.variance * effect
     centre = (fit.rate * n + 0.5) / (n + 1)
 
@@ -95,15 +90,7 @@ def prediction_powered(sample: Sample, confidence: float = 0.95) -> PredictionPo
         effective = centre * (1 - centre) / variance
         return wilson_at(fit.rate * effective, effective, z)
 
-    return PredictionPowered(
-        fit.rate,
-        *limits(variance),
-        sqrt(variance),
-        fit.weight,
-        n,
-        others,
-        *limits(fit.here),
-    )
+    return PredictionPowered(fit.rate, *limits(variance), fit.weight, *limits(fit.here))
 
 
 class PoweredDifference(NamedTuple):
@@ -112,7 +99,6 @@ class PoweredDifference(NamedTuple):
     difference: float
     low: float
     high: float
-    se: float
 
 
 def prediction_powered_difference(
@@ -140,7 +126,7 @@ def prediction_powered_difference(
     half = float(t.ppf((1 + confidence) / 2, len(together) - 1)) * se
     difference = fits[0].rate - fits[1].rate
     low, high = max(-1.0, difference - half), min(1.0, difference + half)
-    return PoweredDifference(difference, low, high, se)
+    return PoweredDifference(difference, low, high)
 
 
 # The least share of the two rates' own variances that their difference may have.

@@ -147,38 +147,20 @@ def cohen_kappa(
     return kappa_of_table(confusion(first, second).counts, confidence)
 
 
-def detection_of_counts(
-    true_positives: int,
-    false_positives: int,
-    false_negatives: int,
-    true_negatives: int,
-    confidence: float = 0.95,
-) -> Detection:
-    """Accuracy, precision, recall, specificity (with Wilson's interval) and F1 of four counts."""
-
-    check_counts(
-        true_positives=true_positives,
-        false_positives=false_positives,
-        false_negatives=false_negatives,
-        true_negatives=true_negatives,
-    )
-    n = true_positives + false_positives + false_negatives + true_negatives
-    involved = 2 * true_positives + false_positives + false_negatives
-    return Detection(
-        n,
-        accuracy=proportion(true_positives + true_negatives, n, confidence),
-        precision=proportion(true_positives, true_positives + false_positives, confidence),
-        recall=proportion(true_positives, true_positives + false_negatives, confidence),
-        specificity=proportion(true_negatives, true_negatives + false_positives, confidence),
-        f1=2 * true_positives / involved if involved else None,
-    )
-
-
 def detection(
     predicted: Sequence[bool], truth: Sequence[bool], confidence: float = 0.95
 ) -> Detection:
-    """:func:`detection_of_counts` of a judge's yes/no verdicts and the truth, in the same order."""
+    """Accuracy, precision, recall, specificity (with Wilson's interval) and F1 of a judge's yes/no
+    verdicts and the truth, in the same order."""
     (tp, fp), (fn, tn) = confusion(
         [bool(p) for p in predicted], [bool(t) for t in truth], labels=(True, False)
     ).counts
-    return detection_of_counts(tp, fp, fn, tn, confidence)
+    n, involved = tp + fp + fn + tn, 2 * tp + fp + fn
+    return Detection(
+        n,
+        accuracy=proportion(tp + tn, n, confidence),
+        precision=proportion(tp, tp + fp, confidence),
+        recall=proportion(tp, tp + fn, confidence),
+        specificity=proportion(tn, tn + fp, confidence),
+        f1=2 * tp / involved if involved else None,
+    )

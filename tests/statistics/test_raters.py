@@ -14,7 +14,6 @@ from refract.statistics.raters import (
     cohen_kappa,
     confusion,
     detection,
-    detection_of_counts,
     kappa_of_table,
 )
 
@@ -121,7 +120,7 @@ def test_the_interval_of_kappa_covers_nineteen_times_in_twenty(
 
 def test_a_judge_measured_on_a_published_set_has_its_published_scores():
     # PyRIT's refusal scorer (GPT-4o) on its 105 human-labelled rows
-    result = detection_of_counts(70, 2, 0, 33)
+    result = detection([True] * 72 + [False] * 33, [True] * 70 + [False] * 35)
     assert result == Detection(
         105,
         accuracy=Proportion(103 / 105, *wilson(103, 105)),
@@ -137,7 +136,9 @@ def test_a_judge_measured_on_a_published_set_has_its_published_scores():
 def test_verdicts_are_counted_against_the_truth():
     predicted = [True, True, True, False, False, False, False]
     truth = [True, True, False, True, False, False, False]
-    assert detection(predicted, truth) == detection_of_counts(2, 1, 1, 3)
+    result = detection(predicted, truth)
+    rates = (result.precision, result.recall, result.specificity, result.accuracy)
+    assert [rate.value for rate in rates] == [2 / 3, 2 / 3, 3 / 4, 5 / 7]
 
 
 def test_a_rate_without_a_denominator_is_none():
