@@ -316,7 +316,6 @@ def test_rates_from_human_labels_stand_beside_the_raw_ones_or_say_why_not():
         powered = Rate(
             *("prediction_powered_harmful_refusal_rate", Counts(None, 30, labels=labels), value),
             interval=interval,
-            bounds=Interval(0.4, 0.6),
             suite="s",
             model="one",
         )
@@ -327,8 +326,7 @@ def test_rates_from_human_labels_stand_beside_the_raw_ones_or_say_why_not():
     row = ["s", "one", "harmful", "0.500 [0.300, 0.700] 15/30"]
     shown = [*row, "0.450 [0.350, 0.550], 10 of 30 labelled"]
     assert labelled(0.45, HumanLabels(10, 0, 0), interval) == shown
-    shown = [*row, "0.400 to 0.600 [0.350, 0.550], 20 of 30 labelled, 4 drawn and left blank"]
-    assert labelled(None, HumanLabels(20, 0, 4), interval) == shown
+    assert labelled(None, HumanLabels(20, 0, 4), None) == [*row, "4 drawn and left blank"]
     stale = [*row, "2 labels are of other answers"]
     assert labelled(None, HumanLabels(0, 2, 0), None) == stale
     assert "No answer of the grid has a human label." in pages_for(raw)["judges"]
