@@ -106,6 +106,7 @@ class FaultServer:
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, dict[str, Any]] = {}
         self.submitted = 0
+        self.looks_fail = False  # whether no batch can be looked at
 
     # Serving from a thread
 
@@ -223,6 +224,8 @@ class FaultServer:
             results = [self.batch_result(key, params, anthropic) for key, params in items]
             self.batches[name] = {"results": results, "polls": self.polls}
             return 200, _json(self.batch_state(name, anthropic)), ""
+        if self.looks_fail:
+            return 500, _json({"type": "error", "error": {"message": "internal error"}}), ""
         name = path.split("/")[4 if anthropic else 3]
         if name not in self.batches:
             error = {"message": "no such batch", "type": "not_found_error"}

@@ -36,6 +36,13 @@ def fuzzed(examples: int) -> Callable[[Any], Any]:
     return mark
 
 
+def places(value: Any, path: tuple = ()) -> list[tuple]:
+    """The way to each value inside a value."""
+    inner = value.items() if isinstance(value, dict) else ()
+    inner = enumerate(value) if isinstance(value, list) else inner
+    return [path, *(place for key, held in inner for place in places(held, (*path, key)))]
+
+
 def main(seconds: float) -> int:
     """Rounds of all marked tests until the time is up; the exit code."""
     start, rounds = time.monotonic(), 0

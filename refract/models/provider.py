@@ -370,8 +370,8 @@ class Provider(ServedModel):
         """What sends a body and gives the response.
 
         The package builds one request, with its address, headers and credentials; the others are that
-        one with other bodies, which costs a third of the processor's time. Amazon's are signed one by
-        one, and Google's credentials expire: there the package makes every call.
+        one with other bodies, which takes a third less time of the processor. Amazon's are signed one
+        by one, and Google's credentials expire: there the package makes every call.
         """
         from httpx2 import Request, Response
 

@@ -25,10 +25,9 @@ class Cell:
     """One number of a published table.
 
     ``published`` is the number as it is printed, whose decimals say how it was rounded. ``computed``
-    has its unit. ``held`` is the number of rows it was computed from,
-    ``needed`` that of the published one's rows: only where both are equal are the two comparable.
-    ``explanation`` says why it deviates, where the data bear that out; ``lacking`` what besides rows is
-    not there.
+    has its unit. ``held`` is the number of rows it was computed from, ``needed`` that of the published
+    one's rows: only where both are equal are the two comparable. ``explanation`` says why it deviates,
+    where the data bear that out; ``lacking`` what besides rows is not there.
     """
 
     row: str
@@ -94,13 +93,19 @@ class Folder:
         """The files whose names match a pattern, sorted by path."""
         return [path for path in self._files if any(path.match(pattern) for pattern in patterns)]
 
-    def rows(self, pattern: str, columns: Columns, optional: Columns | None = None) -> list[Row]:
+    def rows(
+        self,
+        pattern: str,
+        columns: Columns,
+        optional: Columns | None = None,
+        raw: Sequence[str] = (),
+    ) -> list[Row]:
         """The rows of all files of that name, with these fields alone.
 
         Fields of ``columns`` are texts in every row; numbers and booleans are spelt as CSV files spell
-        them. An optional field is None where the file has no such column, and may hold anything.
-        Raises :class:`RowError`, which names the file, where it cannot be read, or lacks a column or a
-        text in one.
+        them. An optional field is None where there is no text, or what the file holds where ``raw``
+        names it. Raises :class:`RowError`, which names the file, where it cannot be read, or lacks a
+        column or a text in one.
         """
         found: list[Row] = []
         for path in self.files(pattern):
@@ -119,14 +124,14 @@ class Folder:
                         f"it has {', '.join(sorted(present)) or 'no rows'}"
                     )
             for number, row in enumerate(rows, 1):
-                values = {field: as_text(row.get(name)) for field, name in names.items()}
+                values = {field: row.get(name) for field, name in names.items()}
+                found.append({k: v if k in raw else as_text(v) for k, v in values.items()})
                 for field in columns:
-                    if not isinstance(values[field], str):
+                    if found[-1][field] is None:
                         raise RowError(
                             f"{path}: row {number}: {names[field]} must hold a text "
                             f"(got {values[field]!r:.40})"
                         )
-                found.append(values)
         return found
 
     def objects(self, *patterns: str) -> list[tuple[Path, Row]]:
@@ -142,8 +147,8 @@ class Folder:
         return found
 
 
-def as_text(value: object) -> object:
-    """A number or a boolean as CSV files spell it; anything else as it is."""
+def as_text(value: object) -> str | None:
+    """A scalar as CSV files spell it; None for anything else."""
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value) if isinstance(value, int | float) else value
+    return str(value) if isinstance(value, str | int | float) else None

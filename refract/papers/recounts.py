@@ -66,7 +66,7 @@ def harmbench(folder: Folder, published: Published) -> list[Cell]:
     for judge, numbers in published["judges"].items():
         for column, chosen in columns.items():
             own = [row for row in rows if row["kind"] in chosen]
-            needed, number = sum(kinds[kind] for kind in chosen), numbers[column]
+            number = numbers[column]
             alone = _agreement(own, judge, lambda row: bool(row["annotators"][0]))
             explanation = ""
             if column == "average" and (made := _contradiction(numbers, kinds)) is not None:
@@ -78,13 +78,11 @@ def harmbench(folder: Folder, published: Published) -> list[Cell]:
                     )
             elif alone is not None and rounds_to(alone, number):
                 explanation = "it is the agreement with the first of the three annotators alone"
-            # What most of the three annotators found.
-            computed = _agreement(
+            majority = _agreement(
                 own, judge, lambda row: 2 * sum(row["annotators"]) > len(row["annotators"])
             )
-            cells.append(
-                Cell(numbers["name"], column, number, computed, len(own), needed, explanation)
-            )
+            counted = (majority, len(own), sum(kinds[kind] for kind in chosen), explanation)
+            cells.append(Cell(numbers["name"], column, number, *counted))
     return cells
 
 
@@ -162,20 +160,10 @@ def _artifact(name: str, stated: Row, rows: list[Row], published: Published) -> 
             cells.append(Cell(name, key, number, computed, len(rows), needed, explanation))
     for earlier in published["earlier"]:
         if (earlier["method"], earlier["model"]) == (stated.get("method"), stated.get("model")):
-            row, rate = f"{name}, revision {earlier['commit'][:9]}", Fraction(former, needed)
             lacking = "" if any(column in row for row in rows) else f"no column {column}"
-            cells.append(
-                Cell(
-                    row,
-                    "attack_success_rate",
-                    earlier["rate"],
-                    rate,
-                    len(rows),
-                    needed,
-                    "",
-                    lacking,
-                )
-            )
+            counted = (Fraction(former, needed), len(rows), needed, "", lacking)
+            row = f"{name}, revision {earlier['commit'][:9]}"
+            cells.append(Cell(row, "attack_success_rate", earlier["rate"], *counted))
     return cells
 
 

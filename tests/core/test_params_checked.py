@@ -20,7 +20,7 @@ from refract.core.jsonl import write_rows
 from refract.project import check_definitions, read_project
 from refract.suites.perturbations import suite_prompts
 from tests.builders import suite_rows
-from tests.fuzz import fuzzed
+from tests.fuzz import fuzzed, places
 
 PARAMS: dict[str, Any] = {
     "grid": {"models": ["synthetic"], "suites": ["mine"]},
@@ -55,13 +55,6 @@ PARAMS: dict[str, Any] = {
     "metadata": {"synthetic": {"family": "x"}},
     "decisions": {"margin": 0.05},
 }
-
-
-def places(value: Any, path: tuple = ()) -> list[tuple]:
-    """The way to each value inside a value."""
-    inner = value.items() if isinstance(value, dict) else ()
-    inner = enumerate(value) if isinstance(value, list) else inner
-    return [path, *(place for key, held in inner for place in places(held, (*path, key)))]
 
 
 PLACES = [place for place in places(PARAMS) if place]

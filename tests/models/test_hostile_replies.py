@@ -16,7 +16,7 @@ from refract.models import open_model
 from refract.models.protocol import Answer, Request
 from refract.models.provider import MOST_REPLY_BYTES, InvalidResponse, error_said
 from tests.fault_server import FaultServer, _completion, _message
-from tests.fuzz import fuzzed
+from tests.fuzz import fuzzed, places
 
 KEY = "sk-configured-key-0123456789"
 
@@ -116,12 +116,6 @@ JSON = st.recursive(
     max_leaves=8,
 )
 WHOLE = {"openai": _completion("hello", None), "anthropic": _message("hello", None)}
-
-
-def places(value: Any, path: tuple = ()) -> list[tuple]:
-    inner = value.items() if isinstance(value, dict) else ()
-    inner = enumerate(value) if isinstance(value, list) else inner
-    return [path, *(place for key, held in inner for place in places(held, (*path, key)))]
 
 
 @st.composite

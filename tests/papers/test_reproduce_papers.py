@@ -6,10 +6,8 @@ import contextlib
 import csv
 import hashlib
 import json
-import os
 import re
 import shutil
-import tempfile
 from fractions import Fraction
 from pathlib import Path
 
@@ -44,9 +42,6 @@ from tests.outside import outside
 PAGE = ROOT / "docs/reproduce-papers.md"
 HARMBENCH = find_entry(CATALOGUE, PaperEntry, "paper", "harmbench", "").published
 MODELS = {"llama2orig": "Llama 2, with its system prompt", "gpt4": "GPT-4"}
-HEADER = (
-    "| model | prompts | compliance | full refusal | partial refusal |\n|---|---|---:|---:|---:|\n"
-)
 SHOWN = (REPRODUCED, EXPLAINED, DIFFERS, NOT_COMPARABLE)
 SHARES = ("compliance_rate", "full_refusal_rate", "partial_refusal_rate")
 
@@ -56,8 +51,10 @@ def cells_of(name: str) -> list[Cell]:
     return paper_cells(name, Folder(outside("data")))
 
 
-def run_the_page(folder: Path) -> None:
-    """Runs that part's refract commands in ``folder``, with the files and settings it names."""
+@pytest.fixture(scope="module")
+def computed(tmp_path_factory) -> Path:
+    """A folder in which the page's refract commands were run, with the files and settings it names."""
+    folder = tmp_path_factory.mktemp("xstest")
     (folder / "data/recorded").mkdir(parents=True)
     for path in outside("data/raw/xstest/model_completions").glob("*.csv"):
         shutil.copyfile(path, folder / "data/recorded" / path.name)
@@ -68,14 +65,11 @@ def run_the_page(folder: Path) -> None:
         for catalogue, entries in yaml.load(block).items():
             params[catalogue] |= entries
     yaml.dump(params, folder / "params.yaml")
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
+    with contextlib.chdir(folder):
         for line in re.findall(r"^\$ refract (.*)$", page, re.M):
             done = CliRunner().invoke(app, line.split())
             assert done.exit_code == 0, f"{line}: {done.output} {done.exception}"
-    finally:
-        os.chdir(before)
+    return folder
 
 
 def shares(results: Path) -> dict[str, list[float]]:
@@ -88,58 +82,16 @@ def shares(results: Path) -> dict[str, list[float]]:
     return {category: [rates[name] for name in SHARES] for category, rates in found.items()}
 
 
-def summary() -> str:
-    """How many published numbers of each paper are reproduced, explained or not comparable."""
-    rule = "|---|" + "---:|" * (len(SHOWN) + 1)
-    lines = [f"| name | {' | '.join(('published numbers', *SHOWN))} |", rule]
-    for name in paper_names():
-        found = counts(cells_of(name))
-        published = sum(found[status] for status in SHOWN)
-        lines.append(
-            f"| `{name}` | {' | '.join(str(n) for n in (published, *map(found.get, SHOWN)))} |"
-        )
-    return "\n".join(lines) + "\n"
-
-
-def page_with_numbers(folder: Path) -> str:
-    page = re.sub(
-        r"(<!-- papers: .*? -->\n).*?(<!-- end of papers -->)",
-        lambda match: f"{match[1]}\n{summary()}\n{match[2]}",
-        PAGE.read_text("utf-8"),
-        flags=re.S,
-    )
-    lines = []
-    for model, name in MODELS.items():
-        found = shares(folder / f"{model}.rules.json")
-        for category, prompts in (("helpful", "safe"), ("harmful", "unsafe")):
-            shown = " | ".join(f"{value:.1f}" for value in found[category])
-            lines.append(f"| {name} | {prompts} | {shown} |\n")
-    table = HEADER + "".join(lines)
-    page = re.sub(
-        r"(<!-- rules: .*? -->\n).*?(<!-- end of rules -->)",
-        lambda match: f"{match[1]}\n{table}\n{match[2]}",
-        page,
-        flags=re.S,
-    )
-    return page
-
-
 # What the published files give.
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("do_not_answer", {REPRODUCED: 2, NOT_COMPARABLE: 16}),
-        ("harmbench", {EXPLAINED: 18}),
-        ("jailbreakbench", {REPRODUCED: 3, EXPLAINED: 1}),
-        ("refusalbench", {NOT_COMPARABLE: 12}),
-        ("wildguardtest", {NOT_COMPARABLE: 4}),
-        ("xstest", {REPRODUCED: 142, NOT_COMPARABLE: 54}),
-    ],
-)
-def test_every_number_that_can_be_compared_is_reproduced_or_explained(name, expected):
-    assert {status: n for status, n in counts(cells_of(name)).items() if n} == expected
+def test_the_page_says_how_many_numbers_of_each_paper_are_reproduced_or_explained():
+    lines = []
+    for name in paper_names():
+        by_status = counts(cells_of(name))
+        numbers = (sum(by_status.values()), *(by_status[status] for status in SHOWN))
+        lines.append(f"| `{name}` | {' | '.join(map(str, numbers))} |\n")
+    assert "".join(lines) in PAGE.read_text("utf-8")
 
 
 def test_harmbenchs_published_agreement_is_with_one_annotator_and_lower_with_three():
@@ -392,15 +344,14 @@ def test_papers_are_listed_and_each_number_stands_beside_the_published_one(cli, 
 # XSTest through the pipeline.
 
 
-@pytest.fixture(scope="module")
-def computed(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("xstest")
-    run_the_page(folder)
-    return folder
-
-
 def test_every_number_of_the_page_is_what_its_commands_give(computed):
-    assert page_with_numbers(computed) == PAGE.read_text("utf-8")
+    lines = []
+    for model, name in MODELS.items():
+        by_category = shares(computed / f"{model}.rules.json")
+        for category, prompts in (("helpful", "safe"), ("harmful", "unsafe")):
+            cells = " | ".join(f"{value:.1f}" for value in by_category[category])
+            lines.append(f"| {name} | {prompts} | {cells} |\n")
+    assert "".join(lines) in PAGE.read_text("utf-8")
 
 
 def test_the_pages_hashes_are_those_of_the_files_that_the_numbers_are_of():
@@ -432,10 +383,3 @@ def test_a_jailbreak_artifact_has_an_answer_to_each_of_its_prompts_and_of_its_go
         ]
         found = dict(open_model("m", settings).answer(requests))
         assert [found[i].response for i in range(100)] == [row["response"] for row in rows]
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as temporary, contextlib.chdir(temporary):
-        os.environ["REFRACT_CACHE"] = "off"
-        run_the_page(Path(temporary))
-        PAGE.write_text(page_with_numbers(Path(temporary)), "utf-8")

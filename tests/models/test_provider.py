@@ -1,11 +1,10 @@
-"""The openai adapter against a server that fails on demand; what both providers share is here."""
+"""The openai and anthropic adapters against a server that fails on demand."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -163,6 +162,47 @@ def test_the_body_is_what_the_definition_says():
     assert with_own["messages"] == list(own)
 
 
+def test_the_body_of_a_message_is_what_the_definition_says():
+    turns = (
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": "b"},
+        {"role": "user", "content": "c"},
+    )
+    with FaultServer() as server:
+        answers(
+            server,
+            Request((turns,)),
+            adapter="anthropic",
+            system_prompt="be brief",
+            temperature=0.5,
+            top_p=0.9,
+            max_tokens=9,
+            extra_body={"thinking": {"type": "disabled"}},
+            extra_headers={"anthropic-beta": "x-1"},
+        )
+        asked = Request((({"role": "system", "content": "mine"}, *turns),))
+        own = {"system_prompt": "be brief", "temperature": None}
+        answers(server, asked, adapter="anthropic", **own)
+        full, with_own = server.bodies
+        headers = server.seen_headers[0].lower()
+    assert "anthropic-beta: x-1" in headers
+    assert "anthropic-version: " in headers
+    sent = {"model": "m", "messages": list(turns)}
+    assert with_own == {**sent, "system": "mine", "max_tokens": 512}
+    numbers = {"max_tokens": 9, "temperature": 0.5, "top_p": 0.9}
+    assert full == {**sent, **numbers, "system": "be brief", "thinking": {"type": "disabled"}}
+
+
+def test_only_the_named_variable_holds_the_key(monkeypatch):
+    # The package would take either from the environment.
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", KEY)
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
+    with FaultServer() as server:
+        answers(server, request("a"), adapter="anthropic")
+        assert KEY not in server.seen_headers[0]
+
+
 # Endings
 
 AWKWARD = "nul \0, half \ud800, line \u2028, right-to-left \u202e, 🜁"
@@ -238,6 +278,20 @@ def test_thinking_that_a_server_leaves_in_the_answer_is_split_from_it():
 def test_completions_of_other_servers_are_read(choice, expected):
     answer = model(None).read({"choices": [choice]}, 0)
     assert (answer.finish_reason, answer.response) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "reason", "expected"),
+    [
+        # A refusal keeps what was said before it.
+        ([{"type": "text", "text": "Well,"}], "refusal", Answer("Well,", "refusal")),
+        ([], "model_context_window_exceeded", Answer("", "length")),
+        ([], "stop_sequence", Answer("", "stop")),
+    ],
+)
+def test_rarer_stop_reasons_are_known(content, reason, expected):
+    payload = {"content": content, "stop_reason": reason}
+    assert model(None, "anthropic").read(payload, 0) == expected
 
 
 @pytest.mark.parametrize(
@@ -517,8 +571,6 @@ def test_a_consumer_that_stops_early_leaves_no_thread_and_no_connection():
 
 
 def test_a_run_inside_a_running_event_loop_works():
-    import asyncio
-
     async def inside() -> list:
         with FaultServer() as server:
             return answers(server, request("a"))
@@ -561,15 +613,8 @@ def test_usage_counts_what_came_back():
         adapter = model(server, price={"input": 1, "output": 2})
         list(adapter.answer([request("a"), request("[[throttle*1]]"), request("[[bad]]")]))
     cost = pytest.approx((14 * 1 + 6 * 2) / 1e6)
-    assert adapter.usage == {
-        "requests": 4,
-        "prompt_tokens": 14,
-        "completion_tokens": 6,
-        "cost": cost,
-        "retries": 1,
-        "throttles": 1,
-        "masked": 0,
-    }
+    counts = {"requests": 4, "prompt_tokens": 14, "completion_tokens": 6, "retries": 1}
+    assert adapter.usage == {**counts, "throttles": 1, "masked": 0, "cost": cost}
 
 
 def test_requests_per_minute_are_respected():
@@ -644,41 +689,24 @@ def test_each_repeat_is_a_line_of_its_own_in_a_batch(cache):
         assert server.calls == {"plain": 3}
 
 
-def test_an_interrupted_batch_is_waited_for_and_not_submitted_again(cache):
-    with FaultServer(polls=10**9) as server:
-        requests = [request(str(n)) for n in range(6)]
-        # The first run never sees the end: the process is gone before.
-        process = subprocess.Popen([sys.executable, "-c", INTERRUPTED, server.url], cwd=ROOT)
-        deadline = time.monotonic() + 60
-        while server.submitted == 0 and time.monotonic() < deadline:
-            time.sleep(0.02)
-        while not any('"batch_1"' in path.read_text() for path in cache.glob("*.json")):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        process.kill()
-        process.wait()
-        server.batches["batch_1"]["polls"] = 0
-        server.polls = 1
+@both
+def test_an_interrupted_batch_is_waited_for_and_not_submitted_again(cache, adapter):
+    own = {"adapter": adapter, "mode": "batch", "batch_poll": 0.01}
+    requests = [request(str(n)) for n in range(6)]
+    with FaultServer() as server:
+        server.looks_fail = True
+        with pytest.raises(AdapterError, match=r"does not tell how a batch stands .*; run again"):
+            answers(server, *requests, retry_for=0, **own)
+        server.looks_fail = False
+        stream = model(server, **own).answer(requests)
+        next(stream)
+        stream.close()  # five answers were not taken
         # Two of its answers are known by now, and one request is new.
-        got = answers(server, *requests[2:], request("new"), mode="batch", batch_poll=0.01)
-        assert [answer.response for answer in got] == [
-            "echo: 2", "echo: 3", "echo: 4", "echo: 5", "echo: new",
-        ]  # fmt: skip
+        got = answers(server, *requests[2:], request("new"), **own)
+        assert [answer.response[6:] for answer in got] == ["2", "3", "4", "5", "new"]
         assert server.submitted == 2
         assert server.arrived == 7
     assert list(cache.glob("*")) == []
-
-
-INTERRUPTED = """
-import sys
-from refract.models import open_model
-from refract.models.protocol import Request
-
-definition = {"adapter": "openai", "model_id": "m", "base_url": sys.argv[1] + "/v1",
-              "api_key_env": None, "mode": "batch", "batch_poll": 0.01}
-requests = [Request((({"role": "user", "content": str(n)},),), 7) for n in range(6)]
-list(open_model("gpt", definition).answer(requests))
-"""
 
 
 @pytest.mark.parametrize(
