@@ -212,9 +212,8 @@ def weight_files(folder: Path) -> list[Path]:
         return [folder / name for name in shards]
     if pickles := sorted(path.name for path in folder.glob("*") if path.suffix in _PICKLES):
         raise AdapterError(
-            f"{folder} has its weights in {', '.join(pickles)}, which can run code when loaded;"
-            " only safetensors are read. Convert it in a place you trust:"
-            " AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW)"
+            f"{folder} has its weights in {', '.join(pickles)}, which can run code when loaded; only"
+            " safetensors are read. Convert them where you trust them, by save_pretrained(NEW)"
         )
     raise AdapterError(f"{folder} holds no model.safetensors; download the checkpoint again")
 

@@ -30,6 +30,8 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
 
+from refract.models.checkpoint import HFSettings
+
 log = logging.getLogger(__name__)
 
 
@@ -207,26 +209,25 @@ class Decoder:
     """Runs prompts through a causal language model.
 
     ``model``: a transformers model for causal language modelling, in eval mode. ``eos``: token ids
-    that end an answer. ``temperature`` 0 takes the likeliest token, the first of equals; above 0
-    each row draws from its own generator. ``context``: most positions the model knows, or None.
+    that end an answer. ``context``: most positions the model knows, or None. Temperature 0 takes the
+    likeliest token, the first of equals; above 0 each row draws from its own generator.
     ``stop``: whether a row's answer has ended, called after each token. ``watched``: token ids
     whose logits at its last step a row keeps."""
+
+    stop: Callable[[DecodedRow], bool] | None = None
+    watched: Sequence[int] = ()
 
     def __init__(
         self,
         model: Any,
-        *,
+        settings: HFSettings,
         eos: frozenset[int],
         shape: BatchShape,
         context: int | None,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        top_k: int | None = None,
-        stop: Callable[[DecodedRow], bool] | None = None,
     ) -> None:
         self.model, self.eos, self.shape, self.context = model, eos, shape, context
-        self.temperature, self.top_p, self.top_k, self.stop = temperature, top_p, top_k, stop
-        self.watched: list[int] = []
+        self.temperature, self.top_p = float(settings.temperature), float(settings.top_p)
+        self.top_k = settings.top_k
         config = model.config.get_text_config()
         self.layer_types = set(getattr(config, "layer_types", None) or ())
         slides = not self.layer_types or "sliding_attention" in self.layer_types
@@ -351,7 +352,7 @@ class Decoder:
         logits = self._logits(group, tokens.to(self.device)[:, None])
         chosen = logits.argmax(-1) if self.temperature == 0 else self._sample(logits, group)
         finite = torch.isfinite(logits.amax(-1)).tolist()
-        watched = logits[:, self.watched].tolist() if self.watched else None
+        watched = logits[:, list(self.watched)].tolist() if self.watched else None
         leaving = []
         for slot, token in enumerate(chosen.tolist()):
             row = group.rows[slot]

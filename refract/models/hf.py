@@ -150,7 +150,7 @@ class HF(Model):
         from refract.models.cpu import running_on
         from refract.models.decoding import DecodedRow
 
-        decoder.watched = self._score_ids()
+        decoder.watched = self._tokenizer.convert_tokens_to_ids(self.settings.score_tokens or [])
         rows = []
         for index, prompt in prompts.items():
             room = self._most if self._context is None else self._context - len(prompt.tokens)
@@ -193,6 +193,11 @@ class HF(Model):
                     f"{where}: the checkpoint's chat template does not read {option}, which would "
                     f"change nothing; leave it out (got {value!r})"
                 )
+        for token in settings.score_tokens or ():
+            if token not in tokenizer.get_vocab():
+                raise AdapterError(
+                    f"{where}: score_tokens: {token!r} is no token of this checkpoint"
+                )
         self._tokenizer = tokenizer
 
     def _load_decoder(self) -> Decoder:
@@ -216,15 +221,7 @@ class HF(Model):
             ids = getattr(source, "eos_token_id", None)
             eos.update(ids if isinstance(ids, list) else [] if ids is None else [ids])
         with self._loader.loading("the weights"):
-            decoder = Decoder(
-                model,
-                eos=frozenset(eos),
-                shape=shape,
-                context=self._context,
-                temperature=float(s.temperature),
-                top_p=float(s.top_p),
-                top_k=s.top_k,
-            )
+            decoder = Decoder(model, s, frozenset(eos), shape, self._context)
         self.runtime = {
             "device": str(decoder.device),
             "dtype": str(model.dtype).removeprefix("torch."),
@@ -311,16 +308,6 @@ class HF(Model):
             ids, skip_special_tokens=not special, clean_up_tokenization_spaces=False
         )
         return clipped
-
-    def _score_ids(self) -> list[int]:
-        vocabulary = self._tokenizer.get_vocab()
-        wanted = self.settings.score_tokens or []
-        for token in wanted:
-            if token not in vocabulary:
-                raise AdapterError(
-                    f"models.{self.name}: score_tokens: {token!r} is no token of this checkpoint"
-                )
-        return [vocabulary[token] for token in wanted]
 
     def _answer_of(self, row: DecodedRow, prompt: _Prompt) -> Answer:
         if row.error:

@@ -142,38 +142,28 @@ class ResponseStore:
         with self._errors():
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
-            # The writer of refract.models.answering commits from a thread of its own, never while
-            # another thread uses the connection.
+            # Answers are committed from a thread of their own, never while another one writes.
             self._db = sqlite3.connect(
                 path or ":memory:",
                 timeout=BUSY_SECONDS,
                 isolation_level=None,
                 check_same_thread=False,
             )
-            try:
-                self._prepare(self._db)
-            except BaseException:
-                self._db.close()
-                raise
-
-    @staticmethod
-    def _prepare(db: sqlite3.Connection) -> None:
-        # SQLite waits for other processes everywhere but here, when several open a new file at once.
-        end = time.monotonic() + BUSY_SECONDS
-        while True:
-            try:
-                db.execute("PRAGMA journal_mode=WAL")
-                break
-            except sqlite3.OperationalError as error:
-                busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-                if not busy or time.monotonic() > end:
-                    raise
-                time.sleep(0.01)
-        # A killed process loses nothing that was committed; only a power cut may lose the last
-        # commits, whose answers are then generated again.
-        db.execute("PRAGMA synchronous=NORMAL")
-        for statement in SCHEMA.split(";"):
-            db.execute(statement)
+            # SQLite waits for other processes everywhere but here: several may open a new file.
+            end = time.monotonic() + BUSY_SECONDS
+            while True:
+                try:
+                    self._db.execute("PRAGMA journal_mode=WAL")
+                    break
+                except sqlite3.OperationalError as error:
+                    busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                    if not busy or time.monotonic() > end:
+                        raise
+                    time.sleep(0.01)
+            # A killed process loses nothing that was committed; only a power cut may lose the last
+            # commits, whose answers are then generated again.
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.executescript(SCHEMA)
 
     def __enter__(self) -> ResponseStore:
         return self

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -134,91 +135,58 @@ def model(folder: Path, **definition) -> HF:
 # Batch invariance
 
 
-@pytest.mark.parametrize(("size", "dtype"), [("tiny", "float32"), ("larger", "bfloat16")])
-@pytest.mark.parametrize("temperature", [0, 0.8])
+@pytest.mark.parametrize(
+    ("size", "dtype", "temperature"), [("tiny", "float32", 0.8), ("larger", "bfloat16", 0)]
+)
 def test_an_answer_is_the_same_alone_in_any_subset_and_in_any_order(
     request, size, dtype, temperature
 ):
-    adapter = model(
-        request.getfixturevalue(size),
-        dtype=dtype,
-        max_tokens=24,
-        temperature=temperature,
-        batch_tokens=256,
-    )
+    settings = {"dtype": dtype, "temperature": temperature, "max_tokens": 24, "batch_tokens": 256}
+    adapter = model(request.getfixturevalue(size), **settings)
     asked = prompts(24)
     whole = answers(adapter, asked)
     assert len({a.response for a in whole}) > 12
     generator = random.Random(2)
-    for count in (24, 17, 5):
+    for count in (24, 17, 5, 1, 1):
         picked = generator.sample(range(24), count)
         assert answers(adapter, [asked[i] for i in picked]) == [whole[i] for i in picked]
-    for i in (0, 11, 23):
-        assert answers(adapter, [asked[i]]) == [whole[i]]
 
 
-def generated(adapter: HF, texts: list[str], batch: int) -> list[list[int]]:
-    """Plain ``generate``, length-sorted and padded to the longest of each batch: the control."""
+def generated(adapter: HF, requests: list[Request]) -> list[tuple[str, int]]:
+    """What plain ``generate`` answers, one at a time: the text, and its tokens."""
     import torch
 
     decoder, tokenizer = adapter._decoder, adapter._tokenizer
-    prompts_ = [adapter._encode(({"role": "user", "content": text},))[1] for text in texts]
-    order = sorted(range(len(texts)), key=lambda i: len(prompts_[i]))
-    made: dict[int, list[int]] = {}
-    for start in range(0, len(order), batch):
-        part = order[start : start + batch]
-        encoded = tokenizer.pad(
-            {"input_ids": [prompts_[i] for i in part]}, padding_side="left", return_tensors="pt"
-        )
+    made = []
+    for request in requests:
+        ids = torch.tensor([adapter._encode(request.attempts[0])[1]])
+        most = adapter.settings.max_tokens
         with torch.inference_mode():
             output = decoder.model.generate(
-                **encoded, do_sample=False, max_new_tokens=adapter.settings.max_tokens
+                ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=most
             )
-        for row, i in enumerate(part):
-            made[i] = output[row, encoded["input_ids"].shape[1] :].tolist()
-    return [made[i] for i in range(len(texts))]
-
-
-def test_length_sorted_generate_does_change_answers_in_bfloat16(larger):
-    adapter = model(larger, max_tokens=24)
-    requests = prompts(32)
-    answers(adapter, requests[:1])
-    texts = [request.attempts[0][0]["content"] for request in requests]
-    whole, alone = generated(adapter, texts, 8), generated(adapter, texts, 1)
-    shortest = [tokens[: len(single)] for tokens, single in zip(whole, alone, strict=True)]
-    assert shortest != alone
-
-
-def test_the_logits_are_those_of_a_plain_forward_pass(tiny):
-    """Known answer: greedy generate, one at a time, in float32."""
-    adapter = model(tiny, max_tokens=40)
-    requests = prompts(12)
-    made = answers(adapter, requests)
-    alone = generated(adapter, [r.attempts[0][0]["content"] for r in requests], 1)
-    assert [(a.response, a.completion_tokens) for a in made] == [
-        (adapter._tokenizer.decode(tokens, skip_special_tokens=True), len(tokens))
-        for tokens in alone
-    ]
+        tokens = output[0, ids.shape[1] :].tolist()
+        made.append((tokenizer.decode(tokens, skip_special_tokens=True), len(tokens)))
+    return made
 
 
 @pytest.mark.parametrize(
     ("architecture", "settings"),
     [
+        ("Llama", {}),
         ("Mistral", {"sliding_window": 24}),
         ("Gemma3Text", {"sliding_window": 24, "head_dim": 16}),
-        ("GPT2", {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 500}),
+        ("GPT2", {"n_positions": 500}),
     ],
 )
-def test_other_architectures_answer_as_generate_does(tmp_path, architecture, settings):
+def test_each_architecture_answers_as_generate_does(tmp_path, architecture, settings):
+    """Known answers: greedy generate, one at a time, in float32."""
     save_tokenizer(tmp_path)
     save_model(tmp_path, architecture=architecture, **settings)
     adapter = model(tmp_path, max_tokens=90)
-    requests = prompts(6, longest=300)
-    made = answers(adapter, requests)
-    alone = generated(adapter, [r.attempts[0][0]["content"] for r in requests], 1)
-    assert [a.response for a in made] == [
-        adapter._tokenizer.decode(tokens, skip_special_tokens=True) for tokens in alone
-    ]
+    asked = prompts(6, longest=300)
+    made = [(a.response, a.completion_tokens) for a in answers(adapter, asked)]
+    assert made == generated(adapter, asked)
 
 
 def test_rows_keep_their_bytes_when_they_outgrow_their_group(tiny):
@@ -231,31 +199,20 @@ def test_rows_keep_their_bytes_when_they_outgrow_their_group(tiny):
     assert answers(adapter, asked[::-1]) == whole[::-1]
 
 
-def test_leaving_out_positions_that_no_row_has_reached_changes_no_answer(larger, monkeypatch):
+def test_leaving_out_positions_that_no_row_has_reached_changes_no_answer(tiny, monkeypatch):
     from refract.models.decoding import Decoder
 
-    asked = prompts(12, longest=60)
-    short = model(larger, max_tokens=40)
-    made = answers(short, asked)
-    assert True in short._decoder._exact.values()
-    monkeypatch.setattr(
-        Decoder, "_logits", lambda self, group, tokens: self._forward(group, tokens, group.length)
-    )
-    assert answers(model(larger, max_tokens=40), asked) == made
-
-
-def test_a_kernel_that_adds_in_another_order_is_given_every_position(tiny, monkeypatch):
-    from refract.models.decoding import Decoder
-
+    adapter = model(tiny, max_tokens=24)
+    made = answers(adapter, prompts(6))
+    assert True in adapter._decoder._exact.values()
     forward, lengths = Decoder._forward, []
 
-    def inexact(self, group, tokens, shown):
+    def inexact(self, group, tokens, shown):  # a kernel that adds in another order
         lengths.append(shown)
         return forward(self, group, tokens, shown) * (1 + 1e-6 * (shown < group.length))
 
-    whole = answers(model(tiny, max_tokens=24), prompts(6))
     monkeypatch.setattr(Decoder, "_forward", inexact)
-    assert answers(model(tiny, max_tokens=24), prompts(6)) == whole
+    assert answers(model(tiny, max_tokens=24), prompts(6)) == made
     shorter = [length for length in lengths if length < 256]
     assert shorter
     assert len(shorter) == len(set(shorter))  # each tried once, and not again
@@ -353,17 +310,17 @@ def test_a_cut_off_answer_is_length_and_an_ended_one_stop(tiny):
 
 
 def test_the_checkpoints_generation_config_gives_its_eos_ids_and_nothing_else(copy):
-    adapter = model(copy, max_tokens=40)
-    before = answers(adapter, prompts(4))
-    (tokens,) = generated(adapter, [prompts(1)[0].attempts[0][0]["content"]], 1)
+    before = answers(model(copy, max_tokens=40), prompts(4))
     unwanted = {"do_sample": True, "temperature": 5.0, "max_new_tokens": 3, "top_k": 2}
-    unwanted |= {"repetition_penalty": 3.0, "suppress_tokens": tokens[:3]}
+    unwanted |= {"repetition_penalty": 3.0}
     (copy / "generation_config.json").write_text(json.dumps(unwanted))
-    assert answers(model(copy, max_tokens=40), prompts(4)) == before
-    (copy / "generation_config.json").write_text(json.dumps({"eos_token_id": [tokens[5]]}))
+    adapter = model(copy, max_tokens=40)
+    assert answers(adapter, prompts(4)) == before
+    letter = next(c for c in before[0].response if c.isascii() and c.isalpha())
+    letter = adapter._tokenizer.convert_tokens_to_ids(letter)
+    (copy / "generation_config.json").write_text(json.dumps({"eos_token_id": [letter]}))
     (ended,) = answers(model(copy, max_tokens=40), prompts(1))
-    assert (ended.finish_reason, ended.completion_tokens) == ("stop", tokens.index(tokens[5]) + 1)
-    assert before[0].completion_tokens > ended.completion_tokens
+    assert (ended.finish_reason, ended.completion_tokens < 40) == ("stop", True)
 
 
 def test_sampling_follows_the_rows_seed_and_from_one_token_is_greedy(tiny):
@@ -391,14 +348,8 @@ def test_top_p_and_top_k_draw_with_the_right_frequencies():
             return self.embedding
 
     def frequencies(**limits) -> list[float]:
-        decoder = Decoder(
-            Model(),
-            eos=frozenset(),
-            shape=BatchShape(1, 1, 1),
-            context=None,
-            temperature=2.0,
-            **limits,
-        )
+        settings = SimpleNamespace(**({"temperature": 2.0, "top_p": 1, "top_k": None} | limits))
+        decoder = Decoder(Model(), settings, frozenset(), BatchShape(1, 1, 1), None)
         n = 1000
         logits = (torch.tensor([0.1, 0.5, 0.15, 0.25]).log() * 2).expand(n, 4)
         group = type("Group", (), {})()
@@ -650,9 +601,7 @@ def test_a_commit_needs_no_network_and_a_branch_comes_from_the_cache_when_offlin
 @pytest.mark.parametrize(
     "change",
     [
-        {"model_id": ""},
         {"model_id": 7},
-        {"temperature": -1},
         {"temperature": float("nan")},
         {"top_p": 0},
         {"max_tokens": 1.5},
@@ -679,24 +628,6 @@ def test_a_peft_adapter_says_how_it_is_merged(copy):
         model(copy).identity()
 
 
-READS = """
-import json, sys
-from pathlib import Path
-folder, found = Path(sys.argv[1]).resolve(), set()
-def hook(event, args):
-    if event == "open" and isinstance(args[0], str):
-        path = Path(args[0])
-        if path.is_absolute() and path.is_relative_to(folder):
-            found.add(str(path.relative_to(folder)))
-sys.addaudithook(hook)
-from refract.models import open_model
-from refract.models.checkpoint import Loader
-loader = open_model("m", {"adapter": "hf", "model_id": str(folder), "device": "cpu"})._loader
-loader.model(loader.config_and_tokenizer()[0])
-print(json.dumps(sorted(found)))
-"""
-
-
 def test_every_file_that_is_read_when_a_checkpoint_is_loaded_is_part_of_its_identity(copy):
     from refract.models import checkpoint
 
@@ -708,13 +639,17 @@ def test_every_file_that_is_read_when_a_checkpoint_is_loaded_is_part_of_its_iden
         shutil.copy(copy / name.replace("_config", ""), copy / version)
         settings = json.loads((copy / name).read_text("utf-8")) | {key: [version]}
         (copy / name).write_text(json.dumps(settings), "utf-8")
-    (copy / "README.md").write_text("Not read.", "utf-8")
-    done = subprocess.run(
-        [sys.executable, "-c", READS, str(copy)], capture_output=True, text=True, check=True
-    )
-    read = set(json.loads(done.stdout.splitlines()[-1]))
+    read = set()
+
+    def hook(event, args):
+        if event == "open" and isinstance(args[0], str) and Path(args[0]).parent == copy:
+            read.add(Path(args[0]).name)
+
+    sys.addaudithook(hook)  # for good; it only looks
+    loader = model(copy)._loader
+    loader.model(loader.config_and_tokenizer()[0])
     assert {"config.4.0.0.json", "tokenizer.4.0.0.json", "tokenizer_config.json"} <= read
-    assert read <= {str(path.relative_to(copy)) for path in checkpoint.content_files(copy)}
+    assert read <= {path.name for path in checkpoint.content_files(copy)}
 
 
 @pytest.mark.parametrize(
@@ -735,11 +670,8 @@ def test_quantized_and_spread_weights_are_batch_invariant_too(tiny, settings):
 def test_a_real_checkpoint_answers_as_generate_does():
     adapter = model(outside("models/stories260K"), max_tokens=48)
     texts = ["Once upon a time", "The dog", "Lily and Tom went to the park. " * 8, "x", ""]
-    made = answers(adapter, [ask(text) for text in texts])
-    alone = generated(adapter, texts, 1)
-    assert [(a.response, a.completion_tokens) for a in made] == [
-        (adapter._tokenizer.decode(tokens, skip_special_tokens=True), len(tokens))
-        for tokens in alone
-    ]
-    assert made[0].response.startswith(", there was a little girl named Lily.")
+    asked = [ask(text) for text in texts]
+    made = [(a.response, a.completion_tokens) for a in answers(adapter, asked)]
+    assert made == generated(adapter, asked)
+    assert made[0][0].startswith(", there was a little girl named Lily.")
     assert adapter.description()["parameters"] == 260_032
