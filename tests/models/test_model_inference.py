@@ -74,49 +74,31 @@ def test_answers_are_reused_by_request_and_not_by_position_or_id(store):
     rows = [prompt_row("a", "two"), prompt_row("b", "three"), prompt_row("c", "one")]
     second, count = run(model, store, *rows)
     assert model.requested == ["one", "two", "three"]
-    assert [row["response"] for row in second] == [
-        "answer to two",
-        "answer to three",
-        "answer to one",
-    ]
+    texts = [row["response"] for row in second]
+    assert texts == ["answer to two", "answer to three", "answer to one"]
     assert count == Count(reused=2, from_store=2, generated=1, errors=0)
     assert second[0]["request_sha256"] == first[1]["request_sha256"]
+    model.answer = None  # where nothing is missing the model gets no request
+    assert run(model, store, *rows) == (second, Count(reused=3, from_store=3))
 
 
-def test_where_nothing_is_missing_the_model_gets_no_request(store):
-    cold, _ = run(Stub(), store, prompt_row("a"), prompt_row("b"))
-    model = Stub()
-    model.answer = None
-    warm, count = run(model, store, prompt_row("a"), prompt_row("b"))
-    assert warm == cold
-    assert str(count) == "2 reused, 0 generated"
-
-
-def test_identical_requests_are_sent_once(store):
-    model = Stub()
-    responses, counts = answer_prompts(
-        {
-            "s": [prompt_row("a", "same"), prompt_row("b", "same")],
-            "t": [prompt_row("a", "same"), prompt_row("b", "other")],
-        },
-        model,
-        store,
-        0,
-    )
-    assert model.requested == ["same", "other"]
-    assert [row["prompt_id"] for row in responses["s"]] == ["a", "b"]
-    assert counts == {"s": Count(reused=1, generated=1), "t": Count(reused=1, generated=1)}
-
-
-def test_rows_stay_in_the_order_of_the_prompts_in_whatever_order_answers_arrive(store):
+def test_identical_requests_are_sent_once_and_rows_stay_in_order(store):
     class Backwards(Stub):
         def answer(self, requests):
             yield from reversed(list(super().answer(requests)))
 
-    rows = [prompt_row(str(n)) for n in range(5)]
-    assert [row["response"] for row in run(Backwards(), store, *rows)[0]] == [
-        f"answer to question {n}" for n in range(5)
-    ]
+    model = Backwards()
+    same, again, other = (
+        prompt_row("a", "same"),
+        prompt_row("b", "same"),
+        prompt_row("c", "other"),
+    )
+    suites = {"s": [same, again], "t": [same, other]}
+    responses, counts = answer_prompts(suites, model, store, 0)
+    assert model.requested == ["same", "other"]
+    assert [row["prompt_id"] for row in responses["s"]] == ["a", "b"]
+    assert [row["response"] for row in responses["t"]] == ["answer to same", "answer to other"]
+    assert counts == {"s": Count(reused=1, generated=1), "t": Count(reused=1, generated=1)}
 
 
 def test_another_seed_regenerates_answers_of_a_model_that_samples_and_no_others(store):
@@ -206,14 +188,12 @@ def adopted(folder: Path) -> list[str]:
     "edit",
     [
         {"response": "edited"},
+        {"response": None},
         {"finish_reason": "length"},
-        {"attempt": 1},
         {"thinking": "edited"},
         {"prompt_tokens": 9},
         {"request_sha256": "0" * 64},
-        {"request_sha256": None},
-        {"answer_sha256": "0" * 64},
-        {"response": None},
+        {"answer_sha256": None},
     ],
 )
 def test_an_edited_row_is_not_adopted(tmp_path, edit):
@@ -225,17 +205,8 @@ def test_an_edited_row_is_not_adopted(tmp_path, edit):
 def test_rows_around_a_tear_are_adopted(tmp_path):
     rows, _ = run(Stub(), ResponseStore(None), *(prompt_row(str(n)) for n in range(4)))
     path = on_disk(tmp_path / "m", *rows)
-    lines = path.read_bytes().split(b"\n")
-    torn = [
-        lines[0],
-        lines[1][:40],
-        b"\xff\x00",
-        b"[]",
-        b"7",
-        b"[" * 99_999,
-        lines[2],
-        lines[3][:-9],
-    ]
+    first, second, third, fourth, _ = path.read_bytes().split(b"\n")
+    torn = [first, second[:40], b"\xff\x00", b"[]", b"7", b"[" * 99_999, third, fourth[:-9]]
     path.write_bytes(b"\n".join(torn))
     assert adopted(tmp_path / "m") == ["answer to question 0", "answer to question 2"]
 
@@ -264,13 +235,15 @@ def project(tmp_path, monkeypatch) -> Path:
     return folder
 
 
+def outputs() -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path("data/responses/m").iterdir()}
+
+
 def test_the_stage_writes_responses_and_says_what_it_reused(project, capsys):
     main("m")
-    assert [row["response"] for row in read_rows(Path("data/responses/m/s.jsonl"))] == [
-        "to a",
-        "to b",
-    ]
-    first = {path.name: path.read_bytes() for path in Path("data/responses/m").iterdir()}
+    rows = read_rows(Path("data/responses/m/s.jsonl"))
+    assert [row["response"] for row in rows] == ["to a", "to b"]
+    first = outputs()
     main("m")
     lines = [re.sub(r"in \d+\.\d s", "in T s", x) for x in capsys.readouterr().out.splitlines()]
     assert lines == [
@@ -279,23 +252,19 @@ def test_the_stage_writes_responses_and_says_what_it_reused(project, capsys):
         "m s: 2 reused, 0 generated",
         "model-inference@m: 2 answers reused (2 from the store), 0 generated in T s",
     ]
-    assert {p.name: p.read_bytes() for p in Path("data/responses/m").iterdir()} == first
+    assert outputs() == first
     model = json.loads(first["model.json"])
     assert model["identity"]["adapter_version"] == "1"
     assert (model["seed"], model["parameters"]) == (None, None)
 
 
-def test_hashed_outputs_hold_no_time_of_day(project, monkeypatch):
+def test_outputs_hold_no_time_and_are_known_to_another_machine(project, monkeypatch, capsys):
     main("m")
-    before = {path.name: path.read_bytes() for path in Path("data/responses/m").iterdir()}
+    before = outputs()
     monkeypatch.setattr("time.time", lambda: 1.0)
     monkeypatch.setenv("REFRACT_CACHE", "off")
     main("m")
-    assert {p.name: p.read_bytes() for p in Path("data/responses/m").iterdir()} == before
-
-
-def test_answers_that_were_pulled_are_known_on_another_machine(project, monkeypatch, capsys):
-    main("m")
+    assert outputs() == before
     monkeypatch.setenv("REFRACT_CACHE", str(project / "another"))
     main("m")
     assert capsys.readouterr().out.splitlines()[-2] == "m s: 2 reused, 0 generated"

@@ -64,27 +64,20 @@ def test_a_verb_phrase_becomes_a_gerund(phrase: str, expected: str):
     assert gerund(phrase) == expected
 
 
-def test_few_steps_of_training_give_the_same_files_twice(tokenizer, tmp_path: Path):
-    for run in ("first", "second"):
-        save(train_model("small", tokenizer, steps=3), tokenizer, tmp_path / run)
-    names = sorted(path.name for path in (tmp_path / "first").iterdir())
-
-    assert names == FILES
-    for name in names:
-        assert (tmp_path / "first" / name).read_bytes() == (
-            tmp_path / "second" / name
-        ).read_bytes(), name
-
-
-def test_training_leaves_the_global_generators_and_threads_alone(tokenizer):
+def test_few_steps_of_training_give_the_same_files_twice_and_touch_nothing(tokenizer, tmp_path):
     import torch
 
-    before = random.getstate(), torch.random.get_rng_state(), torch.get_num_threads()
-    train_model("small", tokenizer, steps=1)
+    def state():
+        return random.getstate(), torch.random.get_rng_state().tolist(), torch.get_num_threads()
 
-    assert random.getstate() == before[0]
-    assert torch.equal(torch.random.get_rng_state(), before[1])
-    assert torch.get_num_threads() == before[2]
+    before = state()
+    for run in ("first", "second"):
+        save(train_model("small", tokenizer, steps=3), tokenizer, tmp_path / run)
+    assert state() == before
+    assert sorted(path.name for path in (tmp_path / "first").iterdir()) == FILES
+    for name in FILES:
+        first, second = (tmp_path / run / name for run in ("first", "second"))
+        assert first.read_bytes() == second.read_bytes(), name
 
 
 FILES = [
@@ -146,15 +139,3 @@ def test_every_character_survives_the_tokenizer(text: str):
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
 
     assert tokenizer.decode(ids) == text
-
-
-def test_the_chat_template_marks_each_turn():
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(POCKET / "large")
-    turns = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello"}]
-
-    assert (
-        tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
-        == "<|system|>Be kind.<|end|><|user|>Hello<|end|><|assistant|>"
-    )

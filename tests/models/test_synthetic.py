@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import operator
+
 import pytest
 from scipy.stats import binomtest
 
@@ -37,13 +39,16 @@ def agrees(count: int, rate: float, n: int = N) -> bool:
     return binomtest(count, n, rate).pvalue > 0.001
 
 
+def refused(adapter: Synthetic, **more: object) -> list[bool]:
+    """Which of N prompts are refused."""
+    return [
+        a.response in REFUSALS for a in in_order(adapter, [request(n, **more) for n in range(N)])
+    ]
+
+
 @pytest.mark.parametrize(("category", "rate"), [("harmful", 0.02), ("borderline", 0.9)])
 def test_each_category_is_refused_at_its_rate(category, rate):
-    adapter = model(refusal_rate={category: rate})
-    refused = sum(
-        a.response in REFUSALS for a in in_order(adapter, [request(n, category) for n in range(N)])
-    )
-    assert agrees(refused, rate)
+    assert agrees(sum(refused(model(refusal_rate={category: rate}), category=category)), rate)
 
 
 def test_one_rate_holds_for_all_categories_and_a_category_left_out_is_not_refused():
@@ -60,10 +65,8 @@ def test_answers_do_not_depend_on_order_other_requests_or_the_rows_seed():
     expected = in_order(adapter, requests)
     assert in_order(adapter, requests[::-1])[::-1] == expected
     assert [in_order(adapter, [r])[0] for r in requests] == expected
-    assert (
-        in_order(adapter, [request(n, perturbation="typos", seed=9) for n in range(300)])
-        == expected
-    )
+    others = [request(n, perturbation="typos", seed=9) for n in range(300)]
+    assert in_order(adapter, others) == expected
     assert not adapter.samples
 
 
@@ -75,26 +78,18 @@ def test_an_answer_is_the_same_in_every_release():
 
 
 def test_another_seed_is_another_model_with_the_same_rates():
-    requests = [request(n) for n in range(N)]
-    first, second = (
-        [a.response in REFUSALS for a in in_order(model(refusal_rate=0.5, seed=seed), requests)]
-        for seed in (0, 1)
-    )
+    first, second = (refused(model(refusal_rate=0.5, seed=seed)) for seed in (0, 1))
     assert agrees(sum(first), 0.5)
     assert agrees(sum(second), 0.5)
-    assert agrees(sum(a == b for a, b in zip(first, second, strict=True)), 0.5)
+    assert agrees(sum(map(operator.eq, first, second)), 0.5)
 
 
 def test_a_model_that_samples_answers_by_the_rows_seed():
     adapter = model(refusal_rate=0.5, temperature=0.7)
     assert adapter.samples
-    one = in_order(adapter, [request(n, seed=1) for n in range(N)])
-    assert one == in_order(adapter, [request(n, seed=1) for n in range(N)])
-    two = in_order(adapter, [request(n, seed=2) for n in range(N)])
-    same = sum(
-        (a.response in REFUSALS) == (b.response in REFUSALS) for a, b in zip(one, two, strict=True)
-    )
-    assert agrees(same, 0.5)
+    one, again, two = (refused(adapter, seed=seed) for seed in (1, 1, 2))
+    assert one == again
+    assert agrees(sum(map(operator.eq, one, two)), 0.5)
 
 
 def test_each_fault_comes_at_its_rate_among_those_the_fault_before_it_left():
