@@ -163,10 +163,7 @@ class Project:
             (folder / "data" / held / "none").touch()
         project = cls(folder)
         if not report:
-            pipeline = ROUND_TRIP.load(folder / "dvc.yaml")
-            for stage in ("report", "validate-judges"):
-                del pipeline["stages"][stage]
-            ROUND_TRIP.dump(pipeline, folder / "dvc.yaml")
+            project.end_at_the_rates()
         for name, rows in suites.items():
             write_rows(folder / f"data/suites/{name}.jsonl", rows)
         params = project.params()
@@ -204,6 +201,13 @@ class Project:
         if self.cache.exists():
             shutil.copytree(self.cache, other.cache)
         return other
+
+    def end_at_the_rates(self) -> None:
+        """Takes the report and the judges' agreement out of the pipeline."""
+        pipeline = ROUND_TRIP.load(self.folder / "dvc.yaml")
+        for stage in ("report", "validate-judges"):
+            del pipeline["stages"][stage]
+        ROUND_TRIP.dump(pipeline, self.folder / "dvc.yaml")
 
     def params(self) -> Any:
         return ROUND_TRIP.load(self.folder / "params.yaml")

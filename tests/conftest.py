@@ -67,3 +67,10 @@ def computed(tmp_path_factory) -> Project:
 def project(computed, tmp_path) -> Project:
     """A copy of the computed pipeline, to be changed."""
     return computed.copy(tmp_path / "project")
+
+
+@pytest.fixture
+def rates(project) -> Project:
+    """The same, for what is of no concern to the report: the pipeline ends at the rates."""
+    project.end_at_the_rates()
+    return project
