@@ -335,10 +335,7 @@ class Provider(ServedModel):
                 f"{'' if self.settings.at_provider else keyless}"
             )
         if not (key.isascii() and key.isprintable()) or " " in key:
-            raise AdapterError(
-                f"{where} holds characters that no key has (a line break, a space, a typographic "
-                "quote?)"
-            )
+            raise AdapterError(f"{where} holds characters that no key has (spaces, curly quotes?)")
         self.key = SecretStr(key)
 
     def open_client(self) -> Any:
@@ -355,16 +352,10 @@ class Provider(ServedModel):
             headers={"accept-encoding": "identity"},
             event_hooks={"response": [bound_reply]},
         )
-        return self.client(
-            {
-                "api_key": self.key.get_secret_value() or (None if settings.client else "none"),
-                "base_url": settings.base_url,
-                "default_headers": settings.extra_headers,
-                "max_retries": 0,
-                "timeout": timeout,
-                "http_client": http_client,
-            }
-        )
+        options: dict[str, Any] = {"max_retries": 0, "timeout": timeout, "http_client": http_client}
+        options |= {"base_url": settings.base_url, "default_headers": settings.extra_headers}
+        key = self.key.get_secret_value() or (None if settings.client else "none")
+        return self.client({"api_key": key, **options})
 
     async def sender(self, client: Any) -> Callable[[bytes], Awaitable[Any]]:
         """What sends a body and gives the response.
@@ -401,14 +392,15 @@ class Provider(ServedModel):
         messages = with_system_prompt(request.attempts[attempt], self.system)
         if settings.prefill is not None:
             messages.append({"role": "assistant", "content": settings.prefill})
-        body = {"model": settings.model_id, "messages": messages} | self.body(
-            messages, request.seed
-        )
-        if settings.temperature is not None:
-            body["temperature"] = settings.temperature
-        if settings.top_p is not None:
-            body["top_p"] = settings.top_p
-        return json.dumps(body | settings.extra_body, sort_keys=True).encode("ascii")
+        drawn = {"temperature": settings.temperature, "top_p": settings.top_p}
+        body = {
+            "model": settings.model_id,
+            "messages": messages,
+            **{key: value for key, value in drawn.items() if value is not None},
+            **self.body(messages, request.seed),
+            **settings.extra_body,
+        }
+        return json.dumps(body, sort_keys=True).encode("ascii")
 
     def read_reply(self, payload: Any, attempt: int) -> Answer:
         """A response, or the bytes of one, as an answer: its fields of their types, the key masked, a

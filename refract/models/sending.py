@@ -12,7 +12,7 @@ import math
 import queue
 import random
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -218,22 +218,26 @@ class Served(Provider):
     """A model behind a provider that answers: by live requests, or by the provider's batch API."""
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """Answers as they arrive, from an event loop in a thread of its own.
+        """Answers as they arrive, from an event loop in a thread of its own, so that a consumer that is
+        slow, or runs in an event loop itself, keeps no call waiting.
 
         Raises :class:`AdapterError` for a missing or rejected key; what was answered before has
         been yielded by then. A consumer that stops early ends the calls under way.
         """
+        from anyio.from_thread import start_blocking_portal
+
         if not requests:
             return
         self.check_key()
         taken: list[Path] = []
+        items: queue.SimpleQueue[tuple[int, Answer] | None] = queue.SimpleQueue()
 
-        async def work(emit: Emit) -> None:
+        async def work() -> None:
             try:
                 if self.settings.mode == "batch":
-                    await BatchRun(self, requests, emit, taken).run()
+                    await BatchRun(self, requests, items.put, taken).run()
                 else:
-                    await LiveRun(self, requests, emit).run()
+                    await LiveRun(self, requests, items.put).run()
             except AdapterError:
                 raise
             except Exception as error:
@@ -241,27 +245,14 @@ class Served(Provider):
                     f"models.{self.name}: {type(error).__name__}: {self.clean(error)}"
                 ) from error
 
-        yield from emitted(work)
+        with start_blocking_portal() as portal:
+            future = portal.start_task_soon(work, name="provider")
+            future.add_done_callback(lambda _: items.put(None))
+            try:
+                while (item := items.get()) is not None:
+                    yield item
+            finally:
+                future.cancel()  # which closes what it opened
+            future.result()
         for path in taken:
             path.unlink(missing_ok=True)
-
-
-def emitted(work: Callable[[Emit], Awaitable[None]]) -> Iterator[tuple[int, Answer]]:
-    """What a coroutine passes to the function it is given, as it comes; what it raises is raised here.
-
-    It runs in an event loop in a thread of its own, so that a consumer that is slow, or runs in an
-    event loop itself, keeps no call waiting. When the consumer stops, it is cancelled, and has closed
-    what it opened.
-    """
-    from anyio.from_thread import start_blocking_portal
-
-    items: queue.SimpleQueue[tuple[int, Answer] | None] = queue.SimpleQueue()
-    with start_blocking_portal() as portal:
-        future = portal.start_task_soon(work, items.put, name="provider")
-        future.add_done_callback(lambda _: items.put(None))
-        try:
-            while (item := items.get()) is not None:
-                yield item
-        finally:
-            future.cancel()
-        future.result()
