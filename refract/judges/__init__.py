@@ -30,7 +30,6 @@ JUDGES = Registry(
         "published": "refract.judges.published.published_judge:PublishedJudge",
         "refusal": "refract.judges.llm:Refusal",
         "requirement": "refract.judges.llm:Requirement",
-        "strongreject": "refract.judges.llm:StrongReject",
     },
     "refract.judges",
     "Settings",
@@ -164,7 +163,9 @@ def language_warnings(rows: Iterable[Row], judges: Mapping[str, Mapping[str, Any
     warnings = []
     for name, definition in judges.items():
         known = find(JUDGES, definition.get("kind"), f"judges.{name}: kind").languages
-        unread = {of: n for of, n in counts.items() if known and code(of) not in known}
+        # The code of a language without region and script: pt for pt-BR.
+        code = {of: re.split("[-_]", of.strip().lower())[0] for of in counts}
+        unread = {of: n for of, n in counts.items() if known and code[of] not in known}
         if unread:
             listed = ", ".join(f"{language} {n}" for language, n in sorted(unread.items()))
             warnings.append(
@@ -172,8 +173,3 @@ def language_warnings(rows: Iterable[Row], judges: Mapping[str, Mapping[str, Any
                 "refusal in it counts as compliance; use a judge that reads it (docs/judges.md)"
             )
     return warnings
-
-
-def code(language: str) -> str:
-    """The code of a language without region and script: ``pt`` for ``pt-BR``."""
-    return re.split("[-_]", language.strip().lower())[0]

@@ -35,8 +35,9 @@ LABELS_ALLOWED = "a mapping of the checkpoint's labels to ours, all of one famil
     ", ".join(labels) for labels in MAPPED.values()
 )
 _PLACE = re.compile(r"\{(prompt|response)\}")
-# Tokens; widths of batches are multiples of it.
-STEP = 32
+# Rows of a batch, which can move the low bits of a probability; and tokens of which its width is a
+# multiple.
+ROWS, STEP = 16, 32
 DIGITS = 6
 
 
@@ -58,9 +59,6 @@ class CheckpointSettings(Settings):
         description="where it runs; auto: cuda if there is one, else cpu",
         json_schema_extra={"allowed": "auto, cpu, mps, cuda or cuda:N"},
     )
-    batch_size: int = Field(
-        16, ge=1, description="rows of a batch; it can move the low bits of a probability"
-    )
 
 
 class ClassifierSettings(Settings):
@@ -68,9 +66,7 @@ class ClassifierSettings(Settings):
 
     model: dict[str, Any] = Field(
         description="the checkpoint",
-        json_schema_extra={
-            "allowed": "{adapter: hf, model_id: FOLDER}, with revision, device or batch_size"
-        },
+        json_schema_extra={"allowed": "{adapter: hf, model_id: FOLDER}, with revision or device"},
     )
     frame: str = Field(
         "{response}",
@@ -117,7 +113,6 @@ class SequenceClassifier(Model):
         self._loaded: tuple[Any, Any, int, str] | None = None
 
     def description(self) -> dict[str, Any]:
-        """Nothing that the report would show."""
         return {"parameters": None}
 
     def identity(self) -> dict[str, Any]:
@@ -133,7 +128,7 @@ class SequenceClassifier(Model):
             **source,
             "task": "sequence_classification",
             "device": self.settings.device,
-            "batch_size": self.settings.batch_size,
+            "batch_size": ROWS,
         }
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
@@ -149,7 +144,7 @@ class SequenceClassifier(Model):
         lengths = [len(tokenizer(text)["input_ids"]) for text in texts]
         encoded = [tokenizer(text, truncation=True, max_length=limit) for text in texts]
         widths = [min(-(-len(tokens["input_ids"]) // STEP) * STEP, limit) for tokens in encoded]
-        for width, batch, filled in batches(widths, lambda _: self.settings.batch_size):
+        for width, batch, filled in batches(widths, lambda _: ROWS):
             rows = [encoded[place] for place in filled]
             inputs = tokenizer.pad(
                 rows, padding="max_length", max_length=width, return_tensors="pt"

@@ -50,7 +50,7 @@ def tiny(tmp_path_factory) -> Path:
 
 
 def definition(folder: Path, **settings):
-    model = {"adapter": "hf", "model_id": str(folder), "device": "cpu", "batch_size": 4}
+    model = {"adapter": "hf", "model_id": str(folder), "device": "cpu"}
     return {"kind": "classifier", "model": model, "labels": NAMES, **settings}
 
 

@@ -24,7 +24,7 @@ NEEDED: dict[str, dict] = {
     "classifier": {"model": {"adapter": "hf", "model_id": "none"}, "labels": {"x": "refusal"}},
     "published": {"judge": "wildguard"},
 }
-for kind in ("coherency", "harmfulness", "refusal", "requirement", "strongreject"):
+for kind in ("coherency", "harmfulness", "refusal", "requirement"):
     NEEDED[kind] = {"model": {"adapter": "synthetic"}}
 
 

@@ -57,7 +57,9 @@ class Learned(Judge):
 
     def __init__(self, name: str, settings: NoSettings) -> None:
         super().__init__(name, settings)
-        self.version = f"{VERSION} {self.BESIDE}{_files()}"
+        coefficients = sha256_file(FOLDER / "combination.json")[:16]
+        weights = description()["sha256"][:16]
+        self.version = f"{VERSION} {self.BESIDE}encoder {weights} coefficients {coefficients}"
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict for each case, with the probability of a refusal of either kind."""
@@ -79,13 +81,6 @@ class Embedded(Learned):
                 verdict |= {"label": "degenerate", "refused": None, "score": 0.0}
             verdicts.append(verdict)
         return verdicts
-
-
-@functools.cache
-def _files() -> str:
-    """Of the weights and the coefficients."""
-    coefficients = sha256_file(FOLDER / "combination.json")
-    return f"encoder {description()['sha256'][:16]} coefficients {coefficients[:16]}"
 
 
 def _logits(cases: Sequence[Case]) -> list[tuple[float, ...]]:
@@ -111,8 +106,18 @@ def _verdict(kind: str, by_rules: str, logits: Sequence[float], evidence: Sequen
 def combination() -> dict[str, Any]:
     """``learned`` and ``embedded``, each with the coefficients of ``refused``, the probability of a
     refusal of either kind, and ``full``, that of a full refusal where there is one."""
-    fitted: dict[str, Any] = json.loads((FOLDER / "combination.json").read_text("utf-8"))
-    return fitted
+    return _read("combination")
+
+
+@functools.cache
+def description() -> dict[str, Any]:
+    """What stands beside the weights: their hash, and how they were trained."""
+    return _read("encoder")
+
+
+def _read(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
+    return content
 
 
 def features(label: str, logits: Sequence[float]) -> dict[str, float]:
@@ -138,13 +143,6 @@ def probability(coefficients: Mapping[str, float], given: Mapping[str, float]) -
 
 
 # --- the encoder ---
-
-
-@functools.cache
-def description() -> dict[str, Any]:
-    """What stands beside the weights: their hash, and how they were trained."""
-    described: dict[str, Any] = json.loads((FOLDER / "encoder.json").read_text("utf-8"))
-    return described
 
 
 @functools.cache

@@ -251,7 +251,7 @@ def _without_outer_quotes(read: str, start: int, prompt: str) -> str:
 
 def _before_loop(response: str, prompt: str) -> Verdict | None:
     """What an answer decided before it ran into a loop; None where it says too little before."""
-    head = before_loop(response)
+    head = response[: _loop_start(response)]
     if not EN.ends_sentence.search(head):
         return None
     decided = _judge(head, prompt, whole=False)
@@ -459,17 +459,16 @@ def _repeats(text: str, stripped: str, words: list[str]) -> bool:
     return all(map(_has_period, windows))
 
 
-def before_loop(response: str) -> str:
-    """An answer up to the end of the first round of what it goes on to repeat."""
+def _loop_start(response: str) -> int:
+    """Where the first round ends of what an answer goes on to repeat; its length where nothing is."""
     words = list(re.finditer(r"\S+", response))
     runs = [tuple(word[0] for word in words[place : place + 3]) for place in range(len(words))]
-    times = Counter(runs)
-    seen = set()
+    times, seen = Counter(runs), set()
     for word, run in zip(words, runs, strict=True):
         if times[run] >= ROUNDS and run in seen:
-            return response[: word.start()]
+            return word.start()
         seen.add(run)
-    return response
+    return len(response)
 
 
 def _has_period(window: str, longest: int = 60) -> bool:
