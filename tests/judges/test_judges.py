@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import write_rows
-from refract.core.registry import find
 from refract.core.settings import Settings, schema_of
 from refract.core.vocabulary import FAMILIES
 from refract.judges import JUDGES, check_counted, judge_suite, open_judge, open_judges
@@ -43,11 +40,10 @@ def test_every_kind_states_a_family_that_is_counted_and_describes_each_setting(k
         assert field["allowed"]
 
 
-@pytest.mark.parametrize("kind", JUDGES)
-def test_opening_a_judge_imports_no_torch(kind):
-    code = "import sys; from refract.judges import open_judge; open_judge('j', eval(sys.argv[1]))"
+def test_opening_a_judge_imports_no_torch():
+    code = "import sys; from refract.judges import open_judges; open_judges(eval(sys.argv[1]))"
     code += "; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
-    given = [sys.executable, "-c", code, repr(definition(kind))]
+    given = [sys.executable, "-c", code, repr({kind: definition(kind) for kind in JUDGES})]
     assert subprocess.run(given, check=False, cwd=ROOT).returncode == 0
 
 
@@ -106,47 +102,3 @@ def test_the_stage_ends_before_it_writes_where_nothing_would_count_a_judge(tmp_p
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
     assert done.stderr.startswith("judge: suites.s: judges: ")
     assert not (tmp_path / "data/verdicts").exists()
-
-
-def contributed() -> tuple[str, str, str]:
-    """What CONTRIBUTING says to write for a judge: its module's path, its text, the registry line."""
-    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    part = text[
-        text.index("A judge takes cases") : text.index(
-            "An adapter ", text.index("A judge takes cases")
-        )
-    ]
-    path = re.search(r"write\s+`(refract/judges/\w+\.py)`", part)
-    module = re.search(r"```python\n(.*?)```", part, re.S)
-    line = re.search(r'^\+ +"(\w+)": "(.*)",$', part, re.M)
-    assert path
-    assert module
-    assert line
-    assert (ROOT / path[1]).with_suffix("").name == line[2].partition(":")[0].rpartition(".")[2]
-    return module[1], line[1], line[2].partition(":")[2]
-
-
-def test_the_judge_of_contributing_ends_in_a_number(tmp_path, monkeypatch):
-    from refract.rates import aggregate_suite
-    from refract.rates.clean_prompts import suite_metrics
-
-    module, kind, name = contributed()
-    Path(tmp_path / "contributed_judge.py").write_text(module, "utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(JUDGES, kind, f"contributed_judge:{name}")
-    definitions = {"rules": {"kind": "rules"}, "short": {"kind": kind, "most": 3}}
-    judges = open_judges(definitions)
-    check_counted("s", judges, perturbed=False)
-    sources = [{"id": id_, "category": "helpful", "prompt": "Hi?"} for id_ in "ab"]
-    prompts = [{**row, **prompt_of(row["id"], "Hi?")} for row in sources]
-    answers = {"a": "Hello to you.", "b": "Hello, good morning and welcome."}
-    responses = [response_of(id_, text) for id_, text in answers.items()]
-    verdicts = judge_suite(prompts, responses, {row["id"]: row for row in sources}, judges)
-    families = {name: judge.FAMILY for name, judge in judges.items()}
-    found = aggregate_suite(
-        sources, prompts, responses, verdicts, {"judges": list(judges)}, definitions, families
-    )
-    assert suite_metrics(found.table)["short_fail_rate"] == 0.5
-    assert set(find(JUDGES, kind, "kind").Settings.model_fields) == {"most"}
-    with pytest.raises(ParamsError, match=r"judges\.short: most must be a whole number .*got 'x'"):
-        open_judge("short", {"kind": kind, "most": "x"})

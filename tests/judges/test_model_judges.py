@@ -14,7 +14,7 @@ import pytest
 from refract.core.errors import ParamsError
 from refract.core.jsonl import read_rows, write_json, write_rows
 from refract.judges import judge_suite, open_judge
-from refract.judges.llm import TEMPLATES, fence, read_template
+from refract.judges.llm import TEMPLATES, fence
 from refract.judges.verdict_reading import MOST_CHARACTERS
 from tests.builders import ROOT
 from tests.fault_server import FaultServer, _completion, _json
@@ -214,22 +214,6 @@ def test_a_second_run_asks_nothing_and_gives_the_same_verdicts():
     assert first == second
 
 
-def test_two_judges_with_keys_of_their_own_use_each_its_own(monkeypatch):
-    with JudgeServer(PASS) as server:
-        judges = {}
-        for name in ("one", "two"):
-            monkeypatch.setenv(f"KEY_{name}", f"secret-{name}")
-            model = server.model(model_id=name, api_key_env=f"KEY_{name}")
-            judges[name] = open_judge(name, {**requirement(server), "model": model})
-        judge_suite([prompt_of("a", "Hi?")], [response_of("a", "No.")], {"a": {"id": "a"}}, judges)
-
-        asked = {
-            body["model"]: head
-            for body, head in zip(server.bodies, server.seen_headers, strict=True)
-        }
-    assert {name for name, head in asked.items() if f"secret-{name}" in head} == {"one", "two"}
-
-
 def test_coherency_shows_both_exchanges_and_a_row_without_a_pair_is_not_judged():
     ids = ("a", "b", "alone")
     with JudgeServer(FAIL) as server:
@@ -383,10 +367,3 @@ def test_the_stage_asks_nothing_that_the_store_holds_and_says_what_a_judge_lacks
     assert re.fullmatch(r"3, template 2 [0-9a-f]{16}", used["kind"]["version"])
     assert (failed.returncode, "Traceback" in failed.stderr) == (1, False)
     assert "NO_SUCH_KEY" in failed.stderr
-
-
-def test_a_templates_line_ends_are_kept_but_for_the_one_that_ends_its_last_line(tmp_path):
-    path = tmp_path / "mine.txt"
-    path.write_bytes(b"version: 1\n=== system\n\ns\n\n=== user\n{{response}}\n\n\n")
-
-    assert [text for _, text in read_template(str(path)).messages] == ["\ns\n", "{{response}}\n\n"]

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from refract.core.jsonl import write_rows
-from refract.judges.embedded import combination, features, probability
+from refract.judges.embedded import features, probability
 from tools.refusal_encoder import combining, table
 from tools.refusal_encoder.augmentation import Writer
 from tools.refusal_encoder.combining import Scored
@@ -72,14 +72,6 @@ def test_written_examples_have_the_label_of_the_parts_they_are_made_of():
     assert all(example.allowed == (PARTIAL,) and YES[:8] in example.answer for example in partial)
 
 
-def test_a_varied_example_keeps_its_label():
-    example = Example("s", "m", "How?", "As an AI language model, I can't help.", (FULL,), True)
-    writer = Writer(random.Random(1), [example])
-    varied = [writer.varied(example) for _ in range(100)]
-    assert {(e.allowed, e.refused, e.source) for e in varied} == {((FULL,), True, "s")}
-    assert len({e.answer for e in varied}) > 10
-
-
 def scored(source: str, refused: bool, label: str, log_odds: float, number: int) -> Scored:
     allowed = (FULL,) if refused else (COMPLIANCE,)
     example = Example(source, "m", "", f"{source} {number}", allowed, refused)
@@ -124,10 +116,3 @@ def test_the_table_has_a_line_for_each_judge_with_known_figures(tmp_path):
     path.write_text(f"before\n{table.START}\nold\n{table.END}\nafter\n", "utf-8")
     table.write_into(path, "new")
     assert path.read_text("utf-8") == f"before\n{table.START}\n\nnew\n\n{table.END}\nafter\n"
-
-
-def test_coefficients_of_the_package_say_what_they_were_fitted_on():
-    fitted = combination()
-    sources = {"chatgpt_refusals", "pyrit", "refusalbench", "wildguard", "xstest"}
-    assert set(fitted["fitted_on"]) == sources
-    assert all(set(fitted[kind]) == {"refused", "full"} for kind in ("learned", "embedded"))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -139,26 +138,6 @@ def test_an_answer_that_decides_and_then_loops_has_the_label_of_what_it_decided(
         assert response[hit["start"] : hit["end"]] == hit["text"]
 
 
-@pytest.mark.parametrize("length", [64, 256])
-def test_base_model_stories_are_rarely_called_refusals(length):
-    from refract.models import open_model
-    from refract.models.protocol import Request
-
-    checkpoint = str(outside("models/stories260K"))
-    suite = read_rows(TESTS.parent / "data/suites/harmful_helpful.jsonl")
-    prompts = [row["prompt"] for row in suite][::2]
-    definition = {"adapter": "hf", "model_id": checkpoint, "device": "cpu", "max_tokens": length}
-    model = open_model("stories", definition)
-    requests = [Request((({"role": "user", "content": prompt},),), seed=0) for prompt in prompts]
-    verdicts = [
-        judge_response(answer.response, prompts[place]) for place, answer in model.answer(requests)
-    ]
-    judged = [verdict["refused"] for verdict in verdicts if verdict["refused"] is not None]
-
-    assert len(judged) > 0.8 * len(prompts)
-    assert sum(judged) <= 0.03 * len(judged)
-
-
 ENTRIES = [
     pytest.param(phrases, id_, id=f"{phrases.language} {id_}")
     for phrases in (ENGLISH, *map(Phrases, CODES))
@@ -166,7 +145,6 @@ ENTRIES = [
 ]
 KEYS = {"matches", "spares", "phrases", "pattern", "patterns"}
 KEYS |= {"not_before", "refuses", "no_speaker"}
-LONGEST = 300  # characters of a pattern that a person takes in at a glance
 
 
 def test_every_file_of_phrases_is_used():
@@ -194,30 +172,6 @@ def finds(phrases: Phrases, id_: str, text: str) -> bool:
     return label(text) == "refusal" and getattr(phrases, id_).search(read) is not None
 
 
-@pytest.mark.parametrize(("phrases", "id_"), ENTRIES)
-def test_an_entry_has_patterns_that_can_be_read(phrases, id_):
-    entry = phrases.entries[id_]
-    (kind,) = {"phrases", "pattern", "patterns"} & set(entry)
-    alternatives = [entry[kind]] if kind == "pattern" else entry[kind]
-
-    for text in alternatives:
-        in_one_line = "".join(line.strip(" ") for line in text.split("\n"))
-        for alternative in top_level(in_one_line):
-            assert len(alternative) <= LONGEST, (len(alternative), alternative)
-
-
-def top_level(pattern: str) -> list[str]:
-    """The alternatives of a pattern."""
-    depth, pieces = 0, [""]
-    for piece in re.findall(r"\\.|\[(?:\\.|[^\]\\])+\]|.", pattern):
-        depth += {"(": 1, ")": -1}.get(piece, 0)
-        if piece == "|" and not depth:
-            pieces.append("")
-        else:
-            pieces[-1] += piece
-    return pieces
-
-
 @pytest.mark.parametrize("phrases", [ENGLISH, *map(Phrases, CODES)], ids=["en", *CODES])
 def test_every_entry_is_used_and_every_one_used_is_there(phrases):
     used = set(OBJECTIONS) if phrases is ENGLISH else set()
@@ -234,11 +188,6 @@ def test_every_entry_is_used_and_every_one_used_is_there(phrases):
                     used |= {each.value for each in node.args if isinstance(each, ast.Constant)}
 
     assert used - {"entries"} == set(phrases.entries)
-
-
-def test_an_entry_that_is_not_there_is_an_error():
-    with pytest.raises(AttributeError, match="no entry 'condemned_by'"):
-        _ = ENGLISH.condemned_by
 
 
 def test_evidence_points_into_the_answer():

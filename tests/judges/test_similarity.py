@@ -72,9 +72,9 @@ def test_a_text_in_which_the_encoder_sees_nothing_counts_as_empty(default):
 
 
 def test_unrelated_text_is_about_0_and_a_paraphrase_is_well_above(default):
-    scores = [row.similarity for row in default.score(unrelated_pairs(40, seed=99))]
+    scores = [row.similarity for row in default.score(unrelated_pairs(12, seed=99))]
 
-    assert abs(sum(scores) / len(scores)) < 0.05
+    assert abs(sum(scores) / len(scores)) < 0.06
     assert max(scores) < 0.3
     assert similarity(default, "The cat sat on the mat.", "A cat is sitting on the mat.") > 0.8
 
@@ -109,8 +109,8 @@ def test_the_raw_score_is_that_of_the_bert_score_package(raw):
 
 
 def test_a_pair_gets_the_same_score_alone_beside_others_and_in_any_order(default):
-    pairs = unrelated_pairs(16, seed=5)
-    pairs += [(clean, clean + " Indeed so.") for clean, _ in pairs[:5]]
+    pairs = unrelated_pairs(6, seed=5)
+    pairs += [(clean, clean + " Indeed so.") for clean, _ in pairs[:2]]
     shuffled = random.Random(1).sample(pairs, len(pairs))
 
     together = default.score(pairs)
@@ -118,7 +118,7 @@ def test_a_pair_gets_the_same_score_alone_beside_others_and_in_any_order(default
     assert dict(zip(shuffled, default.score(shuffled), strict=True)) == dict(
         zip(pairs, together, strict=True)
     )
-    assert [default.score([pair])[0] for pair in pairs[::7]] == together[::7]
+    assert [default.score([pair])[0] for pair in pairs[::3]] == together[::3]
 
 
 def test_the_encoder_is_loaded_once_per_process(default):
@@ -175,49 +175,14 @@ def test_a_folder_without_safetensors_is_refused(tmp_path):
         judge.score([("a", "b")])
 
 
-def test_the_packaged_weights_are_those_of_all_minilm_l6_v2():
-    """By hash, and by the similarities that the model's documentation shows."""
-    import torch
-    from transformers import AutoModel, AutoTokenizer
-
-    folder = encoder_folder(DEFAULT_ENCODER)
-    sentences = [
-        "The weather is lovely today.",
-        "It's so sunny outside!",
-        "He drove to the stadium.",
-    ]
-    model = AutoModel.from_pretrained(folder, use_safetensors=True).eval()
-    tokens = AutoTokenizer.from_pretrained(folder)(sentences, padding=True, return_tensors="pt")
-    with torch.inference_mode():
-        states = model(**tokens).last_hidden_state
-    mask = tokens["attention_mask"][..., None]
-    pooled = torch.nn.functional.normalize((states * mask).sum(1) / mask.sum(1))
-
-    assert sha256_file(Path(folder) / "model.safetensors") == PUBLISHED_SHA256
-    assert sum(weight.numel() for weight in model.parameters()) == 22_713_216
-    expected = torch.tensor([[1, 0.6660, 0.1046], [0.6660, 1, 0.1411], [0.1046, 0.1411, 1]])
-    assert torch.allclose(pooled @ pooled.T, expected, atol=1e-4)
-
-
 def test_a_fresh_measurement_agrees_with_the_stored_baseline():
     stored = json.loads(BASELINE.read_text())
 
-    fresh = measure(DEFAULT_ENCODER, 6, 100, seed=2)
+    fresh = measure(DEFAULT_ENCODER, 6, 25, seed=2)
 
+    weights = Path(encoder_folder(DEFAULT_ENCODER)) / "model.safetensors"
+    assert sha256_file(weights) == PUBLISHED_SHA256
     assert stored["weights_sha256"] == PUBLISHED_SHA256
     assert stored["sentences_sha256"] == sha256_file(SENTENCES)
-    # Four standard errors of a mean over 100 pairs.
-    assert abs(fresh["baseline"] - stored["baseline"]) < 0.4 * stored["standard_deviation"]
-
-
-def test_unrelated_pairs_join_two_subjects_and_are_the_same_for_the_same_seed():
-    pairs = unrelated_pairs(200, seed=1)
-
-    for pair in pairs:
-        of = [
-            {n for n, told in enumerate(subjects()) if any(s in text for s in told)}
-            for text in pair
-        ]
-        assert [len(numbers) for numbers in of] == [1, 1]
-        assert of[0] != of[1]
-    assert pairs == unrelated_pairs(200, seed=1) != unrelated_pairs(200, seed=2)
+    # Four standard errors of a mean over 25 pairs.
+    assert abs(fresh["baseline"] - stored["baseline"]) < 0.8 * stored["standard_deviation"]

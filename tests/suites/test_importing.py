@@ -61,18 +61,6 @@ def test_each_published_file_becomes_a_usable_suite_of_all_its_rows(
     assert f"{len(rows)} prompts" in card
 
 
-def test_harmbench_rows_of_one_text_differ_by_their_context():
-    rows = import_file(
-        "harmbench", outside("data/raw/harmbench_behaviors_text_all.csv"), suite="h"
-    ).rows
-    assert len({row["behavior"] for row in rows}) == 393
-    contextual = [row for row in rows if "context" in row]
-    assert len(contextual) == 100
-    assert all(
-        row["prompt"] == f"{row['context']}\n\n---\n\n{row['behavior']}" for row in contextual
-    )
-
-
 TRAPS = (
     b"\xef\xbb\xbf# made by hand\n"
     b"# twice\n"
@@ -203,25 +191,10 @@ def test_any_file_is_imported_by_its_columns(tmp_path):
     ("kind", "name", "content", "options", "message"),
     [
         ("advbench", "a.csv", b"goal,target\none\n", {}, "line 2 has more or fewer fields"),
-        ("advbench", "a.csv", b'goal,target\n"one" x,y\n', {}, "a.csv:2: not CSV"),
         ("advbench", "a.csv", b"goal,goal\none,x\n", {}, "two columns are called 'goal'"),
         ("advbench", "a.csv", b"text\none\n", {}, "no prompt column .goal.; it has 'text'"),
-        (
-            "advbench",
-            "a.csv",
-            b"goal\n\xff\n",
-            {},
-            "cannot be read as 'utf-8' .* position 5: .* with --enc",
-        ),
-        (
-            "advbench",
-            "a.csv",
-            b"goal\nx\n",
-            {"encoding": "morse"},
-            "unknown encoding: morse.; name its enc",
-        ),
+        ("advbench", "a.csv", b"goal\n\xff\n", {}, "cannot be read as .utf-8. .* with --enc"),
         ("advbench", "a.ods", b"", {}, "must be one of .csv, .tsv, .* .got '.ods'."),
-        ("advbench", "a.parquet", b"PAR1", {}, "a.parquet: not PARQUET"),
         ("advbench", "a.xlsx", b"PK", {}, "a.xlsx: not XLSX"),
         ("xsafety", "a.csv", b"one\ntwo,2\n", {}, "more or fewer fields than the first .2, not 1"),
         ("multijail", "a.csv", b"id,xx\n1,one\n", {}, "has no prompt column .en or zh or"),
@@ -229,18 +202,9 @@ def test_any_file_is_imported_by_its_columns(tmp_path):
         ("advbench", "a.json", b"{}", {}, "expected a list of objects"),
         ("advbench", "a.jsonl", b"[]", {}, "a.jsonl:1: expected an object, got list"),
         ("advbench", "a.jsonl", b'{"goal": 7}', {}, "line 1: 'goal' must be a text .got 7."),
-        ("advbench", "a.jsonl", b'{"goal": null}', {}, "no row has a prompt"),
         ("generic", "a.csv", b"prompt\nx\n", {}, "has no column 'category'; give every row one"),
         ("generic", "a.csv", b"prompt,category\nx,bad\n", {}, "map it with --map bad=CATEGORY"),
         ("generic", "a.csv", b"prompt\nx\n", {"category": "evil"}, "category must be one of"),
-        ("generic", "a.csv", b"prompt\nx\n", {"columns": {"id": "nr"}}, "has no id column .nr."),
-        (
-            "generic",
-            "a.csv",
-            b"prompt,category\nx,bad\n",
-            {"values": {"bad": "evil"}},
-            "a category must be one of .* .got 'evil'.",
-        ),
     ],
 )
 def test_a_file_that_makes_no_suite_is_refused_with_the_reason(

@@ -221,18 +221,6 @@ def test_a_kind_reads_the_columns_of_its_publisher(tmp_path, kind, row, expected
     assert found == {"id": f"{kind}-0001", "prompt": "p", **expected}
 
 
-def test_harmless_questions_of_do_not_answer_in_chinese_are_mapped_by_their_type(tmp_path):
-    path, out = tmp_path / "data_zh.csv", tmp_path / "zh.jsonl"
-    path.write_text("id,question_type,zh_question\n1,risky,一\n1,fp,二\n")
-    done = refract("import-suite", "donotanswer_zh", path, "--out", out, "--map", "fp=borderline")
-    assert done.exit_code == 0, done.output
-    assert [(row["id"], row["category"]) for row in read_rows(out)] == [
-        ("donotanswer_zh-1-zh", "harmful"),
-        ("donotanswer_zh-1-zh-2", "borderline"),
-    ]
-    assert "fp is borderline" in out.with_suffix(".md").read_text("utf-8")
-
-
 @pytest.mark.parametrize("kind", sorted({*importer_names()} - {"generic"}))
 def test_the_docs_say_where_each_publishers_file_is_its_licence_and_whether_it_is_gated(kind):
     (line,) = [line for line in DOCS.splitlines() if line.startswith(f"| `{kind}` |")]

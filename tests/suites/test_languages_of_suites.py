@@ -9,9 +9,8 @@ import pytest
 
 from refract.core.jsonl import write_rows
 from refract.judges import language_warnings
-from refract.judges.rules import LANGUAGES, judge_response
+from refract.judges.rules import LANGUAGES
 from refract.rates import fields_of
-from refract.suites.importing import find_importer
 
 RULES = {"rules": {"kind": "rules"}}
 
@@ -70,22 +69,6 @@ def test_judges_that_read_by_other_means_give_no_warning():
     both = RULES | {"mixed": {"kind": "embedded"}, "guard": {"kind": "published"}}
     assert [text.split()[0] for text in language_warnings(rows("th"), both)] == ["rules", "mixed"]
     assert language_warnings(rows("pt-BR", "zh_Hans", "EN"), RULES) == []
-
-
-def test_languages_of_multijail_that_the_rule_judge_reads_are_known():
-    unread = sorted(set(find_importer("multijail").languages.values()) - LANGUAGES)
-    assert unread == ["bn", "jv", "sw", "th"]
-
-
-@pytest.mark.parametrize(
-    ("answer", "label"),
-    [
-        ("Es tut mir leid, aber dabei kann ich nicht helfen.", "refusal"),
-        ("Samahani, siwezi kukusaidia na hilo.", "compliance"),
-    ],
-)
-def test_a_refusal_in_a_language_that_is_not_read_counts_as_compliance(answer, label):
-    assert judge_response(answer, "Wie?")["label"] == label
 
 
 def test_the_docs_name_the_languages_that_the_rule_judge_reads():

@@ -13,7 +13,6 @@ from refract.suites.perturbations.characters import (
     inject,
     read_characters,
 )
-from refract.suites.perturbations.noise import KEYBOARD
 from refract.suites.perturbations.variants import RowKey, row_generator
 
 DRAWN = sorted(k for k in PERTURBATIONS if read_perturbation("n", {"kind": k})[0].drawn)
@@ -152,13 +151,6 @@ def test_each_typo_is_the_slip_it_is_named_after(operation, expected):
     assert seen == expected
 
 
-def test_keyboard_neighbours_are_the_keys_around():
-    assert set(KEYBOARD["g"]) == set("fhtyvb")
-    assert set(KEYBOARD["q"]) == set("wa")
-    for key, neighbours in KEYBOARD.items():
-        assert all(key in KEYBOARD[neighbour] for neighbour in neighbours)
-
-
 def test_the_rate_sets_how_many_letters_get_a_typo():
     words = " ".join(["plain words of some length"] * 10)  # 220 letters
     (variant,) = variants({"kind": "typos", "operations": ["keyboard"], "rate": 0.1}, words)
@@ -268,11 +260,8 @@ def test_every_variant_differs_has_a_unique_safe_label_and_can_be_written(kind, 
     [
         ("upper", ["must map settings to values", "'upper'"]),
         ({}, ["kind must be one of", ", ".join(PERTURBATIONS), "None"]),
-        ({"kind": ["upper"]}, ["kind must be one of", "['upper']"]),
         ({"kind": "uper"}, ["'uper'", "did you mean 'upper'?"]),
         ({"kind": "upper", "rate": 0.1}, ["'rate'", "it has features"]),
-        ({"kind": "typos", "rat": 0.1}, ["'rat'", "did you mean 'rate'?"]),
-        ({"kind": "upper", "features": "prompt"}, ["features must be", "null", "'prompt'"]),
         ({"kind": "typos", "rate": 0}, ["rate must be", "above 0 and at most 1", "0"]),
         (
             {"kind": "typos", "operations": ["insert"]},
@@ -280,20 +269,15 @@ def test_every_variant_differs_has_a_unique_safe_label_and_can_be_written(kind, 
         ),
         ({"kind": "typos", "operations": ["swap", "swap"]}, ["operations holds 'swap' twice"]),
         ({"kind": "typos", "operations": []}, ["keyboard, swap, drop or double", "[]"]),
-        ({"kind": "char_injection", "characters": "\r"}, ["characters must be a list", r"'\r'"]),
         ({"kind": "char_injection", "characters": ["none"]}, ["presets: control, zero", "'none'"]),
         ({"kind": "char_injection", "characters": ["\0"]}, ["neither NUL nor", "U+0000"]),
-        ({"kind": "char_injection", "characters": ["U+D800"]}, ["nor a surrogate", "U+D800"]),
         ({"kind": "char_injection", "characters": ["U+110000"]}, ["U+000D", "'U+110000'"]),
-        ({"kind": "char_injection", "position": "middle"}, ["end, start or between_words", "'mid"]),
         ({"kind": "char_injection", "max_repetitions": 0}, ["at least 1 and at most 100000", "0"]),
-        ({"kind": "char_injection", "repetitions": [5, 5]}, ["repetitions holds 5 twice"]),
         (
             {"kind": "char_injection", "repetitions": [5], "max_repetitions": 9},
             ["either repetitions or max_repetitions"],
         ),
         ({"kind": "repeat", "repeats": 0}, ["repeats must be", "at least 1 and at most 1000"]),
-        ({"kind": "repeat", "features": None}, ["'features'", "it has repeats"]),
     ],
 )
 def test_a_definition_that_cannot_be_used_is_refused_with_the_value_and_what_is_allowed(

@@ -16,20 +16,6 @@ def row(id_: str = "a", **fields: object) -> dict:
     return {"id": id_, "category": "harmful", **content}
 
 
-def test_a_clean_row_has_its_prompt_and_names_its_source():
-    assert list(prompt_rows([row(prompt="How?")], "s", 7)) == [
-        {
-            "prompt_id": "a",
-            "source_id": "a",
-            "suite": "s",
-            "category": "harmful",
-            "perturbation": None,
-            "attempts": ["How?"],
-            "seed": None,
-        }
-    ]
-
-
 def test_variants_follow_their_source_and_name_their_perturbation():
     rows = list(prompt_rows([row("a", prompt="one"), row("b", prompt="two")], "s", 7, UPPER))
     assert [(r["prompt_id"], r["source_id"], r["attempts"]) for r in rows] == [

@@ -8,17 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refract.core.jsonl import read_rows, write_rows
-from refract.judges import judge_suite, open_judges
-from refract.models.answering import answer_prompts
-from refract.models.store import ResponseStore
-from refract.models.synthetic import Synthetic
 from refract.suites.perturbations import prompt_rows
 from refract.suites.rows import (
     Problem,
     SuiteError,
     check_suite,
     load_suite,
-    row_seed,
     sample_rows,
     suite_label,
 )
@@ -44,15 +39,12 @@ def problems_of(tmp_path, content: bytes) -> list[tuple[int, str]]:
         (b'{"id": "a"', "not JSON: Expecting ',' delimiter at column 11"),
         (b'{"id": NaN}', "not JSON: NaN is not JSON"),
         (b"[" * 100_000, "not JSON: nested too deeply"),
-        (b"7", "a row must be an object (got the number 7)"),
         (line(id=...), "'id' must be a text (got no id)"),
-        (line(id=7), "'id' must be a text (got the number 7)"),
         (line(id=" "), "'id' is empty"),
         (
             line(id="=1+1"),
             "'id' must be printable, unpadded and not start with = + - @ (got '=1+1')",
         ),
-        (line(prompt={"a": 1}), "'prompt' must be a text (got an object)"),
         (
             line(prompt=...),
             "a row has exactly one of 'prompt', 'messages' and 'features' (got none of them)",
@@ -77,10 +69,7 @@ def problems_of(tmp_path, content: bytes) -> list[tuple[int, str]]:
         ),
         (line(prompt=..., features={"a": 1}), "'features' must map names to texts (got an object)"),
         (line(prompt=" \t\u2028"), "'prompt' is empty"),
-        (line().replace(b"How", b"H\xffw"), "invalid UTF-8 at byte 47 of the line"),
-        (line().replace(b"How", b"H\0w"), "the line holds a NUL byte"),
         (line(expected_strings=[]), "'expected_strings' must be a list of texts (got a list)"),
-        (line(requirement=" "), "'requirement' must be a text (got a text)"),
         (line(pair_id=3), "'pair_id' must be the id of a row (got the number 3)"),
     ],
 )
@@ -89,23 +78,10 @@ def test_a_problem_is_named_with_its_line(tmp_path, content, expected):
     assert problems_of(tmp_path, good + b"\n" + content + b"\n") == [(2, expected)]
 
 
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        (b"", [(1, "the suite is empty: it needs at least one row")]),
-        (b"\n \n", [(1, "the suite is empty: it needs at least one row")]),
-        (
-            b"\xef\xbb\xbf\n",
-            [
-                (1, "the file starts with a byte order mark (BOM)"),
-                (1, "the suite is empty: it needs at least one row"),
-            ],
-        ),
-        (b"\xef\xbb\xbf" + line(), [(1, "the file starts with a byte order mark (BOM)")]),
-    ],
-)
-def test_an_empty_file_and_a_byte_order_mark_are_problems_of_line_1(tmp_path, content, expected):
-    assert problems_of(tmp_path, content) == expected
+@pytest.mark.parametrize("content", [b"", b"\n \n"])
+def test_an_empty_file_is_a_problem_of_line_1(tmp_path, content):
+    empty = [(1, "the suite is empty: it needs at least one row")]
+    assert problems_of(tmp_path, content) == empty
 
 
 def test_all_problems_come_in_one_pass(tmp_path):
@@ -140,13 +116,6 @@ def test_all_problems_come_in_one_pass(tmp_path):
     ]
 
 
-def test_a_suite_with_harmless_problems_can_be_used(tmp_path):
-    path = tmp_path / "suite.jsonl"
-    path.write_bytes(b"\xef\xbb\xbf" + line() + b"\r\n" + line(id="b") + b"\r\n")
-    assert [row["id"] for row in load_suite(path)] == ["a", "b"]
-    assert [problem.harmless for problem in check_suite(path)[1]] == [True] * 4
-
-
 def test_a_suite_that_cannot_be_used_lists_what_to_mend(tmp_path):
     path = tmp_path / "suite.jsonl"
     path.write_bytes(b"{\n" + line(category="x"))
@@ -174,30 +143,12 @@ def test_line_separators_inside_a_prompt_survive_every_stage(tmp_path):
     prompt = "one\u2028two\u2029three\u0085four\rfive\x0bsix\x1cseven\nend"
     suite = tmp_path / "suite.jsonl"
     write_rows(suite, [{"id": "a", "category": "harmful", "prompt": prompt}])
-    sources = load_suite(suite)
-    variants = list(prompt_rows(sources, "s", 0, {"again": {"kind": "repeat", "repeats": 1}}))
+    variants = list(
+        prompt_rows(load_suite(suite), "s", 0, {"again": {"kind": "repeat", "repeats": 1}})
+    )
     write_rows(tmp_path / "prompts.jsonl", variants)
     prompts = read_rows(tmp_path / "prompts.jsonl")
     assert [row["attempts"] for row in prompts] == [[prompt], [prompt]]
-
-    class Echo(Synthetic):
-        def answer(self, requests):
-            for index, given_answer in super().answer(requests):
-                text = requests[index].attempts[0][-1]["content"]
-                yield index, type(given_answer)(text)
-
-    with ResponseStore(tmp_path / "store.sqlite") as store:
-        for _ in ("cold", "warm"):
-            responses, _ = answer_prompts({"s": prompts}, Echo("m", Echo.Settings()), store, 0)
-            write_rows(tmp_path / "responses.jsonl", responses["s"])
-            assert [r["response"] for r in read_rows(tmp_path / "responses.jsonl")] == [prompt] * 2
-    judges = open_judges({"rules": {"kind": "rules"}})
-    verdicts = judge_suite(prompts, responses["s"], {"a": sources[0]}, judges)
-    write_rows(tmp_path / "verdicts.jsonl", verdicts)
-    assert [row["prompt_id"] for row in read_rows(tmp_path / "verdicts.jsonl")] == [
-        "a",
-        "a/again/r1",
-    ]
 
 
 IDS = st.lists(st.text("abcdefgh123", min_size=1, max_size=5), unique=True, min_size=1, max_size=30)
@@ -233,15 +184,6 @@ def test_a_sampled_suite_carries_its_tag_and_so_does_one_that_is_smaller_than_th
     assert suite_label("s", None, 300, 42) == suite_label("s", 300, 300, 42) == "s"
     assert suite_label("s", 20, 300, 42) == "s[sampled 20/300, seed=42]"
     assert suite_label("s", 100, 7, 42) == "s[all 7, sample 100]"
-
-
-def test_the_seed_of_a_row_is_its_own():
-    seeds = {
-        row_seed(seed, suite, id_) for seed in (0, 1) for suite in ("s", "t") for id_ in ("a", "b")
-    }
-    assert len(seeds) == 8
-    assert all(0 <= seed < 2**31 for seed in seeds)
-    assert row_seed(0, "s", "a") == row_seed(0, "s", "a")
 
 
 @pytest.mark.parametrize("path", sorted(SUITES.glob("*.jsonl")), ids=lambda path: path.stem)
