@@ -100,19 +100,6 @@ def test_the_corrected_rate_is_unbiased_and_covers_though_the_judge_is_off(
     assert sum(one.low <= truth <= one.high for one in found) / runs >= covered
 
 
-def test_doubt_that_is_right_takes_less_than_half_of_random_labels_alone():
-    generator = np.random.default_rng(5)
-    human, probability = population(generator, 5.0, 0.0)
-    doubt, random = [], []
-    for _ in range(40):
-        found = prediction_powered(sampled(human, probability, 100, generator))
-        doubt.append(found.high_here - found.low_here)
-        mine = generator.permutation(N)[:220]
-        found = prediction_powered(Sample(human[mine].tolist(), [0] * 220, [0] * (N - 220)))
-        random.append(found.high_here - found.low_here)
-    assert np.mean(doubt) < np.mean(random)
-
-
 def test_a_difference_takes_two_draws_by_doubt():
     generator = np.random.default_rng(3)
     human, probability = population(generator, 3.0, 0.0)
