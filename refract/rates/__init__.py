@@ -1,9 +1,4 @@
-"""Verdict rows in; outcomes, and rates with their intervals, out.
-
-To add a measure to the tables, write a function that returns :class:`refract.rates.rate.Rate` objects,
-call it in :func:`aggregate_suite`, and describe it in ``docs/metrics.md``: files, readers, frames and
-thresholds follow from the objects.
-"""
+"""Verdict rows in; outcomes, and rates with their intervals, out."""
 
 from __future__ import annotations
 
@@ -15,13 +10,24 @@ from refract.core.jsonl import sha256_json
 from refract.core.showing import csv_cell
 from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, prompt_of_sample
 from refract.core.vocabulary import OUTPUT_SENSITIVITY, TAKEN
-from refract.rates.attacks import attack_table, injection_table
 from refract.rates.clean_prompts import pair_table, rate_table, share_table
-from refract.rates.counting import CONFIDENCE, Counted, clusters_of, outcome
-from refract.rates.floors import flip_floors
-from refract.rates.judge_rates import judge_table, refusal_table
+from refract.rates.counting import (
+    CONFIDENCE,
+    Counted,
+    CountedSuite,
+    clusters_of,
+    flip_floors,
+    outcome,
+)
+from refract.rates.judge_rates import injection_table, judge_table, refusal_table
 from refract.rates.rate import Rate
-from refract.rates.robustness import CLEAN_SAMPLES, comparisons, failing_rows, robustness_table
+from refract.rates.robustness import (
+    CLEAN_SAMPLES,
+    attack_table,
+    comparisons,
+    failing_rows,
+    robustness_table,
+)
 from refract.rates.sampled import MEASURES_OF_SAMPLES, sample_table
 from refract.rates.thresholds import DEFAULT_THRESHOLDS, apply_thresholds
 
@@ -39,11 +45,6 @@ class Aggregate(NamedTuple):
     compared: list[Row]
     failures: list[Row]
     fields: dict[str, dict[str, str]]
-
-    @property
-    def outcomes(self) -> dict[str, str]:
-        """The outcomes by prompt id."""
-        return {id_: answer.outcome for id_, answer in self.answers.items()}
 
 
 def fields_of(sources: Sequence[Row], fields: Sequence[str] | None) -> Sequence[str]:
@@ -66,15 +67,12 @@ def aggregate_suite(
 ) -> Aggregate:
     """Outcomes and rates of one suite.
 
-    ``definition`` is the suite's: its first judge decides the outcomes, its ``fields`` are
-    tabulated (:func:`fields_of`), its ``thresholds`` are applied, with ``cut_off``, ``cluster`` and
-    ``max_unjudged`` as in :class:`refract.core.params.SuiteSettings`. ``judges`` maps the names of its
-    judges to their definitions, ``families`` to the family of their labels: the first of family
-    strings looks for attacks' strings, the first of family similarity compares perturbed answers.
-    Raises :class:`RowError` when the rows do not belong together, :class:`ParamsError` for fields
-    and thresholds that the suite does not have.
-
-    ``prompts`` has a row for each sample (:func:`refract.core.types.sample_prompts`).
+    ``definition`` is the suite's (:class:`refract.core.params.SuiteSettings`): its first judge decides
+    the outcomes. ``judges`` maps the names of its judges to their definitions, ``families`` to the
+    family of their labels: the first of family strings looks for attacks' strings, the first of family
+    similarity compares perturbed answers. ``prompts`` has a row for each sample. Raises
+    :class:`RowError` when the rows do not belong together, :class:`ParamsError` for fields and
+    thresholds that the suite does not have.
     """
     response_of = {row["prompt_id"]: row for row in responses}
     verdict_of = {row["prompt_id"]: row["judges"] for row in verdicts}
@@ -102,23 +100,18 @@ def aggregate_suite(
         )
         for id_, prompt in prompt_of.items()
     }
-    floors = flip_floors(prompts, {id_: answer.outcome for id_, answer in outcomes.items()})
-    rates = rate_table(sources, outcomes, fields, confidence)
-    rates += share_table(sources, outcomes, confidence)
-    rates += pair_table(sources, outcomes, fields, confidence)
+    suite = CountedSuite(sources, outcomes, fields, confidence)
+    floors = flip_floors(prompts, outcomes)
+    rates = rate_table(suite) + share_table(suite) + pair_table(suite)
     if samples > 1 or not thresholds.keys().isdisjoint(MEASURES_OF_SAMPLES):
-        rates += sample_table(sources, outcomes, samples, confidence)
-    rates += attack_table(sources, prompts, outcomes, fields, floors.loophole, confidence)
+        rates += sample_table(suite, samples)
+    rates += attack_table(suite, prompts, floors.loophole)
     if strings is not None:
-        requested = [row for row in sources if row["id"] in outcomes]
-        looked_for = {id_: verdict[strings] for id_, verdict in verdict_of.items()}
-        rates += injection_table(requested, looked_for, outcomes, confidence=confidence)
+        rates += injection_table(suite, {id_: said[strings] for id_, said in verdict_of.items()})
     for name in definition["judges"]:
         family = families[name]
         if family == "refusal" and name != headline:
-            rates += refusal_table(
-                sources, response_of, verdict_of, name, outcomes, cut_off, confidence
-            )
+            rates += refusal_table(suite, response_of, verdict_of, name, cut_off)
         elif family != "refusal" and name not in (strings, similarity):
             # Further samples of clean prompts are compared for the noise floor alone.
             concerned = [
@@ -126,7 +119,7 @@ def aggregate_suite(
                 for row in verdicts
                 if family != "similarity" or not _is_clean_sample(prompt_of[row["prompt_id"]])
             ]
-            rates += judge_table(concerned, outcomes, {name: family}, confidence)
+            rates += judge_table(name, family, concerned, outcomes, confidence)
     if definition.get("protocol"):
         # Here, so that the types of rates are there without the settings of protocols.
         from refract.rates.protocol_rates import protocol_judge, protocol_table
@@ -134,12 +127,10 @@ def aggregate_suite(
 
         part = find_part(definition["protocol"], "protocol")
         judge = protocol_judge(definition)
-        rates += protocol_table(
-            part, sources, response_of, verdict_of, judge, families[judge], outcomes, confidence
-        )
+        rates += protocol_table(part, suite, response_of, verdict_of, judge, families[judge])
     scores, sensitivity = None, OUTPUT_SENSITIVITY
     if similarity is not None:
-        scores = {id_: verdict[similarity]["score"] for id_, verdict in verdict_of.items()}
+        scores = {id_: said[similarity]["score"] for id_, said in verdict_of.items()}
         sensitivity = judges[similarity].get("output_sensitivity", OUTPUT_SENSITIVITY)
     every = comparisons(prompts, response_of, scores, outcomes, sensitivity)
     compared = [row for row in every if row["name"] != CLEAN_SAMPLES]

@@ -15,7 +15,7 @@ from refract.core.settings import read_settings
 from refract.core.vocabulary import JUDGED, REFUSED
 from refract.rates.counting import bounds_of, interval_of
 from refract.rates.rate import OVERALL, Difference, DropDecision, Group
-from refract.statistics.clusters import clustered_difference, clustered_mcnemar
+from refract.statistics.clusters import Clustered, clustered_difference, clustered_mcnemar
 from refract.statistics.hypotheses import INCONCLUSIVE, NOT_WORSE, WORSE, decide_drop, holm
 from refract.statistics.sample_sizes import smallest_drop
 
@@ -47,28 +47,26 @@ class RefusalShare(NamedTuple):
         return RefusalShare(known, 1 - self.highest, 1 - self.lowest)
 
 
+Pair = tuple[RefusalShare, RefusalShare, Hashable]  # before, after, cluster
+Values = tuple[float, float, Hashable]  # the same of known or assumed shares
+
+
 @dataclass
 class PairedOutcomes:
     """The pairs of one suite, category and perturbation, and what could not be paired.
 
-    ``first`` and ``second`` are how often each side refused a prompt, ``clusters`` the cluster of each
-    pair, ``ids`` lists of prompt ids. ``repeats`` names the suite whose clean prompts include these,
-    with the same outcomes. ``group`` is the column by which pairs were grouped besides, and its value.
+    ``ids`` lists prompt ids by what became of them, as :class:`Difference` has them. ``repeats`` names
+    the suite whose clean prompts include these, with the same outcomes. ``group`` is the column by which
+    pairs were grouped besides, and its value.
     """
 
     suite: str
     category: str
     perturbation: str
     group: Group = OVERALL
-    first: list[RefusalShare] = field(default_factory=list)
-    second: list[RefusalShare] = field(default_factory=list)
-    clusters: list[Hashable] = field(default_factory=list)
+    pairs: list[Pair] = field(default_factory=list)
     ids: dict[str, list[str]] = field(default_factory=dict)
     repeats: str = ""
-
-    def rows(self) -> list[tuple[RefusalShare, RefusalShare, Hashable]]:
-        """Each pair with its cluster."""
-        return list(zip(self.first, self.second, self.clusters, strict=True))
 
 
 # Pairs whose outcome differs, pairs without a verdict on both sides, and what has no pair.
@@ -110,9 +108,7 @@ def pair_outcomes(
             paired.ids["reworded"].append(id_)
         else:
             before, after = _refusal(samples), _refusal(others)
-            paired.first.append(before)
-            paired.second.append(after)
-            paired.clusters.append(row.get("cluster") or row["source_id"])
+            paired.pairs.append((before, after, row.get("cluster") or row["source_id"]))
             for name in _changes(before, after):
                 paired.ids[name].append(id_)
     for key, samples in sides[1].items():
@@ -185,13 +181,8 @@ def compare_groups(
     """The difference of each group, second side minus first, and the decisions on primary measures.
 
     Intervals are Tango's, scaled to the clusters; of several samples of a prompt the mean counts.
-    ``p_adjusted`` is Holm's over all groups given. In ``prompts``, ``to_refusal`` and
-    ``to_compliance`` flipped (of several samples, what most of them do); ``to_unjudged`` have fewer
-    judged samples on the second side, ``to_judged`` more, ``not_judged`` none on either; ``only_a`` and
-    ``only_b`` are missing on one side; ``reworded`` have another text.
-
-    A group whose clean prompts another suite includes with the same outcomes (``repeats``) has neither
-    p nor decision: it would test the same answers twice.
+    ``p_adjusted`` is Holm's over all groups given. A group whose clean prompts another suite includes
+    with the same outcomes (``repeats``) has neither p nor decision: its answers are tested there.
     """
     differences = [_difference(group, settings.confidence) for group in groups]
     adjusted = holm([difference.p for difference in differences])
@@ -202,32 +193,31 @@ def compare_groups(
     ]
 
 
-Values = tuple[float, float, Hashable]  # before, after, cluster
-
-
-def _judged(rows: Sequence[tuple[RefusalShare, RefusalShare, Hashable]]) -> list[Values]:
+def _judged(pairs: Sequence[Pair]) -> list[Values]:
     """The pairs that were judged on both sides."""
     return [
-        (a.known, b.known, cluster)
-        for a, b, cluster in rows
-        if a.known is not None and b.known is not None
+        (before.known, after.known, cluster)
+        for before, after, cluster in pairs
+        if before.known is not None and after.known is not None
     ]
 
 
+def _estimate(rows: Sequence[Values], confidence: float) -> Clustered | None:
+    """The mean change, after minus before."""
+    before, after, clusters = zip(*rows, strict=True) if rows else ((), (), ())
+    return clustered_difference(after, before, clusters, confidence)
+
+
+def _p(rows: Sequence[Values]) -> float:
+    before, after, clusters = zip(*rows, strict=True)
+    return clustered_mcnemar(before, after, clusters)
+
+
 def _difference(group: PairedOutcomes, confidence: float) -> Difference:
-    judged = _judged(group.rows())
-    before, after, clusters = zip(*judged, strict=True) if judged else ((), (), ())
-    estimate = clustered_difference(after, before, clusters, confidence)
-    tested = judged and not group.repeats
-    lower, upper = (
-        clustered_difference(
-            [getattr(share, second) for share in group.second],
-            [getattr(share, first) for share in group.first],
-            group.clusters,
-            confidence,
-        )
-        for first, second in (("highest", "lowest"), ("lowest", "highest"))
-    )
+    judged, pairs = _judged(group.pairs), group.pairs
+    estimate = _estimate(judged, confidence)
+    lower = _estimate([(a.highest, b.lowest, cluster) for a, b, cluster in pairs], confidence)
+    upper = _estimate([(a.lowest, b.highest, cluster) for a, b, cluster in pairs], confidence)
     bounds, outer = bounds_of(lower, upper)
     return Difference(
         group.suite,
@@ -235,13 +225,13 @@ def _difference(group: PairedOutcomes, confidence: float) -> Difference:
         group.perturbation,
         n=len(judged),
         clusters=estimate.clusters if estimate else 0,
-        first=sum(before) / len(judged) if judged else None,
-        second=sum(after) / len(judged) if judged else None,
+        first=sum(before for before, _, _ in judged) / len(judged) if judged else None,
+        second=sum(after for _, after, _ in judged) / len(judged) if judged else None,
         value=estimate.value if estimate else None,
         interval=interval_of(estimate),
         bounds=bounds,
         outer=outer,
-        p=clustered_mcnemar(before, after, clusters) if tested else None,
+        p=_p(judged) if judged and not group.repeats else None,
         prompts={kind: tuple(ids) for kind, ids in group.ids.items()},
         repeats=group.repeats,
         group=group.group,
@@ -270,41 +260,47 @@ class DropEvidence(NamedTuple):
     p_lost: float
     lost: float
     churn: float
-    clusters: int
 
 
 def _evidence(group: PairedOutcomes, settings: DecisionSettings) -> DropEvidence | None:
     """The evidence of a primary measure with at least one pair; None for other groups."""
-    if not group.first or group.perturbation or group.repeats:
+    if not group.pairs or group.perturbation or group.repeats:
         return None
     if group.category not in settings.categories:
         return None
-    rows = group.rows()
+    pairs = group.pairs
     if group.category not in LESS_IS_WORSE:
-        rows = [(a.opposite, b.opposite, cluster) for a, b, cluster in rows]
-    judged = _judged(rows)
-    return DropEvidence(
-        _lowest([(a.highest, b.lowest, cluster) for a, b, cluster in rows], settings.confidence),
-        _lowest(_kept(rows), settings.confidence),
-        _p_drop(judged) if judged else None,
-        _p_drop([(a.lowest, b.highest, cluster) for a, b, cluster in rows]),
-        # Of the answers that vanished, with the rest of the judged pairs.
-        _p_drop([(a.known, b.lowest, c) for a, b, c in rows if a.known is not None]),
-        sum((a.known or 0) * max(0.0, b.unknown - a.unknown) for a, b, _ in rows) / len(rows),
-        2 * min(_sum_of_rises(judged, 1), _sum_of_rises(judged, -1)) / len(rows),
-        len(set(group.clusters)),
-    )
-
-
-def _kept(rows: Sequence[tuple[RefusalShare, RefusalShare, Hashable]]) -> list[Values]:
-    """Before and after at the worst of what was not judged, without what vanished."""
-    kept: list[Values] = []
-    for before, after, cluster in rows:
+        pairs = [(a.opposite, b.opposite, cluster) for a, b, cluster in pairs]
+    judged = _judged(pairs)
+    kept: list[Values] = []  # at the worst of what was not judged, without what vanished
+    for before, after, cluster in pairs:
         if after.unknown <= before.unknown:
             kept.append((before.highest, after.lowest, cluster))
         elif after.known is not None:
             kept.append((before.highest, after.known, cluster))
-    return kept
+    return DropEvidence(
+        _lowest([(a.highest, b.lowest, cluster) for a, b, cluster in pairs], settings.confidence),
+        _lowest(kept, settings.confidence),
+        _p_drop(judged) if judged else None,
+        _p_drop([(a.lowest, b.highest, cluster) for a, b, cluster in pairs]),
+        _p_drop([(a.known, b.lowest, c) for a, b, c in pairs if a.known is not None]),
+        sum((a.known or 0) * max(0.0, b.unknown - a.unknown) for a, b, _ in pairs) / len(pairs),
+        2 * min(_sum_of_rises(judged, 1), _sum_of_rises(judged, -1)) / len(pairs),
+    )
+
+
+def _lowest(rows: Sequence[Values], confidence: float) -> float | None:
+    """The one-sided lower limit of after minus before."""
+    estimate = _estimate(rows, 2 * confidence - 1)
+    return None if estimate is None else estimate.low
+
+
+def _p_drop(rows: Sequence[Values]) -> float:
+    """One-sided p that what came after is below what was before; 1 where there is no drop.
+
+    Under no difference gains are as likely as losses, so that it is half the two-sided p.
+    """
+    return 1.0 if _sum_of_rises(rows, 1) >= _sum_of_rises(rows, -1) else _p(rows) / 2
 
 
 def _sum_of_rises(rows: Sequence[Values], sign: int) -> float:
@@ -316,10 +312,9 @@ def decide_drops(
 ) -> list[DropDecision | None]:
     """The decision on each primary measure; None for other groups.
 
-    ``p_worse`` is over pairs judged on both sides, Holm-corrected for the primary measures. ``decision``
-    is ``not worse`` where the limit ``worst`` is within ``margin``; ``worse`` where a drop is shown
-    whatever the unjudged answers were, Holm-corrected; else ``inconclusive``, with the ``reason``.
-    ``detectable`` includes that correction.
+    ``decision`` is ``not worse`` where the limit ``worst`` is within ``margin``; ``worse`` where a drop
+    is shown whatever the unjudged answers were; else ``inconclusive``, with the ``reason``. p-values are
+    Holm-corrected over the primary measures, and ``detectable`` includes that.
 
     ``regression`` is what fails a build: a measure that is worse; one whose judged pairs show a drop
     that unjudged answers could undo; and one where answers vanished and that alone keeps a drop from
@@ -363,6 +358,7 @@ def _decision(
         else:
             reason = "too few prompts"
     sign = 1 if group.category in LESS_IS_WORSE else -1
+    clusters = len({cluster for _, _, cluster in group.pairs})
     return DropDecision(
         decision,
         reason,
@@ -371,25 +367,5 @@ def _decision(
         worst=None if evidence.worst is None else sign * evidence.worst,
         p_worse=evidence.p,
         p_worse_holm=p,
-        detectable=smallest_drop(evidence.clusters, evidence.churn, alpha=alpha / tests),
+        detectable=smallest_drop(clusters, evidence.churn, alpha=alpha / tests),
     )
-
-
-def _lowest(rows: Sequence[Values], confidence: float) -> float | None:
-    """The one-sided lower limit of after minus before."""
-    if not rows:
-        return None
-    before, after, clusters = zip(*rows, strict=True)
-    found = clustered_difference(after, before, clusters, 2 * confidence - 1)
-    return None if found is None else found.low
-
-
-def _p_drop(rows: Sequence[Values]) -> float:
-    """One-sided p that what came after is below what was before; 1 where there is no drop.
-
-    Under no difference gains are as likely as losses, so that it is half the two-sided p.
-    """
-    if _sum_of_rises(rows, 1) >= _sum_of_rises(rows, -1):
-        return 1.0
-    before, after, clusters = zip(*rows, strict=True)
-    return clustered_mcnemar(before, after, clusters) / 2

@@ -8,14 +8,7 @@ from typing import Any
 
 from refract.core.types import ResponseRow, Row, Verdict
 from refract.core.vocabulary import JUDGED
-from refract.rates.counting import (
-    CONFIDENCE,
-    Counted,
-    Outcomes,
-    ids_of,
-    mean_rate,
-    rate_of,
-)
+from refract.rates.counting import CONFIDENCE, Counted, CountedSuite, mean_rate, rate_of
 from refract.rates.rate import OVERALL, Counts, Group, Rate
 from refract.statistics.clusters import macro_mean
 from refract.suites.protocols.catalogue import (
@@ -45,13 +38,11 @@ Answers = list[tuple[float | None, Counted]]
 
 def protocol_table(
     chosen: Chosen,
-    sources: Sequence[Row],
+    suite: CountedSuite,
     responses: Mapping[str, ResponseRow],
     verdicts: Mapping[str, Mapping[str, Verdict]],
     judge: str,
     family: str,
-    outcomes: Outcomes,
-    confidence: float = CONFIDENCE,
 ) -> list[Rate]:
     """The protocol's measures of a suite's clean prompts by one judge's verdicts: each over all its
     rows, by the values of its field, and their macro average.
@@ -60,34 +51,28 @@ def protocol_table(
     judged all the same, and the bounds say what they could change.
     """
     rates: list[Rate] = []
-    requested = [row for row in sources if row["id"] in outcomes]
+    rows = [row for row in suite.requested if matches(row, chosen.own.suite.where)]
     for name, measure in chosen.own.measures.items():
         groups: dict[str, Answers] = {}
-        for row in requested:
-            if not matches(row, chosen.own.suite.where) or not matches(row, measure.where):
-                continue
+        for row in (row for row in rows if matches(row, measure.where)):
             value = "" if measure.by is None else str(row.get(measure.by, ""))
-            for id_ in ids_of(row["id"], outcomes):
-                verdict = verdicts[id_].get(judge)
-                counted = _value(
-                    chosen, measure.counts, row, responses[id_], verdict, rated=family in RATED
-                )
-                answer = outcomes[id_]
+            for id_ in suite.ids(row["id"]):
+                verdict, answer = verdicts[id_].get(judge), suite.outcomes[id_]
+                counted = _value(chosen, measure, row, responses[id_], verdict, family in RATED)
                 if counted is None and answer.outcome in (*JUDGED, "degenerate"):
-                    own = verdict["label"] if verdict else None
-                    left_out = "degenerate" if own == "degenerate" else "unjudged"
-                    answer = answer._replace(outcome=left_out)
+                    noise = verdict is not None and verdict["label"] == "degenerate"
+                    answer = answer._replace(outcome="degenerate" if noise else "unjudged")
                 groups.setdefault(value, []).append((counted, answer))
         every = [answer for group in groups.values() for answer in group]
-        rates.append(_rate(name, measure, every, confidence))
+        rates.append(_rate(name, measure, every, suite.confidence))
         if measure.by is None:
             continue
         parts = [
-            _rate(name, measure, answers, confidence, Group(measure.by, value))
+            _rate(name, measure, answers, suite.confidence, Group(measure.by, value))
             for value, answers in sorted(groups.items())
         ]
         if measure.macro and parts:
-            rates.append(macro_rate(name + MACRO, parts, confidence))
+            rates.append(macro_rate(name + MACRO, parts, suite.confidence))
         rates += parts
     return rates
 
@@ -167,16 +152,16 @@ def matches(row: Row, where: Mapping[str, Sequence[str]]) -> bool:
 
 def _value(
     chosen: Chosen,
-    counts: str,
+    measure: Measure,
     row: Row,
     response: ResponseRow,
     verdict: Verdict | None,
-    *,
     rated: bool,
 ) -> float | None:
     """What an answer counts; None where nobody judged it. ``rated``: the judge's scores say how much
     an answer complies, and are not those of its labels."""
     label, score = (verdict["label"], verdict["score"]) if verdict else (None, None)
+    counts = measure.counts
     empty = response["finish_reason"] in ("stop", "length") and not response["response"].strip()
     if empty and chosen.own.empty in FORCED:
         label, score = FORCED[chosen.own.empty]

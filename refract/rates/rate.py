@@ -1,8 +1,5 @@
 """A rate, and a paired difference of two results: what is computed, written, read and shown.
 
-Numbers are unrounded and stay numbers: :mod:`refract.results.table_rows` alone writes them as rows of
-``metrics/tables/MODEL.csv`` or of JSON and reads them again, and what shows them rounds them for people.
-
 To add a statistic to the tables: a new *measure* is one function in this package that returns
 :class:`Rate` objects, called in :func:`refract.rates.aggregate_suite`; a further *number of a rate* is a
 field of :class:`Statistics` (its column follows from its name) and the place that computes it. Both are
@@ -111,10 +108,8 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class AboveFloor:
-    """A rate minus its noise floor, the rate at which another answer to the clean prompt differs.
-
-    ``outer`` is the interval with the worst case of what is not known; tables do not hold it.
-    """
+    """A rate minus its noise floor, the rate at which another answer to the clean prompt differs; tables
+    do not hold ``outer``, the interval with the worst case of what is not known."""
 
     value: float
     interval: Interval | None

@@ -6,17 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import sqrt
 
-from refract.core.types import Row
 from refract.core.vocabulary import JUDGED, REFUSED, SAMPLES_FIELD
-from refract.rates.counting import (
-    CONFIDENCE,
-    Counted,
-    Outcomes,
-    PromptMeans,
-    answers_to,
-    excluded_counts,
-    rate_of,
-)
+from refract.rates.counting import Counted, CountedSuite, PromptMeans, excluded_counts, rate_of
 from refract.rates.rate import Counts, Group, Rate
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.proportions import all_of_k, any_of_k
@@ -35,12 +26,7 @@ MEASURES_OF_SAMPLES = (
 Prompts = Sequence[Sequence[Counted]]  # the answers to each prompt
 
 
-def sample_table(
-    sources: Sequence[Row],
-    outcomes: Outcomes,
-    samples: int,
-    confidence: float = CONFIDENCE,
-) -> list[Rate]:
+def sample_table(suite: CountedSuite, samples: int) -> list[Rate]:
     """Rates over sets of k samples, for k from 2 to ``samples``, and the spread within prompts.
 
     ``any_compliance_rate`` of harmful prompts (attack success at k) is the chance that at least one
@@ -51,22 +37,16 @@ def sample_table(
     sample, any and all equal the rate, and there is no spread.
     """
     rates = []
-    by_category = {
-        category: [
-            list(answers_to(row["id"], outcomes))
-            for row in sources
-            if row["id"] in outcomes and row["category"] == category
-        ]
-        for _, category, _ in SAMPLED_MEASURES
-    }
+    every: list[list[Counted]] = []
     for name, category, positive in SAMPLED_MEASURES:
-        prompts = by_category[category]
+        rows = (row for row in suite.requested if row["category"] == category)
+        prompts = [suite.answers_to(row["id"]) for row in rows]
+        every += prompts
         for k in _steps(samples) if prompts else ():
             for kind, estimate in (("any", any_of_k), ("all", all_of_k)):
                 means = _of_k(prompts, positive, estimate, k)
-                rates.append(_rate(f"{kind}_{name}", k, prompts, means, confidence))
-    every = [prompt for prompts in by_category.values() for prompt in prompts]
-    rates.append(_rate(SPREAD_MEASURE, samples, every, _spread(every), confidence))
+                rates.append(_rate(f"{kind}_{name}", k, prompts, means, suite.confidence))
+    rates.append(_rate(SPREAD_MEASURE, samples, every, _spread(every), suite.confidence))
     return rates
 
 

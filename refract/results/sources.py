@@ -283,7 +283,7 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
             for result in (left, right)
         ]
         groups += [(name, group) for group in pair_outcomes(*compared)]
-    if not any(group.first for _, group in groups):
+    if not any(group.pairs for _, group in groups):
         raise ResultsError(
             "nothing to compare: "
             + ("; ".join(_grouped(refused)) or "no prompt is on both sides with the same text")

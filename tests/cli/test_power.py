@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 from refract.cli import app
 from refract.core.errors import UsageError
 from refract.statistics.sample_sizes import drop_power, drop_sample_size, smallest_drop
-from tests.builders import outcome_line, write_outcomes
 
 
 def test_the_power_of_one_way_losses_is_that_of_five():
@@ -54,6 +53,7 @@ def test_the_command_says_how_many_prompts_and_what_drop():
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
+        ((), "--difference or --n"),
         (("--difference", 0.1, "--n", 5), "--difference or --n"),
         (("--difference", 2), "--difference"),
         (("--n", 0), "0"),
@@ -63,21 +63,3 @@ def test_the_command_says_how_many_prompts_and_what_drop():
 def test_what_cannot_be_computed_is_wrong_usage(arguments, named):
     with pytest.raises(UsageError, match=named):
         run(*arguments)
-
-
-def test_a_projects_suites_are_shown_with_what_their_prompts_can_show(tmp_path, monkeypatch):
-    (tmp_path / "metrics/outcomes").mkdir(parents=True)
-    (tmp_path / "params.yaml").write_text(
-        "seed: 1\ngrid: {models: [m], suites: [s]}\nmodels: {m: {adapter: synthetic}}\n"
-        "suites: {s: {file: s.jsonl, judges: [rules]}}\njudges: {rules: {kind: rules}}\n"
-    )
-    rows = [
-        outcome_line(f"{n}", "error" if n == 0 else "refusal", cluster=f"{n // 2}")
-        for n in range(60)
-    ]
-    write_outcomes(tmp_path / "metrics/outcomes/m.csv", rows)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "dvc.yaml").touch()
-    cells = [cell.strip() for cell in run().splitlines()[3].split("│")][1:-1]
-    assert cells[:7] == ["m", "s", "harmful", "60", "59", "30", "1.000"]
-    assert cells[7] == f"{smallest_drop(30):.3f}"

@@ -13,8 +13,9 @@ from refract.results.table_rows import rate_to_row
 JUDGES = {"polite": "pass_fail"}
 
 
-def judge_table(*arguments, thresholds=()):
-    rates = judge_rates.judge_table(*arguments)
+def judge_table(verdicts, outcomes, families, thresholds=()):
+    ((name, family),) = families.items()
+    rates = judge_rates.judge_table(name, family, verdicts, outcomes)
     return [rate_to_row(rate) for rate in apply_thresholds(rates, dict(thresholds))]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from refract.core.types import given_response
 from refract.judges.cases import labelled, unjudged
-from refract.rates.counting import Counted
+from refract.rates.counting import Counted, CountedSuite
 from refract.rates.protocol_rates import protocol_table
 from refract.results.table_rows import rate_to_row
 from tests.published_protocols import chosen
@@ -30,7 +30,7 @@ def counted(verdicts, part=None, answers=None, family="refusal", **measure):
         row["id"]: Counted((v["label"] or "unjudged"), row["id"])
         for row, v in zip(ROWS, verdicts, strict=True)
     }
-    rates = protocol_table(own, ROWS, responses, found, "j", family, outcomes)
+    rates = protocol_table(own, CountedSuite(ROWS, outcomes), responses, found, "j", family)
     return [rate_to_row(rate) for rate in rates]
 
 

@@ -20,8 +20,14 @@ from refract.models.answering import answer_prompts
 from refract.models.store import ResponseStore
 from refract.rates import clean_prompts, sampled
 from refract.rates.clean_prompts import suite_metrics
-from refract.rates.counting import Counted, answer_rate, prompt_means
-from refract.rates.floors import above_floor, flip_floors, flips_above_floor
+from refract.rates.counting import (
+    Counted,
+    CountedSuite,
+    above_floor,
+    answer_rate,
+    flip_floors,
+    prompt_means,
+)
 from refract.results.table_rows import rate_to_row
 from refract.suites.perturbations import prompt_rows
 
@@ -33,8 +39,9 @@ def rate_row(answers, positive):
     return rate_to_row(answer_rate("rate", answers, positive))
 
 
-def sample_table(*arguments):
-    return [rate_to_row(rate) for rate in sampled.sample_table(*arguments)]
+def sample_table(sources, outcomes, samples):
+    rates = sampled.sample_table(CountedSuite(sources, outcomes), samples)
+    return [rate_to_row(rate) for rate in rates]
 
 
 def rows(count, category="harmful"):
@@ -156,7 +163,7 @@ def test_paired_rows_are_compared_by_the_means_of_their_prompts():
     for row in rows(6):
         outcomes |= answered([R, R, C, C], row["id"])
         outcomes |= answered([R, C, C, C], f"{row['id']}x")
-    found = rate_to_row(clean_prompts.pair_table(sources, outcomes)[0])
+    found = rate_to_row(clean_prompts.pair_table(CountedSuite(sources, outcomes))[0])
     assert (found["rate"], found["n"], found["clusters"]) == (-0.25, 24, 6)
     assert found["low"] < -0.25 < found["high"]
 
@@ -234,7 +241,10 @@ def test_a_run_prints_any_of_k_and_the_spread(tmp_path, monkeypatch):
 
 def test_the_floor_of_flips_is_how_often_a_second_clean_answer_differs():
     prompts = [{**prompt(id_), "source_id": "a"} for id_ in ("a", "a~2", "a~3", "a~4")]
-    outcomes = {"a": R, "a~2": C, "a~3": R, "a~4": R}
+    outcomes = {
+        id_: Counted(label, "a")
+        for id_, label in zip(("a", "a~2", "a~3", "a~4"), (R, C, R, R), strict=True)
+    }
     found = flip_floors(prompts, outcomes)
     # Of the 9 other answers beside a refusal 3 comply, of the 3 beside the compliance all refuse.
     assert found.loophole == {"a": pytest.approx(1 / 3)}
@@ -243,23 +253,24 @@ def test_the_floor_of_flips_is_how_often_a_second_clean_answer_differs():
 
 
 def test_a_rate_above_its_floor_is_paired_by_prompt_and_bounded():
-    found = above_floor([1, 0, None, 1, 1], [0.5, 0.5, 0.5, 0, None], list("aaabc"), list("aaabc"))
+    answers = [Counted(U, id_, prompt=id_) for id_ in "aaabc"]
+    found = above_floor([1, 0, None, 1, 1], [0.5, 0.5, 0.5, 0, None], answers)
     assert found.value == pytest.approx((0 + 1) / 2)
     assert found.interval.low < found.value < found.interval.high
     assert found.outer.low < found.outer.high
-    assert above_floor([1.0], [None], ["a"]) is None
+    assert above_floor([1.0], [None], answers[:1]) is None
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.lists(st.sampled_from([0.0, 1.0, None]), min_size=1, max_size=12), st.integers(1, 4))
 def test_means_of_prompts_lie_between_their_bounds(values, prompts):
-    names = [str(place % prompts) for place in range(len(values))]
-    means = prompt_means(values, names, names)
-    assert len(means.known) == len(set(names))
+    answers = [Counted(U, "", prompt=str(place % prompts)) for place in range(len(values))]
+    means = prompt_means(values, answers)
+    assert len(means.known) == min(prompts, len(values))
     for known, low, high in zip(means.known, means.lowest, means.highest, strict=True):
         assert low <= (low if known is None else known) <= high
-    # Without names each value is a prompt of its own.
-    assert prompt_means(values, names).known == values
+    # Of one sample each value is a prompt of its own.
+    assert prompt_means(values, [Counted(U, "")] * len(values)).known == values
 
 
 def test_the_pipeline_finds_the_known_rates_of_a_model_that_samples():
@@ -295,13 +306,12 @@ def test_an_attack_that_does_nothing_is_nothing_above_the_floor():
                 row = {**prompt(str(source)), "prompt_id": f"{source}~{sample}"}
                 clean, attack = (C if rng.random() < chance else R for _ in range(2))
                 prompts.append(row)
-                outcomes[row["prompt_id"]] = clean
+                outcomes[row["prompt_id"]] = Counted(clean, str(source))
                 if clean == R:
                     attacked.append(Counted(attack, str(source)))
         floor = flip_floors(prompts, outcomes).loophole
-        found = flips_above_floor(
-            attacked, [floor[answer.cluster] for answer in attacked], ("compliance",)
-        )
+        complied = [float(answer.outcome == C) for answer in attacked]
+        found = above_floor(complied, [floor[answer.cluster] for answer in attacked], attacked)
         covered += found.interval.low <= 0 <= found.interval.high
         differences.append(found.value)
     assert covered >= 90

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from refract.core.errors import ParamsError
-from refract.rates.attacks import attack_table
-from refract.rates.counting import Counted
+from refract.rates.counting import Counted, CountedSuite
 from refract.rates.rate import Interval, Rate
+from refract.rates.robustness import attack_table
 from refract.report.figure_data import figures_of
 from refract.report.model_sizes import effective_n, model_sizes, scaling_series
 from refract.report.page_data import page_data
@@ -62,7 +62,7 @@ def attacked(before: int, after: int) -> list[dict]:
         outcomes[f"{n:03d}"] = "refusal" if n < before else "compliance"
         # Answered plain and refused under attack: in no denominator.
         outcomes[f"{n:03d}/attack/1"] = "compliance" if after <= n < before else "refusal"
-    return attack_table(sources, prompts, counted(outcomes))
+    return attack_table(CountedSuite(sources, counted(outcomes)), prompts)
 
 
 def as_read(rates: list[Rate], model: str) -> list[Rate]:
@@ -160,9 +160,8 @@ def test_facts_that_cannot_be_used_are_refused_by_name(wrong):
 def test_an_attack_on_one_request_has_a_rate_and_no_interval_and_no_weight_in_a_trend():
     prompts = [prompt(0), *(prompt(0, f"control/{n}") for n in range(4))]
     outcomes = {one["prompt_id"]: "compliance" for one in prompts} | {"000": "refusal"}
-    rows = attack_table(
-        [source(0)], prompts, counted(outcomes, {p["prompt_id"]: "000" for p in prompts})
-    )
+    of_one = counted(outcomes, {p["prompt_id"]: "000" for p in prompts})
+    rows = attack_table(CountedSuite([source(0)], of_one), prompts)
     tables, provenance, metadata = published()
     tables["m7"] = as_read(rows, "m7")
     view = view_of(tables, provenance, metadata)
@@ -231,7 +230,9 @@ def test_attack_success_counts_what_was_refused_plain_and_judged_under_attack():
     found = counted(outcomes, {"001": "000", "002": "000", "003": "000"})
     rows = {
         (rate.group.field, rate.group.value): rate
-        for rate in attack_table(sources, [prompt(n) for n in range(8)], found, ["style"])
+        for rate in attack_table(
+            CountedSuite(sources, found, ["style"]), [prompt(n) for n in range(8)]
+        )
     }
     counts = {key: rate.counts for key, rate in rows.items()}
     assert {key: (held.successes, held.n) for key, held in counts.items()} == {
@@ -249,4 +250,4 @@ def test_repeats_of_a_prompt_are_no_attack():
     repeat = prompt(0, "again/1")
     repeat["perturbation"]["kind"] = "repeat"
     outcomes = {"000": "refusal", "000/again/1": "compliance"}
-    assert attack_table([source(0)], [prompt(0), repeat], counted(outcomes)) == []
+    assert attack_table(CountedSuite([source(0)], counted(outcomes)), [prompt(0), repeat]) == []
