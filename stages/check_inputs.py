@@ -16,13 +16,13 @@ from refract.core.showing import say
 from refract.project import read_project
 from refract.project.inputs import (
     MARK,
+    STATE,
+    VERSION,
     Hashes,
     errors_to_ask_again,
     nothing_changed,
     read_state,
     stat_of,
-    stats_of,
-    write_state,
 )
 
 PARAMS = Path("params.yaml")
@@ -67,12 +67,14 @@ def main() -> None:
     for file in INPUTS.rglob("*.json"):
         if file.relative_to(INPUTS).as_posix() not in written:
             file.unlink()
-    write_state(
-        watched={str(PARAMS): seen, **stats_of(hashes.watched)},
-        hashes=hashes.seen,
-        written={path: (INPUTS / path).read_text("utf-8") for path in written},
-        again=again,
-    )
+    looked_at = {
+        "version": VERSION,
+        "watched": {str(PARAMS): seen, **{str(path): stat_of(path) for path in hashes.watched}},
+        "hashes": hashes.seen,
+        "written": {path: (INPUTS / path).read_text("utf-8") for path in written},
+        "again": again,
+    }
+    write_json(STATE, looked_at)
     count = len(hashes.seen)
     say(f"check-inputs: params.yaml is right; it names {count} file{'' if count == 1 else 's'}")
 

@@ -70,10 +70,9 @@ def check_definitions(params: Mapping[str, Any]) -> None:
             raise ParamsError(f"{PARAMS} has no section {section!r}; it needs {', '.join(NEEDED)}")
     for axis in Grid.model_fields:
         grid(params, axis)
-    decisions = params.get("decisions")
-    read_settings(DecisionSettings, "decisions", {} if decisions is None else decisions)
-    validation = params.get("validation")
-    read_settings(ValidationSettings, "validation", {} if validation is None else validation)
+    for kind, section in ((DecisionSettings, "decisions"), (ValidationSettings, "validation")):
+        given = params.get(section)
+        read_settings(kind, section, {} if given is None else given)
     for name, given in (params.get("perturbations") or {}).items():
         read_perturbation(name, given)
     for name, given in params["models"].items():

@@ -26,29 +26,23 @@ def check_project(root: Path) -> Iterator[tuple[str, str, str]]:
         yield "params.yaml", str(error), "docs/params.md lists every setting"
     try:
         with open_store() as store:
-            off = "" if store.path else " (turned off by REFRACT_CACHE)"
-            yield f"response store {store.path or ''}{off}".strip(), "", ""
+            yield f"response store {store.path or '(turned off by REFRACT_CACHE)'}", "", ""
     except RefractError as error:
         yield "response store", str(error), ""
-    running = dvc_processes(root)
-    others = f"; DVC runs here: {', '.join(map(str, running))}" if running else ""
-    problem = (
-        "it was left half written by a process that was killed, and every `dvc repro` fails "
-        f'with "Unable to read RWLock-file"{others}'
-    )
-    remedy = f"{'wait for it to end, then ' if running else ''}run: refract doctor --fix"
-    torn = is_torn(root / LOCK)
-    yield (f"DVC's lock {LOCK}", problem, remedy) if torn else (f"DVC's lock{others}", "", "")
+    if is_torn(root / LOCK):
+        problem = 'half written by a process that was killed: "Unable to read RWLock-file"'
+        wait = "wait for DVC to end, then " if dvc_processes(root) else ""
+        yield f"DVC's lock {LOCK}", problem, f"{wait}run: refract doctor --fix"
+    else:
+        yield "DVC's lock", "", ""
 
 
 def is_torn(lock: Path) -> bool:
     """Whether DVC's lock is there and was not written to its end."""
     try:
-        json.loads(lock.read_bytes())
+        json.loads(lock.read_bytes() if lock.exists() else b"{}")
     except ValueError:
         return True
-    except FileNotFoundError:
-        pass
     return False
 
 

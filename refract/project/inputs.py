@@ -10,12 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from refract.core.errors import RefractError
-from refract.core.jsonl import parse_line, sha256_file, write_json
+from refract.core.jsonl import parse_line, sha256_file
 from refract.core.params import INPUTS
 from refract.models import checkpoint
 from refract.models.protocol import LASTING_ERRORS
@@ -46,11 +46,6 @@ def stat_of(path: str | Path) -> Stat:
     return [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
 
 
-def stats_of(paths: Iterable[str | Path]) -> dict[str, Stat]:
-    """:func:`stat_of` by path."""
-    return {str(path): stat_of(path) for path in paths}
-
-
 def read_state() -> dict[str, Any]:
     """What the last look saw; {} where there was none, or it is not one of this release."""
     try:
@@ -71,11 +66,6 @@ def nothing_changed(state: Mapping[str, Any]) -> bool:
         )
     except OSError:
         return False
-
-
-def write_state(**state: Any) -> None:
-    """Keeps what this look saw."""
-    write_json(STATE, {"version": VERSION, **state})
 
 
 def texts_of(value: Any, place: str = "", key: str = "") -> Iterator[tuple[str, str, str]]:
@@ -143,52 +133,37 @@ class Hashes:
         return hashes
 
     def _of_path(self, path: Path) -> str:
-        """One hash of a file, or of a folder's files with their names, wherever the folder is."""
+        """One hash of a file, or of a folder's files with their names, wherever the folder is. Files
+        that cannot be read have no part in it."""
         files = files_of(path)
         self.watched.update(files)
         if path.is_dir():
             self.watched.update({path, *(file.parent for file in files)})
         total = hashlib.sha256()
         for file in files:
-            digest = self._of_file(file)
-            if digest is not None:
-                name = file.relative_to(path) if file.is_relative_to(path) else Path(file.name)
-                total.update(f"{name.as_posix()}\0{digest}\n".encode("utf-8", "backslashreplace"))
+            stat, before = stat_of(file), self._known.get(str(file))
+            try:
+                digest = before[1] if before and before[0] == stat else sha256_file(file)
+            except OSError:
+                continue
+            self.seen[str(file)] = (stat, digest)
+            name = file.relative_to(path) if file.is_relative_to(path) else Path(file.name)
+            total.update(f"{name.as_posix()}\0{digest}\n".encode("utf-8", "backslashreplace"))
         return total.hexdigest()
-
-    def _of_file(self, path: Path) -> str | None:
-        """The hash of a file; None where there is none, or it cannot be read."""
-        stat = stat_of(path)
-        if stat is None or not path.is_file():
-            return None
-        before = self._known.get(str(path))
-        try:
-            digest = before[1] if before and before[0] == stat else sha256_file(path)
-        except OSError:
-            return None
-        self.seen[str(path)] = (stat, digest)
-        return str(digest)
 
 
 def errors_to_ask_again(folder: Path) -> int:
-    """How many rows of a model's responses or verdicts are errors that another try could mend."""
+    """How many rows of a model's responses or verdicts are errors that another try could mend: of the
+    answer, or of a judge that asks a model."""
     count = 0
     for path in sorted(folder.glob("*.jsonl")):
         with open(path, "rb") as file:
             for line in file:
                 if b'"error": {' in line or JUDGE_FAILED.encode() in line:
-                    count += bool(_passing(line))
+                    row = parse_line(line)
+                    types = {row["error"]["type"]} if "error" in row else set()
+                    for verdict in row.get("judges", {}).values():
+                        before, failed, error = str(verdict["error"]).partition(JUDGE_FAILED)
+                        types |= {error.partition(":")[0]} if failed and not before else set()
+                    count += bool(types - LASTING_ERRORS)
     return count
-
-
-def _passing(line: bytes) -> set[str]:
-    """The types of the errors of a row that may pass: of its answer, or of judges that ask a model."""
-    try:
-        row = parse_line(line)
-        types = {row["error"]["type"]} if "error" in row else set()
-        for verdict in row.get("judges", {}).values():
-            if str(verdict["error"]).startswith(JUDGE_FAILED):
-                types.add(verdict["error"].removeprefix(JUDGE_FAILED).partition(":")[0])
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return set()
-    return types - LASTING_ERRORS
