@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from refract.core.errors import RowError, UsageError
 from refract.core.params import decision_settings
-from refract.core.types import FinishReason, Row, Verdict, given_prompt, given_response
+from refract.core.types import FinishReason, Row, given_prompt, given_response
 from refract.evaluate import Definition, Suite, evaluate, read_suites, rows_sha256
 from refract.judges import judge_suite, open_judge
 from refract.models import open_model
@@ -128,22 +128,24 @@ def judge_rows(
     """Verdict rows of answers that already exist, by one judge; ``where`` names the rows in messages."""
     prompts, responses, sources = [], [], {}
     for number, row in enumerate(rows, 1):
-        id_ = row.get("prompt_id", row.get("id"))
-        response = row.get("response")
-        if not isinstance(id_, str) or not isinstance(response, str | None):
-            raise RowError(
-                f"{where} {number} needs a text as 'prompt_id' or 'id', and a text or null as "
-                f"'response' (got {id_!r} and {response!r:.60})"
-            )
+        id_, response = row.get("prompt_id", row.get("id")), row.get("response")
         prompt = row.get("prompt") or ""
-        if not isinstance(prompt, str) and not _is_conversation(prompt):
-            raise RowError(
-                f"{where} {number} needs a text or a list of messages as 'prompt' "
-                f"(got {prompt!r:.60})"
-            )
+        is_conversation = isinstance(prompt, list) and all(
+            isinstance(turn, dict)
+            and isinstance(turn.get("content"), str)
+            and isinstance(turn.get("role"), str)
+            for turn in prompt
+        )
         problems = field_problems(row)
+        if not isinstance(id_, str) or not isinstance(response, str | None):
+            problems = [
+                "needs a text as 'prompt_id' or 'id', and a text or null as 'response' "
+                f"(got {id_!r} and {response!r:.60})"
+            ]
+        elif not isinstance(prompt, str) and not is_conversation:
+            problems = [f"needs a text or a list of messages as 'prompt' (got {prompt!r:.60})"]
         if problems:
-            raise RowError(f"{where} {number}: {problems[0]}")
+            raise RowError(f"{where} {number} {problems[0]}")
         # Rows are told apart by their place: nothing says that ids do not repeat.
         key = str(number)
         prompts.append(given_prompt(key, prompt))
@@ -151,28 +153,18 @@ def judge_rows(
         responses.append(given_response(key, response or "", cast(FinishReason, reason)))
         sources[key] = {**row, "id": key, "prompt": prompt}
     verdicts = judge_suite(prompts, responses, sources, {name: open_judge(name, definition)})
-    return [
-        _verdict_row(row, name, verdict["judges"][name])
-        for row, verdict in zip(rows, verdicts, strict=True)
-    ]
-
-
-def _is_conversation(prompt: object) -> bool:
-    return isinstance(prompt, list) and all(
-        isinstance(message, dict)
-        and isinstance(message.get("content"), str)
-        and isinstance(message.get("role"), str)
-        for message in prompt
-    )
-
-
-def _verdict_row(row: Row, judge: str, verdict: Verdict) -> Row:
-    if verdict["label"] is None and verdict["error"] is None:
-        what = "null" if row.get("response") is None else "empty or not an answer of the model's"
-        verdict = {**verdict, "error": f"not judged: the response is {what}"}
-    # What tells this answer from another model's to the same prompt, where the row says it.
-    scope = {key: row[key] for key in ("model", "suite") if isinstance(row.get(key), str)}
-    return {"prompt_id": row.get("prompt_id", row.get("id")), **scope, "judge": judge, **verdict}
+    judged = []
+    for row, verdict_row in zip(rows, verdicts, strict=True):
+        verdict = verdict_row["judges"][name]
+        if verdict["label"] is None and verdict["error"] is None:
+            null = row.get("response") is None
+            what = "null" if null else "empty or not an answer of the model's"
+            verdict = {**verdict, "error": f"not judged: the response is {what}"}
+        # What tells this answer from another model's to the same prompt, where the row says it.
+        scope = {key: row[key] for key in ("model", "suite") if isinstance(row.get(key), str)}
+        id_ = row.get("prompt_id", row.get("id"))
+        judged.append({"prompt_id": id_, **scope, "judge": name, **verdict})
+    return judged
 
 
 def _judges(judge: str | Definition, project: Project) -> dict[str, Definition]:
