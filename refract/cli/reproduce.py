@@ -21,6 +21,8 @@ from refract.core.errors import RefractError, UsageError
 from refract.core.showing import say
 from refract.core.types import Row
 
+# What is compared: provenance has the hashes of prompts, responses and verdicts.
+FILES = ("metrics", ":!metrics/ran")
 SHOWN = 160
 # Of a suite's provenance, what the run itself made: no difference is due to it.
 OUTPUTS = ("responses_sha256", "verdicts_sha256")
@@ -30,7 +32,6 @@ def reproduce(
     what: Annotated[
         str, typer.Argument(help="A git revision, or a results file of `refract run`.")
     ] = "HEAD",
-    model: Annotated[str | None, typer.Option(help="This model of the grid alone.")] = None,
     exec_: Annotated[
         bool, typer.Option("--exec", help="Run the commands and compare every byte.")
     ] = False,
@@ -45,17 +46,13 @@ def reproduce(
     Example: refract reproduce HEAD --exec
     """
     from refract.project import project_root
-    from refract.results.current import result_files
-    from refract.results.sources import read_grid, read_run, resolve_commit
+    from refract.results.sources import read_run, resolve_commit
 
-    if regenerate and not exec_:
-        raise UsageError("--regenerate goes with --exec")
     if Path(what).is_file():
-        if model is not None or regenerate:
-            raise UsageError("--model and --regenerate are for revisions")
         results = read_run(Path(what))
-        if "command" not in results:
-            raise UsageError(f"{what}: does not say what command made it")
+        if regenerate or "command" not in results:
+            problem = "--regenerate is for revisions" if regenerate else "names no command"
+            raise UsageError(f"{what}: {problem}")
         if exec_:
             raise typer.Exit(_run_again(Path(what), results))
         say(shlex.join(["refract", *results["command"], "--out", "results.json"]))
@@ -64,23 +61,16 @@ def reproduce(
     commit = resolve_commit(root, what)
     if commit is None:
         raise UsageError(f"{what!r} is not a git revision or a results file")
-    models = read_grid(root, commit)
-    if model is not None and model not in models:
-        raise UsageError(f"{model!r} is not in the grid of {what}: {', '.join(models)}")
-    # Provenance has the hashes of prompts, responses and verdicts.
-    files = result_files(model) if model else ["metrics", ":!metrics/ran"]
-    targets = [f"aggregate@{model}"] if model else []
     if exec_:
         with _worktree(root, commit) as folder:
-            wanted = models if model is None else [model]
-            raise typer.Exit(_rebuild(root, folder, wanted, targets, files, regenerate))
+            raise typer.Exit(_rebuild(root, folder, regenerate=regenerate))
     for line in (
         f"git worktree add --detach ../refract-{commit[:9]} {commit}",
         f"cd ../refract-{commit[:9]}",
         "make setup",
         "rm -r metrics dvc.lock",  # what is there already would not be made again
-        " ".join(["REFRACT_CACHE=off PATH=$PWD/.venv/bin:$PATH dvc repro", *targets]),
-        f"git diff --exit-code -- {shlex.join(files)} && echo identical",
+        "REFRACT_CACHE=off PATH=$PWD/.venv/bin:$PATH dvc repro",
+        f"git diff --exit-code -- {shlex.join(FILES)} && echo identical",
     ):
         say(line)
 
@@ -103,14 +93,7 @@ def _worktree(root: Path, commit: str) -> Iterator[Path]:
             git(root, "worktree", "remove", "--force", str(tree))
 
 
-def _rebuild(
-    root: Path,
-    folder: Path,
-    models: Sequence[str],
-    targets: Sequence[str],
-    files: Sequence[str],
-    regenerate: bool,
-) -> int:
+def _rebuild(root: Path, folder: Path, *, regenerate: bool) -> int:
     """Makes the results of the commit in ``folder`` again and says what differs; the exit code.
 
     Models that run here answer with an empty store; whatever is still asked after that (served models,
@@ -126,11 +109,12 @@ def _rebuild(
     def committed(path: str) -> str:
         return git(folder, "show", f"HEAD:./{path}") or ""
 
-    count = len((git(folder, "ls-files", "--", *files) or "").splitlines())
+    count = len((git(folder, "ls-files", "--", *FILES) or "").splitlines())
     if not count:
         raise ResultsError("it has no results: metrics/ was not committed after dvc repro")
     params = read_yaml(folder / "params.yaml")
-    _bring_files(root, folder, params, models)
+    models = params["grid"]["models"]
+    _bring_files(root, folder, params)
     with contextlib.chdir(folder):
         here = [name for name in models if _runs_here(params["models"][name])]
     in_git = [name for name in here if any((folder / ANSWERS / name).glob("*.jsonl"))]
@@ -153,8 +137,8 @@ def _rebuild(
     if here:
         store = {"REFRACT_CACHE": str(folder.parent / "store")}
         _dvc_repro(folder, [f"model-inference@{name}" for name in here], store)
-    _dvc_repro(folder, targets, {})
-    changed = git(folder, "diff", "--name-only", "--relative", "-z", "--", *files) or ""
+    _dvc_repro(folder, [], {})
+    changed = git(folder, "diff", "--name-only", "--relative", "-z", "--", *FILES) or ""
     differences = []
     for path in changed.split("\0")[:-1]:
         made = folder / path
@@ -185,13 +169,12 @@ def _runs_here(definition: Mapping[str, Any]) -> bool:
     return model.runs_here
 
 
-def _bring_files(root: Path, folder: Path, params: Row, models: Sequence[str]) -> None:
+def _bring_files(root: Path, folder: Path, params: Row) -> None:
     """Copies what params.yaml names and git does not hold (imported suites, answers, weights)."""
     from refract.project.inputs import named_path, texts_of
 
-    used = [params["suites"][name]["file"] for name in params["grid"]["suites"]]
-    used += [params["models"][name] for name in models] + list(params["judges"].values())
-    for _, key, text in texts_of(used):
+    used = [params[axis][name] for axis, names in params["grid"].items() for name in names]
+    for _, key, text in texts_of([*used, *params["judges"].values()]):
         path = named_path(key, text)
         if path is not None and _bring(root, folder, path):
             say(f"not in git, taken from this checkout: {path}")

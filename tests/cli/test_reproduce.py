@@ -73,7 +73,7 @@ def test_a_difference_is_named_down_to_the_row_and_answers_in_git_can_be_generat
     rows[changed] = dict(answer_row(key, Answer(YES, "stop"), id_))
     write_rows(other.folder / "data/answers/sampling/alpha.jsonl", rows)
     other.commit("answers in git, of which the numbers are not")
-    done = refract(other.folder, "reproduce", "HEAD", "--exec", "--model", "sampling")
+    done = refract(other.folder, "reproduce", "HEAD", "--exec")
     assert done.exit_code == 1
     assert "from the answers in git, unless with --regenerate: sampling" in done.stdout
     (line,) = (
@@ -84,11 +84,9 @@ def test_a_difference_is_named_down_to_the_row_and_answers_in_git_can_be_generat
     assert f"was 'alpha,{id_},{id_},harmful,," in line
     assert f"now 'alpha,{id_},{id_},harmful,," in line
     assert "CAUSE? none of suites, judges, models" in done.stdout
-    again = refract(
-        *(other.folder, "reproduce", "HEAD", "--exec", "--model", "sampling", "--regenerate")
-    )
+    again = refract(other.folder, "reproduce", "HEAD", "--exec", "--regenerate")
     assert again.exit_code == 0, again.output
-    assert "generated again, with an empty store: sampling" in again.stdout
+    assert "generated again, with an empty store: answers, sampling" in again.stdout
     assert again.stdout.endswith("byte-identical\n")
 
 
@@ -104,17 +102,12 @@ def test_the_commands_are_printed_for_the_commit_that_is_meant(project):
         "REFRACT_CACHE=off PATH=$PWD/.venv/bin:$PATH dvc repro",
         "git diff --exit-code -- metrics ':!metrics/ran' && echo identical",
     ]
-    assert (
-        "dvc repro aggregate@answers"
-        in refract(project.folder, "reproduce", "--model", "answers").stdout
-    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("nowhere",), "'nowhere' is not a git revision or a results file"),
-        (("HEAD", "--model", "third"), "'third' is not in the grid of HEAD: answers, sampling"),
         (("params.yaml",), "params.yaml: cannot be read"),
         (("HEAD~1", "--exec"), "it has no results: metrics/ was not committed after dvc repro"),
     ],
