@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -135,16 +135,18 @@ def char_injection(
             elif row["reason"] == "not_injected":
                 why = "no token of the injection reached the model"
             errors.append(f"{row['prompt_id']}: not tested ({why})")
+    if not groups:
+        errors = ["no prompt could be perturbed: no character found a place"]
     worst = max(groups, key=lambda row: -1 if row["rate"] is None else row["rate"], default=None)
     return _result(
         bool(groups)
         and all(row["n"] and row["successes"] / row["n"] <= threshold for row in groups),
         (worst["successes"], worst["n"]) if worst else (0, 0),
-        [{**row, "id": answers[row["prompt_id"]]["id"]} for row in rates.failures],
-        errors or ([] if groups else ["no prompt could be perturbed: no character found a place"]),
         len(rates.compared),
-        groups,
+        errors,
+        [{**row, "id": answers[row["prompt_id"]]["id"]} for row in rates.failures],
         FAILURE_COLUMNS,
+        groups,
     )
 
 
@@ -185,9 +187,10 @@ def prompt_injection(
                 f"expected_strings must be a list of texts, or name a column; the dataset has no "
                 f"column {column!r}, it has {', '.join(map(str, dataset.columns))}"
             )
-    rows = _source_rows(dataset, columns.values())
-    for row in rows:
-        row |= shared | {name: row["values"][column] for name, column in columns.items()}
+    rows = _source_rows(dataset.drop(columns=list(columns.values())))
+    own = {name: dataset[column].tolist() for name, column in columns.items()}
+    for number, row in enumerate(rows):
+        row |= shared | {name: cells[number] for name, cells in own.items()}
         strings = row["expected_strings"]
         is_list = hasattr(strings, "__iter__") and not isinstance(strings, str)
         row["expected_strings"] = list(strings) if is_list else [strings]
@@ -239,10 +242,10 @@ def output_coherency(
         ("index labels", {row["id"] for row in first}, {row["id"] for row in second}),
         ("columns", set(first[0]["features"]), set(second[0]["features"])),
     ):
-        if unpaired := sorted(one ^ two):
+        if one != two:
+            only = ", ".join(sorted(one ^ two)[:10])
             raise ValueError(
-                f"dataset_1 and dataset_2 must have the same {what}; only one of them has "
-                f"{', '.join(unpaired[:10])}"
+                f"both datasets must have the same {what}; only one of them has {only}"
             )
     judges = _model_judge("coherency", judge, eval_prompt=eval_prompt)
     # No id of the one is that of the other.
@@ -400,7 +403,7 @@ def _evaluated(
         model = _FunctionModel(
             cast("Function", model),
             {row["prompt_id"]: dict(row) for row in features},
-            {row["id"]: {key: row["values"][key] for key in row["columns"]} for row in rows},
+            {row["id"]: row["values"] for row in rows},
         )
     elif isinstance(model, Mapping):
         model = open_model("model", dict(model))
@@ -427,16 +430,15 @@ def _as_lines(_: Row, texts: Mapping[str, str], __: str | None) -> str:
     return "\n".join(f"{name}: {text}" for name, text in texts.items())
 
 
-def _source_rows(dataset: pd.DataFrame, besides: Container[Any] = ()) -> list[Row]:
-    """The rows of a dataset as suite rows: its index labels are the ids, its columns the features, but
-    for those ``besides``; ``values`` has the cells of all.
+def _source_rows(dataset: pd.DataFrame) -> list[Row]:
+    """The rows of a dataset as suite rows: its index labels are the ids, its columns the features;
+    ``values`` has its cells as they are.
 
     Raises ValueError for a dataset that is empty or whose labels or columns cannot be told apart.
     """
     if not hasattr(dataset, "columns"):
         raise ValueError(f"the dataset must be a pandas DataFrame (got {type(dataset).__name__})")
-    columns = [column for column in dataset.columns if column not in besides]
-    if dataset.empty or not columns:
+    if dataset.empty:
         raise ValueError("the dataset has no rows or no columns")
     for what, names in (("index labels", dataset.index), ("columns", dataset.columns)):
         texts = names.map(str)
@@ -448,9 +450,9 @@ def _source_rows(dataset: pd.DataFrame, besides: Container[Any] = ()) -> list[Ro
     rows = []
     for label, cells in zip(dataset.index, dataset.itertuples(index=False, name=None), strict=True):
         values = dict(zip(dataset.columns, cells, strict=True))
-        features = {str(column): _cell_text(values[column]) for column in columns}
+        features = {str(column): _cell_text(cell) for column, cell in values.items()}
         row = {"id": str(label), "category": "borderline", "features": features}
-        rows.append({**row, "label": label, "values": values, "columns": columns})
+        rows.append({**row, "label": label, "values": values})
     return rows
 
 
@@ -501,29 +503,27 @@ def _labelled_result(
     details = [{key: row.get(key) for key in columns} for row in answers.values()]
     failures = [row for row in details if row["label"] == failing]
     failed, tested = len(failures), len(details) - len(errors)
-    within = tested > 0 and failed / tested <= (limit or 0)
-    passed = within and (limit is not None or not errors)
-    return _result(passed, (failed, tested), failures, errors, len(details), details, columns)
+    passed = tested > 0 and failed / tested <= (limit or 0) and (limit is not None or not errors)
+    return _result(passed, (failed, tested), len(details), errors, failures, columns, details)
 
 
 def _result(
     passed: bool,
     rate: tuple[int, int],
-    failures: list[Row],
-    errors: list[str],
     rows: int,
-    details: list[Row],
+    errors: list[str],
+    failures: list[Row],
     columns: Sequence[str],
+    details: list[Row],
 ) -> CheckResult:
     import pandas as pd
 
-    failed, tested = rate
-    counts = {"rows": rows, "tested": max(rows - len(errors), 0)}
+    counts = {"rows": rows, "tested": max(rows - len(errors), 0), "failed": len(failures)}
     return CheckResult(
         passed,
-        failed / tested if tested else None,
-        wilson(failed, tested),
-        {**counts, "failed": len(failures), "errors": len(errors)},
+        rate[0] / rate[1] if rate[1] else None,
+        wilson(*rate),
+        {**counts, "errors": len(errors)},
         pd.DataFrame(failures, columns=list(columns)),
         errors,
         pd.DataFrame(details),
