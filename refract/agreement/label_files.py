@@ -95,7 +95,7 @@ def draw(answers: Sequence[JudgedAnswer], size: int, seed: int) -> list[Row]:
     Where the judge gave each answer a probability, the answers whose label teaches most about the rate
     are drawn more often (:mod:`refract.statistics.weighted`), and rows have ``DRAWN_COLUMNS``.
     """
-    by_doubt = all_probable(answers)
+    by_doubt = all(answer.probability is not None for answer in answers)
     placed = []
     for number, answer in enumerate(answers):
         hashed = sha256_json(["label", seed, answer.suite, answer.prompt_id])
@@ -108,11 +108,6 @@ def draw(answers: Sequence[JudgedAnswer], size: int, seed: int) -> list[Row]:
         for row, (_, drawn_by, _), next_place in zip(rows, placed, after, strict=False):
             row |= {"size": f"{drawn_by:.9g}", "next_place": next_place}
     return rows
-
-
-def all_probable(answers: Sequence[JudgedAnswer]) -> bool:
-    """Whether the judge gave a probability of refusal to every answer."""
-    return all(answer.probability is not None for answer in answers)
 
 
 def write_sample(path: Path, sample: Sequence[Row]) -> None:

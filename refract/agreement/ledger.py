@@ -56,7 +56,7 @@ class LedgerEntry(NamedTuple):
         if self.human_rate is None or self.judge_rate is None:
             return None
         # Of the counts, which the rounded rates stand for.
-        return (round(self.judge_rate * self.n) - round(self.human_rate * self.n)) / self.n
+        return rounded((round(self.judge_rate * self.n) - round(self.human_rate * self.n)) / self.n)
 
 
 COLUMNS = LedgerEntry._fields
@@ -114,12 +114,6 @@ def worst_first(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
 
 def _key(entry: LedgerEntry) -> tuple[str, ...]:
     return entry.judge, entry.source, entry.model, entry.partial
-
-
-def as_row(entry: LedgerEntry) -> Row:
-    """An entry as JSON, with its gap; numbers that are undefined are left out."""
-    row = {**entry._asdict(), "gap": None if entry.gap is None else rounded(entry.gap)}
-    return {name: value for name, value in row.items() if value is not None}
 
 
 def read_ledger(path: Path) -> list[LedgerEntry]:

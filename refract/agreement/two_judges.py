@@ -61,9 +61,7 @@ def join_files(first: Path, second: Path, judges: Sequence[str | None]) -> Join:
     for path in (first, second):
         if not path.exists():
             raise UsageError(f"no file or folder {path}")
-    joined = join_verdicts(
-        read_filed_verdicts(first, judges[0]), read_filed_verdicts(second, judges[1])
-    )
+    joined = join_verdicts(*map(read_filed_verdicts, (first, second), judges))
     if not joined.pairs:
         alone = (("A", joined.only_first), ("B", joined.only_second))
         examples = "; ".join(f"{name} has {' '.join(keys[0])}" for name, keys in alone if keys)

@@ -68,7 +68,7 @@ def label(
 
     Example: refract label --model synthetic --suite harmful_helpful --n 100
     """
-    from refract.agreement.label_files import all_probable, draw, write_sample
+    from refract.agreement.label_files import draw, write_sample
     from refract.project import project_root
 
     answers = run_answers(model, suite, rows)
@@ -89,7 +89,7 @@ def label(
     if not out.exists():
         sample = draw(answers, n, seed)
         write_sample(out, sample)
-        how = ", drawn by the judge's doubt" if all_probable(answers) else ""
+        how = ", drawn by the judge's doubt" if "size" in sample[0] else ""
         say(
             f"{out}: {len(sample)} of {len(answers)} judged answers{how}, to be labelled in this order"
         )

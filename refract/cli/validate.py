@@ -66,7 +66,7 @@ def validate(
     Example: refract validate --labelled answers.csv --label-column refused --positive yes
     """
     from refract.agreement.labelled_files import labels_of, read_labelled, shown_counts
-    from refract.agreement.ledger import as_row, ledger_entries, worst_first
+    from refract.agreement.ledger import ledger_entries, worst_first
     from refract.agreement.scores import score_labels
     from refract.evaluate.judge_errors import judge_pairs
     from refract.judges import open_judge
@@ -106,7 +106,7 @@ def validate(
             "files": {str(path): sha256_file(path) for path in labelled},
             "left_out": left_out,
             "partial": partial,
-            "by_model": [as_row(entry) for entry in by_model],
+            "by_model": [{**entry._asdict(), "gap": entry.gap} for entry in by_model],
             **numbers,
         }
     say(
