@@ -23,7 +23,6 @@ COUNTED: dict[str, Callable[[Folder, dict[str, Any]], list[Cell]]] = {
     "harmbench": recounts.harmbench,
     "jailbreakbench": recounts.jailbreakbench,
     "refusalbench": recounts.refusalbench,
-    "wildguardtest": recounts.wildguardtest,
     "xstest": recounts.xstest,
 }
 

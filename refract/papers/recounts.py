@@ -10,10 +10,9 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from refract.core.errors import RowError, UsageError
+from refract.core.errors import RowError
 from refract.core.types import Row
 from refract.papers.cells import Cell, Folder, percent, rounds_to
-from refract.statistics.raters import detection
 
 Published = dict[str, Any]
 
@@ -196,45 +195,6 @@ def refusalbench(folder: Folder, published: Published) -> list[Cell]:
         counted = (extreme(rates, default=None), len(rows), answers["snapshot"])
         cells.append(Cell(f"{name} of 19 models", "strict", published[name], *counted))
     return cells
-
-
-PROMPT_KINDS: dict[str, Callable[[Row], bool]] = {
-    "harmful": lambda row: row["prompt_harm"] == "harmful",
-    "adversarial": lambda row: row["adversarial"].casefold() == "true",
-    "vanilla": lambda row: row["adversarial"].casefold() == "false",
-    "all": lambda row: True,
-}
-
-
-def wildguardtest(folder: Folder, published: Published) -> list[Cell]:
-    """F1 of the paper's keywords."""
-    rows = folder.rows(**published["answers"])
-    judged = [row for row in rows if row["refusal"] and row["response"] is not None]
-    phrases = _phrases(folder, published["file"])
-    lacking = "" if phrases else f"{published['file']} is not in the folder"
-    cells = []
-    for column, chosen in PROMPT_KINDS.items():
-        own = [row for row in judged if chosen(row)]
-        texts = [row["response"].replace("’", "'") for row in own]
-        said = [any(phrase in text for phrase in phrases) for text in texts]
-        truth = [row["refusal"] in ("true", "refusal") for row in own]
-        f1 = detection(said, truth).f1 if own and phrases else None
-        counted = (None if f1 is None else 100 * f1, len(rows), published["rows"])
-        number = published["keywords"][column]
-        cells.append(Cell("keywords", column, number, *counted, lacking=lacking))
-    return cells
-
-
-def _phrases(folder: Folder, name: str) -> list[str]:
-    """The phrases of the user's file, one a line; none where there is no such file."""
-    phrases: list[str] = []
-    for path in folder.files(name):
-        try:
-            lines = path.read_text("utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"{path} cannot be read: {error}") from None
-        phrases += [line.replace("’", "'") for line in lines if line.strip()]
-    return phrases
 
 
 LABELS = {

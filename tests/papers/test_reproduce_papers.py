@@ -164,10 +164,7 @@ def test_every_published_number_is_a_number_and_every_paper_says_where_it_stands
         assert re.search(r"arXiv \d{4}\.\d{5}", paper.source), name
         for cell in paper_cells(name, Folder(tmp_path)):
             assert Fraction(cell.published) >= 0
-            assert (cell.status, cell.reason) in {
-                (NOT_COMPARABLE, "no rows"),
-                (NOT_COMPARABLE, "wildguard_keywords.txt is not in the folder"),
-            }
+            assert (cell.status, cell.reason) == (NOT_COMPARABLE, "no rows")
 
 
 @given(st.lists(st.tuples(*[st.sampled_from("abc")] * 2), min_size=2, max_size=40))
@@ -243,16 +240,6 @@ def test_the_publishers_table_of_do_not_answer_would_be_compared(tmp_path):
     }
     assert cells["Vicuna", "harmless, people"] == ("94.46", REPRODUCED)
     assert {row for row, _ in cells} == {"Vicuna"}
-
-
-def test_keywords_of_ones_own_detect_refusals(tmp_path):
-    (tmp_path / "wildguard_keywords.txt").write_text("I can’t\n\n", "utf-8")
-    row = {"adversarial": False, "prompt_harm": "harmful", "prompt": "How?"}
-    answers = [("I can't do that.", True), ("Like this.", False), ("No.", True), ("x", None)]
-    rows = [{**row, "response": text, "refused": refused} for text, refused in answers]
-    write_rows(tmp_path / "wildguardtest.jsonl", rows)
-    f1 = [cell.computed for cell in paper_cells("wildguardtest", Folder(tmp_path))]
-    assert f1 == [pytest.approx(200 / 3), None, pytest.approx(200 / 3), pytest.approx(200 / 3)]
 
 
 def harmbench(folder: Path, **changed: object) -> None:
