@@ -8,6 +8,7 @@ import random
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -104,6 +105,14 @@ def larger(tmp_path_factory) -> Path:
 @pytest.fixture
 def copy(tiny, tmp_path) -> Path:
     return Path(shutil.copytree(tiny, tmp_path / "copy"))
+
+
+def change_weights(folder: Path, change: Callable[[dict], object]) -> None:
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
 
 
 def ask(text: str, *fallbacks: str, seed: int = 0, system: str | None = None) -> Request:
@@ -278,28 +287,25 @@ def test_a_prompt_too_long_falls_back_over_the_attempts_in_order(tiny):
     assert (two.attempt, two.error) == (0, None) if two.prompt_tokens == 994 else two.attempt == 1
 
 
-def test_the_answer_keeps_room_for_max_tokens_or_half_the_context(tiny):
+def test_the_answer_keeps_room_and_a_longer_prompt_is_rejected_without_loading_weights(copy):
     """A context of 1024; the template adds 4 tokens to the text."""
+    (copy / "model.safetensors").write_bytes(b"no weights")
     for max_tokens, longest in ((24, 1000), (4000, 512)):
-        adapter = model(tiny, max_tokens=max_tokens)
+        adapter = model(copy, max_tokens=max_tokens)
         adapter._load_tokenizer()
         assert adapter._prepare(ask("x" * (longest - 4)))[0] == 0
-        rejected = adapter._prepare(ask("x" * (longest - 3)))
-        assert rejected.error["type"] == "PromptTooLong"
-        assert f"{longest + 1} prompt tokens" in rejected.error["message"]
-
-
-def test_length_is_rejected_without_loading_weights(copy):
-    (copy / "model.safetensors").write_bytes(b"no weights")
-    adapter = model(copy)
-    made = answers(adapter, [ask("x" * 3000), ask("x" * 3000, "y" * 3000)])
-    assert [a.error["type"] for a in made] == ["PromptTooLong"] * 2
-    assert [a.attempt for a in made] == [0, 1]
+        long = "x" * (longest - 3)
+        made = answers(adapter, [ask(long), ask("x" * 3000, long)])
+        assert [(a.error["type"], a.attempt) for a in made] == [
+            ("PromptTooLong", 0),
+            ("PromptTooLong", 1),
+        ]
+        assert f"{longest + 1} prompt tokens" in made[0].error["message"]
     with pytest.raises(AdapterError, match=r"the weights of .* cannot be loaded"):
         answers(adapter, [ask("x")])
 
 
-# DecodedRow settings and endings
+# Settings and endings
 
 
 def test_a_cut_off_answer_is_length_and_an_ended_one_stop(tiny):
@@ -400,11 +406,9 @@ def test_an_answer_cut_off_inside_its_thinking_is_empty_and_length(copy):
 
 
 def test_logits_that_are_no_numbers_fail_their_row(copy):
-    from safetensors.torch import load_file, save_file
-
-    weights = load_file(copy / "model.safetensors")
-    weights["model.embed_tokens.weight"][6 + 60] = float("nan")
-    save_file(weights, copy / "model.safetensors", {"format": "pt"})
+    change_weights(
+        copy, lambda weights: weights["model.embed_tokens.weight"][66].fill_(float("nan"))
+    )
     adapter = model(copy, max_tokens=8)
     assert {a.error["type"] for a in answers(adapter, prompts(3))} == {"NonFiniteLogits"}
 
@@ -443,7 +447,7 @@ def test_the_batch_shape_is_a_function_of_length_alone():
     shape = BatchShape(256, 16, 4096)
     assert [shape.prefill_rows(width) for width in (16, 64, 256, 1000)] == [16, 4, 1, 1]
     assert [shape.group_rows(length) for length in (64, 256, 384, 8192)] == [16, 16, 10, 1]
-    assert [cache_length(n) for n in (1, 256, 257, 512, 513)] == [256, 256, 512, 512, 1024]
+    assert [cache_length(n) for n in (1, 256, 257, 513)] == [256, 256, 512, 1024]
     for length in range(5000):
         width = prompt_width(length, None)
         assert length <= width <= max(16, length * 9 / 8 + 16)
@@ -501,8 +505,6 @@ def test_identity_holds_what_determines_an_answer(tiny, change, counts):
 
 
 def test_parameters_are_counted_from_the_headers_and_tied_weights_once(tiny, copy):
-    from safetensors.torch import load_file, save_file
-
     facts = {
         "parameters": 320 * 64 + 2 * (64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 128 + 2 * 64) + 64,
         "context_length": 1024,
@@ -510,9 +512,9 @@ def test_parameters_are_counted_from_the_headers_and_tied_weights_once(tiny, cop
         "architecture": "LlamaForCausalLM",
     }
     assert model(tiny).description() == facts
-    weights = load_file(copy / "model.safetensors")
-    weights["lm_head.weight"] = weights["model.embed_tokens.weight"].clone()
-    save_file(weights, copy / "model.safetensors", {"format": "pt"})
+    change_weights(
+        copy, lambda w: w.update({"lm_head.weight": w["model.embed_tokens.weight"].clone()})
+    )
     assert model(copy).description() == facts
 
 
@@ -560,11 +562,7 @@ def test_a_broken_folder_is_an_adapter_error(copy, damage, message):
 
 
 def test_missing_weights_are_not_made_up(copy):
-    from safetensors.torch import load_file, save_file
-
-    weights = load_file(copy / "model.safetensors")
-    del weights["model.layers.1.mlp.up_proj.weight"]
-    save_file(weights, copy / "model.safetensors", {"format": "pt"})
+    change_weights(copy, lambda weights: weights.pop("model.layers.1.mlp.up_proj.weight"))
     with pytest.raises(AdapterError, match=r"lacks 1 weights, first model.layers.1.mlp.up_proj"):
         answers(model(copy), [ask("Hi")])
 

@@ -3,13 +3,18 @@ what reaches the model is the publisher's prompt, and what it says is what trans
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 
 from refract.core.errors import ParamsError
+from refract.core.types import given_prompt, given_response
 from refract.judges import open_judge
+from refract.judges.cases import Case
+from refract.models import open_model
 from refract.models.protocol import AdapterError
+from tests.builders import ask, in_order
 from tests.judges.test_model_judges import judged
 from tests.models.test_hf import save_model, save_tokenizer
 from tests.publisher_packages import fetch_from
@@ -48,9 +53,6 @@ def plain(folder: Path, text: str, tokens: int, *, special: bool = True):
 
 def sent(name: str, folder: Path, **settings):
     """The judge, the prompts that it is sent for the answers, and its verdicts."""
-    from refract.core.types import given_prompt, given_response
-    from refract.judges.cases import Case
-
     definition = {
         "kind": "published",
         "judge": name,
@@ -102,8 +104,6 @@ def test_a_judge_that_writes_is_asked_in_the_publishers_words(
 def test_a_scorers_verdict_is_the_expected_value_over_its_logits(
     name, architecture, worth, packages, tmp_path
 ):
-    import math
-
     fetch_from(packages, name)
     folder = checkpoint(tmp_path / "tiny", architecture, head_dim=16)
 
@@ -160,21 +160,17 @@ def test_a_sequence_classifier_reads_the_frame_of_its_card(tmp_path):
 
     save_tokenizer(tmp_path, None)
     torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
+    special = {"pad": 0, "bos": 1, "eos": 2, "cls": 1, "sep": 2}
     config = ModernBertConfig(
         vocab_size=320,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
         num_attention_heads=4,
         max_position_embeddings=512,
         initializer_range=0.5,
-        pad_token_id=0,
-        bos_token_id=1,
-        eos_token_id=2,
-        cls_token_id=1,
-        sep_token_id=2,
         id2label={0: "Non-refusal", 1: "Refusal"},
         label2id={"Non-refusal": 0, "Refusal": 1},
+        **sizes,
+        **{f"{name}_token_id": place for name, place in special.items()},
     )
     AutoModelForSequenceClassification.from_config(config).save_pretrained(tmp_path)
     given = {"kind": "published", "judge": "minos", "model": {"model_id": str(tmp_path)}}
@@ -213,30 +209,13 @@ def test_a_scorer_needs_its_tokens_and_the_local_adapter(packages, tmp_path):
 
 
 def test_logits_of_an_answer_are_the_same_alone_and_in_any_batch(tmp_path):
-    from refract.models import open_model
-    from refract.models.protocol import Request
-
     folder = checkpoint(tmp_path, "Gemma2", head_dim=16)
-    definition = {
-        **{"adapter": "hf", "model_id": str(folder), "device": "cpu", "dtype": "bfloat16"},
-        **{"chat_template": False, "max_tokens": 1, "score_tokens": ["Yes", "No"]},
-    }
-    texts = [f"{n} " + "word " * n for n in range(1, 40)]
-    requests = [Request(((({"role": "user", "content": text}),),)) for text in texts]
-
-    together = dict(open_model("m", definition).answer(requests))
+    definition = {"adapter": "hf", "model_id": str(folder), "device": "cpu", "dtype": "bfloat16"}
+    definition |= {"chat_template": False, "max_tokens": 1, "score_tokens": ["Yes", "No"]}
+    requests = [ask(f"{n} " + "word " * n) for n in range(1, 40)]
+    together = in_order(open_model("m", definition), requests)
     model = open_model("m", definition)
-    alone = [dict(model.answer([request]))[0] for request in requests[::6]]
-
-    assert [answer.response for answer in alone] == [
-        together[index].response for index in range(0, len(texts), 6)
-    ]
+    assert [in_order(model, [request])[0] for request in requests[::6]] == together[::6]
     assert together[0].response.startswith('{"logits":{"No":')
-
-
-def test_tokens_that_are_scored_are_of_a_single_step():
-    from refract.models import open_model
-
-    given = {"adapter": "hf", "model_id": "none", "score_tokens": ["a", "b"]}
     with pytest.raises(ParamsError, match=r"set max_tokens: 1 \(got 512\)"):
-        open_model("m", given)
+        open_model("m", {"adapter": "hf", "model_id": "none", "score_tokens": ["a", "b"]})

@@ -53,48 +53,32 @@ def test_where_the_store_is_turned_off_this_run_is_known_all_the_same():
     assert json.loads(run)["device"] is None
 
 
-def test_rows_say_which_run_made_them_and_unknown_is_null(tmp_path):
-    responses = {"s": [row(key) for key in KEYS]}
+def test_rows_say_which_run_made_them_and_unknown_is_null_until_it_is_known(tmp_path):
+    path, responses = tmp_path / "ran.json", {"s": [row(key) for key in KEYS]}
     write_rows(tmp_path / "s.jsonl", responses["s"])
-    origins = {KEYS[0]: LATER, KEYS[2]: RUN}
-    path = tmp_path / "ran.json"
-    note_answers(path, tmp_path, responses, origins)
-    held = read_object(path)
-    assert held["suites"]["s"] == {
+
+    def note(origins: dict) -> dict:
+        note_answers(path, tmp_path, responses, origins)
+        return read_object(path)
+
+    first = note({KEYS[0]: LATER, KEYS[2]: RUN})
+    assert first["suites"]["s"] == {
         "responses_sha256": sha256_file(tmp_path / "s.jsonl"),
         "runs": [[1, 1], [None, 1], [0, 1]],
     }
-    assert [run["started_at"] for run in held["runs"]] == [RUN["started_at"], LATER["started_at"]]
+    assert first["runs"] == [RUN, LATER]
     # The same rows: what is noted stays, whatever made them this time.
-    before = path.read_bytes()
-    note_answers(path, tmp_path, responses, dict.fromkeys((KEYS[0], KEYS[2]), LATER))
-    assert path.read_bytes() == before
-    # Another store learns it from the file, and keeps what was measured.
+    assert note(dict.fromkeys((KEYS[0], KEYS[2]), LATER)) == first
+    # Another store learns it from the file.
     with ResponseStore(tmp_path / "s.sqlite") as store:
         learn_origins(path, tmp_path, store)
         known = store.origins(KEYS)
-    assert known == {KEYS[0]: held["runs"][1], KEYS[2]: held["runs"][0]}
+    assert known == {KEYS[0]: LATER, KEYS[2]: RUN}
+    assert note({KEYS[1]: LATER})["suites"]["s"]["runs"] == [[1, 2], [0, 1]]
+    assert note({})["suites"]["s"]["runs"] == [[1, 2], [0, 1]]
     responses["s"] = [row(KEYS[2]), row("d" * 64)]
     write_rows(tmp_path / "s.jsonl", responses["s"])
-    note_answers(path, tmp_path, responses, {**known, "d" * 64: LATER})
-    now = read_object(path)
-    assert now["suites"]["s"]["runs"] == [[0, 1], [1, 1]]
-    assert now["runs"][0] == held["runs"][0]
-
-
-def test_a_row_of_an_unknown_run_gets_the_one_that_is_known_later_and_keeps_it(tmp_path):
-    path, rows = tmp_path / "ran.json", {"s": [row(key) for key in KEYS[:2]]}
-    write_rows(tmp_path / "s.jsonl", rows["s"])
-    note_answers(path, tmp_path, rows, {KEYS[0]: RUN})
-    assert read_object(path)["suites"]["s"]["runs"] == [[0, 1], [None, 1]]
-    both = dict.fromkeys(KEYS, LATER)
-    note_answers(path, tmp_path, rows, both)
-    held = read_object(path)
-    assert held["suites"]["s"]["runs"] == [[0, 1], [1, 1]]
-    assert [run["started_at"] for run in held["runs"]] == [RUN["started_at"], LATER["started_at"]]
-    content = path.read_bytes()
-    note_answers(path, tmp_path, rows, {})
-    assert path.read_bytes() == content
+    assert note({**known, "d" * 64: LATER})["suites"]["s"]["runs"] == [[0, 1], [1, 1]]
 
 
 def test_a_file_that_cannot_be_read_tells_nothing(tmp_path):
