@@ -125,10 +125,9 @@ def judge_strings(
     no success; in any other answer, one of which the speaker says "I will not" in the same clause.
     Without the verdict every occurrence counts.
 
-    Returns ``label``; ``score``, the share of the strings that were found; ``evidence``, for each
-    string its first occurrence that counts and the mentions before it: ``string``, ``start``,
-    ``end`` and ``text`` in the original answer, ``counted``; ``refused`` (None: the label does not
-    say) and ``error``. Raises ValueError for a list that holds nothing to look for.
+    ``score`` is the share of the strings that were found, ``evidence`` for each string its first
+    occurrence that counts and the mentions before it, with their places in the original answer.
+    Raises ValueError for a list that holds nothing to look for.
     """
     flags = {"case_sensitive": case_sensitive, "punctuation_sensitive": punctuation_sensitive}
     answer = fold(response, **flags)

@@ -114,7 +114,15 @@ def field_problems(row: Row) -> list[str]:
         if key in row and not (are_texts and (strings or may_be_empty)):
             problems.append(f"'{key}' must be a list of texts (got {_kind(strings)})")
         elif key == "expected_strings" and key in row:
-            problems += _nothing_to_find(row, row[key])
+            flags = {flag: row.get(flag, True) is True for flag in FOLDING}
+            exact = row.get("exact_matching") is True
+            problems += [
+                f"'expected_strings' holds {text!r:.60}, in which there is nothing to look for but what "
+                "the search leaves out (spaces, invisible characters; quotes and punctuation by the "
+                "row's flags)"
+                for text in row[key]
+                if not core(fold(text, **flags).text, exact_matching=exact)
+            ]
     for flag in STRING_FLAGS:
         if flag in row and not isinstance(row[flag], bool):
             problems.append(f"'{flag}' must be true or false (got {_kind(row[flag])})")
@@ -124,18 +132,6 @@ def field_problems(row: Row) -> list[str]:
     if "pair_id" in row and not isinstance(row["pair_id"], str):
         problems.append(f"'pair_id' must be the id of a row (got {_kind(row['pair_id'])})")
     return problems
-
-
-def _nothing_to_find(row: Row, strings: list[str]) -> list[str]:
-    """The expected strings of a row of which nothing is left to look for."""
-    flags = {flag: row.get(flag, True) is True for flag in FOLDING}
-    exact = row.get("exact_matching") is True
-    return [
-        f"'expected_strings' holds {text!r:.60}, in which there is nothing to look for but what the "
-        "search leaves out (spaces, invisible characters; quotes and punctuation by the row's flags)"
-        for text in strings
-        if not core(fold(text, **flags).text, exact_matching=exact)
-    ]
 
 
 def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:

@@ -221,6 +221,14 @@ def test_a_kind_reads_the_columns_of_its_publisher(tmp_path, kind, row, expected
     assert found == {"id": f"{kind}-0001", "prompt": "p", **expected}
 
 
+def test_harmless_questions_of_do_not_answer_in_chinese_are_mapped_by_their_type(tmp_path):
+    path = tmp_path / "data_zh.csv"
+    path.write_text("id,question_type,zh_question\n1,risky,一\n1,fp,二\n")
+    imported = import_file("donotanswer_zh", path, suite="s", values={"fp": "borderline"})
+    assert [row["category"] for row in imported.rows] == ["harmful", "borderline"]
+    assert "fp is borderline" in imported.card
+
+
 @pytest.mark.parametrize("kind", sorted({*importer_names()} - {"generic"}))
 def test_the_docs_say_where_each_publishers_file_is_its_licence_and_whether_it_is_gated(kind):
     (line,) = [line for line in DOCS.splitlines() if line.startswith(f"| `{kind}` |")]

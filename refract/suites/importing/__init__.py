@@ -70,12 +70,9 @@ def import_file(kind: str, path: Path, *, suite: str, **options: Any) -> Importe
     if given.category is not None:
         origin = origin._replace(rule=f"Every row is {given.category}, as --category says.")
     texts = Counter(str(row.get("prompt", row.get("messages"))) for row in rows)
-    repeats = sum(count - 1 for count in texts.values())
-    if repeats:
-        notes = [
-            *notes,
-            f"Rows that repeat the text of another row, kept with ids of their own: {repeats}.",
-        ]
+    if repeats := texts.total() - len(texts):
+        note = "Rows that repeat the text of another row, kept with ids of their own"
+        notes = [*notes, f"{note}: {repeats}."]
     return Imported(rows, card(suite, kind, origin, files, rows, notes), notes)
 
 
@@ -100,11 +97,8 @@ def card(
         if 1 < len(groups) <= 40:
             ordered = sorted(groups.items(), key=lambda group: (group[0][1], group[0][0]))
             tables[field] = [(value.replace("|", "/"), name, n) for (value, name), n in ordered]
-    template = jinja2.Template(
-        Path(__file__).with_name("card.md.j2").read_text("utf-8"),
-        trim_blocks=True,
-        keep_trailing_newline=True,
-    )
+    source = Path(__file__).with_name("card.md.j2").read_text("utf-8")
+    template = jinja2.Template(source, trim_blocks=True, keep_trailing_newline=True)
     text: str = template.render(
         suite=suite,
         kind=kind,

@@ -19,8 +19,6 @@ from refract.core.settings import Number, Settings
 CATALOGUE = Path(__file__).with_name("catalogue.yaml")
 # Where a judge's model runs.
 WHERE = ("device", "device_map", "batch_tokens")
-# Values that are the same as none.
-NONE: dict[str, tuple[Any, ...]] = {"top_p": (None, 1)}
 # What a measure may count of an answer; see Measure.
 Counts = Literal[
     "complied", "refused", "full_refusal", "partial_refusal", "full_compliance", "right", "score"
@@ -275,7 +273,7 @@ def unknown_notes(chosen: Chosen, generation: Mapping[str, Any]) -> list[str]:
 def _same(key: str, held: object, wanted: object) -> bool:
     if isinstance(held, Mapping) and isinstance(wanted, Mapping):
         return held.get("sha256") == wanted.get("sha256")
-    return held == wanted or (wanted is None and held in NONE.get(key, ()))
+    return held == wanted or (key == "top_p" and wanted is None and held == 1)
 
 
 def _shown(value: object) -> str:
