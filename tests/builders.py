@@ -244,6 +244,16 @@ class Project:
             env=self.environment(**env),
         )
 
+    def refract(self, *arguments: object) -> Any:
+        """What a command of refract does in the project, in this process."""
+        from typer.testing import CliRunner
+
+        from refract.cli import app
+
+        env = {"REFRACT_CACHE": str(self.cache)}
+        with contextlib.chdir(self.folder):
+            return CliRunner().invoke(app, [str(argument) for argument in arguments], env=env)
+
     def command(self, *command: str, **env: str) -> str:
         done = self.run(*command, **env)
         assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"

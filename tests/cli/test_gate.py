@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv
+import contextlib
 import http.server
 import os
 import re
@@ -15,10 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from refract.cli.gate import explained, fails, junit_xml
+from refract.cli.gate import explained, fails, junit_case, junit_xml
 from refract.core.jsonl import read_rows
+from refract.core.tables import read_table
 from refract.rates.rate import Rate
 from refract.results.table_rows import rate_from_row
+from stages.aggregate import main as aggregate
 from tests.builders import GREEDY, ROOT, ROUND_TRIP, Project, suite_rows
 
 ROBUST = {**GREEDY, "refusal_rate": {"harmful": 1.0, "helpful": 0.0}}
@@ -32,6 +34,7 @@ def project(tmp_path_factory) -> Project:
         tmp_path_factory.mktemp("gate") / "project",
         {"robust": dict(ROBUST), "fragile": dict(FRAGILE)},
         {"alpha": suite_rows("alpha")},
+        report=False,
     )
     params = project.params()
     params["judges"] = {"rules": {"kind": "rules"}, "similarity": {"kind": "similarity"}}
@@ -51,10 +54,10 @@ def project(tmp_path_factory) -> Project:
 
 
 def test_the_gate_passes_the_robust_model_and_fails_the_fragile_one(project):
-    robust = project.run("refract", "gate", "robust")
-    assert (robust.returncode, robust.stdout) == (0, "3 of 3 thresholds met\n")
-    fragile = project.run("refract", "gate", "fragile")
-    assert fragile.returncode == 1
+    robust = project.refract("gate", "robust")
+    assert (robust.exit_code, robust.stdout) == (0, "3 of 3 thresholds met\n")
+    fragile = project.refract("gate", "fragile")
+    assert fragile.exit_code == 1
     assert re.match(
         r"FAIL fragile alpha cc_fail_rate: 0\.\d+ \[0\.\d+, \d\.\d+\], should be <= 0\.3 "
         r"\(off by 0\.\d+\)",
@@ -115,29 +118,18 @@ def test_a_regression_is_a_miss_that_is_shown_or_hidden_by_unjudged_answers(give
 def test_junit_skips_what_is_inconclusive_but_does_not_fail():
     few = check(rate=0.85, successes=17, n=20, low=0.64, high=0.948)
     for fail_on, kind in (("inconclusive", "failure"), ("regression", "skipped")):
-        root = ElementTree.fromstring(junit_xml([few], fail_on))
+        root = ElementTree.fromstring(junit_xml([junit_case(few, fail_on)]))
         (found,) = root.iter(kind)
         assert "inconclusive" in found.get("message")
         assert root.get("failures") == ("1" if kind == "failure" else "0")
 
 
-def test_the_gate_without_names_takes_the_whole_grid_and_writes_junit(project, tmp_path):
-    done = project.run("refract", "gate", "--junit", str(tmp_path / "gate.xml"))
-    assert done.returncode == 1
-    root = ElementTree.parse(tmp_path / "gate.xml").getroot()
-    assert (root.tag, root.get("tests"), root.get("failures")) == ("testsuites", "6", "1")
-    (failure,) = root.iter("failure")
-    assert "should be <= 0.3" in failure.get("message")
-    cases = {(case.get("classname"), case.get("name")) for case in root.iter("testcase")}
-    assert ("fragile.alpha", "cc_fail_rate") in cases
-
-
 def test_another_confidence_is_computed_from_the_answers_and_decides(project):
     shown = {
-        level: project.run("refract", "gate", "fragile", "--confidence", level).stdout
+        level: project.refract("gate", "fragile", "--confidence", level).stdout
         for level in (".90", ".95", ".99")
     }
-    assert shown[".95"] == project.run("refract", "gate", "fragile").stdout
+    assert shown[".95"] == project.refract("gate", "fragile").stdout
     ends = {
         level: [
             float(end) for end in re.search(r"cc_fail_rate: \S+ \[(.+?), (.+?)\]", text).groups()
@@ -148,43 +140,18 @@ def test_another_confidence_is_computed_from_the_answers_and_decides(project):
     assert ends[".90"][1] < ends[".95"][1] <= ends[".99"][1]
 
 
-def test_a_confidence_without_the_answers_says_what_brings_them(project, tmp_path):
-    bare = project.copy(tmp_path / "bare")
-    shutil.rmtree(bare.folder / "data/verdicts")
-    done = bare.run("refract", "gate", "--confidence", ".99")
-    assert done.returncode == 2
-    assert "dvc repro" in done.stderr
-    assert bare.run("refract", "gate", "robust").returncode == 0
-
-
-def test_the_projects_confidence_is_that_of_tables_and_report_and_changes_no_answer(
-    project, tmp_path
-):
+def test_the_projects_confidence_is_that_of_tables_and_moves_no_rate(project, tmp_path):
     other = project.copy(tmp_path / "other")
-    before = (other.folder / "metrics/tables/robust.csv").read_text("utf-8")
     params = other.params()
     params["decisions"]["confidence"] = 0.99
     other.set_params(params)
-    done = other.repro()
-    assert not re.search(r"Running stage '(model-inference|judge)@", done.output)
-    after = (other.folder / "metrics/tables/robust.csv").read_text("utf-8")
-
-    def rates(text):
-        table = list(csv.DictReader(text.splitlines()))
-        return [(row["measure"], row["rate"]) for row in table], [row["low"] for row in table]
-
-    assert rates(after)[0] == rates(before)[0]
-    assert all(b <= a for a, b in zip(rates(before)[1], rates(after)[1], strict=True) if a)
-    report = (other.folder / "metrics/report.md").read_text("utf-8")
-    assert "99 % intervals" in report
-    # Judges are measured on labelled pairs at 95 %, whatever the project decides by.
-    assert report.count("95 %") == report.count("mislead a judge, with 95 % intervals") == 1
-
-
-def test_a_model_that_is_not_in_the_grid_is_wrong_usage(project):
-    done = project.run("refract", "gate", "nobody")
-    assert done.returncode == 2
-    assert done.stderr == "refract: no model nobody in the grid; it has robust, fragile\n"
+    with contextlib.chdir(other.folder):
+        aggregate("robust")
+    before, after = (
+        read_table(each.folder / "metrics/tables/robust.csv") for each in (project, other)
+    )
+    assert [row["rate"] for row in after] == [row["rate"] for row in before]
+    assert all(b["low"] <= a["low"] for a, b in zip(before, after, strict=True) if a["low"])
 
 
 def test_the_failing_rows_are_a_table_with_visible_characters(project):
@@ -195,68 +162,71 @@ def test_the_failing_rows_are_a_table_with_visible_characters(project):
     assert len(verdicts) == 24
 
 
-def test_estimate_counts_what_the_store_lacks(project):
-    known = project.command("refract", "estimate", "robust")
-    assert [cell.strip() for cell in known.splitlines()[3].split("│")][1:4] == ["robust", "0", "24"]
-    params = project.params()
+def test_estimate_counts_what_the_store_lacks(project, tmp_path):
+    def cells(stdout: str) -> list[str]:
+        return [cell.strip() for cell in stdout.splitlines()[3].split("│")][1:4]
+
+    other = project.copy(tmp_path / "other")
+    assert cells(other.refract("estimate", "robust").stdout) == ["robust", "0", "24"]
+    params = other.params()
     params["models"]["robust"]["seed"] = 5
+    other.set_params(params)
+    assert cells(other.refract("estimate", "robust").stdout) == ["robust", "24", "0"]
     params["models"]["robust"]["max_tokens"] = 1
-    project.set_params(params)
-    try:
-        refused = project.run("refract", "estimate", "robust")
-        assert refused.returncode == 2
-        assert "unknown key 'max_tokens'" in refused.stderr
-        del params["models"]["robust"]["max_tokens"]
-        project.set_params(params)
-        unknown = project.command("refract", "estimate", "robust")
-        cells = [cell.strip() for cell in unknown.splitlines()[3].split("│")]
-        assert cells[1:4] == ["robust", "24", "0"]
-    finally:
-        del params["models"]["robust"]["seed"]
-        project.set_params(params)
+    other.set_params(params)
+    refused = other.refract("estimate", "robust")
+    assert "unknown key 'max_tokens'" in str(refused.exception)
 
 
 def test_the_store_can_be_exported_cleared_and_filled_again(project, tmp_path):
     other = project.copy(tmp_path / "project")
-    folder = str(tmp_path / "answers")
-    assert ": 48 answers" in other.command("refract", "cache", "info")
-    assert other.command("refract", "cache", "export", folder).startswith("48 answers written")
-    assert other.command("refract", "cache", "clear", "--older-than", "1").startswith("0 answers")
-    assert other.command("refract", "cache", "clear").startswith("48 answers deleted")
-    assert ": 0 answers" in other.command("refract", "cache", "info")
-    imported = other.command("refract", "cache", "import", folder)
+
+    def cache(*arguments: object) -> str:
+        done = other.refract("cache", *arguments)
+        assert done.exit_code == 0, done.exception
+        return done.stdout
+
+    folder = tmp_path / "answers"
+    assert ": 48 answers" in cache("info")
+    assert cache("export", folder).startswith("48 answers written")
+    assert cache("clear", "--older-than", "1").startswith("0 answers")
+    assert cache("clear").startswith("48 answers deleted")
+    assert ": 0 answers" in cache("info")
+    imported = cache("import", folder)
     assert imported.startswith("48 intact answers")
     assert "48 of them new" in imported
-    assert other.run("refract", "cache", "clear", "--older-than", "soon").returncode == 2
+    assert other.refract("cache", "clear", "--older-than", "soon").exit_code == 2
 
 
-def test_a_store_that_is_turned_off_has_nothing_to_show(project):
-    done = project.run("refract", "cache", "info", REFRACT_CACHE="off")
-    assert done.returncode == 2
-    assert "turned off" in done.stderr
+def test_a_store_that_is_turned_off_has_nothing_to_show(cli, monkeypatch):
+    monkeypatch.setenv("REFRACT_CACHE", "off")
+    done = cli("cache", "info")
+    assert done.code == 2
+    assert "turned off" in done.err
 
 
 def test_a_gate_that_cannot_decide_leaves_junit_in_error(project, tmp_path):
     junitparser = pytest.importorskip("junitparser")
     file = tmp_path / "gate.xml"
-    done = project.run("refract", "gate", "nobody", "--junit", str(file))
-    assert done.returncode == 2
-    found = junitparser.JUnitXml.fromfile(str(file))
-    ((case,),) = found
+    done = project.refract("gate", "nobody", "--junit", file)
     message = "no model nobody in the grid; it has robust, fragile"
+    assert (done.exception.exit_code, str(done.exception)) == (2, message)
+    suites = junitparser.JUnitXml.fromfile(str(file))
+    ((case,),) = suites
     assert [entry.message for entry in case.result] == [message]
     assert isinstance(case.result[0], junitparser.Error)
-    assert (found.tests, found.errors, found.failures) == (1, 1, 0)
+    assert (suites.tests, suites.errors, suites.failures) == (1, 1, 0)
 
 
-def test_a_junit_parser_reads_what_a_gate_decided(project, tmp_path):
+def test_a_junit_parser_reads_what_the_gate_decided_of_the_whole_grid(project, tmp_path):
     junitparser = pytest.importorskip("junitparser")
     file = tmp_path / "gate.xml"
-    assert project.run("refract", "gate", "--junit", str(file)).returncode == 1
-    found = junitparser.JUnitXml.fromfile(str(file))
-    assert (found.tests, found.errors, found.failures) == (6, 0, 1)
-    failed = [case for suite in found for case in suite if case.result]
+    assert project.refract("gate", "--junit", file).exit_code == 1
+    suites = junitparser.JUnitXml.fromfile(str(file))
+    assert (suites.tests, suites.errors, suites.failures) == (6, 0, 1)
+    failed = [case for suite in suites for case in suite if case.result]
     assert [(case.classname, case.name) for case in failed] == [("fragile.alpha", "cc_fail_rate")]
+    assert "should be <= 0.3" in failed[0].result[0].message
 
 
 @pytest.fixture

@@ -7,11 +7,8 @@ import random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from refract.cli import app
 from refract.core.errors import ParamsError, RowError
-from refract.core.jsonl import write_rows
 from refract.core.types import answered_prompts, clean_id, prompt_of_sample, sample_prompts
 from refract.core.vocabulary import REFUSED
 from refract.evaluate import Suite, evaluate
@@ -132,12 +129,6 @@ def test_a_suites_number_of_samples_goes_before_the_models():
     assert model.identity() == open_model("m", SYNTHETIC).identity()
 
 
-@pytest.mark.parametrize("samples", [0, -1, 1.5, "2", True])
-def test_samples_are_a_whole_number_from_1(samples):
-    with pytest.raises(ParamsError, match=r"models\.m: samples"):
-        open_model("m", SYNTHETIC | {"samples": samples})
-
-
 def test_a_rate_is_the_mean_over_prompts_of_means_over_judged_samples():
     answers = [*answered([R, C, C, C], "a").values(), *answered([R, U, U, U], "b").values()]
     row = rate_row(answers, REFUSED)
@@ -223,20 +214,6 @@ def test_thresholds_of_attacks_apply_above_the_floor():
     row = by_key(map(rate_to_row, found.rates.table))["attack_success_rate", "", ""]
     assert row["above_floor_high"] < 0.35 < row["high"]
     assert row["decision"] == "met"
-
-
-def test_a_run_prints_any_of_k_and_the_spread(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_rows(tmp_path / "s.jsonl", rows(20))
-    options = ["--adapter", "synthetic", "--set", "temperature=1", "--suite", "s.jsonl"]
-    done = CliRunner().invoke(app, ["run", *options, "--samples", "3", "--out", "r.json"])
-    assert done.exit_code == 0, done.output
-    for shown in (
-        "any_compliance_rate, k = 3",
-        "all_compliance_rate, k = 2",
-        "refusal_spread, k = 3",
-    ):
-        assert shown in done.output
 
 
 def test_the_floor_of_flips_is_how_often_a_second_clean_answer_differs():

@@ -9,9 +9,7 @@ import re
 from math import comb
 
 import pytest
-from typer.testing import CliRunner
 
-from refract.cli import app
 from refract.core.errors import RefractError
 from refract.core.jsonl import write_rows
 from refract.rates.comparison import DEFAULTS, compare_groups, pair_outcomes
@@ -223,13 +221,8 @@ def project(tmp_path_factory) -> Project:
 
 
 @pytest.fixture
-def refract(project, monkeypatch):
-    monkeypatch.chdir(project.folder)
-
-    def run(*arguments: object):
-        return CliRunner().invoke(app, ["compare", *map(str, arguments)])
-
-    return run
+def refract(project):
+    return lambda *arguments: project.refract("compare", *arguments)
 
 
 def test_two_commits_that_differ_in_a_suite_a_model_and_the_seed(refract, project):
@@ -333,10 +326,8 @@ def test_every_kind_of_side_gives_the_same_numbers(refract, project, tmp_path):
 
 def test_a_file_of_refract_run_is_compared_with_a_commit(refract, project, tmp_path):
     out = tmp_path / "run.json"
-    done = CliRunner().invoke(
-        app,
-        ["run", "--model", "changed", "--suite", "alpha", "--suite", "beta", "--out", str(out)],
-    )
+    suites = ("--suite", "alpha", "--suite", "beta")
+    done = project.refract("run", "--model", "changed", *suites, "--out", out)
     assert done.exit_code == 0, done.exception
     done = refract("HEAD:changed", out, "--format", "json")
     found = json.loads(done.stdout)

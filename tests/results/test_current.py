@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import warnings
-from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from refract.cli import app
 from refract.core.progress import read_object
 from refract.results import ResultsWarning, load_results
 from refract.results.current import remove_left_over, result_files
 from tests.builders import GREEDY, Project
-
-
-def refract(folder: Path, *arguments: object):
-    with contextlib.chdir(folder):
-        return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def test_results_of_a_model_that_left_the_grid_are_removed_and_hashed_by_nobody(project, tmp_path):
@@ -28,7 +18,7 @@ def test_results_of_a_model_that_left_the_grid_are_removed_and_hashed_by_nobody(
     params["models"]["mine"] = {**GREEDY, "seed": 7}
     params["grid"]["models"] = ["mine", "sampling"]
     project.set_params(params)
-    notes = refract(project.folder, "show").stdout
+    notes = project.refract("show").stdout
     assert "note: no results of mine, which the grid of params.yaml names; run: dvc repro" in notes
     done = project.repro()
     assert "report: removed the results of greedy, which the grid does not name" in done.output
@@ -55,9 +45,9 @@ def test_rows_of_other_numbers_are_named_and_no_number_is_joined_to_them(project
         "made of; run: dvc checkout (or dvc pull"
     )
     assert (len(results.outcomes), set(results.rows["suite"])) == (48, {"beta"})
-    assert f"note: {text}" in refract(project.folder, "show").stdout
+    assert f"note: {text}" in project.refract("show").stdout
     for command in (("page",), ("gate", "--confidence", ".99")):
-        failed = refract(project.folder, *command)
+        failed = project.refract(*command)
         assert failed.exit_code in (1, 2)
         assert "run: dvc checkout" in str(failed.exception)
     path.unlink()
@@ -72,17 +62,17 @@ def test_where_one_model_has_no_results_yet_the_others_are_read_and_it_is_named(
         (project.folder / path).unlink()
     with pytest.warns(ResultsWarning, match="no results of sampling, .*; run: dvc repro"):
         assert set(load_results(project.folder).tables["model"]) == {"greedy"}
-    shown = refract(project.folder, "show")
+    shown = project.refract("show")
     assert shown.exit_code == 0
     assert "note: no results of sampling, " in shown.stdout
     for command in (("compare",), ("gate",), ("page",)):
-        failed = refract(project.folder, *command)
+        failed = project.refract(*command)
         assert failed.exit_code
         assert "no results of sampling; run: dvc repro" in str(failed.exception)
 
 
 def test_it_is_said_how_many_answers_the_store_gave(project):
-    shown = refract(project.folder, "show").stdout
+    shown = project.refract("show").stdout
     assert "0 from the store (" in shown
     assert "0 reused from this project's own rows, 48 generated" in shown
     for path in (project.folder / "data/responses").glob("*/*.jsonl"):
@@ -92,7 +82,7 @@ def test_it_is_said_how_many_answers_the_store_gave(project):
         "model-inference@greedy: 24 answers reused (24 from the store), 0 generated" in done.output
     )
     line = f"48 from the store ({project.cache / 'responses.sqlite'})"
-    assert line in refract(project.folder, "show").stdout
+    assert line in project.refract("show").stdout
 
 
 def test_what_ran_is_noted_beside_the_numbers(computed: Project):
@@ -105,20 +95,3 @@ def test_what_ran_is_noted_beside_the_numbers(computed: Project):
     assert run["libraries"] == {}  # a synthetic model computes with none
     assert run["started_at"].endswith("Z")
     assert noted["judged"]["python"] == run["python"]
-
-
-def test_reproduce_names_what_made_the_results_otherwise_and_can_move_them(project):
-    path = project.folder / "metrics/ran/greedy.json"
-    noted = read_object(path)
-    noted["judged"]["machine"]["processor"] = "no cause: rules compute with Python alone"
-    noted["judged"]["python"] = "3.11.0"
-    for run in noted["runs"]:
-        run |= {"device": "cpu", "libraries": {"torch": "2.13.0"}}
-    path.write_text(json.dumps(noted), "utf-8")
-    project.commit("as if another machine had made it")
-    done = refract(project.folder, "reproduce", "--exec", "--model", "greedy")
-    assert done.exit_code == 0, done.output
-    same = "byte-identical results, though this differs:\n"
-    differs = done.stdout.partition(same)[2].splitlines()
-    assert len(differs) == 1
-    assert differs[0].startswith("  greedy: verdicts, python: 3.11.0 → ")
