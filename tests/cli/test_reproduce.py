@@ -31,6 +31,7 @@ def project(tmp_path_factory) -> Project:
             "sampling": {"adapter": "synthetic", "refusal_rate": 0.5, "temperature": 1},
         },
         {"alpha": suite_rows("alpha", 4, 4)},
+        report=False,
     )
     write_rows(
         project.folder / "data/recorded/answers.jsonl",

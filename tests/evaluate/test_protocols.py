@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import threading
@@ -20,12 +21,11 @@ from refract.suites.protocols.catalogue import (
     names,
     parts_of,
 )
+from stages.report import main as report
 from tests.builders import Project, suite_rows
 from tests.fault_server import FaultServer
 from tests.outside import outside
 from tests.published_protocols import chosen
-
-POCKET = Path(__file__).parents[2] / "data/pocket/small"
 
 ROWS = [
     {"id": str(n), "prompt": "?", "category": category, "area": area}
@@ -142,10 +142,12 @@ def xstest(tmp_path) -> Path:
 
 
 def test_one_command_runs_a_protocol_and_lists_what_it_has_otherwise(cli, xstest):
-    done = cli(
-        *("run", "--protocol", "xstest", "--adapter", "hf", "--model-id", POCKET),
-        *("--suite", xstest, "--judge", "rules", "--max-tokens", 8, "--out", "r.json"),
-    )
+    with FaultServer() as server:
+        done = cli(
+            *("run", "--protocol", "xstest", "--adapter", "openai", "--model-id", "m"),
+            *("--base-url", f"{server.url}/v1", "--set", "api_key_env=null", "--max-tokens", 8),
+            *("--suite", xstest, "--judge", "rules", "--out", "r.json"),
+        )
     assert done.code == 0, done.err
     results = json.loads(Path("r.json").read_text())
     assert results["protocol"]["name"] == "xstest@1.0"
@@ -162,7 +164,7 @@ def test_one_command_runs_a_protocol_and_lists_what_it_has_otherwise(cli, xstest
     for phrase in deviations:
         assert f"deviation: {phrase}" in done.out
     again = cli("reproduce", "r.json")
-    assert f"refract run --suite {xstest} --protocol xstest --adapter hf" in again.out
+    assert f"refract run --suite {xstest} --protocol xstest --adapter openai" in again.out
     assert "--max-tokens 8" in again.out
 
 
@@ -294,14 +296,16 @@ def test_a_suite_of_the_pipeline_follows_its_protocol(tmp_path):
     params = project.params()
     params["suites"]["alpha"]["protocol"] = "xstest@1.0"
     project.set_params(params)
-    project.repro()
+    project.compute()
+    with contextlib.chdir(project.folder):
+        report()
     model = json.loads((project.folder / "data/responses/sampling/model.json").read_text())
     assert model["definition"]["temperature"] == 1
     assert model["generation"]["alpha"]["temperature"] == 0
     metrics = json.loads((project.folder / "metrics/sampling.json").read_text())
     assert metrics["alpha"]["refusal_rate_on_safe"] == metrics["alpha"]["over_refusal_rate"]
     assert "refusal_rate_on_safe" not in metrics["beta"]
-    report = (project.folder / "metrics/report/protocols.md").read_text("utf-8")
-    assert report.startswith("# Published protocols\n")
-    assert "| xstest@1.0 | alpha | sampling | refusal_rate_on_safe |" in report
-    assert "- alpha, sampling: deviation: judge rules instead of xstest_gpt4" in report
+    page = (project.folder / "metrics/report/protocols.md").read_text("utf-8")
+    assert page.startswith("# Published protocols\n")
+    assert "| xstest@1.0 | alpha | sampling | refusal_rate_on_safe |" in page
+    assert "- alpha, sampling: deviation: judge rules instead of xstest_gpt4" in page

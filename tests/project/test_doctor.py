@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 from refract.cli import app
 from refract.core.errors import RefractError
 from refract.project.checkup import LOCK, dvc_processes, is_torn
-from tests.builders import GREEDY, Project, suite_rows
 
 PARAMS = (
     "grid: {models: [m], suites: [s]}\nseed: 1\njudges: {rules: {kind: rules}}\n"
@@ -88,14 +87,10 @@ def test_settings_and_a_store_that_cannot_be_used_are_named(project):
     assert "did you mean 'seed'" in run().stdout
 
 
-def test_dvc_runs_again_after_a_torn_lock(tmp_path):
-    project = Project.create(
-        tmp_path / "project", {"m": dict(GREEDY)}, {"s": suite_rows("s", 1, 1)}
-    )
-    project.run("dvc", "repro", "check-inputs")
-    (project.folder / LOCK).write_bytes(b"")
-    failed = project.run("dvc", "repro", "check-inputs")
+def test_dvc_runs_again_after_a_torn_lock(computed):
+    (computed.folder / LOCK).write_bytes(b"")
+    failed = computed.run("dvc", "repro", "check-inputs")
     assert failed.returncode != 0
     assert "JSON structure is corrupted" in failed.stderr
-    project.command("refract", "doctor", "--fix")
-    project.command("dvc", "repro", "check-inputs")
+    computed.command("refract", "doctor", "--fix")
+    computed.command("dvc", "repro", "check-inputs")
