@@ -55,28 +55,22 @@ def serving(command: list[str], health: str, log: Path, **environment: str) -> I
         process.wait(30)
 
 
-@contextmanager
-def serve_transformers(folder: Path, log: Path) -> Iterator[str]:
-    """The address of ``transformers serve`` with a checkpoint."""
-    for package in ("fastapi", "uvicorn"):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"transformers serve needs {package}: pip install 'transformers[serving]'")
-    port = free_port()
-    program = "import sys; from transformers.cli.transformers import main; sys.exit(main())"
-    command = [sys.executable, "-c", program, "serve", str(folder), "--host", "127.0.0.1"]
-    command += ["--port", str(port), "--device", "cpu"]
-    health = f"http://127.0.0.1:{port}/health"
-    with serving(command, health, log, OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1"):
-        yield f"http://127.0.0.1:{port}/v1"
-
-
 @pytest.fixture(scope="module")
 def transformers_serve(tmp_path_factory) -> Iterator[str]:
     """The address of ``transformers serve`` with the smallest pocket model."""
     if not (POCKET / "model.safetensors").is_file():
         pytest.skip("data/pocket/small is not there: dvc pull or dvc repro")
-    with serve_transformers(POCKET, tmp_path_factory.mktemp("serve") / "log") as url:
-        yield url
+    for package in ("fastapi", "uvicorn"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"transformers serve needs {package}: pip install 'transformers[serving]'")
+    port = free_port()
+    program = "import sys; from transformers.cli.transformers import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, "serve", str(POCKET), "--host", "127.0.0.1"]
+    command += ["--port", str(port), "--device", "cpu"]
+    health = f"http://127.0.0.1:{port}/health"
+    log = tmp_path_factory.mktemp("serve") / "log"
+    with serving(command, health, log, OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1"):
+        yield f"http://127.0.0.1:{port}/v1"
 
 
 @pytest.fixture(scope="module")

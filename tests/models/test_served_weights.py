@@ -1,4 +1,4 @@
-"""A real instruct model behind servers that others wrote: beside the same weights in this process.
+"""A real instruct model behind llama.cpp's server: beside the same weights in this process.
 
 The weights are SmolLM2-135M-Instruct's, as ``refract models fetch smollm2_135m`` puts them into the
 user's data folder; without them the tests are skipped. llama.cpp's server is compiled, for minutes: the
@@ -22,8 +22,7 @@ from refract.models.checkpoint import fetched_file
 from refract.models.protocol import Answer
 from refract.project import default_project
 from tests.builders import ask
-from tests.models.test_gguf import save_as_safetensors
-from tests.models.test_served_models import free_port, serve_transformers, serving
+from tests.models.test_served_models import free_port, serving
 
 SMOLLM2 = default_project().params["models"]["smollm2_135m"]
 BUILD = "REFRACT_TEST_LLAMA_CPP"
@@ -58,15 +57,6 @@ def expected(gguf_file) -> dict[int, Answer]:
     given = {"adapter": "hf", "model_id": str(gguf_file.parent), "gguf_file": gguf_file.name}
     given |= {"device": "cpu", "dtype": "float32", "max_tokens": MOST_TOKENS}
     return dict(open_model("local", given).answer([*map(ask, PROMPTS)]))
-
-
-@pytest.fixture(scope="module")
-def saved(gguf_file, tmp_path_factory) -> Iterator[Path]:
-    """The same weights as safetensors, which ``transformers serve`` reads."""
-    folder = tmp_path_factory.mktemp("smollm2")
-    save_as_safetensors(gguf_file, folder)
-    yield folder
-    shutil.rmtree(folder)  # half a gigabyte
 
 
 @pytest.fixture(scope="module")
@@ -105,28 +95,15 @@ def llama_server(llama_cpp, gguf_file, tmp_path_factory) -> Iterator[str]:
         yield url
 
 
-def answers_of(url: str, model_id: str, **settings: object) -> dict[int, Answer]:
-    """What the openai adapter gets from a server."""
-    given = {"adapter": "openai", "model_id": model_id, "base_url": url, "api_key_env": None}
-    given |= {"max_tokens": MOST_TOKENS, "max_concurrency": 1, "timeout": 240}
-    return dict(open_model("served", given | settings).answer([*map(ask, PROMPTS)]))
-
-
-def test_transformers_serve_gives_the_answers_of_the_hf_adapter(saved, expected, tmp_path):
-    with serve_transformers(saved, tmp_path / "log") as url:
-        got = answers_of(url, str(saved))
-    assert {n: (a.response.strip(), a.prompt_tokens, a.error) for n, a in got.items()} == {
-        n: (a.response.strip(), a.prompt_tokens, a.error) for n, a in expected.items()
-    }
-    assert len({answer.response for answer in got.values()}) == len(PROMPTS)
-
-
 def test_llama_cpp_answers_every_prompt_and_some_as_the_hf_adapter(
     llama_server, expected, gguf_file, record_property
 ):
     """It computes with 4 and 8 bits where the adapter has dequantised weights: greedy answers part."""
     # Its server penalises repetition by 1.1 unless told otherwise: then no answer was the same.
-    got = answers_of(llama_server, str(gguf_file), extra_body={"repeat_penalty": 1.0})
+    given = {"adapter": "openai", "model_id": str(gguf_file), "base_url": llama_server}
+    given |= {"api_key_env": None, "max_tokens": MOST_TOKENS, "max_concurrency": 1, "timeout": 240}
+    given["extra_body"] = {"repeat_penalty": 1.0}
+    got = dict(open_model("served", given).answer([*map(ask, PROMPTS)]))
     assert {n: (a.error, a.prompt_tokens, a.response != "") for n, a in got.items()} == {
         n: (None, a.prompt_tokens, True) for n, a in expected.items()
     }
