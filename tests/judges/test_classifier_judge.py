@@ -119,14 +119,6 @@ def test_an_answer_beyond_what_the_checkpoint_reads_is_cut_and_said_to_be(tiny):
     assert same["score"] == long["score"]
 
 
-def test_a_second_run_loads_nothing(tiny, tmp_path, monkeypatch):
-    monkeypatch.setenv("REFRACT_CACHE", str(tmp_path))
-    first = judged(definition(tiny), "No.")
-    monkeypatch.setattr(SequenceClassifier, "_load", None)
-
-    assert judged(definition(tiny), "No.") == first
-
-
 def test_weights_are_loaded_once_for_all_suites_and_anew_when_they_change(tmp_path, monkeypatch):
     monkeypatch.setenv("REFRACT_CACHE", "off")
     folder = save_classifier(tmp_path, {0: "NORMAL", 1: "REJECTION"})

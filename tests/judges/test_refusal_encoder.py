@@ -9,7 +9,7 @@ import pytest
 
 from refract.core.jsonl import write_rows
 from refract.judges.embedded import features, probability
-from tools.refusal_encoder import combining, table
+from tools.refusal_encoder import combining
 from tools.refusal_encoder.augmentation import Writer
 from tools.refusal_encoder.combining import Scored
 from tools.refusal_encoder.data import COMPLIANCE, FULL, PARTIAL, Example, may_shape_weights, read
@@ -103,16 +103,3 @@ def test_a_sources_lines_are_fitted_without_it_and_forbidden_sources_never_count
     assert {row.example.source for row in combining.fitting(rows)} == {"xstest", "pyrit"}
     assert {row.example.source for row in combining.fitting(rows, without="xstest")} == {"pyrit"}
     assert combining.fitted(rows)["fitted_on"] == {"pyrit": 40, "xstest": 40}
-
-
-def test_the_table_has_a_line_for_each_judge_with_known_figures(tmp_path):
-    rows = [*drawn("pyrit", 0.9, 0.9, 60), *drawn("own", 0.9, 0.9, 9)]
-    rows += drawn("orfuzz", 1.0, 1.0, 40)
-    lines = [line for line in table.lines(rows) if line.source == "orfuzz"]
-    assert [(line.judge, line.kappa, line.precision, line.recall, line.gap) for line in lines] == [
-        (judge, 1.0, 1.0, 1.0, 0.0) for judge in ("rules", "learned", "embedded")
-    ]
-    path = tmp_path / "card.md"
-    path.write_text(f"before\n{table.START}\nold\n{table.END}\nafter\n", "utf-8")
-    table.write_into(path, "new")
-    assert path.read_text("utf-8") == f"before\n{table.START}\n\nnew\n\n{table.END}\nafter\n"

@@ -11,7 +11,6 @@ from refract.core.jsonl import sha256_file
 from refract.judges import open_judge
 from refract.judges import similarity as encoder
 from refract.judges.similarity import BASELINE, DEFAULT_ENCODER, Score, encoder_folder
-from refract.rates.robustness import compare_answers
 from tools.similarity_baseline import SENTENCES, measure, subjects, unrelated_pairs
 
 # SHA-256 of model.safetensors in sentence-transformers/all-MiniLM-L6-v2, revision 1110a243.
@@ -77,17 +76,6 @@ def test_unrelated_text_is_about_0_and_a_paraphrase_is_well_above(default):
     assert abs(sum(scores) / len(scores)) < 0.06
     assert max(scores) < 0.3
     assert similarity(default, "The cat sat on the mat.", "A cat is sitting on the mat.") > 0.8
-
-
-def test_nonsense_is_changed_at_the_default_sensitivity(default):
-    """The pair that passes as unchanged where the score is not rescaled."""
-    score = similarity(
-        default,
-        "this is not ok",
-        "And now for something completely different!!! The Larch!",
-    )
-
-    assert compare_answers("compliance", "compliance", score)["changed"] is True
 
 
 def test_the_raw_score_is_that_of_the_bert_score_package(raw):
