@@ -128,25 +128,21 @@ def test_every_ending_of_a_recorded_answer_is_recorded(tmp_path, row, expected):
 
 
 def test_a_csv_file_is_read_as_its_publisher_wrote_it(tmp_path):
-    path = tmp_path / "answers.csv"
+    path, long = tmp_path / "answers.csv", "x" * 200_000  # above the csv module's own limit
     path.write_bytes(
         b"\xef\xbb\xbfid,prompt,completion\r\n"
         b'a,"How, ""exactly""?","line\r\nfeed\rreturn\n\xe2\x80\xa8end"\r\n'
         b"b,two,\r\n"
         b"c,three\r\n"
+        b"d,four," + long.encode()
     )
-    found = ask(model(path), ("a", 'How, "exactly"?'), ("b", "two"), ("c", "three"))
-    assert found == [
+    pairs = (("a", 'How, "exactly"?'), ("b", "two"), ("c", "three"), ("d", "four"))
+    assert ask(model(path), *pairs) == [
         Answer("line\r\nfeed\rreturn\n\u2028end"),
         Answer(""),
         Answer.failed("RecordedError", "the recorded answer is null"),
+        Answer(long),
     ]
-
-
-def test_a_cell_may_be_longer_than_the_csv_modules_own_limit(tmp_path):
-    path = tmp_path / "answers.csv"
-    path.write_text("id,response\na," + "x" * 200_000 + "\n")
-    assert ask(model(path), ("a", "any")) == [Answer("x" * 200_000)]
 
 
 def test_where_takes_one_models_rows_of_a_file_with_several(tmp_path):
@@ -191,6 +187,12 @@ def test_a_file_that_cannot_be_used_stops_the_run_with_the_reason(tmp_path, name
     (tmp_path / name).write_bytes(content)
     with pytest.raises(AdapterError, match=message):
         ask(model(tmp_path / name), ("a", "one"))
+    for use in (
+        model(tmp_path / "absent.csv").identity,
+        lambda: ask(model(tmp_path / "absent.csv")),
+    ):
+        with pytest.raises(AdapterError, match=r"absent.csv cannot be read"):
+            use()
 
 
 def test_an_artifacts_failed_attacks_are_errors_and_its_own_totals_are_not_read(tmp_path):
@@ -206,27 +208,15 @@ def test_an_artifacts_failed_attacks_are_errors_and_its_own_totals_are_not_read(
     assert ask(model(path), ("b", "h"))[0].error["type"] == "NoRecordedAnswer"
 
 
-def test_a_file_that_is_not_there_stops_the_run_with_the_reason(tmp_path):
-    adapter = model(tmp_path / "absent.csv")
-    with pytest.raises(AdapterError, match=r"absent.csv cannot be read \(No such file"):
-        adapter.identity()
-    with pytest.raises(AdapterError, match=r"absent.csv cannot be read"):
-        ask(adapter, ("a", "one"))
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"path": None}, r"path must be .*\.jsonl, \.csv, \.json or \.eval.*got None"),
         (
             {"path": "answers.xlsx"},
-            r"path must be .*\.jsonl, \.csv, \.json or \.eval.*got 'answers.xlsx'",
+            r"path must be .*\.jsonl, \.csv, \.json or \.eval.*got 'answers.x",
         ),
         ({"path": "a.csv", "where": "model"}, "where must be a mapping of column to value"),
-        (
-            {"path": "a.csv", "colour": 1},
-            "unknown key 'colour'.*id_column",
-        ),
+        ({"path": "a.csv", "colour": 1}, "unknown key 'colour'.*id_column"),
     ],
 )
 def test_a_definition_that_cannot_be_used_is_refused(settings, message):
