@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from refract.core.environment import this_run, utc
-from refract.core.jsonl import canonical_json, parse_line
+from refract.core.jsonl import canonical_json, parse_line, write_rows
 from refract.core.progress import Progress
 from refract.core.showing import say
 from refract.core.types import Message, PromptRow, ResponseRow, prompt_of_sample, sample_prompts
@@ -39,6 +40,7 @@ from refract.models.store import (
     answer_row,
     answer_sha256,
     request_sha256,
+    storable,
 )
 from refract.suites.rows import row_seed
 
@@ -113,12 +115,13 @@ def _ask(
 
 class _Writer:
     """Commits answers from a thread as they arrive, those that came during a commit together, and
-    renews the claims to those that are waited for."""
+    renews the claims to those that are waited for. What the store does not take is kept in a file."""
 
     def __init__(self, store: ResponseStore, name: str) -> None:
         self._store, self._name = store, name
         self._arrived: Queue[tuple[str, Answer] | None] = Queue()
         self._failure: Exception | None = None
+        self._taken: list[tuple[str, Answer]] = []  # of the last commit
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Self:
@@ -130,24 +133,37 @@ class _Writer:
         self._arrived.put(None)
         self._thread.join()
         if self._failure is not None:
-            raise self._failure from None
+            unsaved = [*self._taken, *self._take(0)[0]]
+            rows = [answer_row(key, answer) for key, answer in unsaved if storable(answer)]
+            try:
+                folder = Path(tempfile.mkdtemp(prefix="refract-answers-"))
+                write_rows(folder / "answers.jsonl", rows)
+                kept = f"are in {folder}: `refract cache import {folder}` takes them"
+            except OSError as error:
+                kept = f"are lost: no other folder can be written either ({error})"
+            text = f"{self._failure}. The {len(rows)} answers that were not stored {kept}"
+            raise StoreError(text) from None
 
     def add(self, key: str, answer: Answer) -> None:
         self._arrived.put((key, answer))
         if self._failure is not None:
             raise self._failure
 
+    def _take(self, timeout: float) -> tuple[list[tuple[str, Answer]], bool]:
+        """What has arrived, at the latest after a time, and whether it was the last."""
+        arrived: list[tuple[str, Answer] | None] = []
+        with contextlib.suppress(Empty):
+            arrived.append(self._arrived.get(timeout=timeout))
+            while True:
+                arrived.append(self._arrived.get_nowait())
+        return [pair for pair in arrived if pair is not None], None in arrived
+
     def _run(self) -> None:
         pause, renewed, ended = self._store.lease / 5, time.monotonic(), False
         while not ended:
-            arrived: list[tuple[str, Answer] | None] = []
-            with contextlib.suppress(Empty):
-                arrived.append(self._arrived.get(timeout=pause))
-                while True:
-                    arrived.append(self._arrived.get_nowait())
-            ended = None in arrived
+            self._taken, ended = self._take(pause)
             try:
-                self._store.put(filter(None, arrived), self._name)
+                self._store.put(self._taken, self._name)
                 if time.monotonic() - renewed > pause:
                     self._store.renew_claims()
                     renewed = time.monotonic()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sqlite3
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from refract.core.environment import cache_folder
 from refract.core.jsonl import canonical_json, write_rows
 from refract.models import open_model
-from refract.models.answering import answer_prompts, generate
+from refract.models.answering import answer_prompts, generate, known_answers
 from refract.models.protocol import Answer, Model, Request
 from refract.models.recorded import Recorded
 from refract.models.store import (
@@ -337,3 +338,31 @@ def test_a_full_disk_is_noticed_before_anything_is_requested(path):
         with pytest.raises(StoreError, match="full"):
             generate(broken_by_now, {f"q{n}": ask(str(n)) for n in range(9000)}, store)
     assert broken_by_now.asked == 0
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_answers_of_a_store_that_fails_midway_are_kept(path, monkeypatch, writable):
+    if not writable:
+        monkeypatch.setattr(
+            "tempfile.mkdtemp", lambda **more: (_ for _ in ()).throw(OSError("full"))
+        )
+    with ResponseStore(path) as store, ResponseStore(path) as other:
+
+        def fail() -> None:
+            if model.asked == 5:
+                while len(list(other)) < 5:
+                    time.sleep(0.01)
+                execute(path, "DROP TABLE answers")
+            if model.asked > 5:
+                time.sleep(0.05)
+
+        model = Counting(fail)
+        with pytest.raises(StoreError, match=r"no such table.*that were not stored") as raised:
+            generate(model, REQUESTS, store)
+    if not writable:
+        assert "are lost: no other folder can be written either (full)" in str(raised.value)
+        return
+    folder = Path(re.search(r"are in (\S+): `refract cache import", str(raised.value))[1])
+    # Five were stored before the table went; every later one that was made is kept.
+    kept = {f"k{n}": Answer(str(n)) for n in range(5, model.asked)}
+    assert dict(known_answers(folder)) == kept != {}
