@@ -362,26 +362,35 @@ class Provider(ServedModel):
 
         The package builds one request, with its address, headers and credentials; the others are that
         one with other bodies, which takes a third less time of the processor. Amazon's are signed one
-        by one, and Google's credentials expire: there the package makes every call.
+        by one, and Google's credentials expire: there the package makes every call, as it does where
+        a release of it has no such parts.
         """
         from httpx2 import Request, Response
 
+        def by_package(body: bytes) -> Awaitable[Any]:
+            # Amazon's and Google's clients take the model out of the body.
+            sent: Awaitable[Any] = client.post(self.PATH, cast_to=Response, body=json.loads(body))
+            return sent
+
         if self.settings.client in ("bedrock", "vertex"):
-            # These packages take the model out of the body.
-            return lambda body: client.post(self.PATH, cast_to=Response, body=json.loads(body))
-        options = import_module(f"{self.PACKAGE}._models").FinalRequestOptions(
-            method="post", url=self.PATH, content=b""
-        )
-        built = client._build_request(await client._prepare_options(options))
+            return by_package
+        try:
+            options = import_module(f"{self.PACKAGE}._models").FinalRequestOptions(
+                method="post", url=self.PATH, content=b""
+            )
+            built = client._build_request(await client._prepare_options(options))
+            connection, error_of = client._client, client._make_status_error_from_response
+        except (ImportError, AttributeError, TypeError):
+            return by_package
         built.headers.pop("content-length", None)
 
         async def send(body: bytes) -> Any:
             request = Request(
                 "POST", built.url, headers=built.headers, content=body, extensions=built.extensions
             )
-            response = await client._client.send(request)
+            response = await connection.send(request)
             if not response.is_success:
-                raise client._make_status_error_from_response(response)
+                raise error_of(response)
             return response
 
         return send
