@@ -41,8 +41,6 @@ _PAIRS_AT_ONCE = 128
 _WIDTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384)
 # Wider inputs are encoded fewer at once, so that a batch has about the same number of tokens.
 _FULL_BATCH_WIDTH = 64
-# For encoders that name no limit of their own.
-_UNLIMITED = 512
 
 
 class SimilaritySettings(Settings):
@@ -251,7 +249,7 @@ def load(folder: str, layer: int, device: str) -> Encoder:
     bare = tokenizer("a", add_special_tokens=False)["input_ids"]
     framed = tokenizer("a", truncation=False, padding=False)["input_ids"]
     start = next(i for i in range(len(framed)) if framed[i : i + len(bare)] == bare)
-    positions = getattr(model.config, "max_position_embeddings", None) or _UNLIMITED
+    positions = getattr(model.config, "max_position_embeddings", None) or 512
     prefix, suffix = tuple(framed[:start]), tuple(framed[start + len(bare) :])
     return Encoder(model, tokenizer, prefix, suffix, min(tokenizer.model_max_length, positions))
 

@@ -12,7 +12,7 @@ from refract.core.jsonl import dump_row, sha256_file, write_bytes
 from refract.core.published_text import find_entry, names_in
 from refract.core.registry import Registry, find
 from refract.core.types import Row
-from refract.suites.importing.columns import Importer, Options, Origin, Published
+from refract.suites.importing.columns import Contents, Importer, Options, Published
 from refract.suites.rows import CATEGORIES, SuiteError, check_suite
 
 PUBLISHED = Path(__file__).with_name("published.yaml")
@@ -73,20 +73,14 @@ def import_file(kind: str, path: Path, *, suite: str, **options: Any) -> Importe
     if repeats := texts.total() - len(texts):
         note = "Rows that repeat the text of another row, kept with ids of their own"
         notes = [*notes, f"{note}: {repeats}."]
-    return Imported(rows, card(suite, kind, origin, files, rows, notes), notes)
+    return Imported(rows, _card(suite, kind, Contents(rows, origin, files, notes)), notes)
 
 
-def card(
-    suite: str,
-    kind: str,
-    origin: Origin,
-    files: Sequence[Path],
-    rows: Sequence[Row],
-    notes: Sequence[str],
-) -> str:
+def _card(suite: str, kind: str, contents: Contents) -> str:
     """A suite's card as Markdown: origin, licence, hashes of the files, counts, decisions."""
     import jinja2
 
+    rows = contents.rows
     counts = Counter(row.get("category") for row in rows)
     fields = sorted({field for row in rows for field in row} - {"id", "prompt", "category"})
     tables = {}
@@ -102,13 +96,13 @@ def card(
     text: str = template.render(
         suite=suite,
         kind=kind,
-        origin=origin,
-        files=[{"name": path.name, "sha256": sha256_file(path)} for path in files],
+        origin=contents.origin,
+        files=[{"name": path.name, "sha256": sha256_file(path)} for path in contents.files],
         rows=len(rows),
         counts=[f"{counts[name]} {name}" for name in CATEGORIES if counts[name]],
         fields=fields,
         tables=tables,
-        notes=notes,
+        notes=contents.notes,
     )
     return text
 
