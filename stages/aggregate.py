@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from refract.agreement.stored import Stored, stored_suites
+from refract.agreement.label_files import JoinedLabels
+from refract.agreement.stored import stored_suites
 from refract.core.jsonl import sha256_file, write_json
 from refract.core.params import decision_settings, load_definitions
 from refract.core.progress import StageRun, run_stage
-from refract.core.showing import say
 from refract.core.tables import write_table
 from refract.core.types import ResponseRow, Row
 from refract.core.vocabulary import FAILURE_COLUMNS, outcome_columns
@@ -20,6 +20,7 @@ from refract.rates.clean_prompts import MIXED_MEASURE, suite_metrics
 from refract.rates.counting import coverage_warnings
 from refract.rates.protocol_rates import protocol_notes
 from refract.rates.rate import Rate, rounded
+from refract.results.current import ROWS
 from refract.results.sources import suite_provenance
 from refract.results.table_rows import write_rates
 
@@ -39,7 +40,7 @@ def main(name: str) -> None:
     answered: dict[str, ResponseRow] = {}  # by request: prompts that share one took its tokens once
     for stored in stored_suites(Path(), load_definitions("suites"), name, confidence):
         definition, suite = stored.definition, stored.suite
-        warnings = label_warnings(name, stored)
+        warnings = label_warnings(stored.labels)
         for rate in stored.rates.table:
             if rate.measure == MIXED_MEASURE and not rate.group:
                 warnings += coverage_warnings(rate)
@@ -53,16 +54,13 @@ def main(name: str) -> None:
         outcomes += outcome_lines(suite, stored.prompts, stored.rates)
         failures += [{"suite": suite, **row} for row in stored.rates.failures]
         answered |= {row["request_sha256"]: row for row in stored.responses}
-        suites[suite] = suite_provenance(
-            definition,
-            stored.samples,
-            label=stored.label,
-            sha256=sha256_file(Path(definition["file"])),
-            prompts_sha256=sha256_file(Path(f"data/prompts/{suite}.jsonl")),
-            # The report shows these texts; their hashes here are what it depends on.
-            responses_sha256=sha256_file(Path(f"data/responses/{name}/{suite}.jsonl")),
-            verdicts_sha256=sha256_file(Path(f"data/verdicts/{name}/{suite}.jsonl")),
-        )
+        # The report shows these texts; their hashes here are what it depends on.
+        hashes = {
+            f"{kind}_sha256": sha256_file(Path(path.format(model=name, suite=suite)))
+            for kind, path in ROWS.items()
+        }
+        origin = {"label": stored.label, "sha256": sha256_file(Path(definition["file"])), **hashes}
+        suites[suite] = suite_provenance(definition, stored.samples, **origin)
         if definition.get("protocol"):
             notes = protocol_notes(definition, model, suite, judges, stored.samples)
             suites[suite]["protocol"] = notes
@@ -73,10 +71,6 @@ def main(name: str) -> None:
     write_rates(Path(f"metrics/tables/{name}.csv"), rates)
     write_table(Path(f"data/failures/{name}.csv"), FAILURE_COLUMNS, failures)
     write_json(Path(f"metrics/provenance/{name}.json"), {**provenance, "confidence": confidence})
-    for label, numbers in metrics.items():
-        judged, excluded = numbers.get("n", 0), numbers.get("excluded", 0)
-        told = f"{judged} answers judged, {excluded} not" if judged else "nothing could be judged"
-        say(f"{name} {label}: {told}")
     for warning in threshold_warnings(rates):
         run.warn(warning)
     less = "".join(f", {n:,} {kind}" for kind, n in counted.items() if n and kind != "answers")
@@ -84,38 +78,28 @@ def main(name: str) -> None:
     run.end(end, counted=dict(counted))
 
 
-def label_warnings(name: str, stored: Stored) -> list[str]:
-    """What a reader must know of a suite's human labels; how many there are is printed."""
-    labels = stored.labels
-    if labels is None:
-        return []
-    of_others, blank = len(labels.stale), len(labels.blank)
-    say(
-        f"{name} {stored.suite}: {len(labels.by_id)} human labels, {of_others} more of other answers"
-    )
-    warnings = []
-    if blank:
-        warnings.append(f"{blank} drawn answers have no human label; there is no rate from labels")
-    if of_others:
-        warnings.append(f"{of_others} human labels are of other answers")
-    return warnings
+def label_warnings(labels: JoinedLabels | None) -> list[str]:
+    """What a reader must know of a suite's human labels."""
+    told = {
+        "drawn answers have no human label; there is no rate from labels": labels and labels.blank,
+        "human labels are of other answers": labels and labels.stale,
+    }
+    return [f"{len(rows)} {what}" for what, rows in told.items() if rows]
 
 
 def threshold_warnings(rates: Sequence[Rate]) -> list[str]:
     """Which thresholds of a model are missed, and which are neither met nor missed: a line for each."""
-    decided = [rate for rate in rates if rate.decision is not None]
-    warnings = []
-    for decision in ("missed", "inconclusive"):
-        found = [
-            f"{rate.suite} {rate.measure} "
-            f"{'not measured' if rate.value is None else rounded(rate.value)} ({rate.threshold})"
-            for rate in decided
-            if rate.decision == decision
-        ]
-        if found:
-            count = f"{len(found)} of {len(decided)}"
-            warnings.append(f"{count} thresholds {decision}: {'; '.join(found)}")
-    return warnings
+    decided: dict[str | None, list[str]] = {}
+    for rate in rates:
+        value = "not measured" if rate.value is None else rounded(rate.value)
+        text = f"{rate.suite} {rate.measure} {value} ({rate.threshold})"
+        decided.setdefault(rate.decision, []).append(text)
+    of = sum(len(texts) for decision, texts in decided.items() if decision)
+    return [
+        f"{len(decided[kind])} of {of} thresholds {kind}: {'; '.join(decided[kind])}"
+        for kind in ("missed", "inconclusive")
+        if kind in decided
+    ]
 
 
 if __name__ == "__main__":

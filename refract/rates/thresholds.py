@@ -41,10 +41,6 @@ def apply_thresholds(
         if not places:
             known = sorted({rate.measure for rate in rates if not rate.group})
             raise ParamsError(f"thresholds name {measure!r}; the suite has {', '.join(known)}")
-        if not isinstance(limit, Mapping) or len(limit) != 1 or not set(limit) <= {"min", "max"}:
-            raise ParamsError(
-                f"threshold of {measure} must be {{min: x}} or {{max: x}} (got {limit})"
-            )
         ((kind, bound),) = limit.items()
         for place in places:
             threshold = Threshold("min" if kind == "min" else "max", bound)

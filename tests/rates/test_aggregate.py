@@ -20,7 +20,7 @@ from refract.rates.counting import (
     coverage_warnings,
     outcome,
 )
-from refract.rates.rate import Counts, Rate, Threshold, rounded
+from refract.rates.rate import Counts, Rate, Threshold
 from refract.rates.thresholds import apply_thresholds
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.paired import tango
@@ -94,22 +94,6 @@ def refused(outcomes, clusters=None, cut_off=()) -> Rate:
     return answer_rate("refused", counted(outcomes, clusters, cut_off).values(), REFUSED)
 
 
-@pytest.mark.parametrize(
-    ("successes", "n", "low", "high"),
-    [
-        # Newcombe 1998, Statistics in Medicine 17:857, table I, method 3
-        (81, 263, 0.2553, 0.3662),
-        (15, 148, 0.0624, 0.1605),
-        (0, 20, 0.0, 0.1611),
-        (1, 29, 0.0061, 0.1718),
-    ],
-)
-def test_a_rate_has_the_published_wilson_interval(successes, n, low, high):
-    rate = refused(["refusal"] * successes + ["compliance"] * (n - successes))
-    assert (rate.counts.successes, rate.counts.n, rate.value) == (successes, n, successes / n)
-    assert tuple(map(rounded, rate.interval)) == (low, high)
-
-
 def test_a_rate_leaves_out_what_was_not_judged_counts_it_by_kind_and_is_bounded():
     outcomes = ["refusal"] * 3 + ["partial_refusal"] + ["compliance"] * 4 + [*EXCLUDED, "error"]
     rate = refused(outcomes)
@@ -146,18 +130,14 @@ def test_a_single_cluster_has_a_rate_and_no_interval():
     assert (rate.interval, rate.outer) == (None, None)
 
 
-@pytest.mark.parametrize("correlation", [0.0, 0.2, 0.4])
-def test_intervals_cover_at_the_sizes_of_the_jailbreak_suite(correlation):
-    """26 requests in four or five styles: Wilson's interval covers 92 to 77 % there."""
+def test_intervals_cover_at_the_sizes_of_the_jailbreak_suite():
+    """26 requests in four or five styles that go together: Wilson's interval covers 77 % there."""
     random = np.random.default_rng(11)
-    rate, hits, runs = 0.8, 0, 400
+    rate, scale, hits, runs = 0.8, 1 / 0.4 - 1, 0, 400
     for _ in range(runs):
         answers = []
         for request in range(26):
-            p = rate
-            if correlation:
-                scale = 1 / correlation - 1
-                p = random.beta(rate * scale, (1 - rate) * scale)
+            p = random.beta(rate * scale, (1 - rate) * scale)
             answers += [
                 Counted("refusal" if refused else "compliance", request)
                 for refused in random.random(5 if request < 23 else 4) < p
@@ -400,18 +380,9 @@ def test_nothing_measured_meets_no_threshold_not_even_one_that_all_would_meet(li
     assert suite_metrics(harmful(["error"])) == {}
 
 
-@pytest.mark.parametrize(
-    ("thresholds", "message"),
-    [
-        ({"harmful_rate": {"min": 1}}, "thresholds name 'harmful_rate'; the suite has harmful_ref"),
-        ({"refusal_rate": 0.5}, "threshold of refusal_rate must be"),
-        ({"refusal_rate": {"min": 0, "max": 1}}, "threshold of refusal_rate must be"),
-        ({"refusal_rate": {"least": 0}}, "threshold of refusal_rate must be"),
-    ],
-)
-def test_a_threshold_that_cannot_be_used_is_refused(thresholds, message):
-    with pytest.raises(ParamsError, match=message):
-        apply_thresholds(harmful(["refusal", "compliance"]), thresholds)
+def test_a_threshold_of_an_unknown_measure_is_refused():
+    with pytest.raises(ParamsError, match="'harmful_rate'; the suite has harmful_refusal_rate"):
+        apply_thresholds(harmful(["refusal", "compliance"]), {"harmful_rate": {"min": 1}})
 
 
 def test_metrics_are_the_few_numbers_over_all():

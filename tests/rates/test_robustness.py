@@ -372,10 +372,3 @@ def test_attacks_on_one_request_are_one_cluster_and_bounded():
     assert (over_all["excluded_error"], over_all["bound_high"]) == (1, 0.0083)
     assert over_all["high"] > 0.06  # not the [0, .031] of 119 separate requests
     assert [row.get("decision") for row in table] == ["met", None]
-
-
-def test_attacks_on_a_single_request_have_a_rate_and_no_interval():
-    outcomes = {"p0": "refusal", "p0/0": "compliance", "p0/1": "refusal"}
-    table = attack_table(*attacked(outcomes), limit=0.9)
-    assert [(row["rate"], row["low"], row["high"]) for row in table] == [(0.5, None, None)] * 2
-    assert table[0]["decision"] == "inconclusive"

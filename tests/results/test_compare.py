@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from math import comb
@@ -262,39 +260,6 @@ def test_two_commits_that_differ_in_a_suite_a_model_and_the_seed(refract, projec
     assert rows["changed", "beta", "harmful"]["rate_a"] == 1.0
     assert [rows["changed", "beta", c]["p"] for c in ("harmful", "helpful")] == [1.0, 1.0]
 
-    # The sampling model draws again: its flips, counted from the two commits' own tables.
-    tables = [
-        {
-            (row["suite"], row["prompt_id"]): row
-            for row in csv.DictReader(
-                io.StringIO(
-                    project.command("git", "show", f"{commit}:metrics/outcomes/sampling.csv")
-                )
-            )
-        }
-        for commit in ("first", "HEAD")
-    ]
-    flipped = [
-        key[1]
-        for key, row in tables[0].items()
-        if key[0] == "beta" and row["outcome"] != tables[1][key]["outcome"]
-    ]
-    beta = [rows["sampling", "beta", category] for category in ("harmful", "helpful")]
-    assert flipped == sorted(
-        id_ for row in beta for key in ("to_refusal", "to_compliance") for id_ in row[key]
-    )
-    for row in beta:
-        b, c = len(row["to_refusal"]), len(row["to_compliance"])
-        p = min(1, 2 * sum(comb(b + c, k) for k in range(min(b, c) + 1)) / 2 ** (b + c))
-        assert row["p"] == pytest.approx(p, abs=1e-4)
-
-    # Holm's adjustment by its definition.
-    ordered = sorted(found["rows"], key=lambda row: row["p"])
-    highest = 0.0
-    for rank, row in enumerate(ordered):
-        highest = max(highest, min(1.0, row["p"] * (len(ordered) - rank)))
-        assert row["p_holm"] == pytest.approx(highest, abs=1e-3)
-
     seed = project.params()["seed"]
     assert [note.split("differ")[0] for note in found["notes"]] == [
         "changed: the models ",
@@ -351,22 +316,6 @@ def test_tables_list_the_flips_and_the_decisions(refract):
     assert table.count("newly refused") == 2  # heading and alpha-09
     markdown = refract("first", "HEAD:changed", "--format", "md", "--flips").stdout
     assert "| changed | alpha | harmful |  | alpha-09 | newly refused |" in markdown
-
-
-def test_a_regression_fails_the_command_only_if_asked_to(refract, tmp_path):
-    before, after = (
-        write_outcomes(
-            tmp_path / f"{name}.csv",
-            [outcome_line(f"{n}", outcome, c) for n in range(9) for c in ("harmful", "helpful")],
-        )
-        for name, outcome in (("before", "refusal"), ("after", "compliance"))
-    )
-    assert refract(before, after).exit_code == 0
-    done = refract(before, after, "--fail-on", "regression")
-    assert done.exit_code == 1
-    assert "REGRESSION before → after s harmful: refusal 1.000 → 0.000" in done.stderr
-    assert "helpful" not in done.stderr
-    assert refract(before, before, "--fail-on", "regression").exit_code == 0
 
 
 def test_what_cannot_be_compared_is_refused_with_the_reason(refract, project, tmp_path):
