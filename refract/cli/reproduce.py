@@ -259,7 +259,7 @@ def _tell(differences: Sequence[str], causes: Sequence[str]) -> int:
 
 def input_differences(was: Row, now: Row) -> list[str]:
     """What may explain that results differ, of their provenance; the earliest input first."""
-    from refract.rates.conditions import differing
+    from refract.results.sources import differing
 
     return [
         f"{key} {line}"

@@ -193,12 +193,8 @@ def _frames(
 
     full = pd.DataFrame([{key: whole(cell) for key, cell in row.items()} for row in rows])
     lines = typed(outcomes, OUTCOME_COUNTS)
-    fields = [column for column in lines.columns if column not in (*OUTCOME_COLUMNS, "model")]
-    judges = [
-        column
-        for column in full.columns
-        if column.startswith(("label", "score")) and column not in fields
-    ]
+    fields = [name for name in lines.columns if name not in (*OUTCOME_COLUMNS, "model")]
+    judges = [x for x in full.columns if x.startswith(("label", "score")) and x not in fields]
     scores = [column for column in judges if column.startswith("score")]
     full[scores] = full[scores].astype("float64")
     return Results(

@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 
 from refract.core.environment import git
 from refract.core.errors import ParamsError, RefractError
-from refract.core.jsonl import write_json, write_rows
+from refract.core.jsonl import canonical_json, write_json, write_rows
 from refract.core.params import DecisionSettings, grid
 from refract.core.tables import read_table, write_table
 from refract.core.types import Row
 from refract.core.vocabulary import outcome_columns
 from refract.rates.comparison import DEFAULTS, NEEDED, PairedOutcomes, compare_groups, pair_outcomes
-from refract.rates.conditions import check_conditions
 from refract.rates.rate import Difference, Rate
 from refract.results.current import named
 from refract.results.table_rows import rates_from_rows
@@ -313,3 +312,72 @@ def _grouped(notes: Iterable[tuple[str, str, str]]) -> list[str]:
         f"{', '.join(models)}{' on ' if suites else ''}{', '.join(suites)}: {what}"
         for (what, suites), models in models_of.items()
     ]
+
+
+class Conditions(NamedTuple):
+    """Notes for the reader, each with the suite it is of (or none), and for each suite that is not to be
+    compared the reason."""
+
+    notes: list[tuple[str, str]]
+    refused: dict[str, str]
+
+
+def check_conditions(first: Row | None, second: Row | None) -> Conditions:
+    """What differs between the provenance of two results besides their outcomes.
+
+    A suite is refused where both the model and the way it was judged differ: whatever the numbers
+    say could then come from either. None stands for a result without provenance.
+    """
+    if first is None or second is None:
+        sides = " and ".join(name for name, side in (("A", first), ("B", second)) if side is None)
+        unknown = f"{sides}: no provenance; judges and settings are unknown"
+        return Conditions([("", unknown)], {})
+    notes, refused = [], {}
+    changed = differing(first["model"]["identity"], second["model"]["identity"])
+    if changed:
+        notes.append(("", "the models differ: " + "; ".join(changed)))
+    seeds = first["model"].get("seed"), second["model"].get("seed")
+    if seeds[0] != seeds[1]:
+        notes.append(("", f"the seeds differ: {seeds[0]} → {seeds[1]}"))
+    for suite, one in first["suites"].items():
+        other = second["suites"].get(suite)
+        if other is None:
+            continue
+        if one["sha256"] != other["sha256"]:
+            hashes = f"{one['sha256'][:12]} → {other['sha256'][:12]}"
+            notes.append((suite, f"the suite's file differs: {hashes}"))
+        elif one["prompts_sha256"] != other["prompts_sha256"]:
+            notes.append((suite, "drawn or perturbed differently from the same file"))
+        scoring = differing(_scoring(first, one), _scoring(second, other))
+        if scoring and changed:
+            refused[suite] = (
+                "both the models and the judging differ, so that a difference could come from "
+                f"either ({'; '.join(scoring)}); judge both alike and compare again"
+            )
+        elif scoring:
+            what = f"the judging differs, the model does not: {'; '.join(scoring)}"
+            notes.append((suite, what))
+    return Conditions(notes, refused)
+
+
+def _scoring(provenance: Row, suite: Row) -> Row:
+    """What decides the outcomes of a suite's answers."""
+    judge = provenance["judges"][suite["judges"][0]]
+    return {"judge": judge, "cut_off": suite.get("cut_off")}
+
+
+def differing(first: Mapping[str, Any], second: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """The values that differ between two JSON objects, as ``key: first → second``."""
+    found = []
+    for key in sorted({*first, *second}):
+        a, b = first.get(key), second.get(key)
+        if isinstance(a, Mapping) and isinstance(b, Mapping):
+            found += differing(a, b, f"{prefix}{key}.")
+        elif a != b:
+            found.append(f"{prefix}{key}: {_short(a)} → {_short(b)}")
+    return found
+
+
+def _short(value: Any) -> str:
+    text = canonical_json(value)
+    return text if len(text) <= 40 else f"{text[:37]}…"

@@ -11,7 +11,7 @@ import pytest
 from refract.core.errors import RefractError
 from refract.core.jsonl import write_rows
 from refract.rates.comparison import DEFAULTS, compare_groups, pair_outcomes
-from refract.rates.conditions import check_conditions
+from refract.results.sources import check_conditions
 from refract.results.table_rows import difference_to_row
 from refract.statistics.paired import tango
 from tests.builders import NO, YES, Project, outcome_line, outcome_lines, suite_rows, write_outcomes
