@@ -71,7 +71,7 @@ def options(
 
 
 COMMANDS: tuple[Callable[..., object], ...] = (
-    *(project.init, lint.lint, judge.judge, run.run, page.show, page.page),
+    *(project.init, lint.lint, judge.judge, run.run, run.demo, page.show, page.page),
     *(models.estimate, gate.gate, import_suite.import_suite, compare.compare, power.power),
     *(validate.validate, kappa.kappa, kappa.did, label.label, correct.correct, table.table),
     *(figures.figures, export.export, log.log, reproduce.reproduce),

@@ -189,6 +189,34 @@ def run(
         )
 
 
+def demo(
+    sample: Annotated[int, typer.Option(min=1, help="How many prompts to draw.")] = 60,
+    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
+) -> None:
+    """Measure the synthetic model on a sample of a default suite and print the result.
+
+    Example: refract demo
+    """
+    from refract.evaluate import evaluate, read_suites
+    from refract.models import open_model
+    from refract.models.store import ResponseStore
+    from refract.project import default_project, find_model
+
+    defaults = default_project()
+    definition = find_model("synthetic", defaults)
+    evaluation = evaluate(
+        read_suites(["harmful_helpful"], defaults),
+        open_model("synthetic", definition),
+        {"rules": {"kind": "rules"}},
+        ResponseStore(None),
+        name="synthetic",
+        definition=definition,
+        seed=seed,
+        sample=sample,
+    )
+    _print_rates(evaluation.rates, 0.95)
+
+
 def _yaml_settings(pairs: Sequence[str]) -> dict[str, Any]:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError

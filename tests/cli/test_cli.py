@@ -63,6 +63,14 @@ def test_a_suite_outside_the_project_is_measured(cli, suite):
     }
 
 
+def test_the_demo_needs_neither_project_nor_model_and_leaves_no_file(cli):
+    first, second = (cli("demo", "--sample", 20, "--seed", 3).out for _ in range(2))
+    assert first == second
+    assert "harmful_helpful[sampled 20/" in first
+    assert {"harmful_refusal_rate", "over_refusal_rate"} <= set(first.split())
+    assert os.listdir() == []
+
+
 def test_a_run_leaves_nothing_behind_but_what_it_was_asked_for(cli, suite):
     cli(*synthetic(suite, "--rows", "rows.jsonl"))
     assert sorted(os.listdir()) == [
