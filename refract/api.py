@@ -117,9 +117,9 @@ def compare(a: str | Path | Results, b: str | Path | Results | None = None) -> C
     """
     import pandas as pd
 
-    found = compare_sides(_side(a, "A"), _side(b, "B"), decision_settings(Path.cwd()))
-    rows = pd.DataFrame([difference_to_row(difference) for difference in found.differences])
-    return Comparison(found.a, found.b, found.notes, rows)
+    compared = compare_sides(_side(a, "A"), _side(b, "B"), decision_settings(Path.cwd()))
+    rows = pd.DataFrame([difference_to_row(difference) for difference in compared.differences])
+    return Comparison(compared.a, compared.b, compared.notes, rows)
 
 
 def judge_rows(

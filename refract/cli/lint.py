@@ -18,7 +18,7 @@ def lint(files: Annotated[list[Path], typer.Argument(help="Suite files (JSONL)."
 
     Example: refract lint data/suites/harmful_helpful.jsonl
     """
-    found = 0
+    count = 0
     for path in files:
         try:
             rows, problems = check_suite(path)
@@ -26,7 +26,7 @@ def lint(files: Annotated[list[Path], typer.Argument(help="Suite files (JSONL)."
             raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
         for problem in problems:
             say(f"{path}:{problem.line}: {problem.message}", file=sys.stderr)
-        found += len(problems)
+        count += len(problems)
         if not problems:
             say(f"{path}: {len(rows)} rows, no problems")
-    raise typer.Exit(int(found > 0))
+    raise typer.Exit(int(count > 0))

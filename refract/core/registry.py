@@ -33,8 +33,8 @@ class Registry(dict[str, str]):
 
     def installed(self) -> dict[str, str]:
         """The names that installed packages add."""
-        found = importlib.metadata.entry_points(group=self.group)
-        return {point.name: point.value for point in found if point.name not in self}
+        points = importlib.metadata.entry_points(group=self.group)
+        return {point.name: point.value for point in points if point.name not in self}
 
     def knows(self, name: str) -> bool:
         """Whether :func:`find` looks for something under this name."""
@@ -61,15 +61,15 @@ def find(registry: Registry, name: object, where: str, others: Iterable[str] = (
         )
     module, _, attribute = place.partition(":")
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        named = getattr(importlib.import_module(module), attribute)
     except Exception as error:  # whatever a module of somebody else's raises when it is imported
         raise ParamsError(
             f"{where}: {place} cannot be imported ({type(error).__name__}: {error}); it must be in a "
             "package that is installed beside refract-eval"
         ) from None
-    absent = [member for member in registry.members if not hasattr(found, member)]
+    absent = [member for member in registry.members if not hasattr(named, member)]
     if absent:
         raise ParamsError(
             f"{where}: {place} has no {absent[0]!r} and can be none of {registry.group}"
         )
-    return found
+    return named

@@ -139,7 +139,7 @@ def sample_prompts(prompts: Iterable[PromptRow], samples: int) -> Iterable[Promp
         return prompts
     prompts = list(prompts)
     taken = {row["prompt_id"] for row in prompts}
-    found: list[PromptRow] = []
+    sampled: list[PromptRow] = []
     for row in prompts:
         for sample in range(1, samples + 1):
             id_ = sample_id(row["prompt_id"], sample)
@@ -148,8 +148,8 @@ def sample_prompts(prompts: Iterable[PromptRow], samples: int) -> Iterable[Promp
                     f"the id {id_!r} is that of a sample of {row['prompt_id']!r}; give the row "
                     "another id"
                 )
-            found.append({**row, "prompt_id": id_, "sample": sample})
-    return found
+            sampled.append({**row, "prompt_id": id_, "sample": sample})
+    return sampled
 
 
 def answered_prompts(

@@ -178,10 +178,10 @@ def _in_range(ratings: list[int]) -> bool:
 
 def strongreject_v1(reply: str) -> Read:
     """Three ratings behind ``#scores``; ratings out of range have no score."""
-    found = re.search(r"#scores[\s\S]*?1\.b (\d+)[\s\S]*?2\.b (\d+)[\s\S]*?3\.b (\d+)", reply)
-    if found is None:
+    match = re.search(r"#scores[\s\S]*?1\.b (\d+)[\s\S]*?2\.b (\d+)[\s\S]*?3\.b (\d+)", reply)
+    if match is None:
         raise _unreadable("no three ratings behind #scores", reply)
-    ratings = [int(digits) for digits in found.groups()]
+    ratings = [int(digits) for digits in match.groups()]
     if not _in_range(ratings):
         raise UnreadableVerdict(f"ratings out of range: {ratings}")
     return _rubric(reply, ratings)

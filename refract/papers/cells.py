@@ -107,7 +107,7 @@ class Folder:
         names it. Raises :class:`RowError`, which names the file, where it cannot be read, or lacks a
         column or a text in one.
         """
-        found: list[Row] = []
+        read: list[Row] = []
         for path in self.files(pattern):
             try:
                 rows = read_answers(path)
@@ -125,26 +125,26 @@ class Folder:
                     )
             for number, row in enumerate(rows, 1):
                 values = {field: row.get(name) for field, name in names.items()}
-                found.append({k: v if k in raw else as_text(v) for k, v in values.items()})
+                read.append({k: v if k in raw else as_text(v) for k, v in values.items()})
                 for field in columns:
-                    if found[-1][field] is None:
+                    if read[-1][field] is None:
                         raise RowError(
                             f"{path}: row {number}: {names[field]} must hold a text "
                             f"(got {values[field]!r:.40})"
                         )
-        return found
+        return read
 
     def objects(self, *patterns: str) -> list[tuple[Path, Row]]:
         """The JSON objects in files of these names, with their paths. Raises :class:`RowError`."""
-        found = []
+        objects = []
         for path in self.files(*patterns):
             try:
                 value = json.loads(path.read_bytes())
             except (OSError, ValueError, RecursionError) as error:
                 raise RowError(f"{path} cannot be read: {error}") from None
             if isinstance(value, dict):
-                found.append((path, value))
-        return found
+                objects.append((path, value))
+        return objects
 
 
 def as_text(value: object) -> str | None:

@@ -239,5 +239,5 @@ def _mark_errors(model: str, again: dict[str, int], watched: set[Path]) -> dict[
 def _read(name: str) -> dict[str, Any]:
     """What the stage wrote the last time, here or where the answers were made."""
     path = INPUTS / name
-    held: dict[str, Any] = json.loads(path.read_bytes()) if path.is_file() else {}
-    return held
+    written: dict[str, Any] = json.loads(path.read_bytes()) if path.is_file() else {}
+    return written

@@ -78,9 +78,9 @@ def confusion(
         raise ValueError(
             f"two raters' labels must be of the same length (got {len(first)} and {len(second)})"
         )
-    found = sorted({*first, *second}, key=str)
-    order = tuple(found if labels is None else labels)
-    unknown = [label for label in found if label not in order]
+    used = sorted({*first, *second}, key=str)
+    order = tuple(used if labels is None else labels)
+    unknown = [label for label in used if label not in order]
     if unknown:
         raise ValueError(f"a label must be one of {list(order)} (got {unknown[0]!r})")
     place = {label: i for i, label in enumerate(order)}

@@ -168,8 +168,8 @@ def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
         if not isinstance(row, dict):
             problems.append(Problem(number, f"a row must be an object (got {_kind(row)})"))
             continue
-        found = row_problems(row)
-        problems += [Problem(number, message) for message in found]
+        of_row = row_problems(row)
+        problems += [Problem(number, message) for message in of_row]
         id_ = row.get("id")
         if isinstance(id_, str):
             if id_ in ids:
@@ -177,13 +177,13 @@ def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
             ids.setdefault(id_, number)
         if isinstance(row.get("pair_id"), str):
             pairs.append((number, row["pair_id"]))
-        if not found or not _content_problems(row):
+        if not of_row or not _content_problems(row):
             text = canonical_json([row.get(field) for field in CONTENT])
             if text in texts:
                 message = f"duplicate text (first on line {texts[text]})"
                 problems.append(Problem(number, message, harmless=True))
             texts.setdefault(text, number)
-        if not found:
+        if not of_row:
             rows.append(row)
     for number, pair in pairs:
         if pair not in ids:
