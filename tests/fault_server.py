@@ -197,6 +197,7 @@ class FaultServer:
         if name == "not_an_answer":
             return 200, _json({"object": "list", "data": []}), name
         message = (_message if anthropic else _completion)(f"echo: {text}", name)
+        message["model"] = request.get("model", "played")
         return 200, _json(message), name or ""
 
     def batch(

@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic_core import CoreSchema
 
 from refract.core.errors import ParamsError
+from refract.core.secrets import without_secrets
 
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 _IN_WORDS = {
@@ -160,8 +161,8 @@ def _tidy(schema: Any) -> Any:
 def _sentence(
     kind: type[BaseModel], where: str, given: Mapping[str, Any], error: ValidationError
 ) -> str:
-    """The first thing wrong with a definition, in one sentence."""
-    problems = error.errors()
+    """The first thing wrong with a definition, in one sentence, which shows no secret in it."""
+    given, problems = without_secrets(given)[0], error.errors()
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
     path = [str(part) for part in problem["loc"] if isinstance(part, int) or _is_key(part, given)]
     if not problem["loc"]:  # a check of several settings together; its message names them
@@ -176,7 +177,8 @@ def _sentence(
     if problem["type"] == "missing" and len(problem["loc"]) == 1:
         return f"{where}: {key} is missing; it must be {allowed}"
     if problem["type"] == "value_error":
-        return f"{where}: {shown} {problem['ctx']['error']} (got {problem['input']!r:.80})"
+        came = without_secrets({key: problem["input"]})[0][key]
+        return f"{where}: {shown} {problem['ctx']['error']} (got {came!r:.80})"
     got = f"{given[key]!r:.80}"
     if len(path) == 2 and path[1].isdigit():  # one entry of a list, which may be long
         got = f"{problem['input']!r:.80} in it"

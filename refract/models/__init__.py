@@ -11,6 +11,7 @@ from refract.core.errors import ParamsError
 from refract.core.jsonl import canonical_json
 from refract.core.params import ModelSamples
 from refract.core.registry import Registry, find
+from refract.core.secrets import without_secrets
 from refract.core.settings import read_settings
 from refract.models.protocol import Model
 
@@ -51,6 +52,10 @@ GENERATION = (
 )
 
 
+# Settings that are texts for the model, or a file's columns: a key in them is part of what is measured.
+TEXTS = (*GENERATION, "where")
+
+
 def open_model(name: str, definition: Mapping[str, Any], where: str = "") -> Model:
     """The model of a definition: its adapter, with the definition's settings.
 
@@ -78,6 +83,12 @@ def _read(definition: Mapping[str, Any], where: str) -> tuple[Any, BaseModel]:
     adapter = find(ADAPTERS, definition.get("adapter"), f"{where}: adapter")
     given = {key: value for key, value in definition.items() if key != "adapter"}
     settings = read_settings(adapter.Settings, where, given)
+    checked = {key: value for key, value in given.items() if key not in TEXTS}
+    if places := without_secrets(checked)[1]:
+        raise ParamsError(
+            f"{where}: {places[0]} must hold no secret, since definitions are written to results; a "
+            "key stands in an environment variable that api_key_env names (what came is not shown)"
+        )
     try:
         canonical_json(given)
     except (TypeError, ValueError) as error:

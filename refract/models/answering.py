@@ -48,6 +48,8 @@ from refract.suites.rows import row_seed
 ANSWERS = Path("data/answers")
 # Seconds between two looks at what another process is asking.
 LOOK_SECONDS = 0.5
+# Names of models that a server gives in one run and that are told apart.
+MOST_SAID = 16
 
 
 def generate(
@@ -93,13 +95,18 @@ def _ask(
     keys = list(requests)
     answers: dict[str, Answer] = {}
     tokens = errors = 0
-    run: dict[str, Any] | None = None
+    runs: dict[str | None, dict[str, Any]] = {}  # by the model that a server says answered
     started_at = utc(time.time())
     with _Writer(store, name) as writer, Progress(name or "answers", len(keys)) as progress:
         for index, answer in model.answer([requests[key] for key in keys]):
             # Before the first answer it is not known on which device the weights are.
-            if run is None and answer.error is None:
-                run = {**this_run(model.runtime), "started_at": started_at}
+            said = answer.said_model
+            if said not in runs:
+                said = said if len(runs) < MOST_SAID else next(iter(runs))
+            if said not in runs and answer.error is None:
+                runs[said] = {**this_run(model.runtime), "started_at": started_at}
+                runs[said] |= {"said_model": said} if said else {}
+            run = runs.get(said) or next(iter(runs.values()), None)
             answers[keys[index]] = answer = replace(answer, origin=run)
             writer.add(keys[index], answer)
             tokens += answer.completion_tokens or 0

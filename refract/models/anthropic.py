@@ -12,23 +12,17 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from refract.core.types import FinishReason, Message
+from refract.core.types import Message
 from refract.models.protocol import Answer
 from refract.models.provider import (
     Address,
     KeyVariable,
     ServedSettings,
     error_said,
+    finish_reason,
 )
 from refract.models.sending import Served
 
-_REASONS: dict[str, FinishReason] = {
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "refusal",
-    # Not Anthropic's own; servers that translate other providers' answers send it.
-    "content_filter": "content_filter",
-}
 # The statuses of the errors in a batch's results; 500 of others.
 STATUSES = {"invalid_request_error": 400, "not_found_error": 404, "request_too_large": 413}
 
@@ -93,7 +87,7 @@ class Anthropic(Served):
         prompt = [usage.get(name) for name in ("input_tokens", *cached)]
         return Answer(
             "".join(block["text"] for block in blocks if block.get("type") == "text"),
-            _REASONS.get(payload["stop_reason"], "stop"),
+            finish_reason(payload["stop_reason"]),
             attempt,
             None if prompt[0] is None else sum(tokens or 0 for tokens in prompt),
             usage.get("output_tokens"),

@@ -47,6 +47,7 @@ class BatchRun:
         looks = math.ceil(self.settings.retry_for / 8) + 2
         async with self.model.open_client() as client:
             self.client = client.with_options(max_retries=looks, timeout=self.settings.timeout)
+            self.model.say_where(self.client, len(self.requests))
             left, attempt = list(range(len(self.requests))), 0
             while left:
                 left = await self._round(left, attempt)

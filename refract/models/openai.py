@@ -11,13 +11,14 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from refract.core.types import FinishReason, Message
+from refract.core.types import Message
 from refract.models.protocol import Answer
 from refract.models.provider import (
     Address,
     InvalidResponse,
     KeyVariable,
     ServedSettings,
+    finish_reason,
 )
 from refract.models.sending import Served
 from refract.models.turn import Markers, split_reasoning
@@ -95,9 +96,7 @@ class OpenAI(Served):
         # Azure leaves the message out of a filtered completion.
         message = choice.get("message", {}) if reason == "content_filter" else choice["message"]
         usage = payload.get("usage") or {}
-        finish: FinishReason = (
-            reason if reason in ("length", "content_filter", "refusal") else "stop"
-        )
+        finish = finish_reason(reason)
         text = message.get("content")
         if isinstance(text, list):  # some servers send it in parts
             text = "".join(part.get("text") or "" for part in text)

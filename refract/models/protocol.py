@@ -59,8 +59,9 @@ class Answer:
     ``content_filter`` (a provider's filter), ``refusal`` (the provider's own refusal channel) or
     ``error``. ``attempt`` is the index of the conversation used. Token counts are the row's own,
     without padding. ``error`` is None or ``{"type": class name, "message": text}``. ``thinking`` is
-    the reasoning text of models that emit it; it is not part of the answer. Nor is its ``origin``,
-    which :mod:`refract.models.answering` sets: two answers are equal whatever it is.
+    the reasoning text of models that emit it; it is not part of the answer. Nor are ``said_model``, the
+    model that a server names in its reply, and its ``origin``, which :mod:`refract.models.answering`
+    sets: two answers are equal whatever these are.
     """
 
     response: str
@@ -70,6 +71,7 @@ class Answer:
     completion_tokens: int | None = None
     error: ErrorInfo | None = None
     thinking: str | None = None
+    said_model: str | None = field(default=None, compare=False, repr=False)
     origin: AnswerOrigin | None = field(default=None, compare=False, repr=False)
 
     @classmethod

@@ -10,17 +10,21 @@ import json
 import math
 import os
 import re
+import sys
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from urllib.parse import urljoin, urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
+from refract.core.secrets import without_secrets
 from refract.core.settings import Number, Settings
-from refract.core.types import Message
+from refract.core.showing import say
+from refract.core.types import FinishReason, Message
 from refract.models.protocol import AdapterError, Answer, Request, ServedModel
 from refract.models.turn import (
     SystemPrompt,
@@ -34,13 +38,24 @@ from refract.models.turn import (
 Emit = Callable[[tuple[int, Answer]], None]
 """Takes the index of a request and its answer."""
 
-CONNECT_SECONDS = 30.0
+CONNECT_SECONDS = 10.0
 # Bytes of a reply: room for answers of more than a million tokens.
 MOST_REPLY_BYTES = 8 * 2**20
 # A shorter key, such as a server of one's own takes, may be a word of any answer.
 SHORTEST_KEY = 8
 # Settings that came after the first answers were stored: part of the identity only where they are set.
-ADDED = ("prefill", "client")
+ADDED = ("prefill", "client", "revision")
+# Why a completion ended, by the words of all the servers that speak the two protocols, in small letters.
+# A reply that says nothing of it is taken for finished.
+FINISHED: dict[str, FinishReason] = {
+    **dict.fromkeys(
+        ("", "stop", "end_turn", "stop_sequence", "eos", "eos_token", "complete"), "stop"
+    ),
+    **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length"), "length"),
+    "model_context_window_exceeded": "length",
+    "content_filter": "content_filter",
+    "refusal": "refusal",
+}
 Kind = Literal["filtered", "too long", "throttled", "passing", "unreadable", "final"]
 # What a status means where nothing in the reply says otherwise; others from 500 on pass.
 STATUSES: dict[int, Kind] = {
@@ -64,7 +79,20 @@ FILTER_TEXT = re.compile(
     r"|(?:input|prompt) was flagged|content.?policy.?violation",
     re.IGNORECASE,
 )
-SECRET_HEADERS = {"authorization", "api-key", "x-api-key", "cookie", "proxy-authorization"}
+# How the names of environment variables are written, and no key.
+VARIABLE = re.compile(r"(?!\w*[A-Za-z0-9]{20})(?:[A-Z_][A-Z0-9_]*|[a-z_][a-z0-9_]*)")
+
+
+def _without_query(url: str) -> str:
+    parts = urlsplit(url)
+    try:
+        whole = parts.port is None or parts.port > 0
+    except ValueError:
+        whole = False
+    if not whole or parts.query or parts.fragment:
+        raise ValueError("must be an address of host, port and path alone")
+    return url.rstrip("/")
+
 
 Positive = Annotated[Number, Field(gt=0)]
 Usd = Annotated[Number, Field(ge=0)]
@@ -75,7 +103,7 @@ Address = Annotated[
         description="a server with the provider's API",
         json_schema_extra={"allowed": "an address that starts with http:// or https://"},
     ),
-    AfterValidator(lambda url: url.rstrip("/")),
+    AfterValidator(_without_query),
 ]
 KeyVariable = Annotated[
     Text | None,
@@ -97,6 +125,11 @@ class RequestSettings(Settings):
     """Settings that every provider's models have and that requests are made of."""
 
     model_id: Text = Field(description="the provider's name of the model")
+    revision: Text | None = Field(
+        None,
+        description="which weights the server has, in words of your own: part of each request's hash "
+        "and sent nowhere; change it when they change behind the same address and name",
+    )
     base_url: Address
     client: str | None = None
     system_prompt: SystemPrompt = None
@@ -161,11 +194,12 @@ class ServedSettings(RequestSettings):
 
     @model_validator(mode="after")
     def _together(self) -> ServedSettings:
-        secret = sorted(set(map(str.lower, self.extra_headers)) & SECRET_HEADERS)
-        if secret:
+        named = self.api_key_env
+        if named is not None and (not VARIABLE.fullmatch(named) or without_secrets(named)[1]):
             raise ValueError(
-                f"extra_headers must hold no secrets (got {', '.join(secret)}); put the key into an "
-                "environment variable and name it in api_key_env"
+                "api_key_env must be the name of the environment variable that holds the key, such as "
+                f"{type(self).model_fields['api_key_env'].default} (what came is not shown, since it "
+                "may be the key itself)"
             )
         if self.client and self.mode == "batch":
             raise ValueError(
@@ -189,7 +223,7 @@ SENDING = set(ServedSettings.model_fields) - set(RequestSettings.model_fields)
 
 class Failure(NamedTuple):
     """How a call came back without an answer: the row's error, what follows from it, the seconds that
-    the server asks to wait, and whether the call may have been paid for.
+    the server asks to wait, and whether the call reached a server and may have been paid for.
 
     ``filtered``: the provider's filter is the row's ending. ``too long``: the row goes on with its next
     attempt. ``throttled``: nothing is sent for a while. ``passing``: the call is repeated;
@@ -201,6 +235,7 @@ class Failure(NamedTuple):
     kind: Kind
     after: float | None = None
     paid: bool = False
+    reached: bool = True
 
     def answer(self, attempt: int) -> Answer:
         """The row of a request that ends so."""
@@ -215,6 +250,19 @@ class InvalidResponse(ValueError):
     def __init__(self, text: str, kind: Kind = "unreadable") -> None:
         super().__init__(text)
         self.kind = kind
+
+
+def finish_reason(said: object) -> FinishReason:
+    """Why a completion ended. Raises :class:`InvalidResponse` for a reason that is not known: an answer
+    that did not end by itself is none to judge."""
+    known = FINISHED.get(("" if said is None else str(said)).lower())
+    if known is None:
+        raise InvalidResponse(
+            f"the completion ended for an unknown reason, {said!r:.60}; known are "
+            f"{', '.join(filter(None, FINISHED))}",
+            "final",
+        )
+    return known
 
 
 async def bound_reply(response: Any) -> None:
@@ -350,6 +398,7 @@ class Provider(ServedModel):
             limits=Limits(max_connections=None, max_keepalive_connections=settings.max_concurrency),
             timeout=timeout,
             headers={"accept-encoding": "identity"},
+            follow_redirects=False,  # which would take key and prompt to a server that nobody named
             event_hooks={"response": [bound_reply]},
         )
         options: dict[str, Any] = {"max_retries": 0, "timeout": timeout, "http_client": http_client}
@@ -395,6 +444,25 @@ class Provider(ServedModel):
 
         return send
 
+    def say_where(self, client: Any, count: int) -> None:
+        """Says which server gets how many requests, before the first of them."""
+        address = without_secrets(str(client.base_url).rstrip("/"))[0]
+        text = f"{self.name}: {count} requests with their prompts go to {address}"
+        say(f"{text} ({self.settings.model_id})", file=sys.stderr)
+
+    def check_models(self, said: Mapping[str, int]) -> None:
+        """Warns where a server says of answers, counted by what it says, that another model than the one
+        asked for gave them. A date behind its name is none."""
+        asked = self.settings.model_id
+        others = [name for name in said if not _same_model(asked, name)]
+        if others or len(said) > 1:
+            counts = ", ".join(f"{name} ({said[name]})" for name in list(said)[:5])
+            say(
+                f"{self.name}: asked for {asked}, and the server says that these answered: {counts}"
+                f"{' and others' if len(said) > 5 else ''}; the record of the run names them",
+                file=sys.stderr,
+            )
+
     def payload(self, request: Request, attempt: int) -> bytes:
         """The body for one of a request's attempts, in ASCII: so a lone surrogate passes too."""
         settings = self.settings
@@ -424,6 +492,7 @@ class Provider(ServedModel):
             raise InvalidResponse(
                 f"the response is not an answer ({said or f'{type(error).__name__}: {error}'})"
             ) from None
+        said = payload.get("model")
         text: object = answer.response
         if not isinstance(text, str):
             raise InvalidResponse(
@@ -440,6 +509,7 @@ class Provider(ServedModel):
             thinking=thinking,
             prompt_tokens=_count(answer.prompt_tokens),
             completion_tokens=_count(answer.completion_tokens),
+            said_model=self.clean(said) if isinstance(said, str) and said else None,
         )
 
     def cost(self, prompt_tokens: float, completion_tokens: float) -> float:
@@ -492,7 +562,7 @@ class Provider(ServedModel):
                 "APITimeoutError" if isinstance(error, TimeoutException) else "APIConnectionError"
             )
             reached = "connect" not in type(error).__name__.lower()
-            return Failure(name, text, "passing", paid=reached)
+            return Failure(name, text, "passing", paid=reached, reached=reached)
         if isinstance(error, TimeoutError):
             text = f"no answer within {self.settings.timeout} s"
             return Failure("APITimeoutError", text, "passing", paid=True)
@@ -509,6 +579,13 @@ class Provider(ServedModel):
         status, name = error.status_code, type(error).__name__
         message, codes = error_said(error.body)
         text = f"HTTP {status}: {self.clean(message or error.response.reason_phrase)}"
+        if 300 <= status < 400:
+            target = self.clean(_target(error.response))
+            text = (
+                f"HTTP {status}: {self.settings.base_url} redirects to {target}, where nothing was "
+                "sent; name that server in base_url if it is meant"
+            )
+            return Failure("Redirected", text, "final")
         said = " ".join([message, *sorted(codes)])
         if codes & FILTER_CODES or (status <= 500 and FILTER_TEXT.search(said)):
             return Failure(name, text, "filtered")
@@ -538,6 +615,24 @@ class Provider(ServedModel):
         line = re.sub(r"\breq_\w+", "[id]", line)  # differs from try to try
         line = "".join(c if c.isprintable() else "�" for c in line)
         return line if len(line) <= 300 else line[:299] + "…"
+
+
+def _same_model(asked: str, said: str) -> bool:
+    """Whether two names are of one model: but for folders before, and a date or ``latest`` behind."""
+    one, other = (re.split(r"[/\\]", name.lower())[-1] for name in (asked, said))
+    dated = re.compile(r"(?:[-@:](?:\d[\d.-]*|latest|preview))*")
+    shorter, longer = sorted((one, other), key=len)
+    return longer.startswith(shorter) and bool(dated.fullmatch(longer[len(shorter) :]))
+
+
+def _target(response: Any) -> str:
+    """Where a response redirects to, without a query, which may hold a token."""
+    location = str(response.headers.get("location", ""))
+    try:
+        address = urljoin(str(response.request.url), location)
+    except ValueError:
+        address = location
+    return str(without_secrets(re.split(r"[?#]", address)[0])[0]) if location else "no address"
 
 
 def _count(tokens: object) -> int | None:

@@ -12,6 +12,7 @@ import math
 import queue
 import random
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,8 @@ from refract.models.provider import Emit, Failure, Provider
 READ_TRIES = 3
 # Calls that fail one after the other, for longer than a request is tried, before the rest is not sent.
 MOST_FAILURES = 32
+# Seconds in which a server has to take a first connection; one that did is waited for longer.
+REACH_SECONDS = 5.0
 # Seconds from which on a pause is said aloud.
 SAID_FROM = 5.0
 # Seconds until another try, doubled with each up to the longest; and the least of them where the server
@@ -75,13 +78,17 @@ class LiveRun:
         self.paused_until = -math.inf
         # Since the last sign of life: pauses, failures, and when the first of these was.
         self.pauses, self.failures, self.failing_since = 0, 0, math.inf
+        self.reached = False  # whether the server has taken a connection
         self.given_up: Failure | None = None  # why nothing is sent any more
+        self.failed = False  # whether any call has failed
         self.over = asyncio.Event()  # set with it
         self.loop = asyncio.get_running_loop()
+        self.began = self.loop.time()
 
     async def run(self) -> None:
         """Hands every answer to ``emit``; raises :class:`AdapterError`."""
         async with self.model.open_client() as self.client:
+            self.model.say_where(self.client, len(self.requests))
             self.send = await self.model.sender(self.client)
             try:
                 async with asyncio.TaskGroup() as group:
@@ -125,6 +132,7 @@ class LiveRun:
             if reply.paid:
                 self.model.count(None, call.body)
             return self._failed(call, reply)
+        self.reached = True
         self.model.count(reply, call.body)
         self._sign_of_life()
         return reply
@@ -169,6 +177,15 @@ class LiveRun:
 
     def _failed(self, call: Call, failure: Failure) -> Answer | Call:
         """What follows from a call that came back without an answer."""
+        self.reached |= failure.reached
+        if not self.failed and failure.kind in ("passing", "unreadable", "final"):
+            # Said at once, since it may be tried again for minutes.
+            self.failed = True
+            tried = (
+                "" if failure.kind == "final" else f"; tried for up to {self.settings.retry_for} s"
+            )
+            text = f"the first call that failed: {failure.name}: {failure.text}{tried}"
+            say(f"{self.model.name}: {text}", file=sys.stderr)
         if failure.kind in ("filtered", "too long", "final"):
             self._sign_of_life()
             more = self.requests[call.index].attempts[call.attempt + 1 :]
@@ -182,6 +199,10 @@ class LiveRun:
         call.failing_since = now if call.failing_since is None else call.failing_since
         self.failing_since = min(now, self.failing_since)
         self.failures += 1
+        if not self.reached and now >= self.began + min(REACH_SECONDS, allowed):
+            why = f"no call has reached {self.settings.base_url}; is the server running?"
+            self._give_up(failure.name, f"{failure.text} ({why})")
+            return failure.answer(call.attempt)
         rests = failure.kind == "throttled"
         if rests:
             self.usage["throttles"] += 1
@@ -245,14 +266,17 @@ class Served(Provider):
                     f"models.{self.name}: {type(error).__name__}: {self.clean(error)}"
                 ) from error
 
+        said: Counter[str] = Counter()
         with start_blocking_portal() as portal:
             future = portal.start_task_soon(work, name="provider")
             future.add_done_callback(lambda _: items.put(None))
             try:
                 while (item := items.get()) is not None:
+                    said.update(filter(None, [item[1].said_model]))
                     yield item
             finally:
                 future.cancel()  # which closes what it opened
             future.result()
+        self.check_models(said)
         for path in taken:
             path.unlink(missing_ok=True)

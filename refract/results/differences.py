@@ -52,6 +52,7 @@ def judged_by(side: Row) -> list[dict[str, Any]]:
 def _causes_in(run: Row) -> dict[str, Any]:
     """What of a run can move a number, flat. Where no library computed, that is Python alone."""
     causes: dict[str, Any] = {"python": run["python"]}
+    causes |= {"the server's model": run["said_model"]} if run.get("said_model") else {}
     libraries = {name: of for name, of in run["libraries"].items() if name not in CLIENTS}
     if not libraries:
         return causes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import socket
 import time
 from typing import Any
 
@@ -13,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refract.models import open_model
+from refract.models.answering import generate
 from refract.models.protocol import Answer, Request
 from refract.models.provider import MOST_REPLY_BYTES, InvalidResponse, error_said
+from refract.models.store import ResponseStore
 from tests.fault_server import FaultServer, _completion, _message
 from tests.fuzz import fuzzed, places
 
@@ -231,3 +234,118 @@ def test_a_word_that_serves_as_key_is_no_secret(monkeypatch):
     with FaultServer() as server:
         (found,) = ask(server, "none of it", api_key_env="A_KEY")
     assert found.response == "echo: none of it"
+
+
+@pytest.mark.parametrize("adapter", ["openai", "anthropic"])
+@pytest.mark.parametrize("client", ["own", "package"])
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_no_redirect_is_followed_and_its_target_is_named(adapter, client, status, monkeypatch):
+    monkeypatch.setenv("MY_KEY", KEY)
+    if client == "package":  # a release without the parts that save time makes every call
+        monkeypatch.setattr(f"{adapter}._models.FinalRequestOptions", None)
+    with FaultServer() as other:
+        path = "/v1/chat/completions" if adapter == "openai" else "/v1/messages"
+        target = f"http://localhost:{other.port}{path}"
+        location = {"location": f"{target}?token=hidden"}
+        with FaultServer(given={"moved": (status, b"", location)}) as server:
+            asked = model(adapter, server.url, api_key_env="MY_KEY", extra_headers={"x-mine": "1"})
+            found = dict(asked.answer([_request("[[moved]]"), _request("hello")]))
+        assert (found[1].response, other.arrived, server.arrived) == ("echo: hello", 0, 2)
+    assert found[0].error["type"] == "Redirected"
+    assert target in found[0].error["message"]
+    assert "hidden" not in found[0].error["message"]
+
+
+@pytest.mark.parametrize("adapter", ["openai", "anthropic"])
+@pytest.mark.parametrize("location", ["", "http://[", "\x07", "//", "http://u:hidden@h/v1"])
+def test_a_redirect_to_anything_is_the_error_of_its_row(adapter, location):
+    with FaultServer(given={"moved": (307, b"", {"location": location})}) as server:
+        (answer,) = dict(model(adapter, server.url).answer([_request("[[moved]]")])).values()
+    assert answer.error["type"] == "Redirected"
+    assert "hidden" not in answer.error["message"]
+
+
+REASONS = {
+    **dict.fromkeys(["stop", "end_turn", "eos_token", "STOP", None], "stop"),
+    **dict.fromkeys(["length", "max_tokens", "MAX_TOKENS"], "length"),
+    **dict.fromkeys(["abort", "tool_calls", "pause_turn", "recitation", 5, ("stop",)], "error"),
+}
+
+
+@pytest.mark.parametrize("adapter", ["openai", "anthropic"])
+@pytest.mark.parametrize("reason", REASONS, ids=str)
+def test_an_ending_that_is_not_known_is_named_and_no_finished_answer(adapter, reason):
+    reason_as_sent = list(reason) if isinstance(reason, tuple) else reason
+    message = _completion("x", None) if adapter == "openai" else _message("x", None)
+    if adapter == "openai":
+        message["choices"][0]["finish_reason"] = reason_as_sent
+    else:
+        message["stop_reason"] = reason_as_sent
+    reply = (200, json.dumps(message).encode(), {})
+    with FaultServer(given={"odd": reply}) as server:
+        (answer,) = dict(model(adapter, server.url).answer([_request("[[odd]]")])).values()
+        assert server.arrived == 1
+    assert answer.finish_reason == REASONS[reason]
+    if answer.error is not None:
+        assert repr(reason_as_sent) in answer.error["message"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said", "warned"),
+    [
+        ("m", ["m"], False),
+        ("gpt-4.1", ["gpt-4.1-2025-04-14"], False),
+        ("org/Model", ["model"], False),
+        ("claude-x-latest", ["claude-x-20250929"], True),
+        ("gpt-4.1", ["gpt-4.1-mini"], True),
+        ("big", ["small"], True),
+        ("big", ["big", "small"], True),
+        ("m", ["m-2025-01-01", "m-2025-02-02"], True),
+    ],
+)
+def test_the_model_that_a_server_says_answered_is_kept_and_another_warned_of(
+    asked, said, warned, capfd, tmp_path
+):
+    given_ = {}
+    for number, name in enumerate(said):
+        reply = {**_completion("x", None), "model": name}
+        given_[f"a{number}"] = (200, json.dumps(reply).encode(), {})
+    with FaultServer(given=given_) as server, ResponseStore(tmp_path / "store") as store:
+        adapter = model("openai", server.url, model_id=asked)
+        requests = {f"k{number}": _request(f"[[a{number}]]") for number in range(len(said))}
+        answers, _ = generate(adapter, requests, store)
+        origins = store.origins(requests)
+    assert [answers[f"k{n}"].origin["said_model"] for n in range(len(said))] == said
+    assert [origins[f"k{n}"]["said_model"] for n in range(len(said))] == said
+    assert ("says that these answered" in capfd.readouterr().err) is warned
+
+
+@pytest.mark.parametrize("adapter", ["openai", "anthropic"])
+def test_who_gets_the_prompts_and_the_first_failure_are_said_at_once(adapter, capfd):
+    with FaultServer() as server:
+        asked = model(adapter, server.url, max_concurrency=1)
+        answers = asked.answer([_request("[[crash*1]]"), _request("hello")])
+        next(answers)
+        first = capfd.readouterr().err.splitlines()
+        assert f"m: 2 requests with their prompts go to {asked.settings.base_url} (m)" in first
+        assert "m: the first call that failed: InternalServerError: HTTP 500: internal error" in (
+            "\n".join(first)
+        )
+        assert len(list(answers)) == 1
+
+
+@pytest.mark.parametrize("adapter", ["openai", "anthropic"])
+def test_a_server_that_was_never_reached_ends_the_run_and_not_each_row(adapter, monkeypatch):
+    monkeypatch.setattr("refract.models.sending.REACH_SECONDS", 0.5)
+    with socket.socket() as reserved:  # bound and not listening: connections are refused
+        reserved.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{reserved.getsockname()[1]}"
+        asked = model(adapter, url, retry_for=600, max_concurrency=2)
+        found = dict(asked.answer([_request(str(n)) for n in range(20)]))
+    assert {answer.error["type"] for answer in found.values()} == {"APIConnectionError"}
+    assert len(found) == 20
+    assert "is the server running?" in found[19].error["message"]
+
+
+def _request(text: str) -> Request:
+    return Request((({"role": "user", "content": text},),))

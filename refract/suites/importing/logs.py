@@ -7,12 +7,12 @@ A row has ``id``, ``prompt`` (what was sent last), ``response``, what the tool r
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from refract.core.errors import RowError
+from refract.core.secrets import without_secrets
 from refract.core.types import Row
 
 LOG = "log"
@@ -25,7 +25,6 @@ FINISH_REASONS = {
     "model_length": "length",
     "content_filter": "content_filter",
 }
-SECRET = re.compile("key|token|secret|password|auth", re.IGNORECASE)
 # Inspect keeps long texts once, and this where they stood.
 ATTACHMENT = "attachment://"
 
@@ -209,21 +208,15 @@ def about_log(path: Path) -> dict[str, Any] | None:
     if not is_inspect(log):
         return None
     about, settings = log["eval"], (log.get("plan") or {}).get("config") or {}
-    return {
+    arguments = about.get("model_args")
+    told = {
         "tool": "inspect_ai",
         "version": (about.get("packages") or {}).get("inspect_ai"),
         "status": log.get("status"),
         "task": about.get("task"),
         "task_version": about.get("task_version"),
         "model": about.get("model"),
-        "model_args": _without_secrets(about.get("model_args")),
+        "model_args": arguments if isinstance(arguments, dict) else {},
         "generation": {name: value for name, value in settings.items() if value is not None},
     }
-
-
-def _without_secrets(arguments: Any) -> Any:
-    """Arguments of a model without what may be a key: provenance is committed."""
-    return {
-        name: "[left out]" if isinstance(value, str) and SECRET.search(name) else value
-        for name, value in (arguments.items() if isinstance(arguments, dict) else ())
-    }
+    return dict(without_secrets(told)[0])  # provenance is committed
