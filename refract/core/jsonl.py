@@ -43,6 +43,14 @@ def sha256_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def parse_json(text: str | bytes) -> Any:
+    """The JSON value of a file. Raises ValueError, for one that is nested too deeply too."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
 def parse_line(line: bytes) -> Any:
     """The JSON value of one line. Raises ValueError (a UnicodeDecodeError where it is not UTF-8).
 

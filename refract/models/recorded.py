@@ -12,16 +12,17 @@ such a file states about itself are not read.
 from __future__ import annotations
 
 import csv
-import json
+import logging
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
 from refract.core.errors import RowError
-from refract.core.jsonl import read_rows, sha256_file
+from refract.core.jsonl import canonical_json, parse_json, read_rows, sha256_file
 from refract.core.settings import Settings
 from refract.core.types import Row
 from refract.models.protocol import AdapterError, Answer, Model, Request
@@ -35,6 +36,7 @@ from refract.suites.importing.logs import (
     read_inspect,
 )
 
+logger = logging.getLogger(__name__)
 ID_COLUMNS = ("prompt_id", "id")
 PROMPT_COLUMNS = ("prompt", "goal", "question")
 RESPONSE_COLUMNS = ("response", "completion", "output", "answer")
@@ -80,31 +82,50 @@ class Recorded(Model):
         return {"sha256": content, **self.settings.model_dump(exclude={"path"})}
 
     def description(self) -> dict[str, Any]:
-        """What a log says of the run that it is of; of other files nothing is known."""
+        """What a log says of the run that it is of; of other files nothing is known. ``prompts`` says
+        where answers can be joined by id alone."""
         try:
             about = about_log(self.path)
+            canonical_json(about)  # a number such as 1e400 is none in JSON
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             about = None
-        if about is not None:
-            return {"parameters": None, "recorded": about}
+        known: dict[str, Any] = {"parameters": None}
         # None is what answers from another machine are completed by, where inspect_ai is not here.
-        return {"parameters": None, **({"recorded": None} if self.path.suffix == ".eval" else {})}
+        if about is not None or self.path.suffix == ".eval":
+            known["recorded"] = about
+        try:
+            alone = any(prompt is None for prompt, _ in self._read[0].values())
+        except AdapterError:
+            alone = False
+        return known | (
+            {"prompts": "not compared: answers are joined by id alone"} if alone else {}
+        )
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
         """Answers in order; raises :class:`AdapterError` when the file cannot be used."""
-        by_id, by_prompt = self._read()
+        by_id, by_prompt = self._read
         absent = Answer.failed(
             "NoRecordedAnswer",
             f"{self.path.name} has no answer to this prompt, or several that differ",
         )
+        alone = 0
         for index, request in enumerate(requests):
             prompt = request.attempts[0][-1]["content"]
             recorded_prompt, answer = by_id.get(request.metadata["prompt_id"], (None, None))
             if answer is None or recorded_prompt not in (None, prompt):
                 # The id belongs to another text, so the file numbers other prompts.
                 _, answer = by_prompt.get(prompt, (None, None))
+            elif recorded_prompt is None:
+                alone += 1
             yield index, answer or absent
+        if alone:
+            logger.warning(
+                "%s: %d answers are joined by id alone, prompts not compared: the file has no column "
+                "of prompts (%s); name it with prompt_column",
+                *(self.where, alone, ", ".join(PROMPT_COLUMNS)),
+            )
 
+    @cached_property
     def _read(self) -> tuple[_Index, _Index]:
         """The answers by id and by prompt."""
         settings, chosen = self.settings, self.settings.where or {}
@@ -118,6 +139,12 @@ class Recorded(Model):
         if not rows:
             those = f" with {chosen}; it has the columns {', '.join(present)}" if chosen else ""
             raise AdapterError(f"{self.where} holds no answers{those}")
+        models = sorted({str(row["model"]) for row in rows if row.get("model") is not None})
+        if len(models) > 1:
+            logger.warning(
+                "%s holds answers of several models (%s); choose one by where: {model: %s}",
+                *(self.where, ", ".join(models), models[0]),
+            )
 
         def column_of(named: str | None, usual: Sequence[str]) -> str | None:
             if named is not None and named not in present:
@@ -179,9 +206,13 @@ def _answer_of(row: Row, response: Any) -> Answer:
         problem = f"unknown finish_reason {reason!r}"
     if problem:
         return Answer.failed("RecordedError", problem)
-    log = row.get(LOG) or {}
-    counts = (log.get("prompt_tokens"), log.get("completion_tokens"))
-    return Answer(response, reason, 0, *counts, thinking=log.get("thinking"))
+    log: dict[str, Any] = row[LOG] if isinstance(row.get(LOG), dict) else {}
+    read, written = (
+        count if isinstance(count, int) and count >= 0 else None
+        for count in (log.get("prompt_tokens"), log.get("completion_tokens"))
+    )
+    thinking = log.get("thinking")
+    return Answer(response, reason, 0, read, written, thinking=str(thinking) if thinking else None)
 
 
 def read_answers(path: Path) -> list[Row]:
@@ -190,14 +221,14 @@ def read_answers(path: Path) -> list[Row]:
         if path.suffix == ".csv":
             return _read_csv(path)
         if path.suffix in (".json", ".eval"):
-            value = read_inspect(path) if path.suffix == ".eval" else json.loads(path.read_bytes())
+            value = read_inspect(path) if path.suffix == ".eval" else parse_json(path.read_bytes())
             if is_inspect(value):
                 return inspect_rows(value)
             rows = value.get("jailbreaks") if isinstance(value, dict) else value
             if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
                 raise ValueError("expected a list of rows, or an object with 'jailbreaks'")
             return rows
-    except (csv.Error, ValueError, RecursionError) as error:
+    except (csv.Error, ValueError) as error:
         raise RowError(str(error)) from None
     rows = read_rows(path)
     return lm_eval_rows(rows) if is_lm_eval(rows) else rows

@@ -235,3 +235,29 @@ def test_the_identity_follows_the_content_of_the_file_and_not_its_path(tmp_path)
         model(two, response_column="response").identity(),
     ]
     assert all(a != b for i, a in enumerate(identities) for b in identities[:i])
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "said"),
+    [
+        (rows_of("a - x", "b - y"), {}, "2 answers are joined by id alone, prompts not compared"),
+        (rows_of("a one x", "b two y"), {}, None),
+        (
+            rows_of("a one x m", "b two y n", columns="id prompt response model"),
+            {},
+            "answers of several models (m, n); choose one by where: {model: m}",
+        ),
+        (
+            rows_of("a one x m", "b two y n", columns="id prompt response model"),
+            {"where": {"model": "m"}},
+            None,
+        ),
+    ],
+)
+def test_what_was_not_compared_is_said(tmp_path, caplog, rows, settings, said):
+    recorded = model(file(tmp_path, *rows), **settings)
+    ask(recorded, ("a", "one"), ("b", "two"))
+    assert said in caplog.text if said else not caplog.text
+    alone = {"prompts": "not compared: answers are joined by id alone"}
+    expected = alone if "prompt" not in rows[0] else {}
+    assert recorded.description() == {"parameters": None, **expected}

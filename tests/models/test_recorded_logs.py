@@ -8,8 +8,11 @@ taken out.
 from __future__ import annotations
 
 import json
+import sys
+import zipfile
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -129,6 +132,15 @@ def ended(stop_reason: str, content: object = "Sure.") -> dict:
             Answer("A long text.", thinking="hm"),
         ),
         (
+            ended("stop", "attachment://0123") | {"attachments": {"a": "A long text."}},
+            Answer.failed("RecordedError", "the log lacks the attachment that holds the text"),
+        ),
+        (
+            ended("stop")
+            | {"output": ended("stop")["output"] | {"usage": {"output_tokens": 1e400}}},
+            Answer("Sure."),
+        ),
+        (
             ended("stop", [{"type": "text", "text": "No.", "refusal": True}]),
             Answer("No.", "refusal"),
         ),
@@ -174,6 +186,29 @@ def test_the_last_prompt_of_a_conversation_is_what_was_sent():
     assert (row["prompt"], row["input"]) == ("second", "first")
 
 
+@pytest.mark.parametrize(
+    ("text", "deep"),
+    [
+        ('["[[[", "\\\\", "\\"[[[", {"a": [' + '"[",' * 500 + "1]}]", False),
+        ("[" * 200 + "]" * 200 + "[[]]", False),
+        (" " * (1 << 20) + '["' + "\\\\" * (1 << 20) + '", ' + '{"a":' * 200, True),
+        ("[" * 100_000, True),
+    ],
+    ids=["brackets in texts", "many in turn", "over several pieces", "deep"],
+)
+def test_a_log_that_is_nested_too_deeply_is_refused_before_inspect_reads_it(
+    tmp_path, monkeypatch, text, deep
+):
+    read = SimpleNamespace(read_eval_log=lambda *_, **__: 1 / 0)
+    monkeypatch.setitem(sys.modules, "inspect_ai", SimpleNamespace(log=read))
+    monkeypatch.setitem(sys.modules, "inspect_ai.log", read)
+    with zipfile.ZipFile(tmp_path / "a.eval", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("samples/1.json", text)
+    reason = "samples/1.json is nested too deeply" if deep else "division by zero"
+    with pytest.raises(AdapterError, match=reason):
+        asked(model(tmp_path / "a.eval"), "one")
+
+
 def samples_row(**changes: object) -> dict:
     arguments = {"gen_args_0": {"arg_0": "sent", "arg_1": {}}}
     return {"doc_id": 0, "doc": {"q": "raw"}, "arguments": arguments, "resps": [["a"]], **changes}
@@ -204,6 +239,16 @@ def test_a_task_of_lm_eval_without_generated_text_is_refused():
     [
         ("a.json", b'{"eval": {}, "status": "started"}', "holds no answers$"),
         ("a.json", b'{"eval": {}, "status": "error", "samples": [7]}', "samples must be objects"),
+        ("a.json", b"[" * 100_000, "nested too deeply"),
+        (
+            "a.json",
+            b'{"eval": {}, "status": "x", "samples": [{"output": '
+            + b'{"a":' * 900
+            + b"1"
+            + b"}" * 901
+            + b"]}",
+            "not a log of Inspect .RecursionError|nested too deeply",
+        ),
         (
             "a.json",
             b'{"eval": {}, "status": "error", "samples": [{"output": "x"}]}',

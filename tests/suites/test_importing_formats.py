@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from refract.suites.rows import SuiteError, check_suite
 from tests.outside import outside
 from tests.suites.test_importing import refract
 
+INSPECT = Path(__file__).parents[1] / "corpora/logs/inspect_four_prompts.json"
 DOCS = (Path(__file__).parents[2] / "docs/suites.md").read_text("utf-8")
 
 
@@ -102,6 +104,70 @@ def test_the_first_sheet_of_a_workbook_is_read_and_the_others_are_named(tmp_path
         {"id": "generic-8", "prompt": "007", "category": "harmful"},
     ]
     assert imported.notes == ["Sheets besides 'prompts', which are not read: 'notes'."]
+
+
+def test_bytes_are_the_text_that_they_are_and_no_other(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "a.parquet"
+    for texts in (["How do I bake bread?", "façade?"], ["fine", b"\xff\xfe"]):
+        column = [text if isinstance(text, bytes) else text.encode() for text in texts]
+        parquet.write_table(pyarrow.table({"prompt": column}), path)
+        if isinstance(texts[1], bytes):
+            with pytest.raises(SuiteError, match="holds bytes that are not UTF-8"):
+                rows_of(path, "generic", category="harmful")
+        else:
+            assert [r["prompt"] for r in rows_of(path, "generic", category="harmful")] == texts
+
+
+def test_cells_that_have_no_value_are_named(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for cells in (["prompt", "n"], ["=1+1", 1], ["=2"], ["plain", 1.0], ["#N/A", 2.5]):
+        book.active.append(cells)
+    book.active["A5"].data_type = "e"
+    book.save(tmp_path / "a.xlsx")
+    imported = import_file("generic", tmp_path / "a.xlsx", suite="s", category="harmful")
+    assert [(row["prompt"], row["n"]) for row in imported.rows] == [("plain", "1")]
+    assert imported.notes == [
+        "Rows with errors, or formulas without a stored value, which are read as empty: 3 (ending on "
+        "line 2, 3, 5).",
+        "Rows without a prompt, left out: 2 (line 2, 5).",
+    ]
+    assert "the file is clean" not in imported.card
+
+
+def test_a_cell_far_from_the_others_takes_no_memory(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for cells in (["prompt"], ["x"]):
+        book.active.append(cells)
+    book.active.cell(300_000, 200, "far")
+    book.save(tmp_path / "a.xlsx")
+    tracemalloc.start()
+    imported = import_file("generic", tmp_path / "a.xlsx", suite="s", category="harmful")
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [row["prompt"] for row in imported.rows] == ["x"]
+    assert imported.notes == ["Rows without a prompt, left out: 1 (line 300000)."]
+    assert most < 20_000_000
+
+
+def test_a_row_is_left_out_of_a_log_with_a_note(tmp_path):
+    log = json.loads(INSPECT.read_bytes())
+    log["samples"] *= 2
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(log))
+    imported = import_file("generic", path, suite="s", category="harmful")
+    assert len(imported.rows) == 4
+    assert "Further answers to the same prompts, left out: 4." in imported.notes
+
+
+def test_a_csv_file_may_hold_every_character_of_private_use(tmp_path):
+    text = "".join(map(chr, range(0xE000, 0xF900))) + "\ra"
+    (tmp_path / "a.csv").write_bytes(f"prompt\n{text}\n".encode())
+    rows = rows_of(tmp_path / "a.csv", "generic", category="harmful")
+    assert [row["prompt"] for row in rows] == [text]
 
 
 def test_a_file_without_a_header_is_read_by_the_places_of_its_cells(tmp_path):

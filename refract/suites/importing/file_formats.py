@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.core.errors import RowError
-from refract.core.jsonl import parse_line
+from refract.core.jsonl import parse_json, parse_line
 from refract.core.types import Row
 from refract.suites.importing.logs import (
     asked_rows,
@@ -54,8 +53,9 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
     returns within a cell stay as they are. In TSV a quote is a quote only where it starts a cell, as in
     CSV. In JSONL, blank lines and lines that start with # are skipped. NUL characters and lone
     surrogates, which a prompt may not hold, become U+FFFD. Everything but blank lines is stated in
-    ``notes``. Of XLSX the first sheet is read, an empty cell is None and a number the text that the
-    sheet shows. Raises :class:`SuiteError` naming the file and the line.
+    ``notes``. Of XLSX the first sheet is read, an empty cell is None, a whole number is written without
+    a point, and a formula is the value that was stored with it. Raises :class:`SuiteError` naming the
+    file and the line.
     """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
@@ -68,7 +68,7 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
     notes: list[str] = []
     try:
         if suffix == ".eval":
-            numbered = asked_rows(inspect_rows(read_inspect(path)))
+            numbered = asked_rows(inspect_rows(read_inspect(path)), notes)
         elif suffix in TYPED:
             numbered = _read_typed(path, data, notes, header=header)
         else:
@@ -76,7 +76,7 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
             if suffix == ".jsonl":
                 numbered = _read_jsonl(path, text, notes)
             elif suffix == ".json":
-                numbered = _read_json(path, text)
+                numbered = _read_json(path, text, notes)
             else:
                 cells = _csv_cells(path, text, notes, "," if suffix == ".csv" else "\t", header)
                 numbered = _named(path, cells, header)
@@ -161,7 +161,7 @@ def _csv_cells(
     mark = ""
     if "\n" in text:
         # To the csv module a carriage return ends a row. In a file whose rows end in LF it is text.
-        mark = next(chr(code) for code in range(0xE000, 0xF900) if chr(code) not in text)
+        mark = next(chr(code) for code in range(0xE000, 0x110000) if chr(code) not in text)
         text = re.sub("\r(?!\n)", mark, text)
     before = csv.field_size_limit(LONGEST_FIELD)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
@@ -207,16 +207,16 @@ def _read_jsonl(path: Path, text: str, notes: list[str]) -> Numbered:
     if comments:
         notes.append(f"Comment lines, skipped: {_listed(comments)}.")
     rows = [row for _, row in numbered]
-    return asked_rows(lm_eval_rows(rows)) if is_lm_eval(rows) else numbered
+    return asked_rows(lm_eval_rows(rows), notes) if is_lm_eval(rows) else numbered
 
 
-def _read_json(path: Path, text: str) -> Numbered:
+def _read_json(path: Path, text: str, notes: list[str]) -> Numbered:
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        value = parse_json(text)
+    except ValueError as error:
         raise SuiteError(f"{path}: not JSON ({error})") from None
     if is_inspect(value):
-        return asked_rows(inspect_rows(value))
+        return asked_rows(inspect_rows(value), notes)
     if isinstance(value, dict) and "jailbreaks" in value:
         value = value["jailbreaks"]  # JailbreakBench's artifacts
     if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
@@ -232,38 +232,77 @@ def _read_typed(path: Path, data: bytes, notes: list[str], *, header: bool) -> N
 
             table = pyarrow.parquet.read_table(io.BytesIO(data))
             return [(number, _plain(row)) for number, row in enumerate(table.to_pylist(), 1)]
-        import pandas as pd
-
-        sheets = pd.read_excel(
-            io.BytesIO(data), None, header=None, dtype=object, na_filter=False, engine="openpyxl"
-        )
+        cells = _xlsx_cells(data, notes)
     except ImportError:
         package = TYPED[suffix]
         raise SuiteError(
             f"{path}: reading {suffix} needs {package}: pip install {package}, or refract-eval"
             f"[{suffix[1:]}]"
         ) from None
+    except UnicodeDecodeError as error:
+        raise SuiteError(
+            f"{path}: holds bytes that are not UTF-8 ({error.reason}: {error.object[:40]!r}); write "
+            "the column as text and import that"
+        ) from None
     except Exception as error:  # the readers raise whatever a damaged file makes them raise
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise SuiteError(f"{path}: not {suffix[1:].upper()} ({reason})") from None
-    (name, first), *others = sheets.items()
-    if others:
-        unread = ", ".join(repr(other) for other, _ in others)
-        notes.append(f"Sheets besides {name!r}, which are not read: {unread}.")
-    rows = enumerate(first.itertuples(index=False, name=None), 1)
-    cells = (
-        (number, [None if plain in (None, "") else str(plain) for plain in map(_plain, values)])
-        for number, values in rows
-    )
-    return _named(path, (row for row in cells if any(row[1])), header)
+    return _named(path, cells, header)
+
+
+def _xlsx_cells(data: bytes, notes: list[str]) -> list[tuple[int, list[str | None]]]:
+    """The rows of a workbook's first sheet that hold anything, with their numbers, each of as many
+    cells as the widest.
+
+    A sheet is read row by row, since one cell far out would make millions of empty ones, and twice,
+    since a formula without a stored value looks empty where values are read.
+    """
+    from openpyxl import load_workbook
+
+    sheets = []
+    for data_only in (True, False):
+        book = load_workbook(io.BytesIO(data), read_only=True, data_only=data_only)
+        sheets.append(book.worksheets[0])
+    rows: list[tuple[int, list[str | None]]] = []
+    without: list[int | str] = []
+    for sheet in sheets:
+        sheet.reset_dimensions()  # what a file says of its size may be wrong
+    both = zip(*(sheet.rows for sheet in sheets), strict=True)
+    for number, (values, formulas) in enumerate(both, 1):
+        texts = [None if cell.data_type == "e" else _cell_text(cell.value) for cell in values]
+        kinds = zip(values, formulas, strict=True)
+        odd = [cell.data_type == "e" or of.data_type == "f" for cell, of in kinds]
+        if any(text is None and is_odd for text, is_odd in zip(texts, odd, strict=True)):
+            without.append(number)
+        while texts and texts[-1] is None:
+            texts.pop()
+        if texts:
+            rows.append((number, texts))
+    if others := [other.title for other in book.worksheets[1:]]:
+        unread = ", ".join(map(repr, others))
+        notes.append(f"Sheets besides {sheets[0].title!r}, which are not read: {unread}.")
+    if without:
+        what = "Rows with errors, or formulas without a stored value, which are read as empty"
+        notes.append(f"{what}: {_listed(without)}.")
+    width = max((len(texts) for _, texts in rows), default=0)
+    return [(number, [*texts, *[None] * (width - len(texts))]) for number, texts in rows]
+
+
+def _cell_text(value: Any) -> str | None:
+    plain = _plain(value)
+    if isinstance(plain, float) and plain.is_integer():
+        plain = int(plain)
+    return None if plain in (None, "") else str(plain)
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it; dates, decimals and bytes as texts."""
+    """A value as JSON has it; dates and decimals as texts, and bytes as the UTF-8 that they are."""
     if isinstance(value, list):
         return [_plain(part) for part in value]
     if isinstance(value, dict):
         return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, bytes):
+        return value.decode("utf-8")
     if value != value:  # NaN and NaT, which JSON does not have
         return None
     return value if isinstance(value, str | int | float | bool | None) else str(value)

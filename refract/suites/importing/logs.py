@@ -6,12 +6,14 @@ A row has ``id``, ``prompt`` (what was sent last), ``response``, what the tool r
 
 from __future__ import annotations
 
-import json
+import zipfile
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from refract.core.errors import RowError
+from refract.core.jsonl import parse_json
 from refract.core.secrets import without_secrets
 from refract.core.types import Row
 
@@ -27,6 +29,10 @@ FINISH_REASONS = {
 }
 # Inspect keeps long texts once, and this where they stood.
 ATTACHMENT = "attachment://"
+# Inspect's reader takes memory by the square of the depth.
+MOST_DEPTH = 200
+_STEPS = {ord(mark): step for marks, step in (("[{", 1), ("]}", -1)) for mark in marks}
+_NO_BRACKETS = bytes(set(range(256)) - set(_STEPS))
 
 
 def read_inspect(path: Path) -> dict[str, Any]:
@@ -36,6 +42,11 @@ def read_inspect(path: Path) -> dict[str, Any]:
     except ImportError:
         raise RowError(INSTALL) from None
     try:
+        with zipfile.ZipFile(path) as archive:
+            for name in archive.namelist():
+                with archive.open(name) as file:
+                    if name.endswith(".json") and _too_deep(file):
+                        raise ValueError(f"{name} is nested too deeply")
         log = read_eval_log(str(path), exclude_fields={"events", "store"})
     except OSError:
         raise
@@ -44,6 +55,23 @@ def read_inspect(path: Path) -> dict[str, Any]:
         raise RowError(f"not a log of Inspect ({reason})") from None
     content: dict[str, Any] = log.model_dump(mode="json")
     return content
+
+
+def _too_deep(file: IO[bytes]) -> bool:
+    """Whether JSON is nested beyond ``MOST_DEPTH``, by its brackets outside of texts."""
+    depth, in_text, rest = 0, False, b""
+    while chunk := file.read(1 << 20):
+        chunk = rest + chunk
+        whole = chunk.rstrip(b"\\")  # what the last backslash escapes may be in the next piece
+        rest = b"\\" * ((len(chunk) - len(whole)) % 2)
+        parts = whole.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
+        outside = b"".join(parts[in_text::2]).translate(None, _NO_BRACKETS)
+        in_text ^= len(parts) % 2 == 0
+        depths = list(accumulate(map(_STEPS.__getitem__, outside), initial=depth))
+        if max(depths) > MOST_DEPTH:
+            return True
+        depth = depths[-1]
+    return False
 
 
 def is_inspect(value: Any) -> bool:
@@ -56,14 +84,21 @@ def inspect_rows(log: dict[str, Any]) -> list[Row]:
 
     ``prompt`` is the last message that the model was sent as the user's, ``input`` what the data set
     holds; ``where`` can choose by ``epoch`` and ``model``. A sample that ended in an error, or before
-    the model answered, has an ``error``.
+    the model answered, has an ``error``, as has one whose texts the log keeps elsewhere and lacks.
     """
     samples = log.get("samples") or []
     if not all(isinstance(sample, dict) for sample in samples):
         raise RowError("not a log of Inspect (samples must be objects)")
     try:
         return [_inspect_row(sample, log["eval"]) for sample in samples]
-    except (AttributeError, KeyError, TypeError) as error:
+    except (
+        ArithmeticError,
+        AttributeError,
+        KeyError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise RowError(f"not a log of Inspect ({type(error).__name__}: {error})") from None
 
 
@@ -80,15 +115,20 @@ def _inspect_row(sample: dict[str, Any], about: dict[str, Any]) -> Row:
     messages = sample.get("messages") or given
     answered = [n for n, message in enumerate(messages) if n and message.get("role") == "assistant"]
     reason = choice.get("stop_reason")
+    answer = _text(content) or ""
+    prompt = _said(messages[: answered[-1]] if answered else messages)
     error = _inspect_error(sample, output, choices, reason)
+    lines = f"{answer}\n{prompt}".split("\n")
+    if not error and any(line.startswith(ATTACHMENT) for line in lines):
+        error = "the log lacks the attachment that holds the text"
     refused = isinstance(content, list) and any(part.get("refusal") for part in content)
     return {
         "id": str(sample.get("id")),
         "epoch": sample.get("epoch"),
         "model": output.get("model") or about.get("model"),
-        "prompt": _said(messages[: answered[-1]] if answered else messages),
+        "prompt": prompt,
         "input": _said(given),
-        "response": None if error else _text(content) or "",
+        "response": None if error else answer,
         "finish_reason": "refusal" if refused else FINISH_REASONS.get(str(reason)),
         LOG: {
             "thinking": _text(content if isinstance(content, list) else [], "reasoning") or None,
@@ -140,13 +180,18 @@ def _said(messages: Sequence[dict[str, Any]]) -> str | None:
     return _text(contents[-1]) if contents else None
 
 
-def asked_rows(rows: Sequence[Row]) -> list[tuple[int, Row]]:
-    """What was asked in a log, once for each id and numbered: its rows without the answers."""
+def asked_rows(rows: Sequence[Row], notes: list[str]) -> list[tuple[int, Row]]:
+    """What was asked in a log, once for each id and prompt and numbered: its rows without the answers.
+    How many asked the same again is added to ``notes``."""
     left_out = {"response", "finish_reason", "error", "epoch", "repeat", "model", LOG}
-    by_id = {row["id"]: row for row in reversed(rows)}
-    kept = (row for row in rows if by_id[row["id"]] is row)
-    asked = ({name: v for name, v in row.items() if name not in left_out} for row in kept)
-    return list(enumerate(asked, 1))
+    kept = {(row["id"], row.get("prompt")): row for row in reversed(rows)}
+    asked = [row for row in rows if kept[row["id"], row.get("prompt")] is row]
+    if again := len(rows) - len(asked):
+        notes.append(f"Further answers to the same prompts, left out: {again}.")
+    return [
+        (number, {name: value for name, value in row.items() if name not in left_out})
+        for number, row in enumerate(asked, 1)
+    ]
 
 
 def is_lm_eval(rows: Sequence[Row]) -> bool:
@@ -193,7 +238,7 @@ def _sent(arguments: Any) -> str | None:
         text = text[0]
     if isinstance(text, str) and text.startswith("[{"):  # messages, for a chat API
         try:
-            return _said(json.loads(text))
+            return _said(parse_json(text))
         except (ValueError, AttributeError):
             return text
     return text if isinstance(text, str) else None
@@ -204,7 +249,7 @@ def about_log(path: Path) -> dict[str, Any] | None:
     file. Raises OSError and :class:`RowError`."""
     log: dict[str, Any] = {}
     if path.suffix in (".eval", ".json"):
-        log = read_inspect(path) if path.suffix == ".eval" else json.loads(path.read_bytes())
+        log = read_inspect(path) if path.suffix == ".eval" else parse_json(path.read_bytes())
     if not is_inspect(log):
         return None
     about, settings = log["eval"], (log.get("plan") or {}).get("config") or {}
