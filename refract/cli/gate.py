@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from refract.cli.options import Confidence
+from refract.cli.options import PIPELINE, Confidence, keep_inputs
 from refract.core.errors import RefractError, UsageError
 from refract.core.jsonl import write_bytes
 from refract.core.showing import printable, say
@@ -46,6 +46,7 @@ def gate(
 
     Example: refract gate --junit gate.xml
     """
+    keep_inputs({"--junit": junit}, PIPELINE)
     try:
         rates = decided_rates(models or (), float(confidence) if confidence else None)
     except (RefractError, OSError) as error:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from refract.cli.options import mapping
+from refract.cli.options import keep_inputs, mapping
 from refract.core.errors import UsageError
 from refract.core.showing import say
 
@@ -82,6 +82,7 @@ def import_suite(
         raise UsageError(f"no file {file}")
     name = file.stem if kind == "generic" else kind.rpartition(":")[2]
     target = out or Path("data/suites") / f"{name}.jsonl"
+    keep_inputs({"--out": target, "its card": target.with_suffix(".md")}, [path])
     imported = import_file(
         kind,
         path,

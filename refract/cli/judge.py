@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from refract.cli.options import JudgeModel
+from refract.cli.options import JudgeModel, files_named, keep_inputs
 from refract.core.errors import UsageError
 from refract.core.jsonl import write_rows
 
@@ -46,4 +46,5 @@ def judge(
         raise UsageError(f"--in: no file {in_}")
     wanted = judge or ("rules" if judge_model is None else MODEL_JUDGE)
     definition = find_judge(wanted, find_project(), judge_model)
+    keep_inputs({"--out": out}, [in_, *files_named(definition)])
     write_rows(out, judge_rows(read_answers(in_), wanted, definition, f"{in_}: row"))

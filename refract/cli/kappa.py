@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from refract.cli.options import Confidence, NumbersFile
+from refract.cli.options import Confidence, NumbersFile, keep_inputs
 from refract.cli.printing import estimate_cell, print_table
 from refract.core.jsonl import write_json
 from refract.core.showing import json_text, say
@@ -98,6 +98,7 @@ def did(
     """
     from refract.agreement.two_judges import defense, join_files
 
+    keep_inputs({"--out": out}, [inner, outer])
     joined = join_files(inner, outer, (inner_judge, outer_judge))
     _say_unjoined(joined)
     level = float(confidence or 0.95)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from refract.cli.options import keep_inputs
 from refract.core.errors import RowError, UsageError
 from refract.core.showing import printable, say
 from refract.core.tables import write_table
@@ -71,6 +72,7 @@ def label(
     from refract.agreement.label_files import draw, write_sample
     from refract.project import project_root
 
+    keep_inputs({"--out": out}, [rows])
     answers = run_answers(model, suite, rows)
     if not answers:
         raise UsageError("the run has no judged answer to label")

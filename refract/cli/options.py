@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -30,6 +30,45 @@ Confidence = Annotated[
         help="Confidence of intervals and decisions; default: .95, or what the project sets."
     ),
 ]
+
+# What makes a project a project; no command writes over it.
+PROJECT_FILES = (Path("params.yaml"), Path("dvc.yaml"), Path("dvc.lock"))
+# What the pipeline's commands read.
+PIPELINE = tuple(
+    map(Path, ("metrics", "data/suites", "data/prompts", "data/responses", "data/verdicts"))
+)
+
+
+def keep_inputs(written: Mapping[str, Path | None], read: Iterable[Path | str | None]) -> None:
+    """Refuses, before anything is done, to write over what a command reads.
+
+    ``written`` are files by what names them, ``read`` files, and folders whose files are read. Raises
+    :class:`UsageError`; also where two files to be written are one, or one is a folder.
+    """
+    inputs = [Path(path).resolve() for path in (*PROJECT_FILES, *(x for x in read if x))]
+    inodes = {(s.st_dev, s.st_ino) for path in inputs if path.is_file() and (s := path.stat())}
+    names: dict[Path, str] = {}
+    for what, path in written.items():
+        if path is None:
+            continue
+        target = path.resolve()
+        if target.is_dir():
+            raise UsageError(f"{what} {path} is a folder; name a file")
+        status = target.stat() if target.is_file() else None
+        within = any(target == file or (status and file in target.parents) for file in inputs)
+        if within or (status and (status.st_dev, status.st_ino) in inodes):
+            raise UsageError(f"{what} {path} would overwrite what is read; name another file")
+        if other := names.get(target):
+            raise UsageError(f"{other} and {what} are one file, {path}; name two")
+        names[target] = what
+
+
+def files_named(*definitions: object) -> list[Path]:
+    """The files and folders here that definitions of params.yaml name."""
+    from refract.project.inputs import named_path, texts_of
+
+    named = (named_path(key, text) for _, key, text in texts_of(list(definitions)))
+    return [path for path in named if path is not None]
 
 
 def listed(values: Sequence[str] | None) -> list[str]:

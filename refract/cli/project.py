@@ -30,7 +30,11 @@ def init(
 
 def doctor(
     fix: Annotated[
-        bool, typer.Option(help="Move a torn lock of DVC's away, if no DVC runs in this project.")
+        bool,
+        typer.Option(
+            help="If no DVC runs in this project: move a torn lock of DVC's away, and take a "
+            "torn dvc.lock back from git."
+        ),
     ] = False,
 ) -> None:
     """Look for what keeps `dvc repro` from running here; exit with 1 if there is anything.
@@ -38,11 +42,20 @@ def doctor(
     Example: refract doctor
     """
     from refract.project import project_root
-    from refract.project.checkup import LOCK, TORN, check_project, move_torn_lock
+    from refract.project.checkup import (
+        LOCK,
+        RECORD,
+        TORN,
+        check_project,
+        move_torn_lock,
+        restore_record,
+    )
 
     root = project_root()
     if fix and move_torn_lock(root):
         say(f"{LOCK}: moved to {TORN}")
+    if fix and restore_record(root):
+        say(f"{RECORD}: as git has it again")
     problems = 0
     for what, problem, remedy in check_project(root):
         problems += bool(problem)

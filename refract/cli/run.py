@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from refract.cli.options import Confidence, JudgeModel
+from refract.cli.options import Confidence, JudgeModel, files_named, keep_inputs
 from refract.cli.printing import print_table
 from refract.core.errors import RefractError, UsageError
 from refract.core.showing import say
@@ -113,10 +113,10 @@ def run(
     from refract.models import open_model
     from refract.models.answering import ANSWERS
     from refract.models.store import open_store
-    from refract.project import MODEL_JUDGE, find_judge, find_model, find_project
+    from refract.project import MODEL_JUDGE, find_judge, find_model, find_project, find_suite
     from refract.rates.clean_prompts import MIXED_MEASURE
     from refract.rates.counting import coverage_warnings
-    from refract.results.sources import write_run
+    from refract.results.sources import run_files, write_run
 
     project = find_project()
     settings = {key: context.params[key] for key in SETTINGS if context.params[key] is not None}
@@ -135,6 +135,13 @@ def run(
     wanted = judge or ("rules" if judge_model is None else MODEL_JUDGE)
     judges = {wanted: find_judge(wanted, project, judge_model)}
     level = float(confidence or 0.95)
+    used = [find_suite(one, project)[1] for one in ([] if protocol else suite or [])]
+    published = [one.rpartition("=")[2] for one in suite or [] if protocol]
+    beside = {} if out.is_dir() else run_files(out)
+    keep_inputs(
+        {"--out": out, **beside, "--rows": rows},
+        [*files_named(definition, judges, used), *published],
+    )
     with open_store() as store:
         if protocol is not None:
             asked = Asked(

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from refract.cli.options import Models, Suites, listed
+from refract.cli.options import PIPELINE, Models, Suites, keep_inputs, listed
 from refract.core.errors import UsageError
 from refract.core.jsonl import write_bytes
 from refract.core.showing import printable, say
@@ -50,6 +50,11 @@ def table(
     from refract.results.sources import find_side
     from refract.results.table_rows import confidence_of
 
+    place = Path(source or "")
+    beside = [place.with_suffix(".outcomes.csv")] if place.is_file() else []
+    keep_inputs(
+        {"--out": out}, [place / path for path in PIPELINE] if not beside else [place, *beside]
+    )
     side = find_side(Path.cwd(), source)
     wanted = listed(models) or list(side.results)
     check_names("--model", wanted, side.results)

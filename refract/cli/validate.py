@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from refract.cli.kappa import print_confusion
-from refract.cli.options import Confidence, NumbersFile, listed, mapping
+from refract.cli.options import Confidence, NumbersFile, files_named, keep_inputs, listed, mapping
 from refract.cli.printing import estimate_cell, print_table
 from refract.core.errors import UsageError
 from refract.core.jsonl import sha256_file, write_json
@@ -77,6 +77,7 @@ def validate(
     level = float(confidence or 0.95)
     project = find_project()
     definitions = {name: find_judge(name, project) for name in judge or ["rules"]}
+    keep_inputs({"--out": out}, [*labelled, *files_named(definitions)])
     rows, left_out = read_labelled(
         labelled, response_column, label_column, prompt_column, listed(skip)
     )

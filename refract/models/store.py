@@ -139,6 +139,9 @@ class ResponseStore:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self._owner = uuid.uuid4().hex  # of this store's claims
+        self._held: dict[
+            tuple[Any, ...], float
+        ] = {}  # claims as they are, and since when they are so
         with self._errors():
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -252,14 +255,22 @@ class ResponseStore:
 
     def claim(self, keys: Iterable[str]) -> set[str]:
         """Those of the requests that this process is to ask: the ones that no other process has
-        claimed. Raises :class:`StoreError` where the file cannot be written, so that no answer is
-        paid for that could not be stored."""
+        claimed and renews. Raises :class:`StoreError` where the file cannot be written, so that no
+        answer is paid for that could not be stored."""
+        wanted = list(keys)
         with self._writing() as db:
-            now = time.time()
+            now, looked = time.time(), time.monotonic()
+            claims = self._select("SELECT request_sha256, owner, until FROM claims", wanted)
+            self._held = {claim: self._held.get(claim, looked) for claim in claims}
+            # A wrong clock may have put `until` far ahead: what nobody renews ends all the same.
+            ended = [
+                (key,) for (key, *_), since in self._held.items() if looked - since > self.lease
+            ]
+            db.executemany("DELETE FROM claims WHERE request_sha256 = ?", ended)
             db.executemany(
                 "INSERT INTO claims VALUES (?,?,?) ON CONFLICT DO UPDATE SET owner = excluded.owner, "
                 "until = excluded.until WHERE until < ? OR owner = excluded.owner",
-                [(key, self._owner, now + self.lease, now) for key in keys],
+                [(key, self._owner, now + self.lease, now) for key in wanted],
             )
             mine = db.execute("SELECT request_sha256 FROM claims WHERE owner = ?", (self._owner,))
             return {key for (key,) in mine}

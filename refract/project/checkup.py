@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from refract.core.environment import git
 from refract.core.errors import RefractError
 from refract.models.store import open_store
 from refract.project import read_project
@@ -15,6 +16,8 @@ from refract.project import read_project
 LOCK = Path(".dvc", "tmp", "rwlock")
 # Where a torn one is moved to: it is small, and nothing reads it.
 TORN = LOCK.with_suffix(".torn")
+# DVC's record of what was computed of what.
+RECORD = Path("dvc.lock")
 
 
 def check_project(root: Path) -> Iterator[tuple[str, str, str]]:
@@ -35,6 +38,42 @@ def check_project(root: Path) -> Iterator[tuple[str, str, str]]:
         yield f"DVC's lock {LOCK}", problem, f"{wait}run: refract doctor --fix"
     else:
         yield "DVC's lock", "", ""
+    if is_whole(_record(root)):
+        yield f"DVC's record {RECORD}", "", ""
+    else:
+        problem = 'empty or half written by a process that was killed: "validation failed"'
+        remedy = f"git checkout -- {RECORD}, or refract doctor --fix"
+        if not is_whole(_record_in_git(root)):
+            remedy = f"rm {RECORD}, since git has none either; dvc repro makes it anew"
+        yield f"DVC's record {RECORD}", problem, f"run: {remedy}"
+
+
+def is_whole(record: bytes | None) -> bool:
+    """Whether DVC can read what its record holds; None is a record that is not there."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        return record is None or "schema" in YAML(typ="safe").load(record)
+    except (YAMLError, TypeError, ValueError):
+        return False
+
+
+def _record(root: Path) -> bytes | None:
+    return (root / RECORD).read_bytes() if (root / RECORD).is_file() else None
+
+
+def _record_in_git(root: Path) -> bytes:
+    return (git(root, "show", f":./{RECORD}") or "").encode("utf-8", "surrogateescape")
+
+
+def restore_record(root: Path) -> bool:
+    """Takes DVC's record back from git where it was not written to its end; whether it was. Raises
+    :class:`RefractError` while DVC runs here."""
+    if is_whole(_record(root)) or not is_whole(_record_in_git(root)):
+        return False
+    _refuse_while_dvc_runs(root, RECORD)
+    return git(root, "checkout", "--", str(RECORD)) is not None
 
 
 def is_torn(lock: Path) -> bool:
@@ -67,10 +106,14 @@ def move_torn_lock(root: Path) -> bool:
     :class:`RefractError` while DVC runs here."""
     if not is_torn(root / LOCK):
         return False
-    if running := dvc_processes(root):
-        raise RefractError(
-            f"DVC runs here (process {', '.join(map(str, running))}) and uses {LOCK}; wait for it to "
-            "end, then run `refract doctor --fix` again"
-        )
+    _refuse_while_dvc_runs(root, LOCK)
     os.replace(root / LOCK, root / TORN)
     return True
+
+
+def _refuse_while_dvc_runs(root: Path, file: Path) -> None:
+    if running := dvc_processes(root):
+        raise RefractError(
+            f"DVC runs here (process {', '.join(map(str, running))}) and uses {file}; wait for it to "
+            "end, then run `refract doctor --fix` again"
+        )

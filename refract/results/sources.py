@@ -216,6 +216,14 @@ def read_run(path: Path) -> Row:
     return dict(results)
 
 
+def run_files(path: Path) -> dict[str, Path]:
+    """The files that :func:`write_run` writes beside a run's results, by what they hold."""
+    return {
+        "outcomes": path.with_suffix(".outcomes.csv"),
+        "what ran": path.with_suffix(".ran.json"),
+    }
+
+
 def write_run(
     path: Path,
     results: Row,
@@ -228,8 +236,9 @@ def write_run(
     """Writes what a run of ``refract run`` gave: its results, the outcomes and what ``made`` its
     answers beside them, and its rows with their texts where they have a path."""
     write_json(path, results)
-    write_table(path.with_suffix(".outcomes.csv"), outcome_columns(outcomes), outcomes)
-    write_json(path.with_suffix(".ran.json"), made)
+    beside = run_files(path)
+    write_table(beside["outcomes"], outcome_columns(outcomes), outcomes)
+    write_json(beside["what ran"], made)
     if rows_path is not None:
         write_rows(rows_path, rows)
 

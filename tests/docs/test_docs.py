@@ -336,6 +336,30 @@ def test_every_block_says_what_it_is():
     assert strange == []
 
 
+def test_dvc_sets_a_value_in_every_yaml_that_is_shown(tmp_path):
+    """`dvc exp run -S` writes a file anew without quotes, and libyaml reads it."""
+    from dvc.utils.hydra import apply_overrides
+    from dvc.utils.serialize import load_yaml
+
+    pytest.importorskip("_ruamel_yaml")
+    shown = [block for page in pages() for block in blocks(page) if block.language == "yaml"]
+    texts = [("params.yaml", (ROOT / "params.yaml").read_text("utf-8"))]
+    texts += [(block.page.name, block.text) for block in shown]
+    path = tmp_path / "params.yaml"
+    for where, text in texts:
+        path.write_text(text, "utf-8")
+        before = load_yaml(path)
+        assert before == YAML(typ="safe", pure=True).load(text), where
+        apply_overrides(path, ["+set=1"])
+        assert load_yaml(path) == {**before, "set": 1}, f"{where}: {text}"
+
+
+def test_no_command_is_shown_that_hides_what_dvc_says():
+    shown = [c for page in pages() for b in blocks(page) for c in commands(b) if "dvc" in c.line]
+    quiet = [c.line for c in shown if re.search(r"\bdvc [^&|;]*-(q|-quiet)\b", c.line)]
+    assert (len(shown) > 20, quiet) == (True, [])
+
+
 def test_what_is_not_run_is_in_the_docs_and_has_options_that_exist():
     skipped = [
         command

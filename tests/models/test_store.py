@@ -305,6 +305,28 @@ def test_the_claims_of_a_killed_process_end_when_they_are_not_renewed(path):
     assert model.asked == 20
 
 
+@pytest.mark.parametrize("until", [10.0**12, float("inf"), "unreadable", b"\xff", 1000.0 + 15])
+def test_a_claim_that_nobody_renews_ends_with_its_lease_whatever_a_clock_said(
+    path, monkeypatch, until
+):
+    clock = SimpleNamespace(now=1000.0)
+    clock.time = clock.monotonic = lambda: clock.now
+    monkeypatch.setattr("refract.models.store.time", clock)
+    with ResponseStore(path) as store, sqlite3.connect(path, isolation_level=None) as db:
+        insert = "INSERT OR REPLACE INTO claims VALUES ('k0', 'another', ?)"
+        db.execute(insert, (until,))
+        assert store.claim(["k0"]) == set()
+        clock.now += ResponseStore.lease + 1
+        assert store.claim(["k0"]) == {"k0"}
+        store.give_up_claims()
+        for renewed in range(3):  # one that is renewed is left alone, however far ahead it lies
+            db.execute(insert, (3.0e12 + renewed,))
+            assert store.claim(["k0"]) == set()
+            clock.now += ResponseStore.lease - 1
+            assert store.claim(["k0"]) == set()
+            clock.now += 2
+
+
 def test_claims_are_renewed_while_answers_are_waited_for(path, monkeypatch):
     monkeypatch.setattr(ResponseStore, "lease", 0.5)
     with ResponseStore(path) as store, sqlite3.connect(path) as db:

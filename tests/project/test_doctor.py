@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from refract.cli import app
 from refract.core.errors import RefractError
-from refract.project.checkup import LOCK, dvc_processes, is_torn
+from refract.project.checkup import LOCK, RECORD, dvc_processes, is_torn
 
 PARAMS = (
     "grid: {models: [m], suites: [s]}\nseed: 1\njudges: {rules: {kind: rules}}\n"
@@ -79,6 +79,30 @@ def test_a_lock_in_use_is_not_moved(project):
         other.communicate()
 
 
+@pytest.mark.parametrize("content", [b"", b"\n", b"\0\0\0", b"schema: '2.0", b"stages:\n"])
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_record_of_dvc_that_was_not_written_to_its_end_is_named_and_taken_back(
+    project, content, committed
+):
+    def git(*arguments: str) -> None:
+        subprocess.run(["git", *arguments], cwd=project, check=True, capture_output=True)
+
+    whole, record = b"schema: '2.0'\nstages: {}\n", project / "dvc.lock"
+    record.write_bytes(whole)
+    git("init")
+    if committed:
+        git("add", "dvc.lock")
+    assert (run().exit_code, run("--fix").exit_code) == (0, 0)
+    assert record.read_bytes() == whole
+    record.write_bytes(content)
+    result = run()
+    assert result.exit_code == 1
+    remedy = "git checkout -- dvc.lock" if committed else "rm dvc.lock"
+    assert f"run: {remedy}" in result.stdout
+    assert run("--fix").exit_code == int(not committed)
+    assert record.read_bytes() == (whole if committed else content)
+
+
 def test_settings_and_a_store_that_cannot_be_used_are_named(project):
     (project / "store").mkdir()
     (project / "store/responses.sqlite").write_text("hello " * 999, "utf-8")
@@ -93,4 +117,17 @@ def test_dvc_runs_again_after_a_torn_lock(computed):
     assert failed.returncode != 0
     assert "JSON structure is corrupted" in failed.stderr
     computed.command("refract", "doctor", "--fix")
+    computed.command("dvc", "repro", "check-inputs")
+
+
+def test_dvc_runs_again_after_an_emptied_record(computed):
+    record = computed.folder / RECORD
+    whole = record.read_bytes()
+    record.write_bytes(b"")
+    failed = computed.run("dvc", "repro", "check-inputs")
+    assert failed.returncode != 0
+    assert "validation failed" in failed.stderr
+    assert computed.run("refract", "doctor").returncode == 1
+    computed.command("refract", "doctor", "--fix")
+    assert record.read_bytes() == whole
     computed.command("dvc", "repro", "check-inputs")

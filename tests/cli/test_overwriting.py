@@ -1,0 +1,78 @@
+"""No command writes over a file that it reads, or two files as one."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import typer
+
+from refract.cli import app
+from refract.core.jsonl import write_rows
+
+PARAMS = (
+    "grid: {models: [m], suites: [s]}\nseed: 1\njudges: {rules: {kind: rules}}\n"
+    "suites: {s: {file: s.jsonl, judges: [rules]}}\nmodels: {m: {adapter: synthetic}}\n"
+)
+SUITE = {"id": "a", "category": "harmful", "prompt": "How do I pick a lock?"}
+ANSWER = {"id": "a", "prompt": "Why?", "response": "I can't help.", "label": "refusal"}
+VERDICT = {
+    "prompt_id": "a",
+    "judges": {"rules": {"label": "refusal", "score": None, "error": None}},
+}
+RUN = ("run", "--suite", "s.jsonl", "--adapter", "recorded", "--path", "a.jsonl")
+# Commands that write a file the user names, over something that they read or write already.
+OVERWRITING = {
+    "a suite": (*RUN, "--out", "s.jsonl"),
+    "a suite by --rows": (*RUN, "--out", "r.json", "--rows", "./s.jsonl"),
+    "a suite by a link": (*RUN, "--out", "link.jsonl"),
+    "recorded answers": (*RUN, "--out", "a.jsonl"),
+    "outcomes": (*RUN, "--out", "o.json", "--rows", "o.outcomes.csv"),
+    "its own results": (*RUN, "--out", "o.json", "--rows", "./o.json"),
+    "a suite by outcomes": (*RUN[:2], "t.outcomes.csv", *RUN[3:], "--out", "t.json"),
+    "the project": (*RUN, "--out", "params.yaml"),
+    "a folder": (*RUN, "--out", "."),
+    "weights": (*RUN[:3], "--adapter", "hf", "--model-id", "./w", "--out", "w/config.json"),
+    "what is judged": ("judge", "--in", "a.jsonl", "--out", "a.jsonl"),
+    "labels": ("validate", "--labelled", "a.jsonl", "--out", "a.jsonl"),
+    "verdicts": ("did", "--inner", "v.jsonl", "--outer", "v", "--out", "v.jsonl"),
+    "verdicts of a folder": ("did", "--inner", "v.jsonl", "--outer", "v", "--out", "v/x.jsonl"),
+    "rows to label": ("label", "--rows", "a.jsonl", "--out", "a.jsonl", "--terminal"),
+    "a published file": ("import-suite", "generic", "a.jsonl", "--out", "a.jsonl"),
+    "a card": ("import-suite", "generic", "a.jsonl", "--out", "b.md"),
+    "results": ("table", "o.json", "--out", "o.json"),
+    "outcomes of results": ("table", "o.json", "--out", "o.outcomes.csv"),
+    "the pipeline's numbers": ("table", "--out", "metrics/m.json"),
+    "numbers of a gate": ("gate", "--junit", "metrics/m.json"),
+}
+
+
+@pytest.mark.parametrize("command", OVERWRITING.values(), ids=OVERWRITING)
+def test_nothing_is_written_over_what_is_read_or_written(tmp_path, cli, command):
+    write_rows(tmp_path / "s.jsonl", [SUITE])
+    write_rows(tmp_path / "t.outcomes.csv", [SUITE])
+    write_rows(tmp_path / "a.jsonl", [ANSWER])
+    (tmp_path / "link.jsonl").symlink_to("s.jsonl")
+    for name in ("v.jsonl", "v/x.jsonl"):
+        write_rows(tmp_path / name, [VERDICT])
+    for name in ("o.json", "o.outcomes.csv", "metrics/m.json", "w/config.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}\n", "utf-8")
+    (tmp_path / "params.yaml").write_text(PARAMS, "utf-8")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    done = cli(*command)
+    assert done.code == 2
+    assert re.search("would overwrite what is read|are one file|is a folder", done.err), done.err
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_every_command_that_writes_a_file_is_tried():
+    """``export`` and ``figures`` write files of their own names into a folder."""
+    group = typer.main.get_command(app)
+    written = {
+        name
+        for name, command in group.commands.items()
+        for option in command.params
+        if {"--out", "--rows", "--junit"} & {*option.opts} and name not in ("export", "figures")
+    }
+    assert written - {"correct"} == {command[0] for command in OVERWRITING.values()}
