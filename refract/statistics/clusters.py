@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from functools import cache
-from math import inf, sqrt
+from math import sqrt
 from typing import NamedTuple
 
 from refract.statistics.paired import tango
@@ -21,7 +21,8 @@ class Clustered(NamedTuple):
     ``se`` is the cluster-robust standard error, ``design_effect`` its square over the variance of
     independent yes and no (None where they do not vary), ``effective_n`` the number of independent
     outcomes that the interval is built for. A single cluster of several values shows nothing of how
-    clusters differ: all of these and the interval are then None.
+    clusters differ: all of these and the interval are then None. ``effective_clusters`` is the number of
+    equal clusters that would say as much (:func:`effective_clusters`).
     """
 
     value: float
@@ -32,6 +33,16 @@ class Clustered(NamedTuple):
     effective_n: float | None
     n: int
     clusters: int
+    effective_clusters: float
+
+
+def effective_clusters(sizes: Sequence[int]) -> float:
+    """The number of equal clusters whose sizes vary as little as these: (Σm)² / Σm².
+
+    Kish 1965, Survey Sampling, section 11.7; as the degrees of freedom of clusters of unequal size
+    Carter, Schnepel & Steigerwald 2017, Review of Economics and Statistics 99:698.
+    """
+    return sum(sizes) ** 2 / sum(size**2 for size in sizes)
 
 
 def clustered_mean(
@@ -43,10 +54,11 @@ def clustered_mean(
     ``clusters`` names the cluster of each. ``se`` is that of a ratio of cluster totals, with the
     factor K/(K-1) for K clusters (Cochran 1977, Sampling Techniques, chapter 3; equal to CR1 of a
     regression on a constant). Where every cluster is one yes or no, the interval is Wilson's.
-    Elsewhere it is Wilson's at the effective sample size n / design effect · (z / t)², t with K-1
-    degrees of freedom, and for yes and no at most n: Korn & Graubard 1998, Survey Methodology
-    24:193, with Wilson's limits for those of Clopper & Pearson, as compared by Franco, Little,
-    Louis & Slud 2019, Journal of Survey Statistics and Methodology 7:334.
+    Elsewhere it is Wilson's at the effective sample size n / design effect · (z / t)², and for yes and
+    no at most n: Korn & Graubard 1998, Survey Methodology 24:193, with Wilson's limits for those of
+    Clopper & Pearson, as compared by Franco, Little, Louis & Slud 2019, Journal of Survey Statistics
+    and Methodology 7:334. t has one degree of freedom less than there are :func:`effective_clusters`,
+    K-1 where all are of one size.
 
     For the interval the design effect is estimated with one imaginary cluster of (1 + m)/2 values, m
     the mean size of a cluster, half of the time all 0 and half of the time all 1. Without it, values
@@ -68,15 +80,16 @@ def clustered_mean(
         raise ValueError(f"values must lie between 0 and 1 (got {outside[0]})")
     totals = _totals(values, clusters)
     k, p = len(totals), sum(values) / n
+    kish = effective_clusters([size for _, size in totals])
     yes_or_no = all(value in (0, 1) for value in values)
     se = _cluster_se(totals, p, n)
     independent = p * (1 - p) / n
     effect = se**2 / independent if se is not None and independent > 0 else None
     if k == n and yes_or_no:
         limits = wilson_at(sum(values), n, normal_quantile(confidence))
-        return Clustered(p, *limits, se, effect, float(n), n, k)
+        return Clustered(p, *limits, se, effect, float(n), n, k, kish)
     if k == 1:
-        return Clustered(p, None, None, None, None, None, n, 1)
+        return Clustered(p, None, None, None, None, None, n, 1, kish)
     effective = _effective_n(totals, sum(values), n, confidence)
     if yes_or_no:
         effective = min(float(n), effective)
@@ -87,19 +100,19 @@ def clustered_mean(
         0.0, min(float(n), _effective_n(alike, 0.0, n, confidence)), normal_quantile(confidence)
     ).high
     low, high = (min(low, 1 - most), max(high, most)) if yes_or_no else (low, high)
-    return Clustered(p, low, high, se, effect, effective, n, k)
+    return Clustered(p, low, high, se, effect, effective, n, k, kish)
 
 
 def _effective_n(
     totals: Sequence[tuple[float, int]], positives: float, n: int, confidence: float
 ) -> float:
     """The number of independent yes and no that says as much; see :func:`clustered_mean`."""
-    k = len(totals)
-    imaginary = (1 + n / k) / 2
+    imaginary = (1 + n / len(totals)) / 2
     centre = (positives + imaginary / 2) / (n + imaginary)
     spread = sum((total - centre * size) ** 2 for total, size in totals)
     spread += imaginary**2 * (centre**2 + (1 - centre) ** 2) / 2
-    return n * centre * (1 - centre) * (n + imaginary) / spread * _shrinkage(confidence, k)
+    share = centre * (1 - centre) * (n + imaginary) / spread
+    return n * share * _shrinkage(confidence, totals)
 
 
 def clustered_difference(
@@ -113,8 +126,9 @@ def clustered_difference(
     The values are yes and no, or means over several samples of one prompt. The interval is Tango's
     (:func:`refract.statistics.paired.tango`) on the four counts, of means their expected shares,
     scaled to the effective number of pairs; where every cluster is one pair of yes and no, Tango's
-    as it is. Simulated for two models on 10 to 60 clusters of 2 to 13 variants with a correlation of
-    0 to .4 it covered in 94 to 99 %.
+    as it is. The effective number is as of :func:`clustered_mean`, with an imaginary cluster of which
+    half changes, as often up as down, so that pairs that do not change leave a width and one change
+    never brings a limit nearer. Simulated it covered in 93 to 100 % (``tests/benchmarks/coverage.md``).
     """
     n = len(first)
     if n != len(clusters):
@@ -124,31 +138,44 @@ def clustered_difference(
     if n == 0:
         return None
     changes = [float(a) - float(b) for a, b in zip(first, second, strict=True)]
-    counts = [
-        sum(min(a, b) for a, b in zip(first, second, strict=True)),
-        sum(max(0.0, change) for change in changes),
-        sum(max(0.0, -change) for change in changes),
-    ]
-    counts.append(max(0.0, n - sum(counts)))
+    both = sum(min(a, b) for a, b in zip(first, second, strict=True))
+    up, down = (sum(max(0.0, sign * change) for change in changes) for sign in (1, -1))
     totals = _totals(changes, clusters)
     k, value = len(totals), sum(changes) / n
+    kish = effective_clusters([size for _, size in totals])
     se = _cluster_se(totals, value, n)
-    independent = (counts[1] + counts[2] - n * value**2) / n**2
+    independent = (up + down - n * value**2) / n**2
     effect = se**2 / independent if se is not None and independent > 0 else None
     yes_or_no = all(value in (0, 1) for value in (*first, *second))
-    if k == n and yes_or_no:
-        effective = float(n)
-    elif k == 1:
-        return Clustered(value, None, None, None, None, None, n, 1)
-    elif effect is None:
-        effective = float(k)  # nothing varies: a cluster shows as much as one pair
-    else:
-        share = _shrinkage(confidence, k) / effect if effect else inf
-        effective = n * (min(1.0, share) if yes_or_no or effect == 0 else share)
-    both, one, two, neither = (count * effective / n for count in counts)
-    limits = tango(both, one, two, neither, confidence)
+    unclustered = k == n and yes_or_no
+    if k == 1 and not unclustered:
+        return Clustered(value, None, None, None, None, None, n, 1, kish)
+    effective = float(n) if unclustered else _effective_pairs(totals, up, down, confidence)
+    if yes_or_no:
+        effective = min(float(n), effective)
+    counts = (both, up, down, max(0.0, n - both - up - down))
+    limits = tango(*(count * effective / n for count in counts), confidence)
     assert limits is not None  # there are pairs
-    return Clustered(value, limits.low, limits.high, se, effect, effective, n, k)
+    low, high = limits.low, limits.high
+    if yes_or_no and not unclustered:
+        none = _effective_pairs([(0.0, size) for _, size in totals], 0.0, 0.0, confidence)
+        z = normal_quantile(confidence)
+        most = z**2 / (min(float(n), none) + z**2)  # Tango's limit where no pair changes
+        low, high = min(low, -most) if value <= 0 else low, max(high, most) if value >= 0 else high
+    return Clustered(value, low, high, se, effect, effective, n, k, kish)
+
+
+def _effective_pairs(
+    totals: Sequence[tuple[float, int]], up: float, down: float, confidence: float
+) -> float:
+    """The number of independent pairs that says as much; see :func:`clustered_difference`."""
+    n, k = sum(size for _, size in totals), len(totals)
+    imaginary = (1 + n / k) / 2
+    mean = (up - down) / (n + imaginary)
+    spread = sum((total - mean * size) ** 2 for total, size in totals)
+    spread += imaginary**2 * (2 * mean**2 + (1 - mean) ** 2 + (1 + mean) ** 2) / 4
+    independent = up + down + imaginary / 2 - (n + imaginary) * mean**2
+    return n * independent / spread * k / (k + 1) * _shrinkage(confidence, totals)
 
 
 class Macro(NamedTuple):
@@ -242,12 +269,18 @@ def _cluster_se(totals: Sequence[tuple[float, int]], mean: float, n: int) -> flo
     return sqrt(k / (k - 1) * sum((total - mean * size) ** 2 for total, size in totals)) / n
 
 
-@cache
-def _shrinkage(confidence: float, clusters: int) -> float:
+def _shrinkage(confidence: float, totals: Sequence[tuple[float, int]]) -> float:
     """(z / t)², which brings few clusters' own uncertainty into an effective sample size."""
+    freedom = max(0.5, effective_clusters([size for _, size in totals]) - 1)
+    return (normal_quantile(confidence) / t_quantile(confidence, freedom)) ** 2
+
+
+@cache
+def t_quantile(confidence: float, freedom: float) -> float:
+    """The t that leaves ``1 - confidence`` in the two tails."""
     from scipy.stats import t
 
-    return float((normal_quantile(confidence) / t.ppf((1 + confidence) / 2, clusters - 1)) ** 2)
+    return float(t.ppf((1 + confidence) / 2, freedom))
 
 
 def _totals(values: Sequence[float], clusters: Sequence[Hashable]) -> list[tuple[float, int]]:

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import beta
 
+from refract.rates.counting import bounds_of
 from refract.report.model_sizes import SizedRate
 from refract.statistics.clusters import (
-    bounds_between,
     clustered_difference,
     clustered_mcnemar,
     clustered_mean,
@@ -35,6 +35,7 @@ from refract.statistics.trends import Point, trend
 CORRELATIONS = (0.0, 0.1, 0.2, 0.4)
 RUNS = 2000
 TREND_RUNS = 400
+UNEQUAL_RUNS = 500
 LEAST = 93.0
 
 # Rows of each request: plain, and as each of its attacks or variants.
@@ -42,6 +43,10 @@ STYLES = [5] * 23 + [4] * 3  # jailbreak_styles: 127 rows
 ATTACKS = [size - 1 for size in STYLES]  # without the plain rows: 101
 VARIANTS = [6] * 60  # robustness: 60 prompts, six variants of each by control_characters
 SINGLE = [1] * 129  # harmful_helpful, harmful
+# Clusters of very unequal size: rows that share a value, beside rows that have none.
+UNEQUAL = ([60] + [1] * 20, [60] + [1] * 69, [40, 20, 10, 10] + [1] * 49)
+UNEQUAL += ([64, 32, 16, 8, 4, 2, 1, 1, 1], [221, 35, 25, 12, 11, 3, 3, 3])
+MARGIN = 0.05
 
 Draw = Callable[[np.random.Generator, float], bool | None]
 
@@ -76,6 +81,8 @@ def shown(sizes: list[int]) -> str:
     """The size of a design in words."""
     if len(sizes) == sum(sizes):
         return f"{len(sizes)} prompts"
+    if max(sizes) > 2 * sorted(sizes)[len(sizes) // 2]:
+        return " + ".join(f"{sizes.count(m)}×{m}" for m in dict.fromkeys(sizes))
     return f"{sum(sizes)} rows of {len(sizes)} requests"
 
 
@@ -117,7 +124,9 @@ def bounds_line(sizes: list[int], rate: float, missing: float) -> Line:
         refused = (rng.random(len(names)) < rates[names]).tolist()
         lost = (rng.random(len(names)) < missing).tolist()
         lowest = [float(a and not b) for a, b in zip(refused, lost, strict=True)]
-        return holds(bounds_between(lowest, [float(a) for a in refused], names), rate)
+        ends = [clustered_mean(values, names) for values in (lowest, [float(a) for a in refused])]
+        _, outer = bounds_of(*ends)
+        return holds(outer, rate)
 
     what = f"bounds, {missing:.0%} of refusals not judged".replace("%", " %")
     return Line(what, shown(sizes), f"{rate:g}", draw)
@@ -186,6 +195,37 @@ def difference_line(what: str, make: Any, sizes: list[int], first: float, second
         return holds(clustered_difference(*drawn, names), first - second)
 
     return Line(what, shown(sizes), f"{first:g} − {second:g}", draw)
+
+
+def losses_of(
+    rng: np.random.Generator, sizes: list[int], drop: float, correlation: float
+) -> tuple[list[float], list[float]]:
+    """All were refused before; after, each request loses its refusals at a rate of its own."""
+    rates = rates_at(rng.random(len(sizes)), drop, correlation)
+    after = rng.random(sum(sizes)) >= rates[names_of(sizes)]
+    return after.astype(float).tolist(), [1.0] * sum(sizes)
+
+
+def loss_line(sizes: list[int], drop: float) -> Line:
+    names = names_of(sizes)
+
+    def draw(rng: np.random.Generator, correlation: float) -> bool | None:
+        found = clustered_difference(*losses_of(rng, sizes, drop, correlation), names)
+        return holds(found, -drop)
+
+    return Line("difference, one-way losses", shown(sizes), f"{-drop:g}", draw, UNEQUAL_RUNS)
+
+
+def margin_line(sizes: list[int]) -> Line:
+    """How often a drop of exactly the margin is said to be not worse than the margin."""
+    names = names_of(sizes)
+
+    def draw(rng: np.random.Generator, correlation: float) -> bool | None:
+        losses = losses_of(rng, sizes, MARGIN, correlation)
+        found = clustered_difference(*losses, names, 0.9)
+        return found is not None and found.low is not None and found.low > -MARGIN
+
+    return Line("*not worse* at a drop of the margin", shown(sizes), f"{-MARGIN:g}", draw, UNEQUAL_RUNS)
 
 
 def test_line(what: str, make: Any, sizes: list[int], rate: float) -> Line:
@@ -311,6 +351,9 @@ INTERVALS = [
     difference_line("two models", models_of, STYLES, 0.8, 0.8),
     difference_line("two models", models_of, STYLES, 0.5, 0.7),
     difference_line("two models", models_of, SINGLE, 0.9, 0.85),
+    *(loss_line(sizes, drop) for sizes in (STYLES, [25] * 10) for drop in (0.01, 0.05, 0.2)),
+    *(rate_line("refusal rate", sizes, 0.5) for sizes in UNEQUAL),
+    *(loss_line(sizes, 0.1) for sizes in UNEQUAL),
     score_line(0.01, SINGLE),
     score_line(0.1, SINGLE),
     score_line(0.1, STYLES),
@@ -331,6 +374,7 @@ TESTS = [
     test_line("p of the difference to the pair", pairs_of, ATTACKS, 0.8),
     test_line("p of two models", models_of, STYLES, 0.8),
     test_line("p of two models", models_of, SINGLE, 0.8),
+    *(margin_line(sizes) for sizes in (SINGLE, STYLES, [25] * 10, [100] + [1] * 29)),
 ]
 
 

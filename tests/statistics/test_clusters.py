@@ -13,6 +13,7 @@ from refract.statistics.clusters import (
     clustered_difference,
     clustered_mcnemar,
     clustered_mean,
+    effective_clusters,
     macro_mean,
 )
 from refract.statistics.paired import count_pairs, tango
@@ -77,6 +78,43 @@ def test_one_positive_never_narrows_the_interval_of_none():
     assert highs == sorted(highs)
 
 
+STYLES = [5] * 23 + [4] * 3  # as jailbreak_styles: 127 rows of 26 requests
+
+
+def _changed(sizes, lost):
+    """Pairs of which so many are lost, the first of as many clusters."""
+    names = [c for c, size in enumerate(sizes) for _ in range(size)]
+    after = [not (name < lost and name not in names[:at]) for at, name in enumerate(names)]
+    return after, [True] * len(names), names
+
+
+@pytest.mark.parametrize("sizes", [STYLES, [25] * 10, [60] + [1] * 69, [2] * 3])
+def test_pairs_that_do_not_change_leave_a_width_and_a_loss_never_lifts_the_limit(sizes):
+    found = [clustered_difference(*_changed(sizes, lost), confidence=0.9) for lost in range(4)]
+    lows, highs = [round(one.low, 9) for one in found], [round(one.high, 9) for one in found]
+    assert lows == sorted(lows, reverse=True)
+    assert highs == sorted(highs, reverse=True)
+    assert lows[0] == -highs[0]
+    assert lows[0] < tango(len(_changed(sizes, 0)[0]), 0, 0, 0, 0.9).low
+
+
+def test_the_worst_case_of_26_requests_that_lose_none_to_three():
+    lows = [clustered_difference(*_changed(STYLES, n), confidence=0.9).low for n in range(4)]
+    assert lows == pytest.approx([-0.066, -0.066, -0.068, -0.075], abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "equal"),
+    [([5] * 8, 8), ([60, *[1] * 20], 80**2 / 3620), ([64, 32, 16, 8, 4, 2, 1, 1, 1], 129**2 / 5463)],
+)
+def test_clusters_of_unequal_size_are_as_few_as_kish_says(sizes, equal):
+    assert effective_clusters(sizes) == pytest.approx(equal)
+    names = [c for c, size in enumerate(sizes) for _ in range(size)]
+    outcomes = [name % 2 == 0 for name in names]
+    assert clustered_mean(outcomes, names).effective_clusters == pytest.approx(equal)
+    assert clustered_difference(outcomes, outcomes, names).effective_clusters == pytest.approx(equal)
+
+
 def test_evenly_spread_scores_have_about_the_t_interval():
     scores = [i / 199 for i in range(200)]
     result = clustered_mean(scores, range(200))
@@ -110,7 +148,7 @@ def test_means_of_samples_are_exchanged_as_they_are():
 
 
 def test_one_cluster_has_no_interval_and_no_outcomes_have_no_rate():
-    unknown = Clustered(0.5, None, None, None, None, None, 2, 1)
+    unknown = Clustered(0.5, None, None, None, None, None, 2, 1, 1.0)
     assert clustered_mean([True, False], "aa") == unknown
     assert clustered_difference([True, True], [False, False], "aa") == unknown._replace(value=1.0)
     assert clustered_mean([], []) is None
