@@ -13,6 +13,7 @@ from refract.cli.options import Confidence
 from refract.cli.printing import print_table
 from refract.core.showing import json_text, say
 from refract.report.markdown import cell, markdown_table
+from refract.report.wording import cluster_notes
 from refract.statistics.hypotheses import NOT_WORSE
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def _print(
             f"decision: not worse, if the worst case of what was not judged is within the margin of "
             f"{drop.margin} (one-sided, {100 * sides.confidence:g} %); worse, if a drop "
             f"is shown (one-sided p, Holm over the {len(drops)} primary rows). Detectable: the "
-            "smallest drop that this many prompts would show in 80 % of cases"
+            "smallest drop that prompts which resemble each other as these do show in 80 % of cases"
         )
     if notes:
         say("\n" + "\n".join(f"- {note}" for note in notes))
@@ -156,8 +157,10 @@ def _cells(difference: Difference) -> list[str]:
     if difference.interval is not None:
         interval += " [{:+.3f}, {:+.3f}]".format(*difference.interval)
     left_out = [f"{len(prompts[key])} {kind}" for key, kind in LEFT_OUT.items() if prompts[key]]
-    same = difference.clusters == difference.n
-    clusters = "" if same else f" ({difference.clusters} clusters)"
+    clusters = ""
+    if difference.clusters != difference.n:
+        notes = [f"{difference.clusters} clusters", *cluster_notes(difference.clusters, difference)]
+        clusters = f" ({', '.join(notes)})"
     return [
         *(difference.model, difference.suite, difference.category),
         difference.perturbation or "—",

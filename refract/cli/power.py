@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Annotated
 
 import typer
@@ -11,6 +12,9 @@ from refract.core.errors import UsageError
 from refract.core.showing import say
 from refract.statistics.sample_sizes import drop_sample_size, smallest_drop
 
+# Shares of prompts that flip besides a drop, where none is given.
+CHURN = (0.0, 0.05, 0.1, 0.2, 0.3)
+
 
 def power(
     difference: Annotated[
@@ -18,12 +22,19 @@ def power(
     ] = None,
     n: Annotated[int | None, typer.Option("--n", help="The number of prompts there are.")] = None,
     discordant: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of prompts expected to flip besides the drop, half of them either way; left "
+            "out, 0 to 30 %, a line each."
+        ),
+    ] = None,
+    design_effect: Annotated[
         float,
         typer.Option(
-            help="Share of prompts expected to flip besides the drop, half of them either way; at 0 "
-            "the fewest prompts."
+            help="By how much variants of one request widen the interval, as `refract compare` and "
+            "the report print it; 1: one prompt a request."
         ),
-    ] = 0.0,
+    ] = 1.0,
     power_: Annotated[float, typer.Option("--power", help="Chance to show the drop.")] = 0.8,
     alpha: Annotated[
         float, typer.Option(help="Chance to show one that is not there (one-sided).")
@@ -38,19 +49,28 @@ def power(
     """
     if (difference is None) == (n is None):
         raise UsageError("give --difference or --n: the one says how large the other must be")
+    if difference is not None and not 0 < abs(difference) <= 1:
+        raise UsageError(f"--difference must be above 0 and at most 1 (got {difference})")
+    if design_effect < 1:
+        raise UsageError(f"--design-effect must be 1 or more (got {design_effect:g})")
+    rows = []
     try:
-        if n is not None:
-            drop = smallest_drop(n, discordant, power_, alpha)
-            print_table(["prompts", "drop"], [[str(n), "none" if drop is None else f"{drop:.3f}"]])
-        elif difference is not None:
-            if not 0 < abs(difference) <= 1:
-                raise UsageError(f"--difference must be above 0 and at most 1 (got {difference})")
-            needed = drop_sample_size(abs(difference), discordant, power_, alpha)
-            print_table(["drop", "prompts"], [[f"{abs(difference):g}", str(needed)]])
+        for churn in CHURN if discordant is None else (discordant,):
+            flips = f"{100 * churn:g} %"
+            if n is not None:
+                # Of no prompts left the error is of the number given.
+                alone = n if n < 1 else max(1, round(n / design_effect))
+                drop = smallest_drop(alone, churn, power_, alpha)
+                rows.append([flips, str(n), "none" if drop is None else f"{drop:.3f}"])
+            elif difference is not None and abs(difference) + churn <= 1:
+                alone = drop_sample_size(abs(difference), churn, power_, alpha)
+                rows.append([flips, f"{abs(difference):g}", str(ceil(alone * design_effect))])
     except ValueError as error:
         raise UsageError(str(error)) from None
+    given = ["prompts", "drop"] if n is not None else ["drop", "prompts"]
+    print_table(["flip besides", *given], rows)
+    clusters = "one prompt a request" if design_effect == 1 else f"design effect {design_effect:g}"
     say(
         f"A drop that is there is shown in {100 * power_:g} %, one that is not in at most "
-        f"{100 * alpha:g} % of cases; {100 * discordant:g} % of prompts flip besides. Variants of one "
-        "request count as one prompt."
+        f"{100 * alpha:g} % of cases; {clusters}. Besides flips what two runs of one model differ in."
     )

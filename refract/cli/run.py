@@ -256,7 +256,7 @@ def _print_rates(rates: Sequence[Rate], confidence: float) -> None:
     """The rates of a run over whole suites, and of its samples."""
     from refract.core.vocabulary import SAMPLES_FIELD
     from refract.rates.counting import WITHOUT_CUT_OFF
-    from refract.report.wording import MISSING, kinds_text, percent, three
+    from refract.report.wording import MISSING, clusters_text, kinds_text, percent, three
 
     groups = {"": "", WITHOUT_CUT_OFF.field: ", without cut-off answers", SAMPLES_FIELD: ", k = {}"}
     rows = []
@@ -267,8 +267,7 @@ def _print_rates(rates: Sequence[Rate], confidence: float) -> None:
             value = MISSING if rate.value is None else three(rate.value)
             ends = " to ".join(map(three, rate.interval or ())) or MISSING
             of = str(counts.n) if counts.successes is None else f"{counts.successes}/{counts.n}"
-            if counts.clusters and counts.clusters < counts.n:
-                of += f" in {counts.clusters} cluster{'s' if counts.clusters > 1 else ''}"
+            of += clusters_text(rate)
             cells = [rate.suite, measure, value, ends, of, kinds_text(counts.excluded)]
             rows.append([*cells, str(counts.cut_off or 0)])
     interval = f"{percent(confidence)} interval"

@@ -19,7 +19,7 @@ from refract.rates.counting import (
     prompt_means,
     rate_of,
 )
-from refract.rates.rate import OVERALL, Counts, Group, Rate, Statistics, rounded
+from refract.rates.rate import OVERALL, Counts, Group, Rate, rounded
 from refract.statistics.clusters import clustered_difference, clustered_mcnemar
 
 # The measures of a suite's clean prompts: name, category it is taken over (None: all), outcomes
@@ -143,7 +143,7 @@ def _pair_rate(pairs: Sequence[Pair], group: Group, confidence: float) -> Rate:
     if group:
         return rate
     p = clustered_mcnemar(first, second, [answer.cluster for answer, _ in judged])
-    return replace(rate, statistics=Statistics(p=p))
+    return replace(rate, statistics=replace(rate.statistics, p=p))
 
 
 def suite_metrics(rates: Sequence[Rate]) -> dict[str, float]:

@@ -219,6 +219,7 @@ def _difference(group: PairedOutcomes, confidence: float) -> Difference:
     lower = _estimate([(a.highest, b.lowest, cluster) for a, b, cluster in pairs], confidence)
     upper = _estimate([(a.lowest, b.highest, cluster) for a, b, cluster in pairs], confidence)
     bounds, outer = bounds_of(lower, upper)
+    clustered = estimate if estimate and estimate.clusters < estimate.n else None
     return Difference(
         group.suite,
         group.category,
@@ -235,6 +236,8 @@ def _difference(group: PairedOutcomes, confidence: float) -> Difference:
         prompts={kind: tuple(ids) for kind, ids in group.ids.items()},
         repeats=group.repeats,
         group=group.group,
+        design_effect=clustered and clustered.design_effect,
+        effective_clusters=clustered and clustered.effective_clusters,
     )
 
 
@@ -250,7 +253,8 @@ class DropEvidence(NamedTuple):
     on the first side, not on the second). The p-values are one-sided, for a drop: over pairs judged
     on both sides; with every unjudged answer at its best; with those that vanished as losses.
     ``lost`` is the share of prompts that were well answered before and vanished, ``churn`` that of
-    flips that cancel.
+    flips that cancel. ``unchanged`` is ``worst`` had no answer changed, ``effective_n`` the number of
+    independent pairs that the judged ones count as, ``clusters`` how many they are in.
     """
 
     worst: float | None
@@ -260,6 +264,9 @@ class DropEvidence(NamedTuple):
     p_lost: float
     lost: float
     churn: float
+    unchanged: float | None
+    effective_n: float
+    clusters: int
 
 
 def _evidence(group: PairedOutcomes, settings: DecisionSettings) -> DropEvidence | None:
@@ -272,6 +279,7 @@ def _evidence(group: PairedOutcomes, settings: DecisionSettings) -> DropEvidence
     if group.category not in LESS_IS_WORSE:
         pairs = [(a.opposite, b.opposite, cluster) for a, b, cluster in pairs]
     judged = _judged(pairs)
+    estimate = _estimate(judged, settings.confidence)
     kept: list[Values] = []  # at the worst of what was not judged, without what vanished
     for before, after, cluster in pairs:
         if after.unknown <= before.unknown:
@@ -286,6 +294,9 @@ def _evidence(group: PairedOutcomes, settings: DecisionSettings) -> DropEvidence
         _p_drop([(a.known, b.lowest, c) for a, b, c in pairs if a.known is not None]),
         sum((a.known or 0) * max(0.0, b.unknown - a.unknown) for a, b, _ in pairs) / len(pairs),
         2 * min(_sum_of_rises(judged, 1), _sum_of_rises(judged, -1)) / len(pairs),
+        _lowest([(1.0, 1.0, cluster) for _, _, cluster in pairs], settings.confidence),
+        min(float(len(judged)), (estimate.effective_n if estimate else None) or 0.0),
+        estimate.clusters if estimate else 0,
     )
 
 
@@ -355,10 +366,18 @@ def _decision(
             reason = f"{len(group.ids['to_unjudged'])} answers that were judged before are not now"
         elif any(group.ids[kind] for kind in ("not_judged", "to_judged", "to_unjudged")):
             reason = "too few prompts, or too many answers that were not judged"
+        elif evidence.unchanged is not None and evidence.unchanged <= -margin:
+            reason = f"too few prompts: even unchanged, the worst case is {evidence.unchanged:.3f}"
         else:
             reason = "too few prompts"
     sign = 1 if group.category in LESS_IS_WORSE else -1
-    clusters = len({cluster for _, _, cluster in group.pairs})
+    # The test exchanges whole clusters: too few of them cannot show anything.
+    testable = 0.5**evidence.clusters <= alpha / tests and evidence.effective_n >= 1
+    detectable = (
+        smallest_drop(round(evidence.effective_n), evidence.churn, alpha=alpha / tests)
+        if testable
+        else None
+    )
     return DropDecision(
         decision,
         reason,
@@ -367,5 +386,5 @@ def _decision(
         worst=None if evidence.worst is None else sign * evidence.worst,
         p_worse=evidence.p,
         p_worse_holm=p,
-        detectable=smallest_drop(clusters, evidence.churn, alpha=alpha / tests),
+        detectable=detectable,
     )

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from refract.core.errors import ParamsError
 from refract.core.types import PromptRow, ResponseRow, Row, Verdict, sample_id
 from refract.core.vocabulary import EXCLUDED, JUDGED, LABELS, PARTIAL, REFUSED
-from refract.rates.rate import OVERALL, AboveFloor, Counts, Group, Interval, Rate
+from refract.rates.rate import OVERALL, AboveFloor, Counts, Group, Interval, Rate, Statistics
 from refract.statistics.clusters import Clustered, Macro, clustered_difference, clustered_mean
 
 CONFIDENCE = 0.95
@@ -213,7 +213,12 @@ def rate_of(
 ) -> Rate:
     """A rate from its estimate and from those at the two extremes of the unjudged."""
     value = estimate.value if estimate else None
-    return Rate(measure, counts, value, interval_of(estimate), *bounds_of(lower, upper), group)
+    statistics = Statistics()
+    if isinstance(estimate, Clustered) and estimate.clusters < estimate.n:
+        effect, clusters = estimate.design_effect, estimate.effective_clusters
+        statistics = Statistics(design_effect=effect, effective_clusters=clusters)
+    ends = interval_of(estimate), *bounds_of(lower, upper)
+    return Rate(measure, counts, value, *ends, group, statistics)
 
 
 def answer_rate(

@@ -122,11 +122,14 @@ class Statistics:
 
     ``p``: of a difference to the pair the two-sided exact p of McNemar's test with clusters exchanged
     as wholes; of a perturbation's group the one-sided exact binomial p against the limit. ``p_holm``:
-    the same corrected for all groups (Holm 1979).
+    the same corrected for all groups (Holm 1979). ``design_effect`` and ``effective_clusters``, of rates
+    whose rows come in clusters: see :class:`refract.statistics.clusters.Clustered`.
     """
 
     p: float | None = None
     p_holm: float | None = None
+    design_effect: float | None = None
+    effective_clusters: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +178,8 @@ class DropDecision:
 
     ``worst`` is the one-sided confidence limit of the difference at the worst of what was not judged,
     ``p_worse`` the one-sided p of a drop, ``p_worse_holm`` the same over all primary measures,
-    ``detectable`` the smallest drop that so many clusters show with a power of .8.
+    ``detectable`` the smallest drop that is shown with a power of .8, at the design effect of this pair
+    of results (None where no drop of so few clusters can be shown).
     """
 
     decision: Literal["worse", "not worse", "inconclusive"]
@@ -193,8 +197,9 @@ class Difference:
     """A paired difference in refusal between two results, second minus first. Unrounded.
 
     Over the prompts of one suite, category and perturbation (and ``group``, where a field divides them)
-    that were judged on both sides: ``n`` of them in so many ``clusters``. ``first`` and ``second`` are
-    the shares refused, ``value`` their difference with Tango's ``interval``, all None without a pair.
+    that were judged on both sides: ``n`` of them in so many ``clusters``; ``design_effect`` and
+    ``effective_clusters`` as in :class:`refract.statistics.clusters.Clustered`. ``first`` and ``second``
+    are shares refused, ``value`` their difference with Tango's ``interval``, all None without a pair.
     ``bounds`` and ``outer`` as in :class:`Rate`. ``p`` is McNemar's exact p with clusters exchanged as
     wholes, ``p_adjusted`` the same corrected for all differences that were computed together (Holm's;
     for comparisons by field Benjamini and Hochberg's).
@@ -223,6 +228,8 @@ class Difference:
     group: Group = OVERALL
     drop: DropDecision | None = None
     model: str = ""
+    design_effect: float | None = None
+    effective_clusters: float | None = None
 
 
 def rounded(value: float) -> float:

@@ -28,7 +28,7 @@ from refract.rates.counting import (
     overall_rates,
     positive_values,
 )
-from refract.rates.rate import OVERALL, Group, Rate, Statistics, Threshold
+from refract.rates.rate import OVERALL, Group, Rate, Threshold
 from refract.rates.thresholds import UNKNOWN, decided
 from refract.statistics.hypotheses import holm
 
@@ -259,7 +259,7 @@ def _tested(rates: Sequence[Rate], limit: float) -> list[Rate]:
     """Rates with their p against a limit, and the same corrected for their number."""
     p_values = [_p_above(rate, limit) for rate in rates]
     return [
-        replace(rate, statistics=Statistics(p=p, p_holm=adjusted))
+        replace(rate, statistics=replace(rate.statistics, p=p, p_holm=adjusted))
         for rate, p, adjusted in zip(rates, p_values, holm(p_values), strict=True)
     ]
 

@@ -66,6 +66,7 @@ def environment(titles: Titles, *, markdown: bool) -> jinja2.Environment:
     templates.filters |= {
         "suite": titles.suite,
         "model": titles.model,
+        "clusters": wording.clusters_text,
         "rate": wording.rate_text,
         "difference": wording.difference_text,
         "estimate": wording.estimate_text,

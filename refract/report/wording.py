@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
-from refract.rates.rate import Counts, Rate, Threshold
+from refract.rates.rate import Counts, Difference, Rate, Statistics, Threshold
 from refract.statistics.proportions import Interval
 
 MISSING = "—"
 WARN_SHARE = 0.1  # from this share of cut-off answers on, a rate says so loudly
+UNEQUAL = 0.9  # below this share of effective clusters, a rate says how many there are
 
 
 class Titles(NamedTuple):
@@ -62,7 +63,7 @@ def counts_text(rate: Rate) -> str:
     counts = rate.counts
     successes = "" if counts.successes is None else counts.successes
     partial = f" ({counts.partial} partial)" if counts.partial else ""
-    return f"{successes}/{counts.n}{partial}{_clusters(rate)}"
+    return f"{successes}/{counts.n}{partial}{clusters_text(rate)}"
 
 
 def rate_parts(rate: Rate | None) -> tuple[str, str, str]:
@@ -89,14 +90,23 @@ def difference_text(rate: Rate) -> str:
     return f"{three(rate.value, '+')} {interval_text(rate.interval, '+') or '(no interval)'}"
 
 
-def _clusters(rate: Rate) -> str:
+def clusters_text(rate: Rate) -> str:
+    """The clusters that a rate's rows come in: ``, 26 requests (design effect 2.1)``."""
     clusters, n = rate.counts.clusters, rate.counts.n
     if not clusters or clusters >= n:
         return ""
     plural = "" if clusters == 1 else "s"
-    if rate.clustered_by:
-        return f", {clusters} value{plural} of {rate.clustered_by}"
-    return f", {clusters} request{plural}"
+    named = f"value{plural} of {rate.clustered_by}" if rate.clustered_by else f"request{plural}"
+    notes = cluster_notes(clusters, rate.statistics)
+    return f", {clusters} {named}" + (f" ({', '.join(notes)})" if notes else "")
+
+
+def cluster_notes(clusters: int, of: Statistics | Difference) -> list[str]:
+    """What clusters do to a number: how many they count as where they are unequal, and how much they
+    widen it: ``1.8 effective``, ``design effect 2.1``."""
+    equal, effect = of.effective_clusters, of.design_effect
+    notes = [f"{equal:.1f} effective"] if equal and equal < UNEQUAL * clusters else []
+    return notes + ([] if effect is None else [f"design effect {effect:.1f}"])
 
 
 def _limits(rate: Rate) -> list[str]:

@@ -164,6 +164,8 @@ def difference_to_row(difference: Difference) -> Row:
         "perturbation": difference.perturbation,
         "n": difference.n,
         "clusters": difference.clusters,
+        "design_effect": difference.design_effect,
+        "effective_clusters": difference.effective_clusters,
         "rate_a": difference.first,
         "rate_b": difference.second,
         "difference": difference.value,

@@ -30,6 +30,7 @@ from refract.statistics.correction import (
     prediction_powered_difference,
 )
 from refract.statistics.proportions import Interval, wilson
+from refract.statistics.sample_sizes import smallest_drop
 from refract.statistics.trends import Point, trend
 
 CORRELATIONS = (0.0, 0.1, 0.2, 0.4)
@@ -216,6 +217,32 @@ def loss_line(sizes: list[int], drop: float) -> Line:
     return Line("difference, one-way losses", shown(sizes), f"{-drop:g}", draw, UNEQUAL_RUNS)
 
 
+def power_line(sizes: list[int], seen: float) -> Line:
+    """How often the drop that `refract compare` said was detectable, of results with a drop of ``seen``,
+    is shown; it should be 80 % or more."""
+    names, detectable = names_of(sizes), dict[float, float]()
+
+    def drop_of(rng: np.random.Generator, correlation: float) -> float:
+        found = []
+        for _ in range(100):
+            after, before = losses_of(rng, sizes, seen, correlation)
+            pair = clustered_difference(after, before, names)
+            assert pair is not None
+            assert pair.effective_n is not None
+            found.append(smallest_drop(round(pair.effective_n)) or 1.0)
+        return float(np.mean(found))
+
+    def draw(rng: np.random.Generator, correlation: float) -> bool | None:
+        if correlation not in detectable:
+            detectable[correlation] = drop_of(rng, correlation)
+        losses = losses_of(rng, sizes, detectable[correlation], correlation)
+        return clustered_mcnemar(*losses, names) / 2 <= 0.05
+
+    return Line(
+        "*the drop said to be detectable*", shown(sizes), f"from {-seen:g}", draw, UNEQUAL_RUNS
+    )
+
+
 def margin_line(sizes: list[int]) -> Line:
     """How often a drop of exactly the margin is said to be not worse than the margin."""
     names = names_of(sizes)
@@ -225,7 +252,9 @@ def margin_line(sizes: list[int]) -> Line:
         found = clustered_difference(*losses, names, 0.9)
         return found is not None and found.low is not None and found.low > -MARGIN
 
-    return Line("*not worse* at a drop of the margin", shown(sizes), f"{-MARGIN:g}", draw, UNEQUAL_RUNS)
+    return Line(
+        "*not worse* at a drop of the margin", shown(sizes), f"{-MARGIN:g}", draw, UNEQUAL_RUNS
+    )
 
 
 def test_line(what: str, make: Any, sizes: list[int], rate: float) -> Line:
@@ -374,6 +403,7 @@ TESTS = [
     test_line("p of the difference to the pair", pairs_of, ATTACKS, 0.8),
     test_line("p of two models", models_of, STYLES, 0.8),
     test_line("p of two models", models_of, SINGLE, 0.8),
+    *(power_line(sizes, 0.06) for sizes in (SINGLE, STYLES, [25] * 10)),
     *(margin_line(sizes) for sizes in (SINGLE, STYLES, [25] * 10, [100] + [1] * 29)),
 ]
 

@@ -50,6 +50,22 @@ def test_the_command_says_how_many_prompts_and_what_drop():
     assert "none" in run("--n", 4)
 
 
+def test_without_a_share_that_flips_the_command_says_what_each_share_costs():
+    printed = run("--n", 129)
+    for churn in (0.0, 0.05, 0.1, 0.2, 0.3):
+        drop = f"{smallest_drop(129, churn):.3f}"
+        assert re.search(rf"│ *{100 * churn:g} % *│ 129 *│ {drop}", printed)
+    # A drop of .9 leaves no room for 20 % that flip besides.
+    assert " 10 %" in run("--difference", 0.9)
+    assert " 20 %" not in run("--difference", 0.9)
+
+
+def test_a_design_effect_takes_prompts():
+    drop = f"{smallest_drop(43, 0.0):.3f}"
+    assert f"│ {drop}" in run("--n", 129, "--design-effect", 3, "--discordant", 0)
+    assert re.search(r"│ 0\.05 *│ 402 ", run("--difference", 0.05, "--design-effect", 3))
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
@@ -58,6 +74,7 @@ def test_the_command_says_how_many_prompts_and_what_drop():
         (("--difference", 2), "--difference"),
         (("--n", 0), "0"),
         (("--n", 10, "--alpha", 2), "alpha"),
+        (("--n", 10, "--design-effect", 0.5), "--design-effect"),
     ],
 )
 def test_what_cannot_be_computed_is_wrong_usage(arguments, named):

@@ -146,6 +146,37 @@ def test_the_drop_that_is_said_to_be_detectable_is():
     assert compare_outcomes(*rows)[0]["detectable"] > 0.3
 
 
+@pytest.mark.parametrize(
+    ("lost", "decision"),
+    [(0, "inconclusive"), (1, "inconclusive"), (3, "inconclusive"), (8, "worse"), (20, "worse")],
+)
+def test_what_is_detectable_agrees_with_the_decision_on_clusters(lost, decision):
+    """127 rows of 26 requests, as in jailbreak_styles; each loss is of another request."""
+    sides = [
+        [
+            {**one, "cluster": str(n % 26)}
+            for n, one in enumerate(outcome_lines("c" * gone + "r" * (127 - gone)))
+        ]
+        for gone in (0, lost)
+    ]
+    (row,) = compare_outcomes(*sides)
+    assert (row["clusters"], row["decision"]) == (26, decision)
+    assert (row["effective_clusters"], row["design_effect"] is None) == (
+        pytest.approx(25.9, abs=0.05),
+        not lost,
+    )
+    assert ("even unchanged" in row["reason"]) == (decision == "inconclusive")
+    # A drop that is shown is not far below the one that is shown in 80 % of cases.
+    assert 0.05 < row["detectable"] < 0.18
+    if decision == "worse":
+        assert row["detectable"] < 1.6 * -row["difference"]
+
+
+def test_clusters_too_few_for_the_test_show_no_drop():
+    lines = [{**one, "cluster": str(n % 4)} for n, one in enumerate(outcome_lines("r" * 40))]
+    assert compare_outcomes(lines, lines)[0]["detectable"] is None
+
+
 def test_decisions_err_as_rarely_as_they_say():
     """Over the numbers of prompts lost and gained: a true drop of the margin is called not worse in 5 %
     at most, none worse in 5 %, and a drop of .07 is mostly shown."""

@@ -105,14 +105,20 @@ def test_the_worst_case_of_26_requests_that_lose_none_to_three():
 
 @pytest.mark.parametrize(
     ("sizes", "equal"),
-    [([5] * 8, 8), ([60, *[1] * 20], 80**2 / 3620), ([64, 32, 16, 8, 4, 2, 1, 1, 1], 129**2 / 5463)],
+    [
+        ([5] * 8, 8),
+        ([60, *[1] * 20], 80**2 / 3620),
+        ([64, 32, 16, 8, 4, 2, 1, 1, 1], 129**2 / 5463),
+    ],
 )
 def test_clusters_of_unequal_size_are_as_few_as_kish_says(sizes, equal):
     assert effective_clusters(sizes) == pytest.approx(equal)
     names = [c for c, size in enumerate(sizes) for _ in range(size)]
     outcomes = [name % 2 == 0 for name in names]
     assert clustered_mean(outcomes, names).effective_clusters == pytest.approx(equal)
-    assert clustered_difference(outcomes, outcomes, names).effective_clusters == pytest.approx(equal)
+    assert clustered_difference(outcomes, outcomes, names).effective_clusters == pytest.approx(
+        equal
+    )
 
 
 def test_evenly_spread_scores_have_about_the_t_interval():
