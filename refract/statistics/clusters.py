@@ -153,8 +153,8 @@ def clustered_difference(
     effective = float(n) if unclustered else _effective_pairs(totals, up, down, confidence)
     if yes_or_no:
         effective = min(float(n), effective)
-    counts = (both, up, down, max(0.0, n - both - up - down))
-    limits = tango(*(count * effective / n for count in counts), confidence)
+    scale, neither = effective / n, max(0.0, n - both - up - down)
+    limits = tango(both * scale, up * scale, down * scale, neither * scale, confidence)
     assert limits is not None  # there are pairs
     low, high = limits.low, limits.high
     if yes_or_no and not unclustered:
