@@ -37,6 +37,7 @@ from refract.cli import (
     table,
     validate,
 )
+from refract.cli.options import documented
 from refract.core.errors import RefractError
 from refract.core.progress import let_threads_sleep
 from refract.core.showing import say
@@ -78,19 +79,19 @@ COMMANDS: tuple[Callable[..., object], ...] = (
     *(reproduce_paper.reproduce_paper, project.stage, project.doctor, protocols.protocols),
 )
 for command in COMMANDS:
-    app.command()(command)
+    app.command()(documented(command))
 app.add_typer(judges.judges, name="judges")
 
 store = typer.Typer(no_args_is_help=True, help="The response store: info, clear, import, export.")
 store.command()(cache.info)
-store.command()(cache.clear)
-store.command("import")(cache.import_folder)
-store.command("export")(cache.export_folder)
+store.command()(documented(cache.clear))
+store.command("import")(documented(cache.import_folder))
+store.command("export")(documented(cache.export_folder))
 app.add_typer(store, name="cache")
 
 weights = typer.Typer(no_args_is_help=True, help="Models: fetch the weights of one.")
 weights.callback()(lambda: None)
-weights.command()(models.fetch)
+weights.command()(documented(models.fetch))
 app.add_typer(weights, name="models")
 
 

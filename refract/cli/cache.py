@@ -48,26 +48,26 @@ def info() -> None:
             say(f"  {model}: {count}")
 
 
-def clear(
-    older_than: Annotated[
-        int, typer.Option(min=0, help="Only answers stored more than so many days ago.")
-    ] = 0,
-) -> None:
+def clear(older_than: Annotated[int, typer.Option(min=0)] = 0) -> None:
     """Delete stored answers; the next run generates them again.
 
     Example: refract cache clear --older-than 30
+
+    Args:
+        older_than: Only answers stored more than so many days ago.
     """
     with _open() as store:
         deleted = store.delete(int(time.time()) - older_than * 86400 if older_than else None)
         say(f"{deleted} answers deleted from {store.path}")
 
 
-def import_folder(
-    folder: Annotated[Path, typer.Argument(help="Folder with response rows.")],
-) -> None:
+def import_folder(folder: Path) -> None:
     """Take the intact answers of the response rows below a folder into the store.
 
     Example: refract cache import data/responses
+
+    Args:
+        folder: Folder with response rows.
     """
     from refract.models.answering import known_answers
 
@@ -82,10 +82,13 @@ def import_folder(
         say(f"{intact} intact answers in {folder}, {new} of them new to {store.path}")
 
 
-def export_folder(folder: Annotated[Path, typer.Argument(help="Folder to write to.")]) -> None:
+def export_folder(folder: Path) -> None:
     """Write all stored answers as response rows, one file for each model.
 
     Example: refract cache export answers
+
+    Args:
+        folder: Folder to write to.
     """
     from refract.models.store import answer_row
 

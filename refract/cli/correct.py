@@ -29,31 +29,25 @@ DIFFERENCE = ({"prediction_powered": "difference, first minus second"}, "+")
 
 
 def correct(
-    labels: Annotated[
-        list[Path],
-        typer.Argument(
-            help="A CSV of `refract label`, filled in; two of them for a difference of two runs."
-        ),
-    ],
-    model: Annotated[
-        list[str] | None,
-        typer.Option(help="The model that was labelled; of two files, one for each in order."),
-    ] = None,
-    suite: Annotated[str | None, typer.Option(help="Its suite; or the suite of --rows.")] = None,
-    rows: Annotated[
-        list[Path] | None,
-        typer.Option(help="Instead of --model: the --rows file of `refract run`, one for each."),
-    ] = None,
+    labels: list[Path],
+    model: list[str] | None = None,
+    suite: str | None = None,
+    rows: list[Path] | None = None,
     confidence: Confidence = None,
-    format_: Annotated[
-        Literal["table", "json"], typer.Option("--format", help="How it is printed.")
-    ] = "table",
+    format_: Annotated[Literal["table", "json"], typer.Option("--format")] = "table",
 ) -> None:
     """Refusal rates from human labels of a part of a run and the judge's verdicts on the rest.
 
     Two files give the difference of two runs, first minus second.
 
     Example: refract correct labels.csv --rows rows.jsonl
+
+    Args:
+        labels: A CSV of `refract label`, filled in; two of them for a difference of two runs.
+        model: The model that was labelled; of two files, one for each in order.
+        suite: Its suite; or the suite of --rows.
+        rows: Instead of --model: the --rows file of `refract run`, one for each.
+        format_: How it is printed.
     """
     from refract.agreement.corrections import corrected_numbers
     from refract.core.params import decision_settings

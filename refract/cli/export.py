@@ -14,35 +14,27 @@ from refract.core.showing import say
 
 
 def export(
-    out: Annotated[Path, typer.Option(help="Folder to write to.")],
+    out: Annotated[Path, typer.Option()],
     format_: Annotated[
-        Literal["csv", "parquet", "every_eval_ever"],
-        typer.Option(
-            "--format", help="Tables as CSV or Parquet, or records of Every Eval Ever (schema 0.3)."
-        ),
+        Literal["csv", "parquet", "every_eval_ever"], typer.Option("--format")
     ] = "csv",
-    source: Annotated[
-        Path | None,
-        typer.Argument(help="A project's folder or a results file; default: this project."),
-    ] = None,
-    organization: Annotated[
-        str | None, typer.Option(help="every_eval_ever: who ran the evaluation.")
-    ] = None,
-    relationship: Annotated[
-        Literal["first_party", "third_party", "collaborative", "other"],
-        typer.Option(help="every_eval_ever: what the organization is to the models."),
-    ] = "other",
-    model_id: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="every_eval_ever: a model's id, NAME=DEVELOPER/MODEL; default: the hub's or the "
-            "provider's, else local/NAME. Repeatable."
-        ),
-    ] = None,
+    source: Annotated[Path | None, typer.Argument()] = None,
+    organization: str | None = None,
+    relationship: Literal["first_party", "third_party", "collaborative", "other"] = "other",
+    model_id: list[str] | None = None,
 ) -> None:
     """Write metrics, tables, outcomes and rows as files: refract.load_results in pandas.
 
     Example: refract export --format parquet --out results
+
+    Args:
+        out: Folder to write to.
+        format_: Tables as CSV or Parquet, or records of Every Eval Ever (schema 0.3).
+        source: A project's folder or a results file; default: this project.
+        organization: every_eval_ever: who ran the evaluation.
+        relationship: every_eval_ever: what the organization is to the models.
+        model_id: every_eval_ever: a model's id, NAME=DEVELOPER/MODEL; default: the hub's or the
+          provider's, else local/NAME. Repeatable.
     """
     from refract.export.data_files import write_tables
     from refract.export.every_eval_ever import write_records

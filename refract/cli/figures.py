@@ -13,20 +13,20 @@ from refract.core.showing import say
 
 
 def figures(
-    out: Annotated[Path, typer.Option(help="Folder to write to.")],
-    format_: Annotated[
-        Literal["pdf", "png", "svg"], typer.Option("--format", help="How they are written.")
-    ] = "pdf",
+    out: Annotated[Path, typer.Option()],
+    format_: Annotated[Literal["pdf", "png", "svg"], typer.Option("--format")] = "pdf",
     models: Models = None,
     suites: Suites = None,
-    style: Annotated[
-        Path | None,
-        typer.Option(help="A matplotlib style sheet.", exists=True, dir_okay=False),
-    ] = None,
+    style: Annotated[Path | None, typer.Option(exists=True, dir_okay=False)] = None,
 ) -> None:
     """Draw the figures of the report, of chosen models and suites, as PDF, PNG or SVG.
 
     Example: refract figures --format pdf --out paper/figures --suite harmful_helpful
+
+    Args:
+        out: Folder to write to.
+        format_: How they are written.
+        style: A matplotlib style sheet.
     """
     from refract.project import project_root
     from refract.report.drawing import drawn

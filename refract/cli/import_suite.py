@@ -14,57 +14,45 @@ from refract.core.showing import say
 
 
 def import_suite(
-    kind: Annotated[
-        str,
-        typer.Argument(
-            help="Whose file it is (an unknown name lists all), or generic: any file by its columns."
-        ),
-    ],
-    file: Annotated[
-        Path,
-        typer.Argument(
-            help="The file as its publisher ships it: CSV, TSV, JSON, JSONL, Parquet or XLSX; with "
-            "--dataset its path there."
-        ),
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(help="The suite (JSONL); default: data/suites/KIND.jsonl."),
-    ] = None,
-    category: Annotated[
-        str | None, typer.Option(help="harmful, helpful or borderline, for every row.")
-    ] = None,
-    language: Annotated[
-        str | None, typer.Option(help="Code of the language of every row, such as de.")
-    ] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="A data set on the Hugging Face hub that holds FILE.")
-    ] = None,
-    revision: Annotated[
-        str, typer.Option(help="--dataset: commit, tag or branch; the card names the commit.")
-    ] = "main",
-    encoding: Annotated[str, typer.Option(help="Encoding of the file.")] = "utf-8",
-    header: Annotated[
-        bool,
-        typer.Option(help="Without one, the columns of a CSV, TSV or XLSX are called 1, 2, …"),
-    ] = True,
-    prompt_column: Annotated[str | None, typer.Option(help="generic: the prompts.")] = None,
-    id_column: Annotated[str | None, typer.Option(help="generic: the ids.")] = None,
-    category_column: Annotated[str | None, typer.Option(help="generic: the categories.")] = None,
-    language_column: Annotated[str | None, typer.Option(help="generic: the languages.")] = None,
-    map_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--map",
-            help="generic, donotanswer_zh: value=category, for the category column. Repeatable.",
-        ),
-    ] = None,
-    source: Annotated[str | None, typer.Option(help="generic: source, for the card.")] = None,
-    licence: Annotated[str | None, typer.Option(help="generic: licence, for the card.")] = None,
+    kind: str,
+    file: Path,
+    out: Path | None = None,
+    category: str | None = None,
+    language: str | None = None,
+    dataset: str | None = None,
+    revision: str = "main",
+    encoding: str = "utf-8",
+    header: bool = True,
+    prompt_column: str | None = None,
+    id_column: str | None = None,
+    category_column: str | None = None,
+    language_column: str | None = None,
+    map_: Annotated[list[str] | None, typer.Option("--map")] = None,
+    source: str | None = None,
+    licence: str | None = None,
 ) -> None:
     """Make a suite and its card of a published prompt file, without losing or merging rows.
 
     Example: refract import-suite xstest xstest_prompts.csv --out data/suites/xstest.jsonl
+
+    Args:
+        kind: Whose file it is (an unknown name lists all), or generic: any file by its columns.
+        file: The file as its publisher ships it: CSV, TSV, JSON, JSONL, Parquet or XLSX; with --dataset
+          its path there.
+        out: The suite (JSONL); default: data/suites/KIND.jsonl.
+        category: harmful, helpful or borderline, for every row.
+        language: Code of the language of every row, such as de.
+        dataset: A data set on the Hugging Face hub that holds FILE.
+        revision: --dataset: commit, tag or branch; the card names the commit.
+        encoding: Encoding of the file.
+        header: Without one, the columns of a CSV, TSV or XLSX are called 1, 2, …
+        prompt_column: generic: the prompts.
+        id_column: generic: the ids.
+        category_column: generic: the categories.
+        language_column: generic: the languages.
+        map_: generic, donotanswer_zh: value=category, for the category column. Repeatable.
+        source: generic: source, for the card.
+        licence: generic: licence, for the card.
     """
     from refract.suites.importing import find_importer, import_file, write_suite
     from refract.suites.importing.hub import hub_file

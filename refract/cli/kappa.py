@@ -30,23 +30,25 @@ LAYERS = {
 
 
 def kappa(
-    a: Annotated[Path, typer.Argument(help="Verdicts: a JSONL file, or a folder of them.")],
-    b: Annotated[Path, typer.Argument(help="The same, of another judge.")],
-    judge_a: Annotated[
-        str | None, typer.Option(help="Which judge of A, where rows have several.")
-    ] = None,
-    judge_b: Annotated[str | None, typer.Option(help="The same, of B.")] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 unless every verdict joined.")
-    ] = False,
-    format_: Annotated[
-        Literal["table", "json"], typer.Option("--format", help="How it is printed.")
-    ] = "table",
+    a: Path,
+    b: Path,
+    judge_a: str | None = None,
+    judge_b: str | None = None,
+    strict: Annotated[bool, typer.Option("--strict")] = False,
+    format_: Annotated[Literal["table", "json"], typer.Option("--format")] = "table",
     confidence: Confidence = None,
 ) -> None:
     """Compare two judges' verdicts on the same answers: Cohen's κ with its interval.
 
     Example: refract kappa data/verdicts/m/s.jsonl other.jsonl --judge-a rules
+
+    Args:
+        a: Verdicts: a JSONL file, or a folder of them.
+        b: The same, of another judge.
+        judge_a: Which judge of A, where rows have several.
+        judge_b: The same, of B.
+        strict: Exit with 1 unless every verdict joined.
+        format_: How it is printed.
     """
     from refract.agreement.two_judges import join_files, judge_agreement
 
@@ -80,21 +82,24 @@ def kappa(
 
 
 def did(
-    inner: Annotated[Path, typer.Option(help="Verdicts of the inner layer: a file or a folder.")],
-    outer: Annotated[Path, typer.Option(help="Verdicts of the outer layer, on the same answers.")],
-    inner_judge: Annotated[
-        str | None, typer.Option(help="Which judge of --inner, where rows have several.")
-    ] = None,
-    outer_judge: Annotated[str | None, typer.Option(help="The same, of --outer.")] = None,
-    format_: Annotated[
-        Literal["md", "json"], typer.Option("--format", help="How it is printed.")
-    ] = "md",
+    inner: Annotated[Path, typer.Option()],
+    outer: Annotated[Path, typer.Option()],
+    inner_judge: str | None = None,
+    outer_judge: str | None = None,
+    format_: Annotated[Literal["md", "json"], typer.Option("--format")] = "md",
     out: NumbersFile = None,
     confidence: Confidence = None,
 ) -> None:
     """Defense in depth: what two layers stop alone and together, on the same answers.
 
     Example: refract did --inner rules.jsonl --outer llm.jsonl
+
+    Args:
+        inner: Verdicts of the inner layer: a file or a folder.
+        outer: Verdicts of the outer layer, on the same answers.
+        inner_judge: Which judge of --inner, where rows have several.
+        outer_judge: The same, of --outer.
+        format_: How it is printed.
     """
     from refract.agreement.two_judges import defense, join_files
 

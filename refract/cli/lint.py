@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -13,10 +12,13 @@ from refract.core.showing import say
 from refract.suites.rows import check_suite
 
 
-def lint(files: Annotated[list[Path], typer.Argument(help="Suite files (JSONL).")]) -> None:
+def lint(files: list[Path]) -> None:
     """Check suites and list every problem with its line; exit with 1 if there is any.
 
     Example: refract lint data/suites/harmful_helpful.jsonl
+
+    Args:
+        files: Suite files (JSONL).
     """
     count = 0
     for path in files:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-import typer
+from typing import Literal
 
 from refract.cli.options import Models, listed
 from refract.core.errors import UsageError
@@ -12,18 +10,15 @@ from refract.core.showing import say
 
 
 def log(
-    tracker: Annotated[
-        Literal["mlflow", "wandb"],
-        typer.Argument(help="Where to: as its own settings say (MLFLOW_TRACKING_URI, WANDB_MODE)."),
-    ],
-    experiment: Annotated[
-        str, typer.Option(help="The experiment of MLflow, or project of Weights & Biases.")
-    ] = "refract",
-    models: Models = None,
+    tracker: Literal["mlflow", "wandb"], experiment: str = "refract", models: Models = None
 ) -> None:
     """Log a run for each model to MLflow or Weights & Biases: settings, rates, intervals, files.
 
     Example: refract log mlflow
+
+    Args:
+        tracker: Where to: as its own settings say (MLFLOW_TRACKING_URI, WANDB_MODE).
+        experiment: The experiment of MLflow, or project of Weights & Biases.
     """
     from refract.export.trackers import TRACKERS, logged_runs
     from refract.project import project_root

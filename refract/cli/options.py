@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar, get_type_hints
 
 import typer
 
@@ -30,6 +32,28 @@ Confidence = Annotated[
         help="Confidence of intervals and decisions; default: .95, or what the project sets."
     ),
 ]
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def documented(command: Command) -> Command:
+    """A command with the ``Args`` of its docstring as the help of its arguments and options.
+
+    An argument without a default is given by its place, others by ``--name``, unless the function says
+    otherwise (``Annotated[Path, typer.Option()]``).
+    """
+    command.__doc__, _, about = (inspect.getdoc(command) or "").partition("\n\nArgs:\n")
+    hints = get_type_hints(command, include_extras=True)
+    for name, text in re.findall(r"^    (\w+): (.*(?:\n {6}.*)*)", about, re.MULTILINE):
+        needed = inspect.signature(command).parameters[name].default is inspect.Parameter.empty
+        new = typer.Argument() if needed else typer.Option()
+        hint = hints[name]
+        if not hasattr(hint, "__metadata__"):
+            hint = Annotated[hint, new]
+        hint.__metadata__[0].help = re.sub(r"\n *", " ", text)
+        command.__annotations__[name] = hint
+    return command
+
 
 # What makes a project a project; no command writes over it.
 PROJECT_FILES = (Path("params.yaml"), Path("dvc.yaml"), Path("dvc.lock"))

@@ -17,28 +17,12 @@ CHURN = (0.0, 0.05, 0.1, 0.2, 0.3)
 
 
 def power(
-    difference: Annotated[
-        float | None, typer.Option(help="The drop to be shown, as a difference of rates: 0.05.")
-    ] = None,
-    n: Annotated[int | None, typer.Option("--n", help="The number of prompts there are.")] = None,
-    discordant: Annotated[
-        float | None,
-        typer.Option(
-            help="Share of prompts expected to flip besides the drop, half of them either way; left "
-            "out, 0 to 30 %, a line each."
-        ),
-    ] = None,
-    design_effect: Annotated[
-        float,
-        typer.Option(
-            help="By how much variants of one request widen the interval, as `refract compare` and "
-            "the report print it; 1: one prompt a request."
-        ),
-    ] = 1.0,
-    power_: Annotated[float, typer.Option("--power", help="Chance to show the drop.")] = 0.8,
-    alpha: Annotated[
-        float, typer.Option(help="Chance to show one that is not there (one-sided).")
-    ] = 0.05,
+    difference: float | None = None,
+    n: Annotated[int | None, typer.Option("--n")] = None,
+    discordant: float | None = None,
+    design_effect: float = 1.0,
+    power_: Annotated[float, typer.Option("--power")] = 0.8,
+    alpha: float = 0.05,
 ) -> None:
     """How many prompts a drop needs (--difference), or what drop prompts can show (--n).
 
@@ -46,6 +30,16 @@ def power(
     the prompts at hand what drop they show (detectable).
 
     Example: refract power --difference 0.05
+
+    Args:
+        difference: The drop to be shown, as a difference of rates: 0.05.
+        n: The number of prompts there are.
+        discordant: Share of prompts expected to flip besides the drop, half of them either way; left
+          out, 0 to 30 %, a line each.
+        design_effect: By how much variants of one request widen the interval, as `refract compare` and
+          the report print it; 1: one prompt a request.
+        power_: Chance to show the drop.
+        alpha: Chance to show one that is not there (one-sided).
     """
     if (difference is None) == (n is None):
         raise UsageError("give --difference or --n: the one says how large the other must be")

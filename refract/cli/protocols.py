@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from refract.core.showing import say
 
 
-def protocols(
-    name: Annotated[
-        str | None, typer.Option(help="All about this one: each field with its source.")
-    ] = None,
-) -> None:
+def protocols(name: str | None = None) -> None:
     """List the published protocols that `refract run --protocol` knows.
 
     Example: refract protocols --name harmbench
+
+    Args:
+        name: All about this one: each field with its source.
     """
     from refract.suites.protocols.catalogue import Generation, find_protocol, names
 

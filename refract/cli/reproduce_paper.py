@@ -18,21 +18,20 @@ HEADER = ["row", "column", "published", "computed", "rows", "result", "why"]
 
 
 def reproduce_paper(
-    name: Annotated[
-        str | None, typer.Argument(help="The paper; without one, papers are listed.")
-    ] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="A folder that holds the publisher's files.")
-    ] = None,
-    format_: Annotated[
-        Literal["table", "json"], typer.Option("--format", help="How it is printed.")
-    ] = "table",
+    name: Annotated[str | None, typer.Argument()] = None,
+    data: Path | None = None,
+    format_: Annotated[Literal["table", "json"], typer.Option("--format")] = "table",
 ) -> None:
     """Recompute a published table from recorded answers and labels, beside the published numbers.
 
     Exits with 1 if a number differs and nothing in the data explains it.
 
     Example: refract reproduce-paper xstest --data data/recorded
+
+    Args:
+        name: The paper; without one, papers are listed.
+        data: A folder that holds the publisher's files.
+        format_: How it is printed.
     """
     from refract.papers import open_paper, paper_cells, paper_names
     from refract.papers.cells import DIFFERS, Folder, counts, shown

@@ -14,35 +14,27 @@ from refract.core.showing import printable, say
 
 
 def table(
-    source: Annotated[
-        str | None,
-        typer.Argument(
-            help="A revision, a model of the grid, REVISION:MODEL, a results file of `refract "
-            "run`, or a project's folder; default: the working tree."
-        ),
-    ] = None,
+    source: Annotated[str | None, typer.Argument()] = None,
     models: Models = None,
     suites: Suites = None,
-    measure: Annotated[
-        list[str] | None,
-        typer.Option(help="Measures, a column each: NAME,...; default: refusal by category."),
-    ] = None,
-    by: Annotated[
-        str | None, typer.Option(help="A row for each value of this field, such as perturbation.")
-    ] = None,
-    short: Annotated[
-        bool, typer.Option("--short", help="Rates and intervals; notes say what they leave out.")
-    ] = False,
-    format_: Annotated[
-        Literal["md", "latex"], typer.Option("--format", help="Markdown, or LaTeX (booktabs).")
-    ] = "md",
-    out: Annotated[
-        Path | None, typer.Option(help="File to write; default: standard output.")
-    ] = None,
+    measure: list[str] | None = None,
+    by: str | None = None,
+    short: Annotated[bool, typer.Option("--short")] = False,
+    format_: Annotated[Literal["md", "latex"], typer.Option("--format")] = "md",
+    out: Path | None = None,
 ) -> None:
     """Rates with intervals as a table for a paper.
 
     Example: refract table --format latex --suite harmful_helpful --short
+
+    Args:
+        source: A revision, a model of the grid, REVISION:MODEL, a results file of `refract run`, or a
+          project's folder; default: the working tree.
+        measure: Measures, a column each: NAME,...; default: refusal by category.
+        by: A row for each value of this field, such as perturbation.
+        short: Rates and intervals; notes say what they leave out.
+        format_: Markdown, or LaTeX (booktabs).
+        out: File to write; default: standard output.
     """
     from refract.export.latex import as_latex, as_markdown, paper_table
     from refract.report.view import check_names

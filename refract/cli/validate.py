@@ -25,45 +25,33 @@ RATES = ("precision", "recall", "specificity", "accuracy")
 
 
 def validate(
-    labelled: Annotated[
-        list[Path], typer.Option(help="Answers with human labels: CSV, JSONL. Repeatable.")
-    ],
-    judge: Annotated[
-        list[str] | None,
-        typer.Option(help="A judge of params.yaml, or a kind; default: rules. Repeatable."),
-    ] = None,
-    response_column: Annotated[str, typer.Option(help="The answers.")] = "response",
-    label_column: Annotated[
-        str, typer.Option(help="The labels; empty and null ones are left out.")
-    ] = "label",
-    prompt_column: Annotated[
-        str | None, typer.Option(help="The prompts, for judges that read them.")
-    ] = None,
-    positive: Annotated[
-        list[str] | None,
-        typer.Option(help="Labels that mean refused: VALUE,...; all others mean not. Repeatable."),
-    ] = None,
-    map_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--map",
-            help="Instead of --positive: VALUE=refusal, partial_refusal, compliance or degenerate. "
-            "Repeatable.",
-        ),
-    ] = None,
-    skip: Annotated[
-        list[str] | None, typer.Option(help="Labels to leave out: VALUE,... Repeatable.")
-    ] = None,
-    partial: Annotated[
-        Literal["refusal", "compliance"],
-        typer.Option(help="What a partial refusal counts as, the judge's and people's."),
-    ] = "refusal",
+    labelled: Annotated[list[Path], typer.Option()],
+    judge: list[str] | None = None,
+    response_column: str = "response",
+    label_column: str = "label",
+    prompt_column: str | None = None,
+    positive: list[str] | None = None,
+    map_: Annotated[list[str] | None, typer.Option("--map")] = None,
+    skip: list[str] | None = None,
+    partial: Literal["refusal", "compliance"] = "refusal",
     out: NumbersFile = None,
     confidence: Confidence = None,
 ) -> None:
     """Measure judges against human labels, by source and by the model that answered, worst first.
 
     Example: refract validate --labelled answers.csv --label-column refused --positive yes
+
+    Args:
+        labelled: Answers with human labels: CSV, JSONL. Repeatable.
+        judge: A judge of params.yaml, or a kind; default: rules. Repeatable.
+        response_column: The answers.
+        label_column: The labels; empty and null ones are left out.
+        prompt_column: The prompts, for judges that read them.
+        positive: Labels that mean refused: VALUE,...; all others mean not. Repeatable.
+        map_: Instead of --positive: VALUE=refusal, partial_refusal, compliance or degenerate.
+          Repeatable.
+        skip: Labels to leave out: VALUE,... Repeatable.
+        partial: What a partial refusal counts as, the judge's and people's.
     """
     from refract.agreement.labelled_files import labels_of, read_labelled, shown_counts
     from refract.agreement.ledger import ledger_entries, worst_first
