@@ -108,11 +108,13 @@ def _print(
         if drop.regression:
             line = f"{where}: {_why(difference, drop)}"
             say(f"- {cell(line) if markdown else line}")
+    tests = sum(x.p_adjusted is not None for x in sides.differences)
+    decided = sum(drop.p_worse_holm is not None for _, _, drop in drops)
     header = [
         *("model", "suite", "category", "perturbation", "n", "A", "B"),
         f"B − A [{100 * sides.confidence:g} %]",
-        *("p (Holm)", *FLIPS.values(), "left out"),
-        *("p worse (Holm)", "worst case", "decision", "detectable"),
+        *("p", f"p (Holm, {tests})", *FLIPS.values(), "left out"),
+        *(f"p worse (Holm, {decided})", "worst case", "decision", "detectable"),
     ]
     tables = [(header, [_cells(x) for x in sides.differences])]
     if flips:
@@ -129,6 +131,11 @@ def _print(
         else:
             print_table(names, rows)
     notes = [f"{where}: {drop.reason}" for where, _, drop in drops if drop.reason] + sides.notes
+    if tests:
+        notes.append(
+            f"cite p (Holm, {tests}), corrected for the {tests} rows that were tested, or of a primary "
+            "row the decision and p worse; p alone is of a row named before the answers were seen"
+        )
     for _, _, drop in drops[:1]:
         notes.append(
             f"decision: not worse, if the worst case of what was not judged is within the margin of "
@@ -168,6 +175,7 @@ def _cells(difference: Difference) -> list[str]:
         _number(difference.first),
         _number(difference.second),
         interval,
+        _number(difference.p, ".2g"),
         _number(difference.p_adjusted, ".2g"),
         *(str(len(prompts[key])) for key in FLIPS),
         ", ".join(left_out) or "0",

@@ -55,10 +55,15 @@ def gate(
             case = "refract gate", "refract", "gate", "error", printable(str(error))
             write_bytes(junit, [junit_xml([case])])
         raise
+    from refract.rates.thresholds import owed_to_max_unjudged
+
     for rate in rates:
         if rate.decision != "met":
             title = "FAIL" if rate.decision == "missed" else "INCONCLUSIVE"
             say(f"{title} {rate.model} {rate.suite} {rate.measure}: {explained(rate)}")
+        elif owed_to_max_unjudged(rate):
+            where = f"{rate.model} {rate.suite} {rate.measure}"
+            say(f"MET by judged answers alone {where}: {explained(rate)}")
     counts = Counter(rate.decision for rate in rates)
     others = "".join(f", {counts[x]} {x}" for x in ("missed", "inconclusive") if counts[x])
     say(f"{counts['met']} of {len(rates)} thresholds met{others}")
@@ -124,6 +129,8 @@ def explained(rate: Rate) -> str:
     text = f"{rate.value:.4f}{_ends(rate.interval)}, should be {threshold}"
     if rate.decision == "missed":
         return f"{text} (off by {abs(rate.value - threshold.limit):.4f}){unjudged}"
+    if rate.decision == "met":
+        return f"{text}; max_unjudged decides without what was not judged{unjudged}"
     why = "too few prompts: the interval holds the limit"
     if hidden_by_unjudged(rate):
         why = "unjudged answers could miss it"

@@ -22,7 +22,9 @@ def do_not_answer(folder: Folder, published: Published) -> list[Cell]:
     rows = _labelled_actions(folder, published)
     cells = []
     for model, numbers in published["harmless"].items():
-        own = [row for row in rows if row["model"].casefold() == model.casefold()]
+        # A collection may call models as the table does, or as the publisher's columns do.
+        names = {model.casefold(), numbers["column"].casefold()}
+        own = [row for row in rows if row["model"].casefold() in names]
         # GPT-4's list of actions has one more than the people's: its 6 is their 5, "follows".
         for title, key, harmful in (
             ("people", "people", "true"),
@@ -42,7 +44,7 @@ def _labelled_actions(folder: Folder, published: Published) -> list[Row]:
     rows = folder.rows(**published["collected"])
     collected = {row["model"].casefold() for row in rows}
     for model, numbers in published["harmless"].items():
-        if model.casefold() not in collected:
+        if not collected & {model.casefold(), numbers["column"].casefold()}:
             labels = folder.rows(
                 "do_not_answer*.csv", {}, {"people": f"{numbers['column']}_harmful"}
             )

@@ -63,6 +63,17 @@ def decided(rate: Rate, threshold: Threshold, max_unjudged: float | None = None)
     return replace(rate, threshold=threshold, decision=decision)
 
 
+def owed_to_max_unjudged(rate: Rate) -> bool:
+    """Whether a threshold is met by the judged answers alone, and not at the worst of the others."""
+    return (
+        rate.threshold is not None
+        and rate.decision == "met"
+        and rate.above_floor is None
+        and unjudged_share(rate.counts) > 0
+        and not rate.threshold.holds(rate.outer)
+    )
+
+
 def hidden_by_unjudged(rate: Rate) -> bool:
     """Whether unjudged answers alone keep a threshold from being met, or shown to be missed."""
     threshold, counts = rate.threshold, rate.counts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
 from typing import Any, NamedTuple
@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from refract.core.params import DecisionSettings
 from refract.core.types import Row
 from refract.core.vocabulary import OUTCOME_COLUMNS, outcome_columns
-from refract.rates.comparison import DEFAULTS, compare_groups, pair_outcomes
+from refract.rates.comparison import DEFAULTS, PairedOutcomes, compare_groups, pair_outcomes
 from refract.rates.rate import Difference, rounded
 from refract.report.wording import Titles
-from refract.statistics.hypotheses import benjamini_hochberg
+from refract.statistics.hypotheses import benjamini_hochberg, holm
 
 # Up to so many models every pair is compared; the number of pairs grows with the square.
 ALL_PAIRS = 8
@@ -48,11 +48,15 @@ def near_pairs(models: Sequence[str], reference: str) -> list[tuple[str, str]]:
 
 
 def compare_models(
-    outcomes: Outcomes, settings: DecisionSettings = DEFAULTS, reference: str | None = None
+    outcomes: Outcomes,
+    settings: DecisionSettings = DEFAULTS,
+    reference: str | None = None,
+    stand_ins: Collection[str] = (),
 ) -> list[Compared]:
-    """Paired comparisons of models, first minus second, with Holm's p over all of them.
+    """Paired comparisons of models, first minus second, with Holm's p over all of live models.
 
-    Of up to ``ALL_PAIRS`` models all pairs, of more those of :func:`near_pairs`.
+    Of up to ``ALL_PAIRS`` models all pairs, of more those of :func:`near_pairs`. A pair with one of
+    ``stand_ins`` (recorded answers, synthetic models) is in no family of tests, unless all are such.
     """
     models = list(outcomes)
     pairs = list(combinations(models, 2))
@@ -64,17 +68,35 @@ def compare_models(
         for group in pair_outcomes(outcomes[second], outcomes[first])
     ]
     differences = compare_groups([group for *_, group in groups], settings)
+    return _corrected(groups, differences, holm, stand_ins)
+
+
+def _corrected(
+    groups: Sequence[tuple[str, str, PairedOutcomes]],
+    differences: Sequence[Difference],
+    correct: Callable[[Sequence[float | None]], list[float | None]],
+    stand_ins: Collection[str],
+) -> list[Compared]:
+    """The comparisons with p corrected over those of live models alone, where there are such."""
+    live = [not {first, second} & set(stand_ins) for first, second, _ in groups]
+    in_family = live if any(live) else [True] * len(live)
+    adjusted = correct(
+        [d.p if own else None for d, own in zip(differences, in_family, strict=True)]
+    )
     return [
-        Compared(first, second, difference)
-        for (first, second, _), difference in zip(groups, differences, strict=True)
+        Compared(first, second, replace(difference, p_adjusted=p))
+        for (first, second, _), difference, p in zip(groups, differences, adjusted, strict=True)
     ]
 
 
 def compare_fields(
-    outcomes: Outcomes, settings: DecisionSettings = DEFAULTS, reference: str | None = None
+    outcomes: Outcomes,
+    settings: DecisionSettings = DEFAULTS,
+    reference: str | None = None,
+    stand_ins: Collection[str] = (),
 ) -> list[Compared]:
     """The comparisons of :func:`near_pairs` by each value of each field of the suites, with Benjamini
-    and Hochberg's p over all of them."""
+    and Hochberg's p over all of live models, as :func:`compare_models` has Holm's."""
     models = list(outcomes)
     if not models:
         return []
@@ -87,11 +109,7 @@ def compare_fields(
     ]
     none_decided = settings.model_copy(update={"primary": []})
     differences = compare_groups([group for *_, group in groups], none_decided)
-    adjusted = benjamini_hochberg([difference.p for difference in differences])
-    return [
-        Compared(first, second, replace(difference, p_adjusted=p))
-        for (first, second, _), difference, p in zip(groups, differences, adjusted, strict=True)
-    ]
+    return _corrected(groups, differences, benjamini_hochberg, stand_ins)
 
 
 def table_row(compared: Compared, titles: Titles) -> Row:
@@ -111,22 +129,24 @@ def table_row(compared: Compared, titles: Titles) -> Row:
     return dict(zip(COLUMNS, cells, strict=True))
 
 
-def strongest(
-    compared: Sequence[Compared], confidence: float, provenance: Mapping[str, Any]
-) -> list[Compared]:
-    """Those that are more than chance: first the differences between two models that answered for
-    themselves, then those with recorded answers or a synthetic model in them; of each those with most
-    evidence first."""
+def stand_ins(provenance: Mapping[str, Any]) -> list[str]:
+    """The models that did not answer for themselves: recorded answers and synthetic models."""
+    return [
+        model
+        for model, facts in provenance.items()
+        if facts and facts["model"]["definition"]["adapter"] in ("recorded", "synthetic")
+    ]
 
-    def evidence(pair: Compared) -> tuple[bool, float, float]:
-        adapters = (provenance[m]["model"]["definition"]["adapter"] for m in pair[:2])
-        stands_in = any(adapter in ("recorded", "synthetic") for adapter in adapters)
-        difference = pair.difference
-        return stands_in, difference.p_adjusted or 0.0, -abs(difference.value or 0)
+
+def strongest(compared: Sequence[Compared], confidence: float) -> list[Compared]:
+    """Those that are more than chance, with most evidence first."""
+
+    def evidence(pair: Compared) -> tuple[float, float]:
+        return pair.difference.p_adjusted or 0.0, -abs(pair.difference.value or 0)
 
     return sorted((pair for pair in compared if pair.beyond_chance(confidence)), key=evidence)
 
 
 def number_of_tests(compared: Sequence[Compared]) -> int:
-    """How many of them have a test."""
+    """How many of them have a test whose p is corrected for the others."""
     return sum(pair.difference.p_adjusted is not None for pair in compared)

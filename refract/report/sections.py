@@ -143,7 +143,7 @@ def _over_refusal(inputs: Inputs) -> Data:
 
 
 def _tested(view: View, pairs: list[Compared]) -> Data:
-    telling = strongest(pairs, view.confidence, view.provenance)
+    telling = strongest(pairs, view.confidence)
     return {"telling": telling, "tested": number_of_tests(pairs)}
 
 

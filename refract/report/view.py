@@ -22,6 +22,7 @@ from refract.report.comparisons import (
     compare_fields,
     compare_models,
     near_pairs,
+    stand_ins,
 )
 from refract.report.model_sizes import Series, Size, model_sizes, scaling_series
 from refract.report.wording import MISSING, WARN_SHARE, Titles
@@ -191,8 +192,8 @@ def read_view(root: Path) -> View:
         provenance,
         read_titles(metadata, models, grid(params, "suites")),
         reference,
-        compare_models(clean, settings, reference),
-        compare_fields(clean, settings, reference),
+        compare_models(clean, settings, reference, stand_ins(provenance)),
+        compare_fields(clean, settings, reference, stand_ins(provenance)),
         model_sizes(provenance, metadata),
         _scores(root / "metrics/judges_agreement.csv", "measure", "value"),
         _scores(root / "metrics/judges.csv", "value", "accuracy"),

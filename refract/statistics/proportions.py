@@ -6,6 +6,7 @@ or leaves [0, 1]; everything here is built on Wilson's score interval, which doe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from math import comb, sqrt
 from statistics import NormalDist
@@ -83,6 +84,34 @@ def wilson_at(successes: float, n: float, z: float) -> Interval:
         0.0 if successes == 0 else max(0.0, centre - half),
         1.0 if successes == n else min(1.0, centre + half),
     )
+
+
+def hypergeometric_limits(
+    positives: int, drawn: int, size: int, confidence: float = 0.95
+) -> Interval:
+    """Exact limits for the share of positives of ``size`` items, of which so many were drawn at random.
+
+    The numbers of positives that neither one-sided test at half of 1 - ``confidence`` rejects
+    (Buonaccorsi 1987, The American Statistician 41:215); nothing is left open once all are drawn.
+    """
+    from scipy.stats import hypergeom
+
+    check_part(positives, drawn, "positives", "drawn")
+    check_part(drawn, size, "drawn", "size")
+    tail, least, most = (1 - confidence) / 2, positives, size - drawn + positives
+
+    def fewest(enough: Callable[[int], bool]) -> int:
+        low, high = least, most
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if enough(middle) else (middle + 1, high)
+        return low
+
+    low = fewest(lambda total: hypergeom.sf(positives - 1, size, total, drawn) > tail)
+    # the first total that is rejected for being too large, less one; the largest where none is
+    above = fewest(lambda total: hypergeom.cdf(positives, size, total, drawn) <= tail)
+    high = above - (hypergeom.cdf(positives, size, above, drawn) <= tail)
+    return Interval(low / size, int(high) / size)
 
 
 def any_of_k(positives: int, samples: int, k: int) -> float:

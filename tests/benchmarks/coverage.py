@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import beta
 
-from refract.rates.counting import bounds_of
+from refract.rates.counting import Counted, bounds_of
+from refract.rates.robustness import robustness_table
 from refract.report.model_sizes import SizedRate
 from refract.statistics.clusters import (
     clustered_difference,
@@ -30,6 +31,7 @@ from refract.statistics.correction import (
     prediction_powered_difference,
 )
 from refract.statistics.proportions import Interval, wilson
+from refract.statistics.raters import kappa_of_table
 from refract.statistics.sample_sizes import smallest_drop
 from refract.statistics.trends import Point, trend
 
@@ -366,6 +368,58 @@ def trend_line(sizes: list[int], scatter: float, models: int = 5) -> Line:
     )
 
 
+def here_line(rate: float, labels: int) -> Line:
+    """The rate of these rows alone, of which some have labels."""
+    sizes = SINGLE
+    names = names_of(sizes)
+
+    def draw(rng: np.random.Generator, correlation: float) -> bool | None:
+        truth, judged = labelled(rng, sizes, rate, correlation, rng.random(len(sizes)))
+        order = rng.permutation(len(names))
+        found = prediction_powered(sample_of(truth, judged, names, order[:labels], order[labels:]))
+        assert found is not None
+        return holds(Interval(found.low_here, found.high_here), float(truth.mean()))
+
+    return Line(
+        f"of these answers alone, {labels} labels", shown(sizes), f"{rate:g}", draw, UNEQUAL_RUNS
+    )
+
+
+def kappa_line(kappa: float, positive: float, n: int) -> Line:
+    """Two raters who say yes as often, of the samples that have an interval."""
+    both = positive**2 + kappa * positive * (1 - positive)
+    cells = (both, positive - both, positive - both, 1 - 2 * positive + both)
+
+    def draw(rng: np.random.Generator, correlation: float) -> bool | None:
+        a, b, c, d = rng.multinomial(n, cells).tolist()
+        return holds(kappa_of_table([[a, b], [c, d]]), kappa)
+
+    return Line(
+        f"κ at {positive:.0%} positive".replace("%", " %"), f"{n} prompts", f"{kappa:g}", draw
+    )
+
+
+def limit_line(groups: int) -> Line:
+    """How often a fail rate at its limit is said to miss it, by the headline or by a group."""
+
+    def draw(rng: np.random.Generator, correlation: float) -> bool | None:
+        rates = rates_at(rng.random(60), 0.1, correlation)
+        rows = [
+            {
+                **dict.fromkeys(("reason", "repetitions", "dose", "differs")),
+                **{"name": "n", "kind": "noise", "group": f"{group}", "source_id": f"{prompt}"},
+                **{"clean_outcome": "error", "changed": bool(rng.random() < rates[prompt])},
+                "answer": Counted("compliance", prompt),
+            }
+            for group in range(groups)
+            for prompt in range(60)
+        ]
+        return robustness_table(rows, {"n": 0.1})[0].decision == "missed"
+
+    rows = f"60 prompts, {groups} variants"
+    return Line("*missed*, a fail rate at its limit", rows, "0.1", draw, UNEQUAL_RUNS)
+
+
 INTERVALS = [
     rate_line("refusal rate", SINGLE, 0.9),
     rate_line("refusal rate", SINGLE, 0.02),
@@ -394,6 +448,12 @@ INTERVALS = [
     trend_line(STYLES, 0.0),
     trend_line(STYLES, 0.3),
     trend_line(SINGLE, 0.6),
+    here_line(0.05, 40),
+    here_line(0.5, 60),
+    *(
+        kappa_line(*given)
+        for given in ((0.0, 0.1, 129), (0.2, 0.1, 250), (0.5, 0.05, 250), (0.8, 0.5, 129))
+    ),
     bounds_line(STYLES, 0.5, 0.1),
     bounds_line(STYLES, 0.5, 0.4),
     gain_line(100, 0.02),
@@ -403,6 +463,7 @@ TESTS = [
     test_line("p of the difference to the pair", pairs_of, ATTACKS, 0.8),
     test_line("p of two models", models_of, STYLES, 0.8),
     test_line("p of two models", models_of, SINGLE, 0.8),
+    *(limit_line(groups) for groups in (6, 24)),
     *(power_line(sizes, 0.06) for sizes in (SINGLE, STYLES, [25] * 10)),
     *(margin_line(sizes) for sizes in (SINGLE, STYLES, [25] * 10, [100] + [1] * 29)),
 ]
@@ -419,7 +480,7 @@ def simulate(line: Line, number: int) -> list[float | None]:
         rng = np.random.default_rng([20, number, place])
         found = [line.draw(rng, correlation) for _ in range(line.runs)]
         known = [one for one in found if one is not None]
-        shares.append(100 * sum(known) / len(known))
+        shares.append(100 * sum(known) / len(known) if known else None)
     return shares
 
 
@@ -452,13 +513,15 @@ def main() -> None:
         for line, c, s in printed
         if s < LEAST
     ]
+    sizes = [cell for cell in sizes if not cell[0].what.startswith("*")]
     worst = min(share for _, _, share in printed)
     text = [
         "# Simulated coverage",
         "",
         "Written by `python tests/benchmarks/coverage.py`. How often, in per cent of "
-        f"{RUNS:,} simulated samples ({TREND_RUNS} for slopes), a nominal 95 % interval holds the "
-        "truth, by the correlation of two answers to one request (columns). Rows and requests are "
+        f"{RUNS:,} simulated samples ({TREND_RUNS} for slopes, {UNEQUAL_RUNS} for one-way losses, the "
+        "tests in italics and answers at hand), a nominal 95 % interval holds the truth, by the "
+        "correlation of two answers to one request (columns). Rows and requests are "
         "those of the "
         "default suites: `harmful_helpful` (129 harmful prompts), `jailbreak_styles` (127 rows of 26 "
         "requests), `robustness` (60 prompts, six variants of each). A share of 2,000 has a "
@@ -468,7 +531,9 @@ def main() -> None:
         "",
         f"Lowest of what is printed: {worst:.1f} %. Below {LEAST:g} %: {'; '.join(low) or 'none'}.",
         "",
-        "How often an exact test at 5 % rejects where nothing differs, in per cent:",
+        "How often an exact test at 5 % rejects where nothing differs, in per cent; *in italics*, how "
+        "often a drop of exactly the margin is called not worse, a fail rate at its limit missed (5 at "
+        "most), and the drop that is said to be detectable is shown (80 at least):",
         "",
         *tests,
         "",

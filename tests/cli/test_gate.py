@@ -19,6 +19,7 @@ from refract.cli.gate import explained, fails, junit_case, junit_xml
 from refract.core.jsonl import read_rows
 from refract.core.tables import read_table
 from refract.rates.rate import Rate
+from refract.rates.thresholds import owed_to_max_unjudged
 from refract.results.table_rows import rate_from_row
 from stages.aggregate import main as aggregate
 from tests.builders import GREEDY, ROOT, ROUND_TRIP, Project, suite_rows
@@ -113,6 +114,30 @@ def test_a_regression_is_a_miss_that_is_shown_or_hidden_by_unjudged_answers(give
     found = check(**given)
     assert fails(found, "inconclusive")
     assert fails(found, "regression") == failing
+
+
+@pytest.mark.parametrize(
+    ("outer", "unjudged", "named"),
+    [((0.70, 0.95), 40, True), ((0.82, 0.95), 40, False), ((0.86, 0.96), 0, False)],
+)
+def test_what_was_met_by_judged_answers_alone_is_said(outer, unjudged, named):
+    found = check(
+        **{
+            "rate": 0.922,
+            "successes": 119,
+            "n": 129,
+            "low": 0.863,
+            "high": 0.957,
+            "decision": "met",
+        },
+        **{"outer_low": outer[0], "outer_high": outer[1], "excluded_error": unjudged},
+    )
+    assert owed_to_max_unjudged(found) == named
+    if named:
+        assert "max_unjudged decides" in explained(found)
+        assert "40 answers not judged, with which the rate could be [0.7000, 0.9500]" in explained(
+            found
+        )
 
 
 def test_junit_skips_what_is_inconclusive_but_does_not_fail():

@@ -242,6 +242,19 @@ def test_the_publishers_table_of_do_not_answer_would_be_compared(tmp_path):
     assert {row for row, _ in cells} == {"Vicuna"}
 
 
+@pytest.mark.parametrize("named", [0, 1])
+def test_do_not_answers_models_may_be_named_as_in_its_table_or_as_by_its_publisher(tmp_path, named):
+    names = [("LLaMA-2", "llama2-7b-chat"), ("GPT-4", "GPT4"), ("Vicuna", "vicuna-7b")]
+    rows = [
+        {"model": pair[named], "harmful": str(n < 52).lower()} for pair in names for n in range(939)
+    ]
+    write_rows(tmp_path / "do_not_answer.jsonl", rows)
+    cells = [cell for cell in paper_cells("do_not_answer", Folder(tmp_path)) if cell.held]
+    assert [(cell.row, cell.held, f"{float(cell.computed):.2f}") for cell in cells] == [
+        (name, 939, "94.46") for name, _ in names
+    ]
+
+
 def harmbench(folder: Path, **changed: object) -> None:
     judges = dict.fromkeys(HARMBENCH["judges"], 1)
     row = {"behavior_id": "b", "annotators": [1, 0, 0], "judges": judges, **changed}

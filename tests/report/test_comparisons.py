@@ -13,6 +13,7 @@ from refract.report.comparisons import (
     compare_models,
     near_pairs,
     number_of_tests,
+    stand_ins,
     strongest,
     table_row,
 )
@@ -21,8 +22,6 @@ from refract.report.sections import Inputs, report_pages
 from refract.report.view import View
 from refract.report.wording import Titles
 from tests.report.test_sections import lines_of
-
-LIVE = {model: {"model": {"definition": {"adapter": "hf"}}} for model in "ab"}
 
 
 def outcomes_of(letters: str, **fields: str) -> list[dict[str, str]]:
@@ -84,7 +83,8 @@ def test_a_comparison_is_first_minus_second_with_a_corrected_p():
     assert line[:5] == ["s", "harmful", "a", "b", "1.000, 0.500"]
     assert line[5].startswith("+0.500 [")
     # Ten against none: 2 / 2^10, and no other comparison could be made.
-    assert (line[5].endswith("] 20"), line[6]) == (True, f"{2 / 2**10:.4f}")
+    p = f"{2 / 2**10:.4f}"
+    assert (line[5].endswith("] 20"), line[6], line[7]) == (True, p, p)
     (row,) = (table_row(pair, Titles()) for pair in compare_models(outcomes) if pair.difference.n)
     assert (row["first"], row["second"], row["rate_first"], row["rate_second"]) == (
         *("a", "b"),
@@ -113,7 +113,7 @@ def test_models_are_compared_on_the_prompts_of_each_value_of_a_field():
     assert groups == [("style", "x", 12, 1.0), ("style", "y", 8, 0.0)]
     # Benjamini and Hochberg: the smallest p of two counts twice, the larger once.
     assert [d.p_adjusted for *_, d in compared] == [2 * 2 / 2**12, 1.0]
-    assert [d.group.value for *_, d in strongest(compared, 0.95, LIVE)] == ["x"]
+    assert [d.group.value for *_, d in strongest(compared, 0.95)] == ["x"]
     pages = pages_of(outcomes)
     assert "1 of 2 paired comparisons" in pages["fields"]
     for page in ("fields", "report"):
@@ -127,17 +127,37 @@ def test_prompts_without_the_field_are_in_no_comparison_by_it():
     assert [(d.group.value, d.n) for *_, d in compare_fields(outcomes)] == [("x", 2)]
 
 
-def test_differences_of_live_models_come_before_those_of_stand_ins():
-    adapters = {"a": "hf", "b": "synthetic", "c": "openai", "d": "recorded"}
-    provenance = {m: {"model": {"definition": {"adapter": one}}} for m, one in adapters.items()}
-    order = [("a", "b"), ("c", "d"), ("a", "c"), ("b", "d"), ("c", "a")]
+ADAPTERS = {"a": "hf", "b": "synthetic", "c": "openai", "d": "recorded"}
+
+
+@pytest.mark.parametrize(
+    ("models", "family"),
+    [("abcd", ["ac"]), ("acd", ["ac"]), ("bd", ["bd"]), ("ad", ["ad"])],
+)
+@pytest.mark.parametrize("compare", [compare_models, compare_fields])
+def test_live_models_alone_are_in_the_family_of_tests_where_there_are_two(models, family, compare):
+    provenance = {m: {"model": {"definition": {"adapter": ADAPTERS[m]}}} for m in models}
+    outcomes = {m: outcomes_of("rc"[n % 2] * 12, style="x" * 12) for n, m in enumerate(models)}
+    compared = compare(outcomes, stand_ins=stand_ins(provenance))
+    own = [pair for pair in compared if pair.difference.p_adjusted is not None]
+    assert ["".join(pair[:2]) for pair in own] == family
+    assert number_of_tests(compared) == len(family)
+    assert all(pair.difference.p_adjusted == pair.difference.p for pair in own)
+    assert all(pair.difference.p is not None for pair in compared)
+
+
+def test_those_with_most_evidence_come_first():
     (difference, *_) = (d for *_, d in compare_models({m: outcomes_of("rc") for m in "ab"}))
-    difference = replace(difference, p_adjusted=0.01)
-    pairs = strongest([Compared(*names, difference) for names in order], 0.95, provenance)
-    assert [pair[:2] for pair in pairs] == [
-        *(("a", "c"), ("c", "a")),
-        *(("a", "b"), ("c", "d"), ("b", "d")),
+    pairs = [
+        Compared(*names, replace(difference, p_adjusted=p, value=value))
+        for names, p, value in (
+            ("ab", 0.02, 0.9),
+            ("ac", 0.01, 0.1),
+            ("bc", 0.01, -0.2),
+            ("cd", 0.2, 1.0),
+        )
     ]
+    assert ["".join(pair[:2]) for pair in strongest(pairs, 0.95)] == ["bc", "ac", "ab"]
 
 
 def test_the_page_says_which_number_of_tests_is_which():
@@ -145,4 +165,5 @@ def test_the_page_says_which_number_of_tests_is_which():
     assert number_of_tests(compare_models(outcomes)) == 6
     page = pages_of(outcomes)["comparisons"]
     assert "next one of the grid: 5 tests." in page
-    assert "corrected (Holm) for all 6 tests of" in page
+    assert "corrected for all 6 tests between live models" in page
+    assert "| p | p (Holm, 6) |" in page

@@ -11,7 +11,7 @@ from refract.statistics.correction import (
     prediction_powered,
     prediction_powered_difference,
 )
-from refract.statistics.proportions import wilson
+from refract.statistics.proportions import hypergeometric_limits, wilson
 
 
 def _run(rng, n, rate, sensitivity, specificity):
@@ -29,6 +29,61 @@ def test_the_prediction_powered_rate_is_that_of_the_reference_package():
     # ppi-python 0.2.3: ppi_mean_pointestimate, and ppi_mean_ci with alpha=.05
     assert result.rate == pytest.approx(0.31371301, abs=5e-9)
     assert (result.low, result.high) == pytest.approx((0.26540724, 0.36201878), abs=3e-3)
+
+
+@pytest.mark.parametrize(
+    ("positives", "drawn", "size", "limits"),
+    [
+        (0, 6, 7, (0, 1)),  # one positive of seven is missed by six with a chance of 1/7
+        (6, 6, 7, (6, 7)),
+        (0, 60, 61, (0, 0)),  # missed with 1/61, which is below .025
+        (3, 3, 3, (3, 3)),
+        (0, 10, 100, (0, 29)),  # C(71, 10)/C(100, 10) = .0254, C(70, 10)/C(100, 10) = .0229
+    ],
+)
+def test_the_limits_of_a_finite_number_of_rows_are_the_exact_ones(positives, drawn, size, limits):
+    assert hypergeometric_limits(positives, drawn, size) == pytest.approx(
+        [x / size for x in limits]
+    )
+    other = hypergeometric_limits(drawn - positives, drawn, size)
+    assert other == pytest.approx([1 - limits[1] / size, 1 - limits[0] / size])
+
+
+@pytest.mark.parametrize(("drawn", "size"), [(6, 7), (8, 20), (50, 129)])
+def test_exact_limits_cover_whatever_the_share_of_positives(drawn, size):
+    from scipy.stats import hypergeom
+
+    found = [hypergeometric_limits(x, drawn, size) for x in range(drawn + 1)]
+    for total in range(size + 1):
+        chances = hypergeom.pmf(range(drawn + 1), size, total, drawn)
+        holding = (
+            one.low <= total / size + 1e-12 and total / size - 1e-12 <= one.high for one in found
+        )
+        assert sum(p for p, holds in zip(chances, holding, strict=True) if holds) >= 0.95
+
+
+def test_six_of_seven_labelled_and_none_refused_leave_the_seventh_open():
+    found = prediction_powered(Sample([False] * 6, [False] * 6, [False]))
+    assert (found.rate, found.low_here, found.high_here) == (0, 0, pytest.approx(1 / 7))
+
+
+@pytest.mark.parametrize(
+    ("size", "labels", "rate"), [(20, 8, 0.1), (129, 40, 0.05), (129, 60, 0.5)]
+)
+def test_the_interval_of_these_rows_alone_covers_and_a_good_judge_shortens_it(size, labels, rate):
+    import numpy as np
+
+    rng = np.random.default_rng(14)
+    held = shorter = 0
+    for _ in range(400):
+        truth, judged = _run(rng, size, rate, 0.9, 0.95)
+        sample = Sample(truth[:labels], judged[:labels], judged[labels:])
+        found = prediction_powered(sample)
+        alone = hypergeometric_limits(int(truth[:labels].sum()), labels, size)
+        held += found.low_here <= truth.mean() <= found.high_here
+        shorter += found.high_here - found.low_here < alone.high - alone.low
+    assert held / 400 > 0.93
+    assert shorter / 400 > (0.9 if rate == 0.5 else 0.3)
 
 
 def test_the_labels_speak_alone_without_other_rows_and_with_a_judge_that_never_varies():

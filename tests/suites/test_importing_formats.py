@@ -248,8 +248,13 @@ def test_xsafety_as_published_has_the_same_rows_in_each_language(tmp_path):
     [
         (
             "cyberseceval_frr",
-            {"mutated_prompt": "p", "is_malicious": False, "speaking_language": "Thai"},
-            {"category": "borderline", "language": "th"},
+            {
+                "mutated_prompt": "p",
+                "is_malicious": False,
+                "speaking_language": "Thai",
+                "prompt_id": 7,
+            },
+            {"category": "borderline", "language": "th", "item": 7},
         ),
         (
             "cyberseceval_frr",

@@ -25,6 +25,7 @@ class Example:
     allowed: tuple[int, ...]
     refused: bool
     full: bool | None = None
+    cluster: str = ""  # what answers share, where the file has no prompts
 
     @property
     def digest(self) -> str:
@@ -111,7 +112,16 @@ def read(path: Path) -> Iterator[Example]:
         if refused is None or not allowed:
             continue
         yield Example(
-            source, row.get("model") or "", row.get("prompt") or "", answer, allowed, refused, full
+            *(
+                source,
+                row.get("model") or "",
+                row.get("prompt") or "",
+                answer,
+                allowed,
+                refused,
+                full,
+            ),
+            cluster=row.get("prompt_id") or "",
         )
 
 

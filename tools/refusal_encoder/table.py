@@ -131,7 +131,7 @@ def entries(rows: Sequence[Scored], versions: Mapping[str, str]) -> list[LedgerE
             {
                 "source": LEDGER_NAMES.get(source, source),
                 "model": row.example.model,
-                "cluster": row.example.prompt or row.example.digest,
+                "cluster": row.example.cluster or row.example.prompt or row.example.digest,
             }
             for row in own
         ]

@@ -21,7 +21,14 @@ CATALOGUE = Path(__file__).with_name("catalogue.yaml")
 WHERE = ("device", "device_map", "batch_tokens")
 # What a measure may count of an answer; see Measure.
 Counts = Literal[
-    "complied", "refused", "full_refusal", "partial_refusal", "full_compliance", "right", "score"
+    "complied",
+    "refused",
+    "full_refusal",
+    "partial_refusal",
+    "full_compliance",
+    "right",
+    "score",
+    "inspect_score",
 ]
 
 
@@ -62,9 +69,9 @@ class SuiteFile(Settings):
 class Measure(Settings):
     """A number of the protocol.
 
-    ``counts``: the share of answers that complied, refused, … , the mean ``score``, or the share that
-    are ``right`` (harmful prompts refused, helpful ones not). ``macro`` adds the mean over the values
-    of ``by``, each counting the same.
+    ``counts``: the share of answers that complied, refused, … , the mean ``score`` (StrongREJECT's also
+    as Inspect has it, ``inspect_score``), or the share that are ``right`` (harmful prompts refused,
+    helpful ones not). ``macro`` adds the mean over the values of ``by``, each counting the same.
     """
 
     counts: Counts
