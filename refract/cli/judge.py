@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from refract.cli.options import JudgeModel, files_named, keep_inputs
+from refract.cli.options import JudgeBaseUrl, JudgeModel, files_named, keep_inputs
 from refract.core.errors import UsageError
 from refract.core.jsonl import write_rows
 
@@ -17,6 +17,7 @@ def judge(
     out: Annotated[Path, typer.Option()],
     judge: str | None = None,
     judge_model: JudgeModel = None,
+    judge_base_url: JudgeBaseUrl = None,
 ) -> None:
     """Judge answers that already exist: one verdict row for each row, in order.
 
@@ -36,6 +37,6 @@ def judge(
     if not in_.is_file():
         raise UsageError(f"--in: no file {in_}")
     wanted = judge or ("rules" if judge_model is None else MODEL_JUDGE)
-    definition = find_judge(wanted, find_project(), judge_model)
+    definition = find_judge(wanted, find_project(), judge_model, judge_base_url)
     keep_inputs({"--out": out}, [in_, *files_named(definition)])
     write_rows(out, judge_rows(read_answers(in_), wanted, definition, f"{in_}: row"))

@@ -20,6 +20,12 @@ JudgeModel = Annotated[
         "hf:path/to/folder. Without --judge it says what is a refusal (--judge llm)."
     ),
 ]
+JudgeBaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        help="Server of the model that judges; default: its definition's or its provider's."
+    ),
+]
 Models = Annotated[
     list[str] | None, typer.Option("--model", help="Models of the grid: NAME,...; default: all.")
 ]

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -26,6 +27,8 @@ FILES = ("metrics", ":!metrics/ran")
 SHOWN = 160
 # Of a suite's provenance, what the run itself made: no difference is due to it.
 OUTPUTS = ("responses_sha256", "verdicts_sha256")
+# The providers' own keys, which --allow-host allows with the server.
+KEYS = ("ANTHROPIC_API_KEY", "AZURE_OPENAI_API_KEY", "OPENAI_API_KEY")
 
 
 def reproduce(
@@ -38,6 +41,13 @@ def reproduce(
     regenerate: Annotated[
         bool, typer.Option(help="With --exec: generate again also the answers that are in git.")
     ] = False,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="With --exec of a results file: a server (https://…) that gets prompts and the "
+            "provider's key, besides those of params.yaml. Repeatable; any other is asked for."
+        ),
+    ] = None,
 ) -> None:
     """Print the commands that make results again; with --exec, make them and compare.
 
@@ -50,11 +60,15 @@ def reproduce(
 
     if Path(what).is_file():
         results = read_run(Path(what))
-        if regenerate or "command" not in results:
-            problem = "--regenerate is for revisions" if regenerate else "names no command"
+        command, made = results.get("command"), results["provenance"] or {}
+        known = isinstance(command, list) and all(isinstance(word, str) for word in command)
+        if regenerate or not known or "definition" not in (made.get("model") or {}):
+            problem = (
+                "--regenerate is for revisions" if regenerate else "names no command and model"
+            )
             raise UsageError(f"{what}: {problem}")
         if exec_:
-            raise typer.Exit(_run_again(Path(what), results))
+            raise typer.Exit(_run_again(Path(what), results, allow_host or []))
         say(shlex.join(["refract", *results["command"], "--out", "results.json"]))
         return
     root = project_root()
@@ -203,26 +217,58 @@ def _dvc_repro(folder: Path, targets: Sequence[str], environment: Mapping[str, s
 # A results file of `refract run`
 
 
-def _run_again(path: Path, results: Row) -> int:
+def _run(command: Sequence[str], out: Path, hosts: Sequence[str], store: Mapping[str, str]) -> None:
+    """Runs a results file's command, which may be anybody's. What the definitions of the user's own
+    project need is allowed, and the ``hosts``; for each further server the user is asked. Raises
+    :class:`UsageError` where it needs more, :class:`RefractError` where it fails."""
+    from refract.core.consent import NEEDED, VARIABLE
+    from refract.project import find_project
+
+    NEEDED.clear()
+    find_project()
+    allowed = set(NEEDED)
+    for host in hosts:
+        allowed.add(f"send prompts to {host.rstrip('/')}")
+        allowed |= {f"send prompts and the key in {key} to {host.rstrip('/')}" for key in KEYS}
+    program = [sys.executable, "-P", "-c", "from refract.cli import main; main()"]
+    while not out.is_file():
+        env = {**os.environ, **store, VARIABLE: json.dumps(sorted(allowed))}
+        done = subprocess.run(
+            [*program, *command, "--out", str(out)], env=env, capture_output=True, text=True
+        )
+        needed = re.search(r"^refract: not allowed: (.+)$", done.stderr, re.M)
+        if needed is None:
+            if not out.is_file():
+                raise RefractError(f"the run failed: {done.stderr.strip()[-2000:]}")
+        elif not needed[1].startswith("send ") or needed[1] in allowed:
+            what = f"the file asks to {needed[1]}, which your params.yaml does not name"
+            raise UsageError(
+                f"{what}; if you trust it, run the command that is printed without --exec"
+            )
+        else:
+            say(f"the file asks to {needed[1]}, which params.yaml and --allow-host do not name")
+            typer.confirm("allow it?", abort=True)
+            allowed.add(needed[1])
+
+
+def _run_again(path: Path, results: Row, hosts: Sequence[str]) -> int:
     """Runs a results file's command, without stored answers where the model runs here; the exit code."""
     from refract.core.progress import read_object
+    from refract.core.registry import find
+    from refract.models import ADAPTERS
     from refract.results.differences import run_differences
     from refract.results.sources import read_run
 
-    here = _runs_here(results["provenance"]["model"]["definition"])
+    command, definition = results["command"], results["provenance"]["model"]["definition"]
+    if command[:1] != ["run"] or any(re.match("--(out|rows)(=|$)", word) for word in command):
+        raise UsageError(f"{path}: its command is not `refract run` without --out and --rows")
+    adapter = definition.get("adapter")
+    here = adapter in ADAPTERS and find(ADAPTERS, adapter, "adapter").runs_here
     if not here:
         say("from stored answers, since it cannot be run here")
     with tempfile.TemporaryDirectory(prefix="refract-") as temporary:
         new = Path(temporary) / "new.json"
-        program = [sys.executable, "-c", "from refract.cli import main; main()"]
-        done = subprocess.run(
-            [*program, *results["command"], "--out", str(new)],
-            env=os.environ | ({"REFRACT_CACHE": "off"} if here else {}),
-            capture_output=True,
-            text=True,
-        )
-        if not new.is_file():
-            raise RefractError(f"the run failed: {done.stderr.strip()[-2000:]}")
+        _run(command, new, hosts, {"REFRACT_CACHE": "off"} if here else {})
         made = read_run(new)
         # Without the provenance, which another version of a library moves alone.
         texts = [json.dumps({**side, "provenance": None}, indent=1) for side in (results, made)]

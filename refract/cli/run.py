@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from refract.cli.options import Confidence, JudgeModel, files_named, keep_inputs
+from refract.cli.options import Confidence, JudgeBaseUrl, JudgeModel, files_named, keep_inputs
 from refract.cli.printing import print_table
 from refract.core.errors import RefractError, UsageError
 from refract.core.showing import say
@@ -82,6 +82,7 @@ def run(
         ),
     ] = None,
     judge_model: JudgeModel = None,
+    judge_base_url: JudgeBaseUrl = None,
     cut_off: Annotated[
         Literal["judged", "excluded"] | None,
         typer.Option(
@@ -133,7 +134,7 @@ def run(
     if protocol is not None and judge is None and judge_model is not None:
         raise UsageError("--judge-model with --protocol: name the judge too, as in --judge llm")
     wanted = judge or ("rules" if judge_model is None else MODEL_JUDGE)
-    judges = {wanted: find_judge(wanted, project, judge_model)}
+    judges = {wanted: find_judge(wanted, project, judge_model, judge_base_url)}
     level = float(confidence or 0.95)
     used = [find_suite(one, project)[1] for one in ([] if protocol else suite or [])]
     published = [one.rpartition("=")[2] for one in suite or [] if protocol]

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from refract.core.consent import need
 from refract.core.errors import ParamsError
 from refract.core.settings import nearest
 
@@ -59,6 +60,8 @@ def find(registry: Registry, name: object, where: str, others: Iterable[str] = (
             f"{where} must be one of {', '.join(known)}, or package.module:Name of an installed "
             f"package (got {name!r}){nearest(name, known)}"
         )
+    if place == name:
+        need(f"run the code of {place}")
     module, _, attribute = place.partition(":")
     try:
         named = getattr(importlib.import_module(module), attribute)

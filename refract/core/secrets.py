@@ -10,23 +10,16 @@ from typing import Any
 LEFT_OUT = "[left out]"
 # The words of a name: apiKey, api_key and API-KEY have the same.
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]")
-_ALWAYS = re.compile(
-    "secrets?|passwords?|passwd|passphrase|pwd|credentials?|cookies?|authorization|auth|bearer|jwt"
+_SECRET = re.compile(
+    r"(^|_)(secrets?|passwords?|passwd|passphrase|pwd|credentials?|cookies?|authorization|auth|bearer|jwt"
+    r")(_|$)|(^|_)(keys?|token)$|(api|access|secret|private|auth|subscription|session)_?(key|token)s?$"
 )
-# Written as one word.
-_JOINED = re.compile(
-    r"(?:api|access|secret|private|auth|subscription|session|bearer|refresh|security)_?(?:key|token)s?$"
+# Names of tokens of texts and of keys that open nothing, and of where a secret stands.
+_HARMLESS = re.compile(
+    r"(^|_)((cache|cat|sort|primary|foreign|partition|idempotency|group|routing|column|public)_keys?"
+    r"|(eos|bos|pad|unk|sep|cls|mask|image|start|end|stop|special|think|thinking|first|last|next|new"
+    r"|per|prompt|input|output)_token|env|variable|field|file|path|column)$"
 )
-# Words before "key" and "token" with which they are none that opens anything.
-_KEYS = re.compile(
-    "cache|cat|sort|primary|foreign|partition|idempotency|group|routing|column|public"
-)
-_TOKENS = re.compile(
-    "eos|bos|pad|unk|sep|cls|mask|image|start|end|stop|special|think|thinking|first|last|next|new|per"
-    "|prompt|input|output"
-)
-# A name that ends in one of these names the place of a secret.
-_PLACES = re.compile("env|variable|field|file|path|column")
 # Keys by the form that their issuers give them; the words of an address before its host; a pair.
 _FORMS = re.compile(
     r"\bsk-[\w-]{8,}|\b(?:hf_|gh[pousr]_|gsk_|r8_|xai-|xox[abp]-|glpat-)[A-Za-z0-9-]{16,}"
@@ -42,16 +35,9 @@ _VALUE = re.compile(r"""(?:(?:basic|bearer|token) )?[^\s"'&,;}\]]+""", re.IGNORE
 
 def names_secret(name: str) -> bool:
     """Whether what stands under a name is by that name a key, a password or a token."""
-    plain = unicodedata.normalize("NFKC", name)
-    words = [word.lower() for word in _WORDS.findall(plain)]
-    if not words or _PLACES.fullmatch(words[-1]):
-        return False
-    before, last = words[-2] if len(words) > 1 else "", words[-1]
-    if last in ("key", "keys"):
-        return not _KEYS.fullmatch(before)
-    if last == "token":
-        return not _TOKENS.fullmatch(before)
-    return any(map(_ALWAYS.fullmatch, words)) or bool(_JOINED.search("_".join(words)))
+    words = _WORDS.findall(unicodedata.normalize("NFKC", name))
+    plain = "_".join(words).lower()
+    return bool(_SECRET.search(plain)) and not _HARMLESS.search(plain)
 
 
 def without_secrets(value: Any) -> tuple[Any, list[str]]:

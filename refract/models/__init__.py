@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from refract.core.consent import need
 from refract.core.errors import ParamsError
 from refract.core.jsonl import canonical_json
 from refract.core.params import ModelSamples
@@ -89,6 +90,8 @@ def _read(definition: Mapping[str, Any], where: str) -> tuple[Any, BaseModel]:
             f"{where}: {places[0]} must hold no secret, since definitions are written to results; a "
             "key stands in an environment variable that api_key_env names (what came is not shown)"
         )
+    for what in getattr(settings, "needs", ()):
+        need(what)
     try:
         canonical_json(given)
     except (TypeError, ValueError) as error:

@@ -104,7 +104,8 @@ class BatchRun:
         """Submits a batch, once; where that fails, so do its requests, which the next run submits."""
         try:
             bodies = {name: self.bodies[name] for name in names}
-            batch_id = await self.model.submit(self.client, bodies)
+            # Nothing is lost yet: a server that is not there is not waited for.
+            batch_id = await self.model.submit(self.client.with_options(max_retries=2), bodies)
         except self.model.sdk.APIError as error:
             failure = self.model.failure_of(error, self.client)
             for name in names:

@@ -126,6 +126,11 @@ class HFSettings(Settings):
         None, description="tokens read at a time; null: by the size of model and device"
     )
 
+    @property
+    def needs(self) -> list[str]:
+        """What another's command may not do here unasked (:mod:`refract.core.consent`)."""
+        return [f"run the code of {self.model_id}"] if self.trust_remote_code else []
+
     @model_validator(mode="after")
     def _fit_together(self) -> HFSettings:
         if not self.gguf_file and (self.sha256 or is_package(self.model_id)):

@@ -17,7 +17,6 @@ from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
-from urllib.parse import urljoin, urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
@@ -82,28 +81,18 @@ FILTER_TEXT = re.compile(
 # How the names of environment variables are written, and no key.
 VARIABLE = re.compile(r"(?!\w*[A-Za-z0-9]{20})(?:[A-Z_][A-Z0-9_]*|[a-z_][a-z0-9_]*)")
 
-
-def _without_query(url: str) -> str:
-    parts = urlsplit(url)
-    try:
-        whole = parts.port is None or parts.port > 0
-    except ValueError:
-        whole = False
-    if not whole or parts.query or parts.fragment:
-        raise ValueError("must be an address of host, port and path alone")
-    return url.rstrip("/")
-
-
 Positive = Annotated[Number, Field(gt=0)]
 Usd = Annotated[Number, Field(ge=0)]
 Address = Annotated[
     str,
     Field(
-        pattern=r"^https?://[^/?#]",
+        pattern=r"^https?://[^/?#@\s]+(/[^?#@\s]*)?$",
         description="a server with the provider's API",
-        json_schema_extra={"allowed": "an address that starts with http:// or https://"},
+        json_schema_extra={
+            "allowed": "an address that starts with http:// or https:// and has no user and no query"
+        },
     ),
-    AfterValidator(_without_query),
+    AfterValidator(lambda url: url.rstrip("/")),
 ]
 KeyVariable = Annotated[
     Text | None,
@@ -191,6 +180,14 @@ class ServedSettings(RequestSettings):
         """Whether requests go to the provider's own API."""
         default = type(self).model_fields["base_url"].default
         return self.client is None and self.base_url == default
+
+    @property
+    def needs(self) -> list[str]:
+        """What another's command may not do here unasked (:mod:`refract.core.consent`)."""
+        cloud = self.client and "base_url" not in self.model_fields_set
+        server = self.client if cloud else "/".join(self.base_url.split("/")[:3])
+        key = f" and the key in {self.key_variable}" if self.key_variable else ""
+        return [f"send prompts{key} to {server}"]
 
     @model_validator(mode="after")
     def _together(self) -> ServedSettings:
@@ -454,8 +451,10 @@ class Provider(ServedModel):
         """Warns where a server says of answers, counted by what it says, that another model than the one
         asked for gave them. A date behind its name is none."""
         asked = self.settings.model_id
-        others = [name for name in said if not _same_model(asked, name)]
-        if others or len(said) > 1:
+        same = re.compile(
+            rf"(.*/)?{re.escape(asked.split('/')[-1])}([-@:]\d[\d.-]*)?", re.IGNORECASE
+        )
+        if len(said) > 1 or not all(map(same.fullmatch, said)):
             counts = ", ".join(f"{name} ({said[name]})" for name in list(said)[:5])
             say(
                 f"{self.name}: asked for {asked}, and the server says that these answered: {counts}"
@@ -580,7 +579,8 @@ class Provider(ServedModel):
         message, codes = error_said(error.body)
         text = f"HTTP {status}: {self.clean(message or error.response.reason_phrase)}"
         if 300 <= status < 400:
-            target = self.clean(_target(error.response))
+            location = str(error.response.headers.get("location") or "no address")
+            target = self.clean(without_secrets(location.split("?")[0])[0])
             text = (
                 f"HTTP {status}: {self.settings.base_url} redirects to {target}, where nothing was "
                 "sent; name that server in base_url if it is meant"
@@ -615,24 +615,6 @@ class Provider(ServedModel):
         line = re.sub(r"\breq_\w+", "[id]", line)  # differs from try to try
         line = "".join(c if c.isprintable() else "�" for c in line)
         return line if len(line) <= 300 else line[:299] + "…"
-
-
-def _same_model(asked: str, said: str) -> bool:
-    """Whether two names are of one model: but for folders before, and a date or ``latest`` behind."""
-    one, other = (re.split(r"[/\\]", name.lower())[-1] for name in (asked, said))
-    dated = re.compile(r"(?:[-@:](?:\d[\d.-]*|latest|preview))*")
-    shorter, longer = sorted((one, other), key=len)
-    return longer.startswith(shorter) and bool(dated.fullmatch(longer[len(shorter) :]))
-
-
-def _target(response: Any) -> str:
-    """Where a response redirects to, without a query, which may hold a token."""
-    location = str(response.headers.get("location", ""))
-    try:
-        address = urljoin(str(response.request.url), location)
-    except ValueError:
-        address = location
-    return str(without_secrets(re.split(r"[?#]", address)[0])[0]) if location else "no address"
 
 
 def _count(tokens: object) -> int | None:

@@ -151,10 +151,17 @@ def find_suite(name: str, project: Project) -> tuple[str, dict[str, Any]]:
     raise UsageError(_unknown("suite and no file", name, known))
 
 
-def find_judge(name: str, project: Project, model: str | None = None) -> dict[str, Any]:
+def find_judge(
+    name: str, project: Project, model: str | None = None, base_url: str | None = None
+) -> dict[str, Any]:
     """A judge by its name in params.yaml, by its kind, or by the name of a published one; ``llm`` is
     one of kind refusal. ``model`` is the model that judges in place of the judge's own: by its name in
-    params.yaml, or as ADAPTER:MODEL_ID. Raises :class:`UsageError`."""
+    params.yaml, or as ADAPTER:MODEL_ID; ``base_url`` its server. Raises :class:`UsageError`."""
+    if base_url is not None:
+        judge = find_judge(name, project, model)
+        if not isinstance(judge.get("model"), dict):
+            raise UsageError("--judge-base-url: name the model that judges with --judge-model")
+        return judge | {"model": judge["model"] | {"base_url": base_url}}
     if model is None:
         if name == MODEL_JUDGE and name not in (project.params.get("judges") or {}):
             raise UsageError("--judge llm: name the model that judges with --judge-model")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import jsonschema
@@ -17,6 +18,7 @@ from refract.models.protocol import Answer
 from refract.models.store import answer_row
 from refract.models.synthetic import REFUSALS
 from tests.builders import NO, ROOT, YES, Project, suite_rows
+from tests.fault_server import FaultServer
 
 SCHEMA = json.loads((ROOT / "refract/results/provenance.schema.json").read_text("utf-8"))
 
@@ -209,3 +211,105 @@ def test_inputs_are_named_in_the_order_in_which_they_work():
         'judges j.version: "a" → "b"',
         'model seed: "a" → "b"',
     ]
+
+
+KEY = "sk-mine-0123456789"
+
+
+@pytest.fixture
+def server(monkeypatch, tmp_path) -> Iterator[FaultServer]:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OTHER_KEY", "other-0123456789")
+    monkeypatch.setenv("REFRACT_CACHE", str(tmp_path / "store"))
+    with FaultServer() as server:
+        yield server
+
+
+def theirs(run: Path, *command: str, **definition: object) -> Path:
+    """A results file as somebody else may have made it, with this command."""
+    results = json.loads(run.read_text())
+    results["command"] = ["run", *command]
+    if definition:
+        results["provenance"]["model"]["definition"] = definition
+    run.write_text(json.dumps(results))
+    return run
+
+
+def asking(url: str, **settings: str) -> tuple[str, ...]:
+    said = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    return ("--adapter", "openai", "--model-id", "m", "--base-url", f"{url}/v1", *said)
+
+
+SUITE = ("--suite", "alpha", "--sample", "2")
+
+
+@pytest.mark.parametrize(
+    ("variable", "as_judge"),
+    [("OPENAI_API_KEY", False), ("OTHER_KEY", False), ("null", False), ("OPENAI_API_KEY", True)],
+)
+def test_a_results_file_sends_no_key_and_no_prompt_to_a_server_that_the_user_does_not_name(
+    project, run, server, variable, as_judge
+):
+    command = (*asking(server.url, api_key_env=variable), *SUITE)
+    if as_judge:
+        host = f"{server.url}/v1"
+        command = ("--adapter", "synthetic", *SUITE, "--judge-model", "openai:m")
+        command += ("--judge-base-url", host)
+    done = refract(project.folder, "reproduce", theirs(run, *command), "--exec")
+    key = "" if variable == "null" else f" and the key in {variable}"
+    asked = f"the file asks to send prompts{key} to {server.url}, which params.yaml"
+    assert asked in done.stdout
+    assert (done.exit_code, server.arrived) == (1, 0)
+    # With the flag prompts go there, and the provider's key, but no other.
+    done = refract(project.folder, "reproduce", run, "--exec", "--allow-host", server.url)
+    allowed = variable != "OTHER_KEY"
+    assert (asked in done.stdout, server.arrived > 0) == (not allowed, allowed)
+    sent = any(KEY in head for head in server.seen_headers)
+    assert sent is (variable == "OPENAI_API_KEY")
+
+
+def test_a_server_that_is_asked_for_and_allowed_gets_what_was_said(project, run, server):
+    path = theirs(run, *asking(server.url), *SUITE)
+    with contextlib.chdir(project.folder):
+        CliRunner().invoke(app, ["reproduce", str(path), "--exec"], input="y\n")
+    assert server.arrived == 2
+    assert all(KEY in head for head in server.seen_headers)
+
+
+def test_a_server_of_the_users_own_params_is_not_asked_for(project, run, server, tmp_path):
+    copy = project.copy(tmp_path / "copy")
+    mine = f"  mine: {{adapter: openai, model_id: other, base_url: '{server.url}/v2'}}"
+    copy.rewrite("params.yaml", "\nmodels:\n", f"\nmodels:\n{mine}\n")
+    done = refract(copy.folder, "reproduce", theirs(run, *asking(server.url), *SUITE), "--exec")
+    assert ("asks to" in done.output, server.arrived) == (False, 2), done
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        {"adapter": "hf", "model_id": "there", "trust_remote_code": True},
+        {"adapter": "stranger:Model"},
+    ],
+)
+def test_a_results_file_runs_no_code_of_others(project, run, tmp_path, definition):
+    copy = project.copy(tmp_path / "copy")
+    (copy.folder / "stranger.py").write_text("open('ran', 'w')\n")
+    command = ["--adapter", definition["adapter"], *SUITE]
+    for key in definition.keys() - {"adapter"}:
+        command += ["--set", f"{key}={json.dumps(definition[key])}"]
+    path = theirs(run, *command, **definition)
+    done = refract(copy.folder, "reproduce", path, "--exec")
+    assert "the file asks to run the code of" in str(done.exception)
+    assert not (copy.folder / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["run", "--rows", "x"], ["run", "--out=x"], ["cache", "clear"], [], ["run", ["--rows"]], None],
+)
+def test_a_results_file_writes_nowhere_else_and_runs_no_other_command(project, run, command):
+    results = json.loads(run.read_text())
+    run.write_text(json.dumps({**results, "command": command}))
+    done = refract(project.folder, "reproduce", run, "--exec")
+    assert done.exit_code != 0
+    assert not (project.folder / "x").exists()

@@ -76,14 +76,13 @@ def test_answers_of_lm_eval_are_found_by_a_field_of_the_tasks_data():
 
 def test_keys_in_the_arguments_of_a_model_are_left_out_of_its_description(tmp_path):
     log = json.loads(INSPECT.read_text("utf-8"))
-    log["eval"]["model_args"] = {"api_key": "sk-1", "hf_token": "t", "max_tokens": 5}
+    log["eval"]["model_args"] = {"a": [{"api_key": "sk-1"}], "max_tokens": 5}
+    log["plan"]["config"]["extra_headers"] = {"x-api-key": "sk-2"}
     path = tmp_path / "log.json"
     path.write_text(json.dumps(log))
-    assert model(path).description()["recorded"]["model_args"] == {
-        "api_key": "[left out]",
-        "hf_token": "[left out]",
-        "max_tokens": 5,
-    }
+    told = model(path).description()["recorded"]
+    assert told["model_args"] == {"a": [{"api_key": "[left out]"}], "max_tokens": 5}
+    assert told["generation"]["extra_headers"] == {"x-api-key": "[left out]"}
 
 
 def sample(**changes: object) -> dict:
