@@ -15,27 +15,18 @@ import typer
 from refract.cli import (
     cache,
     compare,
-    correct,
-    export,
-    figures,
     gate,
-    import_suite,
-    judge,
-    judges,
-    kappa,
+    human_labels,
     label,
-    lint,
-    log,
     models,
-    page,
+    outputs,
     power,
     project,
-    protocols,
+    publications,
     reproduce,
-    reproduce_paper,
     run,
-    table,
-    validate,
+    suite_files,
+    verdicts,
 )
 from refract.cli.options import documented
 from refract.core.errors import RefractError
@@ -72,15 +63,16 @@ def options(
 
 
 COMMANDS: tuple[Callable[..., object], ...] = (
-    *(project.init, lint.lint, judge.judge, run.run, run.demo, page.show, page.page),
-    *(models.estimate, gate.gate, import_suite.import_suite, compare.compare, power.power),
-    *(validate.validate, kappa.kappa, kappa.did, label.label, correct.correct, table.table),
-    *(figures.figures, export.export, log.log, reproduce.reproduce),
-    *(reproduce_paper.reproduce_paper, project.stage, project.doctor, protocols.protocols),
+    *(project.init, suite_files.lint, verdicts.judge, run.run, run.demo, outputs.show),
+    *(outputs.page, models.estimate, gate.gate, suite_files.import_suite, compare.compare),
+    *(power.power, human_labels.validate, verdicts.kappa, verdicts.did, label.label),
+    *(human_labels.correct, outputs.table, outputs.figures, outputs.export, outputs.log),
+    *(reproduce.reproduce, publications.reproduce_paper, project.stage, project.doctor),
+    publications.protocols,
 )
 for command in COMMANDS:
     app.command()(documented(command))
-app.add_typer(judges.judges, name="judges")
+app.add_typer(publications.judges, name="judges")
 
 store = typer.Typer(no_args_is_help=True, help="The response store: info, clear, import, export.")
 store.command()(cache.info)

@@ -1,4 +1,4 @@
-"""``refract kappa`` and ``refract did``: two judges on the same answers."""
+"""``refract judge``, ``kappa`` and ``did``: verdicts on given answers, and two judges compared."""
 
 from __future__ import annotations
 
@@ -9,15 +9,54 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from refract.cli.options import Confidence, NumbersFile, keep_inputs
+from refract.cli.options import (
+    Confidence,
+    JudgeBaseUrl,
+    JudgeModel,
+    NumbersFile,
+    files_named,
+    keep_inputs,
+)
 from refract.cli.printing import estimate_cell, print_table
-from refract.core.jsonl import write_json
+from refract.core.errors import UsageError
+from refract.core.jsonl import write_json, write_rows
 from refract.core.showing import json_text, say
 from refract.core.types import Row
 from refract.report.markdown import markdown_table
 
 if TYPE_CHECKING:
     from refract.agreement.two_judges import Join
+
+
+def judge(
+    in_: Annotated[Path, typer.Option("--in")],
+    out: Annotated[Path, typer.Option()],
+    judge: str | None = None,
+    judge_model: JudgeModel = None,
+    judge_base_url: JudgeBaseUrl = None,
+) -> None:
+    """Judge answers that already exist: one verdict row for each row, in order.
+
+    Example: refract judge --judge rules --in rows.jsonl --out verdicts.jsonl
+
+    Args:
+        in_: Rows with id or prompt_id, prompt and response (JSONL), or a log of Inspect or
+          lm-evaluation-harness.
+        out: Where the verdict rows go (JSONL).
+        judge: A judge of params.yaml, a kind of judge, or llm (refusal, by --judge-model); default:
+          rules.
+    """
+    from refract.api import judge_rows
+    from refract.models.recorded import read_answers
+    from refract.project import MODEL_JUDGE, find_judge, find_project
+
+    if not in_.is_file():
+        raise UsageError(f"--in: no file {in_}")
+    wanted = judge or ("rules" if judge_model is None else MODEL_JUDGE)
+    definition = find_judge(wanted, find_project(), judge_model, judge_base_url)
+    keep_inputs({"--out": out}, [in_, *files_named(definition)])
+    write_rows(out, judge_rows(read_answers(in_), wanted, definition, f"{in_}: row"))
+
 
 NAMED = 10  # how many keys of what did not join are shown
 LAYERS = {

@@ -1,7 +1,8 @@
-"""``refract import-suite``: a published prompt file becomes a suite with its card."""
+"""``refract lint`` and ``refract import-suite``: suites as files, checked or made of published ones."""
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,29 @@ import typer
 from refract.cli.options import keep_inputs, mapping
 from refract.core.errors import UsageError
 from refract.core.showing import say
+from refract.suites.rows import check_suite
+
+
+def lint(files: list[Path]) -> None:
+    """Check suites and list every problem with its line; exit with 1 if there is any.
+
+    Example: refract lint data/suites/harmful_helpful.jsonl
+
+    Args:
+        files: Suite files (JSONL).
+    """
+    count = 0
+    for path in files:
+        try:
+            rows, problems = check_suite(path)
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
+        for problem in problems:
+            say(f"{path}:{problem.line}: {problem.message}", file=sys.stderr)
+        count += len(problems)
+        if not problems:
+            say(f"{path}: {len(rows)} rows, no problems")
+    raise typer.Exit(int(count > 0))
 
 
 def import_suite(

@@ -1,0 +1,211 @@
+"""What is computed, for people and other programs: ``refract show``, ``page``, ``table``, ``figures``,
+``export`` and ``log``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from refract.cli.options import PIPELINE, Models, Suites, keep_inputs, listed, mapping
+from refract.core.errors import UsageError
+from refract.core.jsonl import write_bytes
+from refract.core.showing import printable, say
+
+
+def show() -> None:
+    """Print the result table of the last `dvc repro`, where its report is, and all warnings.
+
+    Example: refract show
+    """
+    from refract.cli.printing import print_table
+    from refract.core.params import grid
+    from refract.core.progress import answer_line, say_warnings
+    from refract.project import project_root, read_project
+    from refract.report.report_files import PAGE, REPORT
+    from refract.report.sections import MAIN_HEADER, main_rows
+    from refract.report.view import View, read_titles
+    from refract.results.current import grid_notes, rows_missing, rows_note, without_results
+    from refract.results.sources import read_rate_tables
+
+    root = project_root()
+    params = read_project(root).params
+    models = grid(params, "models")
+    absent = without_results(root, models)
+    rates, provenance = read_rate_tables(root, [m for m in models if m not in absent] or models)
+    titles = read_titles(params.get("metadata"), models, grid(params, "suites"))
+    print_table(MAIN_HEADER, main_rows(View(rates, provenance, titles)))
+    for note in grid_notes(root, models):
+        say(f"note: {note}")
+    if missing := rows_missing(root, provenance):
+        say(f"note: {rows_note(missing)}")
+    for kind, path in (("report", root / REPORT), ("page", root / PAGE)):
+        say(f"{kind}: {path}" if path.is_file() else f"{kind}: no {path}; run: dvc repro")
+    if line := answer_line(root, models):
+        say(line)
+    say_warnings(root, models)
+
+
+def page() -> None:
+    """Write the report's page, data/report/report.html, from the results that are computed.
+
+    Example: refract page
+    """
+    from refract.project import project_root
+    from refract.report.report_files import write_page
+
+    say(f"page: {write_page(project_root())}")
+
+
+def table(
+    source: Annotated[str | None, typer.Argument()] = None,
+    models: Models = None,
+    suites: Suites = None,
+    measure: list[str] | None = None,
+    by: str | None = None,
+    short: Annotated[bool, typer.Option("--short")] = False,
+    format_: Annotated[Literal["md", "latex"], typer.Option("--format")] = "md",
+    out: Path | None = None,
+) -> None:
+    """Rates with intervals as a table for a paper.
+
+    Example: refract table --format latex --suite harmful_helpful --short
+
+    Args:
+        source: A revision, a model of the grid, REVISION:MODEL, a results file of `refract run`, or a
+          project's folder; default: the working tree.
+        measure: Measures, a column each: NAME,...; default: refusal by category.
+        by: A row for each value of this field, such as perturbation.
+        short: Rates and intervals; notes say what they leave out.
+        format_: Markdown, or LaTeX (booktabs).
+        out: File to write; default: standard output.
+    """
+    from refract.export.latex import as_latex, as_markdown, paper_table
+    from refract.report.view import check_names
+    from refract.report.wording import percent
+    from refract.results.sources import find_side
+    from refract.results.table_rows import confidence_of
+
+    place = Path(source or "")
+    beside = [place.with_suffix(".outcomes.csv")] if place.is_file() else []
+    keep_inputs(
+        {"--out": out}, [place / path for path in PIPELINE] if not beside else [place, *beside]
+    )
+    side = find_side(Path.cwd(), source)
+    wanted = listed(models) or list(side.results)
+    check_names("--model", wanted, side.results)
+    rates = {name: side.results[name].rates for name in wanted}
+    if bare := [name for name, of_model in rates.items() if not of_model]:
+        raise UsageError(f"{side.name} has outcomes of {', '.join(bare)}, and no table of rates")
+    levels = {confidence_of(side.results[name].provenance) for name in wanted}
+    made = paper_table(
+        rates,
+        suites=listed(suites),
+        measures=listed(measure),
+        by=by,
+        short=short,
+        level=", ".join(map(percent, sorted(levels))),
+    )
+    text = as_markdown(made) if format_ == "md" else as_latex(made)
+    if out is None:
+        say(text, end="")
+    else:
+        write_bytes(out, [printable(text, keep="\n").encode("utf-8", "backslashreplace")])
+
+
+def figures(
+    out: Annotated[Path, typer.Option()],
+    format_: Annotated[Literal["pdf", "png", "svg"], typer.Option("--format")] = "pdf",
+    models: Models = None,
+    suites: Suites = None,
+    style: Annotated[Path | None, typer.Option(exists=True, dir_okay=False)] = None,
+) -> None:
+    """Draw the figures of the report, of chosen models and suites, as PDF, PNG or SVG.
+
+    Example: refract figures --format pdf --out paper/figures --suite harmful_helpful
+
+    Args:
+        out: Folder to write to.
+        format_: How they are written.
+        style: A matplotlib style sheet.
+    """
+    from refract.project import project_root
+    from refract.report.drawing import drawn
+    from refract.report.figure_data import figures_of
+    from refract.report.view import read_view
+
+    for figure in figures_of(read_view(project_root()).only(listed(models), listed(suites))):
+        path = out / f"{figure.name}.{format_}"
+        write_bytes(path, [drawn(figure, format_, style)])
+        say(f"{path}: {figure.title}")
+
+
+def export(
+    out: Annotated[Path, typer.Option()],
+    format_: Annotated[
+        Literal["csv", "parquet", "every_eval_ever"], typer.Option("--format")
+    ] = "csv",
+    source: Annotated[Path | None, typer.Argument()] = None,
+    organization: str | None = None,
+    relationship: Literal["first_party", "third_party", "collaborative", "other"] = "other",
+    model_id: list[str] | None = None,
+) -> None:
+    """Write metrics, tables, outcomes and rows as files: refract.load_results in pandas.
+
+    Example: refract export --format parquet --out results
+
+    Args:
+        out: Folder to write to.
+        format_: Tables as CSV or Parquet, or records of Every Eval Ever (schema 0.3).
+        source: A project's folder or a results file; default: this project.
+        organization: every_eval_ever: who ran the evaluation.
+        relationship: every_eval_ever: what the organization is to the models.
+        model_id: every_eval_ever: a model's id, NAME=DEVELOPER/MODEL; default: the hub's or the
+          provider's, else local/NAME. Repeatable.
+    """
+    from refract.export.data_files import write_tables
+    from refract.export.every_eval_ever import write_records
+    from refract.project import project_root
+    from refract.results import results_and_notes
+
+    if format_ == "every_eval_ever" and not organization:
+        raise UsageError("--format every_eval_ever needs --organization: who ran the evaluation")
+    if format_ != "every_eval_ever" and (organization or model_id):
+        raise UsageError("--organization and --model-id go with --format every_eval_ever")
+    place = source or project_root()
+    results, notes = results_and_notes(place)
+    for note in notes:
+        say(f"note: {note}", file=sys.stderr)
+    if organization:
+        publisher = {"organization": organization, "relationship": relationship}
+        lines = write_records(results, place, out, publisher, mapping("--model-id", model_id))
+    else:
+        lines = write_tables(results, out, format_)
+    for line in lines:
+        say(line)
+
+
+def log(
+    tracker: Literal["mlflow", "wandb"], experiment: str = "refract", models: Models = None
+) -> None:
+    """Log a run for each model to MLflow or Weights & Biases: settings, rates, intervals, files.
+
+    Example: refract log mlflow
+
+    Args:
+        tracker: Where to: as its own settings say (MLFLOW_TRACKING_URI, WANDB_MODE).
+        experiment: The experiment of MLflow, or project of Weights & Biases.
+    """
+    from refract.export.trackers import TRACKERS, logged_runs
+    from refract.project import project_root
+
+    for run in logged_runs(project_root(), listed(models) or None):
+        try:
+            TRACKERS[tracker](experiment, run)
+        except ImportError as error:
+            raise UsageError(
+                f"{tracker} is not installed ({error}); run: pip install 'refract-eval[{tracker}]'"
+            ) from None
+        say(f"{run.model}: {len(run.numbers)} numbers to {tracker}, {experiment}")
