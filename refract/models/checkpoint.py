@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import math
 import re
 from collections import Counter
@@ -23,7 +22,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from refract.core.environment import data_folder
-from refract.core.jsonl import sha256_file
+from refract.core.jsonl import parse_json, sha256_file
+from refract.core.published_text import PACKAGE
 from refract.core.settings import Number, Settings
 from refract.models.protocol import AdapterError
 from refract.models.turn import Markers, SystemPrompt, Text
@@ -158,7 +158,7 @@ def is_folder(model_id: str) -> bool:
     """
     if Path(model_id).expanduser().is_dir():
         return True
-    if re.fullmatch(r"[\w][\w.-]*(/[\w][\w.-]*)?", model_id):
+    if is_hub_id(model_id):
         return False
     raise AdapterError(
         f"model_id {model_id!r} is neither a folder here (seen from {Path.cwd()}) nor a hub id"
@@ -166,9 +166,15 @@ def is_folder(model_id: str) -> bool:
     )
 
 
+def is_hub_id(model_id: str) -> bool:
+    """Whether ``model_id`` names no folder here and has the form of a hub id."""
+    form = re.fullmatch(r"[\w][\w.-]*(/[\w][\w.-]*)?", model_id)
+    return form is not None and not Path(model_id).is_dir()
+
+
 def is_package(model_id: str) -> bool:
     """Whether ``model_id`` is a package of the index, as name==version."""
-    return re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", model_id) is not None
+    return re.fullmatch(PACKAGE, model_id) is not None
 
 
 def fetched_file(sha256: str, gguf_file: str) -> Path:
@@ -179,7 +185,7 @@ def fetched_file(sha256: str, gguf_file: str) -> Path:
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from ``path``; {} when there is no such file. Raises AdapterError."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(path.read_text(encoding="utf-8"))
         if not isinstance(content, dict):
             raise ValueError("it is not an object")
     except FileNotFoundError:
@@ -278,9 +284,12 @@ def gguf_description(path: Path) -> dict[str, Any]:
     except Exception as error:  # a damaged header can raise anything
         raise AdapterError(f"{path} is not a valid GGUF file ({error}); fetch it again") from None
     architecture = values.get("general.architecture")
+    length = values.get(f"{architecture}.context_length")
+    if not isinstance(architecture, str) or not isinstance(length, int | None):
+        raise AdapterError(f"{path} is not a valid GGUF file (architecture {architecture!r:.60})")
     return {
         "parameters": weights.total(),
-        "context_length": values.get(f"{architecture}.context_length"),
+        "context_length": length,
         "dtype": max(weights, key=lambda name: weights[name], default=None),
         "architecture": architecture,
     }
@@ -375,20 +384,29 @@ class Loader:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """The weights by their content, and those of the hub by their commit. A ``sha256`` in the
-        definition needs no file until the model is loaded."""
+        """The weights by their content; those of the hub by model, commit and, of GGUF, file and
+        ``sha256``. A package's ``sha256`` needs no file until the model is loaded, nor does that of a
+        folder that is not here."""
         settings = self.settings
-        if settings.sha256:
-            return {"sha256": settings.sha256, "format": "gguf"}
+        pinned = {"sha256": settings.sha256, "format": "gguf"} if settings.sha256 else {}
+        if pinned and not is_hub_id(settings.model_id):
+            return pinned
         if path := self.gguf_file:
             return {"sha256": sha256_file(path), "format": "gguf"}
         if folder := self.folder:
             return content_identity(folder, code=settings.trust_remote_code)
-        return {"model_id": settings.model_id, "commit": self.commit}
+        file = {"gguf_file": settings.gguf_file} if settings.gguf_file else {}
+        return {"model_id": settings.model_id, "commit": self.commit, **file, **pinned}
 
     def config_and_tokenizer(self) -> tuple[Any, Any]:
         """The configuration and the tokenizer."""
         file, pinned = self.gguf_file, self.settings.sha256
+        if pinned and not file:
+            from huggingface_hub import hf_hub_download
+
+            name = str(self.settings.gguf_file)
+            with self.loading("the GGUF file"):
+                file = Path(hf_hub_download(self.settings.model_id, name, revision=self.commit))
         if file and pinned and (sha256 := sha256_file(file)) != pinned:
             raise AdapterError(
                 f"models.{self.name}: {file} has the SHA-256 {sha256}, and the definition says "

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
 import zipfile
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from refract.core.jsonl import read_rows
-from refract.core.published_text import Source, SourceError, fetch, read_text
+from refract.core.published_text import (
+    Source,
+    SourceError,
+    copy_out,
+    download,
+    fetch,
+    read_text,
+)
 from refract.judges import open_judge
 from refract.judges.published import entry, names
 from refract.judges.verdict_reading import READERS, UnreadableVerdict
+from refract.models.checkpoint import is_package
 from refract.project import find_project
 from refract.rates.counting import outcome
 from tests.builders import ROOT
@@ -90,6 +100,63 @@ def test_a_text_can_be_the_whole_file():
 def test_a_file_without_the_text_is_an_error_that_says_why(path, at, content, why):
     with pytest.raises(SourceError, match=f"{path}.*{why}"):
         source_of("{question!r}", path=path, at=at).take(content.encode())
+
+
+CONSTANTS = "A = 1\n" * 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "why"),
+    [
+        ("judge.py", CONSTANTS, "too large to be read .12000000 characters, not 250000"),
+        ("a.yaml", CONSTANTS, "too large to be read"),
+        ("judge.py", "A = " + "-" * 200_000 + "1", "the file cannot be read"),
+        ("judge.py", "A = " + "(" * 20_000 + "1" + ")" * 20_000, "the file cannot be read"),
+        ("judge.py", "A = x" + ".a" * 100_000, "the file cannot be read"),
+        ("judge.py", "A = 'a'" + "+'a'" * 50_000, "the file cannot be read"),
+        ("a.yaml", "[" * 5_000, "the file cannot be read"),
+        ("a.json", "[" * 5_000, "the file cannot be read"),
+        ("a.ipynb", "[" * 100_000, "the file cannot be read"),
+        ("a.ipynb", '{"cells": [7]}', "the file cannot be read"),
+        ("a.ipynb", "7", "the file cannot be read"),
+    ],
+    ids=lambda value: str(value)[:12],
+)
+def test_a_file_that_is_too_large_or_deep_ends_in_a_message(path, content, why):
+    with pytest.raises(SourceError, match=why):
+        source_of("x", path=path, at="A").take(content.encode())
+
+
+@pytest.mark.parametrize(
+    ("offset", "field", "value"), [(8, 6, 1), (10, 8, 99)], ids=["encrypted", "unknown compression"]
+)
+def test_a_wheel_that_cannot_be_read_ends_in_a_message(tmp_path, offset, field, value):
+    path = tmp_path / "a.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("judge/prompts.py", MODULE)
+    data = bytearray(path.read_bytes())
+    data[data.rfind(b"PK\x01\x02") + offset] = value
+    data[data.find(b"PK\x03\x04") + field] = value
+    path.write_bytes(data)
+    with pytest.raises(SourceError, match="cannot be read"):
+        fetch([source_of(TEXT, **PLACE)], path)
+    with pytest.raises(SourceError, match="cannot be taken out of"):
+        copy_out(path, "judge/prompts.py", "0" * 64, tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["-r==1", "--index-url==1", "-==1", ".==1"])
+def test_no_package_is_named_like_an_option_of_pip(monkeypatch, name):
+    with pytest.raises(ValidationError, match="package"):
+        Source(package=name, path="a.py", sha256="0" * 64)
+    assert not is_package(name)
+    asked = []
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: asked.append(command) or FAILED)
+    with pytest.raises(SourceError):
+        download("a==1", Path("nowhere"))
+    assert asked[0][-2:] == ["--", "a==1"]
+
+
+FAILED = subprocess.CompletedProcess([], 1, "", "ERROR: no")
 
 
 @pytest.fixture

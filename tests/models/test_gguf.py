@@ -148,6 +148,30 @@ def test_another_file_than_the_pinned_one_is_not_loaded(tmp_path):
         answers(given)
 
 
+def test_a_file_of_the_hub_is_checked_and_named_with_its_model_and_commit(tmp_path, monkeypatch):
+    import huggingface_hub
+
+    path, commit = write_gguf(tmp_path / "random.gguf"), "ab" * 20
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", lambda *_, **__: str(path))
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    identities = []
+    for owner, name, pin in (
+        ("a", "x", sha256),
+        ("b", "x", sha256),
+        ("a", "y", None),
+        ("a", "x", None),
+    ):
+        given = definition(f"{owner}/m", gguf_file=f"{name}.gguf", revision=commit, sha256=pin)
+        identities.append(open_model("m", given).identity()["model"])
+    expected = {"model_id": "a/m", "commit": commit, "gguf_file": "x.gguf"}
+    assert identities[0] == expected | {"sha256": sha256, "format": "gguf"}
+    assert identities[3] == expected
+    assert len({json.dumps(identity) for identity in identities}) == 4
+    given = definition("a/m", gguf_file="x.gguf", revision=commit, sha256="0" * 64)
+    with pytest.raises(AdapterError, match=f"has the SHA-256 {sha256}, .* says {'0' * 64}"):
+        answers(given)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
