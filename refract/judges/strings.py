@@ -58,7 +58,7 @@ class Strings(Judge):
             source, verdict = case.source, unjudged()
             if "expected_strings" in source:
                 flags = {flag: source[flag] for flag in STRING_FLAGS if flag in source}
-                refused = rules.judge_response(case.answer, case.prompt_text)["refused"]
+                refused = rules.judge_case(case)["refused"]
                 strings = source["expected_strings"]
                 verdict = judge_strings(case.answer, strings, refused=refused, **flags)
                 if "task_strings" in source:

@@ -97,7 +97,7 @@ class Embedded(Learned):
     BESIDE = f"rules {rules.VERSION} "
 
     def beside(self, case: Case) -> Verdict:
-        return rules.judge_response(case.answer, case.prompt_text)
+        return rules.judge_case(case)
 
 
 @functools.cache
