@@ -62,8 +62,8 @@ def main(name: str) -> None:
         origin = {"label": stored.label, "sha256": sha256_file(Path(definition["file"])), **hashes}
         suites[suite] = suite_provenance(definition, stored.samples, **origin)
         if definition.get("protocol"):
-            notes = protocol_notes(definition, model, suite, judges, stored.samples)
-            suites[suite]["protocol"] = notes
+            of = (definition, model, suite, judges, stored.samples, suites[suite]["sha256"])
+            suites[suite]["protocol"] = protocol_notes(*of)
     used = usage(list(answered.values()), model["definition"].get("price"))
     provenance = {"model": model, "usage": used, "judges": judges, "suites": suites}
     write_json(Path(f"metrics/{name}.json"), metrics)

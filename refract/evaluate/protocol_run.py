@@ -31,6 +31,7 @@ from refract.suites.protocols.catalogue import (
     generation_deviations,
     judging_deviations,
     parts_of,
+    suite_deviations,
     unknown_notes,
 )
 from refract.suites.rows import SuiteError, check_suite
@@ -206,11 +207,13 @@ def protocol_suite(chosen: Chosen, given: str | Path | None) -> tuple[Suite, lis
     rows, problems = check_suite(path) if path.suffix == ".jsonl" else ([], [])
     deviations = []
     if rows and all(problem.harmless for problem in problems):
-        deviations.append(f"suite {path.name}: not checked against the publisher's file")
+        deviations = suite_deviations(chosen, path, digest)
     else:
         options = {"columns": wanted.columns, "values": wanted.values, "category": wanted.category}
         rows = import_file(wanted.kind, path, suite=chosen.part, **options).rows
-        if wanted.sha256 not in (None, digest):
+        if wanted.sha256 is None and given is not None:
+            deviations = suite_deviations(chosen, path, digest)
+        elif wanted.sha256 not in (None, digest):
             deviations.append(
                 f"suite {path.name} (SHA-256 {digest[:16]}…) instead of the publisher's "
                 f"({str(wanted.sha256)[:16]}…)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from refract.core.types import ResponseRow, Row, Verdict
@@ -17,6 +18,7 @@ from refract.suites.protocols.catalogue import (
     find_part,
     generation_deviations,
     judging_deviations,
+    suite_deviations,
     unknown_notes,
 )
 
@@ -122,16 +124,19 @@ def protocol_notes(
     suite: str,
     judges: Mapping[str, Any],
     samples: int,
+    sha256: str,
 ) -> Row:
     """Deviations of a suite of the pipeline from its protocol, for its provenance.
 
-    ``definition`` is the suite's, ``model`` what the stage model-inference says of its answers.
+    ``definition`` is the suite's and ``sha256`` that of its file, ``model`` what the stage
+    model-inference says of its answers.
     """
     chosen = find_part(definition["protocol"], f"suites.{suite}: protocol")
     generation, judge = model["generation"][suite], protocol_judge(definition)
     deviations = generation_deviations(
         chosen, generation, model["definition"]["adapter"], samples
     ) + judging_deviations(chosen, judge, judges[judge], definition.get("cut_off"))
+    deviations += suite_deviations(chosen, Path(definition["file"]), sha256)
     if definition.get("sample") is not None:
         deviations.append(f"a sample of {definition['sample']} prompts")
     return {

@@ -20,6 +20,7 @@ from refract.suites.protocols.catalogue import (
     find_protocol,
     names,
     parts_of,
+    suite_deviations,
 )
 from stages.report import main as report
 from tests.builders import Project, suite_rows
@@ -95,6 +96,19 @@ def test_a_suite_that_was_imported_before_is_taken_as_it_is(tmp_path):
     suite, deviations = protocol_suite(with_file(None), tmp_path / "mine.jsonl")
     assert suite.rows == ROWS
     assert deviations == ["suite mine.jsonl: not checked against the publisher's file"]
+
+
+@pytest.mark.parametrize("sha256", [None, "0" * 64])
+def test_a_suites_name_stands_beside_the_publishers_prompts_alone(tmp_path, sha256):
+    (tmp_path / "mine.csv").write_text("text\nHow do I hum?\n")
+    part, path = with_file(None, sha256), tmp_path / "mine.csv"
+    assert suite_deviations(part, path, "1" * 64) == [
+        "suite mine.csv: not checked against the publisher's file"
+    ]
+    assert suite_deviations(part, path, "0" * 64) == (
+        [] if sha256 else suite_deviations(part, path, "")
+    )
+    assert protocol_suite(part, path)[1]
 
 
 def test_a_file_that_nobody_may_fetch_is_asked_for_with_its_page():

@@ -269,6 +269,13 @@ def judging_deviations(
     return found
 
 
+def suite_deviations(chosen: Chosen, file: Path, sha256: str) -> list[str]:
+    """Whether a suite's file is not known to be the publisher's, as a phrase."""
+    if sha256 == chosen.own.suite.sha256:
+        return []
+    return [f"suite {file.name}: not checked against the publisher's file"]
+
+
 def unknown_notes(chosen: Chosen, generation: Mapping[str, Any]) -> list[str]:
     """What no source states of the protocol, and what stood in for it."""
     return [
