@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from refract.agreement.corrections import label_table
 from refract.agreement.label_files import JoinedLabels, JudgedAnswer, read_labels
 from refract.core.errors import RowError, UsageError
-from refract.core.jsonl import read_prompts, read_responses, read_rows, read_verdicts
+from refract.core.jsonl import has_form, read_prompts, read_responses, read_rows, read_verdicts
 from refract.core.params import definition, grid
 from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, answered_prompts
 from refract.core.vocabulary import JUDGED
@@ -130,6 +130,11 @@ def _judged_answers(
     return answers
 
 
+# What a row of `refract run --rows` holds, and its prompt: a text, or messages.
+ROW = {"suite": str, "prompt_id": str, "category": str, "response": str}
+PROMPTS = (str, [{"role": str, "content": str}])
+
+
 def answers_in(path: Path, suite: str | None = None) -> list[JudgedAnswer]:
     """The judged answers of a ``--rows`` file of ``refract run``, to one suite.
 
@@ -149,6 +154,8 @@ def answers_in(path: Path, suite: str | None = None) -> list[JudgedAnswer]:
                 f"{path}: row {number} has no {error}; it needs rows of `refract run --rows`"
             ) from None
         if suite in (None, row["suite"]) and became in JUDGED:
+            if not any(has_form(row, {**ROW, "prompt": form}) for form in PROMPTS):
+                raise RowError(f"{path}: row {number} is none of `refract run --rows`")
             cluster = row.get("cluster") or row["prompt_id"]
             answers.append(JudgedAnswer(*texts, became, cluster, row.get("probability")))
     suites = sorted({answer.suite for answer in answers})

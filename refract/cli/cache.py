@@ -57,7 +57,9 @@ def clear(older_than: Annotated[int, typer.Option(min=0)] = 0) -> None:
         older_than: Only answers stored more than so many days ago.
     """
     with _open() as store:
-        deleted = store.delete(int(time.time()) - older_than * 86400 if older_than else None)
+        deleted = store.delete(
+            max(0, int(time.time()) - older_than * 86400) if older_than else None
+        )
         say(f"{deleted} answers deleted from {store.path}")
 
 

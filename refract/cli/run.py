@@ -234,7 +234,7 @@ def _yaml_settings(pairs: Sequence[str]) -> dict[str, Any]:
         key, equals, text = pair.partition("=")
         try:
             value = YAML(typ="safe", pure=True).load(text)
-        except YAMLError:
+        except (YAMLError, RecursionError):
             equals = ""
         if not equals or not key:
             raise UsageError(f"--set takes key=value with a YAML value (got {pair!r})")

@@ -51,6 +51,21 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("nested too deeply") from None
 
 
+def has_form(value: Any, form: Any) -> bool:
+    """Whether a JSON value has a form: of a mapping these keys with these forms (under ... each of its
+    values), of a list each entry, else a type."""
+    if isinstance(form, dict):
+        return isinstance(value, Mapping) and all(
+            all(has_form(held, inner) for held in value.values())
+            if key is ...
+            else key in value and has_form(value[key], inner)
+            for key, inner in form.items()
+        )
+    if isinstance(form, list):
+        return isinstance(value, list) and all(has_form(entry, form[0]) for entry in value)
+    return isinstance(value, form)
+
+
 def parse_line(line: bytes) -> Any:
     """The JSON value of one line. Raises ValueError (a UnicodeDecodeError where it is not UTF-8).
 

@@ -299,6 +299,11 @@ def _entries(params: Mapping[str, Any], catalogue: str) -> Mapping[str, Any]:
                 f"{catalogue}: a name is made of lower-case letters, digits and underscores, and "
                 f"starts with a letter (got {name!r:.80})"
             )
+    if catalogue == "models" and "judges" in entries:
+        raise ParamsError(
+            "models: the name 'judges' is taken, since metrics/judges.json holds the measured judges; "
+            "give the model another name"
+        )
     return entries
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from refract.core.jsonl import iter_rows, read_prompts, read_responses, read_verdicts
+from refract.core.jsonl import iter_rows, parse_json, read_prompts, read_responses, read_verdicts
 from refract.core.tables import read_table
 from refract.core.types import Attempt, Row, answered_prompts
 from refract.core.vocabulary import OUTCOME_COLUMNS
@@ -94,7 +94,7 @@ def results_and_notes(
     metrics: list[Row] = []
     rows: list[Row] = []
     for model, result in results.items():
-        numbers = json.loads((path / f"metrics/{model}.json").read_text("utf-8"))
+        numbers = parse_json((path / f"metrics/{model}.json").read_text("utf-8"))
         metrics += _metric_rows(model, numbers)
         for suite in dict.fromkeys(line["suite"] for line in result.outcomes):
             if (model, suite) not in lacking:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from refract.core.environment import git
 from refract.core.errors import ParamsError, RefractError
-from refract.core.jsonl import canonical_json, write_json, write_rows
+from refract.core.jsonl import canonical_json, has_form, parse_json, write_json, write_rows
 from refract.core.params import DecisionSettings, grid
 from refract.core.tables import read_table, write_table
 from refract.core.types import Row
@@ -166,9 +166,12 @@ def _read_models(read: ReadFile, models: Sequence[str], commit: str = "") -> dic
         if outcomes is None:
             missing.append(model)
             continue
-        provenance = json.loads(facts) if facts else None
-        table = _rows(read(f"metrics/tables/{model}.csv") or "")
-        rates = rates_from_rows(table, provenance, model)
+        with _reading(f"provenance and table of {model}{of_commit}"):
+            provenance = parse_json(facts) if facts else None
+            if facts and not has_form(provenance, FACTS):
+                raise ValueError("incomplete provenance")
+            table = _rows(read(f"metrics/tables/{model}.csv") or "")
+            rates = rates_from_rows(table, provenance, model)
         results[model] = Result(_usable(path + of_commit, _rows(outcomes)), provenance, rates)
     if missing:
         remedy = "metrics/ was not committed after dvc repro" if commit else "run: dvc repro"
@@ -208,12 +211,38 @@ def _usable(where: str, rows: list[dict[str, str]]) -> list[dict[str, str]]:
 def read_run(path: Path) -> Row:
     """Reads a results file of ``refract run``. Raises :class:`ResultsError` for any other file."""
     try:
-        results = json.loads(path.read_text("utf-8"))
+        results = parse_json(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise ResultsError(f"{path}: cannot be read ({error})") from None
-    if not isinstance(results, Mapping) or not {"model", "provenance", "tables"} <= set(results):
+    if not has_form(results, RUN):
         raise ResultsError(f"{path}: not a results file of refract run")
+    with _reading(str(path)):
+        rates_from_rows(results["tables"], results["provenance"])
     return dict(results)
+
+
+# What results hold, as far as it is read again; see has_form.
+OF_SUITE = {"sha256": str, "prompts_sha256": str, "judges": [str]}
+FACTS = {
+    "model": {"identity": {}, "definition": {}},
+    "judges": {...: {}},
+    "suites": {...: OF_SUITE},
+}
+RUN = {
+    "model": str,
+    "provenance": {**FACTS, "suites": {...: {**OF_SUITE, "suite": str}}},
+    "tables": [{"suite": str, "measure": str, "field": str, "value": str}],
+}
+
+
+@contextmanager
+def _reading(where: str) -> Iterator[None]:
+    """Whatever a damaged file makes its readers raise, as :class:`ResultsError`."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise ResultsError(f"{where}: not results that Refract wrote ({reason})") from None
 
 
 def run_files(path: Path) -> dict[str, Path]:

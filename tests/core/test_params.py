@@ -220,6 +220,10 @@ def test_the_params_of_these_tests_are_right():
         (replaced(("decisions", "margin"), "wide"), "decisions: margin must be"),
         (replaced(("suites", 5), {}), "suites has the key 5, which is no text; put it in quot"),
         (replaced(("models", "a-b"), {}), "models: a name is made of lower-case .* .got 'a-b'"),
+        (
+            replaced(("models", "judges"), {}),
+            "models: the name 'judges' is taken, since metrics/jud",
+        ),
         (replaced(("models", "served", "max_cost"), -1), "models.served: max_cost must be"),
         (
             replaced(("suites", "mine", "sample"), 0),

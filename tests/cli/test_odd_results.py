@@ -1,0 +1,114 @@
+"""Files that are no results, or were: every command that reads them ends in a message."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from refract.core.jsonl import write_bytes, write_rows
+
+DEEP = "[" * 100_000
+COMMANDS = [
+    ("compare", "{}", "ok.json"),
+    ("compare", "ok.json", "{}"),
+    ("reproduce", "{}"),
+    ("export", "{}", "--out", "exported"),
+    ("export", "{}", "--format", "every_eval_ever", "--organization", "x", "--out", "exported"),
+]
+
+
+@pytest.fixture
+def results(cli) -> dict:
+    """What a run wrote into ok.json, beside its outcomes."""
+    rows = [
+        {"id": f"r{n}", "prompt": f"question {n}", "category": category}
+        for n, category in enumerate(["harmful", "helpful"] * 3)
+    ]
+    write_rows(Path("s.jsonl"), rows)
+    arguments = ("--adapter", "synthetic", "--suite", "s.jsonl", "--out", "ok.json")
+    assert cli("run", *arguments, "--rows", "ok.rows.jsonl").code == 0
+    Path("odd.outcomes.csv").write_bytes(Path("ok.outcomes.csv").read_bytes())
+    return json.loads(Path("ok.json").read_text())
+
+
+def changed(value: object, depth: int = 4) -> Iterator[object]:
+    """The value with one part of it, down to a depth, replaced or left out."""
+    yield from ([], {}, None, "x", 7)
+    if depth and isinstance(value, dict):
+        for key, inner in value.items():
+            yield {name: other for name, other in value.items() if name != key}
+            yield from ({**value, key: odd} for odd in changed(inner, depth - 1))
+    elif depth and isinstance(value, list) and value:
+        yield from ([odd, *value[1:]] for odd in changed(value[0], depth - 1))
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:3]))
+def test_results_that_were_changed_are_used_or_refused_in_a_message(cli, results, command):
+    results["tables"] = results["tables"][:2]
+    cases = [json.dumps(case) for case in changed(results)]
+    for text in (DEEP, "", "7", *cases[:: max(1, len(cases) // 60)]):
+        Path("odd.json").write_text(text)
+        done = cli(*(part.format("odd.json") for part in command))
+        assert done.code in (0, 1, 2), done.err
+
+
+@pytest.mark.parametrize("facts", ["{}", "[]", DEEP, '{"model": {}, "suites": {"s": 1}}'])
+@pytest.mark.parametrize(
+    "command", [("compare", ".", "ok.json"), ("export", ".", "--out", "exported")]
+)
+def test_provenance_that_is_none_is_refused_in_a_message(cli, results, command, facts):
+    params = {"seed": 0, "grid": {"models": ["m"], "suites": ["s"]}}
+    params |= {"judges": {"rules": {"kind": "rules"}}, "models": {"m": {"adapter": "synthetic"}}}
+    params |= {"suites": {"s": {"file": "s.jsonl", "judges": ["rules"]}}}
+    Path("params.yaml").write_text(json.dumps(params))
+    outcomes = Path("ok.outcomes.csv").read_text()
+    for path, text in (("m.json", "{}"), ("outcomes/m.csv", outcomes), ("tables/m.csv", "")):
+        write_bytes(Path("metrics", path), [text.encode()])
+    write_bytes(Path("metrics/provenance/m.json"), [facts.encode()])
+    done = cli(*command)
+    assert done.code == 2, done.err
+    assert "provenance and table of m: not results" in done.err
+
+
+@pytest.mark.parametrize(
+    "field", ["suite", "prompt_id", "category", "prompt", "response", "outcome"]
+)
+@pytest.mark.parametrize("odd", [5, ["a"], {"a": 1}, None])
+def test_rows_that_were_changed_are_labelled_or_refused_in_a_message(cli, results, field, odd):
+    rows = [json.loads(line) for line in Path("ok.rows.jsonl").read_text().splitlines()]
+    write_rows(Path("odd.jsonl"), [{**rows[0], field: odd}, *rows[1:]])
+    done = cli("label", "--rows", "odd.jsonl", "--out", "l.csv")
+    assert done.code in (0, 1), done.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        (
+            "run",
+            "--adapter",
+            "synthetic",
+            "--suite",
+            "s.jsonl",
+            "--set",
+            f"seed={'[' * 2000}",
+            "--out",
+            "r",
+        ),
+        ("cache", "clear", "--older-than", "9" * 30),
+        ("run", "--adapter", "recorded", "--path", "deep.json", "--suite", "s.jsonl", "--out", "r"),
+        ("run", "--adapter", "hf", "--model-id", "./deep", "--suite", "s.jsonl", "--out", "r"),
+    ],
+    ids=lambda command: " ".join(command[:3]),
+)
+def test_what_is_too_deep_or_too_large_ends_in_a_message(cli, command):
+    write_rows(Path("s.jsonl"), [{"id": "a", "prompt": "hello there", "category": "helpful"}])
+    Path("deep.json").write_text(DEEP)
+    Path("deep").mkdir()
+    Path("deep/config.json").write_text(DEEP)
+    Path("deep/model.safetensors").write_bytes(b"")
+    done = cli(*command)
+    assert (done.code in (1, 2)) == (command[0] == "run"), done.err
