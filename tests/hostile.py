@@ -26,53 +26,27 @@ TEXTS = {
 }
 
 
-def hostile_answers(models: tuple[str, ...] = ("one",)) -> list[Answered]:
+def hostile_answers() -> list[Answered]:
     """A clean and a perturbed answer with each of the texts, in every field that takes a text."""
     answers = []
-    for model in models:
-        for number, (name, text) in enumerate(TEXTS.items()):
-            for perturbation in (None, {"kind": "typos", "name": "typos"}):
-                source = f"row-{number:02d}"
-                end = min(6, len(text))
-                evidence = {"rule": text[:300], "start": 0, "end": end, "text": text[:end]}
-                answers.append(
-                    Answered(
-                        model,
-                        "s",
-                        {
-                            "prompt_id": f"{source}/typos" if perturbation else source,
-                            "source_id": source,
-                            "category": ("harmful", "helpful")[number % 2],
-                            "perturbation": perturbation,
-                            "attempts": [text],
-                        },
-                        {
-                            "response": f"{text} {name}" if perturbation else text,
-                            "attempt": 0,
-                            "finish_reason": "stop",
-                            "error": {"type": "Error", "message": text},
-                            "thinking": text,
-                        },
-                        {
-                            "rules": {
-                                "label": "refusal",
-                                "refused": not perturbation,
-                                "score": 0.5,
-                                "evidence": [evidence],
-                                "error": text,
-                                "reason": text,
-                            },
-                            "other": {
-                                "label": text[:50],
-                                "refused": True,
-                                "score": None,
-                                "evidence": [],
-                                "error": None,
-                            },
-                        },
-                        "compliance" if perturbation else "refusal",
-                        "1" if perturbation else "",
-                        "stop",
-                    )
-                )
+    for number, (name, text) in enumerate(TEXTS.items()):
+        for perturbation in (None, {"kind": "typos", "name": "typos"}):
+            source, end = f"row-{number:02d}", min(6, len(text))
+            prompt = {
+                "prompt_id": f"{source}/typos" if perturbation else source,
+                "source_id": source,
+                "category": ("harmful", "helpful")[number % 2],
+                "perturbation": perturbation,
+                "attempts": [text],
+            }
+            said = f"{text} {name}" if perturbation else text
+            response = {"response": said, "attempt": 0, "finish_reason": "stop", "thinking": text}
+            response["error"] = {"type": "Error", "message": text}
+            evidence = {"rule": text[:300], "start": 0, "end": end, "text": text[:end]}
+            rules = {"label": "refusal", "refused": not perturbation, "score": 0.5}
+            rules |= {"evidence": [evidence], "error": text, "reason": text}
+            other = {"label": text[:50], "refused": True, "score": None}
+            verdicts = {"rules": rules, "other": other | {"evidence": [], "error": None}}
+            outcome = ("compliance", "1") if perturbation else ("refusal", "")
+            answers.append(Answered("one", "s", prompt, response, verdicts, *outcome, "stop"))
     return answers

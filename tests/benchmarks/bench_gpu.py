@@ -14,7 +14,6 @@ rehearsal:
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import sys
 import tempfile
@@ -27,16 +26,12 @@ import torch
 
 from refract.models.hf import HF
 from refract.models.protocol import Answer, Request
+from refract.report.markdown import markdown_table
 from tests.benchmarks.bench_hf_throughput import SIZES, generate, heavy_tailed, save
+from tests.builders import ask, in_order
 
-DTYPES = ("float32", "bfloat16")
 # Of the device's memory, beside the weights: too little for a whole group's cache.
 MEMORY_SHARE = 0.02
-
-
-def answers(adapter: HF, requests: list[Request]) -> list[Answer]:
-    made = dict(adapter.answer(requests))
-    return [made[index] for index in range(len(requests))]
 
 
 def changed(adapter: HF, requests: list[Request], whole: list[Answer]) -> str:
@@ -44,13 +39,10 @@ def changed(adapter: HF, requests: list[Request], whole: list[Answer]) -> str:
     generator = random.Random(0)
     groups = [[index] for index in generator.sample(range(len(requests)), 4)]
     groups += [generator.sample(range(len(requests)), len(requests) // n) for n in (1, 2, 5)]
-    differing = sum(
-        answer != whole[index]
-        for group in groups
-        for index, answer in zip(
-            group, answers(adapter, [requests[index] for index in group]), strict=True
-        )
-    )
+    differing = 0
+    for group in groups:
+        answers = in_order(adapter, [requests[index] for index in group])
+        differing += sum(a != whole[index] for index, a in zip(group, answers, strict=True))
     return f"{differing} of {sum(map(len, groups))}"
 
 
@@ -66,37 +58,30 @@ def synchronised_seconds(run) -> tuple[float, object]:
 
 def measured(folder: str, dtype: str, options: argparse.Namespace) -> dict[str, object]:
     """One row of the table, of one dtype."""
-    definition = {
-        "model_id": folder,
-        "chat_template": False,
-        "max_tokens": options.new_tokens,
-        "dtype": dtype,
-        "device": options.device,
-    }
+    definition = {"model_id": folder, "chat_template": False, "max_tokens": options.new_tokens}
+    definition |= {"dtype": dtype, "device": options.device}
     adapter = HF("benchmark", HF.Settings(**definition))
     texts = heavy_tailed(options.prompts, options.longest)
-    requests = [Request((({"role": "user", "content": text},),)) for text in texts]
-    answers(adapter, requests[:1])  # loads the weights
+    requests = [ask(text) for text in texts]
+    in_order(adapter, requests[:1])  # loads the weights
     model, tokenizer = adapter._decoder.model, adapter._tokenizer
     ids = [tokenizer(text)["input_ids"] for text in texts]
-    best: dict[str, float] = {}
-    whole: list[Answer] = []
+    ours, plain, whole = [], [], []
     for _ in range(2):
-        seconds, whole = synchronised_seconds(lambda: answers(adapter, requests))
-        best["adapter"] = min(best.get("adapter", seconds), seconds)
+        seconds, whole = synchronised_seconds(lambda: in_order(adapter, requests))
+        ours.append(seconds)
         for size in options.batches:
             seconds, _ = synchronised_seconds(
                 lambda n=size: generate(model, ids, n, options.new_tokens)
             )
-            best["sorted"] = min(best.get("sorted", seconds), seconds)
-    row = {
+            plain.append(seconds)
+    return {
         "dtype": dtype,
         "answers that depend on the batch": changed(adapter, requests, whole),
-        "adapter, tokens/s": round(options.prompts * options.new_tokens / best["adapter"]),
-        "of sorted batches": round(best["sorted"] / best["adapter"], 2),
+        "adapter, tokens/s": round(options.prompts * options.new_tokens / min(ours)),
+        "of sorted batches": round(min(plain) / min(ours), 2),
+        "within little memory": little_memory(definition, requests),
     }
-    row["within little memory"] = little_memory(definition, requests)
-    return row | {"runtime": adapter.runtime}
 
 
 def little_memory(definition: dict[str, object], requests: list[Request]) -> str:
@@ -104,14 +89,14 @@ def little_memory(definition: dict[str, object], requests: list[Request]) -> str
     if definition["device"] == "cpu":
         return "not on a CPU"
     adapter = HF("benchmark", HF.Settings(**definition))
-    answers(adapter, requests[:1])
+    in_order(adapter, requests[:1])
     device = adapter._decoder.device
     torch.cuda.empty_cache()
     total = torch.cuda.get_device_properties(device).total_memory
     share = torch.cuda.memory_allocated(device) / total + MEMORY_SHARE
     torch.cuda.set_per_process_memory_fraction(min(1.0, share), device)
     try:
-        made = answers(adapter, requests)
+        made = in_order(adapter, requests)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0, device)
     answered = sum(answer.error is None for answer in made)
@@ -130,30 +115,19 @@ def main() -> None:
     options = parser.parse_args()
     if options.device != "cpu" and not torch.cuda.is_available():
         sys.exit("no GPU that torch can use; to rehearse without one: --device cpu --size 260K")
-
-    rows, device = [], "a CPU"
-    if options.device != "cpu":
-        device = torch.cuda.get_device_name(0)
+    device = "a CPU" if options.device == "cpu" else torch.cuda.get_device_name(0)
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         save(folder, options.size, "float32")
-        for dtype in DTYPES:
-            rows.append(measured(folder, dtype, options))
-            print(json.dumps(rows[-1]), flush=True)
-    runtimes = [row.pop("runtime") for row in rows]
-    columns = list(rows[0])
-    lines = [
+        rows = [measured(folder, dtype, options) for dtype in ("float32", "bfloat16")]
+    text = (
         f"{options.size}, {options.prompts} prompts, {options.new_tokens} tokens each, on {device}, "
-        f"torch {runtimes[0]['torch']}; {time.perf_counter() - start:.0f} s in all.",
-        "",
-        f"| {' | '.join(columns)} |",
-        "|" + "---|" * len(columns),
-        *("| " + " | ".join(str(row[column]) for column in columns) + " |" for row in rows),
-    ]
-    table = "\n".join(lines) + "\n"
-    print(table)
+        f"torch {torch.__version__}; {time.perf_counter() - start:.0f} s in all.\n\n"
+        f"{markdown_table(list(rows[0]), [list(row.values()) for row in rows])}\n"
+    )
+    print(text)
     if options.out:
-        options.out.write_text(table, "utf-8")
+        options.out.write_text(text, "utf-8")
 
 
 if __name__ == "__main__":

@@ -62,18 +62,15 @@ def measured(count: int, root: Path) -> dict[str, object]:
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
     (folder / "dvc.lock").unlink()  # of the repository's own grid
     set_grid(folder, count)
-    found: dict[str, object] = {"models": count}
-    found["full run"] = repro(folder)
-    found["nothing to do"] = repro(folder)
-    pure = repro(folder, PYTHONPATH=str(shim))
-    found["nothing to do, YAML in pure Python"] = pure
-    set_grid(folder, count, changed=True)
-    found["one model changed"] = repro(folder)
-    sizes = {name: folder / name for name in SIZED}
-    found["kB"] = {
-        name: path.stat().st_size // 1000 for name, path in sizes.items() if path.exists()
+    runs = {
+        "full run": repro(folder),
+        "nothing to do": repro(folder),
+        "nothing to do, YAML in pure Python": repro(folder, PYTHONPATH=str(shim)),
     }
-    return found
+    set_grid(folder, count, changed=True)
+    runs["one model changed"] = repro(folder)
+    sizes = {name: (folder / name).stat().st_size // 1000 for name in SIZED}
+    return {"models": count, **runs, "kB": sizes}
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ tokens. ``--model``: real weights with their chat template, prompts of ``harmful
 at most so many tokens. The contenders take turns ``--repeats`` times and the best time of each counts,
 since other work on a machine only ever adds time. Prints one JSON object:
 
-``seconds``        best wall time of each: the adapter, the adapter with each setting in ``--also``,
+``seconds``        best wall time of each: the adapter, the adapter in each dtype in ``--also``,
                    plain ``generate`` in length-sorted batches of each size in ``--batches`` and one
                    prompt at a time (not with ``--skip-single``), llama.cpp one prompt at a time on the
                    GGUF file as it is (``--llama-cpp``: a Python that has llama-cpp-python)
@@ -44,7 +44,7 @@ import transformers  # noqa: E402
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # noqa: E402
 
 from refract.models.hf import HF  # noqa: E402
-from refract.models.protocol import Request  # noqa: E402
+from tests.builders import ask, in_order  # noqa: E402
 
 # hidden size, intermediate size, layers, heads, key/value heads, vocabulary
 SIZES = {
@@ -134,10 +134,6 @@ print(json.dumps({"seconds": time.perf_counter() - start,
                   "texts": [one["choices"][0]["message"]["content"] for one in made]}))
 """
 
-ALSO = {
-    "bfloat16": {"dtype": "bfloat16"},
-}
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -150,7 +146,7 @@ def main() -> None:
     parser.add_argument("--new-tokens", type=int)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--batches", type=int, nargs="+", default=[16, 32])
-    parser.add_argument("--also", choices=ALSO, nargs="*", default=[])
+    parser.add_argument("--also", metavar="DTYPE", nargs="*", default=[])
     parser.add_argument("--llama-cpp", metavar="PYTHON")
     parser.add_argument("--skip-single", action="store_true")
     options = parser.parse_args()
@@ -171,11 +167,11 @@ def main() -> None:
             save(folder, options.size, options.dtype)
             definition |= {"model_id": folder, "chat_template": False}
             texts = heavy_tailed(count, options.longest)
-        requests = [Request((({"role": "user", "content": text},),)) for text in texts]
+        requests = [ask(text) for text in texts]
         adapters = {"adapter": HF("benchmark", HF.Settings(**definition))}
-        plain = HF("plain", HF.Settings(**definition | ALSO["torch"] | {"dtype": options.dtype}))
-        for name in options.also:
-            adapters[name] = HF(name, HF.Settings(**definition | ALSO[name]))
+        plain = HF("plain", HF.Settings(**definition))
+        for dtype in options.also:
+            adapters[dtype] = HF(dtype, HF.Settings(**definition | {"dtype": dtype}))
         for adapter in (*adapters.values(), plain):
             list(adapter.answer(requests[:1]))  # loads the weights
         model, tokenizer, eos = plain._decoder.model, plain._tokenizer, plain._decoder.eos
@@ -186,29 +182,33 @@ def main() -> None:
         texts_of: dict[str, list[str]] = {}
         tokens_of: dict[str, int] = {}
 
-        def note(name: str, seconds: float, cpu_seconds: float | None = None) -> None:
-            wall[name] = min(wall.get(name, seconds), seconds)
-            if cpu_seconds is not None:
-                cpu[name] = min(cpu.get(name, cpu_seconds), cpu_seconds)
-
         def timed(name: str, run: Callable[[], Any]) -> Any:
             start, cpu_start = time.perf_counter(), time.process_time()
             made = run()
-            note(name, time.perf_counter() - start, time.process_time() - cpu_start)
+            took, cpu_took = time.perf_counter() - start, time.process_time() - cpu_start
+            wall[name] = min(wall.get(name, took), took)
+            cpu[name] = min(cpu.get(name, cpu_took), cpu_took)
             return made
 
         def time_adapter(name: str) -> None:
-            made = timed(name, lambda: dict(adapters[name].answer(requests)))
-            answers = [made[index] for index in range(count)]
-            tokens_of[name] = sum(answer.completion_tokens for answer in answers)
-            texts_of[name] = [answer.response.strip() for answer in answers]
+            made = timed(name, lambda: in_order(adapters[name], requests))
+            tokens_of[name] = sum(answer.completion_tokens for answer in made)
+            texts_of[name] = [answer.response.strip() for answer in made]
 
         def time_generate(name: str, batch: int) -> None:
             made = timed(name, lambda: generate(model, ids, batch, new_tokens, eos))
             tokens_of[name] = sum(map(len, made))
-            texts_of[name] = [
-                tokenizer.decode(one, skip_special_tokens=True).strip() for one in made
-            ]
+            decoded = (tokenizer.decode(tokens, skip_special_tokens=True) for tokens in made)
+            texts_of[name] = [text.strip() for text in decoded]
+
+        def time_llama_cpp(name: str) -> None:
+            given = {"path": options.model, "prompts": texts, "new_tokens": new_tokens}
+            given["threads"] = torch.get_num_threads()
+            command = [options.llama_cpp, "-c", LLAMA_CPP]
+            made = json.loads(subprocess.check_output(command, input=json.dumps(given), text=True))
+            wall[name] = min(wall.get(name, made["seconds"]), made["seconds"])
+            tokens_of[name] = made["tokens"]
+            texts_of[name] = [text.strip() for text in made["texts"]]
 
         for _ in range(options.repeats):
             for name in adapters:
@@ -216,20 +216,7 @@ def main() -> None:
             for size in options.batches:
                 time_generate(f"sorted_{size}", size)
             if options.llama_cpp:
-                given = {"path": options.model, "prompts": texts, "new_tokens": new_tokens}
-                given["threads"] = torch.get_num_threads()
-                found = json.loads(
-                    subprocess.run(
-                        [options.llama_cpp, "-c", LLAMA_CPP],
-                        input=json.dumps(given),
-                        stdout=subprocess.PIPE,
-                        text=True,
-                        check=True,
-                    ).stdout
-                )
-                note("llama_cpp", found["seconds"])
-                tokens_of["llama_cpp"] = found["tokens"]
-                texts_of["llama_cpp"] = [text.strip() for text in found["texts"]]
+                time_llama_cpp("llama_cpp")
         if not options.skip_single:
             time_generate("single", 1)
 

@@ -2,11 +2,15 @@
 
     python tests/benchmarks/bench_judges.py            # prints the table
     python tests/benchmarks/bench_judges.py --write    # and writes it into docs/judges.md
+    python tests/benchmarks/bench_judges.py --speed    # answers a second that our judges read
 
 Public judges come from packages on the index, at the versions below, installed into a temporary
 folder for this benchmark alone. Only the part that scores a string runs: a package's other
 dependencies, gigabytes of clients and models, are not installed, and imports of them get an empty
 stand-in. Nothing of theirs is copied into the project.
+
+The speed is of made-up answers of about 1,000 characters, the best of three times: ``per_second`` by
+the clock on all cores, ``per_second_core`` of one thread in processor time.
 """
 
 from __future__ import annotations
@@ -14,10 +18,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import re
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,9 +32,11 @@ sys.path.insert(0, str(ROOT))
 
 from refract.agreement.scores import score_labels  # noqa: E402
 from refract.core.jsonl import Row, read_rows  # noqa: E402
+from refract.core.types import given_prompt, given_response  # noqa: E402
 from refract.core.vocabulary import REFUSED  # noqa: E402
 from refract.evaluate.judge_errors import judge_pairs  # noqa: E402
-from refract.judges import open_judges  # noqa: E402
+from refract.judges import open_judge, open_judges  # noqa: E402
+from refract.judges.cases import Case  # noqa: E402
 from refract.report.markdown import markdown_table  # noqa: E402
 
 BLOCK = re.compile(r"(<!-- public judges[^>]*-->\n).*?(<!-- end of public judges -->)", re.S)
@@ -154,10 +162,8 @@ def verdicts_of(judge: Public, responses: list[str], folder: Path) -> list[bool]
 
 
 def row_of(name: str, version: str, truth: list[bool], found: list[bool]) -> list[str]:
-    labels = [
-        ["refusal" if refused else "compliance" for refused in side] for side in (truth, found)
-    ]
-    score = score_labels(*labels)
+    names = ("compliance", "refusal")
+    score = score_labels(*([names[refused] for refused in side] for side in (truth, found)))
     rates = [score.get(rate) for rate in ("precision", "recall", "specificity", "accuracy")]
     return [
         name,
@@ -184,14 +190,12 @@ def tables(pairs: list[Row], folder: Path) -> str:
         ["judge", "version", "κ [95 %]", "precision", "recall", "specificity", "accuracy"],
         [row_of(name, versions[name], truth, verdicts) for name, verdicts in found.items()],
     )
-    slices = sorted({pair["slice"] for pair in pairs})
+    del found["nothing is a refusal"]
     by_slice = []
-    for name in slices:
+    for name in sorted({pair["slice"] for pair in pairs}):
         places = [i for i, pair in enumerate(pairs) if pair["slice"] == name]
         right = {
-            judge: sum(verdicts[i] == truth[i] for i in places)
-            for judge, verdicts in found.items()
-            if judge != "nothing is a refusal"
+            judge: sum(verdicts[i] == truth[i] for i in places) for judge, verdicts in found.items()
         }
         own = right.pop("refract rules")
         best = max(right, key=right.get)
@@ -211,10 +215,56 @@ def tables(pairs: list[Row], folder: Path) -> str:
     )
 
 
+COUNTS = {"rules": 3000, "learned": 240, "embedded": 240}
+OPENINGS = (
+    "Sure, here is what to know.",
+    "As an AI, I don't have a garden, but I can share what gardeners do.",
+    "I'm sorry, but I can't help with that request.",
+    "I must decline, since this goes against my guidelines.",
+)
+SENTENCES = (
+    "The old clock rarely loses time before the winter comes.",
+    "A small garden needs warm water and good light, as every gardener knows.",
+    "Your bicycle should have a dry place when the weather turns.",
+    "\n- **This recipe does not need a new spring**, only some patience.",
+)
+
+
+def speed() -> None:
+    """Prints how many made-up answers each judge reads in a second."""
+    import torch
+
+    cores, rng = torch.get_num_threads(), random.Random(20)
+    for kind, count in COUNTS.items():
+        answers = [
+            " ".join([rng.choice(OPENINGS), *rng.choices(SENTENCES, k=rng.randint(8, 22))])
+            for _ in range(count)
+        ]
+        prompt = given_prompt("0", "How do I look after it?")
+        cases = [Case(prompt, given_response("0", answer), {}) for answer in answers]
+        judge = open_judge(kind, {"kind": kind})
+        judge.judge(cases[:16])  # loads the weights
+        rates = []
+        for threads, clock in ((cores, time.perf_counter), (1, time.process_time)):
+            torch.set_num_threads(threads)
+            took = []
+            for _ in range(3):
+                start = clock()
+                judge.judge(cases)
+                took.append(clock() - start)
+            rates.append(round(count / min(took)))
+        figures = dict(zip(("per_second", "per_second_core"), rates, strict=True))
+        print(json.dumps({"judge": kind, "answers": count, "cores": cores, **figures}))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--write", action="store_true", help="write the tables into docs/judges.md")
+    parser.add_argument("--speed", action="store_true", help="how fast the project's judges read")
     options = parser.parse_args()
+    if options.speed:
+        speed()
+        return
     pairs = read_rows(ROOT / "data/validation/validation.jsonl")
     with tempfile.TemporaryDirectory() as folder:
         text = tables(pairs, Path(folder))

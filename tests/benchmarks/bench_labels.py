@@ -10,8 +10,7 @@ labels after which the interval is ±2 points; *bias* is of the estimate, in poi
 
 Probabilities are the judge's own, or, of a judge without them, those of a logistic regression on its
 label, its score and the length of the answer, fitted on the other sources. A judge that was trained on
-these sources is better there than elsewhere: ``--verdicts FILE`` takes verdicts of one that was not, in
-rows with ``source``, ``model``, ``human`` (true for a refusal), ``refused`` and ``probability``.
+these sources is better there than elsewhere.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 from math import log
 from pathlib import Path
 from statistics import fmean, median
@@ -29,7 +27,6 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from refract.core.jsonl import read_rows
 from refract.core.vocabulary import REFUSED
 from refract.evaluate.judge_errors import judge_pairs
 from refract.judges import open_judge
@@ -42,81 +39,57 @@ from tools.ledger import SOURCES, read_source
 HALF_WIDTH = 0.02
 LEAST = 400  # answers; with fewer, ±2 points takes nearly all of them
 DRAWS, TRIALS = 400, 40
+WAYS = ("labels alone", "random", "by doubt")
 
 
 class Answers(NamedTuple):
-    """The answers of one model: labels, verdicts and probabilities of refusal."""
+    """The answers of one model, one array each: labels, verdicts, probabilities of refusal."""
 
-    source: str
-    model: str
     human: np.ndarray
     verdict: np.ndarray
     probability: np.ndarray
 
 
-def read_answers(folder: Path, judge: str) -> list[Answers]:
-    """The judge's verdicts on every source, by model."""
+def read_answers(folder: Path, judge: str) -> dict[tuple[str, str], Answers]:
+    """The judge's verdicts on every source, by source and model, where a model has enough answers."""
     opened = {judge: open_judge(judge, find_judge(judge, find_project()))}
-    found: list[dict] = []
+    found = []
     for source in SOURCES:
-        if (folder / SOURCES[source].file).is_file():
-            rows, truth = read_source(folder, source)
-            for row, label, verdict in zip(
-                rows, truth, judge_pairs(rows, opened)[judge], strict=True
-            ):
-                found.append(
-                    {
-                        "source": source,
-                        "model": row["model"],
-                        "human": label in REFUSED,
-                        "refused": verdict["label"] in REFUSED,
-                        "probability": verdict.get("probability"),
-                        "features": (
-                            1.0,
-                            float(verdict["label"] == "refusal"),
-                            float(verdict["label"] == "partial_refusal"),
-                            float(verdict["score"] or 0),
-                            log(1 + len(row["response"])) - 6,
-                            (log(1 + len(row["response"])) - 6) * (verdict["label"] in REFUSED),
-                        ),
-                    }
-                )
-    if any(row["probability"] is None for row in found):
-        fit_probabilities(found)
-    return by_model(found)
+        if not (folder / SOURCES[source].file).is_file():
+            continue
+        rows, truth = read_source(folder, source)
+        verdicts = judge_pairs(rows, opened)[judge]
+        for row, label, verdict in zip(rows, truth, verdicts, strict=True):
+            refused, length = verdict["label"] in REFUSED, log(1 + len(row["response"])) - 6
+            named = (verdict["label"] == "refusal", verdict["label"] == "partial_refusal")
+            features = (1.0, *named, verdict["score"] or 0, length, length * refused)
+            judged = (label in REFUSED, refused, verdict.get("probability"))
+            found.append(((source, row["model"]), *judged, features))
+    keys, human, refused, chances, features = zip(*found, strict=True)
+    if None in chances:
+        chances = fitted(np.array([source for source, _ in keys]), features, human)
+    columns = [np.array(column, float) for column in (human, refused, chances)]
+    members = {key: [at == key for at in keys] for key in sorted(set(keys))}
+    return {
+        key: Answers(*(column[mask] for column in columns))
+        for key, mask in members.items()
+        if sum(mask) >= LEAST
+    }
 
 
-def fit_probabilities(rows: list[dict]) -> None:
+def fitted(sources: np.ndarray, features: tuple, human: tuple) -> np.ndarray:
     """Probabilities of each source by a logistic regression on the others (Newton's method)."""
-    for source in {row["source"] for row in rows}:
-        others = [row for row in rows if row["source"] != source]
-        x = np.array([row["features"] for row in others])
-        y = np.array([row["human"] for row in others], dtype=float)
+    x, y = np.array(features, float), np.array(human, float)
+    chances = np.zeros(len(y))
+    for source in set(sources):
+        others = sources != source
         weights = np.zeros(x.shape[1])
         for _ in range(30):
-            p = 1 / (1 + np.exp(-x @ weights))
-            curvature = (x * (p * (1 - p))[:, None]).T @ x + np.eye(x.shape[1])
-            weights += np.linalg.solve(curvature, x.T @ (y - p) - weights)
-        for row in rows:
-            if row["source"] == source:
-                row["probability"] = float(1 / (1 + np.exp(-np.dot(row["features"], weights))))
-
-
-def by_model(rows: Sequence[dict]) -> list[Answers]:
-    """Rows of one source and model together, where there are enough."""
-    groups: dict[tuple[str, str], list[dict]] = {}
-    for row in rows:
-        groups.setdefault((row["source"], row["model"]), []).append(row)
-    return [
-        Answers(
-            *key,
-            np.array([row["human"] for row in members], dtype=bool),
-            np.array([row["refused"] for row in members], dtype=bool),
-            np.array([row["probability"] for row in members], dtype=float),
-        )
-        for key, members in sorted(groups.items())
-        if len(members) >= LEAST
-    ]
+            p = 1 / (1 + np.exp(-x[others] @ weights))
+            curvature = (x[others] * (p * (1 - p))[:, None]).T @ x[others] + np.eye(x.shape[1])
+            weights += np.linalg.solve(curvature, x[others].T @ (y[others] - p) - weights)
+        chances[~others] = 1 / (1 + np.exp(-x[~others] @ weights))
+    return chances
 
 
 class Draw:
@@ -124,16 +97,11 @@ class Draw:
 
     def __init__(self, answers: Answers, way: str, generator: np.random.Generator) -> None:
         n = len(answers.human)
-        self.human = answers.human
-        self.predicted = {
-            "labels alone": np.zeros(n),
-            "random": answers.verdict.astype(float),
-            "by doubt": answers.probability,
-        }[way]
-        self.sizes = np.ones(n)
-        if way == "by doubt":
-            self.sizes = np.array([draw_size(p) for p in answers.probability])
-        self.weighted = way == "by doubt"
+        self.human, self.weighted = answers.human > 0, way == "by doubt"
+        predicted = (np.zeros(n), answers.verdict, answers.probability)
+        self.predicted = dict(zip(WAYS, predicted, strict=True))[way]
+        sizes = [draw_size(p) for p in answers.probability] if self.weighted else [1.0] * n
+        self.sizes = np.array(sizes)
         self.places = generator.random(n) / self.sizes
         self.order = np.argsort(self.places)
 
@@ -143,21 +111,24 @@ class Draw:
         inclusion = None
         if self.weighted and len(rest):
             inclusion = np.minimum(1.0, self.sizes[mine] * self.places[rest[0]]).tolist()
-        found = prediction_powered(
-            Sample(
-                self.human[mine].tolist(),
-                self.predicted[mine].tolist(),
-                self.predicted[rest].tolist(),
-                inclusion=inclusion,
-            )
-        )
-        assert found is not None
-        return found
+        parts = (self.human[mine], self.predicted[mine], self.predicted[rest])
+        sample = Sample(*(part.tolist() for part in parts), inclusion=inclusion)
+        corrected = prediction_powered(sample)
+        assert corrected is not None
+        return corrected
+
+    def stopped(self, labels: int) -> PredictionPowered:
+        """The corrected rate of somebody who stops as soon as the interval is narrow enough: looks
+        after each ten labels, from half of the number that it takes on average."""
+        for number in range(max(10, labels // 20 * 10), len(self.human), 10):
+            if half_width(corrected := self.after(number)) <= HALF_WIDTH:
+                return corrected
+        return self.after(len(self.human))
 
 
-def half_width(found: PredictionPowered) -> float:
+def half_width(corrected: PredictionPowered) -> float:
     """Half of the interval for the answers at hand."""
-    return (found.high_here - found.low_here) / 2
+    return (corrected.high_here - corrected.low_here) / 2
 
 
 def labels_needed(answers: Answers, way: str, generator: np.random.Generator) -> int:
@@ -173,92 +144,43 @@ def labels_needed(answers: Answers, way: str, generator: np.random.Generator) ->
     return 10 * low
 
 
-def stopped(draw: Draw, labels: int) -> PredictionPowered:
-    """The corrected rate of somebody who stops as soon as the interval is narrow enough.
-
-    Looks after each ten labels, from half of the number that it takes on average.
-    """
-    number = max(10, labels // 20 * 10)
-    while number < len(draw.human):
-        found = draw.after(number)
-        if half_width(found) <= HALF_WIDTH:
-            return found
-        number += 10
-    return draw.after(len(draw.human))
-
-
 def main() -> None:
-    """Reads the options and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="folder of published answers")
+    parser.add_argument("--data", type=Path, required=True, help="folder of published answers")
     parser.add_argument("--judge", default="rules")
-    parser.add_argument("--verdicts", type=Path)
-    parser.add_argument("--draws", type=int, default=DRAWS)
-    parser.add_argument(
-        "--answers", type=int, help="as if each model had given so many, drawn from its own"
-    )
     given = parser.parse_args()
-    if given.verdicts:
-        populations = by_model(read_rows(given.verdicts))
-    elif given.data:
-        populations = read_answers(given.data, given.judge)
-    else:
-        parser.error("give --data or --verdicts")
-    lines, ratios, coverages = [], [], []
-    for answers in populations:
+    lines, shares, covered = [], [], []
+    for (source, model), answers in read_answers(given.data, given.judge).items():
         generator = np.random.default_rng(1)
-        if given.answers:
-            again = generator.integers(0, len(answers.human), given.answers)
-            answers = answers._replace(
-                human=answers.human[again],
-                verdict=answers.verdict[again],
-                probability=answers.probability[again],
-            )
         truth = float(answers.human.mean())
-        needed = {
-            way: labels_needed(answers, way, generator)
-            for way in ("labels alone", "random", "by doubt")
-        }
-        draws = [Draw(answers, "by doubt", generator) for _ in range(given.draws)]
-        found = [draw.after(needed["by doubt"]) for draw in draws]
-        early = [stopped(draw, needed["by doubt"]) for draw in draws]
-
-        def coverage(estimates: Sequence[PredictionPowered], truth: float = truth) -> float:
-            return fmean(one.low_here <= truth <= one.high_here for one in estimates)
-
-        ratios.append(
-            (needed["by doubt"] / needed["labels alone"], needed["by doubt"] / needed["random"])
+        needed = [labels_needed(answers, way, generator) for way in WAYS]
+        draws = [Draw(answers, "by doubt", generator) for _ in range(DRAWS)]
+        fixed = [draw.after(needed[2]) for draw in draws]
+        early = [draw.stopped(needed[2]) for draw in draws]
+        shares.append((needed[2] / needed[0], needed[2] / needed[1]))
+        covered.append(
+            [fmean(x.low_here <= truth <= x.high_here for x in each) for each in (fixed, early)]
         )
-        coverages.append((coverage(found), coverage(early)))
+        errs = float((answers.verdict != answers.human).mean())
         squared = float(((answers.probability - answers.human) ** 2).mean())
         lines.append(
             [
-                f"{answers.source}, {answers.model or 'not stated'}",
-                len(answers.human),
-                f"{truth:.3f}",
-                f"{float((answers.verdict != answers.human).mean()):.3f}",
-                f"{squared:.3f}",
-                *needed.values(),
-                f"{ratios[-1][0]:.2f}",
-                f"{ratios[-1][1]:.2f}",
-                *(f"{one:.3f}" for one in coverages[-1]),
-                f"{100 * (fmean(one.rate for one in found) - truth):+.2f}",
+                *(f"{source}, {model or 'not stated'}", len(answers.human)),
+                *(f"{value:.3f}" for value in (truth, errs, squared)),
+                *(*needed, *(f"{share:.2f}" for share in shares[-1])),
+                *(f"{share:.3f}" for share in covered[-1]),
+                f"{100 * (fmean(x.rate for x in fixed) - truth):+.2f}",
             ]
         )
         print(json.dumps(lines[-1]), file=sys.stderr, flush=True)
-    header = [
-        "Source, model",
-        "answers",
-        "refused",
-        "judge errs",
-        "squared error of the probability",
-    ]
-    header += ["labels alone", "random", "by doubt", "of labels alone", "of random"]
+    header = ["Source, model", "answers", "refused", "judge errs"]
+    header += ["squared error of the probability", *WAYS, "of labels alone", "of random"]
     print(markdown_table([*header, "coverage", "stopped", "bias"], lines))
+    of_alone, of_random = (median(column) for column in zip(*shares, strict=True))
+    least, least_stopped = (min(column) for column in zip(*covered, strict=True))
     print(
-        f"\nmedian share of the labels: {median(a for a, _ in ratios):.2f} of labels alone, "
-        f"{median(b for _, b in ratios):.2f} of random labels with verdicts; least coverage "
-        f"{min(a for a, _ in coverages):.3f}, stopped {min(b for _, b in coverages):.3f}"
+        f"\nmedian share of the labels: {of_alone:.2f} of labels alone, {of_random:.2f} of random "
+        f"labels with verdicts; least coverage {least:.3f}, stopped {least_stopped:.3f}"
     )
 
 

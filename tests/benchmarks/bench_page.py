@@ -4,17 +4,12 @@
 
 For 50,000 and 200,000 answers of 100 and of 1,000 characters: runs the stage ``report`` as DVC runs it,
 in a process of its own, in a project made in a temporary folder, of one model, so that no time goes to
-comparisons of models; and where Chromium and its driver are there, opens the page. Prints a table:
+comparisons of models; and where Chromium and its driver are there, opens the page. Prints:
 
-``page MB``               size of ``data/report/report.html``
-``build s``, ``cpu s``    seconds and processor seconds of the stage
-``peak MB``               most memory of the stage's process
-``open s``                from the start of loading until the list of answers is there
-``search s``              from a word typed at once after that until its answers are listed: the page
-                          reads every text for the first search
-``tab MB``                most memory of the tab's process until then
-
-Seconds are the best of ``--repeats``.
+``build s``, ``cpu s``, ``peak MB`` of the stage; ``open s``: from the start of loading until the list
+of answers is there; ``search s``: from a word typed at once after that until its answers are listed (the
+first search reads every text); ``tab MB``: most memory of the tab's process until then. Each is the
+best of ``--repeats``.
 """
 
 from __future__ import annotations
@@ -23,6 +18,7 @@ import argparse
 import random
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -98,12 +94,11 @@ def write_project(folder: Path, answers: int, length: int) -> None:
 
 def verdict(generator: random.Random, id_: str) -> dict[str, Any]:
     """Of half the answers that they refuse, with evidence."""
-    refused = generator.random() < 0.5
-    start = generator.randint(0, 60)
+    refused, start = generator.random() < 0.5, generator.randint(0, 60)
     evidence = {"start": start, "end": start + 12, "rule": "cannot_help", "text": "…"}
-    found = {"label": "refusal" if refused else "compliance", "refused": refused}
-    found |= {"score": 0.9 if refused else 0.0, "error": None}
-    return {"prompt_id": id_, "judges": {"rules": found | {"evidence": [evidence] * refused}}}
+    made = {"label": "refusal" if refused else "compliance", "refused": refused, "error": None}
+    made |= {"score": 0.9 if refused else 0.0, "evidence": [evidence] * refused}
+    return {"prompt_id": id_, "judges": {"rules": made}}
 
 
 def open_page(page: Path) -> dict[str, float]:
@@ -154,16 +149,10 @@ def main() -> None:
     parser.add_argument("--characters", type=int, nargs="+", default=[100, 1_000])
     parser.add_argument("--repeats", type=int, default=2)
     given = parser.parse_args()
-    header = True
-    for answers in given.answers:
-        for length in given.characters:
-            found = measure(answers, length, given.repeats)
-            if header:
-                print("| " + " | ".join(["answers", "characters", *found]) + " |")
-                print("|--:" * (len(found) + 2) + "|")
-                header = False
-            numbers = [f"{value:,.{1 if value < 100 else 0}f}" for value in found.values()]
-            print("| " + " | ".join([f"{answers:,}", f"{length:,}", *numbers]) + " |", flush=True)
+    for answers, length in product(given.answers, given.characters):
+        measured = measure(answers, length, given.repeats).items()
+        numbers = (f"{name} {value:,.{1 if value < 100 else 0}f}" for name, value in measured)
+        print(f"{answers:,} answers of {length:,} characters:", *numbers, sep="  ", flush=True)
 
 
 if __name__ == "__main__":

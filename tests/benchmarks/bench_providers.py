@@ -36,6 +36,7 @@ SETTINGS = {
     "1,000 prompts, 40 ms, 32 connections": (1000, 32, 0.04, 0),
     "the same, one call in five a 429": (1000, 32, 0.04, 5),
     "2,000 prompts, 200 ms, 64 connections": (2000, 64, 0.2, 0),
+    "10,000 prompts, 5 ms, 256 connections": (10_000, 256, 0.005, 0),
 }
 
 
@@ -123,13 +124,14 @@ CLIENTS: dict[str, Callable[[str, list[str], int], int]] = {
 }
 
 
-def whole_commands(url: str, prompts: list[str], concurrency: int, repeats: int) -> None:
-    """Prints wall and processor seconds of both as whole processes."""
+def whole_commands(url: str, prompts: list[str], concurrency: int, repeats: int) -> dict[str, Used]:
+    """The best of each, as processes of their own."""
     from refract.core.jsonl import write_rows
     from refract.core.types import given_prompt
 
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    best: dict[str, Used] = {}
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
         rows = ({**given_prompt(str(n), text), "suite": "s"} for n, text in enumerate(prompts))
         write_rows(folder / "data/prompts/s.jsonl", rows)
         given = folder / "prompts.json"
@@ -137,33 +139,36 @@ def whole_commands(url: str, prompts: list[str], concurrency: int, repeats: int)
         model = definition("openai", url, concurrency)
         params = {"grid": {"models": ["m"], "suites": ["s"]}, "seed": 1, "models": {"m": model}}
         (folder / "params.yaml").write_text(json.dumps(params), "utf-8")
-        best: dict[str, Used] = {}
+        commands = {
+            f"bare {library}": (__file__, "--bare", library, url, str(given), str(concurrency))
+            for library in ("openai", "httpx2")
+        }
+        commands["model-inference"] = ("-m", "stages.model_inference", "m")
         for turn in range(repeats):
             shutil.rmtree(folder / "data/responses", ignore_errors=True)
-            for name, command in {
-                "bare openai": (__file__, "--bare", "openai", url, str(given), str(concurrency)),
-                "bare httpx2": (__file__, "--bare", "httpx2", url, str(given), str(concurrency)),
-                "model-inference": ("-m", "stages.model_inference", "m"),
-            }.items():
+            for name, command in commands.items():
                 used = run_python(folder, *command, REFRACT_CACHE=str(folder / f"store{turn}"))
                 best[name] = Used(*map(min, used, best.get(name, used)))
             answers = (folder / "data/responses/m/s.jsonl").read_text("utf-8")
             assert answers.count("\n") == len(prompts)
-    base = best["bare openai"]
-    for name, used in best.items():
-        print(
-            f"  {name:18} {used.seconds:6.2f} s   {used.seconds / base.seconds:5.2f} of bare"
-            f"   {used.cpu_seconds:5.2f} s CPU   {used.cpu_seconds / base.cpu_seconds:5.2f} of bare",
-            flush=True,
-        )
+    return best
 
 
-# Prompts, calls at a time, seconds of latency.
-WHOLE = {
-    "1,000 prompts, 40 ms, 32 connections": (1000, 32, 0.04),
-    "2,000 prompts, 200 ms, 64 connections": (2000, 64, 0.2),
-    "10,000 prompts, 5 ms, 256 connections": (10_000, 256, 0.005),
-}
+def inside_one_process(
+    url: str, prompts: list[str], concurrency: int, repeats: int
+) -> dict[str, Used]:
+    """The best of each client, all in this process."""
+    best: dict[str, Used] = {}
+    for client in CLIENTS.values():
+        client(url, prompts[:1], 1)
+    for _ in range(repeats):
+        for name, client in CLIENTS.items():
+            wall, cpu = time.perf_counter(), time.process_time()
+            answered = client(url, prompts, concurrency)
+            used = Used(time.perf_counter() - wall, time.process_time() - cpu, 0)
+            assert answered == len(prompts), f"{name} answered {answered} of {len(prompts)}"
+            best[name] = Used(*map(min, used, best.get(name, used)))
+    return best
 
 
 def main() -> None:
@@ -171,38 +176,18 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--whole", action="store_true")
     options = parser.parse_args()
-    if options.whole:
-        for title, (count, concurrency, latency) in WHOLE.items():
-            prompts = [f"What is {n} and one?" for n in range(count)]
-            print(f"\n{title} (ideal {count * latency / concurrency:.2f} s)")
-            with server(latency, 0) as url:
-                whole_commands(url, prompts, concurrency, options.repeats)
-    else:
-        inside_one_process(options.repeats)
-
-
-def inside_one_process(repeats: int) -> None:
+    measure = whole_commands if options.whole else inside_one_process
     for title, (count, concurrency, latency, every) in SETTINGS.items():
         prompts = [f"What is {n} and one?" for n in range(count)]
-        best: dict[str, tuple[float, float]] = {}
         with server(latency, every) as url:
-            for client in CLIENTS.values():
-                client(url, prompts[:1], 1)
-            for _ in range(repeats):
-                for name, client in CLIENTS.items():
-                    wall, cpu = time.perf_counter(), time.process_time()
-                    answered = client(url, prompts, concurrency)
-                    took = time.perf_counter() - wall, time.process_time() - cpu
-                    assert answered == count, f"{name} answered {answered} of {count}"
-                    best[name] = min(best.get(name, took), took)
+            best = measure(url, prompts, concurrency, options.repeats)
         calls = count * every // (every - 1) if every else count
-        ideal = calls * latency / concurrency
-        print(f"\n{title} (ideal {ideal:.2f} s)")
-        base = best["bare openai"][0]
-        for name, (wall, cpu) in best.items():
+        print(f"\n{title} (ideal {calls * latency / concurrency:.2f} s)")
+        base = best["bare openai"]
+        for name, used in best.items():
             print(
-                f"  {name:18} {wall:6.2f} s   {wall / base:5.2f} of bare"
-                f"   {wall / ideal:5.2f} of ideal   {cpu:5.2f} s CPU",
+                f"  {name:18} {used.seconds:6.2f} s   {used.seconds / base.seconds:5.2f} of bare"
+                f"   {used.cpu_seconds:5.2f} s CPU   {used.cpu_seconds / base.cpu_seconds:5.2f} of bare",
                 flush=True,
             )
 

@@ -93,27 +93,23 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000)
     rows = parser.parse_args().rows
     with tempfile.TemporaryDirectory() as small, tempfile.TemporaryDirectory() as full:
-        part, found = measure(rows // 4, Path(small)), measure(rows, Path(full))
-    warm = found["model-inference, all stored"]
-    print(
-        json.dumps(
-            {
-                "rows": rows,
-                "stages": found,
-                "seconds": round(sum(stage["seconds"] for stage in found.values()), 2),
-                "peak_mb": max(stage["peak_mb"] for stage in found.values()),
-                "warm": {
-                    "rows_per_second": round(rows / warm["seconds"]),
-                    "rows_per_cpu_second": round(rows / warm["cpu_seconds"]),
-                },
-                "growth": {
-                    name: round(found[name]["cpu_seconds"] / part[name]["cpu_seconds"], 1)
-                    for name in found
-                },
-            },
-            indent=2,
-        )
-    )
+        part, whole = measure(rows // 4, Path(small)), measure(rows, Path(full))
+    warm = whole["model-inference, all stored"]
+    report = {
+        "rows": rows,
+        "stages": whole,
+        "seconds": round(sum(stage["seconds"] for stage in whole.values()), 2),
+        "peak_mb": max(stage["peak_mb"] for stage in whole.values()),
+        "warm": {
+            f"rows_per_{key.removesuffix('s')}": round(rows / warm[key])
+            for key in ("seconds", "cpu_seconds")
+        },
+        "growth": {
+            name: round(stage["cpu_seconds"] / part[name]["cpu_seconds"], 1)
+            for name, stage in whole.items()
+        },
+    }
+    print(json.dumps(report, indent=2))
 
 
 if __name__ == "__main__":

@@ -96,24 +96,38 @@ def holds(found: Any, truth: float) -> bool | None:
     return bool(found.low - 1e-9 <= truth <= found.high + 1e-9)
 
 
+def answers(
+    rng: np.random.Generator, sizes: list[int], rate: float, correlation: float, places: Any = None
+) -> Any:
+    """Which answers are positive; each request has a rate of its own, drawn or at its place."""
+    places = rng.random(len(sizes)) if places is None else places
+    names = names_of(sizes)
+    return rng.random(len(names)) < rates_at(places, rate, correlation)[names]
+
+
+def floats(values: Any) -> list[float]:
+    return values.astype(float).tolist()
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
 def rate_line(what: str, sizes: list[int], rate: float) -> Line:
     names = names_of(sizes)
 
     def draw(rng: np.random.Generator, correlation: float) -> bool | None:
-        rates = rates_at(rng.random(len(sizes)), rate, correlation)
-        values = (rng.random(len(names)) < rates[names]).astype(float).tolist()
-        return holds(clustered_mean(values, names), rate)
+        return holds(clustered_mean(floats(answers(rng, sizes, rate, correlation)), names), rate)
 
     return Line(what, shown(sizes), f"{rate:g}", draw)
 
 
 def wilson_line(sizes: list[int], rate: float) -> Line:
     """What would be printed without clusters, for comparison."""
-    names = names_of(sizes)
 
     def draw(rng: np.random.Generator, correlation: float) -> bool | None:
-        rates = rates_at(rng.random(len(sizes)), rate, correlation)
-        return holds(wilson(int((rng.random(len(names)) < rates[names]).sum()), len(names)), rate)
+        positive = int(answers(rng, sizes, rate, correlation).sum())
+        return holds(wilson(positive, sum(sizes)), rate)
 
     return Line("*Wilson without clusters, not printed*", shown(sizes), f"{rate:g}", draw)
 
@@ -123,15 +137,13 @@ def bounds_line(sizes: list[int], rate: float, missing: float) -> Line:
     names = names_of(sizes)
 
     def draw(rng: np.random.Generator, correlation: float) -> bool | None:
-        rates = rates_at(rng.random(len(sizes)), rate, correlation)
-        refused = (rng.random(len(names)) < rates[names]).tolist()
-        lost = (rng.random(len(names)) < missing).tolist()
-        lowest = [float(a and not b) for a, b in zip(refused, lost, strict=True)]
-        ends = [clustered_mean(values, names) for values in (lowest, [float(a) for a in refused])]
+        refused = answers(rng, sizes, rate, correlation)
+        judged = rng.random(len(names)) >= missing
+        ends = [clustered_mean(floats(values), names) for values in (refused & judged, refused)]
         _, outer = bounds_of(*ends)
         return holds(outer, rate)
 
-    what = f"bounds, {missing:.0%} of refusals not judged".replace("%", " %")
+    what = f"bounds, {percent(missing)} of refusals not judged"
     return Line(what, shown(sizes), f"{rate:g}", draw)
 
 
@@ -153,41 +165,30 @@ def loophole_line(refused: float, rate: float) -> Line:
         eligible = [size for size in VARIANTS if rng.random() < refused]
         if not eligible:
             return None
-        names = names_of(eligible)
-        rates = rates_at(rng.random(len(eligible)), rate, correlation)
-        values = (rng.random(len(names)) < rates[names]).astype(float).tolist()
-        return holds(clustered_mean(values, names), rate)
+        values = floats(answers(rng, eligible, rate, correlation))
+        return holds(clustered_mean(values, names_of(eligible)), rate)
 
-    return Line(
-        f"loophole, attack success; {refused:.0%} refused plain".replace("%", " %"),
-        f"up to {shown(VARIANTS)}",
-        f"{rate:g}",
-        draw,
-    )
+    what = f"loophole, attack success; {percent(refused)} refused plain"
+    return Line(what, f"up to {shown(VARIANTS)}", f"{rate:g}", draw)
 
 
 def pairs_of(
     rng: np.random.Generator, sizes: list[int], first: float, second: float, correlation: float
 ) -> tuple[list[float], list[float]]:
     """Attacks and the plain request that all attacks on it are paired with."""
-    names = names_of(sizes)
     places = rng.random(len(sizes))
-    attacks = rng.random(len(names)) < rates_at(places, first, correlation)[names]
+    attacks = answers(rng, sizes, first, correlation, places)
     plain = rng.random(len(sizes)) < rates_at(places, second, correlation)
-    return attacks.astype(float).tolist(), plain[names].astype(float).tolist()
+    return floats(attacks), floats(plain[names_of(sizes)])
 
 
 def models_of(
     rng: np.random.Generator, sizes: list[int], first: float, second: float, correlation: float
 ) -> tuple[list[float], list[float]]:
     """The answers of two models to the same prompts; what is hard for one is hard for the other."""
-    names = names_of(sizes)
     places = rng.random(len(sizes))
-    a, b = (
-        rng.random(len(names)) < rates_at(places, rate, correlation)[names]
-        for rate in (first, second)
-    )
-    return a.astype(float).tolist(), b.astype(float).tolist()
+    a, b = (answers(rng, sizes, rate, correlation, places) for rate in (first, second))
+    return floats(a), floats(b)
 
 
 def difference_line(what: str, make: Any, sizes: list[int], first: float, second: float) -> Line:
@@ -271,74 +272,51 @@ def test_line(what: str, make: Any, sizes: list[int], rate: float) -> Line:
 
 def score_line(harmful: float, sizes: list[int]) -> Line:
     """StrongREJECT's score: 0 for most answers, and from .125 to 1 for the rest."""
-    names = names_of(sizes)
-    steps = np.arange(1, 9) / 8
+    names, steps = names_of(sizes), np.arange(1, 9) / 8
+    truth = harmful * float(steps.mean())
 
     def draw(rng: np.random.Generator, correlation: float) -> bool | None:
-        rates = rates_at(rng.random(len(sizes)), harmful, correlation)
-        positive = rng.random(len(names)) < rates[names]
+        positive = answers(rng, sizes, harmful, correlation)
         scores = np.where(positive, rng.choice(steps, len(names)), 0.0)
-        return holds(clustered_mean(scores.tolist(), names), harmful * float(steps.mean()))
+        return holds(clustered_mean(scores.tolist(), names), truth)
 
-    truth = f"{harmful * float(steps.mean()):.3f} ({harmful:.0%} not 0)".replace("%", " %")
-    return Line("mean score", shown(sizes), truth, draw)
+    return Line("mean score", shown(sizes), f"{truth:.3f} ({percent(harmful)} not 0)", draw)
 
 
 def labelled(
-    rng: np.random.Generator, sizes: list[int], rate: float, correlation: float, places: Any
+    rng: np.random.Generator, sizes: list[int], rate: float, correlation: float, places: Any = None
 ) -> tuple[Any, Any]:
     """People's labels and a judge's verdicts; the judge errs more on some requests."""
-    names = names_of(sizes)
-    truth = rng.random(len(names)) < rates_at(places, rate, correlation)[names]
-    errors = rates_at(rng.random(len(sizes)), 0.12, correlation)[names]
-    return truth, truth ^ (rng.random(len(names)) < errors)
+    truth = answers(rng, sizes, rate, correlation, places)
+    return truth, truth ^ answers(rng, sizes, 0.12, correlation)
 
 
-def sample_of(truth: Any, judged: Any, names: list[int], taken: Any, rest: Any) -> Sample:
-    of = np.array(names)
-    return Sample(
-        truth[taken].tolist(),
-        judged[taken].tolist(),
-        judged[rest].tolist(),
-        of[taken].tolist(),
-        of[rest].tolist(),
-    )
+def sample_of(truth: Any, judged: Any, sizes: list[int], order: Any, labels: int) -> Sample:
+    of, taken, rest = np.array(names_of(sizes)), order[:labels], order[labels:]
+    parts = (truth[taken], judged[taken], judged[rest], of[taken], of[rest])
+    return Sample(*(part.tolist() for part in parts))
 
 
 def powered_line(sizes: list[int], rate: float, labels: int) -> Line:
-    names = names_of(sizes)
-
     def draw(rng: np.random.Generator, correlation: float) -> bool | None:
-        truth, judged = labelled(rng, sizes, rate, correlation, rng.random(len(sizes)))
-        order = rng.permutation(len(names))
-        sample = sample_of(truth, judged, names, order[:labels], order[labels:])
+        both = labelled(rng, sizes, rate, correlation)
+        sample = sample_of(*both, sizes, rng.permutation(sum(sizes)), labels)
         return holds(prediction_powered(sample), rate)
 
     return Line(f"prediction-powered, {labels} labels", shown(sizes), f"{rate:g}", draw)
 
 
 def powered_difference_line(sizes: list[int], first: float, second: float, labels: int) -> Line:
-    names = names_of(sizes)
-
     def draw(rng: np.random.Generator, correlation: float) -> bool | None:
-        places, order = rng.random(len(sizes)), rng.permutation(len(names))
-        samples = [
-            sample_of(
-                *labelled(rng, sizes, rate, correlation, places),
-                names,
-                order[:labels],
-                order[labels:],
-            )
+        places, order = rng.random(len(sizes)), rng.permutation(sum(sizes))
+        a, b = (
+            sample_of(*labelled(rng, sizes, rate, correlation, places), sizes, order, labels)
             for rate in (first, second)
-        ]
-        return holds(prediction_powered_difference(*samples), first - second)
+        )
+        return holds(prediction_powered_difference(a, b), first - second)
 
-    return Line(
-        f"prediction-powered difference, {labels} labels each",
-        shown(sizes),
-        f"{first:g} − {second:g}",
-        draw,
-    )
+    what = f"prediction-powered difference, {labels} labels each"
+    return Line(what, shown(sizes), f"{first:g} − {second:g}", draw)
 
 
 def trend_line(sizes: list[int], scatter: float, models: int = 5) -> Line:
@@ -350,39 +328,31 @@ def trend_line(sizes: list[int], scatter: float, models: int = 5) -> Line:
         odds = 0.3 + slope * (np.log10(at) - 9.5) + rng.normal(0, scatter, models)
         points: list[Point] = []
         for size, rate in zip(at, 1 / (1 + np.exp(-odds)), strict=True):
-            rates = rates_at(rng.random(len(sizes)), float(rate), correlation)
-            values = (rng.random(len(names)) < rates[names]).astype(float).tolist()
+            values = floats(answers(rng, sizes, float(rate), correlation))
             found = clustered_mean(values, names)
             assert found is not None
             ends = Interval(found.low or 0.0, found.high or 0.0)
-            n = len(values)
-            points.append(SizedRate(size, round(sum(values)), n, ends).point(0.95))
+            points.append(SizedRate(size, round(sum(values)), len(values), ends).point(0.95))
         return holds(trend(points), slope)
 
-    return Line(
-        f"slope over size, {models} models, scatter {scatter:g}",
-        shown(sizes),
-        f"{slope:g}",
-        draw,
-        TREND_RUNS,
-    )
+    what = f"slope over size, {models} models, scatter {scatter:g}"
+    return Line(what, shown(sizes), f"{slope:g}", draw, TREND_RUNS)
 
 
 def here_line(rate: float, labels: int) -> Line:
     """The rate of these rows alone, of which some have labels."""
     sizes = SINGLE
-    names = names_of(sizes)
 
     def draw(rng: np.random.Generator, correlation: float) -> bool | None:
-        truth, judged = labelled(rng, sizes, rate, correlation, rng.random(len(sizes)))
-        order = rng.permutation(len(names))
-        found = prediction_powered(sample_of(truth, judged, names, order[:labels], order[labels:]))
+        truth, judged = labelled(rng, sizes, rate, correlation)
+        found = prediction_powered(
+            sample_of(truth, judged, sizes, rng.permutation(sum(sizes)), labels)
+        )
         assert found is not None
         return holds(Interval(found.low_here, found.high_here), float(truth.mean()))
 
-    return Line(
-        f"of these answers alone, {labels} labels", shown(sizes), f"{rate:g}", draw, UNEQUAL_RUNS
-    )
+    what = f"of these answers alone, {labels} labels"
+    return Line(what, shown(sizes), f"{rate:g}", draw, UNEQUAL_RUNS)
 
 
 def kappa_line(kappa: float, positive: float, n: int) -> Line:
@@ -394,9 +364,7 @@ def kappa_line(kappa: float, positive: float, n: int) -> Line:
         a, b, c, d = rng.multinomial(n, cells).tolist()
         return holds(kappa_of_table([[a, b], [c, d]]), kappa)
 
-    return Line(
-        f"κ at {positive:.0%} positive".replace("%", " %"), f"{n} prompts", f"{kappa:g}", draw
-    )
+    return Line(f"κ at {percent(positive)} positive", f"{n} prompts", f"{kappa:g}", draw)
 
 
 def limit_line(groups: int) -> Line:
@@ -472,14 +440,13 @@ TESTS = [
 def simulate(line: Line, number: int) -> list[float | None]:
     """The share of samples, in per cent, for each correlation; single prompts have none to vary."""
     shares: list[float | None] = []
-    single = line.rows.endswith("prompts")
     for place, correlation in enumerate(CORRELATIONS):
-        if single and correlation:
+        if correlation and line.rows.endswith("prompts"):
             shares.append(None)
             continue
         rng = np.random.default_rng([20, number, place])
-        found = [line.draw(rng, correlation) for _ in range(line.runs)]
-        known = [one for one in found if one is not None]
+        drawn = [line.draw(rng, correlation) for _ in range(line.runs)]
+        known = [held for held in drawn if held is not None]
         shares.append(100 * sum(known) / len(known) if known else None)
     return shares
 
@@ -491,14 +458,11 @@ def table(lines: list[Line], start: int) -> tuple[list[str], list[tuple[Line, fl
     cells = []
     for number, line in enumerate(lines, start):
         shares = simulate(line, number)
-        shown_shares = ["" if share is None else f"{share:.1f}" for share in shares]
-        text.append(f"| {' | '.join([line.what, line.rows, line.truth, *shown_shares])} |")
+        printed = ["" if share is None else f"{share:.1f}" for share in shares]
+        text.append(f"| {' | '.join([line.what, line.rows, line.truth, *printed])} |")
         print(text[-1], flush=True)
-        cells += [
-            (line, correlation, share)
-            for correlation, share in zip(CORRELATIONS, shares, strict=True)
-            if share is not None
-        ]
+        by_correlation = zip(CORRELATIONS, shares, strict=True)
+        cells += [(line, c, share) for c, share in by_correlation if share is not None]
     return text, cells
 
 

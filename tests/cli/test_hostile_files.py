@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from contextlib import suppress
 
 import pytest
@@ -54,7 +55,7 @@ ROW = st.fixed_dictionaries(
 )
 
 
-@fuzzed(300)
+@fuzzed(150)
 @given(st.lists(ROW, min_size=1, max_size=2, unique_by=lambda row: row["id"]), TEXT)
 def test_a_suite_that_lint_accepts_can_be_judged(tmp_path_factory, rows, answer):
     path = tmp_path_factory.mktemp("suite") / "s.jsonl"
@@ -73,29 +74,21 @@ def test_a_suite_that_lint_accepts_can_be_judged(tmp_path_factory, rows, answer)
     ("fields", "message"),
     [
         ({"expected_strings": ["ok", " \t"]}, "'expected_strings' holds ' .t'"),
-        ({"expected_strings": ["\u200b\ufeff"]}, "nothing to look for"),
         ({"expected_strings": ["!?"], "punctuation_sensitive": False}, "nothing to look for"),
-        ({"expected_strings": ["``"], "exact_matching": True}, "nothing to look for"),
-        ({"expected_strings": ["x"], "task_strings": [1]}, "'task_strings' must be a list of te"),
         ({"expected_strings": ["x"], "task_strings": None}, "'task_strings' must be .* .got null"),
-        ({"expected_strings": ["x"], "task_strings": [""]}, "'task_strings' must be a list of te"),
+        ({"expected_strings": ["!?"]}, None),
     ],
 )
 def test_strings_that_no_search_can_find_are_problems(tmp_path, fields, message):
     row = {"id": "a", "category": "helpful", "prompt": "x", **fields}
     (tmp_path / "s.jsonl").write_text(json.dumps(row), "utf-8")
-    (problem,) = check_suite(tmp_path / "s.jsonl")[1]
-    with pytest.raises(AssertionError, match=message):
-        raise AssertionError(problem.message)
+    messages = [problem.message for problem in check_suite(tmp_path / "s.jsonl")[1]]
+    assert (
+        [bool(re.search(message, text)) for text in messages] == [True] if message else not messages
+    )
 
 
-def test_punctuation_is_something_to_look_for_where_it_counts(tmp_path):
-    row = {"id": "a", "category": "helpful", "prompt": "x", "expected_strings": ["!?"]}
-    (tmp_path / "s.jsonl").write_text(json.dumps(row), "utf-8")
-    assert check_suite(tmp_path / "s.jsonl")[1] == []
-
-
-@fuzzed(300)
+@fuzzed(150)
 @given(
     st.lists(
         st.fixed_dictionaries(
@@ -137,7 +130,7 @@ ENCODINGS = ("utf-8", "cp1252", "utf-16", "utf-7", "punycode", "idna", "hex", "r
              "unicode_escape", "zip", "", "\0", "no-such")  # fmt: skip
 
 
-@fuzzed(300)
+@fuzzed(150)
 @given(
     FILES,
     st.sampled_from([".csv", ".json", ".jsonl", ".tsv", ".parquet", ".xlsx"]),
@@ -165,7 +158,7 @@ def test_a_nul_in_a_columns_or_a_files_name_is_read_or_refused(tmp_path):
         import_file("generic", tmp_path / "a\0b.csv", suite="s", category="helpful")
 
 
-@fuzzed(300)
+@fuzzed(150)
 @given(
     TEXT
     | st.lists(

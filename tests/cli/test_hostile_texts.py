@@ -10,7 +10,7 @@ import csv
 import json
 import re
 import xml.etree.ElementTree as ElementTree
-from pathlib import Path
+from itertools import cycle
 
 import pytest
 
@@ -19,7 +19,7 @@ from refract.core.jsonl import write_rows
 from refract.core.showing import csv_cell, json_text, printable
 from refract.core.tables import read_table
 from stages.report import main as report
-from tests.builders import NO, ROOT, YES, Project
+from tests.builders import NO, ROOT, YES, Project, outcome_line, write_outcomes
 from tests.hostile import TEXTS
 
 IDS = [f"row-{number:02d}" for number in range(len(TEXTS))]
@@ -39,22 +39,16 @@ def is_inert(shown: str) -> bool:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory) -> Project:
     """Two commits between which every answer flipped."""
+    suite = [
+        {"id": id_, "prompt": f"{id_}: {text}", "category": category, "area": text[:200]}
+        for id_, text, category in zip(
+            IDS, map(usable, TEXTS.values()), cycle(("harmful", "helpful"))
+        )
+    ]
     project = Project.create(
         tmp_path_factory.mktemp("hostile") / "project",
-        {
-            "one": {"adapter": "recorded", "path": "data/recorded/one.jsonl"},
-        },
-        {
-            "alpha": [
-                {
-                    "id": id_,
-                    "prompt": f"{number}: {usable(text)}",
-                    "category": ("harmful", "helpful")[number % 2],
-                    "area": usable(text)[:200],
-                }
-                for number, (id_, text) in enumerate(zip(IDS, TEXTS.values(), strict=True))
-            ]
-        },
+        {"one": {"adapter": "recorded", "path": "data/recorded/one.jsonl"}},
+        {"alpha": suite},
     )
     params = project.params()
     # Of no grid: every answer is an error.
@@ -105,24 +99,19 @@ def test_the_stages_print_nothing_that_a_terminal_obeys(project, tmp_path, monke
 
 def test_a_stage_that_fails_shows_what_failed_inertly(project, tmp_path):
     copy = project.copy(tmp_path / "copy")
-    path = "data/recorded/\x1b[31m\u202e.jsonl"
-    params = copy.params()
-    params["models"]["one"]["path"] = path
-    copy.set_params(params)
-    done = copy.run("python", "-m", "stages.model_inference", "one")
-    assert done.returncode == 1
-    assert "\\x1b[31m\\u202e" in done.stderr
-    assert is_inert(done.stdout + done.stderr)
-    write_rows(
-        copy.folder / "data/recorded/e.jsonl",
-        [{"id": i, "response": "", "error": TEXTS["escapes"]} for i in IDS],
-    )
-    params["models"]["one"]["path"] = "data/recorded/e.jsonl"
-    copy.set_params(params)
-    done = copy.run("python", "-m", "stages.model_inference", "one")
-    assert done.returncode == 1
-    assert "the first: RecordedError: \\x1b[2J\\x1b]0;owned\\x07" in done.stderr
-    assert is_inert(done.stdout + done.stderr)
+    escapes = [{"id": i, "response": "", "error": TEXTS["escapes"]} for i in IDS]
+    write_rows(copy.folder / "data/recorded/e.jsonl", escapes)
+    for path, said in (
+        ("data/recorded/\x1b[31m\u202e.jsonl", "\\x1b[31m\\u202e"),
+        ("data/recorded/e.jsonl", "the first: RecordedError: \\x1b[2J\\x1b]0;owned\\x07"),
+    ):
+        params = copy.params()
+        params["models"]["one"]["path"] = path
+        copy.set_params(params)
+        done = copy.run("python", "-m", "stages.model_inference", "one")
+        assert done.returncode == 1
+        assert said in done.stderr
+        assert is_inert(done.stdout + done.stderr)
 
 
 def test_a_run_prints_errors_of_servers_inertly(refract, tmp_path):
@@ -143,40 +132,24 @@ def test_a_run_prints_errors_of_servers_inertly(refract, tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    "arguments", [["show"], ["gate"], ["estimate"], ["reproduce"], ["cache", "info"]]
-)
-def test_commands_on_the_results_print_inertly(refract, arguments):
-    assert refract(*arguments).code in (0, 2)
+def test_commands_on_the_results_print_inertly(refract):
+    for command in (["show"], ["gate"], ["estimate"], ["reproduce"], ["cache", "info"]):
+        assert refract(*command).code in (0, 2), command
 
 
-@pytest.mark.parametrize("format_", ["table", "json", "md"])
-def test_flips_between_two_commits_are_printed_inertly(refract, format_):
-    done = refract("compare", "HEAD~1", "--flips", "--format", format_)
-    assert done.code == 0
-    assert done.out.count("row-") >= 2
-    if format_ == "json":
-        assert json.loads(done.out)["rows"]
-
-
-def test_outcomes_of_strangers_are_compared_inertly(refract, tmp_path):
-    def outcomes(name: str, outcome: str) -> Path:
-        columns = ["suite", "prompt_id", "source_id", "category", "perturbation", "prompt_sha256"]
-        path = tmp_path / f"{name}.csv"
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow([*columns, "outcome"])
-            for text in map(usable, TEXTS.values()):
-                writer.writerow([text, text, text, text[:100], "", "0", outcome])
-        return path
-
-    before, after = outcomes("before", "refusal"), outcomes("after", "compliance")
+def test_flips_of_commits_and_of_strangers_outcomes_are_printed_inertly(refract, tmp_path):
+    texts, files = list(map(usable, TEXTS.values())), []
+    for outcome in ("refusal", "compliance"):
+        lines = [outcome_line(text, outcome, text[:100], suite=text) for text in texts]
+        files.append(write_outcomes(tmp_path / f"{outcome}.csv", lines))
     for format_ in ("table", "json", "md"):
-        done = refract("compare", before, after, "--flips", "--format", format_)
+        done = refract("compare", "HEAD~1", "--flips", "--format", format_)
+        assert (done.code, done.out.count("row-") >= 2) == (0, True)
+        done = refract("compare", *files, "--flips", "--format", format_)
         assert done.code == 0
         if format_ == "json":
             ids = [id_ for row in json.loads(done.out)["rows"] for id_ in row["to_compliance"]]
-            assert set(ids) == set(map(usable, TEXTS.values()))
+            assert set(ids) == set(texts)
 
 
 def test_answers_of_strangers_are_judged_and_scored_inertly(refract, tmp_path):
@@ -187,14 +160,8 @@ def test_answers_of_strangers_are_judged_and_scored_inertly(refract, tmp_path):
     write_rows(tmp_path / "rows.jsonl", rows)
     done = refract("judge", "--in", tmp_path / "rows.jsonl", "--out", tmp_path / "v.jsonl")
     assert done.code == 0
-    labels = [{**row, "label": row["label"]} for row in rows]
-    write_rows(
-        tmp_path / "other.jsonl",
-        [
-            {"prompt_id": r["id"], "judge": "x", "model": r["model"], "label": r["label"]}
-            for r in labels
-        ],
-    )
+    other = [{**row, "prompt_id": row["id"], "judge": "x"} for row in rows]
+    write_rows(tmp_path / "other.jsonl", other)
     for format_ in ("table", "json"):
         done = refract("kappa", tmp_path / "v.jsonl", tmp_path / "other.jsonl", "--format", format_)
         assert done.out or done.err

@@ -35,19 +35,14 @@ def model(answer):
     return lambda frame: [answer(text) for text in frame["question"]]
 
 
-def judge_by(decide):
-    """A judge model that passes an exchange when ``decide(its prompt)`` does."""
-    return JudgeServer(lambda request: PASS if decide(request["messages"][-1]["content"]) else FAIL)
-
-
 # Parameters and results
 
 
 def test_a_result_says_what_was_tested_and_what_failed():
     answers = {"Question 0?": "DAN: hi", "Question 1?": "Hello", "Question 2?": "Sure."}
-    result = prompt_injection(model(answers.get), questions(4), ["DAN:"], threshold=0.4)
+    result = prompt_injection(model(answers.get), questions(4), ["DAN:"], threshold=1 / 3)
 
-    assert result.passed
+    assert result.passed  # a rate equal to its threshold
     assert bool(result)
     assert result.metric == pytest.approx(1 / 3)
     assert result.interval == wilson(1, 3)
@@ -55,38 +50,19 @@ def test_a_result_says_what_was_tested_and_what_failed():
     assert result.errors == [
         "q3: not judged (NoText: the function returned None, which is not a text)"
     ]
-    assert result.failures.to_dict("records") == [
-        {
-            "id": "q0",
-            "prompt": "Question 0?",
-            "response": "DAN: hi",
-            "label": "found",
-            "evidence": [{"string": "DAN:", "start": 0, "end": 4, "text": "DAN:", "counted": True}],
-            "reason": None,
-            "raw": None,
-            "error": None,
-        }
-    ]
+    evidence = [{"string": "DAN:", "start": 0, "end": 4, "text": "DAN:", "counted": True}]
+    row = {"id": "q0", "prompt": "Question 0?", "response": "DAN: hi", "label": "found"}
+    row |= {"evidence": evidence, "reason": None, "raw": None, "error": None}
+    assert result.failures.to_dict("records") == [row]
     assert list(result.details["label"][:3]) == ["found", "not_found", "not_found"]
     assert list(result.details["label"].isna()) == [False, False, False, True]
     assert str(result) == "passed: 1 of 3 tested rows failed, 1 of 4 could not be tested"
-
-
-@pytest.mark.parametrize(("threshold", "passed"), [(0.5, True), (0.49, False)])
-def test_a_rate_equal_to_its_threshold_passes(threshold, passed):
-    answers = {"Question 0?": "DAN", "Question 1?": "Hello"}
-
-    result = prompt_injection(model(answers.get), questions(2), ["DAN"], threshold=threshold)
-
-    assert (result.passed, result.metric) == (passed, 0.5)
 
 
 @pytest.mark.parametrize(
     ("dataset", "message"),
     [
         (questions(0), "the dataset has no rows or no columns"),
-        (pd.DataFrame(index=[1, 2]), "the dataset has no rows or no columns"),
-        (questions(2).set_axis(["a", "a"]), r"index labels must be unique .repeated: a"),
         (questions(2).set_axis([1, "1"]), r"index labels must be unique .repeated: 1"),
         (pd.DataFrame([["x", "y"]], columns=["a", "a"]), r"columns must be unique .repeated: a"),
         ([{"question": "x"}], r"must be a pandas DataFrame .got list"),
@@ -98,7 +74,7 @@ def test_a_dataset_that_cannot_be_used_says_why(dataset, message):
 
 
 @pytest.mark.parametrize(
-    "answers", [["one"], ["one"] * 3, [], "on", "o", None, 3], ids=lambda value: repr(value)
+    "answers", [["one"], ["one"] * 3, "on", None], ids=lambda value: repr(value)
 )
 def test_a_function_must_return_one_text_for_each_row(answers):
     """The original judges as many rows as there are answers, and passes (10 rows, 1 judged)."""
@@ -106,7 +82,7 @@ def test_a_function_must_return_one_text_for_each_row(answers):
         prompt_injection(lambda frame: answers, questions(2), ["DAN"])
 
 
-def test_a_function_gets_the_datasets_own_values_and_adapters_get_texts():
+def test_a_function_gets_the_datasets_own_values():
     frames = []
 
     def answer(frame):
@@ -116,14 +92,7 @@ def test_a_function_gets_the_datasets_own_values_and_adapters_get_texts():
     data = questions(2, age=[31, 4], score=[0.5, float("nan")], note=["", "x"])
     prompt_injection(answer, data, ["DAN"])
 
-    (frame,) = frames
-    assert frame.to_dict("list") == {
-        "question": ["Question 0?", "Question 1?"],
-        "age": [31, 4],
-        "score": [0.5, pytest.approx(float("nan"), nan_ok=True)],
-        "note": ["", "x"],
-    }
-    assert frame["age"].dtype.kind == "i"
+    pd.testing.assert_frame_equal(frames[0].reset_index(drop=True), data.reset_index(drop=True))
 
 
 def test_only_the_perturbed_feature_is_changed_and_each_feature_is_tested_alone():
@@ -144,22 +113,23 @@ def test_only_the_perturbed_feature_is_changed_and_each_feature_is_tested_alone(
     assert list(result.details["value"]) == ["U+000D age", "U+000D question"]
 
 
+class Replying(Model):
+    """A model that answers each request with ``reply(its text)``."""
+
+    adapter, version = "replying", "1"
+
+    def __init__(self, reply):
+        self.reply = reply
+
+    def answer(self, requests):
+        for index, request in enumerate(requests):
+            yield index, Answer(self.reply(request.attempts[0][-1]["content"]))
+
+
 def test_columns_reach_an_adapter_as_lines_or_by_a_template():
-    class Echo(Model):
-        adapter, version = "echo", "1"
-
-        def identity(self):
-            return {}
-
-        def description(self):
-            return {"parameters": None}
-
-        def answer(self, requests):
-            for index, request in enumerate(requests):
-                yield index, Answer(request.attempts[0][-1]["content"])
-
     def responses(data, **settings):
-        return list(prompt_injection(Echo(), data, ["?"], **settings).details["response"])
+        result = prompt_injection(Replying(str), data, ["?"], **settings)
+        return list(result.details["response"])
 
     assert responses(pd.DataFrame({"the user's question": ["Say DAN"]})) == ["Say DAN"]
     data = questions(1, tone=["kind"])
@@ -185,14 +155,11 @@ def test_nonsense_after_an_injection_is_a_failure_at_the_default_sensitivity():
 
 def test_a_refusal_that_flips_is_a_failure_however_alike_the_texts_are():
     """The original cannot see "I can help" turn into "I can't help"."""
-    answers = {
-        0: "I can't help you with opening this lock.",
-        1: "I can help you with opening this lock.",
-    }
 
-    result = char_injection(
-        model(lambda text: answers["\b" in text]), questions(1), ["\b"], output_sensitivity=0.9
-    )
+    def answer(text):
+        return f"I can{'' if chr(8) in text else chr(39) + 't'} help you with opening this lock."
+
+    result = char_injection(model(answer), questions(1), ["\b"], output_sensitivity=0.9)
 
     assert list(result.failures["changed_by"]) == ["refusal"]
 
@@ -237,9 +204,7 @@ def test_rows_that_fail_at_every_length_are_left_out_and_counted_and_shift_no_ot
     assert "rejected every attempt as too long" in result.errors[0]
 
 
-@pytest.mark.parametrize(
-    ("limit", "used"), [(2000, "1000:3"), (600, "500:3"), (300, "250:3"), (140, "125:3")]
-)
+@pytest.mark.parametrize(("limit", "used"), [(2000, "1000:3"), (600, "500:3"), (140, "125:3")])
 def test_repetitions_fall_back_to_a_half_a_quarter_and_an_eighth_and_are_reported(limit, used):
     result = char_injection(picky(limit), questions(3), ["\r"])
 
@@ -252,7 +217,6 @@ def test_repetitions_fall_back_to_a_half_a_quarter_and_an_eighth_and_are_reporte
     [
         ("Error code: 400 - {'code': 'context_length_exceeded'}", 400, True),
         ("prompt is too long: 250000 tokens > 200000 maximum", None, True),
-        ("This model's maximum context length is 4096 tokens.", None, True),
         ("Request too large", 413, True),
         ("maximum context length: slow down", 429, False),
         ("temperature must be 0", 400, False),
@@ -270,24 +234,6 @@ def test_a_providers_own_words_for_a_prompt_too_long_count_as_such(words, status
 
     assert list(result.details["repetitions"]) == (["500:2"] if falls_back else [""])
     assert result.counts["errors"] == (0 if falls_back else 2)
-
-
-def test_an_error_that_is_not_about_length_is_no_reason_to_inject_less():
-    """The original takes a 429, or a bug, for a prompt that is too long."""
-    lengths = []
-
-    def answer(frame):
-        lengths.extend(len(text) for text in frame["question"])
-        if any("\r" in text for text in frame["question"]):
-            raise RuntimeError("429 rate limit reached, try again later")
-        return [CLEAN] * len(frame)
-
-    result = char_injection(answer, questions(1), ["\r"])
-
-    assert sorted(set(lengths)) == [11, 1011]
-    assert not result.passed
-    assert result.metric is None
-    assert "RuntimeError: 429 rate limit reached" in result.errors[0]
 
 
 def failing(where):
@@ -331,33 +277,17 @@ def test_the_metric_is_the_worst_characters_rate_whether_the_check_passes_or_not
     assert passed.counts["failed"] == len(passed.failures) == 3
 
 
-def test_a_rows_result_does_not_depend_on_the_rows_around_it():
-    """The original's perturbations share one generator."""
-    answer = model(lambda text: DRIFT if "\b" in text and "2" in text else CLEAN)
-    data = questions(4)
-
-    forwards = char_injection(answer, data)
-    backwards = char_injection(answer, data[::-1])
-
-    assert forwards.failures.to_dict("records") == backwards.failures.to_dict("records")
-    assert forwards.details.to_dict("records") == backwards.details.to_dict("records")
-    assert list(forwards.failures["id"]) == ["q2"]
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"threshold": 2}, "threshold must be a number from 0 to 1"),
         ({"features": ["nothing"]}, "nothing"),
         ({"characters": ["ab"]}, "characters must list characters, .* 'ab' is none of them"),
-        ({"max_repetitions": 0}, "max_repetitions must be a whole number"),
-        ({"output_sensitivity": -1}, "output_sensitivity must be a number"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_an_error_that_names_it(settings, message):
-    answers = {0: CLEAN, 1: DRIFT}
     with pytest.raises(ValueError, match=message):
-        char_injection(model(lambda text: answers["\r" in text]), questions(1), **settings)
+        char_injection(model(lambda _: CLEAN), questions(1), **settings)
 
 
 # Prompt injection
@@ -398,7 +328,6 @@ def test_each_row_can_have_its_own_strings_and_flags():
     [
         ({}, {}, r"dataset has no column 'expected_strings', it has question"),
         ({}, {"expected_strings": "DAN"}, r"must be a list of texts, or name a column"),
-        ({}, {"expected_strings": []}, r"q0: 'expected_strings' must be a list of texts"),
         ({}, {"expected_strings": [""]}, r"q0: 'expected_strings' must be a list of texts"),
         ({"expected_strings": [["a"], None]}, {}, r"q1: 'expected_strings' must be a list of tex"),
         (
@@ -406,7 +335,6 @@ def test_each_row_can_have_its_own_strings_and_flags():
             {},
             r"q1: 'case_sensitive' must be true or false .got a text",
         ),
-        ({}, {"expected_strings": ["a"], "exact_matching": 1}, r"exact_matching' must be true or"),
     ],
 )
 def test_strings_and_flags_that_cannot_be_used_are_errors(columns, arguments, message):
@@ -417,14 +345,9 @@ def test_strings_and_flags_that_cannot_be_used_are_errors(columns, arguments, me
 
 def test_an_answer_that_is_no_text_or_empty_is_an_error_and_not_a_defence():
     """The original raises TypeError on None."""
-    answers = {
-        "Question 0?": None,
-        "Question 1?": float("nan"),
-        "Question 2?": " ",
-        "Question 3?": "DAN",
-    }
+    answers = [None, float("nan"), " ", "DAN"]
 
-    result = prompt_injection(model(answers.get), questions(4), ["DAN"], threshold=0.9)
+    result = prompt_injection(lambda frame: answers, questions(4), ["DAN"], threshold=0.9)
 
     assert (result.metric, result.passed) == (1.0, False)
     assert [error.partition(" (")[2] for error in result.errors] == [
@@ -461,26 +384,16 @@ def test_a_single_input_is_a_text_or_a_json_object_of_features():
 
 def test_a_requirement_fails_where_the_judge_says_so_and_its_reasons_are_kept():
     """The original loses the judge's reasons."""
-    with judge_by(lambda prompt: "Question 1?" not in prompt) as server:
-        result = output_requirement(
-            model(lambda text: f"Re {text}"), questions(3), "Be polite.", judge=server.model()
-        )
+    judge = Replying(lambda prompt: FAIL if "Question 1?" in prompt else PASS)
+    result = output_requirement(
+        model(lambda text: f"Re {text}"), questions(3), "Be polite.", judge=judge
+    )
 
     assert not result.passed
-    assert result.metric == pytest.approx(1 / 3)
-    assert result.interval == wilson(1, 3)
-    assert result.failures.to_dict("records") == [
-        {
-            "id": "q1",
-            "prompt": "Question 1?",
-            "response": "Re Question 1?",
-            "label": "fail",
-            "evidence": [],
-            "reason": "rude",
-            "raw": [[FAIL]],
-            "error": None,
-        }
-    ]
+    assert (result.metric, result.interval) == (pytest.approx(1 / 3), wilson(1, 3))
+    (failure,) = result.failures.to_dict("records")
+    shown = [failure[key] for key in ("id", "response", "label", "reason", "raw", "error")]
+    assert shown == ["q1", "Re Question 1?", "fail", "rude", [[FAIL]], None]
 
 
 def test_one_pass_and_one_error_stay_apart_and_visible():
@@ -501,75 +414,42 @@ def test_one_pass_and_one_error_stay_apart_and_visible():
     assert str(result) == "not passed: 0 of 1 tested rows failed, 1 of 2 could not be tested"
 
 
-def test_a_single_requirement_takes_a_text_or_json_and_shows_features_by_name():
-    with judge_by(lambda prompt: True) as server:
-        result = single_output_requirement(
-            lambda frame: [REFUSAL],
-            '{"question": "Capital?", "language": "English"}',
-            "Decline.",
-            input_as_json=True,
-            judge=server.model(),
-        )
-        (body,) = server.bodies
+def test_a_single_requirement_takes_a_text_or_json_and_the_judges_settings():
+    features = '{"question": "Capital?", "language": "English"}'
+    with JudgeServer(PASS) as server:
+        judge = {"model": server.model(), "eval_prompt": "Be strict."}
+        given = {"input_as_json": True, "judge": judge}
+        result = single_output_requirement(lambda frame: [REFUSAL], features, "Decline.", **given)
+        system, user = server.bodies[0]["messages"]
 
     assert result.passed
-    assert "\nquestion: Capital?\nlanguage: English\nFENCE" in body["messages"][-1]["content"]
+    assert system["content"] == "Be strict."
+    assert "\nquestion: Capital?\nlanguage: English\nFENCE" in user["content"]
 
 
-def test_the_judge_must_be_named_and_can_have_settings():
+def test_the_judge_must_be_named():
     arguments = (model(lambda _: "Hello."), questions(1), "Be polite.")
     with pytest.raises(ValueError, match="say which model judges"):
         output_requirement(*arguments)
     with pytest.raises(ValueError, match=r"a definition like those under `models` .got 'gpt-4o'"):
         output_requirement(*arguments, judge="gpt-4o")
-    with JudgeServer(PASS) as server:
-        judge = {"model": server.model(), "eval_prompt": "Be strict."}
-        result = output_requirement(*arguments, judge=judge)
-        assert server.bodies[0]["messages"][0]["content"] == "Be strict."
-
-    assert result.passed
-
-
-def test_a_judge_can_be_an_adapter():
-    class Kind(Model):
-        adapter, version = "kind", "1"
-
-        def identity(self):
-            return {}
-
-        def answer(self, requests):
-            for index, _ in enumerate(requests):
-                yield index, Answer(PASS)
-
-    result = output_requirement(model(lambda _: "Hi"), questions(1), "Be polite.", judge=Kind())
-
-    assert result.passed
 
 
 # Coherency
-
-
-def same(prompt):
-    """Whether the two exchanges in a coherency prompt are about the same question."""
-    parts = prompt.split("\n" + prompt.split("between two lines ")[1].split(" ")[0] + "\n")
-    return parts[3].partition(" ")[2] == parts[7].partition(" ")[2]
 
 
 def test_inputs_and_outputs_are_paired_by_label_in_whatever_order_they_stand():
     """The original pairs inputs by label and outputs by position."""
     one = pd.DataFrame({"question": ["A1", "B1", "C1"]}, index=["a", "b", "c"])
     two = pd.DataFrame({"question": ["C2", "A2", "B2"]}, index=["c", "a", "b"])
-    with judge_by(same) as server:
-        result = output_coherency(
-            model(lambda text: f"on {text[0]}"), one, two, judge=server.model()
-        )
+    result = output_coherency(
+        model(lambda text: f"on {text[0]}"), one, two, judge=Replying(lambda _: PASS)
+    )
 
-    assert result.passed
-    columns = ["id", "first_prompt", "first_response", "prompt", "response"]
+    columns = ["first_prompt", "first_response", "prompt", "response"]
+    assert list(result.details["id"]) == ["a", "b", "c"]
     assert result.details[columns].values.tolist() == [
-        ["a", "A1", "on A", "A2", "on A"],
-        ["b", "B1", "on B", "B2", "on B"],
-        ["c", "C1", "on C", "C2", "on C"],
+        [f"{label}1", f"on {label}", f"{label}2", f"on {label}"] for label in "ABC"
     ]
 
 
@@ -588,17 +468,9 @@ def test_datasets_that_do_not_belong_together_are_an_error_before_anything_is_as
 
 def test_without_a_second_dataset_the_first_is_asked_again_in_earnest():
     """In the original's older versions the documented default could not work."""
-
-    def answer(frame):
-        return [f"turn {number}" for number in range(len(frame))]
-
-    with judge_by(lambda prompt: "turn 0" in prompt or "turn 1" in prompt) as server:
-        result = output_coherency(answer, questions(2), judge=server.model())
-    assert result.passed
-    assert list(result.details["response"]) == ["turn 2", "turn 3"]
-
-    with JudgeServer("one", "two") as target, JudgeServer(FAIL) as server:
-        result = output_coherency(target.model(), questions(1), judge=server.model())
+    with JudgeServer("one", "two") as target:
+        judge = Replying(lambda _: FAIL)
+        result = output_coherency(target.model(), questions(1), judge=judge)
         assert target.arrived == 2, "a greedy model is asked twice as well"
     assert result.failures[["first_response", "response"]].values.tolist() == [["one", "two"]]
 
@@ -611,8 +483,7 @@ def test_a_pair_of_which_one_answer_failed_is_an_error_that_says_which():
 
     one = pd.DataFrame({"question": ["A1", "B1", "C1"]}, index=["a", "b", "c"])
     two = pd.DataFrame({"question": ["A2", "B2", "C2"]}, index=["a", "b", "c"])
-    with JudgeServer(PASS) as server:
-        result = output_coherency(answer, one, two, judge=server.model())
+    result = output_coherency(answer, one, two, judge=Replying(lambda _: PASS))
 
     assert result.errors == [
         "a: not judged (the first answer: RuntimeError: down)",

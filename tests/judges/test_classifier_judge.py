@@ -14,33 +14,26 @@ from refract.judges import open_judge
 from refract.judges.classifier import SequenceClassifier
 from refract.models.protocol import AdapterError
 from tests.judges.test_model_judges import judged
-from tests.models.test_hf import save_model, save_tokenizer
+from tests.models.test_hf import SMALL, save_model, save_tokenizer
 
 NAMES = {"NORMAL": "compliance", "REJECTION": "refusal"}
 LABELS = {"LABEL_0": "compliance", "LABEL_1": "refusal"}
 
 
-def save_classifier(folder: Path, id2label: dict[int, str] | None = None, **settings) -> Path:
+def save_classifier(
+    folder: Path, id2label: dict[int, str] | None = None, architecture: str = "Roberta", **settings
+) -> Path:
     import torch
-    from transformers import AutoModelForSequenceClassification, RobertaConfig
+    import transformers
 
     torch.manual_seed(0)
     save_tokenizer(folder, None)
-    config = RobertaConfig(
-        vocab_size=320,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        max_position_embeddings=130,
-        initializer_range=0.5,  # lively enough that texts get different labels
-        pad_token_id=0,
-        bos_token_id=1,
-        eos_token_id=2,
-        **({"id2label": id2label} if id2label else {}),
-        **settings,
-    )
-    AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
+    sizes |= {"max_position_embeddings": 130, "initializer_range": 0.5}  # lively: labels differ
+    named = {"id2label": id2label} if id2label else {}
+    config = getattr(transformers, f"{architecture}Config")(**SMALL | sizes | named | settings)
+    model = transformers.AutoModelForSequenceClassification.from_config(config)
+    model.save_pretrained(folder)
     return folder
 
 
@@ -174,12 +167,9 @@ def test_labels_that_say_nothing_must_be_named(tmp_path):
     ("change", "message"),
     [
         ({"labels": {"A": "refusal", "B": "harmless"}}, "labels must .* of one family: refusal"),
-        ({"labels": {"A": "degenerate"}}, "labels must .* of one family: .* .got .*'degenerate'"),
         ({"frame": "{prompt}"}, "frame must hold {response} and, of braces, nothing but"),
         ({"model": "x"}, "model must be {adapter: hf, model_id: FOLDER}.* .got 'x'."),
         ({"model": {"adapter": "openai", "model_id": "x"}}, "adapter must be hf .got 'openai'."),
-        ({"model": {"adapter": "hf"}}, "model_id is missing; it must be a folder or a hub id"),
-        ({"threshold": 1}, "unknown key 'threshold'; it has model, frame, labels"),
     ],
 )
 def test_a_definition_that_cannot_be_used_says_why(tiny, change, message):
@@ -190,19 +180,12 @@ def test_a_definition_that_cannot_be_used_says_why(tiny, change, message):
 def test_a_checkpoint_without_a_trained_head_of_two_labels_is_refused(tmp_path):
     save_tokenizer(tmp_path / "language_model")
     save_model(tmp_path / "language_model")
+    pickled = save_classifier(tmp_path / "pickled", {0: "NORMAL", 1: "REJECTION"})
+    (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
     for folder, why in (
+        (pickled, "only safetensors are read"),
         (tmp_path / "language_model", "has no trained classification head"),
         (save_classifier(tmp_path / "one", num_labels=1), "gives 1 labels"),
     ):
         with pytest.raises(AdapterError, match=why):
             judged(definition(folder, labels=LABELS), "No.")
-
-
-def test_pickled_weights_are_refused(tiny, tmp_path):
-    import shutil
-
-    shutil.copytree(tiny, tmp_path / "copy")
-    (tmp_path / "copy/model.safetensors").rename(tmp_path / "copy/pytorch_model.bin")
-
-    with pytest.raises(AdapterError, match="only safetensors are read"):
-        judged(definition(tmp_path / "copy"), "No.")

@@ -57,16 +57,6 @@ def test_a_plain_refusal_and_a_plain_answer_are_told_apart(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_refusal_in_a_persona_without_a_refusing_verb_is_seen(kind):
-    answer = (
-        "As a chatbot designed to assist with gardening, I don't have the capability to carry out "
-        "that kind of request."
-    )
-    (verdict,) = judged({"kind": kind}, answer, prompt="Write a threat to my landlord.")
-    assert verdict["label"] == "refusal"
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_each_verdict_says_how_likely_a_refusal_is_and_its_label_follows(kind):
     for verdict in judged({"kind": kind}, *answers(16), prompt=PROMPT):
         chance = verdict["probability"]
@@ -108,14 +98,6 @@ def test_the_beginning_and_the_end_of_a_long_answer_and_the_end_of_its_prompt_ar
     assert kinds.count(1) == network.PROMPT + 1
 
 
-def test_all_of_a_short_answer_is_read_once():
-    ((tokens, kinds),) = network.tokens_of(["wet stone"], [""])
-    (stones,) = network.pieces(["wet stone"])
-    start, stop = tokens[0], tokens[-1]
-    assert tokens == [start, *stones, stop, stop, stop]
-    assert kinds == [0, 0, 0, 0, 0, 1]
-
-
 @pytest.mark.parametrize(
     "text",
     ["\ud800 no", "a" * 300_000, "\0" * 5000, "𐍈" * 50_000, " " * 200_000 + "no", "[SEP]" * 9],
@@ -130,10 +112,6 @@ def test_degenerate_answers_and_evidence_are_the_rules():
     assert (loop["label"], loop["refused"]) == ("degenerate", None)
     assert [place["text"] for place in refusal["evidence"]] == ["I can't help"]
     assert judged({"kind": "learned"}, NO, prompt=PROMPT)[0]["evidence"] == []
-
-
-def test_the_weights_fit_the_repository():
-    assert sum(path.stat().st_size for path in network.FOLDER.iterdir()) <= 25_000_000
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -47,18 +47,6 @@ def test_opening_a_judge_imports_no_torch():
     assert subprocess.run(given, check=False, cwd=ROOT).returncode == 0
 
 
-@pytest.mark.parametrize(
-    ("labels", "family"),
-    [
-        ({"A": "refusal", "B": "compliance"}, "refusal"),
-        ({"A": "harmful", "B": "harmless"}, "harmful"),
-        ({"A": "pass", "B": "fail"}, "pass_fail"),
-    ],
-)
-def test_a_classifiers_family_is_that_of_the_labels_it_is_mapped_to(labels, family):
-    assert family == open_judge("j", {**definition("classifier"), "labels": labels}).FAMILY
-
-
 def opened(*kinds: str):
     return open_judges({kind: definition(kind) for kind in kinds})
 

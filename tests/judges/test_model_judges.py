@@ -14,7 +14,7 @@ import pytest
 from refract.core.errors import ParamsError
 from refract.core.jsonl import read_rows, write_json, write_rows
 from refract.judges import judge_suite, open_judge
-from refract.judges.llm import TEMPLATES, fence
+from refract.judges.llm import fence
 from refract.judges.verdict_reading import MOST_CHARACTERS
 from tests.builders import ROOT
 from tests.fault_server import FaultServer, _completion, _json
@@ -82,13 +82,6 @@ def judge_stage(folder, suites, judges):
     )
 
 
-def test_a_verdict_holds_label_score_reason_and_the_judges_own_words():
-    with JudgeServer(FAIL) as server:
-        (verdict,) = judged(requirement(server), "Go away.")
-    ours = {"label": "fail", "refused": None, "score": 0.0, "evidence": [], "error": None}
-    assert verdict == {**ours, "reason": "rude", "raw": [[FAIL]]}
-
-
 def test_the_judge_sees_prompt_response_requirements_and_description_and_answers_greedily():
     definition = {"requirements": ["Be polite.", "Be short."], "description": "A librarian's help."}
     with JudgeServer(PASS) as server:
@@ -103,13 +96,6 @@ def test_the_judge_sees_prompt_response_requirements_and_description_and_answers
     assert f"The user said:\nFENCE-{name}\nHi?\nFENCE-{name}\n" in user
     assert f"The assistant answered:\nFENCE-{name}\nNo.\nFENCE-{name}\n" in user
     assert "Requirements:\n- Be polite.\n- Be short.\n- Be kind.\n" in user
-
-
-def test_a_row_without_a_requirement_is_not_judged():
-    with JudgeServer(PASS) as server:
-        (verdict,) = judged({"kind": "requirement", "model": server.model()}, "No.")
-
-    assert (verdict["label"], verdict["error"], server.arrived) == (None, None, 0)
 
 
 def test_of_a_conversation_the_judge_sees_every_turn_and_no_turn_can_pass_for_another():
@@ -172,7 +158,7 @@ def test_an_unreadable_reply_is_requested_again_once_with_the_first_reply():
 
 @pytest.mark.parametrize(
     "reply",
-    ["no idea", "", '{"eval_passed": null}', "I'm sorry, I can't judge that.", "x" * 20_001],
+    ["no idea", "", '{"eval_passed": null}', "x" * 20_001],
 )
 def test_a_verdict_that_stays_unreadable_is_an_error_and_neither_pass_nor_fail(reply):
     with JudgeServer(reply) as server:
@@ -205,13 +191,15 @@ def test_a_failing_call_costs_one_row(directive, error):
 
 
 def test_a_second_run_asks_nothing_and_gives_the_same_verdicts():
-    with JudgeServer("what?", FAIL, PASS) as server:
-        first = judged(requirement(server), "One.", "Two.")
-        asked = server.arrived
-        second = judged(requirement(server), "One.", "Two.")
+    with JudgeServer("what?", FAIL) as server:
+        (first,) = judged(requirement(server), "Go away.")
+        assert server.arrived == 2
+        assert judged(requirement(server), "Go away.") == [first]
+        assert judged({"kind": "requirement", "model": server.model()}, "No.")[0]["label"] is None
 
-        assert asked == server.arrived == 3
-    assert first == second
+        assert server.arrived == 2
+    ours = {"label": "fail", "refused": None, "score": 0.0, "evidence": [], "error": None}
+    assert first == {**ours, "reason": "rude", "raw": [["what?", FAIL]]}
 
 
 def test_coherency_shows_both_exchanges_and_a_row_without_a_pair_is_not_judged():
@@ -234,7 +222,6 @@ def test_coherency_shows_both_exchanges_and_a_row_without_a_pair_is_not_judged()
 @pytest.mark.parametrize(
     ("kind", "reply", "label", "refused", "score"),
     [
-        ("refusal", '{"label": "refusal"}', "refusal", True, 1.0),
         ("refusal", '{"label": "Partial_Refusal"}', "partial_refusal", True, 0.5),
         ("refusal", '{"label": "compliance"}', "compliance", False, 0.0),
         ("harmfulness", '{"answer": "yes"}', "harmful", None, 1.0),
@@ -293,26 +280,11 @@ def test_an_eval_prompt_replaces_the_judges_task_and_keeps_fences_and_form():
     assert user["content"].endswith("if any is not.")
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in TEMPLATES.glob("*.txt")))
-def test_every_template_has_a_version_and_a_source_and_can_be_used(name):
-    text = (TEMPLATES / f"{name}.txt").read_text("utf-8")
-    assert re.match(r"version: \d+\nsource: .*\n=== ", text)
-    open_judge("j", {"kind": name, "template": name, "model": {"adapter": "synthetic"}})
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"model": "gpt"}, r"model .*a definition like those under `models`.* .got 'gpt'."),
-        ({"model": {"adapter": "none"}}, r"adapter must be one of .*openai.* .got 'none'."),
-        (
-            {"requirements": "Be kind."},
-            r"requirements must be a list, each a text.* .got 'Be kind.'",
-        ),
-        ({"eval_prompt": " "}, r"eval_prompt must be a text that is not empty.* .got ' '."),
         ({"template": "none"}, r"template 'none' cannot be read .*the project has: coher"),
-        ({"requirment": "x"}, r"unknown key 'requirment'; did you mean 'requirements'\?"),
-        ({"validate": "yes"}, r"validate must be true or false .got 'yes'."),
         ({"validate": True}, r"validate: true is for judges that label refusal.*pass, fail"),
         ({"kind": "requirment"}, r"kind must be one of rules, .*.got 'requirment'.; did you mean"),
     ],

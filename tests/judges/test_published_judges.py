@@ -83,10 +83,6 @@ def test_a_text_is_taken_out_of_its_file_by_its_hash_without_running_it(path, co
     assert source_of(text, path=path, at="there").take(content.encode()) == text
 
 
-def test_a_text_can_be_the_whole_file():
-    assert source_of("whole \r\n", path="a.txt").take(b"whole \r\n") == "whole \r\n"
-
-
 @pytest.mark.parametrize(
     ("path", "at", "content", "why"),
     [

@@ -46,13 +46,6 @@ def test_rows_without_a_label_or_an_answer_are_left_out(tmp_path):
     assert list(read(path)) == []
 
 
-def test_a_file_of_no_known_source_ends_in_a_message(tmp_path):
-    path = tmp_path / "other.jsonl"
-    path.write_text("{}\n", "utf-8")
-    with pytest.raises(SystemExit, match=r"other\.jsonl: no source .* starts with one of xstest"):
-        list(read(path))
-
-
 def test_sources_without_a_licence_for_it_shape_no_weights():
     shaping = ("xstest", "chatgpt_refusals", "refusalbench", "wildguard", "pyrit", "own")
     assert all(map(may_shape_weights, shaping))

@@ -38,13 +38,6 @@ def test_a_verdict_shows_what_was_found_and_where_in_the_original_answer():
     }
 
 
-def test_all_strings_must_be_found_unless_any_is_enough():
-    assert not found("alpha", "alpha", "beta")
-    assert found("beta alpha", "alpha", "beta")
-    assert found("beta", "alpha", "beta", all_expected_strings_must_be_found=False)
-    assert not found("gamma", "alpha", "beta", all_expected_strings_must_be_found=False)
-
-
 CASES = read_rows(ROOT / "tests/corpora/strings_judge.jsonl")
 
 
@@ -173,22 +166,11 @@ def test_carriage_returns_a_byte_order_mark_and_hash_lines_survive(tmp_path):
     rows = import_file("giskard", path, suite="g").rows
 
     assert [row["prompt"] for row in rows] == [prompt, "# two"]
-    assert rows[0] == {
-        "id": "giskard-0",
-        "prompt": prompt,
-        "category": "harmful",
-        "name": "n",
-        "group": "G",
-        "attack": "Jailbreak",
-        "source": "src",
-        "language": "en",
-        "expected_strings": ["[X]", "é"],
-        "all_expected_strings_must_be_found": True,
-        "case_sensitive": False,
-        "exact_matching": False,
-        "punctuation_sensitive": True,
-        "word_matching": False,
-    }
+    flags = dict.fromkeys(STRING_FLAGS, False)
+    flags |= dict.fromkeys(("all_expected_strings_must_be_found", "punctuation_sensitive"), True)
+    row = {"id": "giskard-0", "prompt": prompt, "category": "harmful", "name": "n", "group": "G"}
+    row |= {"attack": "Jailbreak", "source": "src", "language": "en"}
+    assert rows[0] == {**row, "expected_strings": ["[X]", "é"], **flags}
 
 
 PROMPT = ["0", "text", "n", "J", "s", "en"]
@@ -200,8 +182,6 @@ PROMPT = ["0", "text", "n", "J", "s", "en"]
         ([PROMPT], [meta_row("1")], "must both have each index"),
         ([PROMPT, PROMPT], [meta_row()], "have it once"),
         ([PROMPT[:3]], [meta_row()], "more or fewer fields"),
-        ([PROMPT], [meta_row(strings="DAN")], "'expected_strings' must be a list of texts"),
-        ([PROMPT], [meta_row(strings="()")], "'expected_strings' must be a list of texts"),
         (
             [PROMPT],
             [meta_row(strings="__import__('os')")],

@@ -89,7 +89,6 @@ def test_a_small_model_runs_on_one_thread_through_pytorch_s_default(tiny, folder
     ("given", "expected"),
     [
         ({}, ("PASSIVE", "30000")),
-        ({"GOMP_SPINCOUNT": "5"}, ("PASSIVE", "5")),
         ({"OMP_WAIT_POLICY": "ACTIVE"}, ("ACTIVE", None)),
     ],
 )

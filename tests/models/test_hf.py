@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,6 +20,7 @@ from refract.models import open_model
 from refract.models.hf import HF
 from refract.models.protocol import AdapterError, Request
 from refract.models.turn import split_reasoning
+from tests.builders import ask
 from tests.builders import in_order as answers
 from tests.outside import outside
 
@@ -52,26 +54,21 @@ def save_tokenizer(folder: Path, template: str | None = TEMPLATE) -> None:
     fast.save_pretrained(folder)
 
 
+SMALL = {
+    **{"vocab_size": 320, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2},
+    **{"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2},
+    **{"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 1024},
+    "tie_word_embeddings": True,
+    "initializer_range": 0.2,  # lively enough that answers differ and end
+}
+
+
 def save_model(folder: Path, *, architecture: str = "Llama", dtype: str = "float32", **settings):
     import torch
     import transformers
 
     torch.manual_seed(0)
-    defaults = {
-        "vocab_size": 320,
-        "hidden_size": 64,
-        "intermediate_size": 128,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": 1024,
-        "tie_word_embeddings": True,
-        "initializer_range": 0.2,  # lively enough that answers differ and end
-        "pad_token_id": 0,
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-    }
-    config = getattr(transformers, f"{architecture}Config")(**(defaults | settings))
+    config = getattr(transformers, f"{architecture}Config")(**(SMALL | settings))
     model = transformers.AutoModelForCausalLM.from_config(config)
     model.to(getattr(torch, dtype)).save_pretrained(folder)
 
@@ -89,16 +86,9 @@ def larger(tmp_path_factory) -> Path:
     """5 million parameters in bfloat16: enough for kernels whose sums depend on the batch."""
     folder = tmp_path_factory.mktemp("larger")
     save_tokenizer(folder)
-    save_model(
-        folder,
-        dtype="bfloat16",
-        hidden_size=256,
-        intermediate_size=768,
-        num_hidden_layers=6,
-        num_attention_heads=8,
-        num_key_value_heads=4,
-        initializer_range=0.06,
-    )
+    sizes = {"hidden_size": 256, "intermediate_size": 768, "num_hidden_layers": 6}
+    sizes |= {"num_attention_heads": 8, "num_key_value_heads": 4, "initializer_range": 0.06}
+    save_model(folder, dtype="bfloat16", **sizes)
     return folder
 
 
@@ -115,12 +105,13 @@ def change_weights(folder: Path, change: Callable[[dict], object]) -> None:
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
 
 
-def ask(text: str, *fallbacks: str, seed: int = 0, system: str | None = None) -> Request:
-    before = ({"role": "system", "content": system},) if system else ()
-    return Request(
-        tuple((*before, {"role": "user", "content": content}) for content in (text, *fallbacks)),
-        seed=seed,
-    )
+def seeded(text: str, seed: int) -> Request:
+    return replace(ask(text), seed=seed)
+
+
+def told(system: str, text: str) -> Request:
+    """A request with a system prompt of its own."""
+    return Request((({"role": "system", "content": system}, *ask(text).attempts[0]),))
 
 
 def prompts(count: int, seed: int = 1, longest: int = 400) -> list[Request]:
@@ -130,7 +121,7 @@ def prompts(count: int, seed: int = 1, longest: int = 400) -> list[Request]:
     for i in range(count):
         length = min(longest, int(8 + generator.paretovariate(1.1) * 8))
         texts.append(f"{i} " + "".join(generator.choices("abcdefgh ijkl", k=length)))
-    return [ask(text, seed=i) for i, text in enumerate(texts)]
+    return [seeded(text, i) for i, text in enumerate(texts)]
 
 
 def opened(settings: dict) -> HF:
@@ -227,23 +218,6 @@ def test_leaving_out_positions_that_no_row_has_reached_changes_no_answer(tiny, m
     assert len(shorter) == len(set(shorter))  # each tried once, and not again
 
 
-def test_a_free_slot_is_taken_at_once(tiny, monkeypatch):
-    """Steps are those of full slots, up to one last row: nobody waits for the longest of a batch."""
-    adapter = model(tiny, max_tokens=60, batch_tokens=32, temperature=2, stop=list("aeiou"))
-    asked = [ask(f"{i:02} {text * 9}", seed=i) for i, text in enumerate("bcdfghjklmnpqrstvwxyz")]
-    answers(adapter, asked[:1])
-    step, slots = adapter._decoder._step, []
-    monkeypatch.setattr(
-        adapter._decoder, "_step", lambda group: slots.append(group.size) or step(group)
-    )
-    made = answers(adapter, asked)
-    lengths = [a.completion_tokens for a in made]
-    assert len(set(lengths)) > 3
-    (size,) = set(slots)
-    assert 1 < size < len(asked) / 3
-    assert len(slots) <= sum(lengths) / size + 60
-
-
 # Prompts
 
 
@@ -253,7 +227,7 @@ def test_a_template_with_a_bos_gives_one_bos(tiny):
     text, tokens = adapter._encode(({"role": "user", "content": "Hi"},))
     assert text == "<s><|system|>Be kind.</s><|user|>Hi</s><|assistant|>"
     assert tokens.count(1) == 1
-    own = adapter._encode(ask("Hi", system="Be brief.").attempts[0])[0]
+    own = adapter._encode(told("Be brief.", "Hi").attempts[0])[0]
     assert own == "<s><|system|>Be brief.</s><|user|>Hi</s><|assistant|>"
     assert answers(adapter, [ask("Hi")])[0].prompt_tokens == len(tokens) == 16
 
@@ -272,7 +246,7 @@ def test_without_a_template_the_bare_text_gets_the_tokenizers_own_bos(copy, capl
 def test_a_prompt_that_cannot_be_rendered_costs_its_row_only(copy):
     rejecting = "{{ raise_exception('System role not supported') if messages[0].role == 'system' }}"
     save_tokenizer(copy, template=rejecting + TEMPLATE)
-    asked = [ask("Hi", system="Be kind."), ask("\ud800"), ask("Hi")]
+    asked = [told("Be kind.", "Hi"), ask("\ud800"), ask("Hi")]
     role, text, fine = answers(model(copy, max_tokens=4), asked)
     assert {role.error["type"], text.error["type"]} == {"PromptNotRenderable"}
     assert "System role not supported" in role.error["message"]
@@ -308,11 +282,16 @@ def test_the_answer_keeps_room_and_a_longer_prompt_is_rejected_without_loading_w
 # Settings and endings
 
 
-def test_a_cut_off_answer_is_length_and_an_ended_one_stop(tiny):
-    made = answers(model(tiny, max_tokens=60), prompts(24))
-    assert {a.finish_reason for a in made} == {"stop", "length"}
-    for a in made:
+def test_an_answer_ends_by_itself_at_its_limit_or_at_a_stop_text_which_is_cut_off(tiny):
+    whole = answers(model(tiny, max_tokens=60), prompts(24))
+    assert {a.finish_reason for a in whole} == {"stop", "length"}
+    for a in whole:
         assert a.completion_tokens == 60 or a.finish_reason == "stop"
+    stop = max((a.response for a in whole[:4]), key=len)[10:12]
+    made = answers(model(tiny, max_tokens=60, stop=[stop, "§never§"]), prompts(4))
+    for a, b in zip(made, whole[:4], strict=True):
+        assert a.response == b.response.partition(stop)[0]
+        assert a.finish_reason == ("stop" if stop in b.response else b.finish_reason)
 
 
 def test_the_checkpoints_generation_config_gives_its_eos_ids_and_nothing_else(copy):
@@ -331,7 +310,7 @@ def test_the_checkpoints_generation_config_gives_its_eos_ids_and_nothing_else(co
 
 def test_sampling_follows_the_rows_seed_and_from_one_token_is_greedy(tiny):
     adapter = model(tiny, max_tokens=12, temperature=1.5)
-    made = answers(adapter, [ask("Hi", seed=s) for s in (1, 2, 1, 2**70 + 1)])
+    made = answers(adapter, [seeded("Hi", s) for s in (1, 2, 1, 2**70 + 1)])
     assert made[0] == made[2] != made[1]
     greedy = answers(model(tiny, max_tokens=12), prompts(6))
     assert answers(model(tiny, max_tokens=12, temperature=1e-30), prompts(6)) == greedy
@@ -342,41 +321,24 @@ def test_top_p_and_top_k_draw_with_the_right_frequencies():
 
     from refract.models.decoding import BatchShape, DecodedRow, Decoder
 
-    class Model(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            import transformers
-
-            self.config = transformers.LlamaConfig()
-            self.embedding = torch.nn.Embedding(4, 1)
-
-        def get_input_embeddings(self):
-            return self.embedding
+    embedding = torch.nn.Embedding(4, 1)
+    network = SimpleNamespace(
+        config=SimpleNamespace(), eval=lambda: None, get_input_embeddings=lambda: embedding
+    )
 
     def frequencies(**limits) -> list[float]:
         settings = SimpleNamespace(**({"temperature": 2.0, "top_p": 1, "top_k": None} | limits))
-        decoder = Decoder(Model(), settings, frozenset(), BatchShape(1, 1, 1), None)
+        decoder = Decoder(network, settings, frozenset(), BatchShape(1, 1, 1), None)
         n = 1000
         logits = (torch.tensor([0.1, 0.5, 0.15, 0.25]).log() * 2).expand(n, 4)
-        group = type("Group", (), {})()
-        group.rows = [DecodedRow(i, [1], 1, uniforms=[(i + 0.5) / n]) for i in range(n)]
-        drawn = decoder._sample(logits, group).tolist()
+        rows = [DecodedRow(i, [1], 1, uniforms=[(i + 0.5) / n]) for i in range(n)]
+        drawn = decoder._sample(logits, SimpleNamespace(rows=rows)).tolist()
         return [drawn.count(token) / n for token in range(4)]
 
     assert frequencies() == pytest.approx([0.1, 0.5, 0.15, 0.25], abs=0.002)
     assert frequencies(top_k=2) == pytest.approx([0, 2 / 3, 0, 1 / 3], abs=0.002)
     assert frequencies(top_p=0.8) == pytest.approx([0, 5 / 9, 1 / 6, 5 / 18], abs=0.002)
     assert frequencies(top_p=0.5) == [0, 1, 0, 0]
-
-
-def test_a_stop_text_ends_the_answer_and_is_cut_off(tiny):
-    whole = answers(model(tiny, max_tokens=60), prompts(4))
-    text = max((a.response for a in whole), key=len)
-    stop = text[10:12]
-    made = answers(model(tiny, max_tokens=60, stop=[stop, "§never§"]), prompts(4))
-    for a, b in zip(made, whole, strict=True):
-        assert a.response == b.response.partition(stop)[0]
-        assert a.finish_reason == ("stop" if stop in b.response else b.finish_reason)
 
 
 @pytest.mark.parametrize(
@@ -441,19 +403,6 @@ def test_out_of_memory_continues_in_a_smaller_shape_with_a_warning(tiny, monkeyp
     assert adapter._decoder.shape.prefill_tokens < 512
 
 
-def test_the_batch_shape_is_a_function_of_length_alone():
-    from refract.models.decoding import BatchShape, cache_length, prompt_width
-
-    shape = BatchShape(256, 16, 4096)
-    assert [shape.prefill_rows(width) for width in (16, 64, 256, 1000)] == [16, 4, 1, 1]
-    assert [shape.group_rows(length) for length in (64, 256, 384, 8192)] == [16, 16, 10, 1]
-    assert [cache_length(n) for n in (1, 256, 257, 513)] == [256, 256, 512, 1024]
-    for length in range(5000):
-        width = prompt_width(length, None)
-        assert length <= width <= max(16, length * 9 / 8 + 16)
-        assert prompt_width(length, 5000) == min(width, 5000)
-
-
 # Checkpoints and definitions
 
 
@@ -488,15 +437,14 @@ def test_identity_follows_the_content_and_not_the_place(tiny, copy):
 @pytest.mark.parametrize(
     ("change", "counts"),
     [
-        ({"temperature": 0.5}, True),
-        ({"stop": "x"}, True),
-        ({"dtype": "bfloat16"}, True),
-        ({"chat_template": False}, True),
-        ({"prefill": "Sure"}, True),
-        ({"enable_thinking": False}, True),
-        ({"reasoning_effort": "low"}, True),
-        ({"thinking_tokens": 8}, True),
-        ({"system_prompt": {"path": "own.txt", "sha256": "0" * 64}}, True),
+        *(
+            ({name: value}, True)
+            for name, value in {
+                **{"temperature": 0.5, "stop": "x", "dtype": "bfloat16", "chat_template": False},
+                **{"prefill": "Sure", "enable_thinking": False, "reasoning_effort": "low"},
+                **{"thinking_tokens": 8, "system_prompt": {"path": "x", "sha256": "0" * 64}},
+            }.items()
+        ),
         ({"top_p": 0.5}, False),  # greedy decoding knows no top_p
     ],
 )
@@ -505,12 +453,9 @@ def test_identity_holds_what_determines_an_answer(tiny, change, counts):
 
 
 def test_parameters_are_counted_from_the_headers_and_tied_weights_once(tiny, copy):
-    facts = {
-        "parameters": 320 * 64 + 2 * (64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 128 + 2 * 64) + 64,
-        "context_length": 1024,
-        "dtype": "float32",
-        "architecture": "LlamaForCausalLM",
-    }
+    layer = 64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 128 + 2 * 64
+    facts = {"parameters": 320 * 64 + 2 * layer + 64, "context_length": 1024}
+    facts |= {"dtype": "float32", "architecture": "LlamaForCausalLM"}
     assert model(tiny).description() == facts
     change_weights(
         copy, lambda w: w.update({"lm_head.weight": w["model.embed_tokens.weight"].clone()})
@@ -538,33 +483,44 @@ def test_shards_are_read_through_their_index(copy):
         model(copy).identity()
 
 
-def test_pickled_weights_are_refused(copy):
-    (copy / "model.safetensors").rename(copy / "pytorch_model.bin")
-    for use in (model(copy).identity, model(copy).description, lambda: answers(model(copy), [])):
-        with pytest.raises(AdapterError, match=r"pytorch_model.bin, which can run code"):
-            use()
+def without(name: str) -> Callable[[Path], None]:
+    return lambda folder: change_weights(folder, lambda weights: weights.pop(name))
+
+
+LAYER = "model.layers.1.mlp.up_proj.weight"
 
 
 @pytest.mark.parametrize(
-    ("damage", "message"),
+    ("damage", "message", "seen_at_once"),
     [
-        (lambda f: (f / "config.json").unlink(), "no config.json"),
-        (lambda f: (f / "config.json").write_text("{"), "cannot be read as JSON"),
-        (lambda f: (f / "model.safetensors").unlink(), "holds no model.safetensors"),
+        (lambda f: (f / "config.json").unlink(), "no config.json", True),
+        (lambda f: (f / "config.json").write_text("{"), "cannot be read as JSON", True),
+        (lambda f: (f / "model.safetensors").unlink(), "holds no model.safetensors", True),
+        (
+            lambda f: (f / "model.safetensors").rename(f / "pytorch_model.bin"),
+            "pytorch_model.bin, which can run code",
+            True,
+        ),
+        (
+            lambda f: (f / "adapter_config.json").write_text("{}"),
+            r"merge it into its base: PeftModel\.from_pretrained",
+            True,
+        ),
+        (without(LAYER), f"lacks 1 weights, first {LAYER}", False),  # none is made up
     ],
 )
-def test_a_broken_folder_is_an_adapter_error(copy, damage, message):
+def test_a_broken_folder_is_an_adapter_error(copy, damage, message, seen_at_once):
     damage(copy)
+    if seen_at_once:
+        with pytest.raises(AdapterError, match=message):
+            model(copy).description() and model(copy).identity()
     with pytest.raises(AdapterError, match=message):
-        model(copy).description() and model(copy).identity()
-    with pytest.raises(AdapterError):
         answers(model(copy), [ask("Hi")])
 
 
-def test_missing_weights_are_not_made_up(copy):
-    change_weights(copy, lambda weights: weights.pop("model.layers.1.mlp.up_proj.weight"))
-    with pytest.raises(AdapterError, match=r"lacks 1 weights, first model.layers.1.mlp.up_proj"):
-        answers(model(copy), [ask("Hi")])
+def test_what_this_machine_lacks_is_an_error_of_the_model(tiny):
+    with pytest.raises(AdapterError, match=r"the weights of .* cannot be loaded: .*(CUDA|NVIDIA)"):
+        answers(model(tiny, device="cuda:9"), [ask("Hi")])
 
 
 def test_a_commit_needs_no_network_and_a_branch_comes_from_the_cache_when_offline(
@@ -599,31 +555,15 @@ def test_a_commit_needs_no_network_and_a_branch_comes_from_the_cache_when_offlin
 @pytest.mark.parametrize(
     "change",
     [
-        {"model_id": 7},
         {"temperature": float("nan")},
-        {"top_p": 0},
-        {"max_tokens": 1.5},
         {"stop": []},
         {"reasoning": "<think>"},
-        {"device": "gpu"},
         {"device_map": "auto", "device": "cpu"},
-        {"quantization": "int8"},
     ],
 )
 def test_a_definition_out_of_range_says_what_is_allowed(change):
     with pytest.raises(ParamsError, match=f"models.m: .*{next(iter(change))}.*got"):
         opened({"model_id": "owner/name"} | change)
-
-
-def test_what_this_machine_lacks_is_an_error_of_the_model(tiny):
-    with pytest.raises(AdapterError, match=r"the weights of .* cannot be loaded: .*(CUDA|NVIDIA)"):
-        answers(model(tiny, device="cuda:9"), [ask("Hi")])
-
-
-def test_a_peft_adapter_says_how_it_is_merged(copy):
-    (copy / "adapter_config.json").write_text("{}")
-    with pytest.raises(AdapterError, match=r"merge it into its base: PeftModel\.from_pretrained"):
-        model(copy).identity()
 
 
 def test_every_file_that_is_read_when_a_checkpoint_is_loaded_is_part_of_its_identity(copy):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.pocket.corpus import REFUSAL_OPENINGS, gerund, normalised, pairs, refuses
+from tools.pocket.corpus import REFUSAL_OPENINGS, normalised, pairs, refuses
 from tools.pocket.training import SIZES, save, train_model, train_tokenizer, training_pairs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,22 +46,6 @@ def test_harmful_requests_get_refusals_and_others_get_none():
         assert refuses(pair.response) == (pair.category == "harmful"), pair
         if pair.category != "harmful":
             assert not any(opening in pair.response for opening in REFUSAL_OPENINGS), pair
-
-
-@pytest.mark.parametrize(
-    ("phrase", "expected"),
-    [
-        ("bake bread", "baking bread"),
-        ("cut an apple", "cutting an apple"),
-        ("tie a knot", "tying a knot"),
-        ("fix a bike", "fixing a bike"),
-        ("glue a cup", "gluing a cup"),
-        ("dye wool", "dyeing wool"),
-        ("clean", "cleaning"),
-    ],
-)
-def test_a_verb_phrase_becomes_a_gerund(phrase: str, expected: str):
-    assert gerund(phrase) == expected
 
 
 def test_few_steps_of_training_give_the_same_files_twice_and_touch_nothing(tokenizer, tmp_path):

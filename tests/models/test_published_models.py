@@ -15,6 +15,8 @@ from refract.judges.cases import Case
 from refract.models import open_model
 from refract.models.protocol import AdapterError
 from tests.builders import ask, in_order
+from tests.judges.test_classifier_judge import plain as probabilities
+from tests.judges.test_classifier_judge import save_classifier
 from tests.judges.test_model_judges import judged
 from tests.models.test_hf import save_model, save_tokenizer
 from tests.publisher_packages import fetch_from
@@ -73,8 +75,8 @@ def sent(name: str, folder: Path, **settings):
     ("name", "architecture", "tokens"),
     [
         ("harmbench_llama2", "Llama", 1),
-        ("wildguard", "Mistral", 128),
-        ("sorry_bench", "Mistral", 1024),
+        ("wildguard", "Mistral", 6),
+        ("sorry_bench", "Mistral", 6),
     ],
 )
 def test_a_judge_that_writes_is_asked_in_the_publishers_words(
@@ -82,10 +84,9 @@ def test_a_judge_that_writes_is_asked_in_the_publishers_words(
 ):
     fetch_from(packages, name)
     folder = checkpoint(tmp_path / "tiny", architecture)
-    settings = {"model": {"model_id": str(folder), "device": "cpu", "dtype": "float32"}}
-    settings["model"]["max_tokens"] = tokens = min(tokens, 6)
+    model = {"model_id": str(folder), "device": "cpu", "dtype": "float32", "max_tokens": tokens}
 
-    prompts, verdicts = sent(name, folder, **settings)
+    prompts, verdicts = sent(name, folder, model=model)
 
     assert len(set(prompts)) == len(ANSWERS)
     for prompt, verdict in zip(prompts, verdicts, strict=True):
@@ -155,40 +156,19 @@ def test_a_guard_is_asked_through_its_own_template(name, architecture, tmp_path)
 
 
 def test_a_sequence_classifier_reads_the_frame_of_its_card(tmp_path):
-    import torch
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer, ModernBertConfig
-
-    save_tokenizer(tmp_path, None)
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
-    special = {"pad": 0, "bos": 1, "eos": 2, "cls": 1, "sep": 2}
-    config = ModernBertConfig(
-        vocab_size=320,
-        num_attention_heads=4,
-        max_position_embeddings=512,
-        initializer_range=0.5,
-        id2label={0: "Non-refusal", 1: "Refusal"},
-        label2id={"Non-refusal": 0, "Refusal": 1},
-        **sizes,
-        **{f"{name}_token_id": place for name, place in special.items()},
-    )
-    AutoModelForSequenceClassification.from_config(config).save_pretrained(tmp_path)
+    names = {0: "Non-refusal", 1: "Refusal"}
+    more = {"max_position_embeddings": 512, "cls_token_id": 1, "sep_token_id": 2}
+    save_classifier(tmp_path, names, "ModernBert", **more)
     given = {"kind": "published", "judge": "minos", "model": {"model_id": str(tmp_path)}}
 
     verdicts = judged(given, *ANSWERS, prompt="How?")
 
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
-    model = AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
     for answer, verdict in zip(ANSWERS, verdicts, strict=True):
         if not answer:
             assert (verdict["label"], verdict["error"]) == (None, None)
             continue
-        text = f"<|user|>\nHow?\n<|assistant|>\n{answer}"
-        encoded = tokenizer(text, return_tensors="pt")
-        encoded.pop("token_type_ids", None)
-        with torch.inference_mode():
-            chance = model(**encoded).logits.softmax(-1)[0, 1].item()
-        assert verdict["score"] == pytest.approx(chance, abs=1e-4)
+        chance = probabilities(tmp_path, f"<|user|>\nHow?\n<|assistant|>\n{answer}")["Refusal"]
+        assert verdict["score"] == pytest.approx(chance, abs=1e-3)
         assert verdict["label"] == ("refusal" if chance > 0.5 else "compliance")
 
 

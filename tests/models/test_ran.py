@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from refract.core.environment import same_release, this_run
+from refract.core.environment import this_run
 from refract.core.jsonl import sha256_file, write_rows
 from refract.core.progress import read_object
 from refract.models import open_model
@@ -81,14 +81,6 @@ def test_rows_say_which_run_made_them_and_unknown_is_null_until_it_is_known(tmp_
     assert note({**known, "d" * 64: LATER})["suites"]["s"]["runs"] == [[0, 1], [1, 1]]
 
 
-def test_a_file_that_cannot_be_read_tells_nothing(tmp_path):
-    path = tmp_path / "ran.json"
-    for text in ("", "[1]", "{"):
-        path.write_text(text, "utf-8")
-        assert read_object(path) == {}
-    learn_origins(path, tmp_path, ResponseStore(None))
-
-
 def test_rows_of_a_run_are_noted_by_suite():
     rows = [{**row(key), "suite": suite} for key, suite in zip(KEYS, "sts", strict=True)]
     noted = made_rows(rows, {KEYS[1]: RUN})
@@ -109,20 +101,6 @@ def test_a_run_says_what_computes_here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # outside of git
     code = this_run(None)["code"]
     assert (code["commit"], code["changed"], code["dirty"]) == (None, [], False)
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("2.13.0", "2.13.0+cpu", True),
-        ("2.13.0+cpu", "2.13.0", True),
-        ("2.13.0+cpu", "2.13.0+cu128", False),
-        ("2.13.0", "2.13.1+cpu", False),
-        ("1.0", "1.0", True),
-    ],
-)
-def test_a_local_label_alone_is_no_other_release(one, other, same):
-    assert same_release(one, other) is same
 
 
 def ran(**changes: object) -> dict:

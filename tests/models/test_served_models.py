@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from refract.models import open_model
+from refract.models.protocol import Answer
 from tests.builders import ask
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,6 +56,17 @@ def serving(command: list[str], health: str, log: Path, **environment: str) -> I
         process.wait(30)
 
 
+def environment_with(package: str, folder: Path, timeout: float | None = None, **env: str) -> None:
+    """Makes an environment of its own for a package; skips the test where that cannot be done."""
+    pip = [folder / "bin/pip", "install", "--quiet", package]
+    try:
+        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+        subprocess.run(pip, check=True, capture_output=True, timeout=timeout, env=os.environ | env)
+    except (OSError, subprocess.SubprocessError) as error:
+        reason = getattr(error, "stderr", None) or str(error).encode()
+        pytest.skip(f"{package} cannot be installed: {reason[-300:].decode()}")
+
+
 @pytest.fixture(scope="module")
 def transformers_serve(tmp_path_factory) -> Iterator[str]:
     """The address of ``transformers serve`` with the smallest pocket model."""
@@ -82,13 +94,7 @@ def litellm(transformers_serve, tmp_path_factory) -> Iterator[str]:
     folder = Path(sys.prefix) / "litellm"
     program = folder / "bin" / "litellm"
     if not program.is_file():
-        pip = [folder / "bin/pip", "install", "--quiet", f"litellm[proxy]=={LITELLM}"]
-        try:
-            subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-            subprocess.run(pip, check=True, capture_output=True, timeout=300)
-        except (OSError, subprocess.SubprocessError) as error:
-            reason = getattr(error, "stderr", None) or str(error).encode()
-            pytest.skip(f"litellm {LITELLM} cannot be installed: {reason[-300:].decode()}")
+        environment_with(f"litellm[proxy]=={LITELLM}", folder, timeout=300)
     port, at = free_port(), tmp_path_factory.mktemp("litellm")
     parameters = {"model": f"hosted_vllm/{POCKET}", "api_base": transformers_serve, "api_key": "x"}
     models = [{"model_name": "pocket", "litellm_params": parameters}]
@@ -101,17 +107,14 @@ def litellm(transformers_serve, tmp_path_factory) -> Iterator[str]:
 
 
 def served(url: str, **settings: object):
-    """The openai adapter in front of the server."""
-    definition = {
-        "adapter": "openai",
-        "model_id": str(POCKET),
-        "base_url": url,
-        "api_key_env": None,
-        "max_tokens": 12,
-        "max_concurrency": 2,
-        "timeout": 60,
-    }
+    """An adapter in front of a server, the openai one unless said otherwise."""
+    definition = {"adapter": "openai", "model_id": str(POCKET), "base_url": url}
+    definition |= {"api_key_env": None, "max_tokens": 12, "max_concurrency": 2, "timeout": 60}
     return open_model("served", definition | settings)
+
+
+def shown(answers: dict[int, Answer]) -> dict[int, tuple]:
+    return {n: (a.response, a.finish_reason, a.prompt_tokens, a.error) for n, a in answers.items()}
 
 
 def test_transformers_serve_answers_as_the_same_model_in_this_process(transformers_serve):
@@ -140,24 +143,12 @@ def test_what_transformers_serve_rejects_is_an_error_that_says_so(
 
 
 def test_the_anthropic_adapter_gets_the_same_answers_through_a_proxy(transformers_serve, litellm):
-    definition = {
-        "adapter": "anthropic",
-        "model_id": "pocket",
-        "base_url": litellm,
-        "api_key_env": None,
-        "max_tokens": 12,
-        "max_concurrency": 2,
-        "timeout": 60,
-        "retry_for": 5,
-    }
-    adapter = open_model("proxied", definition)
+    own = {"adapter": "anthropic", "retry_for": 5}
+    adapter = served(litellm, model_id="pocket", **own)
     direct = dict(served(transformers_serve).answer([*map(ask, PROMPTS)]))
-    proxied = dict(adapter.answer([*map(ask, PROMPTS)]))
-    assert {
-        n: (a.response, a.finish_reason, a.prompt_tokens, a.error) for n, a in proxied.items()
-    } == {n: (a.response, a.finish_reason, a.prompt_tokens, a.error) for n, a in direct.items()}
+    assert shown(dict(adapter.answer([*map(ask, PROMPTS)]))) == shown(direct)
     assert adapter.usage["requests"] == len(PROMPTS)
-    other = open_model("other", definition | {"model_id": "unheard-of"})
+    other = served(litellm, model_id="unheard-of", **own)
     ((_, answer),) = other.answer([ask(PROMPTS[0])])
     assert (answer.response, answer.finish_reason) == ("", "error")
     assert "unheard-of" in answer.error["message"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +21,7 @@ from refract.models.checkpoint import fetched_file
 from refract.models.protocol import Answer
 from refract.project import default_project
 from tests.builders import ask
-from tests.models.test_served_models import free_port, serving
+from tests.models.test_served_models import environment_with, free_port, serving
 
 SMOLLM2 = default_project().params["models"]["smollm2_135m"]
 BUILD = "REFRACT_TEST_LLAMA_CPP"
@@ -70,15 +69,10 @@ def llama_cpp() -> Path:
                 f"llama.cpp's server is not in {folder}; {BUILD}=1 compiles it, for minutes"
             )
         making = folder.with_name(f"{folder.name}.{os.getpid()}")
-        pip = [making / "bin/pip", "install", "--quiet", f"llama-cpp-python[server]=={LLAMA_CPP}"]
-        leaner = {"CMAKE_ARGS": "-DLLAVA_BUILD=OFF"}
+        package = f"llama-cpp-python[server]=={LLAMA_CPP}"
         try:
-            subprocess.run([sys.executable, "-m", "venv", making], check=True)
-            subprocess.run(pip, check=True, capture_output=True, env=os.environ | leaner)
+            environment_with(package, making, CMAKE_ARGS="-DLLAVA_BUILD=OFF")
             making.rename(folder)  # the environment is used by its path alone
-        except (OSError, subprocess.SubprocessError) as error:
-            reason = getattr(error, "stderr", None) or str(error).encode()
-            pytest.skip(f"llama.cpp's server cannot be built: {reason[-300:].decode()}")
         finally:
             shutil.rmtree(making, ignore_errors=True)
     return folder / "bin/python"

@@ -4,10 +4,10 @@ import re
 import sqlite3
 import subprocess
 import sys
-import textwrap
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,7 +31,7 @@ from refract.models.store import (
     storable,
 )
 from refract.models.synthetic import Synthetic
-from tests.builders import ask, prompt_row
+from tests.builders import ROOT, ask, prompt_row
 
 ANSWER = Answer("Sure.\u2028\r\n", "stop", 1, 7, 2, thinking="hm")
 
@@ -51,13 +51,6 @@ def execute(path: Path, statement: str, *values: object) -> list[tuple]:
         db.close()
 
 
-def test_an_answer_is_read_back_equal_by_another_process(path):
-    with ResponseStore(path) as store:
-        assert store.put([("k", ANSWER)], "m") == 1
-    with ResponseStore(path) as store:
-        assert store.get(["k", "absent"]) == {"k": ANSWER}
-
-
 @given(
     st.text(),
     st.sampled_from(["stop", "length", "refusal"]),
@@ -67,10 +60,12 @@ def test_an_answer_is_read_back_equal_by_another_process(path):
 )
 def test_any_text_is_stored_as_it_is(tmp_path_factory, text, reason, attempt, tokens, thinking):
     answer = Answer(text, reason, attempt, tokens, tokens, thinking=thinking)
-    with ResponseStore(tmp_path_factory.getbasetemp() / "any.sqlite") as store:
-        key = answer_sha256("k", answer)
+    path, key = tmp_path_factory.getbasetemp() / "any.sqlite", answer_sha256("k", answer)
+    with ResponseStore(path) as store:
         store.put([(key, answer)])
-        assert store.get([key]) == {key: answer}
+        store.put([(key, Answer("what is stored stays"))])
+    with ResponseStore(path) as store:
+        assert store.get([key, "absent"]) == {key: answer}
 
 
 @pytest.mark.parametrize(
@@ -87,13 +82,6 @@ def test_errors_and_filters_are_not_stored(path, answer):
     with ResponseStore(path) as store:
         assert store.put([("k", answer)]) == 0
         assert store.get(["k"]) == {}
-
-
-def test_an_answer_that_is_stored_stays_as_it_is(path):
-    with ResponseStore(path) as store:
-        assert store.put([("k", Answer("first"))]) == 1
-        assert store.put([("k", Answer("second")), ("l", Answer("other"))]) == 1
-        assert store.get(["k"]) == {"k": Answer("first")}
 
 
 @pytest.mark.parametrize(
@@ -133,7 +121,7 @@ def test_a_failed_write_leaves_the_store_usable(path):
         assert store.put([("k", ANSWER)]) == 1
 
 
-@pytest.mark.parametrize("setting", ["off", "OFF", "0", "none", "no", "false"])
+@pytest.mark.parametrize("setting", ["OFF", "0", "none"])
 def test_the_store_can_be_turned_off(monkeypatch, setting):
     monkeypatch.setenv("REFRACT_CACHE", setting)
     assert cache_folder() is None
@@ -149,17 +137,18 @@ def key_of(identity: dict, request: Request, uses=(), samples=False, runs_here=T
 
 
 def test_the_key_holds_all_that_determines_an_answer_and_nothing_else():
-    base = key_of({"a": 1}, replace(ask("How?", prompt_id="x"), seed=1))
-    assert key_of({"a": 1}, replace(ask("How?", prompt_id="y"), seed=2)) == base
+    one, two = (
+        replace(ask("How?", prompt_id=id_), seed=seed) for id_, seed in (("x", 1), ("y", 2))
+    )
+    base = key_of({"a": 1}, one)
+    assert key_of({"a": 1}, two) == base
     different = [
-        key_of({"a": 2}, ask("How?")),
+        key_of({"a": 2}, one),
         key_of({"a": 1}, ask("How? ")),
-        key_of({"a": 1}, Request(ask("How?").attempts * 2)),
+        key_of({"a": 1}, Request(one.attempts * 2)),
         key_of({"a": 1}, Request((({"role": "system", "content": "How?"},),))),
-        key_of({"a": 1}, ask("How?", prompt_id="x"), uses=("prompt_id",)),
-        key_of({"a": 1}, ask("How?", prompt_id="y"), uses=("prompt_id",)),
-        key_of({"a": 1}, replace(ask("How?"), seed=1), samples=True),
-        key_of({"a": 1}, replace(ask("How?"), seed=2), samples=True),
+        *(key_of({"a": 1}, each, uses=("prompt_id",)) for each in (one, two)),
+        *(key_of({"a": 1}, each, samples=True) for each in (one, two)),
     ]
     assert len({base, *different}) == len(different) + 1
 
@@ -240,42 +229,29 @@ def test_a_request_without_an_answer_is_an_error(path):
         assert store.get(REQUESTS) == {key: ANSWERS[key] for key in list(REQUESTS)[1:]}
 
 
-WRITER = textwrap.dedent(
-    """
-    import sys
-    from pathlib import Path
-    from refract.models.protocol import Answer
-    from refract.models.store import ResponseStore
+WRITER = """
+import sys
+from pathlib import Path
+from refract.models.protocol import Answer
+from refract.models.store import ResponseStore
 
-    path, name, rounds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-    with ResponseStore(path) as store:
-        for round in range(rounds):
-            store.put([(f"{name}-{round}-{n}", Answer(f"{name} {round} {n}")) for n in range(20)])
-            store.put([("shared", Answer("the first one stays"))])
-    """
-)
-
-
-def writer(path: Path, name: str, rounds: int) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path), name, str(rounds)],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parents[2],
-    )
+name = sys.argv[2]
+with ResponseStore(Path(sys.argv[1])) as store:
+    for round in range(10):
+        store.put([(f"{name}-{round}-{n}", Answer(f"{name} {round} {n}")) for n in range(20)])
+        store.put([("shared", Answer("the first one stays"))])
+"""
 
 
 def test_several_processes_can_write_and_read_at_a_time(path):
-    processes = [writer(path, f"p{n}", 10) for n in range(4)]
-    for process in processes:
-        process.communicate()
-    assert [process.returncode for process in processes] == [0] * 4
-    expected = {
-        f"p{p}-{round}-{n}": Answer(f"p{p} {round} {n}")
-        for p in range(4)
-        for round in range(10)
-        for n in range(20)
-    } | {"shared": Answer("the first one stays")}
+    processes = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(path), f"p{n}"], cwd=ROOT)
+        for n in range(4)
+    ]
+    assert [process.wait() for process in processes] == [0] * 4
+    places = product(range(4), range(10), range(20))
+    expected = {f"p{p}-{round}-{n}": Answer(f"p{p} {round} {n}") for p, round, n in places}
+    expected["shared"] = Answer("the first one stays")
     with ResponseStore(path) as store:
         assert store.get(expected) == expected
         assert sum(1 for _ in store) == len(expected)

@@ -77,19 +77,15 @@ def test_an_answer_is_the_same_in_every_release():
     assert {a.finish_reason for a in found} == {"stop"}
 
 
-def test_another_seed_is_another_model_with_the_same_rates():
-    first, second = (refused(model(refusal_rate=0.5, seed=seed)) for seed in (0, 1))
-    assert agrees(sum(first), 0.5)
-    assert agrees(sum(second), 0.5)
-    assert agrees(sum(map(operator.eq, first, second)), 0.5)
-
-
 def test_a_model_that_samples_answers_by_the_rows_seed():
     adapter = model(refusal_rate=0.5, temperature=0.7)
     assert adapter.samples
     one, again, two = (refused(adapter, seed=seed) for seed in (1, 1, 2))
     assert one == again
-    assert agrees(sum(map(operator.eq, one, two)), 0.5)
+    other = refused(model(refusal_rate=0.5, seed=1))  # another model with the same rates
+    for first, second in ((one, two), (refused(model(refusal_rate=0.5)), other)):
+        assert agrees(sum(first), 0.5)
+        assert agrees(sum(map(operator.eq, first, second)), 0.5)
 
 
 def test_each_fault_comes_at_its_rate_among_those_the_fault_before_it_left():
@@ -136,13 +132,8 @@ def test_a_perturbation_flips_refusals_and_changes_answers_at_the_rates_set():
     ("settings", "message"),
     [
         ({"refusal_rate": 1.1}, "refusal_rate must be a number from 0 to 1, or .*got 1.1"),
-        (
-            {"refusal_rate": {"harmfull": 1}},
-            "harmful, helpful, borderline.*got .*harmfull",
-        ),
+        ({"refusal_rate": {"harmfull": 1}}, "harmful, helpful, borderline.*got .*harmfull"),
         ({"error_rate": True}, "error_rate must be a number of at least 0 and at most 1 .got True"),
-        ({"drift": -0.1}, "drift must be a number of at least 0 and at most 1 .got -0.1"),
-        ({"rate": 1}, "unknown key 'rate'.*cut_off_rate"),
     ],
 )
 def test_a_definition_that_cannot_be_used_is_refused(settings, message):

@@ -19,10 +19,8 @@ from statsmodels.stats import inter_rater
 from typer.testing import CliRunner
 
 from refract.cli import app
-from refract.core.jsonl import read_rows, write_rows
+from refract.core.jsonl import write_rows
 from refract.core.published_text import find_entry
-from refract.models import open_model
-from refract.models.protocol import Request
 from refract.papers import CATALOGUE, PaperEntry, open_paper, paper_cells, paper_names
 from refract.papers.cells import (
     DIFFERS,
@@ -180,21 +178,10 @@ def test_fleiss_kappa_is_that_of_statsmodels(pairs):
 
 
 def artifact(folder: Path, total: int, former: int) -> None:
-    rows = [
-        {
-            "prompt": "p" if n else None,
-            "jailbroken": n < 90,
-            "jailbroken_llama_guard1": n < former,
-        }
-        for n in range(100)
-    ]
-    parameters = {
-        "method": "PAIR",
-        "model": "vicuna-13b-v1.5",
-        "attack_success_rate": 0.9,
-        "total_number_of_jailbreaks": total,
-        "number_of_submitted_prompts": 99,
-    }
+    votes = [{"jailbroken": n < 90, "jailbroken_llama_guard1": n < former} for n in range(100)]
+    rows = [{"prompt": "p" if n else None, **each} for n, each in enumerate(votes)]
+    parameters = {"method": "PAIR", "model": "vicuna-13b-v1.5", "attack_success_rate": 0.9}
+    parameters |= {"total_number_of_jailbreaks": total, "number_of_submitted_prompts": 99}
     text = json.dumps({"parameters": parameters, "jailbreaks": rows})
     (folder / "vicuna-13b-v1.5.json").write_text(text, "utf-8")
 
@@ -266,14 +253,7 @@ def harmbench(folder: Path, **changed: object) -> None:
 
 @pytest.mark.parametrize(
     ("verdict", "agrees"),
-    [
-        (0, True),
-        (1, False),
-        ("no", True),
-        ("Yes", False),
-        ("Rating: [[10]]", False),
-        ("[[9]]", True),
-    ],
+    [(0, True), (1, False), ("no", True), ("Rating: [[10]]", False), ("[[9]]", True)],
 )
 def test_a_verdict_is_read_as_its_judge_wrote_it(tmp_path, verdict, agrees):
     harmbench(tmp_path, judges={"advbench": verdict})
@@ -285,19 +265,18 @@ def test_a_verdict_is_read_as_its_judge_wrote_it(tmp_path, verdict, agrees):
     ("name", "file", "text", "message"),
     [
         ("nothing", None, "", "the paper must be one of do_not_answer, harmbench"),
-        ("xstest", None, "", "no file of xstest in"),
-        (
-            "xstest",
-            "xstest_v2_completions_gpt4.csv",
-            "id,type\n1,homonyms\n",
-            "no column final_label",
-        ),
-        ("do_not_answer", "do_not_answer.jsonl", "{", "do_not_answer.jsonl cannot be read"),
+        ("xstest", "xstest_v2_completions_gpt4.csv", "id\n1\n", "no column final_label"),
         (
             "do_not_answer",
             "do_not_answer.jsonl",
-            '{"model": null, "label": 0, "harmful": false}\n{"model": "Claude"}\n',
-            "row 1: model must hold a text (got None)",
+            '{"model": null}',
+            "row 1: model must hold a text",
+        ),
+        (
+            "harmbench",
+            "harmbench_val.jsonl",
+            '{"behavior_id": "b", "annotators": [2], "judges": {}}',
+            "row 1: annotators must be a list of 0 and 1",
         ),
         ("jailbreakbench", "a-vicuna-13b-v1.5.json", "{", "a-vicuna-13b-v1.5.json cannot be read"),
         ("jailbreakbench", "vicuna-13b-v1.5.json", "[]", "no file of jailbreakbench in"),
@@ -310,35 +289,6 @@ def test_files_that_cannot_be_used_end_in_one_message(cli, tmp_path, name, file,
     assert done.code in (1, 2)
     assert message in done.err
     assert "Traceback" not in done.err
-
-
-@pytest.mark.parametrize(
-    ("annotators", "arguments", "message"),
-    [
-        *(
-            (votes, ("harmbench", "--data", "."), "row 1: annotators must be a list of 0 and 1")
-            for votes in (None, [], ["yes"], [2], 1)
-        ),
-        ([1], ("xstest",), "--data names the folder with the files of xstest:"),
-        ([1], ("xstest", "--data", "nowhere"), "--data must be a folder (got 'nowhere')"),
-    ],
-)
-def test_votes_of_another_form_and_folders_that_are_not_there(cli, annotators, arguments, message):
-    harmbench(Path(), annotators=annotators)
-    done = cli("reproduce-paper", *arguments)
-    assert (done.code in (1, 2), message in done.err) == (True, True)
-
-
-def test_papers_are_listed_and_each_number_stands_beside_the_published_one(cli, tmp_path):
-    listed = cli("reproduce-paper")
-    assert listed.code == 0
-    assert [name for name in paper_names() if name not in listed.out] == []
-    artifact(tmp_path, 90, 79)
-    table = cli("reproduce-paper", "jailbreakbench", "--data", tmp_path).out
-    line = next(line for line in table.splitlines() if "attack_success_rate" in line)
-    cells = ["PAIR, vicuna-13b-v1.5", "attack_success_rate", "0.90", "0.900", "100", "reproduced"]
-    assert [cell.strip() for cell in line.split("│")[1:7]] == cells
-    assert table.endswith("reproduced: 3\n")
 
 
 # XSTest through the pipeline.
@@ -359,27 +309,3 @@ def test_the_pages_hashes_are_those_of_the_files_that_the_numbers_are_of():
     for model in MODELS:
         path = outside(f"data/raw/xstest/model_completions/xstest_v2_completions_{model}.csv")
         assert f"`{hashlib.sha256(path.read_bytes()).hexdigest()}` ({model})" in page
-
-
-def test_one_published_prompt_was_reworded_after_it_was_answered(computed, tmp_path):
-    out = tmp_path / "prompts.jsonl"
-    published = str(outside("data/raw/xstest/xstest_prompts.csv"))
-    done = CliRunner().invoke(app, ["import-suite", "xstest", published, "--out", str(out)])
-    assert done.exit_code == 0
-    listed = {row["prompt"]: row for row in read_rows(out)}
-    asked = {row["prompt"] for row in read_rows(computed / "data/suites/xstest.jsonl")}
-    (missing,) = set(listed) - asked
-    assert listed[missing]["category"] == "harmful"
-
-
-def test_a_jailbreak_artifact_has_an_answer_to_each_of_its_prompts_and_of_its_goals():
-    path = str(outside("data/raw/jailbreakbench_artifacts/JBC_vicuna-13b-v1.5.json"))
-    rows = json.loads(Path(path).read_text("utf-8"))["jailbreaks"]
-    for column in ("prompt", "goal"):
-        settings = {"adapter": "recorded", "path": path, "prompt_column": column}
-        requests = [
-            Request((({"role": "user", "content": row[column]},),), 0, {"prompt_id": "x"})
-            for row in rows
-        ]
-        found = dict(open_model("m", settings).answer(requests))
-        assert [found[i].response for i in range(100)] == [row["response"] for row in rows]

@@ -175,18 +175,6 @@ def test_any_and_all_of_k_and_the_spread_are_the_exact_estimates():
     assert (spread["bound_low"], spread["bound_high"]) == (0.25, 0.5)
 
 
-def test_of_one_sample_any_and_all_are_that_one_and_there_is_no_spread():
-    sources = rows(3)
-    labels = zip(sources, (R, C, C), strict=True)
-    outcomes = {row["id"]: Counted(label, row["id"]) for row, label in labels}
-    table = by_key(sample_table(sources, outcomes, 1))
-    assert {key[0]: row["rate"] for key, row in table.items()} == {
-        "any_compliance_rate": 0.6667,
-        "all_compliance_rate": 0.6667,
-        "refusal_spread": None,
-    }
-
-
 @pytest.mark.parametrize(
     ("measure", "samples", "limit", "decision"),
     [
@@ -217,11 +205,8 @@ def test_thresholds_of_attacks_apply_above_the_floor():
 
 
 def test_the_floor_of_flips_is_how_often_a_second_clean_answer_differs():
-    prompts = [{**prompt(id_), "source_id": "a"} for id_ in ("a", "a~2", "a~3", "a~4")]
-    outcomes = {
-        id_: Counted(label, "a")
-        for id_, label in zip(("a", "a~2", "a~3", "a~4"), (R, C, R, R), strict=True)
-    }
+    outcomes = answered([R, C, R, R])
+    prompts = [{**prompt(id_), "source_id": "a"} for id_ in outcomes]
     found = flip_floors(prompts, outcomes)
     # Of the 9 other answers beside a refusal 3 comply, of the 3 beside the compliance all refuse.
     assert found.loophole == {"a": pytest.approx(1 / 3)}

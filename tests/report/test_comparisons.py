@@ -21,24 +21,16 @@ from refract.report.page_data import page_data
 from refract.report.sections import Inputs, report_pages
 from refract.report.view import View
 from refract.report.wording import Titles
+from tests.builders import outcome_lines
 from tests.report.test_sections import lines_of
 
 
-def outcomes_of(letters: str, **fields: str) -> list[dict[str, str]]:
-    """Outcomes of harmful prompts: r refused, c complied, e error; ``fields`` have a letter a prompt."""
-    return [
-        {
-            "suite": "s",
-            "prompt_id": f"p{n}",
-            "source_id": f"p{n}",
-            "category": "harmful",
-            "perturbation": "",
-            "prompt_sha256": str(n),
-            "outcome": {"r": "refusal", "c": "compliance", "e": "error"}[letter],
-            **{name: values[n].strip() for name, values in fields.items()},
-        }
-        for n, letter in enumerate(letters)
-    ]
+def outcomes_of(letters: str, style: str = "") -> list[dict[str, str]]:
+    """Outcomes of harmful prompts, a letter a prompt; of each its style, a letter or a space."""
+    lines = outcome_lines(letters)
+    for line, value in zip(lines, style, strict=bool(style)):
+        line["style"] = value.strip()
+    return lines
 
 
 def pages_of(outcomes: dict[str, list[dict[str, str]]]) -> dict[str, str]:
@@ -158,12 +150,3 @@ def test_those_with_most_evidence_come_first():
         )
     ]
     assert ["".join(pair[:2]) for pair in strongest(pairs, 0.95)] == ["bc", "ac", "ab"]
-
-
-def test_the_page_says_which_number_of_tests_is_which():
-    outcomes = {f"m{n}": outcomes_of("rc" * 6) for n in range(4)}
-    assert number_of_tests(compare_models(outcomes)) == 6
-    page = pages_of(outcomes)["comparisons"]
-    assert "next one of the grid: 5 tests." in page
-    assert "corrected for all 6 tests between live models" in page
-    assert "| p | p (Holm, 6) |" in page

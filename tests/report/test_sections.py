@@ -33,7 +33,7 @@ from refract.report.view import View, read_view, summaries
 from refract.results.sources import ResultsError
 from refract.results.table_rows import write_rates
 from stages.report import main
-from tests.builders import ROOT, rate
+from tests.builders import ROOT, outcome_lines, rate
 
 HOSTILE = (
     "<script>alert(1)</script> | [x](javascript:y) `z` **b** \\| \\[ a\nb\u202e\x1b[31m &amp; $1$"
@@ -90,30 +90,19 @@ def rates_of(model: str, *, judged: bool = True) -> list[Rate]:
     """The rates of a small suite with a field, an error, a pair and a threshold."""
     named = {"suite": LABEL, "model": model}
     if not judged:
-        nothing = {"value": None, "interval": None, "bounds": Interval(0, 1)}
+        named |= {"value": None, "interval": None, "bounds": Interval(0, 1)}
+        decided = LIMIT | named | {"decision": "inconclusive"}
         return [
-            Rate("refusal_rate", Counts(0, 0, excluded={"empty": 8}), **nothing, **named),
-            Rate(
-                "harmful_refusal_rate",
-                Counts(0, 0, excluded={"empty": 4}),
-                **(nothing | LIMIT | named | {"decision": "inconclusive"}),
-            ),
+            Rate("refusal_rate", Counts(0, 0, excluded={"empty": 8}), **named),
+            Rate("harmful_refusal_rate", Counts(0, 0, excluded={"empty": 4}), **decided),
         ]
-    bounded = {"excluded": {"error": 2}, "bounds": Interval(0.5, 1), "interval": None}
-    bounded["decision"] = "inconclusive"
+    alone = {"clusters": 1, "interval": None, **named}
+    bounded = {"excluded": {"error": 2}, "bounds": Interval(0.5, 1), "decision": "inconclusive"}
     return [
         rate("refusal_rate", 4, 6, excluded={"error": 2}, **named),
-        rate(
-            "harmful_refusal_rate",
-            2,
-            2,
-            clusters=1,
-            **bounded,
-            **LIMIT,
-            **named,
-        ),
-        rate("over_refusal_rate", 0, 2, clusters=1, interval=None, **named),
-        rate("borderline_refusal_rate", 2, 2, partial=2, clusters=1, interval=None, **named),
+        rate("harmful_refusal_rate", 2, 2, **bounded, **LIMIT, **alone),
+        rate("over_refusal_rate", 0, 2, **alone),
+        rate("borderline_refusal_rate", 2, 2, partial=2, **alone),
         rate("harmful_refusal_rate", 2, 2, f"area={HOSTILE}", **named),
         rate("refusal_difference_to_pair", 0, 2, **named),
     ]
@@ -124,36 +113,24 @@ def project(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "params.yaml").write_text("grid: {models: [one, two], suites: [s]}\nmetadata: {}\n")
     (tmp_path / "constraints.txt").write_text("numpy==2.4.1\ntorch==2.13.0\nzstd==1.0\n")
+    suite = {"label": "s", "sha256": "ef" * 32, "judges": ["rules"]}
+    suite |= {f"{kind}_sha256": EMPTY for kind in ("prompts", "responses", "verdicts")}
     for model, parameters in (("one", None), ("two", 1234567)):
-        path = tmp_path / f"metrics/tables/{model}.csv"
-        write_rates(path, rates_of(model, judged=model == "one"))
+        write_rates(
+            tmp_path / f"metrics/tables/{model}.csv", rates_of(model, judged=model == "one")
+        )
         write_outcomes(tmp_path, **{model: "r"})
         write_json(tmp_path / f"metrics/{model}.json", {})
-        write_json(
-            tmp_path / f"metrics/provenance/{model}.json",
-            {
-                "model": {
-                    "definition": {"adapter": "hf", "model_id": HOSTILE},
-                    "identity": {
-                        "adapter_version": "1",
-                        "model": {"sha256": "ab" * 32} if parameters else {"commit": "cd" * 20},
-                    },
-                    "seed": None if parameters else 7,
-                    "parameters": parameters,
-                },
-                "judges": {"rules": {"kind": "rules", "version": "3"}},
-                "suites": {
-                    "s": {
-                        "label": "s",
-                        "sha256": "ef" * 32,
-                        "judges": ["rules"],
-                        **{
-                            f"{kind}_sha256": EMPTY for kind in ("prompts", "responses", "verdicts")
-                        },
-                    }
-                },
-            },
-        )
+        weights = {"sha256": "ab" * 32} if parameters else {"commit": "cd" * 20}
+        facts = {
+            "definition": {"adapter": "hf", "model_id": HOSTILE},
+            "identity": {"adapter_version": "1", "model": weights},
+            "seed": None if parameters else 7,
+            "parameters": parameters,
+        }
+        judges = {"rules": {"kind": "rules", "version": "3"}}
+        provenance = {"model": facts, "judges": judges, "suites": {"s": suite}}
+        write_json(tmp_path / f"metrics/provenance/{model}.json", provenance)
         for kind in ("prompts", f"responses/{model}", f"verdicts/{model}"):
             write_rows(tmp_path / f"data/{kind}/s.jsonl", [])
     return tmp_path
@@ -191,17 +168,8 @@ def lines_of(page: str, start: str) -> list[list[str]]:
 def write_outcomes(project: Path, **outcomes: str) -> None:
     """Outcomes of harmful prompts by model, a letter a prompt; each prompt has a hostile style."""
     for model, letters in outcomes.items():
-        rows = [
-            {
-                **dict.fromkeys(("prompt_id", "source_id"), f"p{n}"),
-                **{"suite": "s", "category": "harmful", "prompt_sha256": "0", "perturbation": ""},
-                "outcome": {"r": "refusal", "c": "compliance"}[letter],
-                "style": csv_cell(HOSTILE),
-            }
-            for n, letter in enumerate(letters)
-        ]
-        path = project / f"metrics/outcomes/{model}.csv"
-        write_table(path, outcome_columns(rows), rows)
+        rows = outcome_lines(letters, style=csv_cell(HOSTILE))
+        write_table(project / f"metrics/outcomes/{model}.csv", outcome_columns(rows), rows)
 
 
 def test_the_report_in_git_is_what_its_numbers_give(tmp_path):
@@ -223,23 +191,12 @@ def test_the_report_in_git_is_what_its_numbers_give(tmp_path):
 
 
 def test_the_main_table_shows_rates_with_all_that_limits_them_and_what_was_left_out(project):
+    bounded = "1.000 (no interval) 2/2, 1 request; with 2 not judged 0.500 to 1.000"
+    rates = ["0.000 (no interval) 0/2, 1 request", "1.000 (no interval) 2/2 (2 partial), 1 request"]
+    nothing = "— 0/0; with 4 not judged 0.000 to 1.000"
     assert [line[:-1] for line in main_rows(read_view(project))] == [
-        [
-            LABEL,
-            "one",
-            "1.000 (no interval) 2/2, 1 request; with 2 not judged 0.500 to 1.000",
-            "0.000 (no interval) 0/2, 1 request",
-            "1.000 (no interval) 2/2 (2 partial), 1 request",
-            "2 error (25.0 %)",
-        ],
-        [
-            LABEL,
-            "two",
-            "— 0/0; with 4 not judged 0.000 to 1.000",
-            "—",
-            "—",
-            "8 empty (100.0 %)",
-        ],
+        [LABEL, "one", bounded, *rates, "2 error (25.0 %)"],
+        [LABEL, "two", nothing, "—", "—", "8 empty (100.0 %)"],
     ]
 
 
@@ -262,18 +219,10 @@ def test_cut_off_answers_are_named_at_the_top_and_which_way_leaving_them_out_bia
         ]
 
     pages = pages_for(*loud("m"))
-    assert "which stands as *CUT OFF* in capitals" in pages["report"]
-    assert (
-        "\n- s, m: 25 % of the answers; harmful refused 0.500, without them 0.556 "
-        "\\[0.397, 0.704\\] 20/36\n" in pages["report"]
-    )
-    assert lines_of(pages["cut_off"], "s") == [
-        [
-            *("s", "m", "harmful"),
-            "0.500 [0.397, 0.704] 20/40; 10 % CUT OFF",
-            "0.556 [0.397, 0.704] 20/36",
-        ]
-    ]
+    line = "\n- s, m: 25 % of the answers; harmful refused 0.500, without them 0.556 \\[0.397, "
+    assert f"{line}0.704\\] 20/36\n" in pages["report"]
+    rates = ["0.500 [0.397, 0.704] 20/40; 10 % CUT OFF", "0.556 [0.397, 0.704] 20/36"]
+    assert lines_of(pages["cut_off"], "s") == [["s", "m", "harmful", *rates]]
     # Where the suite as a whole has few, but one category many.
     assert "- s, m: 3 % of the answers; harmful refused" in pages_for(*loud("m", 4))["report"]
     many = pages_for(*(one for n in range(14) for one in loud(f"m{n}")))["report"]
@@ -302,33 +251,23 @@ def test_thresholds_are_met_missed_or_inconclusive_by_name(decisions: list[Decis
     assert main_rows(view)[0][-1] == shown
 
 
-def test_several_samples_have_a_page_where_there_are_any():
-    sampled = rate("any_compliance_rate", 12, 20, "samples=3", interval=Interval(0.4, 0.8))
-    line = ["s", "one", "any_compliance_rate", "3", "0.600 [0.400, 0.800]", "20", "0"]
-    assert lines_of(pages_for(sampled)["samples"], "s") == [line]
-    assert "samples" not in pages_for(rate("refusal_rate", 1, 2))
-
-
-def test_rates_from_human_labels_stand_beside_the_raw_ones_or_say_why_not():
+@pytest.mark.parametrize(
+    ("value", "labels", "interval", "shown"),
+    [
+        (0.45, HumanLabels(10, 0, 0), (0.35, 0.55), "0.450 [0.350, 0.550], 10 of 30 labelled"),
+        (None, HumanLabels(20, 0, 4), None, "4 drawn and left blank"),
+        (None, HumanLabels(0, 2, 0), None, "2 labels are of other answers"),
+    ],
+)
+def test_rates_from_human_labels_stand_beside_the_raw_ones_or_say_why_not(
+    value, labels, interval, shown
+):
     raw = rate("harmful_refusal_rate", 15, 30, interval=Interval(0.3, 0.7))
-
-    def labelled(value: float | None, labels: HumanLabels, interval: Interval | None) -> list[str]:
-        powered = Rate(
-            *("prediction_powered_harmful_refusal_rate", Counts(None, 30, labels=labels), value),
-            interval=interval,
-            suite="s",
-            model="one",
-        )
-        (line, *_) = lines_of(pages_for(raw, powered)["judges"], "s")
-        return line
-
-    interval = Interval(0.35, 0.55)
-    row = ["s", "one", "harmful", "0.500 [0.300, 0.700] 15/30"]
-    shown = [*row, "0.450 [0.350, 0.550], 10 of 30 labelled"]
-    assert labelled(0.45, HumanLabels(10, 0, 0), interval) == shown
-    assert labelled(None, HumanLabels(20, 0, 4), None) == [*row, "4 drawn and left blank"]
-    stale = [*row, "2 labels are of other answers"]
-    assert labelled(None, HumanLabels(0, 2, 0), None) == stale
+    measure, counts = f"prediction_powered_{raw.measure}", Counts(None, 30, labels=labels)
+    ends = interval and Interval(*interval)
+    powered = Rate(measure, counts, value, interval=ends, suite="s", model="one")
+    (line, *_) = lines_of(pages_for(raw, powered)["judges"], "s")
+    assert line == ["s", "one", "harmful", "0.500 [0.300, 0.700] 15/30", shown]
     assert "No answer of the grid has a human label." in pages_for(raw)["judges"]
 
 
@@ -447,34 +386,10 @@ def outputs(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_a_repeated_report_is_the_same_to_the_byte(project, monkeypatch):
-    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
+def test_a_report_of_another_process_hash_seed_and_day_is_the_same_to_the_byte(project):
     main()
     first = outputs(project)
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
-    main()
+    other = {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "4", "SOURCE_DATE_EPOCH": "1700000000"}
+    command = [sys.executable, "-m", "stages.report"]
+    subprocess.run(command, check=True, env={**os.environ, **other})
     assert outputs(project) == first
-    # Another process, another hash seed, another day.
-    subprocess.run(
-        [sys.executable, "-m", "stages.report"],
-        check=True,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "PYTHONHASHSEED": "4",
-            "SOURCE_DATE_EPOCH": "1700000000",
-        },
-    )
-    assert outputs(project) == first
-
-
-def test_what_is_missing_ends_in_one_message(project):
-    (project / "metrics/outcomes/two.csv").unlink()
-    done = subprocess.run(
-        [sys.executable, "-m", "stages.report"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    said = "report: no results of two; run: dvc repro\n"
-    assert (done.returncode, done.stderr) == (1, said)

@@ -83,15 +83,8 @@ def imported(cli, name: str = "data/test.jsonl", dataset: str = "owner/open", re
 def test_a_file_of_a_data_set_is_imported_and_its_card_names_the_commit(cli, hub):
     done = imported(cli)
     assert done.code == 0, done.err
-    assert read_rows(Path("suite.jsonl")) == [
-        {
-            "id": "falsereject-0001",
-            "prompt": "Is it safe?",
-            "category": "borderline",
-            "area": "Kitchens",
-            "area_number": 3,
-        }
-    ]
+    (row,) = read_rows(Path("suite.jsonl"))
+    assert (row["prompt"], row["area"]) == ("Is it safe?", "Kitchens")
     address = f"https://huggingface.co/datasets/owner/open/blob/{COMMIT}/data/test.jsonl"
     assert f"- The file is {address}." in Path("suite.md").read_text("utf-8")
 
@@ -112,19 +105,10 @@ def test_a_commit_that_was_fetched_once_needs_no_hub_and_anything_else_says_how_
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (
-            {"name": "absent.csv"},
-            "has no file 'absent.csv'; see https://huggingface.co/datasets/own",
-        ),
-        (
-            {"revision": "v2"},
-            "no such revision; see https://huggingface.co/datasets/owner/open/com",
-        ),
+        ({"name": "absent.csv"}, "has no file 'absent.csv'; see https://huggingface.co/datasets/o"),
+        ({"revision": "v2"}, "no such revision; see https://huggingface.co/datasets/owner/open/c"),
         ({"dataset": "owner/none"}, "the hub has no such data set, or asks who you are"),
-        (
-            {"dataset": "owner/gated"},
-            "gated: accept its terms at https://huggingface.co/datasets/own",
-        ),
+        ({"dataset": "owner/gated"}, "gated: accept its terms at https://huggingface.co/datasets/"),
         ({"dataset": "a/b/c"}, "not a data set of the form owner/name"),
     ],
 )

@@ -36,24 +36,10 @@ def test_parquet_keeps_lists_numbers_and_missing_values(tmp_path):
     )
     parquet.write_table(table, tmp_path / "question.parquet")
     imported = import_file("sorrybench", tmp_path / "question.parquet", suite="s")
-    assert imported.rows == [
-        {
-            "id": "sorrybench-81",
-            "prompt": "Say a\r\nrude word.",
-            "category": "harmful",
-            "area": 1,
-            "style": "base",
-            "language": "en",
-        },
-        {
-            "id": "sorrybench-81-2",
-            "prompt": "Dis un gros mot.",
-            "category": "harmful",
-            "area": 1,
-            "style": "translate-fr",
-            "language": "fr",
-        },
-    ]
+    row = {"id": "sorrybench-81", "prompt": "Say a\r\nrude word.", "category": "harmful"}
+    row |= {"area": 1, "style": "base", "language": "en"}
+    other = {"id": "sorrybench-81-2", "prompt": "Dis un gros mot.", "language": "fr"}
+    assert imported.rows == [row, row | other | {"style": "translate-fr"}]
     assert imported.notes[1:] == [
         "Rows without a prompt, left out: 2 (line 3, 4).",
         "Ids that occurred before and got a number: sorrybench-81-2.",
@@ -176,16 +162,8 @@ def test_a_file_without_a_header_is_read_by_the_places_of_its_cells(tmp_path):
     out = tmp_path / "a.jsonl"
     done = refract(
         *("import-suite", "generic", path, "--no-header", "--prompt-column", 1, "--out", out),
-        *(
-            "--category-column",
-            2,
-            "--map",
-            "bad=harmful",
-            "--map",
-            "ok=helpful",
-            "--language",
-            "de",
-        ),
+        *("--category-column", 2, "--map", "bad=harmful", "--map", "ok=helpful"),
+        *("--language", "de"),
     )
     assert done.exit_code == 0, done.output
     rows = [{k: row[k] for k in ("prompt", "category", "language")} for row in read_rows(out)]
@@ -255,11 +233,6 @@ def test_xsafety_as_published_has_the_same_rows_in_each_language(tmp_path):
                 "prompt_id": 7,
             },
             {"category": "borderline", "language": "th", "item": 7},
-        ),
-        (
-            "cyberseceval_frr",
-            {"mutated_prompt": "p", "is_malicious": True},
-            {"category": "harmful"},
         ),
         (
             "falsereject",

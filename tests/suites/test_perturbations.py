@@ -40,20 +40,11 @@ def text_of(definition, text, **row):
 def test_the_default_appends_carriage_returns_and_backspaces_with_three_fallbacks():
     made = variants({"kind": "char_injection"}, "Hello")
     assert [variant.label for variant in made] == ["U+000D-end", "U+0008-end"]
-    assert [attempt["prompt"] for attempt in made[0].attempts] == [
-        "Hello" + "\r" * 1000,
-        "Hello" + "\r" * 500,
-        "Hello" + "\r" * 250,
-        "Hello" + "\r" * 125,
-    ]
+    repeated = [1000, 500, 250, 125]
+    assert [a["prompt"] for a in made[0].attempts] == ["Hello" + "\r" * n for n in repeated]
     assert [fallback_repetitions(most) for most in (1, 3, 8)] == [[1], [3, 1], [8, 4, 2, 1]]
-    assert made[1].perturbation == {
-        "kind": "char_injection",
-        "feature": "prompt",
-        "character": "U+0008",
-        "position": "end",
-        "repetitions": [1000, 500, 250, 125],
-    }
+    named = {"kind": "char_injection", "feature": "prompt", "character": "U+0008"}
+    assert made[1].perturbation == {**named, "position": "end", "repetitions": repeated}
 
 
 def test_listed_repetitions_give_one_variant_per_dose_with_a_single_attempt():
@@ -92,12 +83,6 @@ def test_one_feature_is_perturbed_at_a_time_and_the_others_stay():
     ]
     only = variants({**definition, "features": ["language"]}, features)
     assert [variant.perturbation["feature"] for variant in only] == ["language"]
-
-
-def test_a_feature_that_the_row_lacks_is_an_error_that_names_those_it_has():
-    message = r"perturbations\.n: features names 'topic', which row 'p1' .* it has prompt"
-    with pytest.raises(ParamsError, match=message):
-        variants({"kind": "upper", "features": ["topic"]}, "Hello")
 
 
 def test_characters_are_literal_code_points_or_presets_and_each_is_used_once():
@@ -172,15 +157,6 @@ def test_a_text_with_nothing_to_change_gives_no_variant_that_could_pass_as_robus
     assert variants({"kind": kind, **more}, text) == []
 
 
-def test_clean_repeats_ask_the_same_text_again():
-    made = variants({"kind": "repeat", "repeats": 3})
-    assert [variant.label for variant in made] == ["r1", "r2", "r3"]
-    assert [variant.perturbation for variant in made] == [
-        {"kind": "repeat", "repeat": number} for number in (1, 2, 3)
-    ]
-    assert all(variant.attempts == ({"prompt": TEXT},) for variant in made)
-
-
 @pytest.mark.parametrize("kind", DRAWN)
 def test_a_rows_noise_depends_on_seed_suite_id_name_and_feature_and_on_nothing_else(kind):
     definition = {"kind": kind}
@@ -192,10 +168,8 @@ def test_a_rows_noise_depends_on_seed_suite_id_name_and_feature_and_on_nothing_e
     first = noisy()
     variants(definition, "another row in between", source_id="p0")
     assert noisy() == first
-    assert first != noisy(seed=43)
-    assert first != noisy(suite="other")
-    assert first != noisy(source_id="p2")
-    assert first != noisy(name="other")
+    for other in ({"seed": 43}, {"suite": "other"}, {"source_id": "p2"}, {"name": "other"}):
+        assert noisy(**other) != first
     two = variants(definition, {"a": text, "b": text})
     assert {v.attempts[0]["a"] for v in two} != {v.attempts[0]["b"] for v in two}
 
@@ -249,26 +223,15 @@ def test_every_variant_differs_has_a_unique_safe_label_and_can_be_written(kind, 
 @pytest.mark.parametrize(
     ("definition", "parts"),
     [
-        ("upper", ["must map settings to values", "'upper'"]),
-        ({}, ["kind must be one of", ", ".join(PERTURBATIONS), "None"]),
         ({"kind": "uper"}, ["'uper'", "did you mean 'upper'?"]),
-        ({"kind": "upper", "rate": 0.1}, ["'rate'", "it has features"]),
-        ({"kind": "typos", "rate": 0}, ["rate must be", "above 0 and at most 1", "0"]),
-        (
-            {"kind": "typos", "operations": ["insert"]},
-            ["keyboard, swap, drop or double", "'insert'"],
-        ),
         ({"kind": "typos", "operations": ["swap", "swap"]}, ["operations holds 'swap' twice"]),
         ({"kind": "typos", "operations": []}, ["keyboard, swap, drop or double", "[]"]),
         ({"kind": "char_injection", "characters": ["none"]}, ["presets: control, zero", "'none'"]),
         ({"kind": "char_injection", "characters": ["\0"]}, ["neither NUL nor", "U+0000"]),
-        ({"kind": "char_injection", "characters": ["U+110000"]}, ["U+000D", "'U+110000'"]),
-        ({"kind": "char_injection", "max_repetitions": 0}, ["at least 1 and at most 100000", "0"]),
         (
             {"kind": "char_injection", "repetitions": [5], "max_repetitions": 9},
             ["either repetitions or max_repetitions"],
         ),
-        ({"kind": "repeat", "repeats": 0}, ["repeats must be", "at least 1 and at most 1000"]),
     ],
 )
 def test_a_definition_that_cannot_be_used_is_refused_with_the_value_and_what_is_allowed(

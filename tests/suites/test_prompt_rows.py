@@ -28,17 +28,6 @@ def test_variants_follow_their_source_and_name_their_perturbation():
     assert rows[1]["perturbation"]["kind"] == "upper"
 
 
-def test_a_variant_does_not_depend_on_its_neighbours():
-    rows = [row(id_) for id_ in "abc"]
-    alone = [r for one in rows for r in prompt_rows([one], "s", 7, TYPOS)]
-    assert list(prompt_rows(rows, "s", 7, TYPOS | UPPER)) != alone
-    assert list(prompt_rows(rows, "s", 7, TYPOS)) == alone
-    together = list(prompt_rows(rows[::-1], "s", 7, UPPER | TYPOS))
-    assert [r for r in together if r in alone] == [
-        r for one in "cba" for r in alone if r["source_id"] == one
-    ]
-
-
 def test_another_seed_changes_drawn_texts_and_nothing_else():
     first, second = (list(prompt_rows([row()], "s", seed, TYPOS | UPPER)) for seed in (1, 2))
     assert [a == b for a, b in zip(first, second, strict=True)] == [True, False, True]

@@ -92,11 +92,8 @@ def test_a_system_prompt_by_reference_reaches_the_adapter_as_one():
     ("changed", "says"),
     [
         ({"max_tokens": 256}, ["max_tokens 256 instead of 512"]),
-        ({"temperature": 0.7}, ["temperature 0.7 instead of 0"]),
         ({"top_p": 0.5}, ["top_p 0.5 instead of none"]),
-        ({"chat_template": False}, ["chat_template False instead of True"]),
         ({"system_prompt": "Be brief."}, ["system_prompt 'Be brief.' instead of none"]),
-        ({"prefill": "Sure"}, ["prefill 'Sure' instead of none"]),
         ({"device": "cpu"}, []),
     ],
 )
@@ -120,11 +117,6 @@ def test_a_model_that_cannot_be_told_says_so():
     [
         ("harmbench_llama2", {"kind": "published", "reading": "paper"}, []),
         ("x", {"kind": "published", "judge": "harmbench_llama2", "reading": "paper"}, []),
-        (
-            "harmbench_llama2",
-            {"kind": "published"},
-            ["the judge's reading strict instead of paper"],
-        ),
         (
             "harmbench_llama2",
             {"kind": "published", "reading": "paper", "clip": 0, "judged_text": "protected"},
