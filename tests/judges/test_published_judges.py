@@ -334,18 +334,3 @@ def test_every_published_judge_opens_by_its_name_alone_and_stands_in_params():
         judge = open_judge(name, params[name])
         assert entry(name).asks == judge.FAMILY
         assert judge.version.startswith("1, published ")
-
-
-def test_the_command_lists_describes_and_fetches(cli, wheel):
-    listed = cli("judges")
-    described = cli("judges", "--name", "wildguard")
-    failed = cli("judges", "fetch", "minos", "wildguard")
-
-    assert listed.code == described.code == 0
-    assert [line.partition(":")[0] for line in listed.out.splitlines()[::3]] == names()
-    assert "gives refusal; text not here; needs 15 GB" in listed.out
-    assert entry("wildguard").sources[0].sha256 in described.out
-    assert failed.code == 1
-    assert failed.out == "minos: the text is of the model itself\n"
-    assert failed.err.startswith("wildguard: wildguard==1.0.1 cannot be downloaded (")
-    assert cli("judges", "fetch", "nobody").code == 2

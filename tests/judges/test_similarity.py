@@ -107,15 +107,6 @@ def test_a_pair_gets_the_same_score_alone_beside_others_and_in_any_order(default
     assert [default.score([pair])[0] for pair in pairs[::3]] == together[::3]
 
 
-def test_the_encoder_is_loaded_once_per_process(default):
-    default.score([("one", "two")])
-    before = encoder.load.cache_info().misses
-
-    scorer(baseline=0.1).score([("three", "four")])
-
-    assert encoder.load.cache_info().misses == before
-
-
 def test_a_difference_beyond_the_encoders_limit_is_seen_and_the_pair_is_marked(default):
     head = long_text(60)
 

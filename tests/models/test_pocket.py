@@ -34,13 +34,6 @@ def test_no_training_prompt_occurs_in_any_suite():
     assert trained & suites == set()
 
 
-def test_every_template_is_filled_in():
-    for pair in pairs("filled", 20_000):
-        text = pair.prompt + pair.response
-        assert not set("{}[]|") & set(text), text
-        assert "  " not in text, text
-
-
 def test_harmful_requests_get_refusals_and_others_get_none():
     for pair in pairs("answers", 20_000):
         assert refuses(pair.response) == (pair.category == "harmful"), pair

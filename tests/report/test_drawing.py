@@ -208,12 +208,3 @@ def test_chosen_models_and_suites_are_drawn_alone_with_p_as_for_all(view):
     assert shown == expected
     with pytest.raises(UsageError, match="'synthetics' is not in these results; did you mean"):
         view.only(["synthetics"], [])
-
-
-def test_the_command_writes_what_was_asked_for(view, cli, monkeypatch, tmp_path):
-    monkeypatch.setattr("refract.project.project_root", lambda: ROOT)
-    monkeypatch.setattr("refract.report.view.read_view", lambda root: view)
-    done = cli("figures", "--out", tmp_path, "--format", "svg", "--suite", "prompt_injection")
-    names = ["judges", "refusal", "scaling", "trade_off", "comparisons"]
-    assert {path.name for path in tmp_path.iterdir()} == {f"{name}.svg" for name in names}
-    assert f"{tmp_path / 'judges.svg'}: Judges on the project's own pairs\n" in done.out

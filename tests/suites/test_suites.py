@@ -11,7 +11,6 @@ from refract.core.jsonl import read_rows, write_rows
 from refract.suites.perturbations import prompt_rows
 from refract.suites.rows import (
     Problem,
-    SuiteError,
     check_suite,
     load_suite,
     sample_rows,
@@ -104,19 +103,6 @@ def test_all_problems_come_in_one_pass(tmp_path):
         (8, "'prompt' holds a NUL character"),
         (8, "'prompt' holds a lone surrogate, which has no UTF-8 form"),
     ]
-
-
-def test_a_suite_that_cannot_be_used_lists_what_to_mend(tmp_path):
-    path = tmp_path / "suite.jsonl"
-    path.write_bytes(b"{\n" + line(category="x"))
-    with pytest.raises(SuiteError) as raised:
-        load_suite(path)
-    assert str(raised.value) == (
-        f"{path} is not a usable suite:\n"
-        f"  {path}:1: not JSON: Expecting property name enclosed in double quotes at column 2\n"
-        f"  {path}:2: 'category' must be one of harmful, helpful, borderline (got 'x')\n"
-        f"run: refract lint {path}"
-    )
 
 
 @settings(max_examples=300)
