@@ -121,6 +121,12 @@ class Replying(Model):
     def __init__(self, reply):
         self.reply = reply
 
+    def identity(self):
+        return {}
+
+    def description(self):
+        return {"parameters": None}
+
     def answer(self, requests):
         for index, request in enumerate(requests):
             yield index, Answer(self.reply(request.attempts[0][-1]["content"]))

@@ -32,12 +32,12 @@ def logits(adapter, count: int) -> list[float]:
 
 def test_an_answer_through_onednn_does_not_depend_on_its_batch(folder):
     adapter = model(folder, max_tokens=12, batch_tokens=256)
-    asked = prompts(16)
+    asked = prompts(10)
     whole = answers(adapter, asked)
     assert adapter.runtime["linear"] == "onednn"
     generator = random.Random(2)
-    for count in (16, 11, 1):
-        picked = generator.sample(range(16), count)
+    for count in (10, 4, 1):
+        picked = generator.sample(range(10), count)
         assert answers(adapter, [asked[i] for i in picked]) == [whole[i] for i in picked]
 
 

@@ -265,12 +265,12 @@ def test_a_verdict_is_read_as_its_judge_wrote_it(tmp_path, verdict, agrees):
     ("name", "file", "text", "message"),
     [
         ("nothing", None, "", "the paper must be one of do_not_answer, harmbench"),
-        ("xstest", "xstest_v2_completions_gpt4.csv", "id\n1\n", "no column final_label"),
+        ("xstest", "xstest_v2_completions_gpt4.csv", "id,type\n1,x\n", "no column final_label"),
         (
             "do_not_answer",
             "do_not_answer.jsonl",
-            '{"model": null}',
-            "row 1: model must hold a text",
+            '{"model": null, "label": 0, "harmful": false}',
+            "row 1: model must hold a text (got None)",
         ),
         (
             "harmbench",
