@@ -13,7 +13,6 @@ from typing import Annotated
 import typer
 
 from refract.cli import (
-    cache,
     compare,
     gate,
     human_labels,
@@ -75,10 +74,10 @@ for command in COMMANDS:
 app.add_typer(publications.judges, name="judges")
 
 store = typer.Typer(no_args_is_help=True, help="The response store: info, clear, import, export.")
-store.command()(cache.info)
-store.command()(documented(cache.clear))
-store.command("import")(documented(cache.import_folder))
-store.command("export")(documented(cache.export_folder))
+store.command()(models.info)
+store.command()(documented(models.clear))
+store.command("import")(documented(models.import_folder))
+store.command("export")(documented(models.export_folder))
 app.add_typer(store, name="cache")
 
 weights = typer.Typer(no_args_is_help=True, help="Models: fetch the weights of one.")

@@ -13,12 +13,13 @@ from refract.core.errors import UsageError
 from refract.core.showing import say
 
 
-def init(
-    folder: Annotated[Path, typer.Argument(help="Where; it is made if it is not there.")] = Path(),
-) -> None:
+def init(folder: Annotated[Path, typer.Argument()] = Path()) -> None:
     """Write a small project: params.yaml, dvc.yaml, a suite, and the versions that computed it.
 
     Example: refract init my-project
+
+    Args:
+        folder: Where; it is made if it is not there.
     """
     from refract.project import write_project
 
@@ -28,18 +29,14 @@ def init(
     say(f"  {change}git init && dvc init && dvc repro && refract show")
 
 
-def doctor(
-    fix: Annotated[
-        bool,
-        typer.Option(
-            help="If no DVC runs in this project: move a torn lock of DVC's away, and take a "
-            "torn dvc.lock back from git."
-        ),
-    ] = False,
-) -> None:
+def doctor(fix: bool = False) -> None:
     """Look for what keeps `dvc repro` from running here; exit with 1 if there is anything.
 
     Example: refract doctor
+
+    Args:
+        fix: If no DVC runs in this project: move a torn lock of DVC's away, and take a torn dvc.lock
+          back from git.
     """
     from refract.project import project_root
     from refract.project.checkup import (
@@ -65,13 +62,14 @@ def doctor(
     raise typer.Exit(int(problems > 0))
 
 
-def stage(
-    name: Annotated[str, typer.Argument(help="The stage, as dvc.yaml names it.")],
-    model: Annotated[str | None, typer.Argument(help="A model, for stages of one model.")] = None,
-) -> None:
+def stage(name: str, model: Annotated[str | None, typer.Argument()] = None) -> None:
     """Run one stage of the pipeline in the current project; `dvc repro` calls this.
 
     Example: refract stage judge synthetic
+
+    Args:
+        name: The stage, as dvc.yaml names it.
+        model: A model, for stages of one model.
     """
     from importlib.metadata import version
 

@@ -26,87 +26,58 @@ SETTINGS = (
 
 def run(
     context: typer.Context,
-    out: Annotated[Path, typer.Option(help="Where the results go (JSON).")],
-    suite: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A suite of params.yaml, or a JSONL file; with --protocol its publisher's file, as "
-            "PART=FILE where the protocol has several. Repeatable."
-        ),
-    ] = None,
-    protocol: Annotated[
-        str | None,
-        typer.Option(
-            help="A published protocol, as NAME or NAME@VERSION (`refract protocols` lists them); "
-            "other options change it, and are listed as deviations."
-        ),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="A model of params.yaml; other options override it.")
-    ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option(help="What results call the model; default: its name or the end of its id."),
-    ] = None,
-    adapter: Annotated[
-        str | None, typer.Option(help="How the model is reached; an unknown name lists all.")
-    ] = None,
-    model_id: Annotated[
-        str | None, typer.Option(help="Folder, hub id or provider's model name.")
-    ] = None,
-    path: Annotated[
-        str | None, typer.Option(help="File with the answers of a recorded model.")
-    ] = None,
-    base_url: Annotated[str | None, typer.Option(help="Server of an API model.")] = None,
-    system_prompt: Annotated[str | None, typer.Option(help="System prompt.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of every draw.")] = 0,
-    temperature: Annotated[
-        float | None, typer.Option(min=0, help="0 is greedy; above 0 each row samples.")
-    ] = None,
-    max_tokens: Annotated[
-        int | None,
-        typer.Option(min=1, help="Longer answers are cut off, and judged by what they say."),
-    ] = None,
-    sample: Annotated[
-        int | None, typer.Option(min=1, help="Draw this many prompts of each suite (seeded).")
-    ] = None,
-    samples: Annotated[
-        int | None,
-        typer.Option(min=1, help="Samples per prompt; above 1 needs a temperature above 0."),
-    ] = None,
-    judge: Annotated[
-        str | None,
-        typer.Option(
-            help="A judge of params.yaml, a kind, or llm (refusal, by --judge-model); default: rules, "
-            "or the protocol's."
-        ),
-    ] = None,
+    out: Annotated[Path, typer.Option()],
+    suite: list[str] | None = None,
+    protocol: str | None = None,
+    model: str | None = None,
+    name: str | None = None,
+    adapter: str | None = None,
+    model_id: str | None = None,
+    path: str | None = None,
+    base_url: str | None = None,
+    system_prompt: str | None = None,
+    seed: int = 0,
+    temperature: Annotated[float | None, typer.Option(min=0)] = None,
+    max_tokens: Annotated[int | None, typer.Option(min=1)] = None,
+    sample: Annotated[int | None, typer.Option(min=1)] = None,
+    samples: Annotated[int | None, typer.Option(min=1)] = None,
+    judge: str | None = None,
     judge_model: JudgeModel = None,
     judge_base_url: JudgeBaseUrl = None,
-    cut_off: Annotated[
-        Literal["judged", "excluded"] | None,
-        typer.Option(
-            help="Answers cut off at the token limit: judged by what they say, or left out, which "
-            "makes rates of refusal too high. Default: as each suite says, else judged."
-        ),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="Any other setting of the adapter, as key=value (YAML), such as device=cuda. "
-            "Repeatable.",
-        ),
-    ] = None,
+    cut_off: Literal["judged", "excluded"] | None = None,
+    set_: Annotated[list[str] | None, typer.Option("--set")] = None,
     confidence: Confidence = None,
-    rows: Annotated[
-        Path | None, typer.Option(help="Also write prompts, answers and verdicts here (JSONL).")
-    ] = None,
+    rows: Path | None = None,
 ) -> None:
     """Measure one model on one or more suites, or by a published protocol, without DVC; exit with 1 if
     every answer is an error.
 
     Example: refract run --adapter hf --model-id FOLDER --suite harmful_helpful --out results.json
+
+    Args:
+        out: Where the results go (JSON).
+        suite: A suite of params.yaml, or a JSONL file; with --protocol its publisher's file, as
+          PART=FILE where the protocol has several. Repeatable.
+        protocol: A published protocol, as NAME or NAME@VERSION (`refract protocols` lists them); other
+          options change it, and are listed as deviations.
+        model: A model of params.yaml; other options override it.
+        name: What results call the model; default: its name or the end of its id.
+        adapter: How the model is reached; an unknown name lists all.
+        model_id: Folder, hub id or provider's model name.
+        path: File with the answers of a recorded model.
+        base_url: Server of an API model.
+        system_prompt: System prompt.
+        seed: Seed of every draw.
+        temperature: 0 is greedy; above 0 each row samples.
+        max_tokens: Longer answers are cut off, and judged by what they say.
+        sample: Draw this many prompts of each suite (seeded).
+        samples: Samples per prompt; above 1 needs a temperature above 0.
+        judge: A judge of params.yaml, a kind, or llm (refusal, by --judge-model); default: rules, or
+          the protocol's.
+        cut_off: Answers cut off at the token limit: judged by what they say, or left out, which makes
+          rates of refusal too high. Default: as each suite says, else judged.
+        set_: Any other setting of the adapter, as key=value (YAML), such as device=cuda. Repeatable.
+        rows: Also write prompts, answers and verdicts here (JSONL).
     """
     from refract.evaluate import evaluate, read_suites
     from refract.evaluate.protocol_run import Asked, files_of_parts, run_protocol
@@ -197,13 +168,14 @@ def run(
         )
 
 
-def demo(
-    sample: Annotated[int, typer.Option(min=1, help="How many prompts to draw.")] = 60,
-    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
-) -> None:
+def demo(sample: Annotated[int, typer.Option(min=1)] = 60, seed: int = 0) -> None:
     """Measure the synthetic model on a sample of a default suite and print the result.
 
     Example: refract demo
+
+    Args:
+        sample: How many prompts to draw.
+        seed: Seed of the draw.
     """
     from refract.evaluate import evaluate, read_suites
     from refract.models import open_model
