@@ -129,6 +129,17 @@ def label_rows(path: Path) -> list[dict[str, str]]:
     return rows
 
 
+def label_of(row: Mapping[str, str], where: str) -> str:
+    """What a row says, "" where it has no label. Raises :class:`RowError` for one that is none of
+    ``LABELS``."""
+    label = "_".join(row["label"].strip().lower().replace("-", " ").split())
+    if label and label not in LABELS:
+        raise RowError(
+            f"{where}: label must be one of {', '.join(LABELS)}, or empty (got {row['label']!r:.60})"
+        )
+    return label
+
+
 def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
     """The labels of a file that :func:`write_sample` wrote, joined to the answers of a run.
 
@@ -146,7 +157,7 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
     by_doubt = any(row.get(name) for row in rows for name in DRAWN_COLUMNS)
     place = 0.0
     for number, row in enumerate(rows, 1):
-        label = "_".join(row["label"].strip().lower().replace("-", " ").split())
+        label = label_of(row, f"{path}: row {number}")
         key = (row["suite"], row["prompt_id"])
         if key in seen:
             raise RowError(f"{path}: row {number} is the second on {' '.join(key)}")
@@ -160,11 +171,6 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
         if not label:
             unlabelled.append(name)
             continue
-        if label not in LABELS:
-            raise RowError(
-                f"{path}: row {number}: label must be one of {', '.join(LABELS)}, or empty "
-                f"(got {row['label']!r:.60})"
-            )
         if answer is None or answer.pair_sha256 != row["pair_sha256"]:
             stale.append(row["prompt_id"])
         else:

@@ -6,22 +6,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from refract.agreement.label_files import label_of, label_rows
 from refract.agreement.scores import rounded_numbers
 from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import iter_rows
+from refract.core.tables import write_table
 from refract.core.types import Row
+from refract.core.vocabulary import REFUSED
 from refract.statistics.proportions import normal_quantile, wilson_at
 from refract.statistics.raters import confusion, kappa_of_table
 
 # Beside the prompt's id, what tells answers apart where both files say it.
 SCOPE = ("model", "suite")
+ANSWER = "pair_sha256"
 
 
 class FiledVerdict(NamedTuple):
     """One judge's verdict on one answer, as a file has it; ``label`` is None where it gave none.
 
     ``refused`` is None where the label says nothing of refusal. ``model`` and ``suite`` are None
-    where the file does not say.
+    where the file does not say, as is ``pair_sha256`` but in files of human labels.
     """
 
     model: str | None
@@ -29,6 +33,7 @@ class FiledVerdict(NamedTuple):
     prompt_id: str
     label: str | None
     refused: bool | None
+    pair_sha256: str | None = None
 
 
 class Join(NamedTuple):
@@ -73,13 +78,22 @@ def join_files(first: Path, second: Path, judges: Sequence[str | None]) -> Join:
 
 
 def read_filed_verdicts(path: Path, judge: str | None = None) -> list[FiledVerdict]:
-    """The verdicts of a JSONL file, or of all those in a folder.
+    """The verdicts of a JSONL file, or of all those in a folder; or the labels of a CSV of people.
 
     Rows are those of ``data/verdicts``, of ``refract judge`` or of ``refract run --rows``. Where
     rows hold verdicts of several judges, ``judge`` names the one to take. Files below a folder
     called ``verdicts``, and those of a folder, lie at ``MODEL/SUITE.jsonl``. Raises
     :class:`RowError`.
     """
+    if path.suffix == ".csv":
+        labels = (
+            (row, label_of(row, f"{path}: row {n}")) for n, row in enumerate(label_rows(path), 1)
+        )
+        return [
+            FiledVerdict(None, row["suite"], row["prompt_id"], label, label in REFUSED, row[ANSWER])
+            for row, label in labels
+            if label
+        ]
     verdicts = []
     for file in sorted(path.rglob("*.jsonl")) if path.is_dir() else [path]:
         place: dict[str, str] = {}
@@ -119,7 +133,11 @@ def join_verdicts(first: Sequence[FiledVerdict], second: Sequence[FiledVerdict])
     Pairs are in the order of the first list. Raises :class:`RowError` when a list has two verdicts
     on one answer, which would pair at random.
     """
-    scope = [key for key in SCOPE if all(getattr(v, key) is not None for v in (*first, *second))]
+    scope = [
+        key
+        for key in (*SCOPE, ANSWER)
+        if all(getattr(v, key) is not None for v in (*first, *second))
+    ]
     by = (*scope, "prompt_id")
 
     def keyed(name: str, verdicts: Sequence[FiledVerdict]) -> dict[tuple[str, ...], FiledVerdict]:
@@ -140,6 +158,15 @@ def join_verdicts(first: Sequence[FiledVerdict], second: Sequence[FiledVerdict])
         [key for key in left if key not in right],
         [key for key in right if key not in left],
     )
+
+
+def write_agreed(labels: Path, joined: Join, out: Path) -> None:
+    """Writes a file of labels again, with blanks where the other file has none or another one."""
+    agreed = {(a.suite, a.prompt_id) for a, b in joined.pairs if a.label == b.label}
+    rows = label_rows(labels)
+    for row in rows:
+        row["label"] = row["label"] if (row["suite"], row["prompt_id"]) in agreed else ""
+    write_table(out, list(rows[0]), rows)
 
 
 def judge_agreement(

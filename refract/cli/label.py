@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from refract.cli.keyboard import keyboard
 from refract.cli.options import keep_inputs
 from refract.core.errors import RowError, UsageError
 from refract.core.showing import printable, say
@@ -42,37 +45,41 @@ def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list
 
 
 def label(
-    model: Annotated[
-        str | None, typer.Option(help="A model whose results the pipeline has.")
-    ] = None,
-    suite: Annotated[str | None, typer.Option(help="Its suite; or the suite of --rows.")] = None,
-    rows: Annotated[
-        Path | None, typer.Option(help="Instead of --model: the --rows file of `refract run`.")
-    ] = None,
-    n: Annotated[int, typer.Option(min=1, help="How many answers to draw.")] = 100,
-    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="The CSV; default: data/labels/MODEL/SUITE.csv."),
-    ] = None,
-    terminal: Annotated[
-        bool,
-        typer.Option(
-            "--terminal",
-            help="Label in the terminal, one key each; goes on with a file that is there.",
-        ),
-    ] = False,
+    model: str | None = None,
+    suite: str | None = None,
+    rows: Path | None = None,
+    n: Annotated[int, typer.Option(min=1)] = 100,
+    seed: int = 0,
+    out: Path | None = None,
+    terminal: Annotated[bool, typer.Option("--terminal")] = False,
+    annotator: str | None = None,
+    show_category: Annotated[bool, typer.Option("--show-category")] = False,
 ) -> None:
     """Draw a sample of a run's judged answers as a CSV for people to label, or label it here.
 
     Where the judge gives probabilities, answers whose label teaches more are drawn more often.
 
     Example: refract label --model synthetic --suite harmful_helpful --n 100
+
+    Args:
+        model: A model whose results the pipeline has.
+        suite: Its suite; or the suite of --rows.
+        rows: Instead of --model: the --rows file of `refract run`.
+        n: How many answers to draw.
+        seed: Seed of the draw.
+        out: The CSV; default: data/labels/MODEL/SUITE.csv.
+        terminal: Label in the terminal, one key each; goes on with a file that is there.
+        annotator: Who labels, where several do: NAME.csv becomes NAME.ANNOTATOR.csv.
+        show_category: In the terminal: also show id and category.
     """
     from refract.agreement.label_files import draw, write_sample
     from refract.project import project_root
 
     keep_inputs({"--out": out}, [rows])
+    if annotator is not None and not re.fullmatch(r"[\w-]+", annotator):
+        raise UsageError(
+            f"--annotator takes letters, digits, - and _, since a file has it (got {annotator!r})"
+        )
     answers = run_answers(model, suite, rows)
     if not answers:
         raise UsageError("the run has no judged answer to label")
@@ -80,6 +87,8 @@ def label(
         if model is None:
             raise UsageError("--rows needs --out")
         out = project_root() / f"data/labels/{model}/{suite}.csv"
+    if annotator:
+        out = out.with_name(f"{out.stem}.{annotator}{out.suffix}")
     if terminal and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
             f"--terminal needs a terminal; without it, fill in the column label of {out}"
@@ -96,12 +105,12 @@ def label(
             f"{out}: {len(sample)} of {len(answers)} judged answers{how}, to be labelled in this order"
         )
     if terminal:
-        label_in_terminal(out, answers)
+        label_in_terminal(out, answers, blind=not show_category)
 
 
-def label_in_terminal(path: Path, answers: Sequence[JudgedAnswer]) -> None:
+def label_in_terminal(path: Path, answers: Sequence[JudgedAnswer], *, blind: bool = True) -> None:
     """Asks for the labels of a file of `refract label` that are missing, from the top, until all are
-    there or it is told to quit.
+    there or it is told to quit; ``blind`` shows neither id nor category.
 
     Each label is in the file as soon as its key is pressed, so that quitting, Ctrl-C or a lost
     connection lose none. Raises :class:`RowError` for a file that cannot be used, or is of other
@@ -124,11 +133,14 @@ def label_in_terminal(path: Path, answers: Sequence[JudgedAnswer]) -> None:
     if labelled:
         say(f"{path}: {labelled} of {len(rows)} labelled already")
     place = 0
-    try:
+    with keyboard() as keys, contextlib.suppress(KeyboardInterrupt, EOFError):
         while blank := [i for i, row in enumerate(rows) if not row["label"].strip()]:
             place = next((later for later in blank if later >= place), blank[0])
-            _show(asked[place], f"{len(rows) - len(blank) + 1} of {len(rows)}")
-            key = typer.getchar().lower()
+            title = f"{len(rows) - len(blank) + 1} of {len(rows)}"
+            answer = asked[place]
+            keys.forget()
+            _show(answer, title if blind else f"{title} · {answer.prompt_id} · {answer.category}")
+            key = keys.pressed()
             if key == "q":
                 break
             if key == "u":
@@ -145,21 +157,19 @@ def label_in_terminal(path: Path, answers: Sequence[JudgedAnswer]) -> None:
                 continue
             rows[place]["label"] = KEYS.get(key, "")
             write_table(path, list(rows[0]), rows)
-    except (KeyboardInterrupt, EOFError):  # Ctrl-C and Ctrl-D
-        say("")
     labelled = sum(bool(row["label"].strip()) for row in rows)
     rest = "" if labelled == len(rows) else "; the same command goes on"
     say(f"{path}: {labelled} of {len(rows)} labelled{rest}")
 
 
-def _show(answer: JudgedAnswer, place: str) -> None:
+def _show(answer: JudgedAnswer, title: str) -> None:
     """Prints an answer with its prompt, and what keys there are."""
     from rich.console import Console
     from rich.text import Text
 
     console = Console(highlight=False)
-    console.rule(Text(printable(f"{place} · {answer.prompt_id} · {answer.category}")))
-    for title, text in (("Prompt", answer.shown_prompt), ("Answer", answer.response)):
-        console.print(Text(title, style="bold"))
+    console.rule(Text(printable(title)))
+    for heading, text in (("Prompt", answer.shown_prompt), ("Answer", answer.response)):
+        console.print(Text(heading, style="bold"))
         console.print(Text(printable(text, keep="\n\t")))
     console.print(Text(HELP, style="dim"))

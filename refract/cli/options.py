@@ -76,7 +76,6 @@ def keep_inputs(written: Mapping[str, Path | None], read: Iterable[Path | str | 
     :class:`UsageError`; also where two files to be written are one, or one is a folder.
     """
     inputs = [Path(path).resolve() for path in (*PROJECT_FILES, *(x for x in read if x))]
-    inodes = {(s.st_dev, s.st_ino) for path in inputs if path.is_file() and (s := path.stat())}
     names: dict[Path, str] = {}
     for what, path in written.items():
         if path is None:
@@ -84,9 +83,8 @@ def keep_inputs(written: Mapping[str, Path | None], read: Iterable[Path | str | 
         target = path.resolve()
         if target.is_dir():
             raise UsageError(f"{what} {path} is a folder; name a file")
-        status = target.stat() if target.is_file() else None
-        within = any(target == file or (status and file in target.parents) for file in inputs)
-        if within or (status and (status.st_dev, status.st_ino) in inodes):
+        there = [file for file in inputs if target.exists() and file.exists()]
+        if target in inputs or any(x.samefile(target) or x in target.parents for x in there):
             raise UsageError(f"{what} {path} would overwrite what is read; name another file")
         if other := names.get(target):
             raise UsageError(f"{other} and {what} are one file, {path}; name two")

@@ -16,7 +16,7 @@ from refract.core.showing import printable, say
 
 
 def show() -> None:
-    """Print the result table of the last `dvc repro`, where its report is, and all warnings.
+    """Print the result table of the last `dvc repro`, and whether git has the same numbers.
 
     Example: refract show
     """
@@ -28,6 +28,7 @@ def show() -> None:
     from refract.report.sections import MAIN_HEADER, main_rows
     from refract.report.view import View, read_titles
     from refract.results.current import grid_notes, rows_missing, rows_note, without_results
+    from refract.results.differences import reproduced
     from refract.results.sources import read_rate_tables
 
     root = project_root()
@@ -46,6 +47,8 @@ def show() -> None:
     if line := answer_line(root, models):
         say(line)
     say_warnings(root, models)
+    if text := reproduced(root):
+        say(text)
 
 
 def page() -> None:

@@ -22,11 +22,7 @@ from refract.core.errors import RefractError, UsageError
 from refract.core.showing import say
 from refract.core.types import Row
 
-# What is compared: provenance has the hashes of prompts, responses and verdicts.
-FILES = ("metrics", ":!metrics/ran")
 SHOWN = 160
-# Of a suite's provenance, what the run itself made: no difference is due to it.
-OUTPUTS = ("responses_sha256", "verdicts_sha256")
 # The providers' own keys, which --allow-host allows with the server.
 KEYS = ("ANTHROPIC_API_KEY", "AZURE_OPENAI_API_KEY", "OPENAI_API_KEY")
 
@@ -56,6 +52,7 @@ def reproduce(
     Example: refract reproduce HEAD --exec
     """
     from refract.project import project_root
+    from refract.results.differences import FILES
     from refract.results.sources import read_run, resolve_commit
 
     if Path(what).is_file():
@@ -115,9 +112,8 @@ def _rebuild(root: Path, folder: Path, *, regenerate: bool) -> int:
     """
     from refract.core.environment import git
     from refract.core.params import read_yaml
-    from refract.core.progress import ran_file, read_object
     from refract.models.answering import ANSWERS
-    from refract.results.differences import run_differences
+    from refract.results.differences import FILES, causes_since_head
     from refract.results.sources import ResultsError
 
     def committed(path: str) -> str:
@@ -158,14 +154,7 @@ def _rebuild(root: Path, folder: Path, *, regenerate: bool) -> int:
         made = folder / path
         now = made.read_text("utf-8") if made.is_file() else ""
         differences.append(f"{path}: {first_difference(committed(path), now)}")
-    causes = []
-    for name in models:
-        for path, compare in (
-            (f"metrics/provenance/{name}.json", input_differences),
-            (str(ran_file(name)), run_differences),
-        ):
-            was = json.loads(committed(path) or "{}")
-            causes += [f"{name}: {line}" for line in compare(was, read_object(folder / path))]
+    causes = causes_since_head(folder, models)
     say(f"{count} files of metrics compared, which name prompts, responses and verdicts by hash")
     return _tell(differences, causes)
 
@@ -256,7 +245,7 @@ def _run_again(path: Path, results: Row, hosts: Sequence[str]) -> int:
     from refract.core.progress import read_object
     from refract.core.registry import find
     from refract.models import ADAPTERS
-    from refract.results.differences import run_differences
+    from refract.results.differences import input_differences, run_differences
     from refract.results.sources import read_run
 
     command, definition = results["command"], results["provenance"]["model"]["definition"]
@@ -301,18 +290,6 @@ def _tell(differences: Sequence[str], causes: Sequence[str]) -> int:
             "differs; what is left are files edited after they were made"
         )
     return int(bool(differences))
-
-
-def input_differences(was: Row, now: Row) -> list[str]:
-    """What may explain that results differ, of their provenance; the earliest input first."""
-    from refract.results.sources import differing
-
-    return [
-        f"{key} {line}"
-        for key in ("suites", "judges", "model", "run")
-        for line in differing(was.get(key, {}), now.get(key, {}))
-        if not any(output in line for output in OUTPUTS)
-    ]
 
 
 def first_difference(old: str, new: str) -> str:

@@ -75,28 +75,43 @@ def kappa(
     judge_b: str | None = None,
     strict: Annotated[bool, typer.Option("--strict")] = False,
     format_: Annotated[Literal["table", "json"], typer.Option("--format")] = "table",
+    out: Path | None = None,
     confidence: Confidence = None,
 ) -> None:
-    """Compare two judges' verdicts on the same answers: Cohen's κ with its interval.
+    """Compare two judges' verdicts, or two people's labels, on the same answers: Cohen's κ.
 
     Example: refract kappa data/verdicts/m/s.jsonl other.jsonl --judge-a rules
 
     Args:
-        a: Verdicts: a JSONL file, or a folder of them.
-        b: The same, of another judge.
+        a: Verdicts: a JSONL file, or a folder of them; or a person's CSV of `refract label`.
+        b: The same, of another judge or person.
         judge_a: Which judge of A, where rows have several.
         judge_b: The same, of B.
         strict: Exit with 1 unless every verdict joined.
         format_: How it is printed.
+        out: Of two people: write A here with blanks where B differs, which `refract label --terminal`
+            then asks for.
     """
-    from refract.agreement.two_judges import join_files, judge_agreement
+    from refract.agreement.two_judges import join_files, judge_agreement, write_agreed
 
+    people = a.suffix == b.suffix == ".csv"
+    keep_inputs({"--out": out}, [a, b])
+    if out is not None and not people:
+        raise UsageError(f"--out goes with two CSVs of `refract label` (got {a} and {b})")
     joined = join_files(a, b, (judge_a, judge_b))
     _say_unjoined(joined)
     level = float(confidence or 0.95)
     numbers = judge_agreement(joined.pairs, level)
+    differing = [
+        [str(x.suite), x.prompt_id, str(x.label), str(y.label)]
+        for x, y in joined.pairs
+        if people and x.label != y.label
+    ]
+    if out is not None:
+        write_agreed(a, joined, out)
     if format_ == "json":
-        say(json_text({**joined.numbers, "joined": len(joined.pairs), **numbers}))
+        listed = {"disagreements": differing} if people else {}
+        say(json_text({**joined.numbers, "joined": len(joined.pairs), **numbers, **listed}))
     else:
         undecided = numbers["undecided"]
         say(
@@ -117,6 +132,9 @@ def kappa(
             ],
         )
         print_confusion("A \\ B", numbers["labels"]["confusion"])
+        if differing:
+            say("To be settled:")
+            print_table(["suite", "prompt", "A", "B"], differing)
     raise typer.Exit(int(strict and bool(joined.only_first or joined.only_second)))
 
 

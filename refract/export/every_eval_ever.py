@@ -167,7 +167,9 @@ def _write(
 ) -> tuple[Path, int, Counter[str]]:
     """Writes a record and its samples: where, how many samples, how many answers have none and why."""
     label, model = known["label"], known["model"]
-    made: Row = next((m for m in facts["suites"].values() if m.get("label") == label), {})
+    # A run of `refract run` names its suites by their labels.
+    suites = facts["suites"].items()
+    made: Row = next((of for name, of in suites if of.get("label", name) == label), {})
     definition = facts["model"]["definition"]
     settings = ("temperature", "top_p", "top_k", "max_tokens")
     known |= {

@@ -38,39 +38,29 @@ def check_project(root: Path) -> Iterator[tuple[str, str, str]]:
         yield f"DVC's lock {LOCK}", problem, f"{wait}run: refract doctor --fix"
     else:
         yield "DVC's lock", "", ""
-    if is_whole(_record(root)):
-        yield f"DVC's record {RECORD}", "", ""
-    else:
+    problem, remedy = "", ""
+    if is_torn_record(root):
         problem = 'empty or half written by a process that was killed: "validation failed"'
-        remedy = f"git checkout -- {RECORD}, or refract doctor --fix"
-        if not is_whole(_record_in_git(root)):
-            remedy = f"rm {RECORD}, since git has none either; dvc repro makes it anew"
-        yield f"DVC's record {RECORD}", problem, f"run: {remedy}"
+        remedy = f"run: git checkout -- {RECORD}, or refract doctor --fix; rm it if git has none"
+    yield f"DVC's record {RECORD}", problem, remedy
 
 
-def is_whole(record: bytes | None) -> bool:
-    """Whether DVC can read what its record holds; None is a record that is not there."""
+def is_torn_record(root: Path) -> bool:
+    """Whether DVC's record is there and DVC cannot read it."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     try:
-        return record is None or "schema" in YAML(typ="safe").load(record)
+        record = root / RECORD
+        return record.is_file() and "schema" not in YAML(typ="safe").load(record.read_bytes())
     except (YAMLError, TypeError, ValueError):
-        return False
-
-
-def _record(root: Path) -> bytes | None:
-    return (root / RECORD).read_bytes() if (root / RECORD).is_file() else None
-
-
-def _record_in_git(root: Path) -> bytes:
-    return (git(root, "show", f":./{RECORD}") or "").encode("utf-8", "surrogateescape")
+        return True
 
 
 def restore_record(root: Path) -> bool:
-    """Takes DVC's record back from git where it was not written to its end; whether it was. Raises
+    """Takes DVC's record back from git where it is torn; whether git had one. Raises
     :class:`RefractError` while DVC runs here."""
-    if is_whole(_record(root)) or not is_whole(_record_in_git(root)):
+    if not is_torn_record(root):
         return False
     _refuse_while_dvc_runs(root, RECORD)
     return git(root, "checkout", "--", str(RECORD)) is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -11,12 +12,14 @@ import sys
 import termios
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from refract.cli.keyboard import Keyboard
 from refract.core.jsonl import write_rows
 from refract.core.tables import read_table, write_table
-from tests.agreement.answers import answers_with_doubt, as_rows
+from tests.agreement.answers import answers_with_doubt, as_rows, fill_in
 from tests.builders import ROOT
 
 SECONDS = 60  # for one screen, on a slow machine
@@ -50,7 +53,7 @@ class Session:
         return shown
 
     def press(self, key: str) -> None:
-        """Presses a key once the command waits for one; what was pressed before does not count."""
+        """Presses a key, which counts once the keys are shown below an answer."""
         end = time.monotonic() + SECONDS
         while termios.tcgetattr(self.terminal)[3] & termios.ICANON:
             assert time.monotonic() < end, f"no key is asked for after {self.seen!r}"
@@ -91,8 +94,8 @@ def folder(tmp_path) -> Path:
 COMMAND = ("label", "--rows", "rows.jsonl", "--out", "l.csv", "--n", "25", "--terminal")
 
 
-def labels(folder: Path) -> list[str]:
-    return [row["label"] for row in read_table(folder / "l.csv")]
+def labels(folder: Path, name: str = "l.csv") -> list[str]:
+    return [row["label"] for row in read_table(folder / name)]
 
 
 def test_labels_are_given_undone_interrupted_and_resumed_and_none_is_lost(folder):
@@ -107,7 +110,7 @@ def test_labels_are_given_undone_interrupted_and_resumed_and_none_is_lost(folder
     ]
     session.press("x")
     session.until("no such key; there are: r refusal")
-    session.until("q quit")
+    session.until(r"\d of 25[^$]*q quit")
     session.press("u")
     session.until("undone: degenerate")
     session.until(r"5 of 25[^$]*q quit")
@@ -128,7 +131,7 @@ def test_labels_are_given_undone_interrupted_and_resumed_and_none_is_lost(folder
     session.until(r"5 of 25[^$]*q quit")
     session.press("\x1b[A")  # an arrow
     session.until("no such key")
-    session.until("q quit")
+    session.until(r"\d of 25[^$]*q quit")
     session.press("q")
     session.until("4 of 25 labelled; the same command goes on")
     assert session.code() == 0
@@ -168,6 +171,87 @@ def test_a_file_half_filled_in_a_spreadsheet_goes_on_where_it_stopped(folder, cl
     session = Session(folder, *COMMAND)
     session.until("is of another answer than this run's")
     assert session.code() == 1
+
+
+@pytest.mark.parametrize(
+    ("reads", "key"),
+    [
+        ([b"r"], "r"),
+        ([b"\x1b[C"], ""),
+        ([b"\x1b", b"[C"], ""),
+        ([b"\x1b[", b"c"], ""),
+        ([b"\x1b", b"[", b"1;5", b"d"], ""),
+        ([b"\x1bO", b"c"], ""),
+        ([b"\x1b[3", b"~"], ""),
+        ([b"\x1b\x1b[D"], ""),
+        ([b"\x1bd"], ""),
+        ([b"r\x1b[C"], ""),
+        ([b"record"], ""),
+        ([b"\xc3\xa9"], ""),
+        ([b"\0"], "\0"),
+    ],
+)
+def test_what_is_no_key_labels_nothing_however_it_is_read(monkeypatch, reads, key):
+    source, terminal = os.pipe()
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(fileno=lambda: source))
+    keys = Keyboard()
+    for begun in reads[:-1]:
+        os.write(terminal, begun)
+        keys.forget()
+    os.write(terminal, reads[-1])
+    assert keys.pressed() == key
+    os.write(terminal, b"c")
+    assert keys.pressed() == "c"  # and what follows is a key again
+    os.write(terminal, b"\x03")
+    with pytest.raises(KeyboardInterrupt):
+        keys.pressed()
+    os.close(terminal)
+    with pytest.raises(EOFError):
+        keys.pressed()
+    os.close(source)
+
+
+def test_category_and_id_are_shown_on_request_alone(folder):
+    for options, shown in (((), False), (("--show-category",), True)):
+        session = Session(folder, *COMMAND, *options)
+        screen = session.until(r"1 of 25[^$]*q quit")
+        assert (re.search(r"harmful|p\d\d", screen) is not None) == shown
+        session.press("q")
+        session.until("0 of 25")
+        assert session.code() == 0
+
+
+def test_two_people_have_a_file_each_and_settle_where_they_differ(folder, cli):
+    draw = ("label", "--rows", "rows.jsonl", "--out", "l.csv", "--n", "11")
+    r, c = "refusal", "compliance"
+    given = {"ada": [*[r] * 5, *[c] * 5, ""], "ben": [*[r] * 4, *[c] * 5, "Refusal", r]}
+    for name, of_name in given.items():
+        assert cli(*draw, "--annotator", name).code == 0
+        fill_in(folder / f"l.{name}.csv", of_name)
+    ids = [row["prompt_id"] for row in read_table(folder / "l.ada.csv")]
+    command = ("kappa", "l.ada.csv", "l.ben.csv", "--out", "settled.csv")
+    said = json.loads(cli(*command, "--format", "json").out)
+    # 8 of 10 alike, and half of each are refusals: (.8 - .5) / (1 - .5)
+    assert (said["joined"], said["refusal"]["kappa"]) == (10, 0.6)
+    assert said["disagreements"] == [["s", ids[4], r, c], ["s", ids[9], c, r]]
+    shown = cli(*command)
+    assert re.search(rf"To be settled:[^$]*{ids[4]}[^$]*{ids[9]}", shown.out)
+    assert "only in B: 1" in shown.err
+    assert labels(folder, "settled.csv") == [r, r, r, r, "", c, c, c, c, "", ""]
+    session = Session(folder, *draw[:3], "--out", "settled.csv", "--terminal")
+    for number in (9, 10, 11):
+        session.until(rf"{number} of 11[^$]*q quit")
+        session.press("d")
+    session.until("11 of 11 labelled")
+    assert session.code() == 0
+    assert cli("correct", "settled.csv", "--rows", "rows.jsonl").code == 0
+
+
+def test_a_persons_name_is_one_of_a_file_and_only_their_labels_are_settled(folder, cli):
+    done = cli("label", "--rows", "rows.jsonl", "--out", "l.csv", "--annotator", "../a")
+    assert (done.code, "--annotator takes letters" in done.err) == (2, True)
+    done = cli("kappa", "rows.jsonl", "rows.jsonl", "--out", "settled.csv")
+    assert (done.code, "--out goes with two CSVs" in done.err) == (2, True)
 
 
 def test_without_a_terminal_the_way_out_is_said(folder, cli):

@@ -37,6 +37,7 @@ OVERWRITING = {
     "labels": ("validate", "--labelled", "a.jsonl", "--out", "a.jsonl"),
     "verdicts": ("did", "--inner", "v.jsonl", "--outer", "v", "--out", "v.jsonl"),
     "verdicts of a folder": ("did", "--inner", "v.jsonl", "--outer", "v", "--out", "v/x.jsonl"),
+    "a person's labels": ("kappa", "l.csv", "l.csv", "--out", "l.csv"),
     "rows to label": ("label", "--rows", "a.jsonl", "--out", "a.jsonl", "--terminal"),
     "a published file": ("import-suite", "generic", "a.jsonl", "--out", "a.jsonl"),
     "a card": ("import-suite", "generic", "a.jsonl", "--out", "b.md"),
@@ -55,7 +56,7 @@ def test_nothing_is_written_over_what_is_read_or_written(tmp_path, cli, command)
     (tmp_path / "link.jsonl").symlink_to("s.jsonl")
     for name in ("v.jsonl", "v/x.jsonl"):
         write_rows(tmp_path / name, [VERDICT])
-    for name in ("o.json", "o.outcomes.csv", "metrics/m.json", "w/config.json"):
+    for name in ("o.json", "o.outcomes.csv", "l.csv", "metrics/m.json", "w/config.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("{}\n", "utf-8")
     (tmp_path / "params.yaml").write_text(PARAMS, "utf-8")

@@ -17,6 +17,7 @@ from refract.core.jsonl import read_rows, write_rows
 from refract.models.protocol import Answer
 from refract.models.store import answer_row
 from refract.models.synthetic import REFUSALS
+from refract.results import differences
 from tests.builders import NO, ROOT, YES, Project, suite_rows
 from tests.fault_server import FaultServer
 
@@ -206,7 +207,7 @@ def test_inputs_are_named_in_the_order_in_which_they_work():
         }
         for side in "ab"
     )
-    assert reproduce.input_differences(old, new) == [
+    assert differences.input_differences(old, new) == [
         'suites s.sha256: "a" → "b"',
         'judges j.version: "a" → "b"',
         'model seed: "a" → "b"',

@@ -33,6 +33,7 @@ NOT_RUN = {
     "vllm serve ": "needs a GPU and vLLM",
     "dvc import-url https://": "needs the publisher's site",
     "refract label --terminal ": "needs a person at a terminal; tests play one",
+    "refract kappa l.ada.csv ": "needs labels of two people; tests have them",
     "dvc plots diff ": "draws a page that loads its library from the network",
     "refract run --protocol ": "needs a judge of some gigabytes or a key; tests have small ones",
     "refract log ": "needs MLflow or Weights & Biases; tests have them where they are installed",

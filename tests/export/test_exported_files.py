@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from refract.core.errors import UsageError
-from refract.core.jsonl import read_rows
-from tests.builders import NO, YES, Project
+from refract.core.jsonl import read_rows, write_rows
+from refract.core.tables import read_table
+from refract.core.vocabulary import JUDGED
+from tests.builders import NO, YES, Project, suite_rows
 from tests.results.test_results import computed_project, refract
 
 
@@ -162,6 +164,51 @@ def test_records_without_texts_have_rates_alone(project, tmp_path):
     files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
     assert [path.suffix for path in files] == [".json", ".json"]
     assert "detailed_evaluation_results" not in json.loads(files[0].read_text("utf-8"))
+
+
+OWN = ("--model", "synthetic", "--suite", "alpha.jsonl")
+PROTOCOL = ("--protocol", "xstest", "--suite", "xstest.jsonl", "--judge", "rules")
+RUNS: dict[str, tuple[str, ...]] = {
+    "one suite": OWN,
+    "two suites": (*OWN, "--suite", "beta.jsonl"),
+    "a sample": (*OWN, "--sample", "5"),
+    "repeats": (*OWN, "--samples", "3", "--temperature", "1"),
+    "errors": (*OWN, "--set", "error_rate=.5"),
+    "nothing judged": (*OWN, "--set", "empty_rate=1.0"),
+    "another confidence": (*OWN, "--confidence", ".99"),
+    "a protocol": ("--adapter", "synthetic", *PROTOCOL),
+}
+
+
+@pytest.mark.parametrize("kind", RUNS)
+@pytest.mark.parametrize("texts", [True, False])
+def test_every_results_file_of_a_run_becomes_records(cli, schemas, kind, texts):
+    jsonschema = pytest.importorskip("jsonschema")
+    for name in ("alpha", "beta", "xstest"):
+        rows = [{**row, "type": "homonyms"} for row in suite_rows(name)]
+        write_rows(Path(f"{name}.jsonl"), rows)
+    rows = ("--rows", "r.rows.jsonl") if texts else ()
+    assert cli("run", *RUNS[kind], "--out", "r.json", *rows).code == 0
+    done = cli(
+        *("export", "r.json", "--format", "every_eval_ever", "--organization", "Lab"),
+        *("--out", "records"),
+    )
+    assert done.code == 0, done.err
+    results = json.loads(Path("r.json").read_text("utf-8"))
+    records = [json.loads(path.read_text("utf-8")) for path in Path("records").rglob("*.json")]
+    rated = {row["suite"] for row in results["tables"] if row["rate"] is not None}
+    assert {r["evaluation_results"][0]["evaluation_name"] for r in records} == rated
+    for record in records:
+        assert list(jsonschema.Draft7Validator(schemas["eval"]).iter_errors(record)) == []
+        about = record["eval_library"]["additional_details"]
+        facts = results["provenance"]["suites"][record["evaluation_results"][0]["evaluation_name"]]
+        assert (about["judge"], about["suite_sha256"]) == (facts["judges"][0], facts["sha256"])
+    samples = [row for path in Path("records").rglob("*_samples.jsonl") for row in read_rows(path)]
+    for sample in samples:
+        check = jsonschema.Draft7Validator(schemas["instance_level_eval"])
+        assert list(check.iter_errors(sample)) == []
+    outcomes = [row["outcome"] for row in read_table(Path("r.outcomes.csv"))]
+    assert len(samples) == texts * sum(outcome in JUDGED for outcome in outcomes)
 
 
 def test_who_ran_an_evaluation_is_asked_for(project, tmp_path):
