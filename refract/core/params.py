@@ -314,13 +314,8 @@ def _check_names(params: Mapping[str, Any]) -> None:
         for key in ("judges", "perturbations"):
             named.append((f"suites.{name}", key, suite.get(key) or []))
     for where, catalogue, names in named:
-        known = _entries(params, catalogue)
         for name in names if catalogue in params else ():
-            if name not in known:
-                raise ParamsError(
-                    f"{where} names {name!r}, which {catalogue} does not define"
-                    f"{nearest(name, known)}; it defines: {', '.join(sorted(known)) or 'nothing'}"
-                )
+            definition(params, catalogue, name, where)
 
 
 def run_seed(params: Mapping[str, Any]) -> int:
@@ -331,15 +326,17 @@ def run_seed(params: Mapping[str, Any]) -> int:
     return seed
 
 
-def definition(params: Mapping[str, Any], catalogue: str, name: str) -> dict[str, Any]:
-    """The definition of a model, suite, judge or perturbation by name. Raises :class:`ParamsError`
-    where there is none."""
+def definition(
+    params: Mapping[str, Any], catalogue: str, name: str, where: str = ""
+) -> dict[str, Any]:
+    """The definition of a model, suite, judge or perturbation by name; ``where`` is what names it.
+    Raises :class:`ParamsError` where there is none."""
     entries = _entries(params, catalogue)
     if name not in entries:
+        said = f"{where} names {name!r}, which {catalogue} does not define"
+        said = said if where else f"{catalogue} has no {name!r}"
         known = ", ".join(sorted(entries)) or "nothing"
-        raise ParamsError(
-            f"{catalogue} has no {name!r}{nearest(name, entries)}; it defines: {known}"
-        )
+        raise ParamsError(f"{said}{nearest(name, entries)}; it defines: {known}")
     entry: dict[str, Any] = entries[name]
     return entry
 

@@ -121,14 +121,9 @@ class StageRun:
 def last_runs(root: Path, models: Sequence[str]) -> dict[str, Row]:
     """The last run of each stage and of these models that is known here, in the pipeline's order."""
     stages = ("model-inference", "judge", "aggregate")
-    names = [
-        "generate-perturbations",
-        *(f"{stage}@{model}" for stage in stages for model in models),
-    ]
-    runs = {
-        name: read_object(root / FOLDER / f"{name}.json")
-        for name in (*names, "validate-judges", "report")
-    }
+    of_models = [f"{stage}@{model}" for stage in stages for model in models]
+    names = ("generate-perturbations", *of_models, "validate-judges", "report")
+    runs = {name: read_object(root / FOLDER / f"{name}.json") for name in names}
     return {name: run for name, run in runs.items() if "warnings" in run}
 
 

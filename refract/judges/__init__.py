@@ -27,7 +27,7 @@ JUDGES = Registry(
         "embedded": "refract.judges.embedded:Embedded",
         "harmfulness": "refract.judges.llm:Harmfulness",
         "learned": "refract.judges.embedded:Learned",
-        "published": "refract.judges.published.published_judge:PublishedJudge",
+        "published": "refract.judges.published:PublishedJudge",
         "refusal": "refract.judges.llm:Refusal",
         "requirement": "refract.judges.llm:Requirement",
     },

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, field_validator
@@ -23,6 +22,7 @@ from refract.core.vocabulary import FAMILIES, SCORES
 from refract.judges.cases import Case, Judge, batches, labelled, unjudged
 from refract.judges.llm import Conversation, loaded_once, replies_of, verdict_in
 from refract.models import checkpoint
+from refract.models.checkpoint import HFSettings, Loader
 from refract.models.protocol import AdapterError, Answer, Model, Request
 
 VERSION = "1"
@@ -39,6 +39,7 @@ _PLACE = re.compile(r"\{(prompt|response)\}")
 # multiple.
 ROWS, STEP = 16, 32
 DIGITS = 6
+SINGLE = "single_label_classification"
 
 
 class CheckpointSettings(Settings):
@@ -56,7 +57,7 @@ class CheckpointSettings(Settings):
     device: str = Field(
         "auto",
         pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$",
-        description="where it runs; auto: cuda if there is one, else cpu",
+        description="where it runs; auto: the first there is of cuda, mps, cpu",
         json_schema_extra={"allowed": "auto, cpu, mps, cuda or cuda:N"},
     )
 
@@ -110,22 +111,17 @@ class SequenceClassifier(Model):
 
     def __init__(self, name: str, settings: CheckpointSettings) -> None:
         self.name, self.settings = name, settings
-        self._loaded: tuple[Any, Any, int, str] | None = None
+        given = {**settings.model_dump(exclude={"adapter"}), "dtype": "float32"}
+        self._loader = Loader(name, read_settings(HFSettings, f"{name}.model", given), name)
+        self._loaded: tuple[Any, Any, int] | None = None
 
     def description(self) -> dict[str, Any]:
         return {"parameters": None}
 
     def identity(self) -> dict[str, Any]:
         """The checkpoint's content or hub commit, and every setting that can move a bit."""
-        model_id = self.settings.model_id
-        if checkpoint.is_folder(model_id):
-            source = checkpoint.content_identity(Path(model_id).expanduser())
-        else:
-            revision = self.settings.revision or "main"
-            commit = checkpoint.resolve_revision(model_id, revision)
-            source = {"model_id": model_id, "commit": commit}
         return {
-            **source,
+            **self._loader.identity,
             "task": "sequence_classification",
             "device": self.settings.device,
             "batch_size": ROWS,
@@ -138,7 +134,7 @@ class SequenceClassifier(Model):
 
         if self._loaded is None:
             self._loaded = self._load()
-        tokenizer, model, limit, device = self._loaded
+        tokenizer, model, limit = self._loaded
         names = [model.config.id2label[index] for index in range(model.config.num_labels)]
         texts = [request.attempts[0][-1]["content"] for request in requests]
         lengths = [len(tokenizer(text)["input_ids"]) for text in texts]
@@ -148,7 +144,7 @@ class SequenceClassifier(Model):
             rows = [encoded[place] for place in filled]
             inputs = tokenizer.pad(
                 rows, padding="max_length", max_length=width, return_tensors="pt"
-            ).to(device)
+            ).to(model.device)
             with torch.inference_mode():
                 chances = model(**inputs).logits.float().softmax(-1).tolist()
             for place, row in zip(batch, chances, strict=False):
@@ -160,52 +156,17 @@ class SequenceClassifier(Model):
                 prompt_tokens = min(lengths[place], limit)
                 yield place, Answer(canonical_json(reply), prompt_tokens=prompt_tokens)
 
-    def _load(self) -> tuple[Any, Any, int, str]:
-        import torch
-        import transformers
-
-        model_id, commit = self.settings.model_id, self.identity().get("commit")
-        where = model_id if commit else str(Path(model_id).expanduser())
-        arguments = {"trust_remote_code": False} | (
-            {"revision": commit} if commit else {"local_files_only": True}
-        )
-        transformers.logging.disable_progress_bar()
-        try:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(where, **arguments)
-            # Eager attention takes the same path whether or not a row of the batch is padded.
-            model, loaded = transformers.AutoModelForSequenceClassification.from_pretrained(
-                where,
-                **arguments,
-                dtype=torch.float32,
-                use_safetensors=True,
-                attn_implementation="eager",
-                output_loading_info=True,
-            )
-        except Exception as error:  # a damaged file, an unknown architecture, no memory
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise AdapterError(f"{self.name}: {model_id!r} cannot be loaded: {reason}") from error
-        lacking = sorted(map(str, (*loaded["missing_keys"], *loaded["mismatched_keys"])))
-        if lacking:
+    def _load(self) -> tuple[Any, Any, int]:
+        config, tokenizer = self._loader.config_and_tokenizer()
+        if config.num_labels < 2 or config.problem_type not in (None, SINGLE):
             raise AdapterError(
-                f"{self.name}: {model_id!r} lacks {len(lacking)} weights of a sequence classifier, "
-                f"first {lacking[0]}: it has no trained classification head"
+                f"{self.name}: {self.settings.model_id!r} gives {config.num_labels} labels "
+                f"({config.problem_type}); a judge needs one label of two or more"
             )
-        kind = model.config.problem_type
-        if model.config.num_labels < 2 or kind not in (None, "single_label_classification"):
-            raise AdapterError(
-                f"{self.name}: {model_id!r} gives {model.config.num_labels} labels ({kind}); a judge "
-                "needs one label of two or more"
-            )
-        bounds = [checkpoint.context_length(model.config.to_dict())]
-        if bounds[0] and "roberta" in model.config.model_type:
-            bounds[0] -= model.config.pad_token_id + 1  # its positions begin behind the padding's
-        if tokenizer.model_max_length < 10**9:  # transformers' way of saying "unknown" is 10**30
-            bounds.append(int(tokenizer.model_max_length))
-        device = self.settings.device
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        limit = min((bound for bound in bounds if bound), default=512)
-        return tokenizer, model.to(device).eval(), limit, device
+        # Eager attention takes the same path whether or not a row of the batch is padded.
+        kind, eager = "AutoModelForSequenceClassification", {"attn_implementation": "eager"}
+        model = self._loader.model(config, kind, **eager)
+        return tokenizer, model, checkpoint.token_limit(config, tokenizer) or 512
 
 
 class Classifier(Judge):

@@ -304,6 +304,16 @@ def context_length(config: dict[str, Any]) -> int | None:
     return None
 
 
+def token_limit(config: Any, tokenizer: Any) -> int | None:
+    """Most tokens that model and tokenizer take; None where neither names a bound."""
+    positions = context_length(config.to_dict())
+    if positions and "roberta" in config.model_type:
+        positions -= config.pad_token_id + 1  # which begin behind the padding's
+    # transformers' way of saying "unknown" is 10**30
+    stated = int(tokenizer.model_max_length) if tokenizer.model_max_length < 10**9 else None
+    return min((bound for bound in (positions, stated) if bound), default=None)
+
+
 def resolve_revision(model_id: str, revision: str) -> str:
     """The commit that ``revision`` of a hub model stands for.
 
@@ -342,8 +352,8 @@ def cached_snapshot(model_id: str, revision: str) -> Path | None:
 class Loader:
     """Loads what one definition names. Raises :class:`AdapterError`."""
 
-    def __init__(self, name: str, settings: HFSettings) -> None:
-        self.name, self.settings = name, settings
+    def __init__(self, name: str, settings: HFSettings, where: str = "") -> None:
+        self.name, self.settings, self.where = name, settings, where or f"models.{name}"
 
     @cached_property
     def commit(self) -> str:
@@ -366,7 +376,7 @@ class Loader:
             return None
         if revision is not None:
             raise AdapterError(
-                f"models.{self.name}: revision is for hub models, and model_id {model_id!r} is a"
+                f"{self.where}: revision is for hub models, and model_id {model_id!r} is a"
                 f" folder; leave out revision (got {revision!r})"
             )
         return Path(model_id).expanduser()
@@ -420,8 +430,9 @@ class Loader:
         with self.loading("the tokenizer"):
             return config, AutoTokenizer.from_pretrained(**source)
 
-    def model(self, config: Any) -> Any:
-        """The model with its weights on its device, in eval mode."""
+    def model(self, config: Any, kind: str = "AutoModelForCausalLM", **more: str) -> Any:
+        """The model with its weights on its device, in eval mode: one of a ``kind`` of transformers',
+        with ``more`` arguments of its ``from_pretrained``."""
         import torch
         import transformers
 
@@ -433,6 +444,7 @@ class Loader:
         if (dtype, config.dtype, device) == ("auto", torch.float16, "cpu"):
             dtype = torch.float32
         arguments = self._source() | {
+            **more,
             "dtype": dtype,
             "use_safetensors": True,
             "output_loading_info": True,
@@ -448,7 +460,7 @@ class Loader:
                 arguments["quantization_config"] = transformers.BitsAndBytesConfig(**bits)
                 arguments.setdefault("device_map", {"": device})
             with quiet:
-                model, loaded = transformers.AutoModelForCausalLM.from_pretrained(**arguments)
+                model, loaded = getattr(transformers, kind).from_pretrained(**arguments)
             lacking = sorted(loaded["missing_keys"]) or sorted(map(str, loaded["mismatched_keys"]))
             if lacking:
                 raise ValueError(f"the checkpoint lacks {len(lacking)} weights, first {lacking[0]}")
@@ -475,6 +487,6 @@ class Loader:
         except Exception as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise AdapterError(
-                f"models.{self.name}: {part} of {self.settings.model_id!r} cannot be loaded:"
+                f"{self.where}: {part} of {self.settings.model_id!r} cannot be loaded:"
                 f" {type(error).__name__}: {reason}"
             ) from error

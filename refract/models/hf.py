@@ -147,8 +147,7 @@ class HF(Model):
         if not prompts:
             return
         decoder = self._load_decoder()
-        from refract.models.cpu import running_on
-        from refract.models.decoding import DecodedRow
+        from refract.models.decoding import DecodedRow, running_on
 
         decoder.watched = self._tokenizer.convert_tokens_to_ids(self.settings.score_tokens or [])
         rows = []
@@ -173,10 +172,7 @@ class HF(Model):
         if self._tokenizer is not None:
             return
         self._config, tokenizer = self._loader.config_and_tokenizer()
-        bounds = [checkpoint.context_length(self._config.to_dict())]
-        if tokenizer.model_max_length < 10**9:  # transformers' way of saying "unknown" is 10**30
-            bounds.append(int(tokenizer.model_max_length))
-        self._context = min((bound for bound in bounds if bound), default=None)
+        self._context = checkpoint.token_limit(self._config, tokenizer)
         settings, where = self.settings, f"models.{self.name}"
         self._templated = settings.chat_template and tokenizer.chat_template is not None
         if settings.chat_template and not self._templated:
@@ -208,8 +204,7 @@ class HF(Model):
         import torch
         import transformers
 
-        from refract.models.cpu import prepare
-        from refract.models.decoding import BatchShape, Decoder, shape_for
+        from refract.models.decoding import BatchShape, Decoder, prepare, shape_for
 
         s = self.settings
         # LLM.int8() picks its outlier columns from all rows of a batch (Dettmers et al., 2022)

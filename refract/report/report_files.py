@@ -1,25 +1,34 @@
-"""The report's files: all of them, or the page alone."""
+"""The report's files: all of them, or the page alone.
+
+The page is one HTML file that needs no network and runs no text of a model's. Texts enter it as JSON
+data alone, in which no ``<`` occurs, and its script draws them as text nodes. A Content-Security-Policy
+that names the hashes of its one script and one style sheet keeps anything else from running.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from refract.core.environment import git, pinned_libraries
 from refract.core.jsonl import write_bytes
 from refract.core.tables import write_table
+from refract.core.vocabulary import JUDGED, REFUSED
 from refract.report.comparisons import COLUMNS, table_row
-from refract.report.drawing import Figure, write_figures
+from refract.report.drawing import Figure, inline_svg, write_figures
 from refract.report.figure_data import figures_of
-from refract.report.html_page import page_parts
-from refract.report.page_data import PageData, StoredAnswers, page_data
-from refract.report.sections import Inputs, report_pages
+from refract.report.markdown import TEMPLATES
+from refract.report.page_data import LONGEST, MOST, PageData, StoredAnswers, page_data
+from refract.report.sections import Inputs, report_pages, templates_of
 from refract.report.view import View, read_view
 
 REPORT = Path("metrics/report.md")
 PAGES = Path("metrics/report")
 FIGURES = Path("metrics/figures")
 PAGE = Path("data/report/report.html")
+DATA = '<script id="data" type="application/json">'  # of the template; the answers follow it
 # What decides the numbers, and the numbers.
 WATCHED = ("constraints.txt", "data", "dvc.yaml", "metrics", "params.yaml", "refract", "stages")
 
@@ -62,3 +71,35 @@ def _page(root: Path, view: View, data: PageData, figures: Sequence[Figure]) -> 
     if commit and git(root, "--no-optional-locks", "status", "--porcelain", "--", *WATCHED):
         commit += ", with changes that are not committed"
     return page_parts(view, data, figures, commit)
+
+
+def page_parts(
+    view: View, data: PageData, figures: Sequence[Figure], commit: str = ""
+) -> Iterable[bytes]:
+    """The whole page, UTF-8, in parts; ``commit`` is the one that is checked out, in words."""
+    names = ("texts.js", "page.js", "page.css")
+    texts, script, style = ((TEMPLATES / name).read_text("utf-8") for name in names)
+    script = texts + script
+    page = templates_of(view, markdown=False).get_template("page.html.j2")
+    text = page.render(
+        policy=(
+            f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+            "base-uri 'none'; form-action 'none'"
+        ),
+        script=script,
+        style=style,
+        figures=[(figure, inline_svg(figure)) for figure in figures],
+        data=data,
+        commit=commit,
+        refused=" ".join(REFUSED),
+        judged=" ".join(JUDGED),
+        LONGEST=LONGEST,
+        MOST=MOST // 1_000_000,
+    )
+    # Names and texts are escaped, so that the template alone can have written this.
+    before, start, after = text.partition(DATA)
+    return [(before + start).encode(), data.json(), after.encode()]
+
+
+def _hash(source: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}"

@@ -184,7 +184,7 @@ def test_a_checkpoint_without_a_trained_head_of_two_labels_is_refused(tmp_path):
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
     for folder, why in (
         (pickled, "only safetensors are read"),
-        (tmp_path / "language_model", "has no trained classification head"),
+        (tmp_path / "language_model", "lacks 1 weights, first score.weight"),
         (save_classifier(tmp_path / "one", num_labels=1), "gives 1 labels"),
     ):
         with pytest.raises(AdapterError, match=why):

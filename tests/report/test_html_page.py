@@ -20,9 +20,9 @@ from refract.rates.rate import Rate, Threshold
 from refract.rates.robustness import failing_rows
 from refract.report.drawing import Figure
 from refract.report.figure_data import figures_of
-from refract.report.html_page import page_parts
 from refract.report.markdown import markdown_table
 from refract.report.page_data import LONGEST, Answered, PageData, page_data, page_json
+from refract.report.report_files import page_parts
 from refract.report.view import View
 from tests.builders import rate
 from tests.hostile import TEXTS, hostile_answers
