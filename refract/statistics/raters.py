@@ -104,10 +104,12 @@ def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> 
     The interval is not κ ± z·se. For a judge that agrees well that one is far too short: with a
     true κ of .98 it covered in 64 % of simulated samples of 100, and it has no width at all when
     the raters agree on every item. Instead the share of agreement gets Wilson's interval on the
-    number of items that would give κ the same ``se`` (an effective sample size), and its ends are
+    number of items that would give κ the same error (an effective sample size), and its ends are
     turned into κ with the chance agreement as observed. In the same simulations (κ from .4 to .98,
-    30 to 1,000 items) that covered in 91 to 97 %, and in large samples the two are the same. The lower
-    end is not below what the raters' margins leave possible.
+    30 to 1,000 items) that covered in 91 to 97 %, and in large samples the two are the same. The error
+    is that of the table with four imaginary items spread over its cells: it is nearly 0 where no item is
+    positive to both raters, and a κ of 0 at 10 % positive was covered in 76 %, with them in 94 to 99.
+    The lower end is not below what the raters' margins leave possible.
 
     Raises ValueError for a table that is not square or holds a negative count.
     """
@@ -139,9 +141,13 @@ def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> 
 
     if any(n - max(margin) < LEAST_RARE for margin in margins):
         return Kappa(kappa, None, None, se, n, agreement, chance)
-    variance = (se * (1 - chance)) ** 2
-    # An error of 0 is so by its formula, not in truth: then all items count.
-    effective = agreement * (1 - agreement) / variance if 0 < agreed < n and variance > 0 else n
+    effective = float(n)  # where raters agree on all or nothing the formula knows of no error
+    if 0 < agreed < n:
+        added = np.asarray(table, dtype=float) + 4 / len(table) ** 2
+        by_chance_of = float(added.sum(0) @ added.sum(1)) / (n + 4) ** 2
+        share = float(np.trace(added)) / (n + 4)
+        error = float(cohens_kappa(added).std_kappa) * (1 - by_chance_of)
+        effective = share * (1 - share) / error**2
     limits = wilson_at(agreement * effective, effective, normal_quantile(confidence))
     low, high = ((limit - chance) / (1 - chance) for limit in limits)
     least = sum(max(0, a + b - n) for a, b in zip(*margins, strict=True)) / n

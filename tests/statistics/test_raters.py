@@ -92,7 +92,14 @@ def test_rare_labels_leave_kappa_without_an_interval_and_others_one_that_is_poss
 # The true κ and how often each rater says yes; ordinary tables cover in 93 to 96.5 %
 @pytest.mark.parametrize(
     ("kappa", "positive", "n"),
-    [(0.0, 0.05, 129), (0.2, 0.1, 250), (0.3, 0.03, 250), (0.5, 0.05, 250)],
+    [
+        (0.0, 0.05, 129),
+        (0.0, 0.1, 129),
+        (0.0, 0.06, 250),
+        (0.2, 0.1, 250),
+        (0.3, 0.03, 250),
+        (0.5, 0.05, 250),
+    ],
 )
 def test_the_intervals_of_kappa_that_there_are_cover_at_rare_positives(kappa, positive, n):
     import numpy as np
@@ -105,7 +112,7 @@ def test_the_intervals_of_kappa_that_there_are_cover_at_rare_positives(kappa, po
     for table, repeats in zip(found.tolist(), times.tolist(), strict=True):
         result = kappa_of_table([table[:2], table[2:]])
         missed += repeats * (result.low is not None and not result.low <= kappa <= result.high)
-    assert missed / 2000 < 0.08
+    assert missed / 2000 < 0.075
 
 
 def test_kappa_is_undefined_without_items_and_with_one_label():
