@@ -224,13 +224,14 @@ def read_run(path: Path) -> Row:
 # What results hold, as far as it is read again; see has_form.
 OF_SUITE = {"sha256": str, "prompts_sha256": str, "judges": [str]}
 FACTS = {
-    "model": {"identity": {}, "definition": {}},
+    "model": {"identity": {}, "definition": {"adapter": str}},
     "judges": {...: {}},
     "suites": {...: OF_SUITE},
 }
 RUN = {
     "model": str,
     "provenance": {**FACTS, "suites": {...: {**OF_SUITE, "suite": str}}},
+    "metrics": {...: {...: int | float}},
     "tables": [{"suite": str, "measure": str, "field": str, "value": str}],
 }
 

@@ -49,7 +49,7 @@ def changed(value: object, depth: int = 4) -> Iterator[object]:
 def test_results_that_were_changed_are_used_or_refused_in_a_message(cli, results, command):
     results["tables"] = results["tables"][:2]
     cases = [json.dumps(case) for case in changed(results)]
-    for text in (DEEP, "", "7", *cases[:: max(1, len(cases) // 60)]):
+    for text in (DEEP, "", "7", *cases[:: max(1, len(cases) // 40)]):
         Path("odd.json").write_text(text)
         done = cli(*(part.format("odd.json") for part in command))
         assert done.code in (0, 1, 2), done.err
