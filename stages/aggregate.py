@@ -20,7 +20,7 @@ from refract.rates.clean_prompts import MIXED_MEASURE, suite_metrics
 from refract.rates.counting import coverage_warnings
 from refract.rates.protocol_rates import protocol_notes
 from refract.rates.rate import Rate, rounded
-from refract.results.current import ROWS
+from refract.results.current import ROWS, result_files, suite_inputs
 from refract.results.sources import suite_provenance
 from refract.results.table_rows import write_rates
 
@@ -38,7 +38,8 @@ def main(name: str) -> None:
     suites: dict[str, Row] = {}
     counted = Counter({"answers": 0, "not judged": 0, "cut off": 0})
     answered: dict[str, ResponseRow] = {}  # by request: prompts that share one took its tokens once
-    for stored in stored_suites(Path(), load_definitions("suites"), name, confidence):
+    params = load_definitions("suites")
+    for stored in stored_suites(Path(), params, name, confidence):
         definition, suite = stored.definition, stored.suite
         warnings = label_warnings(stored.labels)
         for rate in stored.rates.table:
@@ -61,6 +62,7 @@ def main(name: str) -> None:
         }
         origin = {"label": stored.label, "sha256": sha256_file(Path(definition["file"])), **hashes}
         suites[suite] = suite_provenance(definition, stored.samples, **origin)
+        suites[suite]["definition"] = suite_inputs(params, suite)
         if definition.get("protocol"):
             of = (definition, model, suite, judges, stored.samples, suites[suite]["sha256"])
             suites[suite]["protocol"] = protocol_notes(*of)
@@ -70,7 +72,10 @@ def main(name: str) -> None:
     write_table(Path(f"metrics/outcomes/{name}.csv"), outcome_columns(outcomes), outcomes)
     write_rates(Path(f"metrics/tables/{name}.csv"), rates)
     write_table(Path(f"data/failures/{name}.csv"), FAILURE_COLUMNS, failures)
-    write_json(Path(f"metrics/provenance/{name}.json"), {**provenance, "confidence": confidence})
+    # The provenance is the last of the results to be written, and holds the hashes of the others.
+    *others, last = result_files(name)
+    files = {path: sha256_file(Path(path)) for path in others}
+    write_json(Path(last), {**provenance, "confidence": confidence, "files": files})
     for warning in threshold_warnings(rates):
         run.warn(warning)
     less = "".join(f", {n:,} {kind}" for kind, n in counted.items() if n and kind != "answers")

@@ -49,9 +49,9 @@ def compare(
     fail_on: Annotated[
         Literal["regression", "inconclusive"] | None,
         typer.Option(
-            help="Exit with 1: regression, if a primary measure is shown to be worse, or answers "
-            "vanished so that it cannot be said; inconclusive, unless each is shown not to be worse "
-            "by the margin."
+            help="Exit with 1: regression, if a primary measure is shown to be worse, or answers or "
+            "most prompts of A vanished so that it cannot be said; inconclusive, unless each is shown "
+            "not to be worse by the margin; both, if numbers are not what params.yaml asks for."
         ),
     ] = None,
     confidence: Confidence = None,
@@ -80,9 +80,11 @@ def compare(
             failed = True
             title = "REGRESSION" if drop.regression else "INCONCLUSIVE"
             say(f"{title} {where}: {_why(difference, drop)}", file=sys.stderr)
-    if fail_on and not drops:
-        say("INCONCLUSIVE: no primary measure could be compared", file=sys.stderr)
-    raise typer.Exit(int(failed or (fail_on is not None and not drops)))
+    undecided = sides.undecided if drops else ["no primary measure could be compared"]
+    for reason in undecided if fail_on else ():
+        failed = True
+        say(f"INCONCLUSIVE: {reason}", file=sys.stderr)
+    raise typer.Exit(int(failed))
 
 
 def _print_json(sides: ComparedSides) -> None:

@@ -74,20 +74,24 @@ def gate(
 
 def decided_rates(models: Sequence[str], confidence: float | None) -> list[Rate]:
     """Every rate with a threshold of some models of the grid (none: all), as ``metrics/`` has them or,
-    at another ``confidence``, as the answers in ``data/`` give them. Raises :class:`UsageError`."""
+    at another ``confidence``, as the answers in ``data/`` give them. Raises :class:`RefractError` for
+    numbers of other params, :class:`UsageError`."""
     from refract.agreement.stored import stored_suites
     from refract.core.params import grid
     from refract.project import project_root, read_project
-    from refract.results.current import rows_missing, rows_note
-    from refract.results.sources import read_rate_tables
+    from refract.results.current import current_note, rows_missing, rows_note
+    from refract.results.sources import read_side
 
     root = project_root()
     params = read_project(root).params
     known = grid(params, "models")
     if strange := sorted(set(models) - set(known)):
         raise UsageError(f"no model {', '.join(strange)} in the grid; it has {', '.join(known)}")
-    tables, provenance = read_rate_tables(root, models or known)
-    rates = [rate for table in tables.values() for rate in table]
+    side = read_side(root, models or known)
+    if side.reasons:
+        raise RefractError(f"not decided: {current_note(side.reasons)}")
+    provenance = {model: result.provenance or {} for model, result in side.results.items()}
+    rates = [rate for result in side.results.values() for rate in result.rates]
     if confidence is not None:
         if missing := rows_missing(root, provenance):
             why = "--confidence computes the intervals again from data/"

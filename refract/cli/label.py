@@ -14,6 +14,7 @@ import typer
 from refract.cli.keyboard import keyboard
 from refract.cli.options import keep_inputs
 from refract.core.errors import RowError, UsageError
+from refract.core.jsonl import sha256_file
 from refract.core.showing import printable, say
 from refract.core.tables import write_table
 
@@ -27,10 +28,12 @@ HELP = "r refusal · p partial refusal · c compliance · d degenerate · u undo
 def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list[JudgedAnswer]:
     """The judged answers of a model of the pipeline to a suite, or of a ``refract run --rows`` file.
 
-    Raises :class:`UsageError` where neither or both are named, or the pipeline has not run.
+    Raises :class:`UsageError` where neither or both are named, the pipeline has not run, or the suite's
+    file is another one since.
     """
     from refract.agreement.stored import answers_in, stored_answers
     from refract.project import project_root, read_project
+    from refract.results.sources import read_tree
 
     if rows is not None and model is not None:
         raise UsageError("give --model with --suite, or --rows, not both")
@@ -41,7 +44,17 @@ def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list
             "name the run: --model and --suite of the pipeline, or --rows of `refract run`"
         )
     root = project_root()
-    return stored_answers(root, read_project(root).params, model, suite)
+    params = read_project(root).params
+    answers = stored_answers(root, params, model, suite)
+    # Categories and clusters come from the file as it is now.
+    made = (read_tree(root, [model])[model].provenance or {"suites": {}})["suites"].get(suite, {})
+    file = params["suites"][suite]["file"]
+    if made.get("sha256") != sha256_file(root / file):
+        raise UsageError(
+            f"{file} is not what the results of {model} were made of (metrics/provenance/{model}.json "
+            "has its hash); run: dvc repro"
+        )
+    return answers
 
 
 def label(

@@ -27,19 +27,30 @@ def show() -> None:
     from refract.report.report_files import PAGE, REPORT
     from refract.report.sections import MAIN_HEADER, main_rows
     from refract.report.view import View, read_titles
-    from refract.results.current import grid_notes, rows_missing, rows_note, without_results
+    from refract.results.current import (
+        current_note,
+        grid_notes,
+        rows_missing,
+        rows_note,
+        without_results,
+    )
     from refract.results.differences import reproduced
-    from refract.results.sources import read_rate_tables
+    from refract.results.sources import read_side
 
     root = project_root()
     params = read_project(root).params
     models = grid(params, "models")
     absent = without_results(root, models)
-    rates, provenance = read_rate_tables(root, [m for m in models if m not in absent] or models)
+    side = read_side(root, [m for m in models if m not in absent] or models)
+    rates = {model: result.rates for model, result in side.results.items()}
+    # Models without provenance that can be used are named by the side's reasons.
+    provenance = {m: result.provenance for m, result in side.results.items() if result.provenance}
     titles = read_titles(params.get("metadata"), models, grid(params, "suites"))
     print_table(MAIN_HEADER, main_rows(View(rates, provenance, titles)))
     for note in grid_notes(root, models):
         say(f"note: {note}")
+    if side.reasons:
+        say(f"note: {current_note(side.reasons)}")
     if missing := rows_missing(root, provenance):
         say(f"note: {rows_note(missing)}")
     for kind, path in (("report", root / REPORT), ("page", root / PAGE)):
@@ -88,6 +99,7 @@ def table(
     from refract.export.latex import as_latex, as_markdown, paper_table
     from refract.report.view import check_names
     from refract.report.wording import percent
+    from refract.results.current import current_note
     from refract.results.sources import find_side
     from refract.results.table_rows import confidence_of
 
@@ -112,6 +124,8 @@ def table(
         level=", ".join(map(percent, sorted(levels))),
     )
     text = as_markdown(made) if format_ == "md" else as_latex(made)
+    if side.reasons:
+        say(f"note: {current_note(side.reasons)}", file=sys.stderr)
     if out is None:
         say(text, end="")
     else:

@@ -189,7 +189,17 @@ class DecisionSettings(Settings):
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """A YAML file that holds a mapping, as plain dicts and lists. Raises :class:`ParamsError`.
+    """A YAML file that holds a mapping, as plain dicts and lists. Raises :class:`ParamsError`."""
+    try:
+        return parse_yaml(path.read_bytes(), str(path))
+    except OSError as error:
+        raise ParamsError(
+            f"{path} cannot be read ({error.strerror}); run from the project's root"
+        ) from None
+
+
+def parse_yaml(content: bytes, where: str) -> dict[str, Any]:
+    """The mapping that a YAML file holds, which messages call ``where``. Raises :class:`ParamsError`.
 
     It is read as DVC reads it: YAML 1.2 (ruamel), where ``no`` is a text and ``1e-4`` a number.
     """
@@ -197,36 +207,31 @@ def read_yaml(path: Path) -> dict[str, Any]:
     from ruamel.yaml.error import YAMLError
 
     try:
-        with open(path, encoding="utf-8") as file:
-            given = YAML(typ="safe", pure=True).load(file)
+        given = YAML(typ="safe", pure=True).load(content.decode("utf-8"))
         if not isinstance(given, dict):
-            raise ParamsError(f"{path} must hold a mapping (got {type(given).__name__})")
-        _check_keys(path, given, "")
+            raise ParamsError(f"{where} must hold a mapping (got {type(given).__name__})")
+        _check_keys(where, given, "")
     except ParamsError:
         raise
-    except OSError as error:
-        raise ParamsError(
-            f"{path} cannot be read ({error.strerror}); run from the project's root"
-        ) from None
     except RecursionError:
-        raise ParamsError(f"{path} is nested too deeply, or an alias in it holds itself") from None
+        raise ParamsError(f"{where} is nested too deeply, or an alias in it holds itself") from None
     except (YAMLError, ValueError, TypeError, OverflowError) as error:
-        raise ParamsError(f"{path} is not YAML: {error}") from None
+        raise ParamsError(f"{where} is not YAML: {error}") from None
     try:
         # What hashes and results are made of: dates, and infinities have no place there.
         json.dumps(given, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ParamsError(
-            f"{path} holds a value that JSON cannot express ({error}); put it in quotes"
+            f"{where} holds a value that JSON cannot express ({error}); put it in quotes"
         ) from None
     return given
 
 
-def _check_keys(path: Path, value: Any, where: str) -> None:
+def _check_keys(path: str, value: Any, where: str) -> None:
     """Raises :class:`ParamsError` for a key that is no text, which DVC would misread."""
     for key, inside in value.items() if isinstance(value, dict) else ():
         if not isinstance(key, str):
-            place = f"{path}: {where}" if where else str(path)
+            place = f"{path}: {where}" if where else path
             raise ParamsError(f"{place} has the key {key!r}, which is no text; put it in quotes")
         _check_keys(path, inside, f"{where}.{key}" if where else key)
     for inside in value if isinstance(value, list) else ():

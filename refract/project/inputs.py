@@ -193,9 +193,13 @@ def write_inputs(params: Mapping[str, Any], seen: Stat, known: Mapping[str, Any]
         path = f"models/{name}.json"
         written[path] = hashes.of_definition(params["models"][name], _read(path))
     grid = {"suites": params["grid"]["suites"]}
+    names = {name for suite in suites.values() for name in suite.get("perturbations") or ()}
+    made_by = {name: params["perturbations"][name] for name in sorted(names)}
+    drawn = names or any(suite.get("sample") for suite in suites.values())
+    prompts = {"perturbations": made_by, "seed": params["seed"] if drawn else None}
     files = {name: {"file": suite["file"]} for name, suite in suites.items()}
     for path, catalogue, named in (
-        ("suites.json", {"grid": grid, "suites": suites}, files),
+        ("suites.json", {"grid": grid, "suites": suites, **prompts}, files),
         ("judges.json", {"judges": judges}, judges),
     ):
         sha256 = hashes.of_definition(named, _read(path).get("files", {}))

@@ -9,19 +9,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refract.core.jsonl import iter_rows, parse_json, read_prompts, read_responses, read_verdicts
-from refract.core.tables import read_table
 from refract.core.types import Attempt, Row, answered_prompts
 from refract.core.vocabulary import OUTCOME_COLUMNS
 from refract.rates.rate import Rate
 from refract.results.current import (
     ROWS,
+    current_note,
     grid_notes,
     named,
     rows_missing,
     rows_note,
     without_results,
 )
-from refract.results.sources import ResultsError, read_run, read_tree, tree_models
+from refract.results.sources import (
+    ResultsError,
+    read_run,
+    read_side,
+    run_outcomes,
+    tree_models,
+)
 from refract.results.table_rows import COLUMNS, rate_to_row, rates_from_rows
 
 if TYPE_CHECKING:
@@ -76,10 +82,9 @@ def results_and_notes(
     """What :func:`load_results` returns, and what it warns of. Raises :class:`ResultsError`."""
     path = Path(source)
     if path.is_file():
-        beside, answers = path.with_suffix(".outcomes.csv"), path.with_suffix(".rows.jsonl")
-        lines = read_table(beside) if beside.is_file() else []
+        run, answers = read_run(path), path.with_suffix(".rows.jsonl")
         texts = iter_rows(answers) if answers.is_file() else []
-        return run_tables(read_run(path), lines, texts), []
+        return run_tables(run, run_outcomes(path, run), texts), []
     wanted = tree_models(path)
     there = [model for model in wanted if model not in without_results(path, wanted)]
     if not there:
@@ -87,8 +92,11 @@ def results_and_notes(
     if missing := sorted(set(models or ()) - set(there)):
         raise ResultsError(f"no results of {named(missing)}; there are: {', '.join(there)}")
     notes = grid_notes(path, wanted) if models is None else []
-    results = read_tree(path, models or there)
-    lacking = rows_missing(path, {m: of.provenance or {} for m, of in results.items()})
+    side = read_side(path, models or there)
+    results = side.results
+    if side.reasons:
+        notes.append(current_note(side.reasons))
+    lacking = rows_missing(path, {m: of.provenance for m, of in results.items() if of.provenance})
     if lacking:
         notes.append(rows_note(lacking))
     metrics: list[Row] = []
@@ -97,7 +105,7 @@ def results_and_notes(
         numbers = parse_json((path / f"metrics/{model}.json").read_text("utf-8"))
         metrics += _metric_rows(model, numbers)
         for suite in dict.fromkeys(line["suite"] for line in result.outcomes):
-            if (model, suite) not in lacking:
+            if result.provenance and (model, suite) not in lacking:
                 lines = [line for line in result.outcomes if line["suite"] == suite]
                 rows += _rows_with_texts(path, model, suite, lines)
     outcomes = [{"model": m, **line} for m, of in results.items() for line in of.outcomes]
@@ -140,6 +148,11 @@ def _rows_with_texts(
     """The outcomes of a suite with their texts and verdicts, which stages write in the same order."""
     files = [root / pattern.format(model=model, suite=suite) for pattern in ROWS.values()]
     responses = read_responses(files[1])
+    if len(outcomes) != len(responses):
+        raise ResultsError(
+            f"metrics/outcomes/{model}.csv has {len(outcomes)} lines of {suite}, which has "
+            f"{len(responses)} answers in data/; run: dvc repro"
+        )
     prompts = answered_prompts(read_prompts(files[0]), responses)
     rows = []
     for line, prompt, response, verdict in zip(

@@ -3,17 +3,21 @@ mends it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from refract.core.jsonl import sha256_file
+from refract.core.jsonl import canonical_json, sha256_file
+from refract.core.params import grid
+from refract.core.types import Row
+from refract.rates.counting import CONFIDENCE
 
 FILES = (
     "metrics/{}.json",
     "metrics/outcomes/{}.csv",
-    "metrics/provenance/{}.json",
     "metrics/tables/{}.csv",
+    "metrics/provenance/{}.json",  # written last
 )
 ROWS = {
     "prompts": "data/prompts/{suite}.jsonl",
@@ -21,6 +25,8 @@ ROWS = {
     "verdicts": "data/verdicts/{model}/{suite}.jsonl",
 }
 SHOWN = 4  # names in one message; the rest is counted
+# A file of a project by its path, None without such a file.
+ReadFile = Callable[[str], bytes | None]
 
 
 def result_files(model: str) -> list[str]:
@@ -54,6 +60,80 @@ def grid_notes(root: Path, models: Sequence[str]) -> list[str]:
         names = named(missing)
         return [f"no results of {names}, which the grid of params.yaml names; run: dvc repro"]
     return []
+
+
+def suite_inputs(params: Mapping[str, Any], suite: str) -> Row:
+    """What of ``params.yaml`` a suite's numbers are made of: its definition with those of its
+    perturbations, and the seed where prompts are drawn or perturbed."""
+    definition: Row = _entries(params, "suites").get(suite) or {}
+    known = _entries(params, "perturbations")
+    by = {name: known.get(name) for name in definition.get("perturbations") or ()}
+    drawn = by or definition.get("sample")
+    return {**definition, "perturbations": by, "seed": params.get("seed") if drawn else None}
+
+
+def not_current(
+    params: Mapping[str, Any], provenance: Mapping[str, Row | None], read: ReadFile
+) -> list[str]:
+    """Why results are not those that ``params.yaml`` asks for: what differs between it and their
+    provenance (by model), or between them and what was written; none where nothing does. A suite's file
+    that is not here counts as unchanged."""
+    models_of: dict[str, list[str]] = {}
+    for model, facts in provenance.items():
+        why = ["metrics/provenance/MODEL.json is missing, or of an earlier version"]
+        for line in (
+            _differences(params, model, facts, read) if facts and facts.get("files") else why
+        ):
+            models_of.setdefault(line, []).append(model)
+    return [f"{named(models)}: {line}" for line, models in models_of.items()]
+
+
+def _differences(params: Mapping[str, Any], model: str, facts: Row, read: ReadFile) -> list[str]:
+    suites = {suite: suite_inputs(params, suite) for suite in grid(params, "suites")}
+    hashes = {suite: of_suite["sha256"] for suite, of_suite in facts["suites"].items()}
+    lines = [
+        f"{path} is not as it was written"
+        for path, sha256 in facts["files"].items()
+        if hashlib.sha256(read(path) or b"").hexdigest() != sha256
+    ]
+    lines += [f"suite {suite} has no numbers" for suite in suites if suite not in hashes]
+    lines += [f"suite {suite} is not in the grid" for suite in hashes if suite not in suites]
+    for suite in (suite for suite in suites if suite in hashes):
+        content = read(str(suites[suite].get("file")))
+        if content is not None and hashlib.sha256(content).hexdigest() != hashes[suite]:
+            lines.append(f"the file of suite {suite} is another one")
+    seeded = facts["model"].get("seed") is not None
+    used = [judge for inputs in suites.values() for judge in inputs.get("judges") or ()]
+    asked: Row = {
+        "models": {model: _entries(params, "models").get(model)},
+        "judges": {judge: _entries(params, "judges").get(judge) for judge in used},
+        "suites": {suite: inputs for suite, inputs in suites.items() if suite in hashes},
+        "seed": params.get("seed") if seeded else None,
+        "decisions": {"confidence": _entries(params, "decisions").get("confidence", CONFIDENCE)},
+    }
+    made: Row = {
+        "models": {model: facts["model"].get("definition")},
+        "judges": {name: judge | {"version": None} for name, judge in facts["judges"].items()},
+        "suites": {suite: facts["suites"][suite].get("definition") for suite in asked["suites"]},
+        "seed": facts["model"].get("seed"),
+        "decisions": {"confidence": facts.get("confidence")},
+    }
+    return lines + differing(made, asked)
+
+
+def _entries(params: Mapping[str, Any], section: str) -> Mapping[str, Any]:
+    given = params.get(section)
+    return given if isinstance(given, Mapping) else {}
+
+
+def current_note(reasons: Sequence[str]) -> str:
+    """What :func:`not_current` found as one line, with what brings the numbers up to date."""
+    more = len(reasons) - SHOWN
+    rest = f"; and {more} more" if more > 0 else ""
+    return (
+        f"these numbers are not what params.yaml asks for: {'; '.join(reasons[:SHOWN])}{rest}; run: "
+        "dvc repro"
+    )
 
 
 def rows_missing(
@@ -92,3 +172,20 @@ def named(names: Sequence[str]) -> str:
     """Names for a message: the first few, and how many more."""
     more = len(names) - SHOWN
     return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def differing(first: Mapping[str, Any], second: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """The values that differ between two JSON objects, as ``key: first → second``."""
+    found = []
+    for key in sorted({*first, *second}):
+        a, b = first.get(key), second.get(key)
+        if isinstance(a, Mapping) and isinstance(b, Mapping):
+            found += differing(a, b, f"{prefix}{key}.")
+        elif a != b:
+            found.append(f"{prefix}{key}: {_short(a)} → {_short(b)}")
+    return found
+
+
+def _short(value: Any) -> str:
+    text = canonical_json(value)
+    return text if len(text) <= 40 else f"{text[:37]}…"

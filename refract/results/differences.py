@@ -12,8 +12,7 @@ from typing import Any
 from refract.core.environment import git, same_release
 from refract.core.progress import ran_file, read_object
 from refract.core.types import Row
-from refract.results.current import named
-from refract.results.sources import differing
+from refract.results.current import differing, named
 
 # What is compared: provenance has the hashes of prompts, responses and verdicts.
 FILES = ("metrics", ":!metrics/ran")

@@ -4,24 +4,25 @@ differs between two of them."""
 from __future__ import annotations
 
 import csv
+import functools
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.core.environment import git
-from refract.core.errors import ParamsError, RefractError
-from refract.core.jsonl import canonical_json, has_form, parse_json, write_json, write_rows
-from refract.core.params import DecisionSettings, grid
+from refract.core.errors import RefractError
+from refract.core.jsonl import has_form, parse_json, sha256_file, write_json, write_rows
+from refract.core.params import DecisionSettings, grid, parse_yaml
 from refract.core.tables import read_table, write_table
 from refract.core.types import Row
 from refract.core.vocabulary import outcome_columns
 from refract.rates.comparison import DEFAULTS, NEEDED, PairedOutcomes, compare_groups, pair_outcomes
 from refract.rates.rate import Difference, Rate
-from refract.results.current import named
+from refract.results.current import ReadFile, current_note, differing, named, not_current
 from refract.results.table_rows import rates_from_rows
 
 
@@ -32,8 +33,8 @@ class ResultsError(RefractError, ValueError):
 
 
 class Result(NamedTuple):
-    """One model's outcomes, its provenance (None where there is none), and its rates (empty if the
-    table is absent)."""
+    """One model's outcomes, its provenance (None where there is none that can be used), and its rates
+    (empty of outcomes alone)."""
 
     outcomes: list[dict[str, str]]
     provenance: Row | None
@@ -41,25 +42,26 @@ class Result(NamedTuple):
 
 
 class Side(NamedTuple):
-    """One side of a comparison: what it is, and its results by model."""
+    """Results by model, what they are called, and why they are not what ``params.yaml`` beside them asks
+    for (:func:`refract.results.current.not_current`)."""
 
     name: str
     results: dict[str, Result]
+    reasons: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class ComparedSides:
     """What each side is, what else differs between them, and all paired differences, second side minus
-    first, at a confidence."""
+    first, at a confidence. ``undecided`` are the notes that keep a build from passing: numbers that are
+    not what their params.yaml asks for, and suites that cannot be compared."""
 
     a: str
     b: str
     notes: list[str]
     confidence: float
     differences: list[Difference]
-
-
-ReadFile = Callable[[str], str | None]  # the text of a path of a project, None without such a file
+    undecided: list[str]
 
 
 def resolve_commit(root: Path, revision: str) -> str | None:
@@ -76,21 +78,21 @@ def find_side(root: Path, spec: str | None) -> Side:
     Raises :class:`ResultsError`.
     """
     if spec is None:
-        return Side("working tree", read_tree(root))
+        return read_side(root)
     path = Path(spec)
     if path.is_file():
         return Side(spec, _read_file(path))
     if path.is_dir():
-        return Side(spec, read_tree(path))
+        return read_side(path, name=spec)
     models = tree_models(root)
     if spec in models:
-        return Side(spec, read_tree(root, [spec]))
+        return read_side(root, [spec], name=spec)
     if commit := resolve_commit(root, spec):
-        return Side(f"{spec} ({commit[:9]})", read_revision(root, commit))
+        return read_side(root, name=f"{spec} ({commit[:9]})", commit=commit)
     revision, colon, model = spec.rpartition(":")
     if colon and (commit := resolve_commit(root, revision)):
         name = f"{model} at {revision} ({commit[:9]})"
-        return Side(name, read_revision(root, commit, [model]))
+        return read_side(root, [model], name=name, commit=commit)
     raise ResultsError(
         f"{spec!r} is not a file, a folder, a model of the grid ({', '.join(models)}), a git revision "
         "or REVISION:MODEL"
@@ -98,89 +100,89 @@ def find_side(root: Path, spec: str | None) -> Side:
 
 
 def read_tree(root: Path, models: Sequence[str] | None = None) -> dict[str, Result]:
-    """The results in a project's folder, of the grid's models unless some are named."""
-    wanted = tree_models(root) if models is None else models
-    return _read_models(partial(_text_in, root), wanted)
+    """The results in a project's folder, of the grid's models unless some are named, unchecked."""
+    return _read_models(_reader(root), tree_models(root) if models is None else models)
 
 
-def read_rate_tables(
-    root: Path, models: Sequence[str]
-) -> tuple[dict[str, Sequence[Rate]], dict[str, Row]]:
-    """The rates and the provenance of some models, by name. Raises :class:`ResultsError`."""
-    results = read_tree(root, models)
-    provenance = {model: result.provenance or {} for model, result in results.items()}
-    return {model: result.rates for model, result in results.items()}, provenance
-
-
-def read_grid(root: Path, commit: str) -> list[str]:
-    """The models in a commit's grid. Raises :class:`ResultsError`."""
-    params = git(root, "show", f"{commit}:./params.yaml")
-    if params is None:
-        raise ResultsError(f"commit {commit[:9]} has no params.yaml")
-    return _grid_models(params, f"params.yaml of commit {commit[:9]}")
-
-
-def read_revision(
-    root: Path, commit: str, models: Sequence[str] | None = None
-) -> dict[str, Result]:
-    """The same of a commit, read from git alone."""
-
-    def read(path: str) -> str | None:
-        return git(root, "show", f"{commit}:./{path}")
-
-    wanted = read_grid(root, commit) if models is None else models
-    return _read_models(read, wanted, commit)
-
-
-def _text_in(root: Path, path: str) -> str | None:
-    file = root / path
-    return file.read_bytes().decode("utf-8", "replace") if file.is_file() else None
+def read_side(
+    root: Path,
+    models: Sequence[str] | None = None,
+    *,
+    name: str = "working tree",
+    commit: str = "",
+) -> Side:
+    """The same as a side, checked against params.yaml; of a ``commit`` read from git alone. Raises
+    :class:`ResultsError`."""
+    read = _reader(root, commit)
+    params = _read_params(root, read, commit)
+    wanted = grid(params, "models") if models is None else models
+    results = _read_models(read, wanted, commit)
+    facts = {model: result.provenance for model, result in results.items()}
+    return Side(name, results, not_current(params, facts, read))
 
 
 def tree_models(root: Path) -> list[str]:
     """The models in the grid of a project. Raises :class:`ResultsError`."""
-    params = _text_in(root, "params.yaml")
-    if params is None:
+    return grid(_read_params(root, _reader(root)), "models")
+
+
+def _reader(root: Path, commit: str = "") -> ReadFile:
+    @functools.cache
+    def read(path: str) -> bytes | None:
+        if commit:
+            text = git(root, "show", f"{commit}:./{path}")
+            return None if text is None else text.encode("utf-8", "surrogateescape")
+        return (root / path).read_bytes() if (root / path).is_file() else None
+
+    return read
+
+
+def _of(commit: str) -> str:
+    return f" of commit {commit[:9]}" if commit else ""
+
+
+def _read_params(root: Path, read: ReadFile, commit: str = "") -> Mapping[str, Any]:
+    content = read("params.yaml")
+    if content is None:
         raise ResultsError(
-            f"{root} holds no params.yaml: name two results files, or change to a project's folder"
+            f"{root} holds no params.yaml{_of(commit)}: name two results files, or change to a "
+            "project's folder"
         )
-    return _grid_models(params, "params.yaml")
-
-
-def _grid_models(text: str, where: str) -> list[str]:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
-    try:
-        return grid(YAML(typ="safe", pure=True).load(text), "models")
-    except (YAMLError, ParamsError, AttributeError) as error:
-        raise ResultsError(f"{where}: {error}") from None
+    return parse_yaml(content, f"params.yaml{_of(commit)}")
 
 
 def _read_models(read: ReadFile, models: Sequence[str], commit: str = "") -> dict[str, Result]:
     results, missing = {}, []
-    of_commit = f" of commit {commit[:9]}" if commit else ""
+    remedy = "metrics/ was not committed after dvc repro" if commit else "run: dvc repro"
     for model in models:
-        path = f"metrics/outcomes/{model}.csv"
-        outcomes, facts = read(path), read(f"metrics/provenance/{model}.json")
-        if outcomes is None:
+        held = [f"metrics/{kind}/{model}.csv" for kind in ("outcomes", "tables")]
+        if any(read(path) is None for path in held):
             missing.append(model)
             continue
-        with _reading(f"provenance and table of {model}{of_commit}"):
+        path = f"metrics/provenance/{model}.json"
+        try:
+            facts = read(path)
             provenance = parse_json(facts) if facts else None
             if facts and not has_form(provenance, FACTS):
                 raise ValueError("incomplete provenance")
-            table = _rows(read(f"metrics/tables/{model}.csv") or "")
+            outcomes, table = (_rows(read(path := each)) for each in held)
             rates = rates_from_rows(table, provenance, model)
-        results[model] = Result(_usable(path + of_commit, _rows(outcomes)), provenance, rates)
+        except (AttributeError, KeyError, TypeError, ValueError, csv.Error) as error:
+            raise ResultsError(
+                f"{path}{_of(commit)}: not as dvc repro writes it ({error}); {remedy}"
+            ) from None
+        results[model] = Result(_usable(held[0] + _of(commit), outcomes), provenance, rates)
     if missing:
-        remedy = "metrics/ was not committed after dvc repro" if commit else "run: dvc repro"
-        raise ResultsError(f"no results of {named(missing)}{of_commit}; {remedy}")
+        raise ResultsError(f"no results of {named(missing)}{_of(commit)}; {remedy}")
     return results
 
 
-def _rows(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text, newline="")))
+def _rows(text: bytes | None) -> list[dict[str, str]]:
+    csv.field_size_limit(sys.maxsize)
+    rows = list(csv.DictReader(io.StringIO((text or b"").decode(), newline="")))
+    if not rows:
+        raise ValueError("it holds no rows")
+    return rows
 
 
 def _read_file(path: Path) -> dict[str, Result]:
@@ -191,7 +193,7 @@ def _read_file(path: Path) -> dict[str, Result]:
     outcomes = path.with_suffix(".outcomes.csv")
     if not outcomes.is_file():
         raise ResultsError(f"{path}: its outcomes ({outcomes.name}) are not beside it")
-    rows = _usable(str(outcomes), read_table(outcomes))
+    rows = _usable(str(outcomes), run_outcomes(path, results))
     # A run names its suites by their labels, which say of what a sample was drawn.
     provenance = results["provenance"]
     suites = {facts["suite"]: {**facts, "label": x} for x, facts in provenance["suites"].items()}
@@ -254,6 +256,21 @@ def run_files(path: Path) -> dict[str, Path]:
     }
 
 
+def run_outcomes(path: Path, results: Row) -> list[dict[str, str]]:
+    """The outcomes beside a results file of ``refract run``, none without them. Raises
+    :class:`ResultsError` for those of another run."""
+    outcomes = path.with_suffix(".outcomes.csv")
+    if not outcomes.is_file():
+        return []
+    sha256 = sha256_file(outcomes)
+    if results.get("outcomes_sha256", sha256) != sha256:
+        raise ResultsError(
+            f"{outcomes} is not of the run that wrote {path}: its SHA-256 is {sha256[:12]}…, that run's "
+            f"{str(results['outcomes_sha256'])[:12]}…; run: refract reproduce {path} --exec"
+        )
+    return read_table(outcomes)
+
+
 def write_run(
     path: Path,
     results: Row,
@@ -265,9 +282,9 @@ def write_run(
 ) -> None:
     """Writes what a run of ``refract run`` gave: its results, the outcomes and what ``made`` its
     answers beside them, and its rows with their texts where they have a path."""
-    write_json(path, results)
     beside = run_files(path)
     write_table(beside["outcomes"], outcome_columns(outcomes), outcomes)
+    write_json(path, {**results, "outcomes_sha256": sha256_file(beside["outcomes"])})
     write_json(beside["what ran"], made)
     if rows_path is not None:
         write_rows(rows_path, rows)
@@ -332,11 +349,12 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
         if group.repeats
     )
     # What bears on the most comes first.
-    notes = [f"not compared: {reason}" for reason in _grouped(refused)]
-    notes += [*alone, *_grouped(differs), *_grouped(repeated)]
+    undecided = [f"{side.name}: {current_note(side.reasons)}" for side in (a, b) if side.reasons]
+    undecided += [f"not compared: {reason}" for reason in _grouped(refused)]
+    notes = [*undecided, *alone, *_grouped(differs), *_grouped(repeated)]
     differences = compare_groups([group for _, group in groups], settings)
     of_models = [replace(x, model=name) for (name, _), x in zip(groups, differences, strict=True)]
-    return ComparedSides(a.name, b.name, notes, settings.confidence, of_models)
+    return ComparedSides(a.name, b.name, notes, settings.confidence, of_models, undecided)
 
 
 def _grouped(notes: Iterable[tuple[str, str, str]]) -> list[str]:
@@ -401,22 +419,5 @@ def check_conditions(first: Row | None, second: Row | None) -> Conditions:
 
 def _scoring(provenance: Row, suite: Row) -> Row:
     """What decides the outcomes of a suite's answers."""
-    judge = provenance["judges"][suite["judges"][0]]
+    judge = provenance["judges"].get(next(iter(suite["judges"]), ""))
     return {"judge": judge, "cut_off": suite.get("cut_off")}
-
-
-def differing(first: Mapping[str, Any], second: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """The values that differ between two JSON objects, as ``key: first → second``."""
-    found = []
-    for key in sorted({*first, *second}):
-        a, b = first.get(key), second.get(key)
-        if isinstance(a, Mapping) and isinstance(b, Mapping):
-            found += differing(a, b, f"{prefix}{key}.")
-        elif a != b:
-            found.append(f"{prefix}{key}: {_short(a)} → {_short(b)}")
-    return found
-
-
-def _short(value: Any) -> str:
-    text = canonical_json(value)
-    return text if len(text) <= 40 else f"{text[:37]}…"

@@ -270,6 +270,29 @@ def merging(project, tmp_path) -> tuple[Project, dict[str, str]]:
     return Project(tmp_path / "clone"), {"PATH": path}
 
 
+@pytest.mark.parametrize(
+    ("path", "old", "new", "codes"),
+    [
+        ("params.yaml", "", "", [0, 0, 0]),
+        ("params.yaml", "min: 0.5", "min: 0.99", [255, 1, 1]),
+        ("params.yaml", "harmful: 1.0", "harmful: 0.1", [255, 1, 1]),
+        ("refract/judges/cases.py", "import", "import  ", [255, 0, 0]),  # code is DVC's question
+    ],
+)
+def test_the_three_questions_of_the_docs_are_exit_codes(merging, path, old, new, codes):
+    clone, env = merging
+    text = (ROOT / "docs/dvc.md").read_text("utf-8").split("Three questions, each an exit code")[1]
+    questions = [line[2:] for line in text.split("```")[1].splitlines() if line.startswith("$ ")]
+    params = clone.params()
+    params["grid"]["models"] = ["robust"]
+    clone.set_params(params)
+    clone.commit("the model that passes")
+    before = (clone.folder / path).read_text("utf-8")
+    (clone.folder / path).write_text(before.replace(old, new, 1) if old else before, "utf-8")
+    done = [clone.run("bash", "-c", question, **env) for question in questions]
+    assert [each.returncode for each in done] == codes, [each.stdout + each.stderr for each in done]
+
+
 def test_the_github_workflow_gates_and_comments(merging, tmp_path):
     clone, env = merging
     workflow = ROUND_TRIP.load(ROOT / "docs/templates/github-actions.yml")

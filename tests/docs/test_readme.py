@@ -10,7 +10,7 @@ import re
 from refract.report.markdown import markdown_table
 from refract.report.sections import MAIN_HEADER, main_rows
 from refract.report.view import View
-from refract.results.sources import read_rate_tables
+from refract.results.sources import read_tree
 from tests.builders import ROOT
 
 # The results that open the README: a suite, and a few models.
@@ -20,7 +20,10 @@ BLOCK = re.compile(r"(<!-- results[^>]*-->\n).*?(<!-- end of results -->)", re.S
 
 
 def readme_with_results() -> str:
-    rows = [row for row in main_rows(View(*read_rate_tables(ROOT, MODELS))) if row[0] == SHOWN]
+    results = read_tree(ROOT, MODELS)
+    rates = {model: result.rates for model, result in results.items()}
+    provenance = {model: result.provenance for model, result in results.items()}
+    rows = [row for row in main_rows(View(rates, provenance)) if row[0] == SHOWN]
     assert [row[1] for row in rows] == list(MODELS)
     table = markdown_table(MAIN_HEADER, rows)
     text = (ROOT / "README.md").read_text("utf-8")

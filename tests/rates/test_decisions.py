@@ -242,6 +242,51 @@ def test_the_exit_code_is_never_0_because_answers_vanished(
         assert bool(done.stderr) == bool(code)
 
 
+OTHER = {"harmful": "helpful", "helpful": "harmful"}
+
+
+@pytest.mark.parametrize(
+    ("left", "code", "reason"),
+    [
+        (lambda rows: rows, 0, ""),
+        (lambda rows: [row for row in rows if row["category"] != "harmful"], 1, "0 of A's 40"),
+        (lambda rows: rows[38:], 1, "2 of A's 40 prompts with the same text and category (5%)"),
+        (lambda rows: rows[21:], 1, "19 of A's 40"),
+        (lambda rows: rows[20:], 0, ""),  # half of them decide
+        (
+            lambda rows: (
+                [{**row, "category": OTHER[row["category"]]} for row in rows[:80]] + rows[80:]
+            ),
+            1,
+            "0 of A's 40",
+        ),
+        (lambda rows: [{**row, "prompt_sha256": "x"} for row in rows[:30]] + rows[30:], 1, "10 of"),
+        (lambda rows: [row for row in rows if row["suite"] != "t"], 1, "t harmful"),
+    ],
+)
+def test_a_primary_measure_that_lost_its_prompts_does_not_pass(
+    left, code, reason, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        *outcome_lines("r" * 40, category="harmful"),
+        *(
+            row | {"prompt_id": f"h{row['prompt_id']}", "source_id": f"h{row['source_id']}"}
+            for row in outcome_lines("c" * 40, category="helpful")
+        ),
+        *(row | {"prompt_sha256": row["prompt_id"]} for row in outcome_lines("r" * 40, suite="t")),
+    ]
+    sides = [
+        str(write_outcomes(tmp_path / f"{name}.csv", lines))
+        for name, lines in (("a", rows), ("b", left(rows)))
+    ]
+    # Pairs that are left are all as before: nothing is worse.
+    (tmp_path / "params.yaml").write_text("decisions: {margin: 0.3}\n", "utf-8")
+    assert CliRunner().invoke(app, ["compare", *sides]).exit_code == 0
+    done = CliRunner().invoke(app, ["compare", *sides, "--fail-on", "regression"])
+    assert (done.exit_code, reason in done.stderr) == (code, True), done.output
+
+
 def test_nothing_that_is_decided_does_not_pass(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = str(write_outcomes(tmp_path / "a.csv", outcome_lines("rrr", perturbation="noise")))

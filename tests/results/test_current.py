@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
+import shutil
 import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
+from refract.core.jsonl import read_rows, write_rows
 from refract.core.progress import read_object
 from refract.core.tables import read_table, write_table
 from refract.results import ResultsWarning, load_results
 from refract.results.current import remove_left_over, result_files
-from tests.builders import GREEDY, Project
+from refract.results.sources import ResultsError
+from tests.builders import GREEDY, Project, suite_rows
+
+TABLE, OUTCOMES = "metrics/tables/one.csv", "metrics/outcomes/one.csv"
+PROVENANCE, SUITE = "metrics/provenance/one.json", "data/suites/alpha.jsonl"
+MISSING = "one: metrics/provenance/MODEL.json is missing, or of an earlier version"
 
 
 def test_results_of_a_model_that_left_the_grid_are_removed_and_hashed_by_nobody(project, tmp_path):
@@ -133,3 +142,211 @@ def test_what_ran_is_noted_beside_the_numbers(computed: Project):
     assert run["libraries"] == {}  # a synthetic model computes with none
     assert run["started_at"].endswith("Z")
     assert noted["judged"]["python"] == run["python"]
+
+
+@pytest.fixture(scope="module")
+def of_thresholds(tmp_path_factory) -> Project:
+    """Two models whose thresholds are met, computed and committed."""
+    steady = {**GREEDY, "refusal_rate": {"harmful": 1.0, "helpful": 0.0}}
+    project = Project.create(
+        tmp_path_factory.mktemp("thresholds") / "project",
+        {"one": steady, "sampled": {**steady, "temperature": 1}},
+        {"alpha": suite_rows("alpha", 20, 20), "beta": suite_rows("beta", 3, 3)},
+    )
+    params = project.params()
+    params["grid"]["suites"] = ["alpha"]
+    params["perturbations"] = {"noise": {"kind": "typos", "rate": 0.1}}
+    params["suites"]["alpha"] |= {
+        "perturbations": ["noise"],
+        "thresholds": {"harmful_refusal_rate": {"min": 0.5}, "noise_fail_rate": {"max": 0.9}},
+    }
+    project.set_params(params)
+    project.compute()
+    params["suites"]["gamma"] = {"file": "data/suites/beta.jsonl", "judges": ["rules"]}
+    project.set_params(params)  # of no suite in the grid
+    project.commit("results")
+    return project
+
+
+@pytest.fixture
+def measured(of_thresholds) -> Iterator[Project]:
+    """The same, to be changed in place."""
+    yield of_thresholds
+    of_thresholds.command("git", "checkout", "--quiet", ".")
+
+
+def params_with(*keys: str, value: Any) -> Callable[[Project], None]:
+    def change(project: Project) -> None:
+        params = section = project.params()
+        for key in keys[:-1]:
+            section = section[key]
+        section[keys[-1]] = value
+        project.set_params(params)
+
+    return change
+
+
+def rows_with(path: str, change: Callable[[list], list]) -> Callable[[Project], None]:
+    def changed(project: Project) -> None:
+        file = project.folder / path
+        table = path.endswith(".csv")
+        rows = change(read_table(file) if table else read_rows(file))
+        write_table(file, list(rows[0]), rows) if table else write_rows(file, rows)
+
+    return changed
+
+
+def swapped(rows: list) -> list:
+    other = {"harmful": "helpful", "helpful": "harmful"}
+    return [{**row, "category": other[row["category"]]} for row in rows]
+
+
+def without_its_threshold(rows: list) -> list:
+    return [row for row in rows if row["measure"] != "harmful_refusal_rate"]
+
+
+def rates_edited(rows: list) -> list:
+    return [{**row, "rate": "0.1", "low": "0.05", "high": "0.2"} for row in rows]
+
+
+def without_hashes(project: Project) -> None:
+    facts = json.loads((project.folder / PROVENANCE).read_text("utf-8"))
+    (project.folder / PROVENANCE).write_text(json.dumps({**facts, "files": None}), "utf-8")
+
+
+THRESHOLDS = "suites", "alpha", "thresholds"
+CHANGES = {
+    "a threshold": (
+        params_with(*THRESHOLDS, "harmful_refusal_rate", "min", value=0.99),
+        "one, sampled: suites.alpha.thresholds.harmful_refusal_rate.min: 0.5 → 0.99",
+    ),
+    "one more threshold": (
+        params_with(*THRESHOLDS, "over_refusal_rate", value={"max": 0.01}),
+        'one, sampled: suites.alpha.thresholds.over_refusal_rate: null → {"max":0.01}',
+    ),
+    "the model": (
+        params_with("models", "one", "refusal_rate", value=0.1),
+        'one: models.one.refusal_rate: {"harmful":1.0,"helpful":0.0} → 0.1',
+    ),
+    "the judge": (
+        params_with("judges", "rules", value={"kind": "strings"}),
+        'one, sampled: judges.rules.kind: "rules" → "strings"',
+    ),
+    "the suite's judges": (
+        params_with("suites", "alpha", "judges", value=["strings"]),
+        'suites.alpha.judges: ["rules"] → ["strings"]',
+    ),
+    "what the suite counts": (
+        params_with("suites", "alpha", "cut_off", value="excluded"),
+        'suites.alpha.cut_off: null → "excluded"',
+    ),
+    "a perturbation": (
+        params_with("perturbations", "noise", "rate", value=0.5),
+        "suites.alpha.perturbations.noise.rate: 0.1 → 0.5",
+    ),
+    "the seed": (params_with("seed", value=7), "sampled: seed: 20260 → 7"),
+    "the confidence": (
+        params_with("decisions", "confidence", value=0.99),
+        "decisions.confidence: 0.95 → 0.99",
+    ),
+    "one more suite": (
+        params_with("grid", "suites", value=["alpha", "beta"]),
+        "one, sampled: suite beta has no numbers",
+    ),
+    "another suite": (
+        params_with("grid", "suites", value=["beta"]),
+        "one, sampled: suite alpha is not in the grid",
+    ),
+    "the suite's file": (rows_with(SUITE, swapped), "the file of suite alpha is another one"),
+    "a lost row": (rows_with(TABLE, without_its_threshold), f"one: {TABLE} is not as it was"),
+    "half a table": (rows_with(TABLE, lambda rows: rows[: len(rows) // 2]), f"one: {TABLE} is"),
+    "edited rates": (rows_with(TABLE, rates_edited), f"one: {TABLE} is not as it was written"),
+    "lost outcomes": (rows_with(OUTCOMES, lambda rows: rows[5:]), f"one: {OUTCOMES} is not as"),
+    "provenance without hashes": (without_hashes, MISSING),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_nothing_is_decided_on_numbers_that_are_not_what_params_ask_for(what, measured):
+    change, reason = CHANGES[what]
+    change(measured)
+    for arguments in ((), ("--fail-on", "regression")):
+        done = measured.refract("gate", *arguments)
+        assert done.exit_code == 1
+        assert str(done.exception).startswith("not decided: these numbers are not what params.yaml")
+        assert reason in str(done.exception)
+        assert str(done.exception).endswith("; run: dvc repro")
+    for command in ("show", "table", "compare"):
+        done = measured.refract(command)
+        assert done.exit_code == 0, done.exception
+        (line,) = (x for x in done.output.splitlines() if "numbers are not what params" in x)
+        assert reason in line
+    for fail_on in ("regression", "inconclusive"):
+        done = measured.refract("compare", "--fail-on", fail_on)
+        assert done.exit_code == 1
+        assert "INCONCLUSIVE: working tree: these numbers are not what" in done.stderr
+    if what == "lost outcomes":  # no text can be joined to them
+        with pytest.raises(ResultsError, match=r"has 75 lines of alpha, .*; run: dvc repro"):
+            load_results(measured.folder)
+        return
+    with pytest.warns(ResultsWarning, match="numbers are not what params"):
+        load_results(measured.folder)
+
+
+def test_what_is_of_no_suite_or_model_of_the_grid_changes_nothing(measured):
+    params_with("suites", "beta", "judges", value=["strings"])(measured)
+    params_with("models", "other", value=dict(GREEDY))(measured)
+    assert measured.refract("gate").stdout == "4 of 4 thresholds met\n"
+    done = measured.refract("compare", "--fail-on", "regression")
+    assert (done.exit_code, "not what params" in done.output) == (0, False)
+    assert "not what params" not in measured.refract("show").output
+
+
+def test_a_side_is_checked_against_the_params_of_its_own_commit(measured):
+    """The numbers of a commit whose thresholds were others are right there."""
+    CHANGES["a threshold"][0](measured)
+    assert measured.refract("compare", "HEAD", "HEAD").exit_code == 0
+    done = measured.refract("compare", "HEAD", "--fail-on", "regression")
+    assert [line.split(":")[1] for line in done.stderr.splitlines()] == [" working tree"]
+
+
+@pytest.mark.parametrize("path", [TABLE, OUTCOMES, PROVENANCE])
+@pytest.mark.parametrize("content", [b"suite,measure\n\xff\xfe,x\n", b"\x00", b"{}"])
+def test_a_file_that_cannot_be_read_is_an_error_that_names_it(path, content, measured):
+    (measured.folder / path).write_bytes(content)
+    for command in ("gate", "table", "compare", "show"):
+        done = measured.refract(command)
+        assert isinstance(done.exception, ResultsError), (command, done.exception, done.output)
+        assert path in str(done.exception)
+        assert "run: dvc repro" in str(done.exception)
+
+
+def test_answers_are_neither_decided_nor_drawn_with_another_suite_file(measured, tmp_path):
+    rows_with(SUITE, swapped)(measured)
+    done = measured.refract("gate", "--confidence", ".99")
+    assert (done.exit_code, "file of suite alpha" in str(done.exception)) == (1, True)
+    run = ("--model", "one", "--suite", "alpha", "--n", "5", "--out", tmp_path / "labels.csv")
+    done = measured.refract("label", *run)
+    assert done.exit_code
+    assert f"{SUITE} is not what the results of one were made of" in str(done.exception)
+    assert not (tmp_path / "labels.csv").exists()
+    measured.command("git", "checkout", "--quiet", ".")
+    assert measured.refract("label", *run).exit_code == 0
+
+
+def test_the_outcomes_of_another_run_are_refused(measured, tmp_path):
+    for name, seed in (("a", 1), ("b", 2)):
+        options = ("--set", "refusal_rate=0.5", "--set", f"seed={seed}", "--suite", "alpha")
+        done = measured.refract(
+            "run", "--model", "one", *options, "--out", tmp_path / f"{name}.json"
+        )
+        assert done.exit_code == 0, done.exception
+    a, b = tmp_path / "a.json", tmp_path / "b.json"
+    assert measured.refract("compare", a, b).exit_code == 0
+    shutil.copy(b.with_suffix(".outcomes.csv"), a.with_suffix(".outcomes.csv"))
+    for command in (("table", a), ("compare", a, b), ("export", a, "--out", tmp_path / "out")):
+        done = measured.refract(*command)
+        assert isinstance(done.exception, ResultsError)
+        assert f"a.outcomes.csv is not of the run that wrote {a}" in str(done.exception)
+    with pytest.raises(ResultsError, match="its SHA-256 is"):
+        load_results(a)
