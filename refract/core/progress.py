@@ -25,47 +25,40 @@ RAN_FOLDER = Path("metrics/ran")
 
 
 class Progress:
-    """Counts rows done: a bar on a terminal, a line a minute elsewhere."""
+    """Counts rows done, in one line: always there on a terminal, printed once a minute elsewhere."""
 
     def __init__(self, label: str, total: int) -> None:
         self.label, self.total, self.done = label, total, 0
         self._start = self._last = time.monotonic()
-        self._bar: Any = None
+        self._line: Any = None
 
     def __enter__(self) -> Self:
         if sys.stderr.isatty() and self.total:
-            from rich import progress as rich
             from rich.console import Console
+            from rich.text import Text
 
-            self._bar = rich.Progress(
-                rich.TextColumn("{task.description}", markup=False),
-                rich.BarColumn(),
-                rich.MofNCompleteColumn(),
-                rich.TimeRemainingColumn(),
-                rich.TextColumn("{task.fields[note]}", markup=False),
-                console=Console(stderr=True),
-                transient=True,
-            )
-            self._bar.start()
-            self._task = self._bar.add_task(self.label, total=self.total, note="")
+            self._line = Console(stderr=True).status(Text(printable(self.label)))
+            self._line.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        if self._line is not None:
+            self._line.stop()
 
     def advance(self, rows: int = 1, note: str = "") -> None:
         """Counts ``rows`` more as done; ``note`` is shown beside them (tokens, errors, cost)."""
         self.done += rows
         now = time.monotonic()
         rate = self.done / max(now - self._start, 1e-9)
-        note = f"{rate:.1f} rows/s{', ' if note else ''}{note}"
-        if self._bar is not None:
-            self._bar.update(self._task, completed=self.done, note=note)
+        left = (self.total - self.done) / rate
+        text = f"{self.label}: {self.done}/{self.total} rows, {left:.0f} s left, {rate:.1f} rows/s"
+        text += f", {note}" if note else ""
+        if self._line is not None:
+            from rich.text import Text
+
+            self._line.update(Text(printable(text)))
         elif now - self._last >= EVERY_SECONDS:
             self._last = now
-            left = (self.total - self.done) / rate
-            text = f"{self.label}: {self.done}/{self.total} rows, {left:.0f} s left, {note}"
             say(text, file=sys.stderr, flush=True)
 
 

@@ -186,11 +186,9 @@ class _Group:
             if self.cache is None:
                 self.cache = self._allocate(row.state)
             for layer, (keys, values) in zip(self.cache.layers, row.state, strict=True):
-                known = keys.shape[1]
-                layer.keys[slot, :, :known] = keys
-                layer.keys[slot, :, known:] = 0
-                layer.values[slot, :, :known] = values
-                layer.values[slot, :, known:] = 0
+                for kept, state in ((layer.keys, keys), (layer.values, values)):
+                    kept[slot, :, : state.shape[1]] = state
+                    kept[slot, :, state.shape[1] :] = 0
             row.state = []
             self.rows[slot] = row
 
