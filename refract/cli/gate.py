@@ -26,25 +26,20 @@ JUnitCase = tuple[str, str, str, str, str]
 
 
 def gate(
-    models: Annotated[
-        list[str] | None, typer.Argument(help="Models of the grid; default: all.")
-    ] = None,
-    junit: Annotated[
-        Path | None,
-        typer.Option(help="Also write JUnit XML here."),
-    ] = None,
+    models: Annotated[list[str] | None, typer.Argument()] = None,
+    junit: Path | None = None,
     confidence: Confidence = None,
-    fail_on: Annotated[
-        FailOn,
-        typer.Option(
-            help="Exit with 1: inconclusive, unless every threshold is shown to be met; regression, "
-            "if one is shown to be missed, or unjudged answers keep it from being met."
-        ),
-    ] = "inconclusive",
+    fail_on: FailOn = "inconclusive",
 ) -> None:
     """Whether every threshold is met, missed, or neither is shown, by intervals and bounds.
 
     Example: refract gate --junit gate.xml
+
+    Args:
+        models: Models of the grid; default: all.
+        junit: Also write JUnit XML here.
+        fail_on: Exit with 1: inconclusive, unless every threshold is shown to be met; regression, if
+          one is shown to be missed, or unjudged answers keep it from being met.
     """
     keep_inputs({"--junit": junit}, PIPELINE)
     try:

@@ -28,28 +28,23 @@ KEYS = ("ANTHROPIC_API_KEY", "AZURE_OPENAI_API_KEY", "OPENAI_API_KEY")
 
 
 def reproduce(
-    what: Annotated[
-        str, typer.Argument(help="A git revision, or a results file of `refract run`.")
-    ] = "HEAD",
-    exec_: Annotated[
-        bool, typer.Option("--exec", help="Run the commands and compare every byte.")
-    ] = False,
-    regenerate: Annotated[
-        bool, typer.Option(help="With --exec: generate again also the answers that are in git.")
-    ] = False,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="With --exec of a results file: a server (https://…) that gets prompts and the "
-            "provider's key, besides those of params.yaml. Repeatable; any other is asked for."
-        ),
-    ] = None,
+    what: Annotated[str, typer.Argument()] = "HEAD",
+    exec_: Annotated[bool, typer.Option("--exec")] = False,
+    regenerate: bool = False,
+    allow_host: list[str] | None = None,
 ) -> None:
     """Print the commands that make results again; with --exec, make them and compare.
 
     Exits with 1 if anything differs.
 
     Example: refract reproduce HEAD --exec
+
+    Args:
+        what: A git revision, or a results file of `refract run`.
+        exec_: Run the commands and compare every byte.
+        regenerate: With --exec: generate again also the answers that are in git.
+        allow_host: With --exec of a results file: a server (https://…) that gets prompts and the
+          provider's key, besides those of params.yaml. Repeatable; any other is asked for.
     """
     from refract.project import project_root
     from refract.results.differences import FILES
