@@ -33,27 +33,11 @@ FLIP_HEADER = ("model", "suite", "category", "perturbation", "prompt", "flip")
 
 
 def compare(
-    a: Annotated[
-        str | None,
-        typer.Argument(
-            help="A git revision, a model of the grid, REVISION:MODEL, a results file of "
-            "`refract run`, or the folder of another project. Default: HEAD."
-        ),
-    ] = None,
-    b: Annotated[str | None, typer.Argument(help="The same. Default: the working tree.")] = None,
-    flips: Annotated[bool, typer.Option("--flips", help="List every prompt that flipped.")] = False,
-    format_: Annotated[
-        Literal["table", "json", "md"],
-        typer.Option("--format", help="How it is printed; md is for a comment."),
-    ] = "table",
-    fail_on: Annotated[
-        Literal["regression", "inconclusive"] | None,
-        typer.Option(
-            help="Exit with 1: regression, if a primary measure is shown to be worse, or answers or "
-            "most prompts of A vanished so that it cannot be said; inconclusive, unless each is shown "
-            "not to be worse by the margin; both, if numbers are not what params.yaml asks for."
-        ),
-    ] = None,
+    a: Annotated[str | None, typer.Argument()] = None,
+    b: Annotated[str | None, typer.Argument()] = None,
+    flips: Annotated[bool, typer.Option("--flips")] = False,
+    format_: Annotated[Literal["table", "json", "md"], typer.Option("--format")] = "table",
+    fail_on: Literal["regression", "inconclusive"] | None = None,
     confidence: Confidence = None,
 ) -> None:
     """Compare two results prompt by prompt, and decide: worse, not worse than a margin, or unclear.
@@ -61,6 +45,16 @@ def compare(
     Margin and primary measures are `decisions` of params.yaml.
 
     Example: refract compare main --fail-on regression
+
+    Args:
+        a: A git revision, a model of the grid, REVISION:MODEL, a results file of `refract run`, or the
+          folder of another project. Default: HEAD.
+        b: The same. Default: the working tree.
+        flips: List every prompt that flipped.
+        format_: How it is printed; md is for a comment.
+        fail_on: Exit with 1: regression, if a primary measure is shown to be worse, or answers or most
+          prompts of A vanished so that it cannot be said; inconclusive, unless each is shown not to be
+          worse by the margin; both, if numbers are not what params.yaml asks for.
     """
     from refract.core.params import decision_settings
     from refract.results.sources import compare_sides, find_side
