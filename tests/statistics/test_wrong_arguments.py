@@ -21,7 +21,7 @@ from refract.statistics.raters import (
     confusion,
     kappa_of_table,
 )
-from refract.statistics.sample_sizes import sample_size_paired
+from refract.statistics.sample_sizes import drop_sample_size
 from refract.statistics.trends import Point, trend
 from refract.statistics.weighted import draw_size
 
@@ -63,10 +63,10 @@ DRAWN = [True, False], [0.5, 0.5], [0.5]
         (lambda: confusion(["a"], ["b"], ["a"]), r"must be one of \['a'\] \(got 'b'\)"),
         (lambda: kappa_of_table([[1, 2]]), r"must be square \(got rows of length \[2\]\)"),
         (lambda: kappa_of_table([[1, -2], [0, 0]]), r"0 or more \(got -2\)"),
-        (lambda: sample_size_paired(0.1, 0.1), r"must differ \(got 0.1 twice\)"),
-        (lambda: sample_size_paired(0.5, 0.4, power=80), r"power must be .*\(got 80\)"),
-        (lambda: sample_size_paired(0.5, 0.4, alpha=0), r"alpha must be .*\(got 0\)"),
-        (lambda: sample_size_paired(0.6, 0.7), r"first_only \+ second_only must be at most 1"),
+        (lambda: drop_sample_size(0), r"must be above 0 .*\(got 0\)"),
+        (lambda: drop_sample_size(0.1, power=80), r"power must be .*\(got 80\)"),
+        (lambda: drop_sample_size(0.1, alpha=0), r"alpha must be .*\(got 0\)"),
+        (lambda: drop_sample_size(0.6, 0.7), r"drop \+ churn must be at most 1"),
         (lambda: trend([Point(0, 1, 2)]), r"a size must be a positive number \(got 0\)"),
         (lambda: trend([Point(1e9, 3, 2)]), r"positives must be at most n \(got 3 of 2\)"),
         (lambda: draw_size(1.5), r"between 0 and 1 \(got 1.5\)"),

@@ -9,10 +9,12 @@ from __future__ import annotations
 import random
 import re
 import unicodedata
+from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
+from refract.core.params import read_yaml
 from refract.core.settings import Distinct, Number, Settings
 from refract.suites.perturbations.variants import (
     Features,
@@ -28,38 +30,10 @@ from refract.suites.perturbations.variants import (
 Rate = Annotated[Number, Field(gt=0, le=1)]
 T = TypeVar("T")
 
-_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
-
-
-def _keyboard() -> dict[str, str]:
-    """Each letter's neighbours on a QWERTY keyboard, whose rows are shifted by about half a key."""
-    neighbours: dict[str, str] = {}
-    for number, row in enumerate(_ROWS):
-        for column, key in enumerate(row):
-            around = [(number, column - 1), (number, column + 1)]
-            around += [(number - 1, column), (number - 1, column + 1)]
-            around += [(number + 1, column - 1), (number + 1, column)]
-            neighbours[key] = "".join(
-                _ROWS[r][c] for r, c in around if 0 <= r < 3 and 0 <= c < len(_ROWS[r])
-            )
-    return neighbours
-
-
-KEYBOARD = _keyboard()
-
-OCR_CONFUSIONS: dict[str, tuple[str, ...]] = {
-    "rn": ("m",), "m": ("rn",), "cl": ("d",), "d": ("cl",), "vv": ("w",), "w": ("vv",),
-    "O": ("0",), "0": ("O",), "o": ("0",), "l": ("1", "I"), "1": ("l", "I"), "I": ("l", "1"),
-    "S": ("5",), "5": ("S",), "B": ("8",), "8": ("B",), "Z": ("2",), "2": ("Z",), "G": ("6",),
-    "6": ("G",), "e": ("c",), "c": ("e",), "h": ("b",), "i": ("j",), "t": ("f",), "u": ("ii",),
-    "n": ("ri",), "g": ("q",), "q": ("g",),
-}  # fmt: skip
-_OCR = re.compile("|".join(sorted(OCR_CONFUSIONS, key=lambda key: (-len(key), key))))
-
-LOOK_ALIKES = str.maketrans(
-    "aceijopsxyABCEHIJKMNOPSTXY",
-    "асеіјорѕхуАВСЕНІЈКМΝОРЅТХУ",
-)
+# What texts are changed by: neighbours on a keyboard, misreadings, look-alikes, words of numbers.
+TABLES = read_yaml(Path(__file__).with_suffix(".yaml"))
+_OCR = re.compile("|".join(sorted(TABLES["ocr"], key=lambda key: (-len(key), key))))
+LOOK_ALIKES = str.maketrans(TABLES["look_alikes"])
 _NUMBERS_AND_URLS = re.compile(
     r"(?:https?://|www\.)\S*[^\s.,;:!?'\")\]}>»”’]"  # without the sentence's own punctuation
     r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
@@ -128,7 +102,7 @@ def typos(text: str, generator: random.Random, settings: TypoSettings) -> Noisy:
             break
         after = index + 1
         possible = {
-            "keyboard": text[index].lower() in KEYBOARD,
+            "keyboard": text[index].lower() in TABLES["keyboard"],
             "swap": after in is_letter and text[index] != text[after] and after + 1 not in taken,
             "drop": index - 1 in is_letter or after in is_letter,
             "double": True,
@@ -140,7 +114,7 @@ def typos(text: str, generator: random.Random, settings: TypoSettings) -> Noisy:
         taken |= {index, after} if operation == "swap" else {index}
         done += 1
         if operation == "keyboard":
-            keys = KEYBOARD[text[index].lower()]
+            keys = TABLES["keyboard"][text[index].lower()]
             key = keys[pick(generator, len(keys))]
             out[index] = key.upper() if text[index].isupper() else key
         elif operation == "swap":
@@ -150,34 +124,24 @@ def typos(text: str, generator: random.Random, settings: TypoSettings) -> Noisy:
     return "".join(out), done
 
 
-def _without_punctuation(text: str) -> Noisy:
+def punctuation(text: str, generator: random.Random, settings: FeatureSettings) -> Noisy:
+    """All punctuation removed, except within URLs, e-mail addresses and numbers."""
+    kept = {i for match in _NUMBERS_AND_URLS.finditer(text) for i in range(*match.span())}
     changed = 0
     out = []
     for index, char in enumerate(text):
-        if not (unicodedata.category(char).startswith("P") or char in "`^~|"):
+        is_mark = unicodedata.category(char).startswith("P") or char in "`^~|"
+        if index in kept or not is_mark:
             out.append(char)
             continue
         changed += 1
-        before, after = text[index - 1 : index], text[index + 1 : index + 2]
+        around = text[index - 1 : index], text[index + 1 : index + 2]
         # don't becomes dont, but either/or stays two words.
-        if before.isalnum() and after.isalnum() and char not in "'’":
+        at_edge = index - 1 in kept or index + 1 in kept
+        if all(map(str.isalnum, around)) and char not in "'’" and not at_edge:
             out.append(" ")
-    return "".join(out), changed
-
-
-def punctuation(text: str, generator: random.Random, settings: FeatureSettings) -> Noisy:
-    """All punctuation removed, except within URLs, e-mail addresses and numbers."""
-    pieces: list[Noisy] = []
-    done = 0
-    for kept in _NUMBERS_AND_URLS.finditer(text):
-        pieces += [_without_punctuation(text[done : kept.start()]), (kept[0], 0)]
-        done = kept.end()
-    pieces.append(_without_punctuation(text[done:]))
-    changed = sum(count for _, count in pieces)
-    if not changed:
-        return text, 0
-    joined = "".join(piece for piece, _ in pieces)
-    return re.sub(r"(?<=\S) {2,}(?=\S)", " ", joined).rstrip(" "), changed
+    joined = "".join(out)
+    return (re.sub(r"(?<=\S) {2,}(?=\S)", " ", joined).rstrip(" ") if changed else text), changed
 
 
 def _base_letter(char: str) -> str | None:
@@ -216,7 +180,7 @@ def ocr(text: str, generator: random.Random, settings: OcrSettings) -> Noisy:
     pieces = []
     done = 0
     for match in sorted(chosen, key=re.Match.start):
-        readings = OCR_CONFUSIONS[match[0]]
+        readings = TABLES["ocr"][match[0]]
         pieces += [text[done : match.start()], readings[pick(generator, len(readings))]]
         done = match.end()
     return "".join([*pieces, text[done:]]), len(chosen)
@@ -234,16 +198,6 @@ def homoglyphs(text: str, generator: random.Random, settings: HomoglyphSettings)
     return "".join(out), len(chosen)
 
 
-_ONES = (
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
-    "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
-)  # fmt: skip
-_TENS = ("", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-_THOUSANDS = ("", "thousand", "million", "billion")
-_ORDINALS = {
-    "one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth",
-    "nine": "ninth", "twelve": "twelfth",
-}  # fmt: skip
 # Digits that are part of something else stay: v2, 10:30, 2024-05-01, 1.2.3, 007, $5, #1.
 _NUMBER = re.compile(
     r"(?<![\w.,:/$€£¥#@&=+\-−])"
@@ -255,15 +209,15 @@ _NUMBER = re.compile(
 def number_words(number: int) -> str:
     """A whole number from 0 up to twelve digits in English words, American style (no ``and``)."""
     if number < 20:
-        return _ONES[number]
+        return str(TABLES["ones"][number])
     if number < 100:
         tens, ones = divmod(number, 10)
-        return _TENS[tens] + (f"-{_ONES[ones]}" if ones else "")
+        return str(TABLES["tens"][tens]) + (f"-{number_words(ones)}" if ones else "")
     if number < 1000:
         hundreds, rest = divmod(number, 100)
-        return f"{_ONES[hundreds]} hundred" + (f" {number_words(rest)}" if rest else "")
+        return f"{number_words(hundreds)} hundred" + (f" {number_words(rest)}" if rest else "")
     words = []
-    for unit in _THOUSANDS:
+    for unit in ("", "thousand", "million", "billion"):
         number, rest = divmod(number, 1000)
         if rest:
             words.append(f"{number_words(rest)} {unit}".rstrip())
@@ -273,9 +227,8 @@ def number_words(number: int) -> str:
 def _ordinal(words: str) -> str:
     last = re.split(r"[ -]", words)[-1]
     head = words.removesuffix(last)
-    if last in _ORDINALS:
-        return head + _ORDINALS[last]
-    return head + (last[:-1] + "ieth" if last.endswith("y") else last + "th")
+    regular = last[:-1] + "ieth" if last.endswith("y") else last + "th"
+    return head + str(TABLES["ordinals"].get(last, regular))
 
 
 def spelled_numbers(text: str, generator: random.Random, settings: FeatureSettings) -> Noisy:
@@ -287,7 +240,7 @@ def spelled_numbers(text: str, generator: random.Random, settings: FeatureSettin
         if suffix not in (None, "%"):
             return match[0] if match["part"] else _ordinal(words)
         if match["part"]:
-            words += " point " + " ".join(_ONES[int(digit)] for digit in match["part"][1:])
+            words += " point " + " ".join(TABLES["ones"][int(digit)] for digit in match["part"][1:])
         return words + (" percent" if suffix else "")
 
     return _NUMBER.sub(spell, text), len(_NUMBER.findall(text))
