@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import click
 import typer
 
-from refract.cli.keyboard import keyboard
 from refract.cli.options import keep_inputs
 from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import sha256_file
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 
 KEYS = {"r": "refusal", "p": "partial_refusal", "c": "compliance", "d": "degenerate"}
 HELP = "r refusal · p partial refusal · c compliance · d degenerate · u undo · q quit"
+
+
+# A character, or what another key sends: a sequence (ECMA-48, 5.4), ESC O of a function key, Alt's ESC.
+# The beginning of one matches nothing, and waits for its rest.
+_KEY = re.compile(
+    r"\x1b(?=\x1b)|\x1b\[[0-?]*[ -/]*[^ -?]|\x1bO[^\x1b]|\x1b[^\[O\x1b]|[^\x1b]", re.S
+)
 
 
 def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list[JudgedAnswer]:
@@ -146,14 +153,13 @@ def label_in_terminal(path: Path, answers: Sequence[JudgedAnswer], *, blind: boo
     if labelled:
         say(f"{path}: {labelled} of {len(rows)} labelled already")
     place = 0
-    with keyboard() as keys, contextlib.suppress(KeyboardInterrupt, EOFError):
+    with contextlib.suppress(KeyboardInterrupt, EOFError):
         while blank := [i for i, row in enumerate(rows) if not row["label"].strip()]:
             place = next((later for later in blank if later >= place), blank[0])
             title = f"{len(rows) - len(blank) + 1} of {len(rows)}"
             answer = asked[place]
-            keys.forget()
             _show(answer, title if blind else f"{title} · {answer.prompt_id} · {answer.category}")
-            key = keys.pressed()
+            key = pressed()
             if key == "q":
                 break
             if key == "u":
@@ -173,6 +179,21 @@ def label_in_terminal(path: Path, answers: Sequence[JudgedAnswer], *, blind: boo
     labelled = sum(bool(row["label"].strip()) for row in rows)
     rest = "" if labelled == len(rows) else "; the same command goes on"
     say(f"{path}: {labelled} of {len(rows)} labelled{rest}")
+
+
+def pressed() -> str:
+    """The next key pressed from now on, or "" where no character or several at once were sent, as
+    by an arrow, a paste or a hasty finger. Raises KeyboardInterrupt at Ctrl-C, EOFError at Ctrl-D and
+    where there is no more input."""
+    keys, begun = list[str](), ""
+    while begun or not keys:
+        if not (read := click.getchar()):
+            raise EOFError
+        begun += read
+        while found := _KEY.match(begun):
+            keys.append(found[0])
+            begun = begun[found.end() :]
+    return keys[0] if len(keys) == 1 and len(keys[0]) == 1 else ""
 
 
 def _show(answer: JudgedAnswer, title: str) -> None:

