@@ -21,9 +21,6 @@ from refract.statistics.correction import (
 from refract.statistics.raters import cohen_kappa
 
 FIELD = "human_labels"
-PREFIX = "prediction_powered_"
-
-
 # The judged answers of a run, and human labels of some of them.
 Labelled = tuple[Sequence[JudgedAnswer], JoinedLabels]
 
@@ -70,14 +67,10 @@ def _human_rate(samples: Sequence[Sample], confidence: float) -> HumanRate | Non
     n = labelled + sum(len(sample.others) for sample in samples)
     if len(samples) == 1:
         rate = prediction_powered(samples[0], confidence)
-        if rate is None:
-            return None
-        here = Interval(rate.low_here, rate.high_here)
-        return HumanRate(rate.rate, Interval(rate.low, rate.high), here, n, labelled)
+        here = rate and Interval(rate.low_here, rate.high_here)
+        return rate and HumanRate(rate.rate, Interval(rate.low, rate.high), here, n, labelled)
     gap = prediction_powered_difference(samples[0], samples[1], confidence)
-    if gap is None:
-        return None
-    return HumanRate(gap.difference, Interval(gap.low, gap.high), None, n, labelled)
+    return gap and HumanRate(gap.value, Interval(gap.low, gap.high), None, n, labelled)
 
 
 def answers_by_measure(answers: Sequence[JudgedAnswer]) -> dict[str, list[JudgedAnswer]]:
@@ -157,5 +150,7 @@ def label_table(
         used = HumanLabels(rate.labelled if rate else 0, len(labels.stale), len(labels.blank))
         counts = Counts(None, rate.n if rate and random else 0, labels=used)
         value, interval = (rate.rate, rate.interval) if rate and random else (None, None)
-        table.append(Rate(f"{PREFIX}{measure}", counts, value, interval, group=Group(FIELD)))
+        table.append(
+            Rate(f"prediction_powered_{measure}", counts, value, interval, group=Group(FIELD))
+        )
     return table

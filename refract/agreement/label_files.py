@@ -56,14 +56,8 @@ class JudgedAnswer(NamedTuple):
     @property
     def row(self) -> Row:
         """The row that is to be labelled."""
-        suite, prompt_id = self.key
-        return {
-            "suite": suite,
-            "prompt_id": prompt_id,
-            "pair_sha256": self.pair_sha256,
-            "prompt": csv_cell(self.shown_prompt),
-            "response": csv_cell(self.response),
-        }
+        texts = csv_cell(self.shown_prompt), csv_cell(self.response)
+        return dict(zip(COLUMNS, (*self.key, self.pair_sha256, *texts), strict=False))
 
     @property
     def shown_prompt(self) -> str:
@@ -157,17 +151,16 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
     by_doubt = any(row.get(name) for row in rows for name in DRAWN_COLUMNS)
     place = 0.0
     for number, row in enumerate(rows, 1):
-        label = label_of(row, f"{path}: row {number}")
+        where = f"{path}: row {number}"
+        label = label_of(row, where)
         key = (row["suite"], row["prompt_id"])
         if key in seen:
-            raise RowError(f"{path}: row {number} is the second on {' '.join(key)}")
+            raise RowError(f"{where} is the second on {' '.join(key)}")
         seen.add(key)
         answer = known.get(key)
         name = row["prompt_id"] if answer is None else answer.prompt_id
         if by_doubt:
-            sizes[name], place = _size_and_place(
-                row, place, number == len(rows), f"{path}: row {number}"
-            )
+            sizes[name], place = _size_and_place(row, place, number == len(rows), where)
         if not label:
             unlabelled.append(name)
             continue

@@ -79,14 +79,9 @@ def group_rows(
     for value, pairs in sorted(groups.items()):
         judged = [(human, said) for human, said in pairs if said is not None]
         right = sum(human == said for human, said in judged)
-        row = {
-            "field": field,
-            "value": value,
-            "n": len(judged),
-            "unjudged": len(pairs) - len(judged),
-            "right": right,
-            "refused_right": sum((human in REFUSED) == (said in REFUSED) for human, said in judged),
-        }
+        row = {"field": field, "value": value, "n": len(judged)}
+        row |= {"unjudged": len(pairs) - len(judged), "right": right}
+        row["refused_right"] = sum((a in REFUSED) == (b in REFUSED) for a, b in judged)
         if share := proportion(right, len(judged)):
             row |= rounded_numbers({"accuracy": share.value, "low": share.low, "high": share.high})
         table.append(row)

@@ -115,18 +115,10 @@ def _judged_answers(
         response, verdict = response_of[id_], verdict_of.get(id_)
         became = outcome(response, verdict)
         if prompt["perturbation"] is None and became in JUDGED:
-            answers.append(
-                JudgedAnswer(
-                    suite,
-                    id_,
-                    prompt["category"],
-                    prompt["attempts"][response["attempt"]],
-                    response["response"],
-                    became,
-                    clusters.get(source, source),
-                    verdict.get("probability") if verdict else None,
-                )
-            )
+            sent, cluster = prompt["attempts"][response["attempt"]], clusters.get(source, source)
+            judged = suite, id_, prompt["category"], sent, response["response"], became, cluster
+            probability = verdict.get("probability") if verdict else None
+            answers.append(JudgedAnswer(*judged, probability))
     return answers
 
 

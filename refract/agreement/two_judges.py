@@ -13,6 +13,7 @@ from refract.core.jsonl import iter_rows
 from refract.core.tables import write_table
 from refract.core.types import Row
 from refract.core.vocabulary import REFUSED
+from refract.statistics.paired import count_pairs
 from refract.statistics.proportions import normal_quantile, wilson_at
 from refract.statistics.raters import confusion, kappa_of_table
 
@@ -86,13 +87,10 @@ def read_filed_verdicts(path: Path, judge: str | None = None) -> list[FiledVerdi
     :class:`RowError`.
     """
     if path.suffix == ".csv":
-        labels = (
-            (row, label_of(row, f"{path}: row {n}")) for n, row in enumerate(label_rows(path), 1)
-        )
         return [
             FiledVerdict(None, row["suite"], row["prompt_id"], label, label in REFUSED, row[ANSWER])
-            for row, label in labels
-            if label
+            for number, row in enumerate(label_rows(path), 1)
+            if (label := label_of(row, f"{path}: row {number}"))
         ]
     verdicts = []
     for file in sorted(path.rglob("*.jsonl")) if path.is_dir() else [path]:
@@ -133,11 +131,8 @@ def join_verdicts(first: Sequence[FiledVerdict], second: Sequence[FiledVerdict])
     Pairs are in the order of the first list. Raises :class:`RowError` when a list has two verdicts
     on one answer, which would pair at random.
     """
-    scope = [
-        key
-        for key in (*SCOPE, ANSWER)
-        if all(getattr(v, key) is not None for v in (*first, *second))
-    ]
+    every = (*first, *second)
+    scope = [key for key in (*SCOPE, ANSWER) if all(getattr(v, key) is not None for v in every)]
     by = (*scope, "prompt_id")
 
     def keyed(name: str, verdicts: Sequence[FiledVerdict]) -> dict[tuple[str, ...], FiledVerdict]:
@@ -177,12 +172,8 @@ def judge_agreement(
 
     ``undecided`` counts the verdicts of each, ``a`` and ``b``, that do not say whether it is a refusal.
     """
-    numbers: Row = {
-        "undecided": {
-            name: sum(pair[side].refused is None for pair in pairs)
-            for side, name in enumerate("ab")
-        }
-    }
+    undecided = [sum(pair[side].refused is None for pair in pairs) for side in (0, 1)]
+    numbers: Row = {"undecided": dict(zip("ab", undecided, strict=True))}
     for name, field in (("refusal", "refused"), ("labels", "label")):
         values = [(getattr(a, field), getattr(b, field)) for a, b in pairs]
         both = [pair for pair in values if None not in pair]
@@ -214,12 +205,13 @@ def defense(
         "outer": sum(a is not None and b is None for a, b in pairs),
         "both": pairs.count((None, None)),
     }
+    pairs_of = count_pairs([a for a, _ in judged], [b for _, b in judged])
     stopped = {
-        "inner": sum(a for a, _ in judged),
-        "outer": sum(b for _, b in judged),
-        "system": sum(a or b for a, b in judged),
-        "both": sum(a and b for a, b in judged),
-        "gain": sum(b and not a for a, b in judged),
+        "inner": pairs_of.both + pairs_of.first_only,
+        "outer": pairs_of.both + pairs_of.second_only,
+        "system": len(judged) - pairs_of.neither,
+        "both": pairs_of.both,
+        "gain": pairs_of.second_only,
     }
     if not judged:
         raise UsageError(
@@ -227,12 +219,7 @@ def defense(
             f"alone {unjudged['inner']}, by the outer alone {unjudged['outer']}, by both "
             f"{unjudged['both']})"
         )
-    cells = {
-        "both": stopped["both"],
-        "inner_only": stopped["inner"] - stopped["both"],
-        "outer_only": stopped["gain"],
-        "neither": len(judged) - stopped["system"],
-    }
+    cells = dict(zip(("both", "inner_only", "outer_only", "neither"), pairs_of, strict=True))
     numbers: Row = {"n": len(judged), "pairs": cells, "unjudged": unjudged}
     for name, count in stopped.items():
         limits = wilson_at(count, len(judged), normal_quantile(confidence))

@@ -12,7 +12,8 @@ from refract.core.errors import ParamsError
 from refract.core.types import PromptRow, ResponseRow, Row, Verdict, sample_id
 from refract.core.vocabulary import EXCLUDED, JUDGED, LABELS, PARTIAL, REFUSED
 from refract.rates.rate import OVERALL, AboveFloor, Counts, Group, Interval, Rate, Statistics
-from refract.statistics.clusters import Clustered, Macro, clustered_difference, clustered_mean
+from refract.statistics.clusters import Clustered, clustered_difference, clustered_mean
+from refract.statistics.proportions import Proportion
 
 CONFIDENCE = 0.95
 # The rate that has a measure without the answers that were cut off at the token limit.
@@ -154,7 +155,7 @@ def prompt_means(values: Sequence[float | None], answers: Sequence[Counted]) -> 
     return means
 
 
-def interval_of(estimate: Clustered | Macro | None) -> Interval | None:
+def interval_of(estimate: Clustered | Proportion | None) -> Interval | None:
     """The interval of an estimate, None where there is none."""
     if estimate is None or estimate.low is None or estimate.high is None:
         return None
@@ -162,7 +163,7 @@ def interval_of(estimate: Clustered | Macro | None) -> Interval | None:
 
 
 def bounds_of(
-    lower: Clustered | Macro | None, upper: Clustered | Macro | None
+    lower: Clustered | Proportion | None, upper: Clustered | Proportion | None
 ) -> tuple[Interval | None, Interval | None]:
     """``bounds`` and ``outer`` of a rate from its estimates at the two extremes of the unjudged."""
     if lower is None or upper is None:
@@ -207,9 +208,9 @@ def rate_of(
     measure: str,
     counts: Counts,
     group: Group,
-    estimate: Clustered | Macro | None,
-    lower: Clustered | Macro | None,
-    upper: Clustered | Macro | None,
+    estimate: Clustered | Proportion | None,
+    lower: Clustered | Proportion | None,
+    upper: Clustered | Proportion | None,
 ) -> Rate:
     """A rate from its estimate and from those at the two extremes of the unjudged."""
     value = estimate.value if estimate else None

@@ -12,7 +12,7 @@ from math import sqrt
 from typing import NamedTuple
 
 from refract.statistics.paired import tango
-from refract.statistics.proportions import normal_quantile, wilson, wilson_at
+from refract.statistics.proportions import Proportion, normal_quantile, wilson, wilson_at
 
 
 class Clustered(NamedTuple):
@@ -70,36 +70,30 @@ def clustered_mean(
 
     Raises ValueError for lists of different length, or values outside [0, 1].
     """
-    n = len(values)
-    if n != len(clusters):
-        raise ValueError(_unequal(n, len(clusters)))
+    n = _number(values, clusters)
     if n == 0:
         return None
     outside = [value for value in values if not 0 <= value <= 1]
     if outside:
         raise ValueError(f"values must lie between 0 and 1 (got {outside[0]})")
     totals = _totals(values, clusters)
-    k, p = len(totals), sum(values) / n
+    k, p, z = len(totals), sum(values) / n, normal_quantile(confidence)
     kish = effective_clusters([size for _, size in totals])
     yes_or_no = all(value in (0, 1) for value in values)
-    se = _cluster_se(totals, p, n)
-    independent = p * (1 - p) / n
-    effect = se**2 / independent if se is not None and independent > 0 else None
+    se, effect = _cluster_se(totals, p, n, p * (1 - p) / n)
     if k == n and yes_or_no:
-        limits = wilson_at(sum(values), n, normal_quantile(confidence))
-        return Clustered(p, *limits, se, effect, float(n), n, k, kish)
+        return Clustered(p, *wilson_at(sum(values), n, z), se, effect, float(n), n, k, kish)
     if k == 1:
         return Clustered(p, None, None, None, None, None, n, 1, kish)
     effective = _effective_n(totals, sum(values), n, confidence)
     if yes_or_no:
         effective = min(float(n), effective)
-    low, high = wilson_at(p * effective, effective, normal_quantile(confidence))
-    # One positive must not narrow the interval of none: no limit passes that of all values alike.
-    alike = [(0.0, size) for _, size in totals]
-    most = wilson_at(
-        0.0, min(float(n), _effective_n(alike, 0.0, n, confidence)), normal_quantile(confidence)
-    ).high
-    low, high = (min(low, 1 - most), max(high, most)) if yes_or_no else (low, high)
+    low, high = wilson_at(p * effective, effective, z)
+    if yes_or_no:
+        # One positive must not narrow the interval of none: no limit passes that of all values alike.
+        alike = _effective_n([(0.0, size) for _, size in totals], 0.0, n, confidence)
+        most = wilson_at(0.0, min(float(n), alike), z).high
+        low, high = min(low, 1 - most), max(high, most)
     return Clustered(p, low, high, se, effect, effective, n, k, kish)
 
 
@@ -130,11 +124,7 @@ def clustered_difference(
     half changes, as often up as down, so that pairs that do not change leave a width and one change
     never brings a limit nearer. Simulated it covered in 93 to 100 % (``tests/benchmarks/coverage.md``).
     """
-    n = len(first)
-    if n != len(clusters):
-        raise ValueError(_unequal(n, len(clusters)))
-    if n != len(second):
-        raise ValueError(f"paired values must be of the same length (got {n} and {len(second)})")
+    n = _number(first, second, clusters)
     if n == 0:
         return None
     changes = [float(a) - float(b) for a, b in zip(first, second, strict=True)]
@@ -143,9 +133,7 @@ def clustered_difference(
     totals = _totals(changes, clusters)
     k, value = len(totals), sum(changes) / n
     kish = effective_clusters([size for _, size in totals])
-    se = _cluster_se(totals, value, n)
-    independent = (up + down - n * value**2) / n**2
-    effect = se**2 / independent if se is not None and independent > 0 else None
+    se, effect = _cluster_se(totals, value, n, (up + down - n * value**2) / n**2)
     yes_or_no = all(value in (0, 1) for value in (*first, *second))
     unclustered = k == n and yes_or_no
     if k == 1 and not unclustered:
@@ -178,18 +166,9 @@ def _effective_pairs(
     return n * independent / spread * k / (k + 1) * _shrinkage(confidence, totals)
 
 
-class Macro(NamedTuple):
-    """A macro average with its interval, and the number of independent values it is built for."""
-
-    value: float
-    low: float
-    high: float
-    effective_n: float
-
-
 def macro_mean(
     means: Sequence[float], sizes: Sequence[int], confidence: float = 0.95
-) -> Macro | None:
+) -> Proportion | None:
     """The mean of means in [0, 1] of groups of so many independent values; None without a group.
 
     Its variance is that of stratified sampling with equal weights, Σ p_g (1 - p_g) / n_g / G² over G
@@ -216,7 +195,7 @@ def macro_mean(
     limits = wilson(value * effective, effective, confidence)
     assert limits is not None
     # rounding must not leave the average outside of its own interval
-    return Macro(value, min(limits.low, value), max(limits.high, value), effective)
+    return Proportion(value, min(limits.low, value), max(limits.high, value))
 
 
 def clustered_mcnemar(
@@ -232,11 +211,7 @@ def clustered_mcnemar(
     Research Methodology 13:91). The outcomes are yes and no, or means over several samples of one
     prompt; means that have no common denominator up to 60 are rounded to 1/2520.
     """
-    if not len(first) == len(second) == len(clusters):
-        raise ValueError(
-            "both outcomes and their clusters must be of the same length "
-            f"(got {len(first)}, {len(second)} and {len(clusters)})"
-        )
+    _number(first, second, clusters)
     changes = [float(a) - float(b) for a, b in zip(first, second, strict=True)]
     totals = [total for total, _ in _totals(changes, clusters)]
     scale = _common_denominator(changes)
@@ -261,12 +236,16 @@ def _common_denominator(values: Sequence[float]) -> int:
     return 2520
 
 
-def _cluster_se(totals: Sequence[tuple[float, int]], mean: float, n: int) -> float | None:
-    """The cluster-robust standard error of a mean; None for a single cluster."""
+def _cluster_se(
+    totals: Sequence[tuple[float, int]], mean: float, n: int, independent: float
+) -> tuple[float | None, float | None]:
+    """The cluster-robust standard error of a mean, and its design effect over the variance of
+    ``independent`` values; None for a single cluster."""
     k = len(totals)
     if k == 1:
-        return None
-    return sqrt(k / (k - 1) * sum((total - mean * size) ** 2 for total, size in totals)) / n
+        return None, None
+    se = sqrt(k / (k - 1) * sum((total - mean * size) ** 2 for total, size in totals)) / n
+    return se, se**2 / independent if independent > 0 else None
 
 
 def _shrinkage(confidence: float, totals: Sequence[tuple[float, int]]) -> float:
@@ -292,5 +271,9 @@ def _totals(values: Sequence[float], clusters: Sequence[Hashable]) -> list[tuple
     return list(totals.values())
 
 
-def _unequal(outcomes: int, clusters: int) -> str:
-    return f"each outcome needs the name of its cluster (got {outcomes} and {clusters})"
+def _number(*lists: Sequence[Hashable]) -> int:
+    n, *others = map(len, lists)
+    if any(other != n for other in others):
+        got = " and ".join(map(str, (n, *others)))
+        raise ValueError(f"outcomes and their clusters must be as many (got {got})")
+    return n

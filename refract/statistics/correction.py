@@ -11,6 +11,7 @@ from refract.statistics.clusters import effective_clusters, t_quantile
 from refract.statistics.paired import Pairs, count_pairs
 from refract.statistics.proportions import (
     Interval,
+    Proportion,
     hypergeometric_limits,
     normal_quantile,
     wilson_at,
@@ -86,7 +87,7 @@ def prediction_powered(sample: Sample, confidence: float = 0.95) -> PredictionPo
         return None
     z = normal_quantile(confidence)
     n, others = len(sample.human), len(sample.others)
-    effect = _design_effect([(fit, 1.0)], confidence)
+    effect = _design_effect(fit, confidence)
     if effect == inf:
         return None
     if others == 0 and effect == 1.0:
@@ -131,17 +132,9 @@ def _limits_here(sample: Sample, rate: float, confidence: float) -> Interval:
     return Interval(min(low, rate), max(high, rate))
 
 
-class PoweredDifference(NamedTuple):
-    """A difference of two corrected rates, first minus second, with its interval."""
-
-    difference: float
-    low: float
-    high: float
-
-
 def prediction_powered_difference(
     first: Sample, second: Sample, confidence: float = 0.95
-) -> PoweredDifference | None:
+) -> Proportion | None:
     """Difference of the rates people would find, from labels on a part of both; None without labels.
 
     Each rate is :func:`prediction_powered`'s. Rows of the two samples with the same cluster (the
@@ -152,18 +145,17 @@ def prediction_powered_difference(
     fits = _fit(first), _fit(second)
     if fits[0] is None or fits[1] is None:
         return None
-    pair = [(fits[0], 1.0), (fits[1], -1.0)]
-    together = _by_cluster(pair)
+    together = _by_cluster([(fits[0], 1.0), (fits[1], -1.0)])
     if len(together) < 2:
         return None
     plain = fits[0].plain + fits[1].plain
     joint = _variance(together) / plain if plain > 0 else 1.0
     # Contributions that cancel by chance on a few labels are not believed to cancel altogether.
     se = sqrt((fits[0].variance + fits[1].variance) * max(joint, LEAST_SHARE))
-    half = t_quantile(confidence, _freedom(pair)) * se
+    half = t_quantile(confidence, _freedom(fits[0], fits[1])) * se
     difference = fits[0].rate - fits[1].rate
     low, high = max(-1.0, difference - half), min(1.0, difference + half)
-    return PoweredDifference(difference, low, high)
+    return Proportion(difference, low, high)
 
 
 # The least share of the two rates' own variances that their difference may have.
@@ -258,20 +250,18 @@ def _variance(totals: Sequence[float]) -> float:
     return len(totals) / (len(totals) - 1) * sum(total**2 for total in totals)
 
 
-def _design_effect(fits: Sequence[tuple[Fit, float]], confidence: float) -> float:
+def _design_effect(fit: Fit, confidence: float) -> float:
     """By how much clusters raise the variance of an estimate; 1 where every row is its own."""
-    totals = _by_cluster(fits)
-    rows = sum(len(fit.contributions) for fit, _ in fits)
-    if len(totals) == rows:
+    totals = _by_cluster([(fit, 1.0)])
+    if len(totals) == len(fit.contributions):
         return 1.0
     if len(totals) < 2:
         return inf
-    plain = sum(fit.plain for fit, _ in fits)
-    effect = max(1.0, _variance(totals) / plain) if plain > 0 else 1.0
-    return effect * (t_quantile(confidence, _freedom(fits)) / normal_quantile(confidence)) ** 2
+    effect = max(1.0, _variance(totals) / fit.plain) if fit.plain > 0 else 1.0
+    return effect * (t_quantile(confidence, _freedom(fit)) / normal_quantile(confidence)) ** 2
 
 
-def _freedom(fits: Sequence[tuple[Fit, float]]) -> float:
+def _freedom(*fits: Fit) -> float:
     """Degrees of freedom: equal clusters that would say as much as these, less one."""
-    sizes = Counter(name for fit, _ in fits for name, _ in fit.contributions)
+    sizes = Counter(name for fit in fits for name, _ in fit.contributions)
     return max(0.5, effective_clusters(list(sizes.values())) - 1)

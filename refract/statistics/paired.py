@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from math import inf, sqrt
 from typing import NamedTuple
 
-from refract.statistics.proportions import check_counts, normal_quantile
+from refract.statistics.proportions import Proportion, check_counts, normal_quantile
 
 
 class Pairs(NamedTuple):
@@ -25,14 +25,6 @@ class Pairs(NamedTuple):
     def n(self) -> int:
         """Number of pairs."""
         return sum(self)
-
-
-class PairedDifference(NamedTuple):
-    """A difference of two paired proportions (first minus second) with its interval."""
-
-    difference: float
-    low: float
-    high: float
 
 
 def count_pairs(first: Sequence[bool], second: Sequence[bool]) -> Pairs:
@@ -52,7 +44,7 @@ def count_pairs(first: Sequence[bool], second: Sequence[bool]) -> Pairs:
 
 def tango(
     both: float, first_only: float, second_only: float, neither: float, confidence: float = 0.95
-) -> PairedDifference | None:
+) -> Proportion | None:
     """Difference of two paired proportions, first minus second, or None without pairs.
 
     The score interval of Tango 1998, Statistics in Medicine 17:891: the differences that a score
@@ -70,9 +62,7 @@ def tango(
     low = crossing(lambda d: tango_score(first_only, second_only, n, d) > z, -1.0, value)
     high = crossing(lambda d: tango_score(first_only, second_only, n, d) > -z, value, 1.0)
     # A limit of exactly -1 or 1 is found to within the bisection's step.
-    return PairedDifference(
-        value, low if low > -1 + 1e-11 else -1.0, high if high < 1 - 1e-11 else 1.0
-    )
+    return Proportion(value, low if low > -1 + 1e-11 else -1.0, high if high < 1 - 1e-11 else 1.0)
 
 
 def tango_score(first_only: float, second_only: float, n: float, difference: float) -> float:

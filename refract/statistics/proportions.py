@@ -21,7 +21,7 @@ class Interval(NamedTuple):
 
 
 class Proportion(NamedTuple):
-    """A proportion with its interval."""
+    """A proportion, or a difference of two, with its interval."""
 
     value: float
     low: float

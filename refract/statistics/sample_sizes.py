@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from math import ceil, sqrt
 from typing import Any
@@ -51,7 +50,14 @@ def smallest_drop(
     None where not even the largest drop has it.
     """
     _check(power, alpha)
-    return _nearest(0.0, 1.0 - churn, lambda drop: drop_power(n, drop, churn, alpha) >= power)
+    low, high = 0.0, 1.0 - churn
+    if high == 0 or drop_power(n, high, churn, alpha) < power:
+        return None
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        enough = drop_power(n, middle, churn, alpha) >= power
+        low, high = (low, middle) if enough else (middle, high)
+    return high
 
 
 def drop_sample_size(
@@ -76,16 +82,6 @@ def drop_sample_size(
         enough = enough + 1 if drop_power(n, drop, churn, alpha) >= power else 0
         n += 1
     return n - enough
-
-
-def _nearest(start: float, end: float, enough: Callable[[float], bool]) -> float | None:
-    """The value nearest to ``start`` on the way to ``end`` that is enough, or None."""
-    if start == end or not enough(end):
-        return None
-    while abs(end - start) > 1e-9:
-        middle = (start + end) / 2
-        start, end = (start, middle) if enough(middle) else (middle, end)
-    return end
 
 
 def _check(power: float, alpha: float) -> None:

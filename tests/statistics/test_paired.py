@@ -49,7 +49,7 @@ def test_pairs_that_never_disagree_have_tangos_closed_form():
 def test_published_answers_give_their_difference_and_p(name):
     pairs, difference, p = PUBLISHED_ANSWERS[name]
     found = tango(*pairs)
-    assert found.difference == pytest.approx(difference)
+    assert found.value == pytest.approx(difference)
     assert (found.low > 0 or found.high < 0) == (p < 0.05)
     assert mcnemar(pairs[1], pairs[2]) == pytest.approx(p, rel=1e-9)
 
@@ -64,9 +64,9 @@ def test_the_interval_holds_the_difference_and_changes_sign_with_the_order(a, b,
     if a + b + c + d == 0:
         assert result is None
         return
-    assert -1 <= result.low <= result.difference <= result.high <= 1
+    assert -1 <= result.low <= result.value <= result.high <= 1
     swapped = tango(a, c, b, d)
-    assert swapped == pytest.approx((-result.difference, -result.high, -result.low), abs=1e-12)
+    assert swapped == pytest.approx((-result.value, -result.high, -result.low), abs=1e-12)
     assert tango(d, b, c, a) == pytest.approx(result, abs=1e-12)  # of complying as of refusing
 
 

@@ -110,7 +110,7 @@ def test_a_difference_takes_two_draws_by_doubt():
         )
         for _ in range(200)
     ]
-    assert abs(np.mean([one.difference for one in found])) < 0.01
+    assert abs(np.mean([one.value for one in found])) < 0.01
     assert sum(one.low <= 0 <= one.high for one in found) / 200 >= 0.92
 
 
