@@ -39,20 +39,11 @@ def doctor(fix: bool = False) -> None:
           back from git.
     """
     from refract.project import project_root
-    from refract.project.checkup import (
-        LOCK,
-        RECORD,
-        TORN,
-        check_project,
-        move_torn_lock,
-        restore_record,
-    )
+    from refract.project.checkup import check_project, mend
 
     root = project_root()
-    if fix and move_torn_lock(root):
-        say(f"{LOCK}: moved to {TORN}")
-    if fix and restore_record(root):
-        say(f"{RECORD}: as git has it again")
+    for line in mend(root) if fix else ():
+        say(line)
     problems = 0
     for what, problem, remedy in check_project(root):
         problems += bool(problem)

@@ -36,7 +36,6 @@ TEMPLATE = Path(__file__).parent / "template"
 RENAMED = {"gitignore": ".gitignore", "pipeline.yaml": "dvc.yaml"}
 # What the command line calls a judge of kind refusal whose model it names.
 MODEL_JUDGE = "llm"
-NEEDED = [section for section in SECTIONS if section not in OPTIONAL]
 
 
 class Project(NamedTuple):
@@ -65,9 +64,9 @@ def read_project(folder: Path) -> Project:
 def check_definitions(params: Mapping[str, Any]) -> None:
     """Raises :class:`ParamsError` for a section that is missing, and for a definition that its kind
     cannot use. Opens nothing: files that a definition names may be elsewhere."""
-    for section in SECTIONS:
-        if section not in params and section not in OPTIONAL:
-            raise ParamsError(f"{PARAMS} has no section {section!r}; it needs {', '.join(NEEDED)}")
+    needed = [section for section in SECTIONS if section not in OPTIONAL]
+    if missing := [section for section in needed if section not in params]:
+        raise ParamsError(f"{PARAMS} has no section {missing[0]!r}; it needs {', '.join(needed)}")
     for axis in Grid.model_fields:
         grid(params, axis)
     for kind, section in ((DecisionSettings, "decisions"), (ValidationSettings, "validation")):
@@ -113,9 +112,7 @@ def default_project() -> Project:
 def find_project() -> Project:
     """The project in the current folder if there is one, else the default."""
     here = Path.cwd()
-    if not (here / PARAMS).is_file():
-        return default_project()
-    return read_project(here)
+    return read_project(here) if (here / PARAMS).is_file() else default_project()
 
 
 def project_root() -> Path:
@@ -157,36 +154,37 @@ def find_judge(
     """A judge by its name in params.yaml, by its kind, or by the name of a published one; ``llm`` is
     one of kind refusal. ``model`` is the model that judges in place of the judge's own: by its name in
     params.yaml, or as ADAPTER:MODEL_ID; ``base_url`` its server. Raises :class:`UsageError`."""
+    known = project.params.get("judges") or {}
+    if name == MODEL_JUDGE and (model is not None or name not in known):
+        if model is None:
+            raise UsageError("--judge llm: name the model that judges with --judge-model")
+        judge: dict[str, Any] = {"kind": "refusal"}
+    elif name in known:
+        judge = definition(project.params, "judges", name)
+    elif JUDGES.knows(name):
+        judge = {"kind": name}
+    elif name in (published := published_names()):
+        judge = {"kind": "published", "judge": name}
+    else:
+        raise UsageError(
+            _unknown("judge", name, {*known, *JUDGES, *JUDGES.installed(), *published})
+        )
+    if model is not None:
+        adapter, colon, model_id = model.partition(":")
+        if (
+            "." in adapter and ":" in model_id
+        ):  # an adapter of another package: package.module:Class
+            class_name, _, model_id = model_id.partition(":")
+            adapter = f"{adapter}:{class_name}"
+        judging = {"adapter": adapter, "model_id": model_id}
+        if not colon:
+            judging = {k: x for k, x in find_model(model, project).items() if k != "samples"}
+        judge = judge | {"model": judging}
     if base_url is not None:
-        judge = find_judge(name, project, model)
         if not isinstance(judge.get("model"), dict):
             raise UsageError("--judge-base-url: name the model that judges with --judge-model")
-        return judge | {"model": judge["model"] | {"base_url": base_url}}
-    if model is None:
-        if name == MODEL_JUDGE and name not in (project.params.get("judges") or {}):
-            raise UsageError("--judge llm: name the model that judges with --judge-model")
-        return _judge(name, project)
-    judge = {"kind": "refusal"} if name == MODEL_JUDGE else _judge(name, project)
-    adapter, colon, model_id = model.partition(":")
-    if "." in adapter and ":" in model_id:  # an adapter of another package: package.module:Class
-        name, _, model_id = model_id.partition(":")
-        adapter = f"{adapter}:{name}"
-    if colon:
-        return judge | {"model": {"adapter": adapter, "model_id": model_id}}
-    judging = find_model(model, project)
-    return judge | {"model": {key: value for key, value in judging.items() if key != "samples"}}
-
-
-def _judge(name: str, project: Project) -> dict[str, Any]:
-    known = project.params.get("judges") or {}
-    if name in known:
-        return definition(project.params, "judges", name)
-    if JUDGES.knows(name):
-        return {"kind": name}
-    published = published_names()
-    if name in published:
-        return {"kind": "published", "judge": name}
-    raise UsageError(_unknown("judge", name, {*known, *JUDGES, *JUDGES.installed(), *published}))
+        judge = judge | {"model": judge["model"] | {"base_url": base_url}}
+    return judge
 
 
 def _unknown(what: str, name: str, known: Iterable[str]) -> str:

@@ -32,45 +32,32 @@ def check_project(root: Path) -> Iterator[tuple[str, str, str]]:
             yield f"response store {store.path or '(turned off by REFRACT_CACHE)'}", "", ""
     except RefractError as error:
         yield "response store", str(error), ""
-    if is_torn(root / LOCK):
-        problem = 'half written by a process that was killed: "Unable to read RWLock-file"'
-        wait = "wait for DVC to end, then " if dvc_processes(root) else ""
-        yield f"DVC's lock {LOCK}", problem, f"{wait}run: refract doctor --fix"
-    else:
-        yield "DVC's lock", "", ""
-    problem, remedy = "", ""
-    if is_torn_record(root):
-        problem = 'empty or half written by a process that was killed: "validation failed"'
-        remedy = f"run: git checkout -- {RECORD}, or refract doctor --fix; rm it if git has none"
-    yield f"DVC's record {RECORD}", problem, remedy
+    killed = "by a process that was killed"
+    fix = "refract doctor --fix"
+    for what, problem, remedy in (
+        (LOCK, f'half written {killed}: "Unable to read RWLock-file"', f"run: {fix}"),
+        (
+            RECORD,
+            f'empty or half written {killed}: "validation failed"',
+            f"run: git checkout -- {RECORD}, or {fix}; rm it if git has none",
+        ),
+    ):
+        torn = is_torn(root / what)
+        yield f"DVC's {what}", problem if torn else "", remedy if torn else ""
 
 
-def is_torn_record(root: Path) -> bool:
-    """Whether DVC's record is there and DVC cannot read it."""
+def is_torn(file: Path) -> bool:
+    """Whether DVC's lock or record is there and was not written to its end."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     try:
-        record = root / RECORD
-        return record.is_file() and "schema" not in YAML(typ="safe").load(record.read_bytes())
+        if not file.is_file():
+            return False
+        if file.name == RECORD.name:
+            return "schema" not in YAML(typ="safe").load(file.read_bytes())
+        json.loads(file.read_bytes())
     except (YAMLError, TypeError, ValueError):
-        return True
-
-
-def restore_record(root: Path) -> bool:
-    """Takes DVC's record back from git where it is torn; whether git had one. Raises
-    :class:`RefractError` while DVC runs here."""
-    if not is_torn_record(root):
-        return False
-    _refuse_while_dvc_runs(root, RECORD)
-    return git(root, "checkout", "--", str(RECORD)) is not None
-
-
-def is_torn(lock: Path) -> bool:
-    """Whether DVC's lock is there and was not written to its end."""
-    try:
-        json.loads(lock.read_bytes() if lock.exists() else b"{}")
-    except ValueError:
         return True
     return False
 
@@ -91,19 +78,17 @@ def dvc_processes(root: Path) -> list[int]:
     return sorted(numbers)
 
 
-def move_torn_lock(root: Path) -> bool:
-    """Moves a torn lock away, so that DVC makes a new one; whether there was one. Raises
-    :class:`RefractError` while DVC runs here."""
-    if not is_torn(root / LOCK):
-        return False
-    _refuse_while_dvc_runs(root, LOCK)
-    os.replace(root / LOCK, root / TORN)
-    return True
-
-
-def _refuse_while_dvc_runs(root: Path, file: Path) -> None:
-    if running := dvc_processes(root):
+def mend(root: Path) -> Iterator[str]:
+    """Moves a torn lock away, so that DVC makes a new one, and takes a torn record back from git; says
+    what it did. Raises :class:`RefractError` while DVC runs here."""
+    torn = [file for file in (LOCK, RECORD) if is_torn(root / file)]
+    if torn and (running := dvc_processes(root)):
         raise RefractError(
-            f"DVC runs here (process {', '.join(map(str, running))}) and uses {file}; wait for it to "
+            f"DVC runs here (process {', '.join(map(str, running))}) and uses {torn[0]}; wait for it to "
             "end, then run `refract doctor --fix` again"
         )
+    if LOCK in torn:
+        os.replace(root / LOCK, root / TORN)
+        yield f"{LOCK}: moved to {TORN}"
+    if RECORD in torn and git(root, "checkout", "--", str(RECORD)) is not None:
+        yield f"{RECORD}: as git has it again"

@@ -8,7 +8,6 @@ that the next one can tell in milliseconds that nothing changed.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 from refract.core.errors import RefractError
 from refract.core.jsonl import parse_line, sha256_file, write_json
 from refract.core.params import INPUTS
+from refract.core.progress import read_object
 from refract.core.showing import say
 from refract.models import checkpoint
 from refract.models.protocol import LASTING_ERRORS
@@ -50,11 +50,8 @@ def stat_of(path: str | Path) -> Stat:
 
 def read_state() -> dict[str, Any]:
     """What the last look saw; {} where there was none, or it is not one of this release."""
-    try:
-        state = json.loads(STATE.read_bytes())
-        return state if state["version"] == VERSION else {}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
+    state = read_object(STATE)
+    return state if state.get("version") == VERSION else {}
 
 
 def nothing_changed(state: Mapping[str, Any]) -> bool:
@@ -187,26 +184,31 @@ def write_inputs(params: Mapping[str, Any], seen: Stat, known: Mapping[str, Any]
         for name, judge in params["judges"].items()
         if name in used or judge.get("validate", judge["kind"] == "rules")
     }
+    used_by = {name for suite in suites.values() for name in suite.get("perturbations") or ()}
+    drawn = used_by or any(suite.get("sample") for suite in suites.values())
+    prompts = {
+        "grid": {"suites": params["grid"]["suites"]},
+        "suites": suites,
+        "perturbations": {name: params["perturbations"][name] for name in sorted(used_by)},
+        "seed": params["seed"] if drawn else None,
+    }
     hashes = Hashes(known)
+    again: dict[str, int] = {}
     written: dict[str, Any] = {}
     for name in models:
         path = f"models/{name}.json"
-        written[path] = hashes.of_definition(params["models"][name], _read(path))
-    grid = {"suites": params["grid"]["suites"]}
-    names = {name for suite in suites.values() for name in suite.get("perturbations") or ()}
-    made_by = {name: params["perturbations"][name] for name in sorted(names)}
-    drawn = names or any(suite.get("sample") for suite in suites.values())
-    prompts = {"perturbations": made_by, "seed": params["seed"] if drawn else None}
+        before = read_object(
+            INPUTS / path
+        )  # what was written last, here or where answers were made
+        written[path] = hashes.of_definition(params["models"][name], before)
+        written[f"verdicts/{name}.json"] = _mark_errors(name, again, hashes.watched)
     files = {name: {"file": suite["file"]} for name, suite in suites.items()}
     for path, catalogue, named in (
-        ("suites.json", {"grid": grid, "suites": suites, **prompts}, files),
+        ("suites.json", prompts, files),
         ("judges.json", {"judges": judges}, judges),
     ):
-        sha256 = hashes.of_definition(named, _read(path).get("files", {}))
-        written[path] = {**catalogue, "files": sha256}
-    again: dict[str, int] = {}
-    for name in models:
-        written[f"verdicts/{name}.json"] = _mark_errors(name, again, hashes.watched)
+        before = read_object(INPUTS / path).get("files", {})
+        written[path] = {**catalogue, "files": hashes.of_definition(named, before)}
     for path, value in written.items():
         write_json(INPUTS / path, value)
     for file in INPUTS.rglob("*.json"):
@@ -236,12 +238,5 @@ def _mark_errors(model: str, again: dict[str, int], watched: set[Path]) -> dict[
         write_json(answers / MARK, {"errors": again[str(answers)]})
     if str(verdicts) not in again:
         return {}
-    tries = _read(f"verdicts/{model}.json").get("tries", 0)
+    tries = read_object(INPUTS / f"verdicts/{model}.json").get("tries", 0)
     return {"errors": again[str(verdicts)], "tries": tries + 1}
-
-
-def _read(name: str) -> dict[str, Any]:
-    """What the stage wrote the last time, here or where the answers were made."""
-    path = INPUTS / name
-    written: dict[str, Any] = json.loads(path.read_bytes()) if path.is_file() else {}
-    return written
