@@ -21,8 +21,6 @@ OUTPUTS = ("responses_sha256", "verdicts_sha256")
 # Of a row of a table, what names its rate, and the rate.
 NAMES = ("suite", "measure", "field", "value")
 NUMBERS = ("rate", "low", "high", "successes", "n")
-NONE = ("none",)
-
 # Libraries that pass texts on and compute nothing.
 CLIENTS = ("anthropic", "openai")
 # Of what a model says of its run: no cause, or among the libraries.
@@ -38,13 +36,16 @@ def run_differences(expected: Row, now: Row) -> list[str]:
     Both as ``metrics/ran/MODEL.json`` has them; what is not known of one side is no difference.
     """
     lines = []
-    for what, pick in (("answers", answered_by), ("verdicts", judged_by)):
-        old, new = pick(expected), pick(now)
+    for what, sides in (
+        ("answers", [side.get("runs", ()) for side in (expected, now)]),
+        ("verdicts", [[side["judged"]] if "judged" in side else [] for side in (expected, now)]),
+    ):
+        old, new = ([_causes_in(run) for run in runs] for runs in sides)
         for field in sorted({name for run in (*old, *new) for name in run}):
             was, is_ = ([run[field] for run in runs if field in run] for runs in (old, new))
             if was and is_ and not all(_same(field, a, b) for a in was for b in is_):
-                sides = (", ".join(sorted({str(value) for value in side})) for side in (was, is_))
-                lines.append(f"{what}, {field}: {' → '.join(sides)}")
+                values = (", ".join(sorted(set(map(str, side)))) for side in (was, is_))
+                lines.append(f"{what}, {field}: {' → '.join(values)}")
     return lines
 
 
@@ -52,17 +53,6 @@ def _same(field: str, one: Any, other: Any) -> bool:
     if field.startswith("library") and None not in (one, other):
         return same_release(one, other)
     return bool(one == other)
-
-
-def answered_by(side: Row) -> list[dict[str, Any]]:
-    """What of each run that made answers can move a number, flat; ``side`` is what
-    ``metrics/ran/MODEL.json`` has."""
-    return [_causes_in(run) for run in side.get("runs", ())]
-
-
-def judged_by(side: Row) -> list[dict[str, Any]]:
-    """The same of what judged."""
-    return [_causes_in(side["judged"])] if "judged" in side else []
 
 
 def _causes_in(run: Row) -> dict[str, Any]:
@@ -113,7 +103,7 @@ def reproduced(root: Path) -> str:
     was = _rates({x: (x in changed and _in_head(root, x)) or texts.get(x, "") for x in in_head})
     every = {**was, **now}
     moved = [
-        f"{' '.join(filter(None, key))}: {was.get(key, NONE)[0]} → {now.get(key, NONE)[0]}"
+        f"{' '.join(filter(None, key))}: {was.get(key, ['none'])[0]} → {now.get(key, ['none'])[0]}"
         for key in every
         if was.get(key) != now.get(key)
     ]

@@ -7,8 +7,7 @@ import csv
 import functools
 import io
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -218,8 +217,11 @@ def read_run(path: Path) -> Row:
         raise ResultsError(f"{path}: cannot be read ({error})") from None
     if not has_form(results, RUN):
         raise ResultsError(f"{path}: not a results file of refract run")
-    with _reading(str(path)):
+    try:
         rates_from_rows(results["tables"], results["provenance"])
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise ResultsError(f"{path}: not results that Refract wrote ({reason})") from None
     return dict(results)
 
 
@@ -236,16 +238,6 @@ RUN = {
     "metrics": {...: {...: int | float}},
     "tables": [{"suite": str, "measure": str, "field": str, "value": str}],
 }
-
-
-@contextmanager
-def _reading(where: str) -> Iterator[None]:
-    """Whatever a damaged file makes its readers raise, as :class:`ResultsError`."""
-    try:
-        yield
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise ResultsError(f"{where}: not results that Refract wrote ({reason})") from None
 
 
 def run_files(path: Path) -> dict[str, Path]:
@@ -330,11 +322,11 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
     for first, second in pairs:
         name = first if first == second else f"{first} → {second}"
         left, right = a.results[first], b.results[second]
-        conditions = check_conditions(left.provenance, right.provenance)
-        differs += [(name, suite, what) for suite, what in conditions.notes]
-        refused += [(name, suite, why) for suite, why in conditions.refused.items()]
+        of_pair, not_compared = check_conditions(left.provenance, right.provenance)
+        differs += [(name, suite, what) for suite, what in of_pair]
+        refused += [(name, suite, why) for suite, why in not_compared.items()]
         compared = [
-            [row for row in result.outcomes if row["suite"] not in conditions.refused]
+            [row for row in result.outcomes if row["suite"] not in not_compared]
             for result in (left, right)
         ]
         groups += [(name, group) for group in pair_outcomes(*compared)]
@@ -371,16 +363,11 @@ def _grouped(notes: Iterable[tuple[str, str, str]]) -> list[str]:
     ]
 
 
-class Conditions(NamedTuple):
-    """Notes for the reader, each with the suite it is of (or none), and for each suite that is not to be
-    compared the reason."""
-
-    notes: list[tuple[str, str]]
-    refused: dict[str, str]
-
-
-def check_conditions(first: Row | None, second: Row | None) -> Conditions:
-    """What differs between the provenance of two results besides their outcomes.
+def check_conditions(
+    first: Row | None, second: Row | None
+) -> tuple[list[tuple[str, str]], dict[str, str]]:
+    """What differs between the provenance of two results besides their outcomes: notes, each with the
+    suite it is of (or none), and for each suite that is not to be compared the reason.
 
     A suite is refused where both the model and the way it was judged differ: whatever the numbers
     say could then come from either. None stands for a result without provenance.
@@ -388,7 +375,7 @@ def check_conditions(first: Row | None, second: Row | None) -> Conditions:
     if first is None or second is None:
         sides = " and ".join(name for name, side in (("A", first), ("B", second)) if side is None)
         unknown = f"{sides}: no provenance; judges and settings are unknown"
-        return Conditions([("", unknown)], {})
+        return [("", unknown)], {}
     notes, refused = [], {}
     changed = differing(first["model"]["identity"], second["model"]["identity"])
     if changed:
@@ -397,15 +384,22 @@ def check_conditions(first: Row | None, second: Row | None) -> Conditions:
     if seeds[0] != seeds[1]:
         notes.append(("", f"the seeds differ: {seeds[0]} → {seeds[1]}"))
     for suite, one in first["suites"].items():
-        other = second["suites"].get(suite)
-        if other is None:
+        if (other := second["suites"].get(suite)) is None:
             continue
         if one["sha256"] != other["sha256"]:
             hashes = f"{one['sha256'][:12]} → {other['sha256'][:12]}"
             notes.append((suite, f"the suite's file differs: {hashes}"))
         elif one["prompts_sha256"] != other["prompts_sha256"]:
             notes.append((suite, "drawn or perturbed differently from the same file"))
-        scoring = differing(_scoring(first, one), _scoring(second, other))
+        # What decides the outcomes of the suite's answers.
+        judged = [
+            {
+                "judge": facts["judges"].get(next(iter(of["judges"]), "")),
+                "cut_off": of.get("cut_off"),
+            }
+            for facts, of in ((first, one), (second, other))
+        ]
+        scoring = differing(judged[0], judged[1])
         if scoring and changed:
             refused[suite] = (
                 "both the models and the judging differ, so that a difference could come from "
@@ -414,10 +408,4 @@ def check_conditions(first: Row | None, second: Row | None) -> Conditions:
         elif scoring:
             what = f"the judging differs, the model does not: {'; '.join(scoring)}"
             notes.append((suite, what))
-    return Conditions(notes, refused)
-
-
-def _scoring(provenance: Row, suite: Row) -> Row:
-    """What decides the outcomes of a suite's answers."""
-    judge = provenance["judges"].get(next(iter(suite["judges"]), ""))
-    return {"judge": judge, "cut_off": suite.get("cut_off")}
+    return notes, refused

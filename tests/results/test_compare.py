@@ -168,10 +168,10 @@ JUDGED_OTHERWISE = "the judging differs, the model does not"
     ],
 )
 def test_what_differs_is_said_and_what_means_nothing_is_refused(other, notes, refused):
-    found = check_conditions(provenance(), provenance(**other))
-    assert (found.notes, list(found.refused)) == (notes, refused)
+    found, not_compared = check_conditions(provenance(), provenance(**other))
+    assert (found, list(not_compared)) == (notes, refused)
     unknown = ("", "A: no provenance; judges and settings are unknown")
-    assert check_conditions(None, provenance()).notes == [unknown]
+    assert check_conditions(None, provenance()) == ([unknown], {})
 
 
 # Two commits of this repository.
