@@ -236,16 +236,6 @@ def content_files(folder: Path, *, code: bool = False) -> list[Path]:
     return sorted(files)
 
 
-def content_identity(folder: Path, *, code: bool = False) -> dict[str, Any]:
-    """A checkpoint by its content: the SHA-256 over the sorted (name, SHA-256) of its files.
-    Raises AdapterError."""
-    total = hashlib.sha256()
-    for path in content_files(folder, code=code):
-        name = path.relative_to(folder).as_posix()
-        total.update(f"{name}\0{sha256_file(path)}\n".encode())
-    return {"sha256": total.hexdigest()}
-
-
 def parameter_count(folder: Path) -> int:
     """Number of weights; an output layer tied to the embedding counts once even where it is stored
     twice. Raises AdapterError."""
@@ -404,7 +394,12 @@ class Loader:
         if path := self.gguf_file:
             return {"sha256": sha256_file(path), "format": "gguf"}
         if folder := self.folder:
-            return content_identity(folder, code=settings.trust_remote_code)
+            # The SHA-256 over the sorted (name, SHA-256) of its files.
+            total = hashlib.sha256()
+            for path in content_files(folder, code=settings.trust_remote_code):
+                name = path.relative_to(folder).as_posix()
+                total.update(f"{name}\0{sha256_file(path)}\n".encode())
+            return {"sha256": total.hexdigest()}
         file = {"gguf_file": settings.gguf_file} if settings.gguf_file else {}
         return {"model_id": settings.model_id, "commit": self.commit, **file, **pinned}
 

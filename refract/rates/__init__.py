@@ -68,11 +68,10 @@ def aggregate_suite(
     """Outcomes and rates of one suite.
 
     ``definition`` is the suite's (:class:`refract.core.params.SuiteSettings`): its first judge decides
-    the outcomes. ``judges`` maps the names of its judges to their definitions, ``families`` to the
-    family of their labels: the first of family strings looks for attacks' strings, the first of family
-    similarity compares perturbed answers. ``prompts`` has a row for each sample. Raises
-    :class:`RowError` when the rows do not belong together, :class:`ParamsError` for fields and
-    thresholds that the suite does not have.
+    the outcomes. ``judges`` maps its judges to their definitions, ``families`` to the family of their
+    labels, of which the first of strings looks for attacks' strings and the first of similarity compares
+    perturbed answers. Raises :class:`RowError` when the rows do not belong together,
+    :class:`ParamsError` for fields and thresholds that the suite does not have.
     """
     response_of = {row["prompt_id"]: row for row in responses}
     verdict_of = {row["prompt_id"]: row["judges"] for row in verdicts}
@@ -108,17 +107,19 @@ def aggregate_suite(
     rates += attack_table(suite, prompts, floors.loophole)
     if strings is not None:
         rates += injection_table(suite, {id_: said[strings] for id_, said in verdict_of.items()})
+    clean_samples = {
+        row["prompt_id"]
+        for row in prompts
+        if row["perturbation"] is None and row.get("sample", 1) > 1
+    }
     for name in definition["judges"]:
         family = families[name]
         if family == "refusal" and name != headline:
             rates += refusal_table(suite, response_of, verdict_of, name, cut_off)
         elif family != "refusal" and name not in (strings, similarity):
             # Further samples of clean prompts are compared for the noise floor alone.
-            concerned = [
-                row
-                for row in verdicts
-                if family != "similarity" or not _is_clean_sample(prompt_of[row["prompt_id"]])
-            ]
+            left_out = clean_samples if family == "similarity" else set()
+            concerned = [row for row in verdicts if row["prompt_id"] not in left_out]
             rates += judge_table(name, family, concerned, outcomes, confidence)
     if definition.get("protocol"):
         # Here, so that the types of rates are there without the settings of protocols.
@@ -157,10 +158,6 @@ def _field_values(sources: Sequence[Row], fields: Sequence[str]) -> dict[str, di
     }
 
 
-def _is_clean_sample(prompt: PromptRow) -> bool:
-    return prompt["perturbation"] is None and prompt.get("sample", 1) > 1
-
-
 def _fail_limits(thresholds: dict[str, Any], perturbations: set[str]) -> dict[str, float]:
     """Takes the limits of perturbations' fail rates out of a suite's thresholds.
 
@@ -177,12 +174,8 @@ def _fail_limits(thresholds: dict[str, Any], perturbations: set[str]) -> dict[st
 
 
 def outcome_lines(suite: str, prompts: Sequence[PromptRow], aggregate: Aggregate) -> list[Row]:
-    """One line for each prompt variant, without its text.
-
-    ``prompt_sha256`` is the start of the hash of the prompt's attempts, so that two results can be
-    compared prompt by prompt; ``changed`` is 1 or 0 where a perturbation was tested. The suite's
-    ``fields`` stand behind.
-    """
+    """One line for each prompt variant, without its text; ``prompt_sha256`` is the start of the hash of
+    its attempts, so that two results can be compared prompt by prompt."""
     changed_of = {row["prompt_id"]: row["changed"] for row in aggregate.compared}
     lines = []
     for prompt in prompts:

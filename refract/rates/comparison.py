@@ -318,8 +318,7 @@ def _too_few_shared(group: PairedOutcomes) -> str:
 
 def _lowest(rows: Sequence[Values], confidence: float) -> float | None:
     """The one-sided lower limit of after minus before."""
-    estimate = _estimate(rows, 2 * confidence - 1)
-    return None if estimate is None else estimate.low
+    return (estimate := _estimate(rows, 2 * confidence - 1)) and estimate.low
 
 
 def _p_drop(rows: Sequence[Values]) -> float:

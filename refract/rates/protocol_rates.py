@@ -100,15 +100,6 @@ def macro_rate(measure: str, rates: Sequence[Rate], confidence: float = CONFIDEN
     return rate_of(measure, counts, OVERALL, estimate, lower, upper)
 
 
-def measure_names(chosen: Chosen) -> list[str]:
-    """The measures of :func:`protocol_table` that have a row over all."""
-    return [
-        name + ending
-        for name, measure in chosen.own.measures.items()
-        for ending in ("", *([MACRO] if measure.macro else []))
-    ]
-
-
 def protocol_judge(definition: Mapping[str, Any]) -> str:
     """The judge of a suite by whose verdicts its protocol is counted: the protocol's own where the
     suite has it, else the one that ``protocol_judge`` names, else the first."""
@@ -143,7 +134,11 @@ def protocol_notes(
         "name": chosen.label,
         "of": chosen.protocol.of,
         "judge": judge,
-        "measures": measure_names(chosen),
+        "measures": [
+            name + ending
+            for name, measure in chosen.own.measures.items()
+            for ending in (["", MACRO] if measure.macro else [""])
+        ],
         "deviations": deviations,
         "unknown": unknown_notes(chosen, generation),
         "limits": list(chosen.protocol.limits),

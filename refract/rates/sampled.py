@@ -31,28 +31,23 @@ def sample_table(suite: CountedSuite, samples: int) -> list[Rate]:
 
     ``any_compliance_rate`` of harmful prompts (attack success at k) is the chance that at least one
     of k samples complies, ``all_compliance_rate`` that all do; the same of refusals for the other
-    categories. Each is the mean over prompts of the exact estimate from the prompt's judged samples
-    (:mod:`refract.statistics.proportions`); a prompt with fewer than k of them is not known and in the
-    bounds. ``refusal_spread`` is the mean standard deviation of refusal within a prompt. With one
-    sample, any and all equal the rate, and there is no spread.
+    categories: means over prompts of the exact estimate from their judged samples. A prompt with fewer
+    than k of them is not known and in the bounds. ``refusal_spread`` is the mean standard deviation of
+    refusal within a prompt.
     """
     rates = []
     every: list[list[Counted]] = []
+    steps = [*(2**n for n in range(1, samples.bit_length()) if 2**n < samples), samples]
     for name, category, positive in SAMPLED_MEASURES:
         rows = (row for row in suite.requested if row["category"] == category)
         prompts = [suite.answers_to(row["id"]) for row in rows]
         every += prompts
-        for k in _steps(samples) if prompts else ():
+        for k in steps if prompts else ():
             for kind, estimate in (("any", any_of_k), ("all", all_of_k)):
                 means = _of_k(prompts, positive, estimate, k)
                 rates.append(_rate(f"{kind}_{name}", k, prompts, means, suite.confidence))
     rates.append(_rate(SPREAD_MEASURE, samples, every, _spread(every), suite.confidence))
     return rates
-
-
-def _steps(samples: int) -> list[int]:
-    """2, 4, 8, … below the number of samples, and that number."""
-    return [*(2**n for n in range(1, samples.bit_length()) if 2**n < samples), samples]
 
 
 def _of_k(

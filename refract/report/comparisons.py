@@ -35,11 +35,6 @@ class Compared(NamedTuple):
     second: str
     difference: Difference
 
-    def beyond_chance(self, confidence: float) -> bool:
-        """Whether the corrected p is at most 1 - confidence."""
-        p = self.difference.p_adjusted
-        return p is not None and p <= 1 - confidence
-
 
 def near_pairs(models: Sequence[str], reference: str) -> list[tuple[str, str]]:
     """The reference with every other model, and each model with the next one of the grid."""
@@ -67,25 +62,26 @@ def compare_models(
         for first, second in pairs
         for group in pair_outcomes(outcomes[second], outcomes[first])
     ]
-    differences = compare_groups([group for *_, group in groups], settings)
-    return _corrected(groups, differences, holm, stand_ins)
+    return _compared(groups, settings, holm, stand_ins)
 
 
-def _corrected(
+def _compared(
     groups: Sequence[tuple[str, str, PairedOutcomes]],
-    differences: Sequence[Difference],
+    settings: DecisionSettings,
     correct: Callable[[Sequence[float | None]], list[float | None]],
     stand_ins: Collection[str],
 ) -> list[Compared]:
     """The comparisons with p corrected over those of live models alone, where there are such."""
+    differences = compare_groups([group for *_, group in groups], settings)
     live = [not {first, second} & set(stand_ins) for first, second, _ in groups]
-    in_family = live if any(live) else [True] * len(live)
-    adjusted = correct(
-        [d.p if own else None for d, own in zip(differences, in_family, strict=True)]
-    )
+    tested = [
+        d.p if own or not any(live) else None for d, own in zip(differences, live, strict=True)
+    ]
     return [
         Compared(first, second, replace(difference, p_adjusted=p))
-        for (first, second, _), difference, p in zip(groups, differences, adjusted, strict=True)
+        for (first, second, _), difference, p in zip(
+            groups, differences, correct(tested), strict=True
+        )
     ]
 
 
@@ -108,8 +104,7 @@ def compare_fields(
         for group in pair_outcomes(outcomes[second], outcomes[first], column=column)
     ]
     none_decided = settings.model_copy(update={"primary": []})
-    differences = compare_groups([group for *_, group in groups], none_decided)
-    return _corrected(groups, differences, benjamini_hochberg, stand_ins)
+    return _compared(groups, none_decided, benjamini_hochberg, stand_ins)
 
 
 def table_row(compared: Compared, titles: Titles) -> Row:
@@ -139,12 +134,12 @@ def stand_ins(provenance: Mapping[str, Any]) -> list[str]:
 
 
 def strongest(compared: Sequence[Compared], confidence: float) -> list[Compared]:
-    """Those that are more than chance, with most evidence first."""
-
-    def evidence(pair: Compared) -> tuple[float, float]:
-        return pair.difference.p_adjusted or 0.0, -abs(pair.difference.value or 0)
-
-    return sorted((pair for pair in compared if pair.beyond_chance(confidence)), key=evidence)
+    """Those that are more than chance (corrected p at most 1 - ``confidence``), with most evidence
+    first."""
+    ps = [(pair.difference.p_adjusted, pair) for pair in compared]
+    telling = [(p, pair) for p, pair in ps if p is not None and p <= 1 - confidence]
+    order = sorted(telling, key=lambda entry: (entry[0], -abs(entry[1].difference.value or 0)))
+    return [pair for _, pair in order]
 
 
 def number_of_tests(compared: Sequence[Compared]) -> int:

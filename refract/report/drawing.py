@@ -13,7 +13,7 @@ import warnings
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -255,7 +255,9 @@ def _fill(
     marks: Sequence[Mark],
     looks: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """Draws a panel: its axes, its curves, and each mark as a cross of its intervals."""
+    """Draws a panel: its axes, its curves, and each mark as a cross of its intervals; the label of a
+    line is what stands beside a pointer."""
+    plot = partial(axes.plot, clip_on=False, zorder=3)
     if figure.ticks:
         first, last = figure.ticks[0], figure.ticks[-1]
         axes.set(xlim=(first, last), xticks=figure.ticks)
@@ -277,7 +279,7 @@ def _fill(
             logits = [curve.intercept + curve.slope * math.log10(x) for x in steps]
             rates = [(1 + math.tanh(logit / 2)) / 2 for logit in logits]
             hover = f"{curve.series}: slope {curve.slope:+.3f}"
-            _add(axes, steps, rates, hover, color=looks[curve.series]["color"])
+            plot(steps, rates, label=printable(hover), color=looks[curve.series]["color"])
     for mark in marks:
         if mark.x is not None and mark.y is not None:
             (left, right), (low, high) = (
@@ -289,8 +291,9 @@ def _fill(
             x = [left, at, right, math.nan, at, at]
             y = [mark.y, mark.y, mark.y, math.nan, low, high]
             sure = figure.alpha is None or (mark.p is not None and mark.p <= figure.alpha)
-            hollow = {} if sure else {"markerfacecolor": PAPER}
-            _add(axes, x, y, _hover(mark, figure), markevery=[1], **looks[mark.series], **hollow)
+            hollow: dict[str, Any] = {} if sure else {"markerfacecolor": PAPER}
+            hover = printable(_hover(mark, figure))
+            plot(x, y, label=hover, markevery=[1], **looks[mark.series], **hollow)
 
 
 def _hover(mark: Mark, figure: Figure) -> str:
@@ -319,17 +322,11 @@ def _on_named_lines(axes: Axes, marks: Sequence[Mark], series: Sequence[str]) ->
     return [m._replace(y=middles[m.line] + height * shifts[m.series]) for m in marks]
 
 
-def _add(axes: Axes, x: Sequence[float], y: Sequence[float], hover: str, **look: Any) -> None:
-    """A line, with a mark where ``look`` has one; its label is what stands beside a pointer."""
-    axes.plot(x, y, label=printable(hover), clip_on=False, zorder=3, **look)
-
-
 def _sizes_below(axes: Axes, sizes: Sequence[float]) -> None:
     """A logarithmic axis with a few round sizes: ``100M``."""
     from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
 
     billions = EngFormatter(sep="")
-
     least, most = min(sizes), max(sizes)
     margin = max(1.12, (most / least) ** 0.08)
     axes.set(xscale="log", xlim=(least / margin, most * margin))

@@ -19,11 +19,8 @@ FAILS, LOOPHOLE = "_fail_rate", "_loophole_rate"
 def figures_of(view: View) -> list[Figure]:
     """The figures of ``templates/figures.yaml`` for which there are numbers."""
     alpha = 1 - view.confidence
-    said = {
-        "alpha": alpha,
-        "percent": percent(view.confidence),
-        "reference": view.titles.model(view.reference),
-    }
+    reference = view.titles.model(view.reference)
+    said = {"alpha": alpha, "percent": percent(view.confidence), "reference": reference}
     models = [view.titles.model(model) for model in view.models]
     figures = []
     for name, looks in read_yaml(TEMPLATES / "figures.yaml").items():
@@ -32,8 +29,7 @@ def figures_of(view: View) -> list[Figure]:
         looks["note"] = looks["note"].format(**said)
         if marks := list(MARKS[name](view)):
             curves = list(_trends(view)) if name == "scaling" else ()
-            figure = Figure(name, marks, series=series, alpha=tested, curves=curves, **looks)
-            figures.append(figure)
+            figures.append(Figure(name, marks, series=series, alpha=tested, curves=curves, **looks))
     return figures
 
 
@@ -85,17 +81,11 @@ def _loopholes(view: View) -> Iterator[Mark]:
 
 def _comparisons(view: View) -> Iterator[Mark]:
     """Paired differences between models, by suite and category."""
-    for first, second, difference in view.near_compared:
-        if difference.value is not None:
-            yield Mark(
-                view.titles.suite(difference.suite),
-                f"{view.titles.model(first)} − {view.titles.model(second)}",
-                difference.category,
-                difference.n,
-                difference.value,
-                difference.interval,
-                p=difference.p_adjusted,
-            )
+    for first, second, d in view.near_compared:
+        if d.value is not None:
+            line = f"{view.titles.model(first)} − {view.titles.model(second)}"
+            names = view.titles.suite(d.suite), line, d.category
+            yield Mark(*names, d.n, d.value, d.interval, p=d.p_adjusted)
 
 
 def _judges(view: View) -> Iterator[Mark]:

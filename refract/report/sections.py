@@ -8,7 +8,7 @@ and what the section's function gives. Where it writes nothing, there is no such
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refract.rates.rate import Rate
@@ -142,13 +142,10 @@ def _over_refusal(inputs: Inputs) -> Data:
     return {"models": models}
 
 
-def _tested(view: View, pairs: list[Compared]) -> Data:
-    telling = strongest(pairs, view.confidence)
+def _compared(inputs: Inputs, pairs: Sequence[Compared] | None = None) -> Data:
+    pairs = inputs.view.near_compared if pairs is None else pairs
+    telling = strongest(pairs, inputs.view.confidence)
     return {"telling": telling, "tested": number_of_tests(pairs)}
-
-
-def _compared(inputs: Inputs) -> Data:
-    return _tested(inputs.view, inputs.view.near_compared)
 
 
 def _by_field(inputs: Inputs) -> Data:
@@ -160,7 +157,7 @@ def _by_field(inputs: Inputs) -> Data:
             values = groups.setdefault((rate.suite, rate.group.field), {})
             key = rate.group.value, CATEGORY_OF[rate.measure]
             values.setdefault(key, {})[rate.model] = rate
-    return _tested(view, list(view.by_field)) | {"groups": groups}
+    return _compared(inputs, view.by_field) | {"groups": groups}
 
 
 def _attacks(inputs: Inputs) -> Data:

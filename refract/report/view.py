@@ -135,17 +135,10 @@ class View:
         def has(suite: str) -> bool:
             return not suites or plain(suite) in suites
 
-        return replace(
-            self,
-            rates={
-                model: [rate for rate in self.rates[model] if has(rate.suite)] for model in kept
-            },
-            compared=[
-                pair
-                for pair in self.compared
-                if has(pair.difference.suite) and {pair.first, pair.second} <= set(kept)
-            ],
-        )
+        rates = {model: [rate for rate in self.rates[model] if has(rate.suite)] for model in kept}
+        pairs = [pair for pair in self.compared if has(pair.difference.suite)]
+        pairs = [pair for pair in pairs if {pair.first, pair.second} <= set(kept)]
+        return replace(self, rates=rates, compared=pairs)
 
 
 def check_names(option: str, asked: Iterable[str], known: Collection[str]) -> None:
@@ -265,11 +258,9 @@ class Summary(NamedTuple):
         how many are met where all of them are."""
         parts = []
         for decision, word in (("missed", "MISSED"), ("inconclusive", "inconclusive")):
-            measures = [rate.measure for rate in self.limited if rate.decision == decision]
-            if measures:
-                parts.append(f"{word}: {', '.join(dict.fromkeys(measures))}")
-        met = f"met ({len(self.limited)})" if self.limited else MISSING
-        return "; ".join(parts) or met
+            measures = {rate.measure: None for rate in self.limited if rate.decision == decision}
+            parts += [f"{word}: {', '.join(measures)}"] if measures else []
+        return "; ".join(parts) or (f"met ({len(self.limited)})" if self.limited else MISSING)
 
 
 def summaries(view: View) -> list[Summary]:
@@ -282,16 +273,10 @@ def summaries(view: View) -> list[Summary]:
             if "refusal_rate" in overall:
                 headlines = [overall.get(measure) for measure in HEADLINES]
                 loud = [r.measure for r in headlines if r and r.counts.cut_off_share >= WARN_SHARE]
-                lines.append(
-                    Summary(
-                        suite,
-                        model,
-                        headlines,
-                        overall["refusal_rate"],
-                        [r for r in view.rates[model] if r.suite == suite and r.decision],
-                        {measure: uncut[measure] for measure in loud if measure in uncut},
-                    )
-                )
+                limited = [r for r in view.rates[model] if r.suite == suite and r.decision]
+                without = {measure: uncut[measure] for measure in loud if measure in uncut}
+                refusal = overall["refusal_rate"]
+                lines.append(Summary(suite, model, headlines, refusal, limited, without))
     return lines
 
 
