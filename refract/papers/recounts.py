@@ -45,13 +45,11 @@ def _labelled_actions(folder: Folder, published: Published) -> list[Row]:
     collected = {row["model"].casefold() for row in rows}
     for model, numbers in published["harmless"].items():
         if not collected & {model.casefold(), numbers["column"].casefold()}:
-            labels = folder.rows(
-                "do_not_answer*.csv", {}, {"people": f"{numbers['column']}_harmful"}
-            )
+            people = {"people": f"{numbers['column']}_harmful"}
             others = {"model": model, "gpt4": None, "longformer": None}
             rows += [
                 {**others, "people": "true" if row["people"] == "1" else "false"}
-                for row in labels
+                for row in folder.rows("do_not_answer*.csv", {}, people)
                 if row["people"]
             ]
     return rows
@@ -218,10 +216,8 @@ def xstest(folder: Folder, published: Published) -> list[Cell]:
         unsafe = [row for row in rows if row["type"].startswith("contrast")]
         for judge, title in XSTEST_JUDGES.items():
             for kind, own in (("safe", safe), ("unsafe", unsafe)):
-                labels = [row[judge] for row in own]
-                cells += _shares(
-                    f"{name}, {kind}, {title}", labels, numbers[judge][kind], sizes[kind]
-                )
+                labels, row = [row[judge] for row in own], f"{name}, {kind}, {title}"
+                cells += _shares(row, labels, numbers[judge][kind], sizes[kind])
         for kind, shares in numbers.get("types", {}).items():
             labels = [row["people"] for row in rows if row["type"] == kind]
             cells += _shares(f"{name}, {kind}, people", labels, shares, sizes["type"])

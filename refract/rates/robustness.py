@@ -137,7 +137,7 @@ def comparisons(
 
 def group_of(perturbation: Row) -> str:
     """What a perturbation is compared by: character, feature, position and dose, if it has them."""
-    position, repetitions = perturbation.get("position"), perturbation.get("repetitions") or ()
+    position, repetitions = perturbation.get("position"), perturbation.get("repetitions") or []
     parts = (
         perturbation.get("character"),
         None if perturbation.get("feature") == "prompt" else perturbation.get("feature"),

@@ -15,13 +15,8 @@ from refract.suites.importing.columns import Contents, Importer, Options, Publis
 from refract.suites.rows import CATEGORIES, SuiteError, check_suite
 
 PUBLISHED = Path(__file__).with_name("published.yaml")
-IMPORTERS = Registry(
-    {
-        "generic": "refract.suites.importing.columns:generic",
-    },
-    "refract.importers",
-    "__call__",
-)
+GENERIC = {"generic": "refract.suites.importing.columns:generic"}
+IMPORTERS = Registry(GENERIC, "refract.importers", "__call__")
 
 
 def importer_names() -> list[str]:

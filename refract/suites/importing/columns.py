@@ -20,16 +20,8 @@ from refract.suites.rows import CATEGORIES, CONTENT, STRING_FLAGS, SuiteError
 PROMPTS = ("prompt", "goal", "question", "behavior", "instruction", "text")
 IDS = ("id", "prompt_id", "index")
 # Fields that mean something to the pipeline; a column of that name becomes source_NAME.
-RESERVED = {
-    "id",
-    "category",
-    "item",
-    "expected_strings",
-    "pair_id",
-    "requirement",
-    *CONTENT,
-    *STRING_FLAGS,
-}
+RESERVED = {"id", "category", "item", "expected_strings", "pair_id", "requirement"}
+RESERVED |= {*CONTENT, *STRING_FLAGS}
 
 
 class Origin(NamedTuple):
@@ -153,10 +145,10 @@ class Published(Settings):
 
     def contents(self, kind: str, path: Path, table: Table, options: Options) -> Contents:
         """The suite of a table that was read. Raises :class:`SuiteError`."""
-        columns: dict[
-            str, str | None
-        ]  # with prompts, and the language where that is what they differ by
-        columns = {name: code for name, code in self.languages.items() if name in table.columns}
+        # With prompts, and the language where that is what they differ by.
+        columns: dict[str, str | None] = {
+            n: c for n, c in self.languages.items() if n in table.columns
+        }
         if not columns:
             names = list(self.languages) or self.prompt
             columns = {column_of(path, table, names, "prompt"): None}
@@ -179,7 +171,13 @@ class Published(Settings):
                 unclassed.append(line)
                 continue
             for column, of_column in columns.items():
-                text = _text(path, line, column, source.get(column))
+                text = source.get(column)
+                if isinstance(text, list) and len(text) == 1:  # the turns of a conversation of one
+                    text = text[0]
+                if not isinstance(text, str | None):
+                    raise SuiteError(
+                        f"{path}: line {line}: {column!r} must be a text (got {text!r:.60})"
+                    )
                 if text is None or not text.strip():
                     blank.append(line)
                     continue
@@ -227,19 +225,9 @@ class Published(Settings):
         return self.language.code_of(str(value)) if self.language and value else None
 
 
-def _text(path: Path, line: int | str, column: str, value: Any) -> str | None:
-    if isinstance(value, list) and len(value) == 1:  # the turns of a conversation of one
-        value = value[0]
-    if value is not None and not isinstance(value, str):
-        raise SuiteError(f"{path}: line {line}: {column!r} must be a text (got {value!r:.60})")
-    return value
-
-
 def _left_out(what: str, lines: list[int | str]) -> list[str]:
-    if not lines:
-        return []
-    shown = ", ".join(map(str, dict.fromkeys(lines)))
-    return [f"Rows without {what}, left out: {len(lines)} (line {shown})."]
+    listed = ", ".join(map(str, dict.fromkeys(lines)))
+    return [f"Rows without {what}, left out: {len(lines)} (line {listed})."] if lines else []
 
 
 def _id(kind: str, given: Any, number: int) -> str:

@@ -46,16 +46,13 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
     """All rows of a file in one of ``SUFFIXES``; of a log of Inspect or lm-evaluation-harness the
     prompts.
 
-    Without a ``header`` the columns of CSV, TSV and XLSX are called ``1``, ``2``, …
-    A byte order mark is not part of the text. In CSV, rows that start with # are comments where they
-    stand before the header or do not have its number of cells; every other line is data, and a row
-    with more or fewer cells than the header (or the first row) is an error. Line breaks and carriage
-    returns within a cell stay as they are. In TSV a quote is a quote only where it starts a cell, as in
-    CSV. In JSONL, blank lines and lines that start with # are skipped. NUL characters and lone
-    surrogates, which a prompt may not hold, become U+FFFD. Everything but blank lines is stated in
-    ``notes``. Of XLSX the first sheet is read, an empty cell is None, a whole number is written without
-    a point, and a formula is the value that was stored with it. Raises :class:`SuiteError` naming the
-    file and the line.
+    Without a ``header`` the columns of CSV, TSV and XLSX are called ``1``, ``2``, … In CSV, rows that
+    start with # are comments where they stand before the header or do not have its number of cells; a
+    row with more or fewer cells than the header (or the first row) is an error. Line breaks and carriage
+    returns within a cell stay. In JSONL, blank lines and lines that start with # are skipped. NUL
+    characters and lone surrogates, which a prompt may not hold, become U+FFFD. Everything but blank
+    lines is stated in ``notes``. Of XLSX the first sheet is read, an empty cell is None, and a formula
+    is the value that was stored with it. Raises :class:`SuiteError` naming the file and the line.
     """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:

@@ -89,16 +89,10 @@ def inspect_rows(log: dict[str, Any]) -> list[Row]:
     samples = log.get("samples") or []
     if not all(isinstance(sample, dict) for sample in samples):
         raise RowError("not a log of Inspect (samples must be objects)")
+    wrong = ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError
     try:
         return [_inspect_row(sample, log["eval"]) for sample in samples]
-    except (
-        ArithmeticError,
-        AttributeError,
-        KeyError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except wrong as error:
         raise RowError(f"not a log of Inspect ({type(error).__name__}: {error})") from None
 
 
@@ -109,7 +103,7 @@ def _inspect_row(sample: dict[str, Any], about: dict[str, Any]) -> Row:
     choice = choices[0] if choices else {}
     content = (choice.get("message") or {}).get("content")
     usage = output.get("usage") or {}
-    sent = ["input_tokens", "input_tokens_cache_read", "input_tokens_cache_write"]
+    sent = [usage.get(f"input_tokens{of}") for of in ("", "_cache_read", "_cache_write")]
     asked = sample.get("input")
     given = asked if isinstance(asked, list) else [{"role": "user", "content": asked}]
     messages = sample.get("messages") or given
@@ -132,9 +126,7 @@ def _inspect_row(sample: dict[str, Any], about: dict[str, Any]) -> Row:
         "finish_reason": "refusal" if refused else FINISH_REASONS.get(str(reason)),
         LOG: {
             "thinking": _text(content if isinstance(content, list) else [], "reasoning") or None,
-            "prompt_tokens": None
-            if usage.get(sent[0]) is None
-            else sum(usage.get(name) or 0 for name in sent),
+            "prompt_tokens": None if sent[0] is None else sum(count or 0 for count in sent),
             "completion_tokens": usage.get("output_tokens"),
         },
         "error": error,

@@ -153,14 +153,10 @@ def suite_prompts(params: Mapping[str, Any], name: str, root: Path = Path()) -> 
 
     Raises :class:`SuiteError` and :class:`ParamsError`.
     """
-    seed = run_seed(params)
-    suite = definition(params, "suites", name)
-    rows = load_suite(root / suite["file"])
-    size = suite.get("sample")
-    perturbations = {
-        wanted: definition(params, "perturbations", wanted)
-        for wanted in suite.get("perturbations") or []
-    }
+    seed, suite = run_seed(params), definition(params, "suites", name)
+    rows, size = load_suite(root / suite["file"]), suite.get("sample")
+    wanted = suite.get("perturbations") or []
+    perturbations = {kind: definition(params, "perturbations", kind) for kind in wanted}
     sampled = sample_rows(rows, size, seed=seed, suite=name)
     variants = list(prompt_rows(sampled, name, seed, perturbations, suite.get("template")))
     return SuitePrompts(suite_label(name, size, len(rows), seed), len(sampled), variants)

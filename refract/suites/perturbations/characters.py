@@ -147,19 +147,16 @@ def char_injection(features: Features, settings: CharacterSettings, row: RowKey)
                     if features[feature] in texts:
                         continue
                     parts = [code_point(character), place, *filter(None, [suffix])]
-                    variants.append(
-                        Variant(
-                            make_label(features, feature, *parts),
-                            {
-                                "kind": "char_injection",
-                                "feature": feature,
-                                "character": code_point(character),
-                                "position": place,
-                                "repetitions": repetitions,
-                            },
-                            tuple({**features, feature: text} for text in texts),
-                        )
-                    )
+                    done = {
+                        "kind": "char_injection",
+                        "feature": feature,
+                        "character": code_point(character),
+                        "position": place,
+                        "repetitions": repetitions,
+                    }
+                    attempts = tuple({**features, feature: text} for text in texts)
+                    label = make_label(features, feature, *parts)
+                    variants.append(Variant(label, done, attempts))
     return variants
 
 

@@ -20,16 +20,8 @@ CATALOGUE = Path(__file__).with_name("catalogue.yaml")
 # Where a judge's model runs.
 WHERE = ("device", "device_map", "batch_tokens")
 # What a measure may count of an answer; see Measure.
-Counts = Literal[
-    "complied",
-    "refused",
-    "full_refusal",
-    "partial_refusal",
-    "full_compliance",
-    "right",
-    "score",
-    "inspect_score",
-]
+Share = Literal["full_refusal", "partial_refusal", "full_compliance"]
+Counts = Literal["complied", "refused", Share, "right", "score", "inspect_score"]
 
 
 class Generation(Settings):
