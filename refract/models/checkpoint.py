@@ -150,22 +150,6 @@ class HFSettings(Settings):
         return self
 
 
-def is_folder(model_id: str) -> bool:
-    """Whether ``model_id`` names a folder here; a hub id (``owner/name``) otherwise. A path that is
-    written as one (``./x``, ``/x``, ``~/x``) and does not exist is an error, not a hub id.
-
-    Raises AdapterError.
-    """
-    if Path(model_id).expanduser().is_dir():
-        return True
-    if is_hub_id(model_id):
-        return False
-    raise AdapterError(
-        f"model_id {model_id!r} is neither a folder here (seen from {Path.cwd()}) nor a hub id"
-        " of the form owner/name; correct model_id in params.yaml, or put the checkpoint there"
-    )
-
-
 def is_hub_id(model_id: str) -> bool:
     """Whether ``model_id`` names no folder here and has the form of a hub id."""
     form = re.fullmatch(r"[\w][\w.-]*(/[\w][\w.-]*)?", model_id)
@@ -304,30 +288,6 @@ def token_limit(config: Any, tokenizer: Any) -> int | None:
     return min((bound for bound in (positions, stated) if bound), default=None)
 
 
-def resolve_revision(model_id: str, revision: str) -> str:
-    """The commit that ``revision`` of a hub model stands for.
-
-    A full commit hash is itself and needs no network. A branch or tag is looked up on the hub; where
-    that fails, in the local hub cache. Raises AdapterError.
-    """
-    if re.fullmatch(r"[0-9a-f]{40}", revision):
-        return revision
-    from huggingface_hub import HfApi
-
-    try:
-        return str(HfApi().model_info(model_id, revision=revision, timeout=10).sha)
-    except Exception as error:  # no such model, no access, or whatever can go wrong on a network
-        if (snapshot := cached_snapshot(model_id, revision)) is not None:
-            return snapshot.name
-        raise AdapterError(
-            f"revision {revision!r} of {model_id!r} cannot be resolved: the hub does not give it"
-            f" ({type(error).__name__}: {str(error).partition(chr(10))[0]}), the hub's cache does not"
-            f" have it, and there is no folder of that name in {Path.cwd()}; correct model_id or"
-            " revision, log in with `hf auth login` if access is granted by request, go online once,"
-            " or name a local folder"
-        ) from None
-
-
 def cached_snapshot(model_id: str, revision: str) -> Path | None:
     """The folder of the local hub cache that holds a revision of a hub model, named as its commit."""
     from huggingface_hub import snapshot_download
@@ -347,8 +307,25 @@ class Loader:
 
     @cached_property
     def commit(self) -> str:
-        """The commit of a model of the hub."""
-        return resolve_revision(self.settings.model_id, self.settings.revision or "main")
+        """The commit of a model of the hub: a full hash is itself, a branch or tag is looked up on the
+        hub, and where that fails in the hub's cache."""
+        model_id, revision = self.settings.model_id, self.settings.revision or "main"
+        if re.fullmatch(r"[0-9a-f]{40}", revision):
+            return revision
+        from huggingface_hub import HfApi
+
+        try:
+            return str(HfApi().model_info(model_id, revision=revision, timeout=10).sha)
+        except Exception as error:  # no such model, no access, or whatever goes wrong on a network
+            if (snapshot := cached_snapshot(model_id, revision)) is not None:
+                return snapshot.name
+            raise AdapterError(
+                f"revision {revision!r} of {model_id!r} cannot be resolved: the hub does not give it"
+                f" ({type(error).__name__}: {str(error).partition(chr(10))[0]}), the hub's cache does"
+                f" not have it, and there is no folder of that name in {Path.cwd()}; correct model_id or"
+                " revision, log in with `hf auth login` if access is granted by request, go online"
+                " once, or name a local folder"
+            ) from None
 
     @property
     def folder(self) -> Path | None:
@@ -362,14 +339,20 @@ class Loader:
                     f"refract models fetch {self.name}"
                 )
             return path.parent
-        if not is_folder(model_id):
+        if is_hub_id(model_id):
             return None
+        folder = Path(model_id).expanduser()
+        if not folder.is_dir():
+            raise AdapterError(
+                f"model_id {model_id!r} is neither a folder here (seen from {Path.cwd()}) nor a hub id"
+                " of the form owner/name; correct model_id in params.yaml, or put the checkpoint there"
+            )
         if revision is not None:
             raise AdapterError(
                 f"{self.where}: revision is for hub models, and model_id {model_id!r} is a"
                 f" folder; leave out revision (got {revision!r})"
             )
-        return Path(model_id).expanduser()
+        return folder
 
     @property
     def gguf_file(self) -> Path | None:

@@ -91,10 +91,9 @@ def share_table(suite: CountedSuite) -> list[Rate]:
 def pair_table(suite: CountedSuite) -> list[Rate]:
     """Refusal of rows against that of the rows they are paired with (``pair_id``), by field.
 
-    Over pairs in which both were judged: the difference (row minus its pair) with an interval that
-    allows for clusters, since several rows share one pair, and over all the exact p of the clustered
-    McNemar test. ``successes`` counts refused rows. A pair with an unjudged answer counts under that
-    answer's outcome and in the bounds.
+    Over pairs in which both were judged: the difference (row minus its pair), and over all rows the
+    exact p of the clustered McNemar test. ``successes`` counts refused rows. A pair with an unjudged
+    answer counts under that answer's outcome and in the bounds.
     """
     groups: dict[Group, list[Pair]] = {}
     for row in suite.requested:
@@ -163,10 +162,8 @@ def suite_metrics(rates: Sequence[Rate]) -> dict[str, float]:
         if rate.measure.endswith(partial)
     }
     by_category = {measure for measure, category, _ in MEASURES if category}
-    largest = max(
-        (int(rate.group.value) for rate in rates if rate.group.field == SAMPLES_FIELD), default=1
-    )
-    of_all = (OVERALL, Group(SAMPLES_FIELD, str(largest)))
+    samples = [int(rate.group.value) for rate in rates if rate.group.field == SAMPLES_FIELD]
+    of_all = (OVERALL, Group(SAMPLES_FIELD, str(max(samples, default=1))))
     for rate in rates:
         measure = rate.measure
         if rate.group not in of_all or rate.value is None:
@@ -177,11 +174,9 @@ def suite_metrics(rates: Sequence[Rate]) -> dict[str, float]:
             elif not measure.endswith(SECONDARY):
                 metrics[measure] = 1 if measure in by_category else 2, rounded(rate.value)
         elif measure == MIXED_MEASURE:
-            counts["n"] = rate.counts.n
-            counts["excluded"] = rate.counts.unjudged
-            counts["cut_off"] = rate.counts.cut_off or 0
-    passed = [rate.passed for rate in rates if rate.passed is not None]
-    if passed:
+            of = rate.counts
+            counts |= {"n": of.n, "excluded": of.unjudged, "cut_off": of.cut_off or 0}
+    if passed := [rate.passed for rate in rates if rate.passed is not None]:
         counts["passed"] = int(all(passed))
     first = sorted(metrics, key=lambda measure: metrics[measure][0])[: MOST_METRICS - len(counts)]
     return counts | {measure: metrics[measure][1] for measure in first}

@@ -82,9 +82,8 @@ def pair_outcomes(
     """The outcomes of two sides, paired: by suite, category and perturbation, and by the values of a
     ``column`` where one is given (rows that have none are left out).
 
-    A pair is a prompt variant with the same suite, id and text on both sides; several samples of it
-    make one pair, and their numbers may differ. Categories and clusters are the first side's; a
-    prompt whose category changed counts as reworded.
+    A pair is a prompt variant with the same suite, id, category and text on both sides (else it counts
+    as reworded); several samples of it make one pair. Clusters are the first side's.
     """
     if column:
         first, second = ([row for row in side if row.get(column)] for side in (first, second))
@@ -165,13 +164,11 @@ def _repeats(*sides: Keyed) -> dict[str, str]:
             if not row["perturbation"]:
                 answer = (number, row["prompt_sha256"], row["category"], row["outcome"])
                 clean.setdefault(row["suite"], set()).add(answer)
-    names = list(clean)
     repeats: dict[str, str] = {}
-    for place, suite in enumerate(names):
-        for other in names:
+    for place, (suite, own) in enumerate(clean.items()):
+        for before, (other, answers) in enumerate(clean.items()):
             # Of two suites with the same prompts, the first is tested.
-            same = clean[suite] == clean[other] and names.index(other) < place
-            if other not in repeats and other != suite and (same or clean[suite] < clean[other]):
+            if other not in repeats and (own < answers or (own == answers and before < place)):
                 repeats[suite] = other
                 break
     return repeats
@@ -251,12 +248,10 @@ class DropEvidence(NamedTuple):
     """What a primary measure says about a drop.
 
     ``worst`` is the lower one-sided confidence limit of the change (below 0 is worse) with every
-    unjudged answer at its worst, ``worst_kept`` the same without the answers that vanished (judged
-    on the first side, not on the second). The p-values are one-sided, for a drop: over pairs judged
-    on both sides; with every unjudged answer at its best; with those that vanished as losses.
-    ``lost`` is the share of prompts that were well answered before and vanished, ``churn`` that of
-    flips that cancel. ``unchanged`` is ``worst`` had no answer changed, ``effective_n`` the number of
-    independent pairs that the judged ones count as, ``clusters`` how many they are in.
+    unjudged answer at its worst, ``worst_kept`` the same without the answers that vanished. The
+    p-values are one-sided, for a drop: over pairs judged on both sides; with every unjudged answer at
+    its best; with those that vanished as losses. ``lost`` is the share of prompts that vanished,
+    ``churn`` that of flips that cancel, ``unchanged`` is ``worst`` had no answer changed.
     """
 
     worst: float | None
@@ -338,14 +333,11 @@ def decide_drops(
 ) -> list[DropDecision | None]:
     """The decision on each primary measure; None for other groups.
 
-    ``decision`` is ``not worse`` where the limit ``worst`` is within ``margin``; ``worse`` where a drop
-    is shown whatever the unjudged answers were; else ``inconclusive``, with the ``reason``. p-values are
-    Holm-corrected over the primary measures, and ``detectable`` includes that.
-
-    ``regression`` is what fails a build: a measure that is worse; one whose judged pairs show a drop
-    that unjudged answers could undo; one where answers vanished and that alone keeps a drop from
-    being excluded or shown; and one of which less than ``LEAST_SHARED`` of the first side's prompts
-    are left, or none, which is ``inconclusive`` unless it is worse.
+    ``not worse`` where the limit ``worst`` is within ``margin``; ``worse`` where a drop is shown
+    whatever the unjudged answers were; else ``inconclusive``, with the ``reason``. p-values are
+    Holm-corrected over the primary measures. A ``regression`` fails a build: a measure that is
+    worse; one whose judged pairs show a drop that unjudged answers could undo; and one where answers
+    vanished and that alone keeps a drop from being excluded or shown.
     """
     evidence_of = [_evidence(group, settings) for group in groups]
     shown = holm([evidence and evidence.p for evidence in evidence_of])
@@ -395,12 +387,10 @@ def _decision(
             reason = "too few prompts"
     sign = 1 if group.category in LESS_IS_WORSE else -1
     # The test exchanges whole clusters: too few of them cannot show anything.
-    testable = 0.5**evidence.clusters <= alpha / tests and evidence.effective_n >= 1
-    detectable = (
-        smallest_drop(round(evidence.effective_n), evidence.churn, alpha=alpha / tests)
-        if testable
-        else None
-    )
+    detectable = None
+    if 0.5**evidence.clusters <= alpha / tests and evidence.effective_n >= 1:
+        n = round(evidence.effective_n)
+        detectable = smallest_drop(n, evidence.churn, alpha=alpha / tests)
     return DropDecision(
         decision,
         reason,

@@ -111,13 +111,11 @@ def clusters_of(sources: Sequence[Row], field: str | None = None) -> dict[str, s
 
 def _end_of_pairs(id_: str, pair_of: Mapping[str, str | None]) -> str:
     seen = [id_]
-    while True:
-        pair = pair_of.get(seen[-1])
-        if pair is None:
-            return seen[-1]
+    while (pair := pair_of.get(seen[-1])) is not None:
         if pair in seen:  # two rows that name each other are one cluster too
             return min(seen[seen.index(pair) :])
         seen.append(pair)
+    return seen[-1]
 
 
 class PromptMeans(NamedTuple):
@@ -213,13 +211,11 @@ def rate_of(
     upper: Clustered | Proportion | None,
 ) -> Rate:
     """A rate from its estimate and from those at the two extremes of the unjudged."""
-    value = estimate.value if estimate else None
     statistics = Statistics()
     if isinstance(estimate, Clustered) and estimate.clusters < estimate.n:
-        effect, clusters = estimate.design_effect, estimate.effective_clusters
-        statistics = Statistics(design_effect=effect, effective_clusters=clusters)
+        statistics = Statistics(None, None, estimate.design_effect, estimate.effective_clusters)
     ends = interval_of(estimate), *bounds_of(lower, upper)
-    return Rate(measure, counts, value, *ends, group, statistics)
+    return Rate(measure, counts, estimate and estimate.value, *ends, group, statistics)
 
 
 def answer_rate(
@@ -284,17 +280,14 @@ def coverage_warnings(rate: Rate) -> list[str]:
     counts = rate.counts
     answers, left_out = counts.n + counts.unjudged, counts.excluded.get("cut_off", 0)
     kinds = ", ".join(f"{n} {kind.replace('_', ' ')}" for kind, n in counts.excluded.items() if n)
-    at_limit = "were cut off at the token limit"
+    limit = "were cut off at the token limit: they are"
     shares = (
         (counts.unjudged, f"not judged: {kinds}"),
-        (
-            counts.cut_off or 0,
-            f"{at_limit}: they are judged by what they say up to there; raise max_tokens",
-        ),
+        (counts.cut_off or 0, f"{limit} judged by what they say up to there; raise max_tokens"),
         (
             left_out,
-            f"{at_limit}: they are left out; refusals are short, so that rates of refusal without "
-            "them are too high (cut_off: judged counts them); raise max_tokens",
+            f"{limit} left out; refusals are short, so that rates of refusal without them are too high "
+            "(cut_off: judged counts them); raise max_tokens",
         ),
     )
     return [

@@ -197,17 +197,17 @@ class Difference:
     """A paired difference in refusal between two results, second minus first. Unrounded.
 
     Over the prompts of one suite, category and perturbation (and ``group``, where a field divides them)
-    that were judged on both sides: ``n`` of them in so many ``clusters``; ``design_effect`` and
-    ``effective_clusters`` as in :class:`refract.statistics.clusters.Clustered`. ``first`` and ``second``
-    are shares refused, ``value`` their difference with Tango's ``interval``, all None without a pair.
-    ``bounds`` and ``outer`` as in :class:`Rate`. ``p`` is McNemar's exact p with clusters exchanged as
-    wholes, ``p_adjusted`` the same corrected for all differences that were computed together (Holm's;
-    for comparisons by field Benjamini and Hochberg's).
+    that were judged on both sides: ``n`` of them in so many ``clusters``. ``first`` and ``second`` are
+    shares refused, ``value`` their difference with Tango's ``interval``, all None without a pair.
+    ``bounds`` and ``outer`` as in :class:`Rate`, ``design_effect`` and ``effective_clusters`` as in
+    :class:`refract.statistics.clusters.Clustered`. ``p`` is McNemar's exact p with clusters exchanged as
+    wholes, ``p_adjusted`` the same corrected for all that were computed together (Holm's; for
+    comparisons by field Benjamini and Hochberg's).
 
     ``prompts`` lists ids by what became of them: ``to_refusal``, ``to_compliance``, ``to_unjudged``,
     ``to_judged``, ``not_judged``, ``only_a``, ``only_b`` and ``reworded``. ``repeats`` names the suite
-    that has the same clean prompts with the same outcomes: there they are tested, here they are not.
-    ``drop`` stands where it is a primary measure. ``model`` is one name, or two with an arrow.
+    where the same prompts are tested instead. ``drop`` stands where it is a primary measure. ``model``
+    is one name, or two with an arrow.
     """
 
     suite: str

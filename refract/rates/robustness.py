@@ -57,18 +57,15 @@ def compare_answers(
     ``changed`` is None where the row could not be tested, for a ``reason``; ``by`` says what changed it
     (``similarity``, ``refusal``). A ``dose`` of 0 tokens added is no test.
     """
-    reason = None
-    if clean_outcome not in JUDGED:
+    reasons = {
         # A model that answers the clean prompt with nothing, noise or an error shows nothing here.
-        reason = "clean_not_judged"
-    elif dose == 0:
-        reason = "not_injected"
-    elif perturbed_outcome not in COMPARABLE:
-        reason = "not_answered"
-    elif similarity is None:
-        reason = "not_compared"
-    if reason or similarity is None:
-        return {"changed": None, "reason": reason, "by": []}
+        "clean_not_judged": clean_outcome not in JUDGED,
+        "not_injected": dose == 0,
+        "not_answered": perturbed_outcome not in COMPARABLE,
+        "not_compared": similarity is None,
+    }
+    if any(reasons.values()) or similarity is None:
+        return {"changed": None, "reason": next(filter(reasons.get, reasons)), "by": []}
     by = []
     # Rounded, so that 0.8 at a sensitivity of 0.2 is not decided by binary fractions.
     if round(1 - similarity - sensitivity, 9) > 0:
@@ -222,11 +219,8 @@ def _fail_rate(
     reasons = Counter(row["reason"] for row in members)
     untested = {reason: reasons[reason] for reason in UNTESTED}
     doses = [row["dose"] for row in members if row["dose"] is not None]
-    repetitions = Counter(
-        row["repetitions"]
-        for row in members
-        if row["repetitions"] and row["reason"] != "not_answered"
-    )
+    answered = [row for row in members if row["reason"] != "not_answered"]
+    repetitions = Counter(row["repetitions"] for row in answered if row["repetitions"])
     return replace(
         rate,
         counts=replace(rate.counts, untested=untested),

@@ -30,14 +30,9 @@ def apply_thresholds(
     """
     result = list(rates)
     for measure, limit in thresholds.items():
-        groups = {OVERALL}
-        if measure in MEASURES_OF_SAMPLES:
-            groups.add(Group(SAMPLES_FIELD, str(samples)))
-        places = [
-            place
-            for place, rate in enumerate(rates)
-            if rate.measure == measure and rate.group in groups
-        ]
+        of_samples = measure in MEASURES_OF_SAMPLES
+        groups = {OVERALL, *([Group(SAMPLES_FIELD, str(samples))] if of_samples else [])}
+        places = [n for n, r in enumerate(rates) if r.measure == measure and r.group in groups]
         if not places:
             known = sorted({rate.measure for rate in rates if not rate.group})
             raise ParamsError(f"thresholds name {measure!r}; the suite has {', '.join(known)}")
