@@ -155,18 +155,17 @@ class HF(Model):
             room = self._most if self._context is None else self._context - len(prompt.tokens)
             limit = min(self._most, room)
             rows.append(DecodedRow(index, prompt.tokens, limit, requests[index].seed))
-        if self._stop:
-            decoder.stop = lambda row: self._ended(row, prompts[row.index])
+
+        def ended(row: DecodedRow) -> bool:
+            response = self._split(row.generated, prompts[row.index].opened)[0]
+            return any(text in response for text in self._stop)
+
+        decoder.stop = ended if self._stop else None
         with running_on(self._threads):
             for row in decoder.run(rows):
                 assert self.runtime is not None
                 self.runtime["batch_shape"] = repr(decoder.shape)
                 yield row.index, self._answer_of(row, prompts[row.index])
-
-    def _ended(self, row: DecodedRow, prompt: _Prompt) -> bool:
-        """Whether a stop text ended an answer."""
-        response = self._split(row.generated, prompt.opened)[0]
-        return any(text in response for text in self._stop)
 
     def _load_tokenizer(self) -> None:
         if self._tokenizer is not None:
@@ -271,7 +270,8 @@ class HF(Model):
         # a template has written every special token already, BOS included
         return text, self._tokenizer(text, add_special_tokens=not self._templated)["input_ids"]
 
-    def _decode(self, generated: list[int]) -> str:
+    def _split(self, generated: list[int], opened: bool) -> tuple[str, str | None]:
+        """The text of an answer so far, and its thinking."""
         assert self._decoder is not None
         tokens, markers = generated, self.settings.reasoning
         if tokens and tokens[-1] in self._decoder.eos:
@@ -279,15 +279,12 @@ class HF(Model):
         text: str = self._tokenizer.decode(
             tokens, skip_special_tokens=markers is None, clean_up_tokenization_spaces=False
         )
-        if markers is not None:  # which may be special tokens themselves
-            for special in self._tokenizer.all_special_tokens:
-                if special not in markers:
-                    text = text.replace(special, "")
-        return text
-
-    def _split(self, generated: list[int], opened: bool) -> tuple[str, str | None]:
-        text, markers = self._decode(generated), self.settings.reasoning
-        return split_reasoning(text, markers, opened) if markers else (text, None)
+        if markers is None:
+            return text, None
+        for special in self._tokenizer.all_special_tokens:
+            if special not in markers:  # which may be special tokens themselves
+                text = text.replace(special, "")
+        return split_reasoning(text, markers, opened)
 
     def clip(self, text: str, tokens: int, side: str = "right", special: bool = False) -> str:
         """A text of at most so many of this model's tokens, those that the tokenizer adds included,

@@ -123,6 +123,7 @@ class Model(Protocol):
     def description(self) -> dict[str, Any]:
         """Metadata for the report that determines no answer, as JSON (``parameters``: number of
         weights or None)."""
+        return {"parameters": None}
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
         """Yields ``(index into requests, answer)`` as answers are made, in any order, each index

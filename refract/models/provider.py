@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
@@ -57,14 +57,7 @@ FINISHED: dict[str, FinishReason] = {
 }
 Kind = Literal["filtered", "too long", "throttled", "passing", "unreadable", "final"]
 # What a status means where nothing in the reply says otherwise; others from 500 on pass.
-STATUSES: dict[int, Kind] = {
-    408: "passing",
-    409: "passing",
-    425: "passing",
-    429: "throttled",
-    503: "throttled",
-    529: "throttled",
-}
+PASSING, THROTTLED = (408, 409, 425), (429, 503, 529)
 TOO_LONG = re.compile(
     r"context.?length|context.?window|context.?size|context.?limit|prompt is too long"
     r"|input is too long|too many (?:input )?tokens|longer than the model|max(?:imum)?.?model.?len"
@@ -351,10 +344,6 @@ class Provider(ServedModel):
         system = system_identity(settings.system_prompt)
         return {**settings.model_dump(exclude=left_out), "system_prompt": system}
 
-    def description(self) -> dict[str, Any]:
-        """A provider does not publish how many weights its model has."""
-        return {"parameters": None}
-
     @cached_property
     def system(self) -> str | None:
         """The system prompt. Raises :class:`AdapterError` where a published one cannot be read."""
@@ -403,43 +392,14 @@ class Provider(ServedModel):
         key = self.key.get_secret_value() or (None if settings.client else "none")
         return self.client({"api_key": key, **options})
 
-    async def sender(self, client: Any) -> Callable[[bytes], Awaitable[Any]]:
-        """What sends a body and gives the response.
+    async def send(self, client: Any, body: bytes) -> Any:
+        """Sends a body and gives the response. Amazon's and Google's clients take the model out of the
+        body, and so need its values."""
+        from httpx2 import Response
 
-        The package builds one request, with its address, headers and credentials; the others are that
-        one with other bodies, which takes a third less time of the processor. Amazon's are signed one
-        by one, and Google's credentials expire: there the package makes every call, as it does where
-        a release of it has no such parts.
-        """
-        from httpx2 import Request, Response
-
-        def by_package(body: bytes) -> Awaitable[Any]:
-            # Amazon's and Google's clients take the model out of the body.
-            sent: Awaitable[Any] = client.post(self.PATH, cast_to=Response, body=json.loads(body))
-            return sent
-
-        if self.settings.client in ("bedrock", "vertex"):
-            return by_package
-        try:
-            options = import_module(f"{self.PACKAGE}._models").FinalRequestOptions(
-                method="post", url=self.PATH, content=b""
-            )
-            built = client._build_request(await client._prepare_options(options))
-            connection, error_of = client._client, client._make_status_error_from_response
-        except (ImportError, AttributeError, TypeError):
-            return by_package
-        built.headers.pop("content-length", None)
-
-        async def send(body: bytes) -> Any:
-            request = Request(
-                "POST", built.url, headers=built.headers, content=body, extensions=built.extensions
-            )
-            response = await connection.send(request)
-            if not response.is_success:
-                raise error_of(response)
-            return response
-
-        return send
+        parsed = self.settings.client in ("bedrock", "vertex")
+        content = {"body": json.loads(body)} if parsed else {"content": body}
+        return await client.post(self.PATH, cast_to=Response, **content)
 
     def say_where(self, client: Any, count: int) -> None:
         """Says which server gets how many requests, before the first of them."""
@@ -524,9 +484,8 @@ class Provider(ServedModel):
     def count(self, answer: Answer | None, body: bytes) -> None:
         """Adds an answer's tokens and their cost to ``usage``: what the reply does not state, or all
         of a call that was paid for without an answer, at the most that the body can have used."""
-        prompt, completion = (
-            (answer.prompt_tokens, answer.completion_tokens) if answer else (None,) * 2
-        )
+        prompt = answer.prompt_tokens if answer else None
+        completion = answer.completion_tokens if answer else None
         self.usage["prompt_tokens"] += prompt or 0
         self.usage["completion_tokens"] += completion or 0
         if self.usage["cost"] is not None:
@@ -557,11 +516,9 @@ class Provider(ServedModel):
             error = error.__cause__ if isinstance(error.__cause__, Exception) else error
         text = self.clean(str(error) or type(error).__name__)
         if isinstance(error, TransportError):
-            name = (
-                "APITimeoutError" if isinstance(error, TimeoutException) else "APIConnectionError"
-            )
+            kind = "Timeout" if isinstance(error, TimeoutException) else "Connection"
             reached = "connect" not in type(error).__name__.lower()
-            return Failure(name, text, "passing", paid=reached, reached=reached)
+            return Failure(f"API{kind}Error", text, "passing", paid=reached, reached=reached)
         if isinstance(error, TimeoutError):
             text = f"no answer within {self.settings.timeout} s"
             return Failure("APITimeoutError", text, "passing", paid=True)
@@ -592,18 +549,18 @@ class Provider(ServedModel):
         if says_too_long(status, said):
             return Failure("PromptTooLong", text, "too long")
         if status in (401, 403):
-            settings = self.settings
-            variable = settings.key_variable
+            variable = self.settings.key_variable
             key = f"the key in {variable}" if variable else "a call without a key"
             raise AdapterError(
-                f"models.{self.name}: {settings.base_url} does not accept {key} for "
-                f"{settings.model_id} ({text})"
+                f"models.{self.name}: {self.settings.base_url} does not accept {key} for "
+                f"{self.settings.model_id} ({text})"
             )
         if "insufficient_quota" in codes or "request too large" in message.lower():
             return Failure(name, text, "final")
         after = client._parse_retry_after_header(error.response.headers)
         usable = after is not None and 0 <= after < math.inf
-        kind = STATUSES.get(status, "passing" if status >= 500 else "final")
+        passing = status in PASSING or status >= 500
+        kind: Kind = "throttled" if status in THROTTLED else "passing" if passing else "final"
         return Failure(name, text, kind, after if usable else None)
 
     def clean(self, text: object) -> str:

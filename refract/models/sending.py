@@ -89,7 +89,6 @@ class LiveRun:
         """Hands every answer to ``emit``; raises :class:`AdapterError`."""
         async with self.model.open_client() as self.client:
             self.model.say_where(self.client, len(self.requests))
-            self.send = await self.model.sender(self.client)
             try:
                 async with asyncio.TaskGroup() as group:
                     for index in range(len(self.requests)):
@@ -169,11 +168,10 @@ class LiveRun:
     async def _reply(self, call: Call) -> Answer | Failure:
         try:
             async with asyncio.timeout(self.settings.timeout):
-                response = await self.send(call.body)
-            answer = self.model.read_reply(response.content, call.attempt)
+                response = await self.model.send(self.client, call.body)
+            return self.model.read_reply(response.content, call.attempt)
         except Exception as error:  # whatever a server can make of its client
             return self.model.failure_of(error, self.client)
-        return answer
 
     def _failed(self, call: Call, failure: Failure) -> Answer | Call:
         """What follows from a call that came back without an answer."""
@@ -181,10 +179,9 @@ class LiveRun:
         if not self.failed and failure.kind in ("passing", "unreadable", "final"):
             # Said at once, since it may be tried again for minutes.
             self.failed = True
-            tried = (
-                "" if failure.kind == "final" else f"; tried for up to {self.settings.retry_for} s"
-            )
-            text = f"the first call that failed: {failure.name}: {failure.text}{tried}"
+            text = f"the first call that failed: {failure.name}: {failure.text}"
+            if failure.kind != "final":
+                text += f"; tried for up to {self.settings.retry_for} s"
             say(f"{self.model.name}: {text}", file=sys.stderr)
         if failure.kind in ("filtered", "too long", "final"):
             self._sign_of_life()

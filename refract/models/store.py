@@ -125,7 +125,7 @@ def open_store() -> ResponseStore:
     return ResponseStore(None if folder is None else folder / "responses.sqlite")
 
 
-class ResponseStore:
+class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
     """Answers by request hash. Safe for several processes at a time; use as a context manager.
 
     ``path=None`` stores no answers: every lookup misses. Each method raises :class:`StoreError` when
@@ -166,9 +166,6 @@ class ResponseStore:
             # commits, whose answers are then generated again.
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(SCHEMA)
-
-    def __enter__(self) -> ResponseStore:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -88,10 +88,6 @@ class Synthetic(Model):
         """The settings: they are the whole model."""
         return {**self.settings.model_dump(), "refusal_rate": self.refusal_rate}
 
-    def description(self) -> dict[str, Any]:
-        """A synthetic model has no weights to count."""
-        return {"parameters": None}
-
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
         """Answers in order."""
         for index, request in enumerate(requests):
