@@ -30,19 +30,10 @@ from refract.models.turn import Markers, SystemPrompt, Text
 
 # What transformers reads besides weights. READMEs and licences determine no answer and are left out.
 FILES = (
-    "added_tokens.json",
+    *("config*.json", "generation_config.json", "special_tokens_map.json", "tokenizer*.json"),
+    *("added_tokens.json", "merges.txt", "vocab.*", "sentencepiece*.model", "spiece.model"),
+    *("tokenizer.model", "chat_template.*", "chat_templates/*.jinja"),
     "additional_chat_templates/*.jinja",
-    "chat_template.*",
-    "chat_templates/*.jinja",
-    "config*.json",
-    "generation_config.json",
-    "merges.txt",
-    "sentencepiece*.model",
-    "special_tokens_map.json",
-    "spiece.model",
-    "tokenizer*.json",
-    "tokenizer.model",
-    "vocab.*",
 )
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 

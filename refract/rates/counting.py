@@ -182,8 +182,8 @@ def mean_rate(
 ) -> Rate:
     """The mean of values from 0 to 1 of some answers, None where one is not known.
 
-    The values of several samples of one prompt enter as the prompt's mean. The bounds are the means
-    were all unknown values 0 or 1. What is unknown is excluded under the answer's outcome.
+    Several samples of one prompt enter as the prompt's mean. What is unknown is excluded under the
+    answer's outcome, and 0 or 1 in the bounds.
     """
     means = prompt_means(values, answers)
     estimate = means.mean(confidence)

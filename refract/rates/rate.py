@@ -51,9 +51,8 @@ class HumanLabels:
 class Counts:
     """The answers behind a rate.
 
-    ``successes`` of ``n`` judged answers count; ``successes`` is None where the rate is a mean of
-    scores, of prompts or of groups. ``clusters`` is the number of clusters that the ``n`` are of (None
-    where nobody counted). ``partial`` of the successes are partial refusals (None: not a rate of both
+    ``successes`` of ``n`` judged answers, in so many ``clusters``, count (None: a mean of scores, of
+    prompts or of groups). ``partial`` of the successes are partial refusals (None: not a rate of both
     kinds of refusal), ``cut_off`` of the ``n`` were cut off at the token limit (None: not counted).
     ``excluded`` counts the answers that are not in the rate, by outcome
     (:data:`refract.core.vocabulary.EXCLUDED`, all of them or none), ``untested`` the perturbed prompts

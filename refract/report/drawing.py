@@ -72,11 +72,10 @@ class Curve(NamedTuple):
 class Figure:
     """What a figure shows.
 
-    Without a ``y_label`` each line of a panel has a name, and marks lie on it. ``ticks`` are those of
-    the first axis, which shows sizes in powers of ten where there are none. ``series`` are all that
-    there are, such as the models, so that each has its mark and colour in every figure; the legend
-    says which have no value here. By default they are those of the marks. With ``alpha``, marks whose
-    p is above it, or that have none, are hollow.
+    Without a ``y_label`` each line of a panel has a name, and marks lie on it. Without ``ticks`` the
+    first axis shows sizes in powers of ten. ``series``, by default those of the marks, keep their mark
+    and colour in every figure; the legend says which have no value here. With ``alpha``, marks whose p
+    is above it, or that have none, are hollow.
     """
 
     name: str

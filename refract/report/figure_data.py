@@ -90,10 +90,8 @@ def _comparisons(view: View) -> Iterator[Mark]:
 
 def _judges(view: View) -> Iterator[Mark]:
     """Each judge against the labelled pairs: agreement on refusal, and accuracy by kind of answer."""
-    for panel, judges in (
-        ("refused or not", view.scores),
-        ("right label, by kind of answer", view.kinds),
-    ):
+    kinds = "right label, by kind of answer"
+    for panel, judges in (("refused or not", view.scores), (kinds, view.kinds)):
         for judge, scores in judges.items():
             for name, score in scores.items():
                 if score.interval and (judges is view.kinds or name in AGREEMENT):

@@ -15,11 +15,8 @@ from refract.core.types import Row
 CATEGORIES = ("harmful", "helpful", "borderline")
 ROLES = ("system", "user", "assistant")
 STRING_FLAGS = (
-    "all_expected_strings_must_be_found",
-    "case_sensitive",
-    "exact_matching",
-    "punctuation_sensitive",
-    "word_matching",
+    *("all_expected_strings_must_be_found", "case_sensitive", "exact_matching"),
+    *("punctuation_sensitive", "word_matching"),
 )
 # Of these, what a text is folded by before the search.
 FOLDING = ("case_sensitive", "punctuation_sensitive")
