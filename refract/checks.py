@@ -127,14 +127,13 @@ def char_injection(
         if row["measure"] == "char_injection_fail_rate" and row["field"] == "perturbation"
     ]
     errors = []
-    for row in rates.compared:
-        if row["changed"] is None:
-            why = _why(answers[row["prompt_id"]])
-            if row["reason"] == "clean_not_judged":
-                why = f"the clean prompt's: {_why(answers[row['source_id']])}"
-            elif row["reason"] == "not_injected":
-                why = "no token of the injection reached the model"
-            errors.append(f"{row['prompt_id']}: not tested ({why})")
+    for row in (row for row in rates.compared if row["changed"] is None):
+        why = _why(answers[row["prompt_id"]])
+        if row["reason"] == "clean_not_judged":
+            why = f"the clean prompt's: {_why(answers[row['source_id']])}"
+        elif row["reason"] == "not_injected":
+            why = "no token of the injection reached the model"
+        errors.append(f"{row['prompt_id']}: not tested ({why})")
     if not groups:
         errors = ["no prompt could be perturbed: no character found a place"]
     worst = max(groups, key=lambda row: -1 if row["rate"] is None else row["rate"], default=None)
@@ -370,12 +369,11 @@ def _as_answers(texts: object, count: int, attempt: int = 0) -> list[Answer]:
     if answers is None or len(answers) != count:
         got = f"{texts!r:.40}" if answers is None else f"{len(answers)} for {count}"
         raise ValueError(f"the model function must return one text for each row (got {got})")
+    no_text = "the function returned {!r:.40}, which is not a text"
     return [
         Answer(str(text), "stop", attempt)
         if isinstance(text, str)
-        else Answer.failed(
-            "NoText", f"the function returned {text!r:.40}, which is not a text", attempt
-        )
+        else Answer.failed("NoText", no_text.format(text), attempt)
         for text in answers
     ]
 

@@ -100,9 +100,8 @@ def pair_outcomes(
         return groups[key]
 
     for key, samples in sides[0].items():
-        row, id_ = samples[0], key[1]
+        row, id_, others = samples[0], key[1], sides[1].get(key)
         paired = group_of(row)
-        others = sides[1].get(key)
         if others is None:
             paired.ids["only_a"].append(id_)
         elif any(row[name] != others[0][name] for name in ("prompt_sha256", "category")):
@@ -134,8 +133,7 @@ def _keyed(rows: Iterable[Outcome]) -> Keyed:
 
 
 def _refusal(samples: Sequence[Outcome]) -> RefusalShare:
-    judged = sum(row["outcome"] in JUDGED for row in samples)
-    refused = sum(row["outcome"] in REFUSED for row in samples)
+    judged, refused = (sum(row["outcome"] in of for row in samples) for of in (JUDGED, REFUSED))
     size = len(samples)
     known = refused / judged if judged else None
     return RefusalShare(known, refused / size, (refused + size - judged) / size)
@@ -185,11 +183,8 @@ def compare_groups(
     """
     differences = [_difference(group, settings.confidence) for group in groups]
     adjusted = holm([difference.p for difference in differences])
-    drops = decide_drops(groups, settings)
-    return [
-        replace(difference, p_adjusted=p, drop=drop)
-        for difference, p, drop in zip(differences, adjusted, drops, strict=True)
-    ]
+    decided = zip(differences, adjusted, decide_drops(groups, settings), strict=True)
+    return [replace(difference, p_adjusted=p, drop=drop) for difference, p, drop in decided]
 
 
 def _judged(pairs: Sequence[Pair]) -> list[Values]:
@@ -205,11 +200,6 @@ def _estimate(rows: Sequence[Values], confidence: float) -> Clustered | None:
     """The mean change, after minus before."""
     before, after, clusters = zip(*rows, strict=True) if rows else ((), (), ())
     return clustered_difference(after, before, clusters, confidence)
-
-
-def _p(rows: Sequence[Values]) -> float:
-    before, after, clusters = zip(*rows, strict=True)
-    return clustered_mcnemar(before, after, clusters)
 
 
 def _difference(group: PairedOutcomes, confidence: float) -> Difference:
@@ -231,7 +221,7 @@ def _difference(group: PairedOutcomes, confidence: float) -> Difference:
         interval=interval_of(estimate),
         bounds=bounds,
         outer=outer,
-        p=_p(judged) if judged and not group.repeats else None,
+        p=clustered_mcnemar(*zip(*judged, strict=True)) if judged and not group.repeats else None,
         prompts={kind: tuple(ids) for kind, ids in group.ids.items()},
         repeats=group.repeats,
         group=group.group,
@@ -321,7 +311,9 @@ def _p_drop(rows: Sequence[Values]) -> float:
 
     Under no difference gains are as likely as losses, so that it is half the two-sided p.
     """
-    return 1.0 if _sum_of_rises(rows, 1) >= _sum_of_rises(rows, -1) else _p(rows) / 2
+    if _sum_of_rises(rows, 1) >= _sum_of_rises(rows, -1):
+        return 1.0
+    return clustered_mcnemar(*zip(*rows, strict=True)) / 2
 
 
 def _sum_of_rises(rows: Sequence[Values], sign: int) -> float:
@@ -371,9 +363,9 @@ def _decision(
     kept = evidence.worst_kept is not None and evidence.worst_kept > -margin
     vanished = evidence.lost > 0 and (evidence.lost > margin or p_lost <= alpha or kept)
     reason = _too_few_shared(group)
-    if reason and decision == NOT_WORSE:
-        decision = INCONCLUSIVE
     gone = bool(reason)
+    if gone and decision == NOT_WORSE:
+        decision = INCONCLUSIVE
     if decision == INCONCLUSIVE and not gone:
         if shown:
             reason = "the judged pairs show a drop that unjudged answers could undo"

@@ -100,11 +100,10 @@ def clusters_of(sources: Sequence[Row], field: str | None = None) -> dict[str, s
     for a field that no row has.
     """
     if field is not None:
-        if all(row.get(field) is None for row in sources):
+        named = {row["id"]: row[field] for row in sources if row.get(field) is not None}
+        if not named:
             raise ParamsError(f"cluster: no row of the suite has the field {field!r}")
-        return {
-            row["id"]: row["id"] if row.get(field) is None else str(row[field]) for row in sources
-        }
+        return {row["id"]: str(named.get(row["id"], row["id"])) for row in sources}
     pair_of = {row["id"]: row.get("pair_id") for row in sources}
     return {id_: _end_of_pairs(id_, pair_of) for id_ in pair_of}
 
@@ -129,12 +128,9 @@ class PromptMeans(NamedTuple):
 
     def mean(self, confidence: float) -> Clustered | None:
         """The mean of the known ones, with its interval; None without any."""
-        tested = [place for place, value in enumerate(self.known) if value is not None]
-        return clustered_mean(
-            [value for value in self.known if value is not None],
-            [self.clusters[place] for place in tested],
-            confidence,
-        )
+        pairs = zip(self.known, self.clusters, strict=True)
+        clusters = [cluster for value, cluster in pairs if value is not None]
+        return clustered_mean([x for x in self.known if x is not None], clusters, confidence)
 
 
 def prompt_means(values: Sequence[float | None], answers: Sequence[Counted]) -> PromptMeans:
@@ -253,11 +249,13 @@ def overall_rates(
     positive: Sequence[str],
     judged: Sequence[str] = JUDGED,
     confidence: float = CONFIDENCE,
+    group: Group = OVERALL,
 ) -> list[Rate]:
-    """A measure's rate over all, and where judged answers were cut off, the one without those."""
+    """A measure's rate over all, and where judged answers were cut off, the one without those; the
+    rate of a ``group`` alone."""
     answers = list(answers)
-    rates = [answer_rate(measure, answers, positive, judged, confidence)]
-    if rates[0].counts.cut_off:
+    rates = [answer_rate(measure, answers, positive, judged, confidence, group)]
+    if rates[0].counts.cut_off and not group:
         finished = without_cut_off(answers)
         rates.append(answer_rate(measure, finished, positive, judged, confidence, WITHOUT_CUT_OFF))
     return rates

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 from refract.core.types import ResponseRow, Verdict, VerdictRow
 from refract.core.vocabulary import FAMILIES, JUDGED
@@ -14,7 +14,6 @@ from refract.rates.counting import (
     Counted,
     CountedSuite,
     Outcomes,
-    answer_rate,
     mean_rate,
     outcome,
     overall_rates,
@@ -60,10 +59,8 @@ def judge_table(
         labels = [_labelled(verdict["label"], answer) for verdict, answer in concerned]
         return overall_rates(measure, labels, of.counted, of.labels, confidence)
     # A score outside 0 to 1, as similarity can have it, counts as the end.
-    scores = [
-        None if verdict["score"] is None else min(1.0, max(0.0, verdict["score"]))
-        for verdict, _ in concerned
-    ]
+    said = [verdict["score"] for verdict, _ in concerned]
+    scores = [None if score is None else min(1.0, max(0.0, score)) for score in said]
     answers = [_labelled(None, answer) for _, answer in concerned]
     rates = [mean_rate(measure, scores, answers, confidence)]
     if rates[0].counts.cut_off:
@@ -120,13 +117,8 @@ def injection_table(suite: CountedSuite, verdicts: Mapping[str, Verdict]) -> lis
                 answer = _labelled(label, suite.outcomes[id_])
                 for group in (OVERALL, *of_group):
                     groups.setdefault(group, []).append(answer)
-        every = groups.pop(OVERALL, [])
-        if every:
-            rates += overall_rates(measure, every, ("yes",), labels, suite.confidence)
-        rates += [
-            answer_rate(measure, answers, ("yes",), labels, suite.confidence, group)
-            for group, answers in sorted(groups.items(), key=lambda item: item[0].value)
-        ]
+        for group, answers in sorted(groups.items(), key=lambda item: astuple(item[0])):
+            rates += overall_rates(measure, answers, ("yes",), labels, suite.confidence, group)
     return rates
 
 
