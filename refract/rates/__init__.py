@@ -33,12 +33,8 @@ from refract.rates.thresholds import DEFAULT_THRESHOLDS, apply_thresholds
 
 
 class Aggregate(NamedTuple):
-    """What one suite's verdicts add up to.
-
-    ``answers`` as they are counted, by prompt id; ``table`` of rates; ``compared``, one row for each
-    perturbed prompt with what the perturbation did; ``failures``, the changed answers for reading;
-    ``fields``, the values of the suite's ``fields`` by source id.
-    """
+    """What one suite's verdicts add up to: answers by prompt id, rates, a row for each perturbed prompt,
+    the changed answers for reading, and the values of the suite's ``fields`` by source id."""
 
     answers: dict[str, Counted]
     table: list[Rate]

@@ -177,7 +177,6 @@ def compare_groups(
 ) -> list[Difference]:
     """The difference of each group, second side minus first, and the decisions on primary measures.
 
-    Intervals are Tango's, scaled to the clusters; of several samples of a prompt the mean counts.
     ``p_adjusted`` is Holm's over all groups given. A group whose clean prompts another suite includes
     with the same outcomes (``repeats``) has neither p nor decision: its answers are tested there.
     """

@@ -81,12 +81,9 @@ def comparisons(
     outcomes: Outcomes,
     sensitivity: float = OUTPUT_SENSITIVITY,
 ) -> list[Row]:
-    """One comparison for each perturbed prompt; see :func:`compare_answers` for the fields.
-
-    Each sample is compared with the same sample of the clean prompt, further samples of a clean
-    prompt with its first one (``name`` is then ``CLEAN_SAMPLES``). Without ``similarities`` (None:
-    the suite has no judge of similarity) only refusal is compared.
-    """
+    """One comparison (:func:`compare_answers`) for each perturbed prompt, with the same sample of the
+    clean one, and for each further sample of a clean prompt with its first (``CLEAN_SAMPLES``). Without
+    ``similarities`` only refusal is compared."""
     rows = []
     for prompt in prompts:
         id_, clean = prompt["prompt_id"], clean_id(prompt)

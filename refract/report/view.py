@@ -54,9 +54,8 @@ class JudgeScore(NamedTuple):
 class View:
     """The numbers of the grid's models, and what is computed of them for people alone.
 
-    ``rates`` and ``provenance`` are by model. ``compared`` are the models on whole suites,
-    ``by_field`` on the prompts of one value; ``scores`` are those of judges, by judge and
-    measure, ``kinds`` by judge and kind of answer.
+    ``compared`` are the models on whole suites, ``by_field`` on the prompts of one value; ``scores``
+    are those of judges, by judge and measure, ``kinds`` by judge and kind of answer.
     """
 
     rates: Mapping[str, Sequence[Rate]]

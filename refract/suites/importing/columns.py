@@ -43,9 +43,8 @@ class Options:
     """What a user may add to a file. ``category`` overrides the importer's own rule for every row.
 
     ``columns`` (of the prompt, the id, the category and the language), ``source`` and ``licence`` are
-    for files that no importer knows; ``values`` maps values of a column to categories. ``language`` is
-    that of every row. Without a ``header`` columns are called 1, 2, … ``address`` is where the file was
-    fetched from.
+    for files that no importer knows; ``values`` maps values of a column to categories. Without a
+    ``header`` columns are called 1, 2, … ``address`` is where the file was fetched from.
     """
 
     encoding: str = "utf-8"
