@@ -27,13 +27,7 @@ def show() -> None:
     from refract.report.report_files import PAGE, REPORT
     from refract.report.sections import MAIN_HEADER, main_rows
     from refract.report.view import View, read_titles
-    from refract.results.current import (
-        current_note,
-        grid_notes,
-        rows_missing,
-        rows_note,
-        without_results,
-    )
+    from refract.results.current import notes_of, rows_missing, without_results
     from refract.results.differences import reproduced
     from refract.results.sources import read_side
 
@@ -47,12 +41,8 @@ def show() -> None:
     provenance = {m: result.provenance for m, result in side.results.items() if result.provenance}
     titles = read_titles(params.get("metadata"), models, grid(params, "suites"))
     print_table(MAIN_HEADER, main_rows(View(rates, provenance, titles)))
-    for note in grid_notes(root, models):
+    for note in notes_of(absent, side.reasons, rows_missing(root, provenance)):
         say(f"note: {note}")
-    if side.reasons:
-        say(f"note: {current_note(side.reasons)}")
-    if missing := rows_missing(root, provenance):
-        say(f"note: {rows_note(missing)}")
     for kind, path in (("report", root / REPORT), ("page", root / PAGE)):
         say(f"{kind}: {path}" if path.is_file() else f"{kind}: no {path}; run: dvc repro")
     if line := answer_line(root, models):

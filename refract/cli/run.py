@@ -80,7 +80,7 @@ def run(
         rows: Also write prompts, answers and verdicts here (JSONL).
     """
     from refract.evaluate import evaluate, read_suites
-    from refract.evaluate.protocol_run import Asked, files_of_parts, run_protocol
+    from refract.evaluate.protocol_run import Asked, run_protocol
     from refract.judges import language_warnings
     from refract.models import open_model
     from refract.models.answering import ANSWERS
@@ -119,7 +119,7 @@ def run(
             asked = Asked(
                 {**named, "adapter": definition["adapter"]},
                 settings,
-                files_of_parts(protocol, suite or []),
+                suite or [],
                 (judge, judges[judge]) if judge else None,
                 samples,
                 cut_off,

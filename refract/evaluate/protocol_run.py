@@ -43,11 +43,11 @@ MOST_BYTES = 500_000_000
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What the user asked for besides the protocol: a ``model`` without what was asked of it, settings
-    of its adapter, files by part, a judge with its name, and how it is counted."""
+    of its adapter, files as ``--suite`` names them, a judge with its name, and how it is counted."""
 
     model: Definition
     settings: Definition = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: Sequence[str] = ()
     judge: tuple[str, Definition] | None = None
     samples: int | None = None
     cut_off: str | None = None
@@ -78,11 +78,11 @@ def run_protocol(
     :class:`refract.core.errors.RefractError`.
     """
     name, protocol = find_protocol(given)
-    if strange := sorted(set(asked.files) - set(protocol.parts)):
-        raise UsageError(
-            f"--suite: {name} has no part {strange[0]!r}; it has {', '.join(protocol.parts)}"
-        )
-    parts = [_prepared(chosen, model, asked, seed, sample) for chosen in parts_of(name, protocol)]
+    files = _files_of_parts(name, list(protocol.parts), asked.files)
+    parts = [
+        _prepared(chosen, model, asked, files.get(chosen.part), seed, sample)
+        for chosen in parts_of(name, protocol)
+    ]
     for part in {part.notes["judge"]: part for part in parts}.values():
         _check_judge(part)
     definition = {**asked.model, **asked.settings}
@@ -98,15 +98,10 @@ def run_protocol(
         sample=sample,
         confidence=confidence,
     )
-    suites = evaluation.suites
     averages = []
     if protocol.average is not None:
-        rates = [
-            rate
-            for part in parts
-            for rate in suites[part.suite.name].rates.table
-            if rate.measure == protocol.average and not rate.group
-        ]
+        whole = [rate for rate in evaluation.rates if not rate.group]
+        rates = [rate for rate in whole if rate.measure == protocol.average]
         average = macro_rate(f"average_{protocol.average}", rates, confidence)
         averages = [dataclasses.replace(average, suite=name)]
     notes = {
@@ -114,30 +109,30 @@ def run_protocol(
         "of": protocol.of,
         "definition_sha256": sha256_json(protocol.model_dump(mode="json")),
         "limits": list(protocol.limits),
-        "parts": {suites[part.suite.name].label: part.notes for part in parts},
+        "parts": {evaluation.suites[part.suite.name].label: part.notes for part in parts},
     }
     return dataclasses.replace(evaluation, protocol=notes, averages=averages)
 
 
-def files_of_parts(protocol: str, arguments: Sequence[str]) -> dict[str, str]:
-    """The files that ``--suite`` names, by part of a protocol."""
-    name, definition = find_protocol(protocol)
-    first, *others = definition.parts
+def _files_of_parts(name: str, parts: list[str], arguments: Sequence[str]) -> dict[str, str]:
+    """The files that ``--suite`` names, as FILE or PART=FILE, by part of a protocol."""
     files = {}
     for argument in arguments:
-        part, equals, file = argument.partition("=")
-        if not others and not (equals and part == first):
-            part, file = first, argument
-        elif not equals:
-            raise UsageError(
-                f"--suite: {name} has several parts; name the part with the file, as "
-                f"{first}={argument} (it has {', '.join(definition.parts)})"
-            )
+        part, _, file = argument.partition("=")
+        if part not in parts or not file:
+            if len(parts) > 1:
+                raise UsageError(
+                    f"--suite: {name} has several parts; name the part with the file, as "
+                    f"{parts[0]}=FILE (got {argument!r}; it has {', '.join(parts)})"
+                )
+            part, file = parts[0], argument
         files[part] = file
     return files
 
 
-def _prepared(chosen: Chosen, name: str, asked: Asked, seed: int, sample: int | None) -> _Part:
+def _prepared(
+    chosen: Chosen, name: str, asked: Asked, file: str | None, seed: int, sample: int | None
+) -> _Part:
     wanted = {**asked.model, **asked.settings, "samples": 1}
     fixed = {key: value for key, value in chosen.fixed().items() if key not in asked.settings}
     definition = with_fixed(name, wanted, fixed)
@@ -160,7 +155,7 @@ def _prepared(chosen: Chosen, name: str, asked: Asked, seed: int, sample: int | 
         "cut_off": asked.cut_off,
         "samples": times,
     }
-    suite, of_suite = protocol_suite(chosen, asked.files.get(chosen.part))
+    suite, of_suite = protocol_suite(chosen, file)
     generation = generation_settings(chosen.part, definition)
     deviations = generation_deviations(chosen, generation, model.adapter, samples)
     deviations += [*judging_deviations(chosen, judge, judging, asked.cut_off), *of_suite]

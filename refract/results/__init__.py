@@ -12,22 +12,8 @@ from refract.core.jsonl import iter_rows, parse_json, read_prompts, read_respons
 from refract.core.types import Attempt, Row, answered_prompts
 from refract.core.vocabulary import OUTCOME_COLUMNS
 from refract.rates.rate import Rate
-from refract.results.current import (
-    ROWS,
-    current_note,
-    grid_notes,
-    named,
-    rows_missing,
-    rows_note,
-    without_results,
-)
-from refract.results.sources import (
-    ResultsError,
-    read_run,
-    read_side,
-    run_outcomes,
-    tree_models,
-)
+from refract.results.current import ROWS, named, notes_of, rows_missing, without_results
+from refract.results.sources import ResultsError, read_run, read_side, run_outcomes, tree_models
 from refract.results.table_rows import COLUMNS, rate_to_row, rates_from_rows
 
 if TYPE_CHECKING:
@@ -86,19 +72,16 @@ def results_and_notes(
         texts = iter_rows(answers) if answers.is_file() else []
         return run_tables(run, run_outcomes(path, run), texts), []
     wanted = tree_models(path)
-    there = [model for model in wanted if model not in without_results(path, wanted)]
+    without = without_results(path, wanted)
+    there = [model for model in wanted if model not in without]
     if not there:
         raise ResultsError(f"{path / 'metrics'}: no results yet; run: dvc repro")
     if missing := sorted(set(models or ()) - set(there)):
         raise ResultsError(f"no results of {named(missing)}; there are: {', '.join(there)}")
-    notes = grid_notes(path, wanted) if models is None else []
     side = read_side(path, models or there)
     results = side.results
-    if side.reasons:
-        notes.append(current_note(side.reasons))
     lacking = rows_missing(path, {m: of.provenance for m, of in results.items() if of.provenance})
-    if lacking:
-        notes.append(rows_note(lacking))
+    notes = notes_of(without if models is None else [], side.reasons, lacking)
     metrics: list[Row] = []
     rows: list[Row] = []
     for model, result in results.items():

@@ -54,14 +54,6 @@ def remove_left_over(root: Path, models: Sequence[str]) -> list[str]:
     return removed
 
 
-def grid_notes(root: Path, models: Sequence[str]) -> list[str]:
-    """What a reader of the results of a grid should know: which of its models have none."""
-    if missing := without_results(root, models):
-        names = named(missing)
-        return [f"no results of {names}, which the grid of params.yaml names; run: dvc repro"]
-    return []
-
-
 def suite_inputs(params: Mapping[str, Any], suite: str) -> Row:
     """What of ``params.yaml`` a suite's numbers are made of: its definition with those of its
     perturbations, and the seed where prompts are drawn or perturbed."""
@@ -80,10 +72,10 @@ def not_current(
     that is not here counts as unchanged."""
     models_of: dict[str, list[str]] = {}
     for model, facts in provenance.items():
-        why = ["metrics/provenance/MODEL.json is missing, or of an earlier version"]
-        for line in (
-            _differences(params, model, facts, read) if facts and facts.get("files") else why
-        ):
+        lines = ["metrics/provenance/MODEL.json is missing, or of an earlier version"]
+        if facts and facts.get("files"):
+            lines = _differences(params, model, facts, read)
+        for line in lines:
             models_of.setdefault(line, []).append(model)
     return [f"{named(models)}: {line}" for line, models in models_of.items()]
 
@@ -166,6 +158,19 @@ def rows_note(missing: Mapping[tuple[str, str], Sequence[str]]) -> str:
         f"rows of {named(models)} are missing: {named(files)}; run: dvc checkout (or dvc pull, where "
         "this clone never had them; or dvc repro, which makes them again)"
     )
+
+
+def notes_of(
+    lacking: Sequence[str],
+    reasons: Sequence[str],
+    missing: Mapping[tuple[str, str], Sequence[str]],
+) -> list[str]:
+    """What a reader of results should know: which models of the grid have none, why they are not those
+    that params.yaml asks for (:func:`not_current`), which rows are not here (:func:`rows_missing`)."""
+    names = f"no results of {named(lacking)}, which the grid of params.yaml names; run: dvc repro"
+    notes = [names] if lacking else []
+    notes += [current_note(reasons)] if reasons else []
+    return notes + ([rows_note(missing)] if missing else [])
 
 
 def named(names: Sequence[str]) -> str:

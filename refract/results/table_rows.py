@@ -53,6 +53,11 @@ _ALWAYS = {
     *("suite", "measure", "field", "value", "successes", "n", "clusters", "rate", "low", "high"),
     *("bound_low", "bound_high", "outer_low", "outer_high", "cut_off"),
 }
+# What rows of differences call as differences do.
+SAME_NAMES = (
+    *("model", "suite", "category", "perturbation"),
+    *("n", "clusters", "design_effect", "effective_clusters"),
+)
 # What a difference says of a drop where it is no primary measure.
 NOT_PRIMARY: Row = dict.fromkeys((x.name for x in fields(DropDecision)), None) | {
     "decision": "",
@@ -98,10 +103,12 @@ def rate_to_row(rate: Rate) -> Row:
 
 
 def rate_from_row(
-    row: Mapping[str, Any], *, confidence: float = 0.95, clustered_by: str = "", model: str = ""
+    row: Mapping[str, Any], provenance: Mapping[str, Any] | None = None, model: str = ""
 ) -> Rate:
-    """The rate of a row of CSV (texts) or JSON (numbers), with what is not in the row: the confidence
-    of its interval, the field that makes the suite's clusters where one does, and the model."""
+    """The rate of a row of CSV (texts) or JSON (numbers), with what is not in the row: what the
+    provenance says of its interval's confidence and the suite's clusters, and the model."""
+    facts = (provenance or {}).get("suites", {}).items()
+    clusters = {of.get("label", suite): of.get("cluster") or "" for suite, of in facts}
     cells = {column: _typed(row.get(column), kind) for column, kind in COLUMNS.items()}
     labels = [cells[key] for key in ("labelled", "stale_labels", "blank_labels")]
     counts = Counts(
@@ -121,7 +128,7 @@ def rate_from_row(
     )
     if counts.successes is not None and value is not None and counts.n:
         value = _unrounded(value, counts.successes / counts.n)
-        of_counts = wilson(counts.successes, counts.n, confidence)
+        of_counts = wilson(counts.successes, counts.n, confidence_of(provenance))
         if interval and of_counts and tuple(map(rounded, of_counts)) == tuple(interval):
             interval = of_counts
         every = counts.n + counts.unjudged
@@ -150,7 +157,7 @@ def rate_from_row(
         cells["decision"],
         row["suite"],
         model,
-        clustered_by,
+        clusters.get(row["suite"], ""),
     )
 
 
@@ -158,14 +165,7 @@ def difference_to_row(difference: Difference) -> Row:
     """A difference as `refract compare` writes it, unrounded; prompts as lists of ids."""
     drop = difference.drop
     return {
-        "model": difference.model,
-        "suite": difference.suite,
-        "category": difference.category,
-        "perturbation": difference.perturbation,
-        "n": difference.n,
-        "clusters": difference.clusters,
-        "design_effect": difference.design_effect,
-        "effective_clusters": difference.effective_clusters,
+        **{name: getattr(difference, name) for name in SAME_NAMES},
         "rate_a": difference.first,
         "rate_b": difference.second,
         "difference": difference.value,
@@ -203,13 +203,7 @@ def rates_from_rows(
     rows: Iterable[Mapping[str, Any]], provenance: Mapping[str, Any] | None, model: str = ""
 ) -> list[Rate]:
     """The rates of rows of CSV or of JSON, with what their provenance says of them."""
-    suites = (provenance or {}).get("suites", {})
-    by = {facts.get("label", name): facts.get("cluster") or "" for name, facts in suites.items()}
-    level = confidence_of(provenance)
-    return [
-        rate_from_row(row, confidence=level, clustered_by=by.get(row["suite"], ""), model=model)
-        for row in rows
-    ]
+    return [rate_from_row(row, provenance, model) for row in rows]
 
 
 def json_rows(rates: Iterable[Rate]) -> list[Row]:

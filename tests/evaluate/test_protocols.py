@@ -277,7 +277,7 @@ def test_several_parts_have_a_file_each_and_an_average(cli, xstest):
     [
         (["--protocol", "harmbnch"], "did you mean 'harmbench'"),
         (["--protocol", "olmo3_safety", "--suite", "f"], "name the part with the file"),
-        (["--protocol", "olmo3_safety", "--suite", "x=f"], "has no part 'x'"),
+        (["--protocol", "olmo3_safety", "--suite", "x=f"], "got 'x=f'; it has harmbench"),
         (["--protocol", "do_not_answer"], "its judge is not defined here"),
         (["--protocol", "sorry_bench"], "get them from https://huggingface.co/datasets/sorry"),
         ([], "name a suite with --suite, or a published protocol with --protocol"),
