@@ -33,8 +33,10 @@ _NAME = re.compile(r"""([\w.-]+)["']?\s*[=:]\s*["']?""")
 _VALUE = re.compile(r"""(?:(?:basic|bearer|token) )?[^\s"'&,;}\]]+""", re.IGNORECASE)
 
 
-def names_secret(name: str) -> bool:
+def names_secret(name: object) -> bool:
     """Whether what stands under a name is by that name a key, a password or a token."""
+    if not isinstance(name, str) or re.search(r"\s", name.strip()):
+        return False
     words = _WORDS.findall(unicodedata.normalize("NFKC", name))
     plain = "_".join(words).lower()
     return bool(_SECRET.search(plain)) and not _HARMLESS.search(plain)
@@ -56,7 +58,7 @@ def without_secrets(value: Any) -> tuple[Any, list[str]]:
                 (shown := clean(name, place, False)): clean(
                     inner,
                     f"{place}.{shown}".removeprefix("."),
-                    secret or _named(name) or (name == "value" and _named(said)),
+                    secret or names_secret(name) or (name == "value" and names_secret(said)),
                 )
                 for name, inner in value.items()
             }
@@ -64,7 +66,9 @@ def without_secrets(value: Any) -> tuple[Any, list[str]]:
             pair = len(value) == 2
             before = ["", *value][: len(value)]
             return [
-                clean(inner, place, secret or (_named(name) and (pair or name.startswith("-"))))
+                clean(
+                    inner, place, secret or (names_secret(name) and (pair or name.startswith("-")))
+                )
                 for name, inner in zip(before, value, strict=True)
             ]
         if value is None or isinstance(value, bool) or value == "":
@@ -78,10 +82,6 @@ def without_secrets(value: Any) -> tuple[Any, list[str]]:
         return clean(value, "", False), found
     except RecursionError:
         return LEFT_OUT, ["a value that is nested too deeply"]
-
-
-def _named(name: object) -> bool:
-    return isinstance(name, str) and not re.search(r"\s", name.strip()) and names_secret(name)
 
 
 def _of_text(text: str) -> str:

@@ -39,19 +39,9 @@ messages, the reference of params.yaml and the command line follow from these.
 
 # Settings that determine how answers are generated; not every adapter has each of them.
 GENERATION = (
-    "max_tokens",
-    "temperature",
-    "top_p",
-    "top_k",
-    "system_prompt",
-    "chat_template",
-    "stop",
-    "prefill",
-    "enable_thinking",
-    "reasoning_effort",
-    "thinking_tokens",
+    *("max_tokens", "temperature", "top_p", "top_k", "system_prompt", "chat_template"),
+    *("stop", "prefill", "enable_thinking", "reasoning_effort", "thinking_tokens"),
 )
-
 
 # Settings that are texts for the model, or a file's columns: a key in them is part of what is measured.
 TEXTS = (*GENERATION, "where")

@@ -25,7 +25,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -57,12 +57,6 @@ class BatchShape:
     def group_rows(self, length: int) -> int:
         """Slots of a decoding group of this length."""
         return min(self.rows, max(1, self.cache_tokens // length))
-
-    def halved(self) -> BatchShape:
-        """The shape with half of everything."""
-        return BatchShape(
-            max(1, self.prefill_tokens // 2), max(1, self.rows // 2), max(1, self.cache_tokens // 2)
-        )
 
 
 def prompt_width(length: int, context: int | None) -> int:
@@ -262,7 +256,7 @@ class Decoder:
                 row.error = ("OutOfMemory", f"no memory for {len(row.tokens)} tokens: {reason}")
                 yield remaining.pop(row.index)
             else:
-                self.shape = self.shape.halved()
+                self.shape = BatchShape(*(max(1, part // 2) for part in astuple(self.shape)))
                 log.warning(
                     "out of memory (%s); going on with the smaller batch shape %s. Answers made"
                     " from here on can differ in a few tokens from those of the larger shape; set"

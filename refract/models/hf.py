@@ -29,14 +29,8 @@ log = logging.getLogger(__name__)
 OPTIONS = ("enable_thinking", "reasoning_effort")
 # Settings that are part of the identity as they are.
 DETERMINING = (
-    "reasoning",
-    "max_tokens",
-    "dtype",
-    "device",
-    "device_map",
-    "quantization",
-    "trust_remote_code",
-    "batch_tokens",
+    *("reasoning", "max_tokens", "dtype", "device", "device_map", "quantization"),
+    *("trust_remote_code", "batch_tokens"),
 )
 # Settings that are part of the identity only where they are set.
 ADDED = ("score_tokens", "prefill", "thinking_tokens", *OPTIONS)

@@ -51,11 +51,7 @@ CREATE TABLE IF NOT EXISTS origins (
 """
 # An answer's own fields, in the order in which its checksum takes them.
 ANSWER_FIELDS = (
-    "response",
-    "finish_reason",
-    "attempt",
-    "prompt_tokens",
-    "completion_tokens",
+    *("response", "finish_reason", "attempt", "prompt_tokens", "completion_tokens"),
     "thinking",
 )
 STORED_REASONS = ("stop", "length", "refusal")
@@ -168,10 +164,6 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
             self._db.executescript(SCHEMA)
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Closes the file."""
         self._db.close()
 
     @contextlib.contextmanager
