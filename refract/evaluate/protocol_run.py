@@ -133,9 +133,8 @@ def _files_of_parts(name: str, parts: list[str], arguments: Sequence[str]) -> di
 def _prepared(
     chosen: Chosen, name: str, asked: Asked, file: str | None, seed: int, sample: int | None
 ) -> _Part:
-    wanted = {**asked.model, **asked.settings, "samples": 1}
     fixed = {key: value for key, value in chosen.fixed().items() if key not in asked.settings}
-    definition = with_fixed(name, wanted, fixed)
+    definition = with_fixed(name, {**asked.model, **asked.settings, "samples": 1}, fixed)
     model = open_model(name, definition)
     judge, judging = asked.judge or (chosen.own.judge or "", chosen.judge())
     if judging is None:
@@ -148,13 +147,8 @@ def _prepared(
         judges = {"rules": {"kind": "rules"}, **judges}  # the outcomes of a suite are about refusal
     times = asked.samples or chosen.generation.samples
     samples = samples_of(model, {}, times)
-    settings = {
-        "judges": list(judges),
-        "protocol": chosen.label,
-        "protocol_judge": judge,
-        "cut_off": asked.cut_off,
-        "samples": times,
-    }
+    counted = {"judges": list(judges), "cut_off": asked.cut_off, "samples": times}
+    settings = {"protocol": chosen.label, "protocol_judge": judge, **counted}
     suite, of_suite = protocol_suite(chosen, file)
     generation = generation_settings(chosen.part, definition)
     deviations = generation_deviations(chosen, generation, model.adapter, samples)

@@ -3,6 +3,7 @@ mends it."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -120,12 +121,8 @@ def _entries(params: Mapping[str, Any], section: str) -> Mapping[str, Any]:
 
 def current_note(reasons: Sequence[str]) -> str:
     """What :func:`not_current` found as one line, with what brings the numbers up to date."""
-    more = len(reasons) - SHOWN
-    rest = f"; and {more} more" if more > 0 else ""
-    return (
-        f"these numbers are not what params.yaml asks for: {'; '.join(reasons[:SHOWN])}{rest}; run: "
-        "dvc repro"
-    )
+    why = named(reasons, "; ")
+    return f"these numbers are not what params.yaml asks for: {why}; run: dvc repro"
 
 
 def rows_missing(
@@ -135,17 +132,15 @@ def rows_missing(
 
     ``provenance`` by model; each text is a path and what is wrong with it.
     """
-    hashes: dict[Path, str] = {}
+    hashed = functools.cache(lambda file: sha256_file(file) if file.is_file() else "")
     missing: dict[tuple[str, str], list[str]] = {}
     for model, facts in provenance.items():
         for suite, of_suite in facts["suites"].items():
             for kind, pattern in ROWS.items():
                 path = pattern.format(model=model, suite=suite)
-                file = root / path
-                if file not in hashes:
-                    hashes[file] = sha256_file(file) if file.is_file() else ""
-                if not hashes[file] or hashes[file] != of_suite.get(f"{kind}_sha256", hashes[file]):
-                    wrong = "not what metrics/ was made of" if hashes[file] else "not here"
+                sha256 = hashed(root / path)
+                if not sha256 or sha256 != of_suite.get(f"{kind}_sha256", sha256):
+                    wrong = "not what metrics/ was made of" if sha256 else "not here"
                     missing.setdefault((model, suite), []).append(f"{path} is {wrong}")
     return missing
 
@@ -173,10 +168,10 @@ def notes_of(
     return notes + ([rows_note(missing)] if missing else [])
 
 
-def named(names: Sequence[str]) -> str:
+def named(names: Sequence[str], separator: str = ", ") -> str:
     """Names for a message: the first few, and how many more."""
     more = len(names) - SHOWN
-    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return separator.join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def differing(first: Mapping[str, Any], second: Mapping[str, Any], prefix: str = "") -> list[str]:

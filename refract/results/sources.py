@@ -188,8 +188,7 @@ def _read_file(path: Path) -> dict[str, Result]:
     if path.suffix == ".csv":
         name = path.stem.removesuffix(".outcomes")
         return {name: Result(_usable(str(path), read_table(path)), None)}
-    results = read_run(path)
-    outcomes = path.with_suffix(".outcomes.csv")
+    results, outcomes = read_run(path), run_files(path)["outcomes"]
     if not outcomes.is_file():
         raise ResultsError(f"{path}: its outcomes ({outcomes.name}) are not beside it")
     rows = _usable(str(outcomes), run_outcomes(path, results))
@@ -242,16 +241,14 @@ RUN = {
 
 def run_files(path: Path) -> dict[str, Path]:
     """The files that :func:`write_run` writes beside a run's results, by what they hold."""
-    return {
-        "outcomes": path.with_suffix(".outcomes.csv"),
-        "what ran": path.with_suffix(".ran.json"),
-    }
+    kinds = {"outcomes": ".outcomes.csv", "what ran": ".ran.json"}
+    return {kind: path.with_suffix(suffix) for kind, suffix in kinds.items()}
 
 
 def run_outcomes(path: Path, results: Row) -> list[dict[str, str]]:
     """The outcomes beside a results file of ``refract run``, none without them. Raises
     :class:`ResultsError` for those of another run."""
-    outcomes = path.with_suffix(".outcomes.csv")
+    outcomes = run_files(path)["outcomes"]
     if not outcomes.is_file():
         return []
     sha256 = sha256_file(outcomes)
@@ -288,13 +285,9 @@ def suite_provenance(definition: Mapping[str, Any], samples: int, **origin: str)
     ``definition`` is the suite's as in params.yaml, with its judges; ``samples`` how often each prompt
     was answered; ``origin`` what it is called and the hashes of its rows.
     """
-    facts: Row = {
-        **origin,
-        "judges": definition["judges"],
-        "cut_off": definition.get("cut_off") or "judged",
-        "cluster": definition.get("cluster"),
-    }
-    return facts if samples == 1 else {**facts, "samples": samples}
+    facts = {"judges": definition["judges"], "cut_off": definition.get("cut_off") or "judged"}
+    repeated = {} if samples == 1 else {"samples": samples}
+    return {**origin, **facts, "cluster": definition.get("cluster"), **repeated}
 
 
 def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> ComparedSides:
@@ -313,8 +306,8 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
         )
     alone = [
         f"only in {side.name}: {', '.join(models)}"
-        for index, side in enumerate((a, b))
-        if (models := [model for model in side.results if model not in [p[index] for p in pairs]])
+        for side, paired in zip((a, b), zip(*pairs, strict=True), strict=True)
+        if (models := [model for model in side.results if model not in paired])
     ]
     groups: list[tuple[str, PairedOutcomes]] = []
     differs: list[tuple[str, str, str]] = []  # model, suite (or none), what
@@ -335,11 +328,8 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
             "nothing to compare: "
             + ("; ".join(_grouped(refused)) or "no prompt is on both sides with the same text")
         )
-    repeated = dict.fromkeys(
-        (name, group.suite, f"(no change) the clean prompts count in {group.repeats} alone")
-        for name, group in groups
-        if group.repeats
-    )
+    alike = "(no change) the clean prompts count in {} alone".format
+    repeated = dict.fromkeys((m, x.suite, alike(x.repeats)) for m, x in groups if x.repeats)
     # What bears on the most comes first.
     undecided = [f"{side.name}: {current_note(side.reasons)}" for side in (a, b) if side.reasons]
     undecided += [f"not compared: {reason}" for reason in _grouped(refused)]
@@ -386,9 +376,9 @@ def check_conditions(
     for suite, one in first["suites"].items():
         if (other := second["suites"].get(suite)) is None:
             continue
-        if one["sha256"] != other["sha256"]:
-            hashes = f"{one['sha256'][:12]} → {other['sha256'][:12]}"
-            notes.append((suite, f"the suite's file differs: {hashes}"))
+        was, now = one["sha256"], other["sha256"]
+        if was != now:
+            notes.append((suite, f"the suite's file differs: {was[:12]} → {now[:12]}"))
         elif one["prompts_sha256"] != other["prompts_sha256"]:
             notes.append((suite, "drawn or perturbed differently from the same file"))
         # What decides the outcomes of the suite's answers.
@@ -406,6 +396,6 @@ def check_conditions(
                 f"either ({'; '.join(scoring)}); judge both alike and compare again"
             )
         elif scoring:
-            what = f"the judging differs, the model does not: {'; '.join(scoring)}"
-            notes.append((suite, what))
+            same = "the judging differs, the model does not"
+            notes.append((suite, f"{same}: {'; '.join(scoring)}"))
     return notes, refused

@@ -183,14 +183,11 @@ def difference_to_row(difference: Difference) -> Row:
 
 def rounded_difference(difference: Difference) -> Row:
     """:func:`difference_to_row` with rates of four decimals and p of four significant digits."""
-    return {
-        key: value
-        if not isinstance(value, float)
-        else float(f"{value:.4g}")
-        if key.startswith("p")
-        else rounded(value)
-        for key, value in difference_to_row(difference).items()
-    }
+    row = difference_to_row(difference)
+    for key, value in row.items():
+        if isinstance(value, float):
+            row[key] = float(f"{value:.4g}") if key.startswith("p") else rounded(value)
+    return row
 
 
 def write_rates(path: Path, rates: Iterable[Rate]) -> None:
