@@ -10,16 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refract.core.jsonl import canonical_json
 from refract.core.types import Message
-from refract.models import checkpoint
+from refract.models import checkpoint, turn
 from refract.models.checkpoint import HFSettings, Loader
 from refract.models.protocol import AdapterError, Answer, Model, Request
-from refract.models.turn import (
-    split_reasoning,
-    system_identity,
-    system_text,
-    with_prefill,
-    with_system_prompt,
-)
 
 if TYPE_CHECKING:
     from refract.models.decoding import DecodedRow, Decoder
@@ -95,7 +88,7 @@ class HF(Model):
             "top_p": s.top_p if self.samples else None,
             "top_k": s.top_k if self.samples else None,
             "stop": self._stop,
-            "system_prompt": system_identity(s.system_prompt),
+            "system_prompt": turn.system_identity(s.system_prompt),
             **{key: getattr(s, key) for key in DETERMINING},
             **{key: getattr(s, key) for key in ADDED if getattr(s, key) is not None},
         }
@@ -172,7 +165,7 @@ class HF(Model):
             log.warning(
                 "%s: the checkpoint has no chat template; prompts are given as bare text", where
             )
-        self._system = system_text(where, settings.system_prompt)
+        self._system = turn.system_text(where, settings.system_prompt)
         given = {key: getattr(settings, key) for key in OPTIONS}
         self._options = {key: value for key, value in given.items() if value is not None}
         template = str(tokenizer.chat_template) if self._templated else ""
@@ -253,7 +246,7 @@ class HF(Model):
         )
 
     def _encode(self, conversation: Sequence[Message]) -> tuple[str, list[int]]:
-        messages = with_system_prompt(conversation, self._system)
+        messages = turn.with_system_prompt(conversation, self._system)
         if self._templated:
             text = self._tokenizer.apply_chat_template(
                 messages, tokenize=False, add_generation_prompt=True, **self._options
@@ -278,7 +271,7 @@ class HF(Model):
         for special in self._tokenizer.all_special_tokens:
             if special not in markers:  # which may be special tokens themselves
                 text = text.replace(special, "")
-        return split_reasoning(text, markers, opened)
+        return turn.split_reasoning(text, markers, opened)
 
     def clip(self, text: str, tokens: int, side: str = "right", special: bool = False) -> str:
         """A text of at most so many of this model's tokens, those that the tokenizer adds included,
@@ -308,7 +301,7 @@ class HF(Model):
         for stop in self._stop:
             response = response.partition(stop)[0]
         return Answer(
-            with_prefill(self.settings.prefill, response),
+            turn.with_prefill(self.settings.prefill, response),
             "stop" if row.ended else "length",
             prompt.attempt,
             read,

@@ -26,15 +26,7 @@ from refract.core.jsonl import canonical_json, parse_json, read_rows, sha256_fil
 from refract.core.settings import Settings
 from refract.core.types import Row
 from refract.models.protocol import AdapterError, Answer, Model, Request
-from refract.suites.importing.logs import (
-    LOG,
-    about_log,
-    inspect_rows,
-    is_inspect,
-    is_lm_eval,
-    lm_eval_rows,
-    read_inspect,
-)
+from refract.suites.importing import logs
 
 logger = logging.getLogger(__name__)
 ID_COLUMNS = ("prompt_id", "id")
@@ -85,7 +77,7 @@ class Recorded(Model):
         """What a log says of the run that it is of; of other files nothing is known. ``prompts`` says
         where answers can be joined by id alone."""
         try:
-            about = about_log(self.path)
+            about = logs.about_log(self.path)
             canonical_json(about)  # a number such as 1e400 is none in JSON
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             about = None
@@ -206,7 +198,7 @@ def _answer_of(row: Row, response: Any) -> Answer:
         problem = f"unknown finish_reason {reason!r}"
     if problem:
         return Answer.failed("RecordedError", problem)
-    log: dict[str, Any] = row[LOG] if isinstance(row.get(LOG), dict) else {}
+    log: dict[str, Any] = row[logs.LOG] if isinstance(row.get(logs.LOG), dict) else {}
     read, written = (
         count if isinstance(count, int) and count >= 0 else None
         for count in (log.get("prompt_tokens"), log.get("completion_tokens"))
@@ -221,9 +213,11 @@ def read_answers(path: Path) -> list[Row]:
         if path.suffix == ".csv":
             return _read_csv(path)
         if path.suffix in (".json", ".eval"):
-            value = read_inspect(path) if path.suffix == ".eval" else parse_json(path.read_bytes())
-            if is_inspect(value):
-                return inspect_rows(value)
+            value = (
+                logs.read_inspect(path) if path.suffix == ".eval" else parse_json(path.read_bytes())
+            )
+            if logs.is_inspect(value):
+                return logs.inspect_rows(value)
             rows = value.get("jailbreaks") if isinstance(value, dict) else value
             if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
                 raise ValueError("expected a list of rows, or an object with 'jailbreaks'")
@@ -231,7 +225,7 @@ def read_answers(path: Path) -> list[Row]:
     except (csv.Error, ValueError) as error:
         raise RowError(str(error)) from None
     rows = read_rows(path)
-    return lm_eval_rows(rows) if is_lm_eval(rows) else rows
+    return logs.lm_eval_rows(rows) if logs.is_lm_eval(rows) else rows
 
 
 def _read_csv(path: Path) -> list[Row]:
