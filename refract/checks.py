@@ -269,9 +269,8 @@ def single_prompt_injection(
     **settings: Any,
 ) -> CheckResult:
     """:func:`prompt_injection` on one input: a text, or a JSON object of features."""
-    return prompt_injection(
-        model, _single_input(input_var, input_as_json), expected_strings, **settings
-    )
+    dataset = _single_input(input_var, input_as_json)
+    return prompt_injection(model, dataset, expected_strings, **settings)
 
 
 def single_output_requirement(
@@ -282,9 +281,8 @@ def single_output_requirement(
     **settings: Any,
 ) -> CheckResult:
     """:func:`output_requirement` on one input: a text, or a JSON object of features."""
-    return output_requirement(
-        model, _single_input(input_var, input_as_json), requirement, **settings
-    )
+    dataset = _single_input(input_var, input_as_json)
+    return output_requirement(model, dataset, requirement, **settings)
 
 
 def _single_input(input_var: str, input_as_json: bool) -> pd.DataFrame:
@@ -355,11 +353,9 @@ class _FunctionModel(Model):
 
         cells = []
         for row in rows:
-            texts = row["attempts"][attempt]
-            values = self._values[row["source_id"]].items()
-            cells.append(
-                {c: v if texts[str(c)] == _cell_text(v) else texts[str(c)] for c, v in values}
-            )
+            texts, values = row["attempts"][attempt], self._values[row["source_id"]]
+            given = ((column, value, texts[str(column)]) for column, value in values.items())
+            cells.append({c: v if text == _cell_text(v) else text for c, v, text in given})
         return pd.DataFrame(cells)
 
 

@@ -214,10 +214,10 @@ def defense(
         "gain": pairs_of.second_only,
     }
     if not judged:
+        alone = f"inner alone {unjudged['inner']}, by the outer alone {unjudged['outer']}"
         raise UsageError(
-            f"none of the {len(pairs)} answers was judged by both layers (unjudged by the inner "
-            f"alone {unjudged['inner']}, by the outer alone {unjudged['outer']}, by both "
-            f"{unjudged['both']})"
+            f"none of the {len(pairs)} answers was judged by both layers (unjudged by the {alone}, by "
+            f"both {unjudged['both']})"
         )
     cells = dict(zip(("both", "inner_only", "outer_only", "neither"), pairs_of, strict=True))
     numbers: Row = {"n": len(judged), "pairs": cells, "unjudged": unjudged}

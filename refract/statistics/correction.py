@@ -111,12 +111,9 @@ def _limits_here(sample: Sample, rate: float, confidence: float) -> Interval:
     """The limits for the rows at hand, of which the labelled ones were drawn at random."""
     size, labelled = len(sample.human) + len(sample.others), len(sample.human)
     every, below, above = 0.0, 0.0, 0.0
+    both = list(zip(sample.human, sample.judged, strict=True))
     for verdict in (True, False):
-        human = [
-            y
-            for y, said in zip(sample.human, sample.judged, strict=True)
-            if (said >= 0.5) == verdict
-        ]
+        human = [label for label, said in both if (said >= 0.5) == verdict]
         others = sum((said >= 0.5) == verdict for said in sample.others)
         if not human and not others:
             continue
@@ -171,9 +168,8 @@ def _fit(sample: Sample) -> Fit | None:
     if n == 0:
         return None
     names = range(n) if sample.clusters is None else sample.clusters
-    names_others = (
-        range(n, n + others) if sample.clusters_others is None else sample.clusters_others
-    )
+    rest = sample.clusters_others
+    names_others = range(n, n + others) if rest is None else rest
     if len(names) != n or len(names_others) != others:
         raise ValueError(
             f"each row needs the name of its cluster (got {len(names)} and {len(names_others)} "
@@ -185,9 +181,8 @@ def _fit(sample: Sample) -> Fit | None:
                 "each labelled row needs the probability of its draw, above 0 and at most 1 (got "
                 f"{len(sample.inclusion)} for {n} rows)"
             )
-        return weighted_fit(
-            sample.human, sample.judged, sample.others, sample.inclusion, names, names_others
-        )
+        rows = sample.human, sample.judged, sample.others, sample.inclusion
+        return weighted_fit(*rows, names, names_others)
     pairs = count_pairs(sample.human, [one >= 0.5 for one in sample.judged])
     return _random_fit(pairs, sample, names, names_others)
 
@@ -221,10 +216,8 @@ def _random_fit(
     here = variance * others / (n + others)
     if others:
         variance += weight**2 * p_other * (1 - p_other) / others
-    corrections = [
-        bool(human) - weight * (judged >= 0.5)
-        for human, judged in zip(sample.human, sample.judged, strict=True)
-    ]
+    both_of = zip(sample.human, sample.judged, strict=True)
+    corrections = [bool(human) - weight * (judged >= 0.5) for human, judged in both_of]
     mean = labelled_rate - weight * judged_rate
     contributions: list[tuple[Hashable, float]] = [
         (name, (value - mean) / n) for name, value in zip(names, corrections, strict=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
+from refract.statistics.paired import count_pairs
 from refract.statistics.proportions import (
     Proportion,
     check_counts,
@@ -47,10 +49,8 @@ class Confusion(NamedTuple):
     def by_label(self) -> dict[str, dict[str, int]]:
         """The same as JSON: counts by the first rater's label and the second's."""
         names = [str(label) for label in self.labels]
-        return {
-            name: dict(zip(names, row, strict=True))
-            for name, row in zip(names, self.counts, strict=True)
-        }
+        rows = [dict(zip(names, row, strict=True)) for row in self.counts]
+        return dict(zip(names, rows, strict=True))
 
 
 class Detection(NamedTuple):
@@ -117,9 +117,8 @@ def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> 
         raise ValueError(
             f"a table of agreement must be square (got rows of length {[len(r) for r in table]})"
         )
-    for row in table:
-        for count in row:
-            check_counts(count=count)
+    for count in chain(*table):
+        check_counts(count=count)
     n = sum(map(sum, table))
     if n == 0:
         return Kappa(None, None, None, None, 0, None, None)
@@ -167,9 +166,7 @@ def detection(
 ) -> Detection:
     """Accuracy, precision, recall, specificity (with Wilson's interval) and F1 of a judge's yes/no
     verdicts and the truth, in the same order."""
-    (tp, fp), (fn, tn) = confusion(
-        [bool(p) for p in predicted], [bool(t) for t in truth], labels=(True, False)
-    ).counts
+    tp, fp, fn, tn = count_pairs(predicted, truth)
     n, involved = tp + fp + fn + tn, 2 * tp + fp + fn
     return Detection(
         n,

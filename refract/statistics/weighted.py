@@ -69,18 +69,14 @@ def weighted_fit(
     weights = [1 / one for one in inclusion]
     total = sum(weights)
     labels = [float(bool(one)) for one in human]
-    mean_label = sum(w * y for w, y in zip(weights, labels, strict=True)) / total
-    mean_here = sum(w * f for w, f in zip(weights, predicted, strict=True)) / total
+    drawn = list(zip(weights, predicted, labels, strict=True))
+    mean_label = sum(w * y for w, _, y in drawn) / total
+    mean_here = sum(w * f for w, f, _ in drawn) / total
     mean_all = (sum(predicted) + sum(others)) / rows
-    spread = sum(w * (f - mean_here) ** 2 for w, f in zip(weights, predicted, strict=True))
-    shared = sum(
-        w * (f - mean_here) * (y - mean_label)
-        for w, f, y in zip(weights, predicted, labels, strict=True)
-    )
+    spread = sum(w * (f - mean_here) ** 2 for w, f, _ in drawn)
+    shared = sum(w * (f - mean_here) * (y - mean_label) for w, f, y in drawn)
     slope = min(1.0, max(0.0, shared / spread)) if spread > 0 else 0.0
-    residuals = [
-        y - mean_label - slope * (f - mean_here) for y, f in zip(labels, predicted, strict=True)
-    ]
+    residuals = [y - mean_label - slope * (f - mean_here) for _, f, y in drawn]
     rate = mean_label + slope * (mean_all - mean_here)
     lost = n / (n - 2) if n > 2 else 1.0  # mean and slope were fitted
     here = lost * sum(
