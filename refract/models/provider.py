@@ -24,15 +24,8 @@ from refract.core.secrets import without_secrets
 from refract.core.settings import Number, Settings
 from refract.core.showing import say
 from refract.core.types import FinishReason, Message
+from refract.models import turn
 from refract.models.protocol import AdapterError, Answer, Request, ServedModel
-from refract.models.turn import (
-    SystemPrompt,
-    Text,
-    system_identity,
-    system_text,
-    with_prefill,
-    with_system_prompt,
-)
 
 Emit = Callable[[tuple[int, Answer]], None]
 """Takes the index of a request and its answer."""
@@ -88,7 +81,7 @@ Address = Annotated[
     AfterValidator(lambda url: url.rstrip("/")),
 ]
 KeyVariable = Annotated[
-    Text | None,
+    turn.Text | None,
     Field(
         description="the environment variable that holds the key; null for a server of your own "
         "that asks for none",
@@ -106,16 +99,16 @@ class Price(Settings):
 class RequestSettings(Settings):
     """Settings that every provider's models have and that requests are made of."""
 
-    model_id: Text = Field(description="the provider's name of the model")
-    revision: Text | None = Field(
+    model_id: turn.Text = Field(description="the provider's name of the model")
+    revision: turn.Text | None = Field(
         None,
         description="which weights the server has, in words of your own: part of each request's hash "
         "and sent nowhere; change it when they change behind the same address and name",
     )
     base_url: Address
     client: str | None = None
-    system_prompt: SystemPrompt = None
-    prefill: Text | None = Field(
+    system_prompt: turn.SystemPrompt = None
+    prefill: turn.Text | None = Field(
         None,
         description="how the model's turn begins, where the provider can; the answer is the whole turn",
     )
@@ -124,8 +117,10 @@ class RequestSettings(Settings):
     )
     top_p: Annotated[Number, Field(gt=0, le=1)] | None = Field(None, description="null is not sent")
     max_tokens: int = Field(512, ge=1, description="most tokens of an answer")
-    extra_body: dict[Text, Any] = Field({}, description="merged into the body of every request")
-    extra_headers: dict[Text, str] = Field(
+    extra_body: dict[turn.Text, Any] = Field(
+        {}, description="merged into the body of every request"
+    )
+    extra_headers: dict[turn.Text, str] = Field(
         {}, description="texts sent with every request; no keys here"
     )
 
@@ -341,17 +336,17 @@ class Provider(ServedModel):
         left_out = SENDING | {key for key in ADDED if getattr(settings, key) is None}
         if settings.client and "base_url" not in settings.model_fields_set:
             left_out |= {"base_url"}
-        system = system_identity(settings.system_prompt)
+        system = turn.system_identity(settings.system_prompt)
         return {**settings.model_dump(exclude=left_out), "system_prompt": system}
 
     @cached_property
     def system(self) -> str | None:
         """The system prompt. Raises :class:`AdapterError` where a published one cannot be read."""
-        return system_text(f"models.{self.name}", self.settings.system_prompt)
+        return turn.system_text(f"models.{self.name}", self.settings.system_prompt)
 
     def estimate(self, request: Request) -> tuple[int, int]:
         """About how many tokens a request's first attempt sends, and the most it can get back."""
-        messages = with_system_prompt(request.attempts[0], self.system)
+        messages = turn.with_system_prompt(request.attempts[0], self.system)
         text = sum(len(message["content"].encode("utf-8", "replace")) + 16 for message in messages)
         return math.ceil(text / 4), self.settings.max_tokens
 
@@ -425,7 +420,7 @@ class Provider(ServedModel):
     def payload(self, request: Request, attempt: int) -> bytes:
         """The body for one of a request's attempts, in ASCII: so a lone surrogate passes too."""
         settings = self.settings
-        messages = with_system_prompt(request.attempts[attempt], self.system)
+        messages = turn.with_system_prompt(request.attempts[attempt], self.system)
         if settings.prefill is not None:
             messages.append({"role": "assistant", "content": settings.prefill})
         drawn = {"temperature": settings.temperature, "top_p": settings.top_p}
@@ -464,7 +459,7 @@ class Provider(ServedModel):
             text, thinking = text.replace(key, "[key]"), thinking and thinking.replace(key, "[key]")
         return replace(
             answer,
-            response=with_prefill(self.settings.prefill, text),
+            response=turn.with_prefill(self.settings.prefill, text),
             thinking=thinking,
             prompt_tokens=_count(answer.prompt_tokens),
             completion_tokens=_count(answer.completion_tokens),
