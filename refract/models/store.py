@@ -303,4 +303,4 @@ def _write_origins(
     written = [(names[place], canonical_json(run)) for place, run in runs.items()]
     db.executemany("INSERT OR IGNORE INTO runs VALUES (?,?)", written)
     made = [(key, names[id(run)]) for key, run in origins.items() if run is not None]
-    db.executemany(f"INSERT OR {verb} INTO origins VALUES (?,?)", made)
+    db.executemany(f"INSERT OR {verb} INTO origins (request_sha256, run) VALUES (?,?)", made)

@@ -121,6 +121,15 @@ def test_a_failed_write_leaves_the_store_usable(path):
         assert store.put([("k", ANSWER)]) == 1
 
 
+def test_a_store_with_further_columns_of_another_version_is_used(path):
+    ResponseStore(path)
+    execute(path, "ALTER TABLE origins ADD COLUMN seconds REAL")
+    made = {"device": "cpu"}
+    with ResponseStore(path) as store:
+        assert store.put([("k", replace(ANSWER, origin=made))]) == 1
+        assert (store.get(["k"]), store.origins(["k"])) == ({"k": ANSWER}, {"k": made})
+
+
 @pytest.mark.parametrize("setting", ["OFF", "0", "none"])
 def test_the_store_can_be_turned_off(monkeypatch, setting):
     monkeypatch.setenv("REFRACT_CACHE", setting)
