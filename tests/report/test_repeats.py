@@ -77,7 +77,7 @@ def test_the_report_says_how_often_a_served_models_repeats_differ(measured):
         f"{SAID} Repeats with another text than the first answer: "
         f"served {differ / (PROMPTS * REPEATS):.3f} "
     )
-    assert note(text).endswith(f" {differ}/{PROMPTS * REPEATS}, {PROMPTS} requests (s).")
+    assert f" {differ}/{PROMPTS * REPEATS}, {PROMPTS} requests (design effect " in note(text)
     assert "Answers from a server" in Path("data/report/report.html").read_text("utf-8")
     # What is stored is not asked again, and says the same.
     assert measure(["again"]) == text
