@@ -62,13 +62,14 @@ def generate(
     Raises :class:`refract.models.protocol.AdapterError`, and :class:`StoreError`: before anything is
     requested where the store cannot be written. What was answered by then is in the store.
     """
-    answers = store.get(requests)
+    answers = _stored(store, requests)
     made: set[str] = set()
     waited = False
     while missing := {key: request for key, request in requests.items() if key not in answers}:
         claimed = store.claim(missing)
         try:
-            answers |= store.get(claimed)  # another process may have stored them since
+            # Another process may have stored them since.
+            answers |= _stored(store, {key: missing[key] for key in missing if key in claimed})
             asked = {key: missing[key] for key in missing if key in claimed and key not in answers}
             if asked:
                 answers |= _ask(model, asked, store, name)
@@ -84,8 +85,16 @@ def generate(
                 say(f"{name or 'answers'}: {text}", file=sys.stderr)
             waited = True
             time.sleep(LOOK_SECONDS)
-            answers |= store.get(missing)
+            answers |= _stored(store, missing)
     return answers, made
+
+
+def _stored(store: ResponseStore, requests: Mapping[str, Request]) -> dict[str, Answer]:
+    """The stored answers to requests, without those to a conversation that a request does not have."""
+    answers = store.get(requests)
+    return {
+        k: answer for k, answer in answers.items() if answer.attempt < len(requests[k].attempts)
+    }
 
 
 def _ask(
@@ -267,11 +276,11 @@ def answer_prompts(
             key = request_sha256(identity, request, model)
             keys[suite].append((row["prompt_id"], key))
             requests.setdefault(key, request)
-    answers = store.get(requests)
+    answers = _stored(store, requests)
     stored = set(answers)
     for folder in folders:
         if len(answers) < len(requests) and store.put(known_answers(folder, besides=answers), name):
-            answers = store.get(requests)
+            answers = _stored(store, requests)
     missing = {key: request for key, request in requests.items() if key not in answers}
     made, generated = generate(model, missing, store, name)
     answers |= made

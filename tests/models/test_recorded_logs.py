@@ -137,6 +137,8 @@ ATTACHED = {"type": "text", "text": "attachment://a"}
             Answer("Sure."),
         ),
         (ended("stop", [ATTACHED | {"text": "No.", "refusal": True}]), Answer("No.", "refusal")),
+        (ended("stop", 5), failed("the answer is no text (got 5)")),
+        (ended("stop", {"a": 1}), failed("the answer is no text (got {'a': 1})")),
         ({"error": {"message": "429: slow down"}}, failed("429: slow down")),
         (
             {"output": {"choices": []}, "limit": {"type": "token", "limit": 5}},

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import sqlite3
 import subprocess
@@ -104,6 +106,28 @@ def test_a_record_whose_checksum_does_not_hold_is_a_miss_and_is_replaced(path, d
         assert store.get(["bad", "good"]) == {"bad": ANSWER, "good": Answer("intact")}
 
 
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (1, 5), (1, None), (1, ["Sure."]), (2, "bananas"), (2, None), (2, ["stop"]), (3, 99), (3, -1),
+        (3, "0"), (3, None), (4, 1.5), (5, "7"), (6, 7), (6, {}), (7, "one field more"), (0, "other"),
+    ],
+)  # fmt: skip
+def test_a_record_of_other_fields_or_types_is_asked_for_anew(path, place, value):
+    asked = Request(ask("anew").attempts * 2, 0, {})
+    with ResponseStore(path) as store:
+        store.put([("k", ANSWER), ("good", ANSWER)])
+        ((text,),) = store._db.execute("SELECT answer FROM answers WHERE request_sha256 = 'k'")
+        record = json.loads(text)
+        record[place : place + 1] = [value]
+        text = canonical_json(record)
+        checksum = hashlib.sha256(text.encode()).hexdigest()
+        values = (text, checksum, "k")
+        store._db.execute("UPDATE answers SET answer=?, sha256=? WHERE request_sha256=?", values)
+        answers, made = generate(Counting(), {"k": asked, "good": asked}, store)
+    assert (answers, made) == ({"k": Answer("anew"), "good": ANSWER}, {"k"})
+
+
 def test_a_place_that_cannot_be_used_is_refused_with_a_remedy(path):
     path.parent.write_bytes(b"this is no database, and long enough to be read as one" * 100)
     with pytest.raises(StoreError, match="set REFRACT_CACHE to another folder, or to 'off'"):
@@ -123,7 +147,8 @@ def test_a_failed_write_leaves_the_store_usable(path):
 
 def test_a_store_with_further_columns_of_another_version_is_used(path):
     ResponseStore(path)
-    execute(path, "ALTER TABLE origins ADD COLUMN seconds REAL")
+    for table in ("answers", "claims", "runs", "origins"):
+        execute(path, f"ALTER TABLE {table} ADD COLUMN seconds REAL")
     made = {"device": "cpu"}
     with ResponseStore(path) as store:
         assert store.put([("k", replace(ANSWER, origin=made))]) == 1

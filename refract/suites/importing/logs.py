@@ -112,6 +112,8 @@ def _inspect_row(sample: dict[str, Any], about: dict[str, Any]) -> Row:
     answer = _text(content) or ""
     prompt = _said(messages[: answered[-1]] if answered else messages)
     error = _inspect_error(sample, output, choices, reason)
+    if not error and content is not None and not isinstance(content, str | list):
+        error = f"the answer is no text (got {content!r:.40})"
     lines = f"{answer}\n{prompt}".split("\n")
     if not error and any(line.startswith(ATTACHMENT) for line in lines):
         error = "the log lacks the attachment that holds the text"
