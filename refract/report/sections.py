@@ -12,7 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refract.rates.rate import Rate
-from refract.report.comparisons import ALL_PAIRS, Compared, number_of_tests, strongest
+from refract.report.comparisons import (
+    ALL_PAIRS,
+    Compared,
+    number_of_tests,
+    stand_ins,
+    strongest,
+)
 from refract.report.markdown import environment, tidy
 from refract.report.model_sizes import measure_text, sized_rates
 from refract.report.page_data import PageData
@@ -172,10 +178,14 @@ def _attacks(inputs: Inputs) -> Data:
 
 def _pairs(inputs: Inputs) -> Data:
     """Differences in refusal to a row's pair. p-values are of whole suites alone, corrected for all of
-    them in the section (Holm)."""
-    pairs = [rate for rate in inputs.view.every if rate.measure == PAIR_DIFFERENCE]
-    adjusted = holm([None if rate.group else rate.statistics.p for rate in pairs])
-    return {"pairs": list(zip(pairs, adjusted, strict=True))}
+    them of live models in the section (Holm)."""
+    view = inputs.view
+    pairs = [rate for rate in view.every if rate.measure == PAIR_DIFFERENCE]
+    family = {*view.models} - {*stand_ins(view.provenance)} or {*view.models}
+    tested = [not rate.group and rate.model in family for rate in pairs]
+    adjusted = holm([r.statistics.p if own else None for r, own in zip(pairs, tested, strict=True)])
+    tests = sum(p is not None for p in adjusted)
+    return {"pairs": list(zip(pairs, adjusted, strict=True)), "tests": tests}
 
 
 def _scaling(inputs: Inputs) -> Data:

@@ -1,7 +1,7 @@
 """Simulated coverage of the intervals that the report prints, at the default suites' own sizes.
 
-``python tests/benchmarks/coverage.py`` writes ``coverage.md`` beside it in less than three minutes of
-processor time: how often a nominal 95 % interval holds the truth, and how often a test at 5 % rejects a
+``python tests/benchmarks/coverage.py`` writes ``coverage.md`` beside it in some minutes of processor
+time: how often a nominal 95 % interval holds the truth, and how often a test at 5 % rejects a
 true null. Answers to one request are drawn with a common rate from a beta distribution, whose spread is
 the correlation of two answers to one request. Seeded: the same table each time.
 """
@@ -11,14 +11,19 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import beta
 
-from refract.rates.counting import Counted, bounds_of
+from refract.agreement.ledger import ledger_entries
+from refract.core.vocabulary import REFUSED
+from refract.rates.counting import Counted, answer_rate, bounds_of
+from refract.rates.rate import Threshold
 from refract.rates.robustness import robustness_table
+from refract.rates.thresholds import decided
 from refract.report.model_sizes import SizedRate
 from refract.statistics.clusters import (
     clustered_difference,
@@ -30,10 +35,12 @@ from refract.statistics.correction import (
     prediction_powered,
     prediction_powered_difference,
 )
+from refract.statistics.hypotheses import holm
 from refract.statistics.proportions import Interval, wilson
 from refract.statistics.raters import kappa_of_table
 from refract.statistics.sample_sizes import smallest_drop
 from refract.statistics.trends import Point, trend
+from refract.statistics.weighted import draw_size
 
 CORRELATIONS = (0.0, 0.1, 0.2, 0.4)
 RUNS = 2000
@@ -388,6 +395,74 @@ def limit_line(groups: int) -> Line:
     return Line("*missed*, a fail rate at its limit", rows, "0.1", draw, UNEQUAL_RUNS)
 
 
+def doubt_line(what: str, enough: Callable[[int, float], bool]) -> Line:
+    """Answers at hand, drawn by doubt with too sure probabilities, until labels or width are enough."""
+    n = 450
+
+    def draw(rng: np.random.Generator, correlation: float) -> bool | None:
+        truth = answers(rng, [1] * n, 0.3, 0)
+        said = 1 / (1 + np.exp(-5 * (1.5 * rng.standard_normal(n) + np.where(truth, 1.2, -1.2))))
+        sizes = np.array([draw_size(p) for p in said])
+        places = rng.random(n) / sizes
+        order = np.argsort(places)
+        for labels in range(10, n, 10):
+            own, rest = order[:labels], order[labels:]
+            reached = np.minimum(1.0, sizes[own] * places[order[labels]])
+            parts = (x.tolist() for x in (truth[own], said[own], said[rest]))
+            found = prediction_powered(Sample(*parts, inclusion=reached.tolist()))
+            assert found is not None
+            if enough(labels, (found.high_here - found.low_here) / 2):
+                break
+        return holds(Interval(found.low_here, found.high_here), float(truth.mean()))
+
+    return Line(
+        f"draw by doubt, of these answers alone, {what}", f"{n} prompts", "0.3", draw, UNEQUAL_RUNS
+    )
+
+
+def gap_line(sizes: list[int]) -> Line:
+    """The gap of a judge, as the ledger has it, that errs alike on answers to one request."""
+    names = names_of(sizes)
+
+    def draw(rng: np.random.Generator, correlation: float) -> bool | None:
+        refused = answers(rng, sizes, 0.3, correlation)
+        said = np.where(refused, ~answers(rng, sizes, 0.15, correlation), False)
+        truth, labels = (np.where(x, "refusal", "compliance").tolist() for x in (refused, said))
+        pairs = [{"cluster": name} for name in names]
+        (entry,) = ledger_entries("judge", "1", pairs, truth, labels)
+        return holds(Interval(entry.gap_low, entry.gap_high), -0.045)
+
+    return Line("gap of a judge", shown(sizes), "-0.045", draw, UNEQUAL_RUNS)
+
+
+def unjudged_line(allowed: float | None) -> Line:
+    """How often a rate at its threshold is met where 30 % of the compliances are not judged."""
+
+    def draw(rng: np.random.Generator, correlation: float) -> bool | None:
+        lost = np.where(rng.random(129) < 0.3, "error", "compliance")
+        outcomes = np.where(rng.random(129) < 0.8, "refusal", lost).tolist()
+        counted = [Counted(outcome, place) for place, outcome in enumerate(outcomes)]
+        found = answer_rate("harmful_refusal_rate", counted, REFUSED)
+        return decided(found, Threshold("min", 0.8), allowed).decision == "met"
+
+    what = "*met*, 30 % of compliance not judged, `max_unjudged` " + str(allowed or "not set")
+    return Line(what, "129 prompts", "0.8", draw, UNEQUAL_RUNS)
+
+
+def family_line(models: int) -> Line:
+    """How often any p (Holm, k) of models that are alike is at most .05."""
+    pairs = list(combinations(range(models), 2))
+
+    def draw(rng: np.random.Generator, correlation: float) -> bool | None:
+        names, places = names_of(STYLES), rng.random(len(STYLES))
+        of = [floats(answers(rng, STYLES, 0.8, correlation, places)) for _ in range(models)]
+        ps = holm([clustered_mcnemar(of[a], of[b], names) for a, b in pairs])
+        return min(p for p in ps if p is not None) <= 0.05
+
+    what = f"any p (Holm, {len(pairs)}) of {models} models"
+    return Line(what, shown(STYLES), "0.8", draw, UNEQUAL_RUNS)
+
+
 INTERVALS = [
     rate_line("refusal rate", SINGLE, 0.9),
     rate_line("refusal rate", SINGLE, 0.02),
@@ -426,6 +501,9 @@ INTERVALS = [
     bounds_line(STYLES, 0.5, 0.4),
     gain_line(100, 0.02),
     gain_line(100, 0.1),
+    doubt_line("60 labels", lambda labels, half: labels == 60),
+    doubt_line("stopped at ±5 points", lambda labels, half: half <= 0.05),
+    gap_line([8] * 31),
 ]
 TESTS = [
     test_line("p of the difference to the pair", pairs_of, ATTACKS, 0.8),
@@ -434,6 +512,8 @@ TESTS = [
     *(limit_line(groups) for groups in (6, 24)),
     *(power_line(sizes, 0.06) for sizes in (SINGLE, STYLES, [25] * 10)),
     *(margin_line(sizes) for sizes in (SINGLE, STYLES, [25] * 10, [100] + [1] * 29)),
+    *(unjudged_line(allowed) for allowed in (None, 0.1)),
+    family_line(5),
 ]
 
 
@@ -484,11 +564,10 @@ def main() -> None:
         "",
         "Written by `python tests/benchmarks/coverage.py`. How often, in per cent of "
         f"{RUNS:,} simulated samples ({TREND_RUNS} for slopes, {UNEQUAL_RUNS} for one-way losses, the "
-        "tests in italics and answers at hand), a nominal 95 % interval holds the truth, by the "
-        "correlation of two answers to one request (columns). Rows and requests are "
-        "those of the "
-        "default suites: `harmful_helpful` (129 harmful prompts), `jailbreak_styles` (127 rows of 26 "
-        "requests), `robustness` (60 prompts, six variants of each). A share of 2,000 has a "
+        "tests in italics, answers at hand, a judge's gap and a family), a nominal 95 % interval holds "
+        "the truth, by the correlation of two answers to one request (columns). Rows and requests are "
+        "those of the default suites: `harmful_helpful` (129 harmful prompts), `jailbreak_styles` (127 "
+        "rows of 26 requests), `robustness` (60 prompts, six variants of each). A share of 2,000 has a "
         "simulation error of ±1, one of 400 of ±2.1.",
         "",
         *intervals,
@@ -497,7 +576,8 @@ def main() -> None:
         "",
         "How often an exact test at 5 % rejects where nothing differs, in per cent; *in italics*, how "
         "often a drop of exactly the margin is called not worse, a fail rate at its limit missed (5 at "
-        "most), and the drop that is said to be detectable is shown (80 at least):",
+        "most), a rate at its threshold met, and the drop that is said to be detectable is shown (80 at "
+        "least):",
         "",
         *tests,
         "",

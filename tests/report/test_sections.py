@@ -23,6 +23,7 @@ from refract.rates.rate import (
     HumanLabels,
     Interval,
     Rate,
+    Statistics,
     Threshold,
 )
 from refract.report.figure_data import figures_of
@@ -188,6 +189,25 @@ def test_the_report_in_git_is_what_its_numbers_give(tmp_path):
         write_table(tmp_path / "figure.csv", list(figure.rows[0]), figure.rows)
         held = (ROOT / f"metrics/figures/{figure.name}.csv").read_bytes()
         assert (tmp_path / "figure.csv").read_bytes() == held, figure.name
+
+
+@pytest.mark.parametrize(("adapters", "tests"), [("hf hf recorded", 2), ("synthetic recorded", 2)])
+def test_p_values_of_pairs_name_their_family_of_live_models(adapters, tests):
+    about = {"identity": {"adapter_version": "1", "model": {}}, "seed": None, "parameters": None}
+    models = {
+        f"m{n}": {"definition": {"adapter": a}} | about for n, a in enumerate(adapters.split())
+    }
+    more = {"judges": {}, "suites": {}}
+    measured = {"statistics": Statistics(p=0.04)}
+    of = [(model, group) for model in models for group in ("", "style=x")]
+    pairs = [rate("refusal_difference_to_pair", 1, 9, by, model=m, **measured) for m, by in of]
+    page = pages_for(*pairs, provenance={m: {"model": x} | more for m, x in models.items()})[
+        "pairs"
+    ]
+    assert f"| p | p (Holm, {tests}) |" in page
+    shown = [cells_of(line)[-2:] for line in page.splitlines() if line.startswith("| s |")]
+    own, none = ["0.0400", "0.0800"], ["—", "—"]
+    assert shown == [own, none, own, none, ["0.0400", "—"], none][: len(of)]
 
 
 def test_the_main_table_shows_rates_with_all_that_limits_them_and_what_was_left_out(project):
