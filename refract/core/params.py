@@ -319,7 +319,7 @@ def _check_names(params: Mapping[str, Any]) -> None:
         for key in ("judges", "perturbations"):
             named.append((f"suites.{name}", key, suite.get(key) or []))
     for where, catalogue, names in named:
-        for name in names if catalogue in params else ():
+        for name in names if catalogue in params or catalogue in OPTIONAL else ():
             definition(params, catalogue, name, where)
 
 

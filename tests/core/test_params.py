@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import copy
 import json
-from contextlib import suppress
+from contextlib import chdir, suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -23,6 +23,7 @@ from refract.core.params import (
     run_seed,
 )
 from refract.project import check_definitions, read_project
+from refract.project.inputs import stat_of, write_inputs
 from refract.suites.perturbations import suite_prompts
 from tests.builders import suite_rows
 from tests.fuzz import fuzzed, places
@@ -214,6 +215,10 @@ def test_the_params_of_these_tests_are_right():
         (replaced(("perturbations", "typos", "kind"), "magic"), "kind must be one of char_inj"),
         (replaced(("perturbations", "typos", "rate"), 2), "perturbations.typos: rate must be"),
         (replaced(("perturbations", "typos", "rat"), 1), "unknown key 'rat'; did you mean 'rate'"),
+        *(
+            (params, "suites.mine names 'typos', which perturbations does not define; .* nothing")
+            for params in (replaced(("perturbations",)), replaced(("perturbations",), None))
+        ),
         (replaced(("metadata",), ["a"]), "metadata must be a mapping of names .got .'a'"),
         (replaced(("grid", "models"), ["sintetic"]), "grid names 'sintetic', which models does n"),
         (replaced(("suites", "mine", "judges"), ["rulez"]), "suites.mine names 'rulez', which j"),
@@ -296,12 +301,14 @@ def wrong_params(draw: st.DrawFn) -> Any:
 @fuzzed(150)
 @given(wrong_params())
 def test_any_params_are_usable_or_refused_in_one_message(tmp_path_factory, params):
-    """What passes the check makes prompts, or says in a message why not."""
+    """What passes the check makes inputs and prompts, or says in a message why not."""
     folder = tmp_path_factory.mktemp("params")
     write_rows(folder / "data/suites/mine.jsonl", suite_rows("mine", 2, 2))
     YAML(typ="safe").dump(params, folder / "params.yaml")
     with suppress(RefractError):
         project = read_project(folder)
+        with chdir(folder), suppress(RefractError):
+            write_inputs(project.params, stat_of("params.yaml"), {})
         for suite in project.params["grid"]["suites"]:
             suite_prompts(project.params, suite, folder)
 

@@ -44,9 +44,8 @@ def test_kills_change_no_byte_and_repeat_only_what_was_not_stored(tmp_path):
                 "PYTHONPATH": str(ROOT),
                 "REFRACT_CACHE": str(tmp_path / f"{name}-store"),
             }
-            asked: dict[
-                str, int
-            ] = {}  # of prompts whose answer is stored: how often they were sent
+            # How often prompts were sent whose answer is stored.
+            asked: dict[str, int] = {}
             for kill in range(kills + 1):
                 started = subprocess.Popen(
                     [sys.executable, "-c", STAGE], cwd=folder, env=environment, stdout=-3
