@@ -52,9 +52,9 @@ def compare(
         b: The same. Default: the working tree.
         flips: List every prompt that flipped.
         format_: How it is printed; md is for a comment.
-        fail_on: Exit with 1: regression, if a primary measure is shown to be worse, or answers or most
-          prompts of A vanished so that it cannot be said; inconclusive, unless each is shown not to be
-          worse by the margin; both, if numbers are not what params.yaml asks for.
+        fail_on: Exit with 1: regression, if a primary measure is shown to be worse, or answers, most
+          prompts or models of A vanished so that it cannot be said; inconclusive, unless each is shown
+          not to be worse by the margin; both, if numbers are not what params.yaml asks for.
     """
     from refract.core.params import decision_settings
     from refract.results.sources import compare_sides, find_side

@@ -40,11 +40,14 @@ def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list
     """
     from refract.agreement.stored import answers_in, stored_answers
     from refract.project import project_root, read_project
-    from refract.results.sources import read_tree
+    from refract.results.sources import RUN_ROWS, read_run, read_tree
 
     if rows is not None and model is not None:
         raise UsageError("give --model with --suite, or --rows, not both")
     if rows is not None:
+        run = rows.with_name(rows.name.removesuffix(RUN_ROWS) + ".json")
+        if rows.name.endswith(RUN_ROWS) and run.is_file():
+            read_run(run)  # which has their hash
         return answers_in(rows, suite)
     if model is None or suite is None:
         raise UsageError(
@@ -159,7 +162,7 @@ def label_in_terminal(path: Path, answers: Sequence[JudgedAnswer], *, blind: boo
             title = f"{len(rows) - len(blank) + 1} of {len(rows)}"
             answer = asked[place]
             _show(answer, title if blind else f"{title} · {answer.prompt_id} · {answer.category}")
-            key = pressed()
+            key = pressed().lower()
             if key == "q":
                 break
             if key == "u":

@@ -51,7 +51,7 @@ def reproduce(
     from refract.results.sources import read_run, resolve_commit
 
     if Path(what).is_file():
-        results = read_run(Path(what))
+        results = read_run(Path(what), edited=True)
         command, made = results.get("command"), results["provenance"] or {}
         known = isinstance(command, list) and all(isinstance(word, str) for word in command)
         if regenerate or not known or "definition" not in (made.get("model") or {}):
@@ -255,7 +255,8 @@ def _run_again(path: Path, results: Row, hosts: Sequence[str]) -> int:
         _run(command, new, hosts, {"REFRACT_CACHE": "off"} if here else {})
         made = read_run(new)
         # Without the provenance, which another version of a library moves alone.
-        texts = [json.dumps({**side, "provenance": None}, indent=1) for side in (results, made)]
+        no_hash = dict.fromkeys(("provenance", "sha256"))
+        texts = [json.dumps({**side, **no_hash}, indent=1) for side in (results, made)]
         pairs = {path.name: texts}
         if (outcomes := path.with_suffix(".outcomes.csv")).is_file():
             files = (outcomes, new.with_suffix(".outcomes.csv"))

@@ -77,9 +77,10 @@ def run(
         cut_off: Answers cut off at the token limit: judged by what they say, or left out, which makes
           rates of refusal too high. Default: as each suite says, else judged.
         set_: Any other setting of the adapter, as key=value (YAML), such as device=cuda. Repeatable.
-        rows: Also write prompts, answers and verdicts here (JSONL).
+        rows: Also write prompts, answers and verdicts here (JSONL); with --out NAME.json as
+          NAME.rows.jsonl, which is then checked against it and exported with it.
     """
-    from refract.evaluate import evaluate, read_suites
+    from refract.evaluate import evaluate, read_suites, rows_sha256
     from refract.evaluate.protocol_run import Asked, run_protocol
     from refract.judges import language_warnings
     from refract.models import open_model
@@ -149,6 +150,7 @@ def run(
             )
     answers = evaluation.rows()
     results = {**evaluation.results(), "command": _command(context)}
+    results["rows_sha256"] = rows_sha256(answers)
     write_run(out, results, evaluation.outcomes(), evaluation.made(), answers, rows_path=rows)
     for label, result in evaluation.suites.items():
         say(f"{name} {label}: {result.count}")

@@ -147,10 +147,12 @@ def _texts(whole: str, kind: str) -> Iterator[str]:
             values = [YAML(typ="safe", pure=True).load(whole)]
         except YAMLError as error:
             raise ValueError(f"not YAML: {str(error).splitlines()[0]}") from None
+        seen = set[int]()  # an alias is the same object, which a few lines can name a billion times
         for value in values:
             if isinstance(value, str):
                 yield value
-            elif isinstance(value, list | dict):
+            elif isinstance(value, list | dict) and id(value) not in seen:
+                seen.add(id(value))
                 values += value.values() if isinstance(value, dict) else value
     else:
         raise ValueError(f"{kind or 'the file'} is none of .py, .ipynb, .yaml and .json")

@@ -87,7 +87,7 @@ class Anthropic(Served):
         prompt = [usage.get(name) for name in ("input_tokens", *cached)]
         return Answer(
             "".join(block["text"] for block in blocks if block.get("type") == "text"),
-            finish_reason(payload["stop_reason"]),
+            finish_reason(payload.get("stop_reason")),
             attempt,
             None if prompt[0] is None else sum(tokens or 0 for tokens in prompt),
             usage.get("output_tokens"),

@@ -38,11 +38,8 @@ SHORTEST_KEY = 8
 # Settings that came after the first answers were stored: part of the identity only where they are set.
 ADDED = ("prefill", "client", "revision")
 # Why a completion ended, by the words of all the servers that speak the two protocols, in small letters.
-# A reply that says nothing of it is taken for finished.
 FINISHED: dict[str, FinishReason] = {
-    **dict.fromkeys(
-        ("", "stop", "end_turn", "stop_sequence", "eos", "eos_token", "complete"), "stop"
-    ),
+    **dict.fromkeys(("stop", "end_turn", "stop_sequence", "eos", "eos_token", "complete"), "stop"),
     **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length"), "length"),
     "model_context_window_exceeded": "length",
     "content_filter": "content_filter",
@@ -238,14 +235,13 @@ class InvalidResponse(ValueError):
 
 
 def finish_reason(said: object) -> FinishReason:
-    """Why a completion ended. Raises :class:`InvalidResponse` for a reason that is not known: an answer
-    that did not end by itself is none to judge."""
-    known = FINISHED.get(("" if said is None else str(said)).lower())
+    """Why a completion ended. Raises :class:`InvalidResponse` for a reason that is missing or not known:
+    an answer that did not end by itself is none to judge."""
+    known = FINISHED.get(str(said).lower())
     if known is None:
+        why = f"for an unknown reason, {said!r:.60}" if said else "without saying why"
         raise InvalidResponse(
-            f"the completion ended for an unknown reason, {said!r:.60}; known are "
-            f"{', '.join(filter(None, FINISHED))}",
-            "final",
+            f"the completion ended {why}; known are {', '.join(FINISHED)}", "final"
         )
     return known
 

@@ -6,7 +6,7 @@ for a drop is not evidence of its absence: that is shown by an interval, within 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -173,15 +173,21 @@ def _repeats(*sides: Keyed) -> dict[str, str]:
 
 
 def compare_groups(
-    groups: Sequence[PairedOutcomes], settings: DecisionSettings = DEFAULTS
+    groups: Sequence[PairedOutcomes],
+    settings: DecisionSettings = DEFAULTS,
+    live: Sequence[bool] = (),
+    correct: Callable[[Sequence[float | None]], list[float | None]] = holm,
 ) -> list[Difference]:
     """The difference of each group, second side minus first, and the decisions on primary measures.
 
-    ``p_adjusted`` is Holm's over all groups given. A group whose clean prompts another suite includes
-    with the same outcomes (``repeats``) has neither p nor decision: its answers are tested there.
+    ``p_adjusted`` is corrected over the groups of ``live`` models alone, or over all where there are no
+    such. A group whose clean prompts another suite includes with the same outcomes (``repeats``) has
+    neither p nor decision: its answers are tested there.
     """
     differences = [_difference(group, settings.confidence) for group in groups]
-    adjusted = holm([difference.p for difference in differences])
+    family = live if any(live) else [True] * len(groups)
+    tested = zip(differences, family, strict=True)
+    adjusted = correct([x.p if belongs else None for x, belongs in tested])
     decided = zip(differences, adjusted, decide_drops(groups, settings), strict=True)
     return [replace(difference, p_adjusted=p, drop=drop) for difference, p, drop in decided]
 
@@ -285,7 +291,13 @@ def _evidence(group: PairedOutcomes, settings: DecisionSettings) -> DropEvidence
 
 
 def _primary(group: PairedOutcomes, settings: DecisionSettings) -> bool:
-    return group.category in settings.categories and not group.perturbation and not group.repeats
+    row = {"category": group.category, "perturbation": group.perturbation}
+    return is_primary(row, settings) and not group.repeats
+
+
+def is_primary(row: Outcome, settings: DecisionSettings) -> bool:
+    """Whether an outcome belongs to a primary measure."""
+    return row["category"] in settings.categories and not row["perturbation"]
 
 
 def _too_few_shared(group: PairedOutcomes) -> str:

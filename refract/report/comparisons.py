@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations, pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from refract.core.params import DecisionSettings
 from refract.core.types import Row
@@ -72,16 +71,11 @@ def _compared(
     stand_ins: Collection[str],
 ) -> list[Compared]:
     """The comparisons with p corrected over those of live models alone, where there are such."""
-    differences = compare_groups([group for *_, group in groups], settings)
     live = [not {first, second} & set(stand_ins) for first, second, _ in groups]
-    tested = [
-        d.p if own or not any(live) else None for d, own in zip(differences, live, strict=True)
-    ]
+    differences = compare_groups([group for *_, group in groups], settings, live, correct)
     return [
-        Compared(first, second, replace(difference, p_adjusted=p))
-        for (first, second, _), difference, p in zip(
-            groups, differences, correct(tested), strict=True
-        )
+        Compared(first, second, difference)
+        for (first, second, _), difference in zip(groups, differences, strict=True)
     ]
 
 
@@ -122,15 +116,6 @@ def table_row(compared: Compared, titles: Titles) -> Row:
         *("" if p is None else f"{p:.4g}" for p in ps),
     )
     return dict(zip(COLUMNS, cells, strict=True))
-
-
-def stand_ins(provenance: Mapping[str, Any]) -> list[str]:
-    """The models that did not answer for themselves: recorded answers and synthetic models."""
-    return [
-        model
-        for model, facts in provenance.items()
-        if facts and facts["model"]["definition"]["adapter"] in ("recorded", "synthetic")
-    ]
 
 
 def strongest(compared: Sequence[Compared], confidence: float) -> list[Compared]:

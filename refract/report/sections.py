@@ -16,7 +16,6 @@ from refract.report.comparisons import (
     ALL_PAIRS,
     Compared,
     number_of_tests,
-    stand_ins,
     strongest,
 )
 from refract.report.markdown import environment, tidy
@@ -24,6 +23,7 @@ from refract.report.model_sizes import measure_text, sized_rates
 from refract.report.page_data import PageData
 from refract.report.view import CATEGORY_OF, HEADLINES, View, model_notes, summaries
 from refract.report.wording import MISSING, left_out, rate_parts, rate_text
+from refract.results.sources import stand_ins
 from refract.statistics.hypotheses import holm
 from refract.statistics.trends import LEAST_MODELS
 

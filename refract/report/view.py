@@ -22,12 +22,11 @@ from refract.report.comparisons import (
     compare_fields,
     compare_models,
     near_pairs,
-    stand_ins,
 )
 from refract.report.model_sizes import Series, Size, model_sizes, scaling_series
 from refract.report.wording import MISSING, WARN_SHARE, Titles
 from refract.results.current import named
-from refract.results.sources import ResultsError, read_tree
+from refract.results.sources import ResultsError, read_tree, stand_ins
 
 HEADLINES = {
     "harmful_refusal_rate": "Harmful refused",

@@ -13,7 +13,14 @@ from refract.core.types import Attempt, Row, answered_prompts
 from refract.core.vocabulary import OUTCOME_COLUMNS
 from refract.rates.rate import Rate
 from refract.results.current import ROWS, named, notes_of, rows_missing, without_results
-from refract.results.sources import ResultsError, read_run, read_side, run_outcomes, tree_models
+from refract.results.sources import (
+    RUN_ROWS,
+    ResultsError,
+    read_run,
+    read_side,
+    run_outcomes,
+    tree_models,
+)
 from refract.results.table_rows import COLUMNS, rate_to_row, rates_from_rows
 
 if TYPE_CHECKING:
@@ -68,7 +75,7 @@ def results_and_notes(
     """What :func:`load_results` returns, and what it warns of. Raises :class:`ResultsError`."""
     path = Path(source)
     if path.is_file():
-        run, answers = read_run(path), path.with_suffix(".rows.jsonl")
+        run, answers = read_run(path), path.with_suffix(RUN_ROWS)
         texts = iter_rows(answers) if answers.is_file() else []
         return run_tables(run, run_outcomes(path, run), texts), []
     wanted = tree_models(path)

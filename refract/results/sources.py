@@ -14,12 +14,26 @@ from typing import Any, NamedTuple
 
 from refract.core.environment import git
 from refract.core.errors import RefractError
-from refract.core.jsonl import has_form, parse_json, sha256_file, write_json, write_rows
+from refract.core.jsonl import (
+    has_form,
+    parse_json,
+    sha256_file,
+    sha256_json,
+    write_json,
+    write_rows,
+)
 from refract.core.params import DecisionSettings, grid, parse_yaml
 from refract.core.tables import read_table, write_table
 from refract.core.types import Row
 from refract.core.vocabulary import outcome_columns
-from refract.rates.comparison import DEFAULTS, NEEDED, PairedOutcomes, compare_groups, pair_outcomes
+from refract.rates.comparison import (
+    DEFAULTS,
+    NEEDED,
+    PairedOutcomes,
+    compare_groups,
+    is_primary,
+    pair_outcomes,
+)
 from refract.rates.rate import Difference, Rate
 from refract.results.current import ReadFile, current_note, differing, named, not_current
 from refract.results.table_rows import rates_from_rows
@@ -29,6 +43,12 @@ class ResultsError(RefractError, ValueError):
     """Results cannot be found or used; the message says what to name or run instead."""
 
     exit_code = 2
+
+
+class EditedError(ResultsError):
+    """Results are not as they were written, so that nothing is decided on them."""
+
+    exit_code = 1
 
 
 class Result(NamedTuple):
@@ -208,8 +228,10 @@ def _usable(where: str, rows: list[dict[str, str]]) -> list[dict[str, str]]:
     return rows
 
 
-def read_run(path: Path) -> Row:
-    """Reads a results file of ``refract run``. Raises :class:`ResultsError` for any other file."""
+def read_run(path: Path, *, edited: bool = False) -> Row:
+    """Reads a results file of ``refract run``. Raises :class:`ResultsError` for any other file and,
+    unless it may be ``edited``, :class:`EditedError` where it or its rows are not as they were written.
+    """
     try:
         results = parse_json(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
@@ -221,7 +243,27 @@ def read_run(path: Path) -> Row:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise ResultsError(f"{path}: not results that Refract wrote ({reason})") from None
-    return dict(results)
+    results = dict(results)
+    if not edited:
+        _check_hash(path, path, results, "sha256", _contents_sha256(results))
+        if (rows := path.with_suffix(RUN_ROWS)).is_file():
+            _check_hash(path, rows, results, "rows_sha256", sha256_file(rows))
+    return results
+
+
+def _contents_sha256(results: Row) -> str:
+    return sha256_json({key: value for key, value in results.items() if key != "sha256"})
+
+
+def _check_hash(path: Path, file: Path, results: Row, key: str, sha256: str) -> None:
+    """Raises :class:`EditedError` where a file of a run has another hash than its results say."""
+    written = results.get(key)
+    if written != sha256:
+        why = f"that run's is {str(written)[:12]}…" if written else f"{path} names none ({key})"
+        raise EditedError(
+            f"not decided: {file} is not of the run that wrote {path}: its SHA-256 is {sha256[:12]}…, "
+            f"{why}; run: refract reproduce {path} --exec"
+        )
 
 
 # What results hold, as far as it is read again; see has_form.
@@ -239,6 +281,10 @@ RUN = {
 }
 
 
+# Rows that `refract run --rows` wrote under this name are taken for those of the results beside them.
+RUN_ROWS = ".rows.jsonl"
+
+
 def run_files(path: Path) -> dict[str, Path]:
     """The files that :func:`write_run` writes beside a run's results, by what they hold."""
     kinds = {"outcomes": ".outcomes.csv", "what ran": ".ran.json"}
@@ -247,16 +293,11 @@ def run_files(path: Path) -> dict[str, Path]:
 
 def run_outcomes(path: Path, results: Row) -> list[dict[str, str]]:
     """The outcomes beside a results file of ``refract run``, none without them. Raises
-    :class:`ResultsError` for those of another run."""
+    :class:`EditedError` for those of another run."""
     outcomes = run_files(path)["outcomes"]
     if not outcomes.is_file():
         return []
-    sha256 = sha256_file(outcomes)
-    if results.get("outcomes_sha256", sha256) != sha256:
-        raise ResultsError(
-            f"{outcomes} is not of the run that wrote {path}: its SHA-256 is {sha256[:12]}…, that run's "
-            f"{str(results['outcomes_sha256'])[:12]}…; run: refract reproduce {path} --exec"
-        )
+    _check_hash(path, outcomes, results, "outcomes_sha256", sha256_file(outcomes))
     return read_table(outcomes)
 
 
@@ -270,13 +311,15 @@ def write_run(
     rows_path: Path | None = None,
 ) -> None:
     """Writes what a run of ``refract run`` gave: its results, the outcomes and what ``made`` its
-    answers beside them, and its rows with their texts where they have a path."""
+    answers beside them, and its rows with their texts where they have a path. The results hold the
+    hashes of the outcomes and of themselves."""
     beside = run_files(path)
     write_table(beside["outcomes"], outcome_columns(outcomes), outcomes)
-    write_json(path, {**results, "outcomes_sha256": sha256_file(beside["outcomes"])})
-    write_json(beside["what ran"], made)
     if rows_path is not None:
         write_rows(rows_path, rows)
+    results = {**results, "outcomes_sha256": sha256_file(beside["outcomes"])}
+    write_json(path, {**results, "sha256": _contents_sha256(results)})
+    write_json(beside["what ran"], made)
 
 
 def suite_provenance(definition: Mapping[str, Any], samples: int, **origin: str) -> Row:
@@ -309,7 +352,13 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
         for side, paired in zip((a, b), zip(*pairs, strict=True), strict=True)
         if (models := [model for model in side.results if model not in paired])
     ]
+    # A model that left A has no pair in which a drop could show.
+    gone = [model for model in a.results if model not in [first for first, _ in pairs]]
+    gone = [
+        model for model in gone if any(is_primary(x, settings) for x in a.results[model].outcomes)
+    ]
     groups: list[tuple[str, PairedOutcomes]] = []
+    live: list[bool] = []
     differs: list[tuple[str, str, str]] = []  # model, suite (or none), what
     refused: list[tuple[str, str, str]] = []
     for first, second in pairs:
@@ -322,7 +371,9 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
             [row for row in result.outcomes if row["suite"] not in not_compared]
             for result in (left, right)
         ]
-        groups += [(name, group) for group in pair_outcomes(*compared)]
+        paired = pair_outcomes(*compared)
+        groups += [(name, group) for group in paired]
+        live += [not stand_ins({"A": left.provenance, "B": right.provenance})] * len(paired)
     if not any(group.pairs for _, group in groups):
         raise ResultsError(
             "nothing to compare: "
@@ -333,10 +384,20 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
     # What bears on the most comes first.
     undecided = [f"{side.name}: {current_note(side.reasons)}" for side in (a, b) if side.reasons]
     undecided += [f"not compared: {reason}" for reason in _grouped(refused)]
+    undecided += [f"B has no primary measure of {named(gone)}, which A has"] if gone else []
     notes = [*undecided, *alone, *_grouped(differs), *_grouped(repeated)]
-    differences = compare_groups([group for _, group in groups], settings)
+    differences = compare_groups([group for _, group in groups], settings, live)
     of_models = [replace(x, model=name) for (name, _), x in zip(groups, differences, strict=True)]
     return ComparedSides(a.name, b.name, notes, settings.confidence, of_models, undecided)
+
+
+def stand_ins(provenance: Mapping[str, Row | None]) -> list[str]:
+    """The models that did not answer for themselves: recorded answers and synthetic models."""
+    return [
+        model
+        for model, facts in provenance.items()
+        if facts and facts["model"]["definition"]["adapter"] in ("recorded", "synthetic")
+    ]
 
 
 def _grouped(notes: Iterable[tuple[str, str, str]]) -> list[str]:

@@ -100,7 +100,7 @@ def labels(folder: Path, name: str = "l.csv") -> list[str]:
 
 def test_labels_are_given_undone_interrupted_and_resumed_and_none_is_lost(folder):
     session = Session(folder, *COMMAND)
-    for number, key in enumerate("rrcpd", 1):
+    for number, key in enumerate("rRcPd", 1):
         assert f"{number} of 25" in session.until(r"q quit")
         session.press(key)
     session.until(r"6 of 25[^$]*q quit")

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -188,6 +189,22 @@ def test_a_failing_call_costs_one_row(directive, error):
     assert (first["label"], last["label"]) == ("pass", "pass")
     assert broken["label"] is None
     assert broken["error"].startswith(error)
+
+
+def test_the_servers_that_get_prompts_are_said_before_the_first_request_the_judges_too(
+    cli, monkeypatch
+):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
+    write_rows(Path("s.jsonl"), [{"id": "a", "prompt": "Hi.", "category": "helpful"}])
+    with FaultServer() as asked, JudgeServer('{"label": "compliance"}') as judging:
+        model = ("--adapter", "openai", "--model-id", "m", "--base-url", f"{asked.url}/v1")
+        judge = ("--judge-model", "openai:j", "--judge-base-url", f"{judging.url}/v1")
+        run = ("run", *model, "--set", "api_key_env=null", *judge, "--suite", "s.jsonl")
+        done = cli(*run, "--out", "r.json")
+        assert (done.code, asked.arrived, judging.arrived) == (0, 1, 1), done.err
+        hosts = [f"{asked.url}/v1 (m)", f"{judging.url}/v1 (j)"]
+    lines = [line for line in done.err.splitlines() if "requests with their prompts go" in line]
+    assert [line.partition(" go to ")[2] for line in lines] == hosts
 
 
 def test_a_second_run_asks_nothing_and_gives_the_same_verdicts():

@@ -99,6 +99,9 @@ def test_a_file_without_the_text_is_an_error_that_says_why(path, at, content, wh
 
 
 CONSTANTS = "A = 1\n" * 2_000_000
+ALIASES = "".join(
+    f"{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9) if n else 'y'}]\n" for n in range(30)
+)
 
 
 @pytest.mark.parametrize(
@@ -111,6 +114,7 @@ CONSTANTS = "A = 1\n" * 2_000_000
         ("judge.py", "A = x" + ".a" * 100_000, "the file cannot be read"),
         ("judge.py", "A = 'a'" + "+'a'" * 50_000, "the file cannot be read"),
         ("a.yaml", "[" * 5_000, "the file cannot be read"),
+        ("a.yaml", ALIASES, "none of the 1 texts in the file"),
         ("a.json", "[" * 5_000, "the file cannot be read"),
         ("a.ipynb", "[" * 100_000, "the file cannot be read"),
         ("a.ipynb", '{"cells": [7]}', "the file cannot be read"),

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refract.models import open_model
+from refract.core.jsonl import canonical_json
+from refract.models import identity_of, open_model
 from refract.models.answering import generate
 from refract.models.protocol import Answer, Request
 from refract.models.provider import MOST_REPLY_BYTES, InvalidResponse, error_said
-from refract.models.store import ResponseStore
+from refract.models.store import ResponseStore, request_sha256
 from tests.fault_server import FaultServer, _completion, _message
 from tests.fuzz import fuzzed, places
 
@@ -265,10 +266,12 @@ def test_a_redirect_to_anything_is_the_error_of_its_row(adapter, location):
     assert "hidden" not in answer.error["message"]
 
 
+ABSENT = "absent"
 REASONS = {
-    **dict.fromkeys(["stop", "end_turn", "eos_token", "STOP", None], "stop"),
+    **dict.fromkeys(["stop", "end_turn", "eos_token", "STOP"], "stop"),
     **dict.fromkeys(["length", "max_tokens", "MAX_TOKENS"], "length"),
     **dict.fromkeys(["abort", "tool_calls", "pause_turn", "recitation", 5, ("stop",)], "error"),
+    **dict.fromkeys([None, "", ABSENT], "error"),
 }
 
 
@@ -277,17 +280,20 @@ REASONS = {
 def test_an_ending_that_is_not_known_is_named_and_no_finished_answer(adapter, reason):
     reason_as_sent = list(reason) if isinstance(reason, tuple) else reason
     message = _completion("x", None) if adapter == "openai" else _message("x", None)
+    holder, key = (message, "stop_reason")
     if adapter == "openai":
-        message["choices"][0]["finish_reason"] = reason_as_sent
-    else:
-        message["stop_reason"] = reason_as_sent
+        holder, key = (message["choices"][0], "finish_reason")
+    holder[key] = reason_as_sent
+    if reason == ABSENT:
+        del holder[key]
     reply = (200, json.dumps(message).encode(), {})
     with FaultServer(given={"odd": reply}) as server:
         (answer,) = dict(model(adapter, server.url).answer([_request("[[odd]]")])).values()
         assert server.arrived == 1
     assert answer.finish_reason == REASONS[reason]
     if answer.error is not None:
-        assert repr(reason_as_sent) in answer.error["message"]
+        said = repr(reason_as_sent) if reason not in (None, "", ABSENT) else "without saying why"
+        assert said in answer.error["message"]
 
 
 @pytest.mark.parametrize(
@@ -335,6 +341,16 @@ def test_who_gets_the_prompts_and_the_first_failure_are_said_at_once(adapter, ca
 
 
 @pytest.mark.parametrize("adapter", ["openai", "anthropic"])
+def test_a_server_that_changed_its_weights_is_asked_again_where_its_revision_says_so(adapter):
+    served = [model(adapter, **given) for given in ({}, {"revision": "a"}, {"revision": "b"})]
+    request = _request("hi")
+    keys = [request_sha256(canonical_json(identity_of(one)), request, one) for one in served]
+    assert len(set(keys)) == 3
+    bodies = [one.body(request.attempts[0], 0) for one in served]
+    assert bodies[0] == bodies[1] == bodies[2]  # it is sent nowhere
+
+
+@pytest.mark.parametrize("adapter", ["openai", "anthropic"])
 def test_a_server_that_was_never_reached_ends_the_run_and_not_each_row(adapter, monkeypatch):
     monkeypatch.setattr("refract.models.sending.REACH_SECONDS", 0.5)
     with socket.socket() as reserved:  # bound and not listening: connections are refused
@@ -344,7 +360,7 @@ def test_a_server_that_was_never_reached_ends_the_run_and_not_each_row(adapter, 
         found = dict(asked.answer([_request(str(n)) for n in range(20)]))
     assert {answer.error["type"] for answer in found.values()} == {"APIConnectionError"}
     assert len(found) == 20
-    assert "is the server running?" in found[19].error["message"]
+    assert any("is the server running?" in answer.error["message"] for answer in found.values())
 
 
 def _request(text: str) -> Request:

@@ -13,7 +13,6 @@ from refract.report.comparisons import (
     compare_models,
     near_pairs,
     number_of_tests,
-    stand_ins,
     strongest,
     table_row,
 )
@@ -21,6 +20,7 @@ from refract.report.page_data import page_data
 from refract.report.sections import Inputs, report_pages
 from refract.report.view import View
 from refract.report.wording import Titles
+from refract.results.sources import stand_ins
 from tests.builders import outcome_lines
 from tests.report.test_sections import lines_of
 

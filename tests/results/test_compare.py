@@ -11,7 +11,7 @@ import pytest
 from refract.core.errors import RefractError
 from refract.core.jsonl import write_rows
 from refract.rates.comparison import DEFAULTS, compare_groups, pair_outcomes
-from refract.results.sources import check_conditions
+from refract.results.sources import Result, Side, check_conditions, compare_sides
 from refract.results.table_rows import difference_to_row
 from refract.statistics.paired import tango
 from tests.builders import NO, YES, Project, outcome_line, outcome_lines, suite_rows, write_outcomes
@@ -306,6 +306,42 @@ def test_a_file_of_refract_run_is_compared_with_a_commit(refract, project, tmp_p
     done = refract("HEAD", out)
     assert done.exception.exit_code == 2
     assert "its outcomes (run.outcomes.csv) are not beside it" in str(done.exception)
+
+
+def side(name: str, **models: str) -> Side:
+    """Models of which each first letter is its adapter's, with their outcomes."""
+    adapters = {"o": "openai", "s": "synthetic", "r": "recorded"}
+    results = {}
+    for model, given in models.items():
+        definition = {"adapter": adapters[model[0]]}
+        facts = {"model": {"identity": {}, "definition": definition}, "judges": {}, "suites": {}}
+        results[model] = Result(outcome_lines(given), facts)
+    return Side(name, results)
+
+
+@pytest.mark.parametrize(
+    ("models", "family"), [(["o", "o2", "s", "r"], {"o", "o2"}), (["s", "r"], {"s", "r"})]
+)
+def test_live_models_alone_are_in_the_family_of_tests_where_there_are_such(models, family):
+    before, after = (dict.fromkeys(models, given) for given in ("r" * 30, "r" * 22 + "c" * 8))
+    compared = compare_sides(side("A", **before), side("B", **after)).differences
+    assert {row.model for row in compared if row.p_adjusted is not None} == family
+    assert {round(row.p_adjusted / row.p, 9) for row in compared if row.p_adjusted} == {2}
+
+
+@pytest.mark.parametrize(
+    ("gone", "category", "undecided"),
+    [("o", "harmful", 1), ("s", "harmful", 1), ("o", "other", 0), ("", "harmful", 0)],
+)
+def test_a_model_with_primary_measures_that_is_gone_does_not_pass(gone, category, undecided):
+    both = {"o": "rrr", "s": "rrr", "r": "rrr"}
+    b = side("B", **{model: given for model, given in both.items() if model != gone})
+    a = side("A", **both)
+    for row in a.results[gone].outcomes if gone else ():
+        row["category"] = category
+    said = [f"B has no primary measure of {gone}, which A has"] * undecided
+    assert compare_sides(a, b).undecided == said
+    assert compare_sides(b, a).undecided == []  # one that is new is no regression
 
 
 def test_tables_list_the_flips_and_the_decisions(refract):

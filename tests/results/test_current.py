@@ -6,6 +6,7 @@ import json
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -346,7 +347,48 @@ def test_the_outcomes_of_another_run_are_refused(measured, tmp_path):
     shutil.copy(b.with_suffix(".outcomes.csv"), a.with_suffix(".outcomes.csv"))
     for command in (("table", a), ("compare", a, b), ("export", a, "--out", tmp_path / "out")):
         done = measured.refract(*command)
-        assert isinstance(done.exception, ResultsError)
+        assert done.exception.exit_code == 1
         assert f"a.outcomes.csv is not of the run that wrote {a}" in str(done.exception)
     with pytest.raises(ResultsError, match="its SHA-256 is"):
         load_results(a)
+
+
+def of_json(change: Callable[[Any], Any]) -> Callable[[str], str]:
+    return lambda text: json.dumps(change(json.loads(text)))
+
+
+EDITS = {
+    "a rate": ("a.json", of_json(lambda x: {**x, "tables": [{**x["tables"][0], "rate": 0.5}]})),
+    "a limit": ("a.json", lambda text: text.replace('"low": 0.', '"low": 0.9', 1)),
+    "a metric": ("a.json", of_json(lambda x: {**x, "metrics": {}})),
+    "provenance": ("a.json", of_json(lambda x: {**x, "provenance": {**x["provenance"], "x": 1}})),
+    "no hash": ("a.json", of_json(lambda x: {k: v for k, v in x.items() if k != "sha256"})),
+    "rows": ("a.rows.jsonl", lambda text: text.replace("refusal", "compliance", 1)),
+    "a row less": ("a.rows.jsonl", lambda text: text[: text.rindex('{"')]),
+    "outcomes": ("a.outcomes.csv", lambda text: text.replace("refusal", "compliance", 1)),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_nothing_is_decided_on_a_run_that_was_edited_after_it_was_written(cli, edit):
+    write_rows(Path("s.jsonl"), suite_rows("s", 12))
+    arguments = ("--adapter", "synthetic", "--suite", "s.jsonl")
+    for name in "ab":
+        written = ("--out", f"{name}.json", "--rows", f"{name}.rows.jsonl")
+        assert cli("run", *arguments, *written).code == 0
+    assert Path("a.json").read_bytes() == Path("b.json").read_bytes()
+    file, change = EDITS[edit]
+    text = Path(file).read_text("utf-8")
+    assert change(text) != text
+    Path(file).write_text(change(text), "utf-8")
+    commands = [
+        ("compare", "a.json", "b.json"),
+        ("compare", "b.json", "a.json", "--fail-on", "regression"),
+        ("table", "a.json"),
+        ("export", "a.json", "--out", "x"),
+    ]
+    if edit != "outcomes":  # of which labels are not drawn
+        commands.append(("label", "--rows", "a.rows.jsonl", "--out", "labels.csv"))
+    for command in commands:
+        done = cli(*command)
+        assert (done.code, f"not decided: {file} is not" in done.err) == (1, True), done.err
