@@ -95,6 +95,11 @@ class HFSettings(Settings):
     reasoning_effort: Text | None = Field(
         None, description="given to the chat template, which must read it; null is not given"
     )
+    arithmetic: Literal["exact", "fast"] = Field(
+        "exact",
+        description="exact: the answer under exact arithmetic, the same on every machine; fast: what "
+        "this machine's arithmetic gives",
+    )
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
         "auto", description="auto: the checkpoint's; float32 instead of float16 on a CPU"
     )

@@ -1,8 +1,9 @@
-"""Batch-invariant decoding, greedy or seeded: an answer does not depend on the rest of its batch.
+"""Continuous batching, greedy or seeded: an answer does not depend on the rest of its batch.
 
-Matrix kernels may add in another order when a batch has another shape, and in bfloat16 that is
-enough to change a greedy token. Here every tensor a prompt passes through has a shape that follows
-from that prompt alone (and from constants of the model and its definition):
+With an :class:`refract.models.exact.Exact`, float64 decides what the batch could have changed, and
+batches take the shape of the work. Without one (``arithmetic: fast``) every tensor a prompt passes
+through has a shape that follows from that prompt alone (and from constants of the model and its
+definition), since matrix kernels may add in another order when a batch has another shape:
 
 * a prompt is read in a batch of ``prefill_rows(width)`` rows, padded on the right to
   ``prompt_width(length)``. Under causal attention nothing to the right of a token reaches it, so
@@ -33,7 +34,7 @@ from torch import nn
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
 from transformers.pytorch_utils import Conv1D
 
-from refract.models.checkpoint import HFSettings
+from refract.models.exact import MOST_OPEN, Attention, Choice, Exact, is_audited
 
 log = logging.getLogger(__name__)
 
@@ -115,6 +116,29 @@ class DecodedRow:
     uniforms: list[float] = field(default_factory=list)
     watched: list[float] = field(default_factory=list)
     state: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
+    margins: list[float] = field(default_factory=list)
+    audited: bool = False
+    open: int = 0
+    decided: int = 0
+    ties: int = 0
+    reference: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
+
+    @property
+    def known(self) -> int:
+        """How many tokens there are, the prompt's included."""
+        return len(self.tokens) + len(self.generated)
+
+    @property
+    def done(self) -> bool:
+        return self.ended or bool(self.error) or len(self.generated) >= self.limit
+
+    def cut(self, place: int, token: int) -> None:
+        """Has ``token`` as the last one, at ``place``; what was read behind it is forgotten."""
+        self.generated = [*self.generated[:place], token]
+        self.margins = [*self.margins[:place], float("inf")]
+        self.position, self.next_token = len(self.tokens) + place, token
+        self.state = [(k[:, : self.position], v[:, : self.position]) for k, v in self.state]
+        self.ended = False
 
 
 class _SlotLayer(CacheLayerMixin):
@@ -160,6 +184,16 @@ class _Group:
     @property
     def active(self) -> int:
         return self.size - self.rows.count(None)
+
+    @torch.inference_mode()
+    def shrink(self) -> None:
+        """Has no more slots than rows."""
+        slots = [slot for slot, row in enumerate(self.rows) if row is not None]
+        self.rows, self.size = [self.rows[slot] for slot in slots], len(slots)
+        assert self.cache is not None
+        for layer in self.cache.layers:
+            layer.keys, layer.values = layer.keys[slots], layer.values[slots]
+            layer.slots = layer.slots[: self.size]
 
     def _allocate(self, state: list[tuple[torch.Tensor, torch.Tensor]]) -> Cache:
         """A cache like ``state``, whose tensors are ``[heads, tokens, dim]``, for each slot. All zeros:
@@ -215,27 +249,48 @@ class Decoder:
     def __init__(
         self,
         model: Any,
-        settings: HFSettings,
+        choice: Choice,
         eos: frozenset[int],
         shape: BatchShape,
         context: int | None,
+        exact: Exact | None = None,
     ) -> None:
-        self.model, self.eos, self.shape, self.context = model, eos, shape, context
-        self.temperature, self.top_p = float(settings.temperature), float(settings.top_p)
-        self.top_k = settings.top_k
-        config = model.config.get_text_config()
-        self.layer_types = set(getattr(config, "layer_types", None) or ())
-        slides = not self.layer_types or "sliding_attention" in self.layer_types
-        self.window = getattr(config, "sliding_window", None) if slides else None
-        foreign = self.layer_types - {"full_attention", "sliding_attention"}
-        if foreign:
-            raise ValueError(f"layers of type {', '.join(sorted(foreign))}")
+        self.model, self.choice, self.eos, self.shape = model, choice, eos, shape
+        self.context, self.exact = context, exact
+        self.attention = Attention(model.config)
         self.device = model.get_input_embeddings().weight.device
-        self._exact: dict[tuple[int, int, int], bool] = {}
+        self._same: dict[tuple[int, int, int], bool] = {}
 
     def run(self, rows: Sequence[DecodedRow]) -> Iterator[DecodedRow]:
-        """Yields every row once, as soon as it is done. Where memory runs out, goes on with half as
-        many rows at a time and says so."""
+        """Yields every row as soon as it is done; once more where a larger bound showed afterwards that
+        another token is right. Where memory runs out, goes on with half as many rows at a time and
+        says so."""
+        for row in rows:
+            row.audited = self.exact is not None and is_audited(row.tokens, row.seed)
+        made: list[DecodedRow] = []
+        raised = self.exact.raised if self.exact else 0
+        for row in self._with_memory(rows):
+            yield row
+            if self.exact:
+                made.append(row)
+        while self.exact and self.exact.raised > raised:
+            raised = self.exact.raised
+            before = {row.index: list(row.generated) for row in made if not row.error}
+            self._settle([row for row in made if row.index in before])
+            wrong = [row for row in made if before.get(row.index, row.generated) != row.generated]
+            log.warning("%d answers are other ones after all", len(wrong))
+            yield from self._with_memory(wrong)
+
+    def _settle(self, rows: Sequence[DecodedRow]) -> None:
+        """Has float64 decide what is open in rows."""
+        assert self.exact is not None
+        self.exact.watched = self.watched
+        self.exact.settle(rows)
+        for row in rows:
+            last = row.generated[-1]
+            row.ended = last in self.eos or bool(self.stop and self.stop(row))
+
+    def _with_memory(self, rows: Sequence[DecodedRow]) -> Iterator[DecodedRow]:
         remaining = {row.index: row for row in rows}
         while remaining:
             try:
@@ -257,16 +312,22 @@ class Decoder:
                 yield remaining.pop(row.index)
             else:
                 self.shape = BatchShape(*(max(1, part // 2) for part in astuple(self.shape)))
+                more = (
+                    ""
+                    if self.exact
+                    else ". Answers made from here on can differ in a few tokens "
+                    "from those of the larger shape; set batch_tokens: "
+                    f"{self.shape.prefill_tokens} in the model's definition to have one shape "
+                    "throughout"
+                )
                 log.warning(
-                    "out of memory (%s); going on with the smaller batch shape %s. Answers made"
-                    " from here on can differ in a few tokens from those of the larger shape; set"
-                    " batch_tokens: %d in the model's definition to have one shape throughout",
-                    reason,
-                    self.shape,
-                    self.shape.prefill_tokens,
+                    "out of memory (%s); going on with the smaller batch shape %s%s",
+                    *(reason, self.shape, more),
                 )
             for row in remaining.values():
-                row.generated, row.ended, row.state = [], False, []
+                row.generated, row.margins, row.ended, row.state = [], [], False, []
+                if self.exact:
+                    self.exact.let_go(row)
 
     def _room(self, row: DecodedRow) -> int:
         """Positions a row has ahead of it when it enters a group."""
@@ -274,18 +335,34 @@ class Decoder:
 
     def _run(self, rows: list[DecodedRow]) -> Iterator[DecodedRow]:
         waiting: dict[int, deque[tuple[int, DecodedRow]]] = {}
-        for row in sorted(rows, key=lambda row: (len(row.tokens), row.index)):
-            width = prompt_width(len(row.tokens) - 1, self.context)
+        for row in sorted(rows, key=lambda row: (row.known, row.index)):
+            if row.done:
+                yield row
+                continue
+            width = prompt_width(row.known - 1, self.context)
             length = cache_length(width + self._room(row))
             waiting.setdefault(length, deque()).append((width, row))
         groups: dict[int, _Group] = {}
+        unsettled: list[DecodedRow] = []
 
         def group(length: int) -> _Group:
             if length not in groups:
-                groups[length] = _Group(length, self.shape.group_rows(length))
+                size = self.shape.group_rows(length)
+                if self.exact:
+                    size = max(1, min(size, len(waiting.get(length, rows))))
+                groups[length] = _Group(length, size)
             return groups[length]
 
-        while waiting or groups:
+        while waiting or groups or unsettled:
+            if unsettled and self._due(unsettled, groups):
+                self._settle(unsettled)
+                for row in unsettled:
+                    if row.done:
+                        yield row
+                    else:
+                        group(cache_length(row.position + self._room(row))).parked.append(row)
+                unsettled = []
+                continue
             # The shortest first; but rows that grew out of their group hold memory while they wait,
             # so a longer group runs as soon as they would fill it.
             crowded = [n for n, g in groups.items() if len(g.parked) >= g.size]
@@ -305,33 +382,47 @@ class Decoder:
                 current.seat()
             if queue is not None and not queue:
                 del waiting[length]
+            if self.exact and 4 * current.active <= 3 * current.size:
+                current.shrink()
             for slot, done in self._step(current):
-                row = current.leave(slot, keep=not done)
-                if done:
+                row = current.rows[slot]
+                assert row is not None
+                open_ = bool(self.exact and not row.error and self.exact.open_places(row))
+                check = open_ and (done or row.open >= MOST_OPEN)
+                current.leave(slot, keep=check or not done)
+                if check:
+                    unsettled.append(row)
+                elif done:
                     yield row
                 else:
-                    onward = cache_length(current.length + self._room(row))
-                    group(onward).parked.append(row)
+                    group(cache_length(row.position + self._room(row))).parked.append(row)
             if not current.active and not current.parked:
                 del groups[length]
 
+    def _due(self, unsettled: list[DecodedRow], groups: dict[int, _Group]) -> bool:
+        """Whether float64 is to decide now: where many rows wait for it, or too few others run."""
+        active = sum(group.active + len(group.parked) for group in groups.values())
+        paused = sum(not row.done for row in unsettled)
+        return len(unsettled) >= self.shape.rows or 2 * paused >= active
+
     @torch.inference_mode()
     def _read(self, batch: list[DecodedRow], width: int) -> None:
-        """Reads all but the last token of each prompt into ``row.state``: keys and values."""
-        ids = torch.zeros((self.shape.prefill_rows(width), width), dtype=torch.long)
+        """Reads all but the last token of each row into ``row.state``: keys and values."""
+        rows = len(batch) if self.exact else self.shape.prefill_rows(width)
+        ids = torch.zeros((rows, width), dtype=torch.long)
         for i, row in enumerate(batch):
-            ids[i, : len(row.tokens) - 1] = torch.tensor(row.tokens[:-1], dtype=torch.long)
+            ids[i, : row.known - 1] = torch.tensor((row.tokens + row.generated)[:-1])
         cache = DynamicCache()
         self.model(
             input_ids=ids.to(self.device), past_key_values=cache, use_cache=True, logits_to_keep=1
         )
         for i, row in enumerate(batch):
-            row.position = known = len(row.tokens) - 1
-            row.next_token = row.tokens[-1]
+            row.position = known = row.known - 1
+            row.next_token = (row.tokens + row.generated)[-1]
             row.state = [
                 (layer.keys[i, :, :known], layer.values[i, :, :known]) for layer in cache.layers
             ]
-            if self.temperature > 0 and not row.uniforms:
+            if self.choice.temperature > 0 and not row.uniforms:
                 generator = torch.Generator().manual_seed(row.seed % 2**63)
                 row.uniforms = torch.rand(
                     row.limit, generator=generator, dtype=torch.float64
@@ -345,7 +436,13 @@ class Decoder:
         group.positions = torch.tensor([row.position if row else 0 for row in group.rows])
         group.positions = group.positions.to(self.device)
         logits = self._logits(group, tokens.to(self.device)[:, None])
-        chosen = logits.argmax(-1) if self.temperature == 0 else self._sample(logits, group)
+        draws = [
+            row.uniforms[len(row.generated)] if row else 0.0
+            for row in group.rows
+            if row is None or row.uniforms
+        ]
+        chosen, won_by = self.choice(logits, draws)
+        margins, bound = won_by.tolist(), self.exact.bound if self.exact else 0.0
         finite = torch.isfinite(logits.amax(-1)).tolist()
         watched = logits[:, list(self.watched)].tolist() if self.watched else None
         leaving = []
@@ -354,6 +451,9 @@ class Decoder:
             if row is None:
                 continue
             row.generated.append(token)
+            if self.exact:
+                row.margins.append(margins[slot])
+                row.open += not margins[slot] > bound
             row.watched = watched[slot] if watched else []
             row.position, row.next_token = row.position + 1, token
             if not finite[slot]:
@@ -363,9 +463,8 @@ class Decoder:
                     " try dtype: float32",
                 )
             row.ended = token in self.eos or bool(self.stop and self.stop(row))
-            done = row.ended or bool(row.error) or len(row.generated) == row.limit
-            if done or row.position == group.length:
-                leaving.append((slot, done))
+            if row.done or row.position == group.length or row.open >= MOST_OPEN:
+                leaving.append((slot, row.done))
         return leaving
 
     def _logits(self, group: _Group, tokens: torch.Tensor) -> torch.Tensor:
@@ -373,18 +472,22 @@ class Decoder:
 
         Positions that no row has reached are masked, and on a CPU leaving them out saves much of a
         step. It changes no bit where a kernel adds in the same order with and without them, which
-        is a matter of shapes and not of data: so each shape is tried once both ways.
+        is a matter of shapes and not of data: so without exact answers each shape is tried once both
+        ways.
         """
+        if self.exact:
+            reached = 1 + max(row.position for row in group.rows if row)
+            return self._forward(group, tokens, min(group.length, -(-reached // 16) * 16))
         quarter, reached = group.length // 4, 1 + max(row.position for row in group.rows if row)
         shorter = -(-reached // quarter) * quarter
         key = (group.length, group.size, shorter)
         if self.device.type != "cpu" or shorter == group.length:
             return self._forward(group, tokens, group.length)
-        if key not in self._exact:
+        if key not in self._same:
             whole = self._forward(group, tokens, group.length)
-            self._exact[key] = torch.equal(whole, self._forward(group, tokens, shorter))
+            self._same[key] = torch.equal(whole, self._forward(group, tokens, shorter))
             return whole
-        return self._forward(group, tokens, shorter if self._exact[key] else group.length)
+        return self._forward(group, tokens, shorter if self._same[key] else group.length)
 
     def _forward(self, group: _Group, tokens: torch.Tensor, shown: int) -> torch.Tensor:
         group.shown = shown
@@ -398,35 +501,8 @@ class Decoder:
         return output.logits[:, -1].float()
 
     def _mask(self, group: _Group) -> Any:
-        """Additive mask ``[slots, 1, 1, shown]``; one per kind of layer where kinds are mixed."""
-        at = torch.arange(group.shown, device=self.device)
-        seen = at <= group.positions[:, None]
-
-        def additive(allowed: torch.Tensor) -> torch.Tensor:
-            mask = torch.zeros(allowed.shape, dtype=self.model.dtype, device=self.device)
-            return mask.masked_fill_(~allowed, float("-inf"))[:, None, None]
-
-        if self.window is None:
-            return additive(seen)
-        recent = additive(seen & (at > group.positions[:, None] - self.window))
-        if not self.layer_types:
-            return recent
-        return {"full_attention": additive(seen), "sliding_attention": recent}
-
-    def _sample(self, logits: torch.Tensor, group: _Group) -> torch.Tensor:
-        """Top-k, then top-p of the rest (Holtzman et al., 2020), by the row's own uniform number."""
-        draws = [row.uniforms[len(row.generated)] if row else 0.0 for row in group.rows]
-        uniform = torch.tensor(draws, dtype=torch.float64, device=logits.device)[:, None]
-        ranked, order = logits.sort(dim=-1, descending=True, stable=True)
-        if self.top_k is not None:
-            ranked, order = ranked[:, : self.top_k], order[:, : self.top_k]
-        # the best is subtracted first: a tiny temperature then gives 0 and -inf, never NaN
-        chances = ((ranked - ranked[:, :1]).double() / self.temperature).softmax(-1)
-        before = chances.cumsum(-1) - chances
-        chances = chances.masked_fill(before >= self.top_p, 0.0)
-        total = chances.cumsum(-1)
-        place = (total <= uniform * total[:, -1:]).sum(-1, keepdim=True)
-        return order.gather(-1, place.clamp(max=order.shape[-1] - 1))[:, 0]
+        keys = torch.arange(group.shown, device=self.device)[None]
+        return self.attention.mask(group.positions[:, None], keys, self.model.dtype)
 
 
 # --- on a CPU: what multiplies by the weights, and on how many threads ---

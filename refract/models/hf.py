@@ -190,7 +190,8 @@ class HF(Model):
         import torch
         import transformers
 
-        from refract.models.decoding import BatchShape, Decoder, prepare, shape_for
+        from refract.models.decoding import BatchShape, Decoder, prepare, running_on, shape_for
+        from refract.models.exact import Choice, Exact
 
         s = self.settings
         # LLM.int8() picks its outlier columns from all rows of a batch (Dettmers et al., 2022)
@@ -201,8 +202,10 @@ class HF(Model):
         for source in (model.config, model.generation_config, self._tokenizer):
             ids = getattr(source, "eos_token_id", None)
             eos.update(ids if isinstance(ids, list) else [] if ids is None else [ids])
-        with self._loader.loading("the weights"):
-            decoder = Decoder(model, s, frozenset(eos), shape, self._context)
+        choice = Choice(float(s.temperature), float(s.top_p), s.top_k)
+        with self._loader.loading("the weights"), running_on(self._threads):
+            exact = Exact(model, choice) if s.arithmetic == "exact" else None
+            decoder = Decoder(model, choice, frozenset(eos), shape, self._context, exact)
         self.runtime = {
             "device": str(decoder.device),
             "dtype": str(model.dtype).removeprefix("torch."),
