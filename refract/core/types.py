@@ -52,7 +52,8 @@ class ErrorInfo(TypedDict):
 
 
 class ResponseRow(TypedDict):
-    """One answer; tokens are the row's own, without padding."""
+    """One answer; counts of tokens are the row's own, without padding. ``tokens``, where a local model
+    answered: the ids of the answer's tokens (:func:`refract.models.protocol.packed_tokens`)."""
 
     prompt_id: str
     request_sha256: str
@@ -63,6 +64,7 @@ class ResponseRow(TypedDict):
     completion_tokens: int | None
     thinking: str | None
     error: ErrorInfo | None
+    tokens: NotRequired[str]
     answer_sha256: str
 
 

@@ -37,6 +37,7 @@ from refract.models.store import (
     ANSWER_FIELDS,
     ResponseStore,
     StoreError,
+    answer_of,
     answer_row,
     answer_sha256,
     request_sha256,
@@ -116,8 +117,11 @@ def _ask(
                 runs[said] = {**this_run(model.runtime), "started_at": started_at}
                 runs[said] |= {"said_model": said} if said else {}
             run = runs.get(said) or next(iter(runs.values()), None)
+            again = keys[index] in answers
             answers[keys[index]] = answer = replace(answer, origin=run)
-            writer.add(keys[index], answer)
+            writer.add(keys[index], answer, again)
+            if again:
+                continue
             tokens += answer.completion_tokens or 0
             errors += answer.error is not None
             cost = model.usage.get("cost")
@@ -138,6 +142,7 @@ class _Writer:
         self._arrived: Queue[tuple[str, Answer] | None] = Queue()
         self._failure: Exception | None = None
         self._taken: list[tuple[str, Answer]] = []  # of the last commit
+        self._corrected: set[str] = set()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Self:
@@ -160,7 +165,9 @@ class _Writer:
             text = f"{self._failure}. The {len(rows)} answers that were not stored {kept}"
             raise StoreError(text) from None
 
-    def add(self, key: str, answer: Answer) -> None:
+    def add(self, key: str, answer: Answer, corrected: bool = False) -> None:
+        if corrected:
+            self._corrected.add(key)
         self._arrived.put((key, answer))
         if self._failure is not None:
             raise self._failure
@@ -179,7 +186,7 @@ class _Writer:
         while not ended:
             self._taken, ended = self._take(pause)
             try:
-                self._store.put(self._taken, self._name)
+                self._store.put(self._taken, self._name, self._corrected)
                 if time.monotonic() - renewed > pause:
                     self._store.renew_claims()
                     renewed = time.monotonic()
@@ -244,7 +251,9 @@ def known_answers(
                     key = row["request_sha256"]
                     if key in besides:
                         continue
-                    answer = Answer(**{field: row[field] for field in ANSWER_FIELDS})
+                    answer = answer_of(
+                        [row[field] for field in ANSWER_FIELDS[:-1]] + [row.get("tokens")]
+                    )
                     intact = row["answer_sha256"] == answer_sha256(key, answer)
                 except (KeyError, TypeError, ValueError):
                     continue

@@ -404,9 +404,33 @@ class Loader:
         with self.loading("the tokenizer"):
             return config, AutoTokenizer.from_pretrained(**source)
 
-    def model(self, config: Any, kind: str = "AutoModelForCausalLM", **more: str) -> Any:
+    def stored_dtype(self) -> str | None:
+        """The type of number that holds each weight of the checkpoint as it is; None where that is
+        not known."""
+        if self.settings.gguf_file:
+            return "float32"  # what they are dequantised to
+        from safetensors import safe_open
+
+        settings = self.settings
+        folder = self.folder or cached_snapshot(settings.model_id, self.commit)
+        kinds: set[str] = set()
+        for path in weight_files(folder) if folder else ():
+            with safe_open(path, framework="numpy") as weights:
+                kinds |= {weights.get_slice(name).get_dtype() for name in weights.keys()}  # noqa: SIM118
+        if kinds & {"F32", "F64"} or kinds >= {"BF16", "F16"}:
+            return "float32"
+        return "bfloat16" if "BF16" in kinds else "float16" if "F16" in kinds else None
+
+    def model(
+        self,
+        config: Any,
+        kind: str = "AutoModelForCausalLM",
+        numbers: str | None = None,
+        **more: str,
+    ) -> Any:
         """The model with its weights on its device, in eval mode: one of a ``kind`` of transformers',
-        with ``more`` arguments of its ``from_pretrained``."""
+        with ``more`` arguments of its ``from_pretrained``; in ``numbers`` of this type, or of the one
+        that the settings name."""
         import torch
         import transformers
 
@@ -414,7 +438,8 @@ class Loader:
         if device == "auto":
             mps = "mps" if torch.backends.mps.is_available() else "cpu"
             device = "cuda" if torch.cuda.is_available() else mps
-        dtype: Any = settings.dtype if settings.dtype == "auto" else getattr(torch, settings.dtype)
+        named = numbers or settings.dtype
+        dtype: Any = named if named == "auto" else getattr(torch, named)
         if (dtype, config.dtype, device) == ("auto", torch.float16, "cpu"):
             dtype = torch.float32
         arguments = self._source() | {
@@ -458,6 +483,8 @@ class Loader:
         architecture, a device or a package that is not here, no memory."""
         try:
             yield
+        except AdapterError:
+            raise
         except Exception as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise AdapterError(

@@ -35,6 +35,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
 from transformers.pytorch_utils import Conv1D
 
 from refract.models.exact import MOST_OPEN, Attention, Choice, Exact, is_audited
+from refract.models.protocol import Certificate
 
 log = logging.getLogger(__name__)
 
@@ -131,6 +132,15 @@ class DecodedRow:
     @property
     def done(self) -> bool:
         return self.ended or bool(self.error) or len(self.generated) >= self.limit
+
+    def certificate(self, exact: Exact | None) -> Certificate | None:
+        """What speaks for it as an exact answer."""
+        if exact is None:
+            return None
+        left = [margin for margin in self.margins if margin < float("inf")]
+        margin = float(f"{min(left) / exact.bound:.3g}") if left else None
+        bound = float(f"{exact.bound:.3g}")
+        return {"bound": bound, "margin": margin, "float64": self.decided, "ties": self.ties}
 
     def cut(self, place: int, token: int) -> None:
         """Has ``token`` as the last one, at ``place``; what was read behind it is forgotten."""

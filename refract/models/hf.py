@@ -1,4 +1,4 @@
-"""Local models through transformers: a folder or a hub id, with batch-invariant answers."""
+"""Local models through transformers: a folder or a hub id, with the same answers on every machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from refract.core.jsonl import canonical_json
 from refract.core.types import Message
 from refract.models import checkpoint, turn
 from refract.models.checkpoint import HFSettings, Loader
-from refract.models.protocol import AdapterError, Answer, Model, Request
+from refract.models.protocol import AdapterError, Answer, Model, Request, packed_tokens
 
 if TYPE_CHECKING:
     from refract.models.decoding import DecodedRow, Decoder
@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 # What a chat template knows by these names.
 OPTIONS = ("enable_thinking", "reasoning_effort")
-# Settings that are part of the identity as they are.
-DETERMINING = (
-    *("reasoning", "max_tokens", "dtype", "device", "device_map", "quantization"),
-    *("trust_remote_code", "batch_tokens"),
-)
+# Settings that are part of the identity as they are; and those that are so of fast answers alone.
+DETERMINING = ("reasoning", "max_tokens", "quantization", "trust_remote_code", "arithmetic")
+COMPUTING = ("dtype", "device", "device_map", "batch_tokens")
 # Settings that are part of the identity only where they are set.
 ADDED = ("score_tokens", "prefill", "thinking_tokens", *OPTIONS)
+
+
+# Of logits that are an answer; float64 gets far less wrong.
+LOGIT_DIGITS = 4
 
 
 class _Prompt(NamedTuple):
@@ -41,13 +43,13 @@ class _Prompt(NamedTuple):
 class HF(Model):
     """A causal language model of the Hugging Face format, run in this process.
 
-    ``runtime``: None until weights are loaded, then device, dtype, batch shape, threads, what
-    multiplies by float32 weights, seconds of loading and library versions, for the provenance
-    beside the numbers.
+    ``runtime``: None until weights are loaded, then arithmetic, the bound of exact answers and the
+    error that it follows from, device, dtype, batch shape, threads, what multiplies by float32
+    weights, seconds of loading and library versions, for the provenance beside the numbers.
     """
 
     adapter = "hf"
-    version = "2"
+    version = "3"
     Settings = HFSettings
 
     def __init__(self, name: str, settings: HFSettings) -> None:
@@ -82,7 +84,6 @@ class HF(Model):
             templated = "chat_template" if stated or beside else "plain"
         return {
             "model": self._loader.identity,
-            "peft": None,  # it stays, since it is part of the hash of every stored answer's request
             "prompt_format": templated if s.chat_template else "plain",
             "temperature": float(s.temperature),
             "top_p": s.top_p if self.samples else None,
@@ -90,6 +91,7 @@ class HF(Model):
             "stop": self._stop,
             "system_prompt": turn.system_identity(s.system_prompt),
             **{key: getattr(s, key) for key in DETERMINING},
+            **{key: getattr(s, key) for key in COMPUTING if s.arithmetic == "fast"},
             **{key: getattr(s, key) for key in ADDED if getattr(s, key) is not None},
         }
 
@@ -150,8 +152,6 @@ class HF(Model):
         decoder.stop = ended if self._stop else None
         with running_on(self._threads):
             for row in decoder.run(rows):
-                assert self.runtime is not None
-                self.runtime["batch_shape"] = repr(decoder.shape)
                 yield row.index, self._answer_of(row, prompts[row.index])
 
     def _load_tokenizer(self) -> None:
@@ -191,7 +191,7 @@ class HF(Model):
         import transformers
 
         from refract.models.decoding import BatchShape, Decoder, prepare, running_on, shape_for
-        from refract.models.exact import Choice, Exact
+        from refract.models.exact import Choice, Exact, NotExact
 
         s = self.settings
         # LLM.int8() picks its outlier columns from all rows of a batch (Dettmers et al., 2022)
@@ -204,9 +204,19 @@ class HF(Model):
             eos.update(ids if isinstance(ids, list) else [] if ids is None else [ids])
         choice = Choice(float(s.temperature), float(s.top_p), s.top_k)
         with self._loader.loading("the weights"), running_on(self._threads):
-            exact = Exact(model, choice) if s.arithmetic == "exact" else None
+            exact = None
+            if s.arithmetic == "exact":
+                try:
+                    exact = Exact(model, choice, self._as_stored(model))
+                except NotExact as error:
+                    raise AdapterError(
+                        f"models.{self.name}: exact answers of this architecture are not possible: "
+                        f"{error}; set arithmetic: fast"
+                    ) from None
             decoder = Decoder(model, choice, frozenset(eos), shape, self._context, exact)
         self.runtime = {
+            "arithmetic": s.arithmetic,
+            **({"bound": exact.bound, "error": exact.error} if exact else {}),
             "device": str(decoder.device),
             "dtype": str(model.dtype).removeprefix("torch."),
             "batch_shape": repr(decoder.shape),
@@ -218,6 +228,14 @@ class HF(Model):
         }
         self._decoder = decoder
         return decoder
+
+    def _as_stored(self, model: Any) -> Any:
+        """The model with its weights as the checkpoint has them, where ``model`` has fewer bits of
+        them; else None."""
+        stored, used = self._loader.stored_dtype(), str(model.dtype).removeprefix("torch.")
+        if self.settings.quantization or stored in (None, used) or used == "float32":
+            return None
+        return self._loader.model(self._config, numbers=stored)
 
     def _prepare(self, request: Request) -> Answer | _Prompt:
         """The first attempt that fits, or why there is none."""
@@ -295,11 +313,12 @@ class HF(Model):
         if row.error:
             return Answer.failed(*row.error, prompt.attempt)
         read, written = len(row.tokens), len(row.generated)
+        certificate = row.certificate(self._decoder.exact) if self._decoder else None
         if self.settings.score_tokens:
             scored = zip(self.settings.score_tokens, row.watched, strict=True)
-            logits = {token: round(logit, 6) for token, logit in scored}
+            logits = {token: round(logit, LOGIT_DIGITS) for token, logit in scored}
             text = canonical_json({"logits": logits})
-            return Answer(text, "stop", prompt.attempt, read, written)
+            return Answer(text, "stop", prompt.attempt, read, written, certificate=certificate)
         response, thinking = self._split(row.generated, prompt.opened)
         for stop in self._stop:
             response = response.partition(stop)[0]
@@ -310,4 +329,6 @@ class HF(Model):
             read,
             written,
             thinking=thinking,
+            tokens=packed_tokens(row.generated),
+            certificate=certificate,
         )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import base64
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypedDict
 
 from pydantic import BaseModel
 
@@ -51,6 +52,43 @@ AnswerOrigin = Mapping[str, Any]
 """What computed an answer, and since when: :func:`refract.core.environment.this_run`, ``started_at``."""
 
 
+class Certificate(TypedDict):
+    """What speaks for an exact answer: the ``bound`` above which a margin makes a token certain; the
+    smallest ``margin`` that float64 did not look at, as a multiple of it (None where float64 looked at
+    all); how many tokens ``float64`` decided, and how many of these were ``ties``, which go to the
+    lowest id."""
+
+    bound: float
+    margin: float | None
+    float64: int
+    ties: int
+
+
+def packed_tokens(ids: Iterable[int]) -> str:
+    """Token ids as text: base64 of little-endian base-128 numbers, one or two bytes for most."""
+    packed = bytearray()
+    for id_ in ids:
+        while id_ > 127:
+            packed.append(id_ & 127 | 128)
+            id_ >>= 7
+        packed.append(id_)
+    return base64.b64encode(packed).decode()
+
+
+def unpacked_tokens(text: str) -> list[int]:
+    """The inverse of :func:`packed_tokens`. Raises ValueError for a text that it cannot have made."""
+    ids, id_, shift = [], 0, 0
+    for byte in base64.b64decode(text, validate=True):
+        id_ |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            ids.append(id_)
+            id_ = shift = 0
+    if shift:
+        raise ValueError("the last token id is not complete")
+    return ids
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What came back for one request.
@@ -59,9 +97,11 @@ class Answer:
     ``content_filter`` (a provider's filter), ``refusal`` (the provider's own refusal channel) or
     ``error``. ``attempt`` is the index of the conversation used. Token counts are the row's own,
     without padding. ``error`` is None or ``{"type": class name, "message": text}``. ``thinking`` is
-    the reasoning text of models that emit it; it is not part of the answer. Nor are ``said_model``, the
-    model that a server names in its reply, and its ``origin``, which :mod:`refract.models.answering`
-    sets: two answers are equal whatever these are.
+    the reasoning text of models that emit it; it is not part of the answer. ``tokens``: the ids that a
+    local model wrote (:func:`packed_tokens`), which the text alone does not give. No part of the answer
+    are ``said_model``, the model that a server names in its reply, ``certificate``, what speaks for an
+    exact answer, and its ``origin``, which :mod:`refract.models.answering` sets: two answers are equal
+    whatever these are.
     """
 
     response: str
@@ -71,6 +111,8 @@ class Answer:
     completion_tokens: int | None = None
     error: ErrorInfo | None = None
     thinking: str | None = None
+    tokens: str | None = None
+    certificate: Certificate | None = field(default=None, compare=False, repr=False)
     said_model: str | None = field(default=None, compare=False, repr=False)
     origin: AnswerOrigin | None = field(default=None, compare=False, repr=False)
 
@@ -127,7 +169,7 @@ class Model(Protocol):
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
         """Yields ``(index into requests, answer)`` as answers are made, in any order, each index
-        once.
+        once; a second answer to the same index takes the place of the first.
 
         A request that cannot be answered yields an answer with an error; only what makes every
         further request pointless (a missing key, weights that do not load) raises

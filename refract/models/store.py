@@ -17,7 +17,7 @@ import json
 import sqlite3
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from refract.core.environment import cache_folder
 from refract.core.errors import RefractError
 from refract.core.jsonl import canonical_json, sha256_json
 from refract.core.types import ResponseRow
-from refract.models.protocol import Answer, AnswerOrigin, Model, Request
+from refract.models.protocol import Answer, AnswerOrigin, Certificate, Model, Request
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS answers (
@@ -44,6 +44,10 @@ CREATE TABLE IF NOT EXISTS runs (
     run    TEXT PRIMARY KEY,
     record TEXT NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS certificates (
+    request_sha256 TEXT PRIMARY KEY,
+    certificate    TEXT NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS origins (
     request_sha256 TEXT PRIMARY KEY,
     run            TEXT NOT NULL
@@ -53,6 +57,7 @@ CREATE TABLE IF NOT EXISTS origins (
 ANSWER_FIELDS = (
     *("response", "finish_reason", "attempt", "prompt_tokens", "completion_tokens"),
     "thinking",
+    "tokens",
 )
 STORED_REASONS = ("stop", "length", "refusal")
 # How long a process waits for another one's transaction.
@@ -95,11 +100,18 @@ def storable(answer: Answer) -> bool:
 
 
 def _record(key: str, answer: Answer) -> str:
-    return canonical_json([key, *(getattr(answer, name) for name in ANSWER_FIELDS)])
+    values = [getattr(answer, name) for name in ANSWER_FIELDS]
+    # An answer without tokens has the checksum that it had before there were any.
+    return canonical_json([key, *(values if answer.tokens is not None else values[:-1])])
 
 
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def answer_of(values: Sequence[Any]) -> Answer:
+    """The answer whose ``ANSWER_FIELDS`` these are, the last of which may be left out."""
+    return Answer(**dict(zip(ANSWER_FIELDS, [*values, None][: len(ANSWER_FIELDS)], strict=True)))
 
 
 def answer_sha256(key: str, answer: Answer) -> str:
@@ -109,7 +121,7 @@ def answer_sha256(key: str, answer: Answer) -> str:
 
 def answer_row(key: str, answer: Answer, prompt_id: str = "") -> ResponseRow:
     """An answer as a response row; its checksum ties it to its request."""
-    return {
+    row: ResponseRow = {
         "prompt_id": prompt_id,
         "request_sha256": key,
         "response": answer.response,
@@ -121,6 +133,9 @@ def answer_row(key: str, answer: Answer, prompt_id: str = "") -> ResponseRow:
         "error": answer.error,
         "answer_sha256": answer_sha256(key, answer),
     }
+    if answer.tokens is not None:
+        row["tokens"] = answer.tokens
+    return row
 
 
 def open_store() -> ResponseStore:
@@ -213,22 +228,26 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
             if _sha256(text) == checksum:
                 with contextlib.suppress(TypeError, ValueError):  # a record of another version
                     stored_key, *values = json.loads(text)
-                    answer = Answer(**dict(zip(ANSWER_FIELDS, values, strict=True)))
+                    answer = answer_of(values)
                     if stored_key == key and storable(answer):
                         answers[key] = answer
         return answers
 
-    def put(self, answers: Iterable[tuple[str, Answer]], model: str = "") -> int:
+    def put(
+        self, answers: Iterable[tuple[str, Answer]], model: str = "", corrected: Container[str] = ()
+    ) -> int:
         """Stores answers (those that may be stored) in one transaction; returns how many are new.
 
-        An answer that is already stored intact stays as it is.
+        An answer that is already stored intact stays as it is, unless it is one of ``corrected``.
         """
         if self.path is None:
             return 0
         given = {key: answer for key, answer in answers if storable(answer)}
         known = self.get(given)
         now = int(time.time())
-        texts = {key: _record(key, given[key]) for key in given if key not in known}
+        texts = {
+            key: _record(key, given[key]) for key in given if key not in known or key in corrected
+        }
         records = [(key, text, _sha256(text), model, now) for key, text in texts.items()]
         if records:
             with self._writing() as db:
@@ -238,6 +257,12 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
                 )
                 made = {key: given[key].origin for key in texts}
                 _write_origins(db, made, replace=True)
+                certificates = [
+                    (key, canonical_json(given[key].certificate))
+                    for key in texts
+                    if given[key].certificate
+                ]
+                db.executemany("INSERT OR REPLACE INTO certificates VALUES (?,?)", certificates)
         return len(records)
 
     def origins(self, keys: Iterable[str]) -> dict[str, AnswerOrigin]:
@@ -248,6 +273,11 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
             key: runs.get(record) or runs.setdefault(record, json.loads(record))
             for key, record in self._select(query, keys)
         }
+
+    def certificates(self, keys: Iterable[str]) -> dict[str, Certificate]:
+        """What speaks for the answers to some requests, where that is known."""
+        query = "SELECT request_sha256, certificate FROM certificates"
+        return {key: json.loads(text) for key, text in self._select(query, keys)}
 
     def learn_origins(self, origins: Mapping[str, AnswerOrigin]) -> None:
         """Keeps how answers were made that came from elsewhere, where that is not known yet."""
@@ -295,7 +325,8 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
         with self._writing() as db:
             deleted = db.execute(f"DELETE FROM answers{where}", values).rowcount
             kept = "SELECT request_sha256 FROM answers"
-            db.execute(f"DELETE FROM origins WHERE request_sha256 NOT IN ({kept})")
+            for table in ("origins", "certificates"):
+                db.execute(f"DELETE FROM {table} WHERE request_sha256 NOT IN ({kept})")
         with self._errors():
             self._db.execute("VACUUM")
         return deleted
