@@ -277,6 +277,8 @@ class Decoder:
         says so."""
         for row in rows:
             row.audited = self.exact is not None and is_audited(row.tokens, row.seed)
+        if self.exact:
+            self.exact.watched = self.watched
         made: list[DecodedRow] = []
         raised = self.exact.raised if self.exact else 0
         for row in self._with_memory(rows):
@@ -288,13 +290,13 @@ class Decoder:
             before = {row.index: list(row.generated) for row in made if not row.error}
             self._settle([row for row in made if row.index in before])
             wrong = [row for row in made if before.get(row.index, row.generated) != row.generated]
-            log.warning("%d answers are other ones after all", len(wrong))
+            if wrong:
+                log.warning("%d answers are other ones after all", len(wrong))
             yield from self._with_memory(wrong)
 
     def _settle(self, rows: Sequence[DecodedRow]) -> None:
         """Has float64 decide what is open in rows."""
         assert self.exact is not None
-        self.exact.watched = self.watched
         self.exact.settle(rows)
         for row in rows:
             last = row.generated[-1]

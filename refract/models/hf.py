@@ -152,6 +152,8 @@ class HF(Model):
         decoder.stop = ended if self._stop else None
         with running_on(self._threads):
             for row in decoder.run(rows):
+                assert self.runtime is not None
+                self.runtime["batch_shape"] = repr(decoder.shape)
                 yield row.index, self._answer_of(row, prompts[row.index])
 
     def _load_tokenizer(self) -> None:

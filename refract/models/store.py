@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import re
 import sqlite3
 import time
 import uuid
@@ -95,6 +96,8 @@ def storable(answer: Answer) -> bool:
         and answer.finish_reason in STORED_REASONS
         and isinstance(answer.response, str)
         and isinstance(answer.thinking, str | None)
+        and isinstance(answer.tokens, str | None)
+        and re.fullmatch(r"[\w+/]*=*", answer.tokens or "", re.ASCII) is not None
         and all(isinstance(count, int) and count >= 0 for count in counts)
     )
 
@@ -111,7 +114,8 @@ def _sha256(text: str) -> str:
 
 def answer_of(values: Sequence[Any]) -> Answer:
     """The answer whose ``ANSWER_FIELDS`` these are, the last of which may be left out."""
-    return Answer(**dict(zip(ANSWER_FIELDS, [*values, None][: len(ANSWER_FIELDS)], strict=True)))
+    given = values if len(values) == len(ANSWER_FIELDS) else [*values, None]
+    return Answer(**dict(zip(ANSWER_FIELDS, given, strict=True)))
 
 
 def answer_sha256(key: str, answer: Answer) -> str:

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -202,9 +201,9 @@ def test_rows_keep_their_bytes_when_they_outgrow_their_group(tiny):
 def test_leaving_out_positions_that_no_row_has_reached_changes_no_answer(tiny, monkeypatch):
     from refract.models.decoding import Decoder
 
-    adapter = model(tiny, max_tokens=24)
+    adapter = model(tiny, max_tokens=24, arithmetic="fast")
     made = answers(adapter, prompts(6))
-    assert True in adapter._decoder._exact.values()
+    assert True in adapter._decoder._same.values()
     forward, lengths = Decoder._forward, []
 
     def inexact(self, group, tokens, shown):  # a kernel that adds in another order
@@ -212,7 +211,7 @@ def test_leaving_out_positions_that_no_row_has_reached_changes_no_answer(tiny, m
         return forward(self, group, tokens, shown) * (1 + 1e-6 * (shown < group.length))
 
     monkeypatch.setattr(Decoder, "_forward", inexact)
-    assert answers(model(tiny, max_tokens=24), prompts(6)) == made
+    assert answers(model(tiny, max_tokens=24, arithmetic="fast"), prompts(6)) == made
     shorter = [length for length in lengths if length < 256]
     assert shorter
     assert len(shorter) == len(set(shorter))  # each tried once, and not again
@@ -318,23 +317,15 @@ def test_sampling_follows_the_rows_seed_and_from_one_token_is_greedy(tiny):
 
 def test_top_p_and_top_k_draw_with_the_right_frequencies():
     import torch
-    import transformers
 
-    from refract.models.decoding import BatchShape, DecodedRow, Decoder
+    from refract.models.exact import Choice
 
-    embedding = torch.nn.Embedding(4, 1)
-    network = SimpleNamespace(
-        config=transformers.LlamaConfig(), get_input_embeddings=lambda: embedding
-    )
+    n = 1000
+    logits = (torch.tensor([0.1, 0.5, 0.15, 0.25]).log() * 2).expand(n, 4)
 
     def frequencies(**limits) -> list[float]:
-        settings = SimpleNamespace(**({"temperature": 2.0, "top_p": 1, "top_k": None} | limits))
-        decoder = Decoder(network, settings, frozenset(), BatchShape(1, 1, 1), None)
-        n = 1000
-        logits = (torch.tensor([0.1, 0.5, 0.15, 0.25]).log() * 2).expand(n, 4)
-        rows = [DecodedRow(i, [1], 1, uniforms=[(i + 0.5) / n]) for i in range(n)]
-        drawn = decoder._sample(logits, SimpleNamespace(rows=rows)).tolist()
-        return [drawn.count(token) / n for token in range(4)]
+        tokens, _ = Choice(2.0, **limits)(logits, [(i + 0.5) / n for i in range(n)])
+        return [tokens.tolist().count(token) / n for token in range(4)]
 
     assert frequencies() == pytest.approx([0.1, 0.5, 0.15, 0.25], abs=0.002)
     assert frequencies(top_k=2) == pytest.approx([0, 2 / 3, 0, 1 / 3], abs=0.002)
@@ -441,7 +432,7 @@ def test_identity_follows_the_content_and_not_the_place(tiny, copy):
         *(
             ({name: value}, True)
             for name, value in {
-                **{"temperature": 0.5, "stop": "x", "dtype": "bfloat16", "chat_template": False},
+                **{"temperature": 0.5, "stop": "x", "chat_template": False, "arithmetic": "fast"},
                 **{"prefill": "Sure", "enable_thinking": False, "reasoning_effort": "low"},
                 **{"thinking_tokens": 8, "system_prompt": {"path": "x", "sha256": "0" * 64}},
             }.items()
@@ -451,6 +442,18 @@ def test_identity_follows_the_content_and_not_the_place(tiny, copy):
 )
 def test_identity_holds_what_determines_an_answer(tiny, change, counts):
     assert (model(tiny, **change).identity() != model(tiny).identity()) is counts
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"dtype": "bfloat16"}, {"device": "cuda:1"}, {"device_map": "auto"}, {"batch_tokens": 7}],
+)
+def test_how_an_answer_is_computed_determines_it_with_fast_arithmetic_alone(tiny, change):
+    plain = {"device": "auto"}
+    for arithmetic, counts in (("exact", False), ("fast", True)):
+        before = model(tiny, arithmetic=arithmetic, **plain).identity()
+        after = model(tiny, arithmetic=arithmetic, **(plain | change)).identity()
+        assert (before != after) is counts
 
 
 def test_parameters_are_counted_from_the_headers_and_tied_weights_once(tiny, copy):

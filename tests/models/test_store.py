@@ -110,7 +110,8 @@ def test_a_record_whose_checksum_does_not_hold_is_a_miss_and_is_replaced(path, d
     ("place", "value"),
     [
         (1, 5), (1, None), (1, ["Sure."]), (2, "bananas"), (2, None), (2, ["stop"]), (3, 99), (3, -1),
-        (3, "0"), (3, None), (4, 1.5), (5, "7"), (6, 7), (6, {}), (7, "one field more"), (0, "other"),
+        (3, "0"), (3, None), (4, 1.5), (5, "7"), (6, 7), (6, {}), (7, 5),
+        (7, "one field more"), (0, "other"),
     ],
 )  # fmt: skip
 def test_a_record_of_other_fields_or_types_is_asked_for_anew(path, place, value):

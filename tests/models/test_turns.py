@@ -48,7 +48,7 @@ def one(adapter, text: str = "What is a lichen?"):
                 "temperature": 0.7,
                 "top_p": 0.9,
             },
-            "fc8eba04a1b4a3a2d19618c576c4ed88463a9008f41e0ee76a0fde34827ca777",
+            "6273aebc036aa53e612bf095f845faa39af35bd52e6e7002ae14bcfcf039dd77",
         ),
         (
             {"adapter": "openai", "model_id": "m", "system_prompt": "Be brief."},

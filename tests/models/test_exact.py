@@ -1,0 +1,168 @@
+"""Exact answers: the same under every arithmetic, and what float64 decides."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+import torch
+import transformers
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refract.models.exact import AUDITED, TIE, Choice, NotExact, Reference, is_audited
+from refract.models.protocol import AdapterError, packed_tokens, unpacked_tokens
+from tests.models.test_hf import answers, ask, model, prompts, seeded, tiny
+
+__all__ = ["tiny"]
+
+WIDE = {"vocab_size": 300, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+WIDE |= {"num_key_value_heads": 2, "intermediate_size": 96, "pad_token_id": 0}
+
+
+def asked(count: int = 16):
+    return [seeded(p.attempts[0][0]["content"], i) for i, p in enumerate(prompts(count))]
+
+
+@pytest.mark.parametrize(
+    "drawn", [{}, {"temperature": 1.0}, {"temperature": 0.7, "top_p": 0.9, "top_k": 20}]
+)
+def test_answers_are_the_same_whatever_arithmetic_proposes_them(tiny, drawn):
+    made = {
+        (dtype, batch): answers(
+            model(tiny, max_tokens=32, dtype=dtype, batch_tokens=batch, **drawn), asked()
+        )
+        for dtype, batch in [
+            *(("float32", None), ("float32", 1), ("bfloat16", None), ("bfloat16", 64)),
+            ("float16", None),
+        ]
+    }
+    expected = made["float32", None]
+    assert all(answers_ == expected for answers_ in made.values())
+    fast = answers(
+        model(tiny, max_tokens=32, arithmetic="fast", dtype="bfloat16", **drawn), asked()
+    )
+    assert fast != expected
+    certified = [a.certificate for a in made["bfloat16", None]]
+    assert sum(c["float64"] for c in certified) > 16
+    assert all(c["margin"] is None or c["margin"] > 1 for c in certified)
+
+
+def test_an_exact_answer_is_the_greedy_decoding_of_float64(tiny):
+    adapter = model(tiny, max_tokens=12, dtype="bfloat16")
+    (made,) = answers(adapter, [ask("Hi there")])
+    reference = adapter._decoder.exact.reference
+    _, tokens = adapter._encode(ask("Hi there").attempts[0])
+    ids = unpacked_tokens(made.tokens)
+    for place, token in enumerate(ids):
+        read = torch.tensor([tokens + ids[:place]])
+        assert reference(input_ids=read).logits[0, -1].argmax().item() == token
+
+
+def test_an_error_beyond_the_bound_raises_it_and_earlier_answers_are_checked_again(
+    tiny, monkeypatch, caplog
+):
+    expected = answers(model(tiny, max_tokens=32), asked())
+    monkeypatch.setattr("refract.models.decoding.is_audited", lambda tokens, seed: seed == 9)
+    adapter = model(tiny, max_tokens=32, dtype="bfloat16")
+    adapter._load_tokenizer()
+    adapter._load_decoder().exact.bound = 1e-9
+    with caplog.at_level(logging.WARNING):
+        yielded = list(adapter.answer(asked()))
+    assert len(yielded) > len(expected)
+    assert [dict(yielded)[i] for i in range(len(expected))] == expected
+    assert "are other ones after all" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("family", "more"),
+    [
+        *(("Llama", {}), ("Qwen3", {"head_dim": 16}), ("Gemma2", {"head_dim": 16}), ("Phi3", {})),
+        *(("GPT2", {"n_embd": 64, "n_layer": 2, "n_head": 4}), ("GPTNeoX", {}), ("Olmo2", {})),
+        ("Mixtral", {"num_local_experts": 4}),
+    ],
+)
+def test_a_reference_is_float64_throughout_and_near_the_model(family, more):
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{family}Config")(
+        **WIDE, **more, bos_token_id=1, eos_token_id=2
+    )
+    network = transformers.AutoModelForCausalLM.from_config(config).eval()
+    ids = torch.randint(3, 300, (2, 24))
+    with torch.inference_mode():
+        fast = network(input_ids=ids).logits
+    right = Reference(network)(input_ids=ids).logits
+    assert right.dtype == torch.float64
+    assert 0 < (right - fast).abs().max() < 1e-5
+    halves = Reference(network)(input_ids=ids[:, :12]).logits  # another shape, the same numbers
+    assert (right[:, :12] - halves).abs().max() < 1e-13
+
+
+def test_an_operation_that_cannot_be_float64_is_named(tiny, monkeypatch):
+    forward = torch.nn.functional.silu
+
+    def narrow(x):
+        with torch._C.DisableTorchFunction():
+            return forward(x.to(torch.float32))
+
+    from transformers.models.llama.modeling_llama import LlamaMLP
+
+    monkeypatch.setattr(
+        LlamaMLP,
+        "forward",
+        lambda self, x: self.down_proj(narrow(self.gate_proj(x)) * self.up_proj(x)),
+    )
+    with pytest.raises(AdapterError, match=r"aten.*computes in float32; set arithmetic: fast"):
+        answers(model(tiny, max_tokens=4), prompts(1))
+    assert answers(model(tiny, max_tokens=4, arithmetic="fast"), prompts(1))
+    assert issubclass(NotExact, ValueError)
+
+
+def test_logits_that_are_asked_for_are_those_of_float64(tiny):
+    made = {
+        dtype: answers(model(tiny, max_tokens=1, score_tokens=["a", "b"], dtype=dtype), prompts(6))
+        for dtype in ("float32", "bfloat16")
+    }
+    assert made["float32"] == made["bfloat16"]
+    assert {*json.loads(made["float32"][0].response)["logits"]} == {"a", "b"}
+
+
+def test_equal_logits_go_to_the_lowest_id():
+    logits = torch.tensor([[0.0, 2.0, 2.0 + TIE / 2, 2.0 - TIE / 2, 1.0]], dtype=torch.float64)
+    tokens, margins = Choice()(logits, tie=TIE)
+    assert tokens.tolist() == [1]
+    assert margins.item() <= TIE
+    # of the tokens equal to the last that top-k keeps, the lowest ids are kept
+    drawn = [Choice(1.0, top_k=2)(logits, [u], tie=TIE)[0].item() for u in (0.01, 0.49, 0.51, 0.99)]
+    assert drawn == [1, 1, 2, 2]
+
+
+@given(
+    st.lists(st.floats(-8, 8, width=32), min_size=4, max_size=12),
+    st.floats(0, 1, exclude_max=True),
+    st.floats(0.2, 3),
+    st.sampled_from([1.0, 0.5, 0.9]),
+    st.sampled_from([None, 1, 3]),
+    st.integers(0, 2**32),
+)
+def test_a_change_below_the_margin_changes_no_token(
+    values, uniform, temperature, top_p, top_k, seed
+):
+    for choice in (Choice(), Choice(temperature, top_p, top_k)):
+        logits = torch.tensor([values], dtype=torch.float64)
+        (token,), (margin,) = (t.tolist() for t in choice(logits, [uniform]))
+        noise = torch.rand(len(values), generator=torch.Generator().manual_seed(seed))
+        moved = logits + (noise.double() - 0.5) * 0.98 * margin
+        assert choice(moved, [uniform])[0].item() == token
+
+
+@given(st.lists(st.integers(0, 2**21)))
+def test_packed_tokens_are_read_back(ids):
+    assert unpacked_tokens(packed_tokens(ids)) == ids
+
+
+def test_one_answer_in_so_many_is_audited():
+    drawn = sum(is_audited([1, 2, i], 7) for i in range(100 * AUDITED))
+    assert 60 < drawn < 150
+    assert is_audited([1, 2, 3], 4) == is_audited((1, 2, 3), 4)
