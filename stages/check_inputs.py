@@ -10,6 +10,7 @@ from pathlib import Path
 from refract.core.progress import run_stage
 from refract.core.showing import say
 from refract.project import read_project
+from refract.project.checkup import check_declared
 from refract.project.inputs import PARAMS, nothing_changed, read_state, stat_of, write_inputs
 
 
@@ -21,7 +22,9 @@ def main() -> None:
         say("check-inputs: params.yaml, and the files that it names, are as they were")
         return
     seen = stat_of(PARAMS)
-    count = write_inputs(read_project(Path()).params, seen, state.get("hashes", {}))
+    params = read_project(Path()).params
+    check_declared(Path(), params)
+    count = write_inputs(params, seen, state.get("hashes", {}))
     say(f"check-inputs: params.yaml is right; it names {count} file{'' if count == 1 else 's'}")
 
 

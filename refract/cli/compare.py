@@ -64,16 +64,17 @@ def compare(
         settings = settings.model_copy(update={"confidence": float(confidence)})
     sides = compare_sides(find_side(Path.cwd(), a or "HEAD"), find_side(Path.cwd(), b), settings)
     drops = [(f"{x.model} {x.suite} {x.category}", x, x.drop) for x in sides.differences if x.drop]
+    named = f"p worse (Holm, {sum(drop.p_worse_holm is not None for _, _, drop in drops)})"
     if format_ == "json":
         _print_json(sides)
     else:
-        _print(sides, drops, flips, markdown=format_ == "md")
+        _print(sides, drops, named, flips, markdown=format_ == "md")
     failed = False
     for where, difference, drop in drops if fail_on else ():
         if drop.regression or (fail_on == "inconclusive" and drop.decision != NOT_WORSE):
             failed = True
             title = "REGRESSION" if drop.regression else "INCONCLUSIVE"
-            say(f"{title} {where}: {_why(difference, drop)}", file=sys.stderr)
+            say(f"{title} {where}: {_why(difference, drop, named)}", file=sys.stderr)
     undecided = sides.undecided if drops else ["no primary measure could be compared"]
     for reason in undecided if fail_on else ():
         failed = True
@@ -91,26 +92,26 @@ def _print_json(sides: ComparedSides) -> None:
 def _print(
     sides: ComparedSides,
     drops: list[tuple[str, Difference, DropDecision]],
+    named: str,
     flips: bool,
     *,
     markdown: bool,
 ) -> None:
-    """The decisions, the differences, and the remarks below."""
+    """The decisions, the differences, and the remarks below. A drop's p is ``named`` so."""
     say(f"A: {sides.a}, B: {sides.b}\n")
     decisions = Counter(drop.decision for *_, drop in drops)
     counts = ", ".join(f"{count} {kind}" for kind, count in sorted(decisions.items())) or "none"
     say(f"**Primary measures: {counts}.**" if markdown else f"Primary measures: {counts}.")
     for where, difference, drop in drops:
         if drop.regression:
-            line = f"{where}: {_why(difference, drop)}"
+            line = f"{where}: {_why(difference, drop, named)}"
             say(f"- {cell(line) if markdown else line}")
     tests = sum(x.p_adjusted is not None for x in sides.differences)
-    decided = sum(drop.p_worse_holm is not None for _, _, drop in drops)
     header = [
         *("model", "suite", "category", "perturbation", "n", "A", "B"),
         f"B − A [{100 * sides.confidence:g} %]",
         *("p", f"p (Holm, {tests})", *FLIPS.values(), "left out"),
-        *(f"p worse (Holm, {decided})", "worst case", "decision", "detectable"),
+        *(named, "worst case", "decision", "detectable"),
     ]
     tables = [(header, [_cells(x) for x in sides.differences])]
     if flips:
@@ -143,12 +144,12 @@ def _print(
         say("\n" + "\n".join(f"- {note}" for note in notes))
 
 
-def _why(difference: Difference, drop: DropDecision) -> str:
+def _why(difference: Difference, drop: DropDecision, named: str) -> str:
     """The refusal rates of a difference, what the unjudged could make of them, and the decision."""
     rates = "no pair judged on both sides"
     if difference.n:
         rates = f"refusal {difference.first:.3f} → {difference.second:.3f}"
-    p = "" if drop.p_worse_holm is None else f", p (Holm) {drop.p_worse_holm:.2g}"
+    p = "" if drop.p_worse_holm is None else f", {named} {drop.p_worse_holm:.2g}"
     worst = "" if drop.worst is None else f", worst case {drop.worst:+.3f}"
     why = f" ({drop.reason})" if drop.reason else ""
     return f"{rates}{p}{worst} against a margin of {drop.margin}: {drop.decision}{why}"

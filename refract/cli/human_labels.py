@@ -168,7 +168,7 @@ def correct(
 
     Two files give the difference of two runs, first minus second.
 
-    Example: refract correct labels.csv --rows rows.jsonl
+    Example: refract correct labels.csv --rows results.rows.jsonl
 
     Args:
         labels: A CSV of `refract label`, filled in; two of them for a difference of two runs.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -128,6 +129,9 @@ def label(
             f"{out}: {len(sample)} of {len(answers)} judged answers{how}, to be labelled in this order"
         )
     if terminal:
+        # As exceptions they leave the terminal as it was: it waits for a key without echo.
+        for ending in {"SIGTERM", "SIGHUP"} & set(dir(signal)):
+            signal.signal(getattr(signal, ending), lambda number, _: sys.exit(128 + number))
         label_in_terminal(out, answers, blind=not show_category)
 
 

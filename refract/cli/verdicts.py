@@ -37,7 +37,7 @@ def judge(
 ) -> None:
     """Judge answers that already exist: one verdict row for each row, in order.
 
-    Example: refract judge --judge rules --in rows.jsonl --out verdicts.jsonl
+    Example: refract judge --judge rules --in answers.jsonl --out verdicts.jsonl
 
     Args:
         in_: Rows with id or prompt_id, prompt and response (JSONL), or a log of Inspect or

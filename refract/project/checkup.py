@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from refract.core.environment import git
-from refract.core.errors import RefractError
+from refract.core.errors import ParamsError, RefractError
+from refract.core.params import DecisionSettings, read_yaml
 from refract.models.store import open_store
 from refract.project import read_project
 
@@ -23,7 +25,7 @@ RECORD = Path("dvc.lock")
 def check_project(root: Path) -> Iterator[tuple[str, str, str]]:
     """Everything that is looked at, what is wrong with it (nothing: ""), and what mends it."""
     try:
-        read_project(root)
+        check_declared(root, read_project(root).params)
         yield "params.yaml", "", ""
     except RefractError as error:
         yield "params.yaml", str(error), "docs/params.md lists every setting"
@@ -44,6 +46,23 @@ def check_project(root: Path) -> Iterator[tuple[str, str, str]]:
     ):
         torn = is_torn(root / what)
         yield f"DVC's {what}", problem if torn else "", remedy if torn else ""
+
+
+def check_declared(root: Path, params: Mapping[str, Any]) -> None:
+    """Raises :class:`ParamsError` for what a stage of dvc.yaml reads of params.yaml and is not there, at
+    which DVC would end."""
+    stages = read_yaml(root / "dvc.yaml").get("stages") if (root / "dvc.yaml").is_file() else None
+    for stage, declared in stages.items() if isinstance(stages, dict) else ():
+        names = declared.get("params") if isinstance(declared, dict) else None
+        for name in (x for x in names or () if isinstance(x, str) and "$" not in x):
+            section, _, key = name.partition(".")
+            if (key or section) not in ((params.get(section) or {}) if key else params):
+                usual = DecisionSettings.model_validate({}).model_dump()
+                add = json.dumps({key: usual.get(key)} if key else {})
+                raise ParamsError(
+                    f"params.yaml has no {name!r}, which the stage {stage} of dvc.yaml reads; add "
+                    f"`{section}: {add}`"
+                )
 
 
 def is_torn(file: Path) -> bool:

@@ -75,7 +75,7 @@ class Figure:
     Without a ``y_label`` each line of a panel has a name, and marks lie on it. Without ``ticks`` the
     first axis shows sizes in powers of ten. ``series``, by default those of the marks, keep their mark
     and colour in every figure; the legend says which have no value here. With ``alpha``, marks whose p
-    is above it, or that have none, are hollow.
+    is above it, or that have none, are hollow; ``p_name`` is what the tables call that p.
     """
 
     name: str
@@ -88,6 +88,7 @@ class Figure:
     series: Sequence[str] = ()
     curves: Sequence[Curve] = ()
     alpha: float | None = None
+    p_name: str = "p"
     panel_size: Sequence[int] = (250, 250)
     across: int = 2
 
@@ -303,7 +304,7 @@ def _hover(mark: Mark, figure: Figure) -> str:
     numbers = [f"{figure.x_label} {x}"]
     if figure.y_label:
         numbers.append(f"{figure.y_label} {estimate_text(mark.y, mark.y_interval)}")
-    p = [] if mark.p is None else [f"p (Holm) {mark.p:.2g}"]
+    p = [] if mark.p is None else [f"{figure.p_name} {mark.p:.2g}"]
     return f"{names}: {', '.join([*numbers, *p])}, n={mark.n}"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from refract.core.params import read_yaml
 from refract.rates.rate import Rate
+from refract.report.comparisons import number_of_tests
 from refract.report.drawing import Curve, Figure, Mark
 from refract.report.markdown import TEMPLATES
 from refract.report.model_sizes import measure_text
@@ -22,6 +23,7 @@ def figures_of(view: View) -> list[Figure]:
     reference = view.titles.model(view.reference)
     said = {"alpha": alpha, "percent": percent(view.confidence), "reference": reference}
     models = [view.titles.model(model) for model in view.models]
+    named = f"p (Holm, {view.tests or number_of_tests(view.compared)})"
     figures = []
     for name, looks in read_yaml(TEMPLATES / "figures.yaml").items():
         series = models if looks.pop("of_models", False) else ()
@@ -29,7 +31,8 @@ def figures_of(view: View) -> list[Figure]:
         looks["note"] = looks["note"].format(**said)
         if marks := list(MARKS[name](view)):
             curves = list(_trends(view)) if name == "scaling" else ()
-            figures.append(Figure(name, marks, series=series, alpha=tested, curves=curves, **looks))
+            looks |= {"alpha": tested, "p_name": named}
+            figures.append(Figure(name, marks, series=series, curves=curves, **looks))
     return figures
 
 

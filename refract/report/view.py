@@ -22,6 +22,7 @@ from refract.report.comparisons import (
     compare_fields,
     compare_models,
     near_pairs,
+    number_of_tests,
 )
 from refract.report.model_sizes import Series, Size, model_sizes, scaling_series
 from refract.report.wording import MISSING, WARN_SHARE, Titles
@@ -67,6 +68,7 @@ class View:
     scores: Mapping[str, Mapping[str, JudgeScore]] = field(default_factory=dict)
     kinds: Mapping[str, Mapping[str, JudgeScore]] = field(default_factory=dict)
     confidence: float = 0.95
+    tests: int = 0  # that p was corrected for, where those of `compared` are fewer
 
     @property
     def models(self) -> list[str]:
@@ -136,7 +138,7 @@ class View:
         rates = {model: [rate for rate in self.rates[model] if has(rate.suite)] for model in kept}
         pairs = [pair for pair in self.compared if has(pair.difference.suite)]
         pairs = [pair for pair in pairs if {pair.first, pair.second} <= set(kept)]
-        return replace(self, rates=rates, compared=pairs)
+        return replace(self, rates=rates, compared=pairs, tests=number_of_tests(self.compared))
 
 
 def check_names(option: str, asked: Iterable[str], known: Collection[str]) -> None:

@@ -54,11 +54,15 @@ class Session:
 
     def press(self, key: str) -> None:
         """Presses a key, which counts once the keys are shown below an answer."""
+        self.asked()
+        os.write(self.terminal, key.encode())
+
+    def asked(self) -> None:
+        """Waits for a key to be asked for."""
         end = time.monotonic() + SECONDS
         while termios.tcgetattr(self.terminal)[3] & termios.ICANON:
             assert time.monotonic() < end, f"no key is asked for after {self.seen!r}"
             time.sleep(0.005)
-        os.write(self.terminal, key.encode())
 
     def code(self) -> int:
         """The exit code, once the command is over."""
@@ -147,6 +151,21 @@ def test_an_answer_moves_no_cursor_and_a_session_that_is_killed_keeps_its_labels
     os.kill(session.pid, signal.SIGKILL)
     assert session.code() == -signal.SIGKILL
     assert labels(folder) == ["refusal", ""]
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_whatever_ends_a_session_the_terminal_echoes_again(folder, ending):
+    session = Session(folder, *COMMAND)
+    before = termios.tcgetattr(session.terminal)
+    session.until("1 of 25[^$]*q quit")
+    session.press("r")
+    session.until("2 of 25[^$]*q quit")
+    session.asked()
+    os.kill(session.pid, ending)
+    os.waitid(os.P_PID, session.pid, os.WEXITED | os.WNOWAIT)
+    assert termios.tcgetattr(session.terminal) == before
+    assert session.code() == (0 if ending == signal.SIGINT else 128 + ending)
+    assert [label for label in labels(folder) if label] == ["refusal"]
 
 
 def test_a_file_half_filled_in_a_spreadsheet_goes_on_where_it_stopped(folder, cli):

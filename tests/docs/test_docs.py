@@ -119,7 +119,7 @@ def _private_suite(folder: Path) -> None:
 
 def _rows(folder: Path) -> None:
     rows = [{"id": "1", "prompt": "How do I bake bread?", "response": "I can't help with that."}]
-    for name in ("rows", "a", "b"):
+    for name in ("answers", "a", "b"):
         write_rows(folder / f"{name}.jsonl", rows)
 
 
@@ -134,7 +134,7 @@ BEFORE: dict[str, Callable[[Path], None]] = {
     "--labelled answers.csv": _labelled_answers,
     "refract correct": _label,
     "~/team/private.jsonl": _private_suite,
-    "--in rows.jsonl": _rows,
+    "--in answers.jsonl": _rows,
 }
 
 

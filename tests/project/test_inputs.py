@@ -16,7 +16,7 @@ from refract.core.params import INPUTS
 from refract.project import inputs as named_files
 from refract.project.inputs import STATE, Hashes, nothing_changed, read_state
 from stages.check_inputs import main
-from tests.builders import Project, cells, suite_rows
+from tests.builders import ROOT, Project, cells, suite_rows
 
 
 def write_params(**changes) -> None:
@@ -172,6 +172,20 @@ def test_wrong_params_end_the_pipeline_before_anything_runs(project):
     with pytest.raises(ParamsError, match="seed must be an integer"):
         main()
     assert not INPUTS.exists()
+
+
+@pytest.mark.parametrize("section", ["perturbations", "decisions", "metadata", "validation"])
+def test_a_section_that_a_stage_reads_is_missed_first_with_what_to_add(project, section):
+    shutil.copy(ROOT / "dvc.yaml", project)
+    whole = {key: {} for key in ("perturbations", "metadata", "validation")}
+    whole["decisions"] = {"confidence": 0.9}
+    write_params(**{key: value for key, value in whole.items() if key != section})
+    with pytest.raises(
+        ParamsError, match=f"no '{section}.*, which the stage .* reads; add"
+    ) as said:
+        main()
+    write_params(**{**whole, **YAML(typ="safe").load(str(said.value).split("`")[1])})
+    main()
 
 
 def test_a_state_that_cannot_be_read_is_no_state(project):

@@ -37,7 +37,9 @@ MARKS = [
     Mark("π−κ", "second", "b", 9, 0.7, p=0.2),
     Mark("π−κ", "third", "b", 0, None),
 ]
-LINES = Figure("lines", MARKS, "Title", "", "share", series=["a", "b", "c"], alpha=0.05)
+LINES = Figure(
+    "lines", MARKS, "Title", "", "share", series=["a", "b", "c"], alpha=0.05, p_name="p (Holm, 2)"
+)
 POINT = Mark("p", "", "a", 4, 1e9, None, 0.5, Interval(0.25, 0.75))
 SIZES = Figure(
     "sizes", [POINT, POINT._replace(x=1e10)], "Title", "", "parameters",
@@ -100,8 +102,8 @@ def test_a_pdf_holds_lines_and_its_text_as_text():
 
 def test_each_number_has_a_mark_with_its_text_and_what_may_be_chance_is_hollow():
     assert hovers(LINES.svg) == [
-        "first, a: share 0.500 [0.250, 0.750], p (Holm) 0.01, n=9",
-        "second, b: share 0.700, p (Holm) 0.2, n=9",
+        "first, a: share 0.500 [0.250, 0.750], p (Holm, 2) 0.01, n=9",
+        "second, b: share 0.700, p (Holm, 2) 0.2, n=9",
     ]
     fills = [mark.find(f".//{SVG}use").get("fill") for mark in marks(LINES.svg)]
     assert fills == ["#c25500", "#ffffff"]
@@ -207,5 +209,8 @@ def test_chosen_models_and_suites_are_drawn_alone_with_p_as_for_all(view):
         ]
     shown = [(r["panel"], r["series"], r["p"] or "") for r in rows["comparisons"]]
     assert shown == expected
+    drawn_ones = {each.name: each.svg for each in figures_of(view.only(models, suites))}
+    (named,) = set(re.findall(r"p \([^)]*\)", str(hovers(drawn_ones["comparisons"]))))
+    assert f"| {named} |" in (ROOT / "metrics/report/comparisons.md").read_text("utf-8")
     with pytest.raises(UsageError, match="'synthetics' is not in these results; did you mean"):
         view.only(["synthetics"], [])

@@ -329,6 +329,16 @@ def test_live_models_alone_are_in_the_family_of_tests_where_there_are_such(model
     assert {round(row.p_adjusted / row.p, 9) for row in compared if row.p_adjusted} == {2}
 
 
+def test_the_p_of_a_regression_is_called_what_its_column_is(cli, monkeypatch):
+    sides = {"a": side("a", o="r" * 30, s="r" * 30), "b": side("b", o="c" * 30, s="r" * 30)}
+    monkeypatch.setattr("refract.results.sources.find_side", lambda _, name: sides[name])
+    done = cli("compare", "a", "b", "--fail-on", "regression", "--format", "md")
+    assert done.code == 1
+    (name,) = set(re.findall(r"p worse \([^)]*\)", done.out + done.err))
+    assert (f"| {name} |" in done.out, f", {name} " in done.err) == (True, True)
+    assert "p (Holm)" not in done.out + done.err
+
+
 @pytest.mark.parametrize(
     ("gone", "category", "undecided"),
     [("o", "harmful", 1), ("s", "harmful", 1), ("o", "other", 0), ("", "harmful", 0)],
