@@ -160,7 +160,8 @@ def run(
     for result in evaluation.suites.values():
         for rate in result.rates.table:
             if rate.measure == MIXED_MEASURE and not rate.group:
-                for warning in coverage_warnings(rate):
+                ends = [response["finish_reason"] for response in result.responses]
+                for warning in coverage_warnings(rate, ends.count("loop")):
                     say(f"{name} {result.label}: {warning}", file=sys.stderr)
     errors = [row["error"] for row in answers if row["finish_reason"] == "error"]
     if len(errors) == len(answers):

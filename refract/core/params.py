@@ -85,8 +85,8 @@ class SuiteSettings(Settings):
     )
     cut_off: Literal["judged", "excluded"] = Field(
         "judged",
-        description="answers cut off at the token limit: judged by what was said, or left out and "
-        "counted, which makes rates of refusal too high",
+        description="answers cut off at the token limit or in a loop: judged by what was said, or left "
+        "out and counted, which makes rates of refusal too high",
     )
     cluster: str | None = Field(
         None,

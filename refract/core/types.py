@@ -15,7 +15,9 @@ from refract.core.errors import RowError
 Row = dict[str, Any]
 
 Category = Literal["harmful", "helpful", "borderline"]
-FinishReason = Literal["stop", "length", "content_filter", "refusal", "error"]
+FinishReason = Literal["stop", "length", "loop", "content_filter", "refusal", "error"]
+# Of answers that did not end by themselves: cut off at the token limit, or in a loop.
+CUT_OFF_REASONS = ("length", "loop")
 Label = Literal["refusal", "partial_refusal", "compliance", "degenerate"]
 
 

@@ -99,7 +99,7 @@ def _limits(rate: Rate | None) -> str:
     if rate.counts.unjudged:
         said.append(f"not judged: {kinds_text(rate.counts.excluded)}")
     if rate.counts.cut_off:
-        said.append(f"{rate.counts.cut_off} of {rate.counts.n} cut off at the token limit")
+        said.append(f"{rate.counts.cut_off} of {rate.counts.n} cut off")
     return f"{rate.measure}, {'; '.join(said)}" if said else ""
 
 

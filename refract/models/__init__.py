@@ -41,6 +41,7 @@ messages, the reference of params.yaml and the command line follow from these.
 GENERATION = (
     *("max_tokens", "temperature", "top_p", "top_k", "system_prompt", "chat_template"),
     *("stop", "prefill", "enable_thinking", "reasoning_effort", "thinking_tokens"),
+    "loop_tokens",
 )
 
 # Settings that are texts for the model, or a file's columns: a key in them is part of what is measured.

@@ -74,6 +74,11 @@ class HFSettings(Settings):
     stop: Text | Annotated[list[Text], Field(min_length=1)] | None = Field(
         None, description="texts that end an answer and are not part of it"
     )
+    loop_tokens: Annotated[int, Field(ge=16)] | None = Field(
+        None,
+        description="an answer ends where its last so many tokens are a block of at most a quarter of "
+        "them, again and again, and is cut off; null: at no loop",
+    )
     score_tokens: Annotated[list[Text], Field(min_length=2)] | None = Field(
         None,
         description="the answer is the logits of these tokens at its first place, as JSON; needs "

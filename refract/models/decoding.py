@@ -101,9 +101,21 @@ def shape_for(model: Any, batch_tokens: int | None = None) -> BatchShape:
     return shape
 
 
+# After how many tokens an answer is looked at for a loop, each time.
+LOOP_STEP = 16
+
+
+def in_a_loop(tokens: Sequence[int], window: int) -> bool:
+    """Whether the last ``window`` tokens repeat with a period of at most a quarter of them."""
+    last = list(tokens[-window:])
+    periods = range(1, window // 4 + 1)
+    return len(last) == window and any(last[period:] == last[:-period] for period in periods)
+
+
 @dataclass(slots=True)
 class DecodedRow:
-    """A prompt and its answer so far: ``tokens`` in, ``generated`` out, at most ``limit`` of them."""
+    """A prompt and its answer so far: ``tokens`` in, ``generated`` out, at most ``limit`` of them.
+    ``ended``: before that limit; ``looped``: in a loop."""
 
     index: int
     tokens: list[int]
@@ -111,6 +123,7 @@ class DecodedRow:
     seed: int = 0
     generated: list[int] = field(default_factory=list)
     ended: bool = False
+    looped: bool = False
     error: tuple[str, str] | None = None
     position: int = 0
     next_token: int = 0
@@ -148,7 +161,7 @@ class DecodedRow:
         self.margins = [*self.margins[:place], float("inf")]
         self.position, self.next_token = len(self.tokens) + place, token
         self.state = [(k[:, : self.position], v[:, : self.position]) for k, v in self.state]
-        self.ended = False
+        self.ended = self.looped = False
 
 
 class _SlotLayer(CacheLayerMixin):
@@ -250,10 +263,12 @@ class Decoder:
     ``model``: a transformers model for causal language modelling, in eval mode. ``eos``: token ids
     that end an answer. ``context``: most positions the model knows, or None. Temperature 0 takes the
     likeliest token, the first of equals; above 0 each row draws from its own generator.
-    ``stop``: whether a row's answer has ended, called after each token. ``watched``: token ids
-    whose logits at its last step a row keeps."""
+    ``stop``: whether a row's answer has ended, called after each token. ``loop_tokens``: how many
+    tokens show a loop (:func:`in_a_loop`), which ends an answer too; None: at no loop. ``watched``:
+    token ids whose logits at its last step a row keeps."""
 
     stop: Callable[[DecodedRow], bool] | None = None
+    loop_tokens: int | None = None
     watched: Sequence[int] = ()
 
     def __init__(
@@ -299,8 +314,13 @@ class Decoder:
         assert self.exact is not None
         self.exact.settle(rows)
         for row in rows:
-            last = row.generated[-1]
-            row.ended = last in self.eos or bool(self.stop and self.stop(row))
+            self._end(row)
+
+    def _end(self, row: DecodedRow) -> None:
+        """Notes whether a row's answer has ended, which follows from its tokens alone."""
+        row.ended = row.generated[-1] in self.eos or bool(self.stop and self.stop(row))
+        if self.loop_tokens and not row.ended and len(row.generated) % LOOP_STEP == 0:
+            row.ended = row.looped = in_a_loop(row.generated, self.loop_tokens)
 
     def _with_memory(self, rows: Sequence[DecodedRow]) -> Iterator[DecodedRow]:
         remaining = {row.index: row for row in rows}
@@ -337,7 +357,8 @@ class Decoder:
                     *(reason, self.shape, more),
                 )
             for row in remaining.values():
-                row.generated, row.margins, row.ended, row.state = [], [], False, []
+                row.generated, row.margins, row.state = [], [], []
+                row.ended = row.looped = False
                 if self.exact:
                     self.exact.let_go(row)
 
@@ -474,7 +495,7 @@ class Decoder:
                     f"the model's output is not a number at answer token {len(row.generated)};"
                     " try dtype: float32",
                 )
-            row.ended = token in self.eos or bool(self.stop and self.stop(row))
+            self._end(row)
             if row.done or row.position == group.length or row.open >= MOST_OPEN:
                 leaving.append((slot, row.done))
         return leaving

@@ -24,7 +24,7 @@ OPTIONS = ("enable_thinking", "reasoning_effort")
 DETERMINING = ("reasoning", "max_tokens", "quantization", "trust_remote_code", "arithmetic")
 COMPUTING = ("dtype", "device", "device_map", "batch_tokens")
 # Settings that are part of the identity only where they are set.
-ADDED = ("score_tokens", "prefill", "thinking_tokens", *OPTIONS)
+ADDED = ("score_tokens", "prefill", "thinking_tokens", "loop_tokens", *OPTIONS)
 
 
 # Of logits that are an answer; float64 gets far less wrong.
@@ -150,6 +150,7 @@ class HF(Model):
             return any(text in response for text in self._stop)
 
         decoder.stop = ended if self._stop else None
+        decoder.loop_tokens = self.settings.loop_tokens
         with running_on(self._threads):
             for row in decoder.run(rows):
                 assert self.runtime is not None
@@ -326,7 +327,7 @@ class HF(Model):
             response = response.partition(stop)[0]
         return Answer(
             turn.with_prefill(self.settings.prefill, response),
-            "stop" if row.ended else "length",
+            "loop" if row.looped else "stop" if row.ended else "length",
             prompt.attempt,
             read,
             written,

@@ -93,15 +93,15 @@ def unpacked_tokens(text: str) -> list[int]:
 class Answer:
     """What came back for one request.
 
-    ``finish_reason``: ``stop`` (ended by itself), ``length`` (cut off at the token limit),
-    ``content_filter`` (a provider's filter), ``refusal`` (the provider's own refusal channel) or
-    ``error``. ``attempt`` is the index of the conversation used. Token counts are the row's own,
-    without padding. ``error`` is None or ``{"type": class name, "message": text}``. ``thinking`` is
-    the reasoning text of models that emit it; it is not part of the answer. ``tokens``: the ids that a
-    local model wrote (:func:`packed_tokens`), which the text alone does not give. No part of the answer
-    are ``said_model``, the model that a server names in its reply, ``certificate``, what speaks for an
-    exact answer, and its ``origin``, which :mod:`refract.models.answering` sets: two answers are equal
-    whatever these are.
+    ``finish_reason``: ``stop`` (ended by itself), ``length`` (cut off at the token limit), ``loop``
+    (cut off where it only repeated itself), ``content_filter`` (a provider's filter), ``refusal`` (the
+    provider's own refusal channel) or ``error``. ``attempt`` is the index of the conversation used.
+    Token counts are the row's own, without padding. ``error`` is None or ``{"type": class name,
+    "message": text}``. ``thinking`` is the reasoning text of models that emit it; it is not part of
+    the answer. ``tokens``: the ids that a local model wrote (:func:`packed_tokens`), which the text
+    alone does not give. No part of the answer are ``said_model``, the model that a server names in its
+    reply, ``certificate``, what speaks for an exact answer, and its ``origin``, which
+    :mod:`refract.models.answering` sets: two answers are equal whatever these are.
     """
 
     response: str

@@ -194,7 +194,7 @@ def _answer_of(row: Row, response: Any) -> Answer:
         problem = "the recorded answer is null"
     elif not isinstance(response, str):
         problem = f"the answer is not a text (got {response!r:.60})"
-    elif reason not in ("stop", "length", "content_filter", "refusal"):
+    elif reason not in ("stop", "length", "loop", "content_filter", "refusal"):
         problem = f"unknown finish_reason {reason!r}"
     if problem:
         return Answer.failed("RecordedError", problem)

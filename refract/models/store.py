@@ -60,7 +60,7 @@ ANSWER_FIELDS = (
     "thinking",
     "tokens",
 )
-STORED_REASONS = ("stop", "length", "refusal")
+STORED_REASONS = ("stop", "length", "loop", "refusal")
 # How long a process waits for another one's transaction.
 BUSY_SECONDS = 60
 

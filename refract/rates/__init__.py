@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 from refract.core.errors import ParamsError, RowError
 from refract.core.jsonl import sha256_json
 from refract.core.showing import csv_cell
-from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, prompt_of_sample
+from refract.core.types import (
+    CUT_OFF_REASONS,
+    PromptRow,
+    ResponseRow,
+    Row,
+    VerdictRow,
+    prompt_of_sample,
+)
 from refract.core.vocabulary import OUTPUT_SENSITIVITY, TAKEN
 from refract.rates.clean_prompts import pair_table, rate_table, share_table
 from refract.rates.counting import (
@@ -90,7 +97,7 @@ def aggregate_suite(
         id_: Counted(
             outcome(response_of[id_], verdict_of[id_].get(headline), cut_off=cut_off),
             clusters[prompt["source_id"]],
-            response_of[id_]["finish_reason"] == "length",
+            response_of[id_]["finish_reason"] in CUT_OFF_REASONS,
             prompt_of_sample(prompt) if samples > 1 else None,
         )
         for id_, prompt in prompt_of.items()
@@ -197,7 +204,8 @@ def outcome_lines(suite: str, prompts: Sequence[PromptRow], aggregate: Aggregate
 
 
 def usage(responses: Sequence[ResponseRow], price: Mapping[str, float] | None) -> Row:
-    """Tokens that the answers to some prompts took, reused ones included, and what they cost.
+    """Tokens that the answers to some prompts took, reused ones included, and what they cost; where
+    some were cut off in a loop, how many (``looped``).
 
     ``price`` is in USD per million tokens; the cost is None without one, a count where an answer
     does not say its own.
@@ -213,4 +221,6 @@ def usage(responses: Sequence[ResponseRow], price: Mapping[str, float] | None) -
     cost = None
     if price and sent is not None and received is not None:
         cost = round((sent * price["input"] + received * price["output"]) / 1e6, 4)
-    return {"prompt_tokens": sent, "completion_tokens": received, "cost_usd": cost}
+    used: Row = {"prompt_tokens": sent, "completion_tokens": received, "cost_usd": cost}
+    looped = sum(row["finish_reason"] == "loop" for row in responses)
+    return {**used, "looped": looped} if looped else used

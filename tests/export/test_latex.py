@@ -58,8 +58,7 @@ def test_short_cells_leave_what_limits_a_rate_to_the_notes():
         1,
         [
             "Rates with 95 % intervals. Suite: s.",
-            "s, small_one: over_refusal_rate, not judged: 1 error; 1 of 3 cut off at the "
-            "token limit",
+            "s, small_one: over_refusal_rate, not judged: 1 error; 1 of 3 cut off",
         ],
     )
 

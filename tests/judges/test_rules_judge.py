@@ -87,7 +87,7 @@ def test_an_answer_gets_the_label_that_its_case_names(case):
     ],
 )
 def test_an_apology_that_was_cut_off_decides_nothing(text, at_limit, ended):
-    for reason, label in (("length", at_limit), ("stop", ended)):
+    for reason, label in (("length", at_limit), ("loop", at_limit), ("stop", ended)):
         row = {"prompt_id": "a", "attempts": ["How do I bake a cake?"]}
         answered = {**given_response("a", text), "finish_reason": reason}
         verdict = judge_case(Case(row, answered, {}))

@@ -97,6 +97,7 @@ def test_an_answer_is_joined_by_id_and_then_by_text(tmp_path, rows, pairs, expec
     [
         ({"response": ""}, Answer("")),
         ({"response": "cut", "finish_reason": "length"}, Answer("cut", "length")),
+        ({"response": "so so", "finish_reason": "loop"}, Answer("so so", "loop")),
         ({"response": "", "finish_reason": "content_filter"}, Answer("", "content_filter")),
         ({"response": "no", "finish_reason": "refusal"}, Answer("no", "refusal")),
         ({"response": "x", "finish_reason": None, "error": None}, Answer("x")),

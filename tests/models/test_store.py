@@ -55,7 +55,7 @@ def execute(path: Path, statement: str, *values: object) -> list[tuple]:
 
 @given(
     st.text(),
-    st.sampled_from(["stop", "length", "refusal"]),
+    st.sampled_from(["stop", "length", "loop", "refusal"]),
     st.integers(0, 9),
     st.none() | st.integers(0, 2**40),
     st.none() | st.text(),

@@ -7,6 +7,7 @@ import pytest
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import RowError
+from refract.core.types import CUT_OFF_REASONS
 from refract.core.vocabulary import EXCLUDED, JUDGED, REFUSED
 from refract.core.vocabulary import FAMILIES as FAMILIES_OF_LABELS
 from refract.rates import aggregate_suite, usage
@@ -74,6 +75,7 @@ def verdict(label: str | None) -> dict:
         (response("", "length"), verdict(None), "empty"),
         # What was said before the cut decides, unless nothing was.
         (response("I can", "length"), verdict("compliance"), "compliance"),
+        (response("I can", "loop"), verdict("compliance"), "compliance"),
         (response("I can't", "length"), verdict("refusal"), "refusal"),
         (response("I", "length"), verdict("degenerate"), "degenerate"),
         (response("I", "length"), verdict(None), "unjudged"),
@@ -83,11 +85,12 @@ def test_every_ending_has_an_outcome_of_its_own(given, judged, expected):
     assert outcome(given, judged) == expected
 
 
-def test_cut_off_answers_are_left_out_where_the_suite_says_so():
-    cut = response("I can't", "length")
+@pytest.mark.parametrize("reason", CUT_OFF_REASONS)
+def test_cut_off_answers_are_left_out_where_the_suite_says_so(reason):
+    cut = response("I can't", reason)
     assert outcome(cut, verdict("refusal"), cut_off="excluded") == "cut_off"
     assert outcome(response(), verdict("refusal"), cut_off="excluded") == "refusal"
-    assert outcome(response("", "length"), verdict(None), cut_off="excluded") == "empty"
+    assert outcome(response("", reason), verdict(None), cut_off="excluded") == "empty"
 
 
 def refused(outcomes, clusters=None, cut_off=()) -> Rate:
@@ -188,6 +191,8 @@ def test_many_cut_off_answers_are_warned_of():
     (said,) = coverage_warnings(refused(["refusal"] * 20, cut_off=[0, 1]))
     assert "2 of 20 answers were cut off" in said
     assert "judged by what they say" in said
+    (said,) = coverage_warnings(refused(["refusal"] * 20, cut_off=[0, 1]), looped=1)
+    assert "2 of 20 answers were cut off at the token limit or in a loop (1): they" in said
     left_out, direction = coverage_warnings(refused(["refusal"] * 10 + ["cut_off"] * 10))
     assert left_out == "10 of 20 answers not judged: 10 cut off"
     assert "rates of refusal without them are too high" in direction
@@ -518,7 +523,8 @@ def test_prompts_without_a_response_or_a_verdict_stop_the_stage(lacking):
 
 def test_usage_sums_tokens_and_cost_of_answers_and_leaves_out_errors():
     def answered(prompt, completion, error=None):
-        return {"prompt_tokens": prompt, "completion_tokens": completion, "error": error}
+        row = {"prompt_tokens": prompt, "completion_tokens": completion, "error": error}
+        return {**row, "finish_reason": "error" if error else "loop" if prompt == 9 else "stop"}
 
     rows = [answered(1000, 200), answered(500, 300), answered(None, None, {"type": "T"})]
     assert usage(rows, {"input": 2.0, "output": 10.0}) == {
@@ -531,3 +537,4 @@ def test_usage_sums_tokens_and_cost_of_answers_and_leaves_out_errors():
         "completion_tokens": 505,
         "cost_usd": None,
     }
+    assert usage([*rows, answered(9, 1)], None)["looped"] == 1

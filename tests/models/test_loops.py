@@ -1,0 +1,62 @@
+"""Answers that end in a loop, which is found from their tokens alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refract.models.decoding import LOOP_STEP, in_a_loop
+from refract.models.protocol import unpacked_tokens
+from tests.builders import in_order as answers
+from tests.models.test_hf import model, prompts, save_model, save_tokenizer
+
+TOKENS = st.lists(st.integers(0, 2), max_size=30)
+WINDOW = 16
+
+
+@given(TOKENS, st.lists(st.integers(), min_size=1, max_size=WINDOW // 4), st.integers(0, 9))
+def test_a_block_that_comes_four_times_is_a_loop_whatever_is_before_it(before, block, start):
+    rounds = (block * (WINDOW + 9))[start:][:WINDOW]
+    assert in_a_loop(before + rounds, WINDOW)
+    assert not in_a_loop([*before, *rounds[:-1], max(rounds) + 1], WINDOW)
+
+
+@given(TOKENS, TOKENS)
+def test_a_loop_is_in_the_last_tokens_alone_and_means_a_period(before, tokens):
+    found = in_a_loop(tokens, WINDOW)
+    last = tokens[-WINDOW:]
+    periods = [p for p in range(1, 5) if all(last[i] == last[i % p] for i in range(len(last)))]
+    assert found == (len(tokens) >= WINDOW and bool(periods))
+    if len(tokens) >= WINDOW:
+        assert in_a_loop(before + tokens, WINDOW) == found
+
+
+@pytest.fixture(scope="module")
+def looping(tmp_path_factory):
+    """A model that repeats itself sooner or later, in most answers where it is greedy."""
+    folder = tmp_path_factory.mktemp("looping")
+    save_tokenizer(folder)
+    save_model(folder, initializer_range=0.1)
+    return folder
+
+
+@pytest.mark.parametrize("temperature", [0, 0.3])
+@pytest.mark.parametrize(
+    "settings",
+    [{"arithmetic": "fast"}, {"dtype": "float32"}, {"dtype": "bfloat16"}, {"batch_tokens": 64}],
+    ids=str,
+)
+def test_an_answer_ends_at_the_first_loop_of_its_own_tokens(looping, settings, temperature):
+    asked, longest = prompts(16), 10 * LOOP_STEP - 1
+    settings = {"max_tokens": longest, "temperature": temperature, **settings}
+    whole = answers(model(looping, **settings), asked)
+    made = answers(model(looping, loop_tokens=WINDOW, **settings), asked)
+    reasons = set()
+    for without, answer in zip(whole, made, strict=True):
+        tokens = unpacked_tokens(without.tokens)
+        looped = [n for n in range(16, len(tokens) + 1, LOOP_STEP) if in_a_loop(tokens[:n], WINDOW)]
+        expected = (tokens[: looped[0]], "loop") if looped else (tokens, without.finish_reason)
+        assert (unpacked_tokens(answer.tokens), answer.finish_reason) == expected
+        reasons.add(answer.finish_reason)
+    assert "loop" in reasons
