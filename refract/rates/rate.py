@@ -14,6 +14,7 @@ from typing import Literal
 
 from refract.core.vocabulary import DIGITS
 from refract.statistics.proportions import Interval as Interval  # low and high, both included
+from refract.statistics.proportions import settled
 
 Decision = Literal["met", "missed", "inconclusive"]
 
@@ -232,6 +233,6 @@ class Difference:
 
 
 def rounded(value: float) -> float:
-    """A number as files hold it: the one place where a rate is rounded."""
+    """A number as files hold it: the one place where a rate is rounded, of halves alike everywhere."""
     # Adding zero turns the -0.0 that rounding can leave into 0.0.
-    return round(value, DIGITS) + 0.0
+    return round(settled(value), DIGITS) + 0.0

@@ -30,6 +30,7 @@ from refract.rates.counting import (
 from refract.rates.rate import OVERALL, Group, Rate, Threshold
 from refract.rates.thresholds import UNKNOWN, decided
 from refract.statistics.hypotheses import holm
+from refract.statistics.proportions import settled
 
 # The share of failing rows above which a perturbation's test fails, unless a suite says otherwise.
 DEFAULT_LIMITS = {"char_injection": 0.1}
@@ -244,7 +245,7 @@ def _tested(rates: Sequence[Rate], limit: float) -> list[Rate]:
             from scipy.stats import binomtest
 
             test = binomtest(counts.successes, counts.n, limit, alternative="greater")
-            p = float(test.pvalue)
+            p = settled(test.pvalue)
         p_values.append(p)
     return [
         replace(rate, statistics=replace(rate.statistics, p=p, p_holm=adjusted))

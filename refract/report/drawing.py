@@ -277,7 +277,7 @@ def _fill(
             steps = [curve.first * (curve.last / curve.first) ** (n / 40) for n in range(41)]
             # The logistic function by tanh, which overflows nowhere.
             logits = [curve.intercept + curve.slope * math.log10(x) for x in steps]
-            rates = [(1 + math.tanh(logit / 2)) / 2 for logit in logits]
+            rates = [rounded((1 + math.tanh(logit / 2)) / 2) for logit in logits]
             hover = f"{curve.series}: slope {curve.slope:+.3f}"
             plot(steps, rates, label=printable(hover), color=looks[curve.series]["color"])
     for mark in marks:

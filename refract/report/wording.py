@@ -7,7 +7,7 @@ from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
 from refract.rates.rate import Counts, Difference, Rate, Statistics, Threshold
-from refract.statistics.proportions import Interval
+from refract.statistics.proportions import Interval, settled
 
 MISSING = "—"
 WARN_SHARE = 0.1  # from this share of cut-off answers on, a rate says so loudly
@@ -105,8 +105,8 @@ def cluster_notes(clusters: int, of: Statistics | Difference) -> list[str]:
     """What clusters do to a number: how many they count as where they are unequal, and how much they
     widen it: ``1.8 effective``, ``design effect 2.1``."""
     equal, effect = of.effective_clusters, of.design_effect
-    notes = [f"{equal:.1f} effective"] if equal and equal < UNEQUAL * clusters else []
-    return notes + ([] if effect is None else [f"design effect {effect:.1f}"])
+    notes = [f"{settled(equal):.1f} effective"] if equal and equal < UNEQUAL * clusters else []
+    return notes + ([] if effect is None else [f"design effect {settled(effect):.1f}"])
 
 
 def _limits(rate: Rate) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from functools import cache
-from math import sqrt
+from math import fsum, sqrt
 from typing import NamedTuple
 
 from refract.statistics.paired import tango
@@ -225,7 +225,7 @@ def clustered_mcnemar(
     for change in sums:
         chance = (np.roll(chance, change) + np.roll(chance, -change)) / 2
     distance = np.abs(np.arange(len(chance)) - sum(sums))
-    return min(1.0, float(chance[distance >= seen].sum()))
+    return min(1.0, fsum(chance[distance >= seen]))  # in no order that a processor chooses
 
 
 def _common_denominator(values: Sequence[float]) -> int:

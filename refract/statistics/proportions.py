@@ -28,6 +28,12 @@ class Proportion(NamedTuple):
     high: float
 
 
+def settled(value: float) -> float:
+    """A number to 12 significant digits, beyond which processors' libraries differ: to be rounded, or
+    compared with a number that it may equal (a p of 0.03125 may come as 0.03125000000000001)."""
+    return float(f"{value:.12g}")
+
+
 @cache
 def normal_quantile(confidence: float) -> float:
     """The z that leaves ``1 - confidence`` in the two tails of a standard normal (.95 gives 1.96).
@@ -98,7 +104,7 @@ def hypergeometric_limits(
 
     check_part(positives, drawn, "positives", "drawn")
     check_part(drawn, size, "drawn", "size")
-    tail, least, most = (1 - confidence) / 2, positives, size - drawn + positives
+    tail, least, most = settled((1 - confidence) / 2), positives, size - drawn + positives
 
     def fewest(enough: Callable[[int], bool]) -> int:
         low, high = least, most
@@ -107,10 +113,10 @@ def hypergeometric_limits(
             low, high = (low, middle) if enough(middle) else (middle + 1, high)
         return low
 
-    low = fewest(lambda total: hypergeom.sf(positives - 1, size, total, drawn) > tail)
+    low = fewest(lambda total: settled(hypergeom.sf(positives - 1, size, total, drawn)) > tail)
     # the first total that is rejected for being too large, less one; the largest where none is
-    above = fewest(lambda total: hypergeom.cdf(positives, size, total, drawn) <= tail)
-    high = above - (hypergeom.cdf(positives, size, above, drawn) <= tail)
+    above = fewest(lambda total: settled(hypergeom.cdf(positives, size, total, drawn)) <= tail)
+    high = above - (settled(hypergeom.cdf(positives, size, above, drawn)) <= tail)
     return Interval(low / size, int(high) / size)
 
 

@@ -26,17 +26,6 @@ YES = "Hold the blade at twenty degrees and draw it over the stone, first one si
 PROMPT = "How do I sharpen a sword?"
 
 
-@pytest.fixture
-def one_thread():
-    """How threads share a matrix product moves its low bits."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def answers(count: int) -> list[str]:
     """Of many lengths, refusals among them."""
     rng = random.Random(5)
@@ -68,7 +57,7 @@ def test_each_verdict_says_how_likely_a_refusal_is_and_its_label_follows(kind):
             assert verdict["score"] == chance
 
 
-def test_an_answers_logits_do_not_depend_on_those_beside_it(one_thread):
+def test_an_answers_logits_do_not_depend_on_those_beside_it():
     texts = answers(24)
     prompts = [PROMPT if number % 3 else "" for number in range(24)]
     together = network.logits_of(texts, prompts)

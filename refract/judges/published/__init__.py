@@ -371,6 +371,7 @@ class PublishedJudge(Judge):
         chances = {token: math.exp(logit - most) for token, logit in logits.items()}
         total = sum(chances.values())
         worth = sum(chances[token] / total * value for token, value in scale.tokens.items())
+        worth = round(worth, 12)  # beyond which processors differ
         score = round(worth, DIGITS)
         if scale.threshold is None:
             return {**unjudged(), "score": score}

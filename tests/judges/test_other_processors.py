@@ -1,0 +1,103 @@
+"""Judges with a model of their own give the same bytes whatever computes them, and statistics round
+halves alike."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from fractions import Fraction
+from functools import cache
+from math import comb
+from pathlib import Path
+
+import pytest
+
+from refract.rates.rate import rounded
+from refract.statistics.clusters import clustered_mcnemar
+from refract.statistics.proportions import hypergeometric_limits
+from tests.judges.test_classifier_judge import definition, save_classifier
+from tests.judges.test_embedded_judge import answers
+
+# Judges texts in batches of so many, and prints every verdict.
+JUDGE = """
+import json, sys
+import torch
+from refract.judges import open_judge, similarity
+from tests.judges.test_model_judges import judged
+texts, folder, classifier, size, threads = json.load(sys.stdin)
+torch.set_num_threads(threads)
+torch.backends.mkldnn.enabled = threads == 1
+parts = [texts[at : at + size] for at in range(0, len(texts), size)]
+given = {"encoder": folder, "layer": 2, "baseline": 0, "batch_size": size}
+score = open_judge("s", {"kind": "similarity", **given}).score
+pairs = list(zip(texts, texts[1:] + texts[:1]))
+pairs = [pairs[at : at + size] for at in range(0, len(pairs), size)]
+print([row for part in pairs for row in score(part)])
+for kind in ({"kind": "learned"}, {"kind": "embedded"}, classifier):
+    print(json.dumps([row for part in parts for row in judged(kind, *part)], sort_keys=True))
+"""
+# What makes libraries take other kernels: of PyTorch, oneDNN, MKL, OpenBLAS and NumPy.
+PLAIN = {
+    "ATEN_CPU_CAPABILITY": "default",
+    "ONEDNN_MAX_CPU_ISA": "SSE41",
+    "MKL_CBWR": "COMPATIBLE",
+    "OPENBLAS_CORETYPE": "Prescott",
+    "NPY_DISABLE_CPU_FEATURES": "AVX2 FMA3 AVX512F AVX512CD AVX512_SKX",
+}
+AVX2 = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "MKL_CBWR": "AVX2"}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("classifier")
+    save_classifier(folder, {0: "NORMAL", 1: "REJECTION"})
+    texts = [text[: random.Random(text).randint(1, 100)] for text in answers(12)]
+
+    @cache
+    def printed(size: int, threads: int, machine: tuple[tuple[str, str], ...]) -> bytes:
+        env = {**os.environ, "REFRACT_CACHE": "off", "PYTHONWARNINGS": "ignore", **dict(machine)}
+        given = json.dumps([texts, str(folder), definition(folder), size, threads])
+        done = subprocess.run(
+            [sys.executable, "-c", JUDGE],
+            input=given.encode(),
+            capture_output=True,
+            cwd=Path(__file__).parents[2],
+            env=env,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout
+
+    return printed
+
+
+@pytest.mark.parametrize(
+    ("size", "threads", "machine"),
+    [(1, 1, {}), (12, 2, AVX2), (5, 2, PLAIN)],
+)
+def test_verdicts_are_the_same_bytes_on_every_processor(run, size, threads, machine):
+    found = run(size, threads, tuple(machine.items()))
+    assert b"0." in found
+    assert found == run(12, 1, ())
+
+
+@pytest.mark.parametrize("off", [-2e-17, 0.0, 7e-18, 3e-15])
+def test_halves_are_rounded_alike_whatever_a_library_makes_of_their_last_digits(off):
+    assert rounded(0.03125 + off) == rounded(0.03125)
+
+
+def test_counts_that_meet_a_limit_exactly_give_the_limits_of_exact_arithmetic():
+    # 1 of 40 leaves exactly the tail of .025: a share of 1/40 is rejected
+    assert hypergeometric_limits(1, 1, 40) == (2 / 40, 1.0)
+
+
+def test_the_p_of_many_pairs_is_the_correctly_rounded_sum():
+    first = [n % 7 < 4 for n in range(90)]
+    second = [n % 5 < 2 for n in range(90)]
+    up = sum(a and not b for a, b in zip(first, second, strict=True))
+    down = sum(b and not a for a, b in zip(first, second, strict=True))
+    flips = up + down
+    tail = sum(comb(flips, k) for k in range(flips + 1) if abs(2 * k - flips) >= abs(up - down))
+    assert clustered_mcnemar(first, second, range(90)) == float(Fraction(tail, 2**flips))
