@@ -26,6 +26,7 @@ from refract.cli import (
     run,
     suite_files,
     verdicts,
+    verify,
 )
 from refract.cli.options import documented
 from refract.core.errors import RefractError
@@ -66,7 +67,13 @@ COMMANDS: tuple[Callable[..., object], ...] = (
     *(outputs.page, models.estimate, gate.gate, suite_files.import_suite, compare.compare),
     *(power.power, human_labels.validate, verdicts.kappa, verdicts.did, label.label),
     *(human_labels.correct, outputs.table, outputs.figures, outputs.export, outputs.log),
-    *(reproduce.reproduce, publications.reproduce_paper, project.stage, project.doctor),
+    *(
+        reproduce.reproduce,
+        verify.verify,
+        publications.reproduce_paper,
+        project.stage,
+        project.doctor,
+    ),
     publications.protocols,
 )
 for command in COMMANDS:

@@ -135,6 +135,7 @@ class DecodedRow:
     open: int = 0
     decided: int = 0
     ties: int = 0
+    lost: float = 0.0  # by how much the token lost that float64 replaced last
     reference: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
 
     @property
@@ -154,6 +155,11 @@ class DecodedRow:
         margin = float(f"{min(left) / exact.bound:.3g}") if left else None
         bound = float(f"{exact.bound:.3g}")
         return {"bound": bound, "margin": margin, "float64": self.decided, "ties": self.ties}
+
+    def draw(self) -> None:
+        """Draws the uniform numbers that its tokens are chosen by."""
+        generator = torch.Generator().manual_seed(self.seed % 2**63)
+        self.uniforms = torch.rand(self.limit, generator=generator, dtype=torch.float64).tolist()
 
     def cut(self, place: int, token: int) -> None:
         """Has ``token`` as the last one, at ``place``; what was read behind it is forgotten."""
@@ -314,9 +320,9 @@ class Decoder:
         assert self.exact is not None
         self.exact.settle(rows)
         for row in rows:
-            self._end(row)
+            self.note_end(row)
 
-    def _end(self, row: DecodedRow) -> None:
+    def note_end(self, row: DecodedRow) -> None:
         """Notes whether a row's answer has ended, which follows from its tokens alone."""
         row.ended = row.generated[-1] in self.eos or bool(self.stop and self.stop(row))
         if self.loop_tokens and not row.ended and len(row.generated) % LOOP_STEP == 0:
@@ -456,10 +462,7 @@ class Decoder:
                 (layer.keys[i, :, :known], layer.values[i, :, :known]) for layer in cache.layers
             ]
             if self.choice.temperature > 0 and not row.uniforms:
-                generator = torch.Generator().manual_seed(row.seed % 2**63)
-                row.uniforms = torch.rand(
-                    row.limit, generator=generator, dtype=torch.float64
-                ).tolist()
+                row.draw()
 
     @torch.inference_mode()
     def _step(self, group: _Group) -> list[tuple[int, bool]]:
@@ -495,7 +498,7 @@ class Decoder:
                     f"the model's output is not a number at answer token {len(row.generated)};"
                     " try dtype: float32",
                 )
-            self._end(row)
+            self.note_end(row)
             if row.done or row.position == group.length or row.open >= MOST_OPEN:
                 leaving.append((slot, row.done))
         return leaving

@@ -123,6 +123,23 @@ class Choice:
         edge = torch.minimum(uniform - low, high - uniform)[:, 0]
         return place[:, 0], torch.minimum(slack, edge * unit)
 
+    def of(
+        self,
+        given: torch.Tensor,
+        logits: torch.Tensor,
+        uniforms: Sequence[float] = (),
+        tie: float = 0.0,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """What calling it gives, and by how much each of the ``given`` tokens wins: below 0 where
+        another one does."""
+        tokens, margins = self(logits, uniforms, tie)
+        given = given.to(logits.device)
+        if self.temperature > 0:
+            return tokens, margins, torch.where(tokens == given, margins, -margins)
+        mine = logits.gather(-1, given[:, None])[:, 0]
+        rest = logits.scatter(-1, given[:, None], -torch.inf).amax(-1)
+        return tokens, margins, mine - rest
+
 
 # --- a model in float64 ---
 
@@ -374,11 +391,13 @@ class Exact:
         return error if math.isfinite(error) else math.inf
 
     def open_places(self, row: DecodedRow) -> list[int]:
-        """The places of an answer's tokens that fast arithmetic leaves open."""
+        """The places of an answer's tokens that fast arithmetic leaves open, up to the first of a
+        recorded answer that is wrong for certain."""
         bound = self.bound
+        certain = (place for place, margin in enumerate(row.margins, 1) if margin < -bound)
         return [
             place
-            for place, margin in enumerate(row.margins)
+            for place, margin in enumerate(row.margins[: next(certain, None)])
             if not margin > bound or ((row.audited or self.watched) and margin != torch.inf)
         ]
 
@@ -389,37 +408,27 @@ class Exact:
             ((row, places) for row in rows if (places := self.open_places(row))),
             key=lambda one: (len(one[0].tokens) + one[1][-1], one[0].index),
         )
-        for batch in _batches(waiting, self.reference.vocabulary):
+        for batch in passes(waiting, self.reference.vocabulary):
             self._decide(batch)
 
     def _decide(self, batch: list[tuple[DecodedRow, list[int]]]) -> None:
         """What :meth:`settle` does, for rows of one pass."""
         logits, cache, starts = self._forced(batch)
         uniforms = [row.uniforms[p] for row, places in batch for p in places if row.uniforms]
-        tokens, margins = self.choice(logits, uniforms, tie=TIE)
         given = torch.tensor([row.generated[p] for row, places in batch for p in places])
-        right = iter(zip(tokens.tolist(), margins.tolist(), strict=True))
-        if self.choice.temperature == 0:
-            mine = logits.gather(-1, given.to(logits.device)[:, None])
-            rest = logits.scatter(-1, given.to(logits.device)[:, None], -torch.inf).amax(-1)
-            wins = iter((mine[:, 0] - rest).tolist())
+        numbers = self.choice.of(given, logits, uniforms, tie=TIE)
+        right = iter(zip(*(part.tolist() for part in numbers), strict=True))
         at = 0
         for i, (row, places) in enumerate(batch):
             known = len(row.tokens) + places[-1]
             found = [next(right) for _ in places]
-            if self.choice.temperature == 0:
-                truths = [next(wins) for _ in places]
-            else:
-                truths = [
-                    margin if token == row.generated[p] else -margin
-                    for p, (token, margin) in zip(places, found, strict=True)
-                ]
-            for place, (token, margin), truth in zip(places, found, truths, strict=True):
+            for place, (token, margin, truth) in zip(places, found, strict=True):
                 self._learn(abs(row.margins[place] - truth))
                 row.margins[place] = torch.inf
                 row.decided += 1
                 row.ties += margin <= TIE
                 if token != row.generated[place]:
+                    row.lost = truth
                     row.cut(place, token)
                     known = len(row.tokens) + place
                     break
@@ -523,7 +532,7 @@ class Exact:
         row.reference = []
 
 
-def _batches(
+def passes(
     waiting: list[tuple[DecodedRow, list[int]]], vocabulary: int
 ) -> Iterator[list[tuple[DecodedRow, list[int]]]]:
     """Rows of one pass each, by the most tokens and logits of one; the shortest come first."""

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refract.core.jsonl import canonical_json
 from refract.core.types import Message
 from refract.models import checkpoint, turn
 from refract.models.checkpoint import HFSettings, Loader
-from refract.models.protocol import AdapterError, Answer, Model, Request, packed_tokens
+from refract.models.protocol import (
+    AdapterError,
+    Answer,
+    Model,
+    Request,
+    packed_tokens,
+    unpacked_tokens,
+)
+from refract.models.store import ANSWER_FIELDS
 
 if TYPE_CHECKING:
     from refract.models.decoding import DecodedRow, Decoder
+    from refract.models.verifying import Checked
 
 log = logging.getLogger(__name__)
 # What a chat template knows by these names.
@@ -141,9 +151,154 @@ class HF(Model):
         decoder.watched = self._tokenizer.convert_tokens_to_ids(self.settings.score_tokens or [])
         rows = []
         for index, prompt in prompts.items():
-            room = self._most if self._context is None else self._context - len(prompt.tokens)
-            limit = min(self._most, room)
+            limit = self._limit(prompt)
             rows.append(DecodedRow(index, prompt.tokens, limit, requests[index].seed))
+
+        self._set_ends(decoder, prompts)
+        with running_on(self._threads):
+            for row in decoder.run(rows):
+                assert self.runtime is not None
+                self.runtime["batch_shape"] = repr(decoder.shape)
+                yield row.index, self._answer_of(row, prompts[row.index])
+
+    def verify(
+        self, requests: Sequence[Request], answers: Sequence[Answer]
+    ) -> Iterator[tuple[int, Checked]]:
+        """What a check finds of recorded answers, by one pass over each; nothing is generated. Of an
+        answer without tokens the text is tokenised; where exact decoding cuts the same text otherwise,
+        it is cut so. Raises AdapterError."""
+        self._load_tokenizer()
+        if self.settings.score_tokens or self.settings.arithmetic == "fast":
+            raise AdapterError(
+                f"models.{self.name}: exact answers alone can be verified (arithmetic: exact, no "
+                f"score_tokens; got arithmetic: {self.settings.arithmetic})"
+            )
+        decoder, prompts = self._load_decoder(), dict[int, _Prompt]()
+        self._set_ends(decoder, prompts)
+        from refract.models.decoding import DecodedRow, running_on
+        from refract.models.exact import is_audited
+        from refract.models.verifying import Checked, settle_recorded
+
+        recorded: dict[int, list[int]] = {}
+        for index, (request, answer) in enumerate(zip(requests, answers, strict=True)):
+            prepared = self._prepare(request)
+            if isinstance(prepared, Answer):
+                same = prepared.error == answer.error
+                yield index, Checked("" if same else f"it can have no answer: {prepared.error}")
+            elif answer.finish_reason not in ("stop", "length", "loop"):
+                yield index, Checked(unchecked=str(answer.finish_reason))
+            elif answer.tokens is None and (answer.thinking or self.settings.reasoning):
+                yield index, Checked(unchecked="thinking without tokens")
+            else:
+                prompts[index] = prepared
+                try:
+                    recorded[index] = self._recorded(answer)
+                except ValueError as error:
+                    yield index, Checked(f"its tokens cannot be read: {error}")
+        while recorded:
+            rows = []
+            for index, tokens in recorded.items():
+                prompt = prompts[index]
+                row = DecodedRow(index, prompt.tokens, self._limit(prompt), requests[index].seed)
+                for token in tokens:
+                    row.generated.append(token)
+                    decoder.note_end(row)
+                    if row.done:
+                        break
+                rows.append(row)
+                row.audited = is_audited(row.tokens, row.seed)
+            # One answer at least is checked whole, so that the bound is one of these passes.
+            min(rows, key=lambda row: row.known).audited = True
+            with running_on(self._threads):
+                settle_recorded(decoder, rows)
+            before, recorded = recorded, {}
+            for row in rows:
+                index, answer = row.index, answers[row.index]
+                checked = self._checked(row, before[index], answer, prompts[index])
+                cut_anew = answer.tokens is None and checked.right is not None
+                if cut_anew and (again := self._cut_anew(row.generated, answer)):
+                    recorded[index] = again
+                else:
+                    yield index, checked
+
+    def _recorded(self, answer: Answer) -> list[int]:
+        """The tokens of a recorded answer, which may be anybody's. Raises ValueError."""
+        if not isinstance(answer.response, str) or not isinstance(answer.tokens, str | None):
+            raise ValueError("response and tokens are to be texts")
+        if answer.tokens is None:
+            prefill = self.settings.prefill or ""
+            return self._of_text(answer.response.removeprefix(prefill), answer)
+        assert self._decoder is not None
+        assert self._decoder.exact is not None
+        tokens, known = unpacked_tokens(answer.tokens), self._decoder.exact.reference.vocabulary
+        if not tokens or max(tokens) >= known:
+            raise ValueError(f"ids from 0 to {known - 1} are allowed (got {str(tokens)[:60]})")
+        return tokens
+
+    def _of_text(self, text: str, answer: Answer) -> list[int]:
+        """The tokens of a text, and of its end where a token ended it."""
+        ids: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        end = answer.finish_reason == "stop" and not self._stop
+        return [*ids, self._tokenizer.eos_token_id] if end or not ids else ids
+
+    def _cut_anew(self, tokens: list[int], answer: Answer) -> list[int] | None:
+        """The tokens of an answer's text that go on behind these; None where they are another text."""
+        assert self._decoder is not None
+        text = answer.response.removeprefix(self.settings.prefill or "")
+        written = self._split(tokens, opened=False)[0]
+        if tokens[-1] in self._decoder.eos:  # any of a model's ends is one
+            return tokens if text == written and answer.finish_reason == "stop" else None
+        if not text.startswith(written):
+            return None
+        rest = text[len(written) :]
+        return (
+            [*tokens, *self._of_text(rest, answer)]
+            if rest or answer.finish_reason == "stop"
+            else tokens
+        )
+
+    def _checked(
+        self, row: DecodedRow, recorded: list[int], answer: Answer, prompt: _Prompt
+    ) -> Checked:
+        """What is found of a recorded answer whose tokens were decided."""
+        assert self._decoder is not None
+        from refract.models.verifying import Checked
+
+        checked = Checked(float64=row.decided, ties=row.ties, from_text=answer.tokens is None)
+        count = len(row.generated)
+        if row.generated != recorded[:count]:
+            place, decode = count - 1, self._tokenizer.decode
+            checked.place, checked.margin = place, row.lost
+            checked.token, checked.right = decode([recorded[place]]), decode([row.generated[place]])
+            checked.problem = (
+                f"token {count} is {checked.token!r} (id {recorded[place]}), and {checked.right!r} "
+                f"(id {row.generated[place]}) is right by {-row.lost:.3g}"
+            )
+            return checked
+        if count < len(recorded):
+            checked.place, checked.token = count, self._tokenizer.decode([recorded[count]])
+            checked.problem = f"token {count + 1} ({checked.token!r}) is behind the end"
+        elif not row.done and not (checked.from_text and self._stop):
+            checked.place = count
+            checked.problem = f"it stops behind token {count}, at no end and before its limit"
+        elif not checked.from_text:
+            made = self._answer_of(row, prompt)
+            for name in ANSWER_FIELDS:
+                was, right = getattr(answer, name), getattr(made, name)
+                if was != right:
+                    checked.problem = (
+                        f"its {name} is not that of its tokens: {_difference(was, right)}"
+                    )
+                    break
+        return checked
+
+    def _limit(self, prompt: _Prompt) -> int:
+        """The most tokens of an answer to a prompt."""
+        room = self._most if self._context is None else self._context - len(prompt.tokens)
+        return min(self._most, room)
+
+    def _set_ends(self, decoder: Decoder, prompts: Mapping[int, _Prompt]) -> None:
+        """Tells a decoder where answers to prompts end."""
 
         def ended(row: DecodedRow) -> bool:
             response = self._split(row.generated, prompts[row.index].opened)[0]
@@ -151,11 +306,6 @@ class HF(Model):
 
         decoder.stop = ended if self._stop else None
         decoder.loop_tokens = self.settings.loop_tokens
-        with running_on(self._threads):
-            for row in decoder.run(rows):
-                assert self.runtime is not None
-                self.runtime["batch_shape"] = repr(decoder.shape)
-                yield row.index, self._answer_of(row, prompts[row.index])
 
     def _load_tokenizer(self) -> None:
         if self._tokenizer is not None:
@@ -335,3 +485,13 @@ class HF(Model):
             tokens=packed_tokens(row.generated),
             certificate=certificate,
         )
+
+
+def _difference(was: Any, right: Any) -> str:
+    """Two values of an answer's field, of texts from where they differ on."""
+    if not (isinstance(was, str) and isinstance(right, str)):
+        return f"{was!r:.80}, and {right!r:.80} is right"
+    same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(was, right, strict=False))
+    at = sum(1 for _ in same)
+    parts = [repr(text[at : at + 40]) for text in (was, right)]
+    return f"{parts[0]} at character {at + 1}, and {parts[1]} is right"

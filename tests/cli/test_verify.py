@@ -1,0 +1,271 @@
+"""``refract verify``: recorded answers are checked against the weights, and what is wrong is named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from refract.core.jsonl import read_rows, write_json, write_rows
+from refract.models.answering import answer_model
+from refract.models.protocol import packed_tokens, unpacked_tokens
+from refract.models.store import ANSWER_FIELDS, ResponseStore, answer_of, answer_row
+from refract.project import read_project
+from refract.suites.perturbations import suite_prompts
+from tests.builders import suite_rows
+from tests.fault_server import FaultServer
+from tests.models.test_hf import answers, ask, change_weights, model, prompts, tiny
+
+__all__ = ["tiny"]
+
+DRAWN = {"temperature": 0.7, "top_p": 0.9, "top_k": 20}
+MOST = 24
+
+
+def edited(row: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """A response row with other fields, and the checksum of what it then is."""
+    answer = answer_of([row.get(field) for field in ANSWER_FIELDS])
+    return dict(answer_row(row["request_sha256"], replace(answer, **fields), row["prompt_id"]))
+
+
+def with_tokens(change) -> Any:
+    return lambda row: {"tokens": packed_tokens(change(unpacked_tokens(row["tokens"])))}
+
+
+EDITS = {
+    "replaced": (with_tokens(lambda ids: [*ids[:5], ids[5] ^ 1, *ids[6:]]), "token 6 is "),
+    "truncated": (with_tokens(lambda ids: ids[:9]), "it stops behind token 9, at no end"),
+    "extended": (with_tokens(lambda ids: [*ids, 7]), " is behind the end"),
+    "unknown": (with_tokens(lambda ids: [*ids[:2], 9999]), "ids from 0 to 319 are allowed"),
+    "torn": (lambda row: {"tokens": "A"}, "its tokens cannot be read: "),
+    "no text": (lambda row: {"tokens": 7}, "response and tokens are to be texts"),
+    "text": (
+        lambda row: {"response": "no" + row["response"]},
+        "its response is not that of its tokens: 'no",
+    ),
+    "ended": (
+        lambda row: {"finish_reason": {"stop": "length", "length": "stop"}[row["finish_reason"]]},
+        "its finish_reason is not that of its tokens: ",
+    ),
+}
+
+
+@pytest.mark.parametrize("drawn", [{}, DRAWN])
+def test_answers_made_in_bfloat16_hold_and_edited_ones_fail_at_their_token(tiny, drawn):
+    settings = {"max_tokens": MOST, **drawn}
+    asked = prompts(12)
+    made = answers(model(tiny, dtype="bfloat16", **settings), asked)
+    checking = model(tiny, **settings)
+    assert [c.problem for _, c in sorted(checking.verify(asked, made))] == [""] * 12
+    longest = max(range(12), key=lambda i: made[i].completion_tokens or 0)
+    row = dict(answer_row("key", made[longest]))
+    rows = [edited(row, **change(row)) for change, _ in EDITS.values()]
+    changed = [answer_of([row[field] for field in ANSWER_FIELDS]) for row in rows]
+    found = dict(checking.verify([asked[longest]] * len(EDITS), changed))
+    for number, (_, problem) in enumerate(EDITS.values()):
+        assert problem in found[number].problem
+    replaced, ids = found[0], unpacked_tokens(row["tokens"])
+    assert (replaced.place, replaced.right) == (5, checking._tokenizer.decode([ids[5]]))
+    assert replaced.margin < 0
+
+
+def test_an_answer_of_fast_arithmetic_fails_where_it_leaves_the_exact_one(tiny):
+    asked = prompts(16)
+    exact = answers(model(tiny, max_tokens=MOST), asked)
+    fast = answers(model(tiny, max_tokens=MOST, dtype="bfloat16", arithmetic="fast"), asked)
+    assert fast != exact
+    found = dict(model(tiny, max_tokens=MOST).verify(asked, fast))
+    for i, (right, given) in enumerate(zip(exact, fast, strict=True)):
+        pairs = zip(unpacked_tokens(right.tokens), unpacked_tokens(given.tokens), strict=False)
+        assert found[i].place == next((n for n, (a, b) in enumerate(pairs) if a != b), None)
+
+
+def test_a_wider_bound_opens_what_was_certain(tiny, monkeypatch):
+    """A token that fast arithmetic takes for wrong is still decided by float64."""
+    from refract.models.exact import Choice
+
+    asked = prompts(4)
+    made = answers(model(tiny, max_tokens=MOST), asked)
+    of = Choice.of
+
+    def wrong(self, given, logits, uniforms=(), tie=0.0):
+        tokens, margins, wins = of(self, given, logits, uniforms, tie)
+        return tokens, margins, wins if tie else -wins
+
+    monkeypatch.setattr(Choice, "of", wrong)
+    assert {c.problem for _, c in model(tiny, max_tokens=MOST).verify(asked, made)} == {""}
+
+
+# The command
+
+
+@pytest.fixture
+def project(tiny, tmp_path, monkeypatch) -> Path:
+    """A project with a local model of ASCII answers, which are recorded, and one suite."""
+    weights = Path(shutil.copytree(tiny, tmp_path / "weights"))
+    tokenizer = model(tiny)._loader.config_and_tokenizer()[1]
+    tokens = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+    letters = {i for i, token in enumerate(tokens) if len(token) == 1 and token.isascii()}
+
+    def silence(tensors: dict) -> None:
+        tensors["model.embed_tokens.weight"][[i for i in range(320) if i not in letters]] *= 0.01
+
+    change_weights(weights, silence)
+    folder = tmp_path / "project"
+    write_rows(folder / "data/suites/own.jsonl", suite_rows("own", 4, 4))
+    local = {"adapter": "hf", "model_id": str(weights), "device": "cpu", "max_tokens": MOST}
+    served = {"adapter": "openai", "model_id": "m", "max_tokens": MOST, "temperature": 0}
+    params = {
+        "seed": 3,
+        "grid": {"models": ["local"], "suites": ["own"]},
+        "judges": {"rules": {"kind": "rules"}},
+        "models": {
+            "local": local,
+            "drawing": {**local, **DRAWN, "samples": 2},
+            "served": {**served, "base_url": "http://127.0.0.1:9/v1", "api_key_env": None},
+            "warm": {**served, "temperature": 1},
+            "gone": {**local, "model_id": "nowhere/"},
+            "made_up": {"adapter": "synthetic", "refusal_rate": 0.5},
+        },
+        "suites": {"own": {"file": "data/suites/own.jsonl", "judges": ["rules"]}},
+    }
+    with open(folder / "params.yaml", "w") as file:
+        YAML().dump(params, file)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def record(name: str, **more: Any) -> Path:
+    """A model's answers to the suite, as the pipeline writes them."""
+    params = read_project(Path()).params
+    wanted, folder = {**params["models"][name], **more}, Path("data/responses", name)
+    made = answer_model(
+        name,
+        wanted,
+        {"own": suite_prompts(params, "own").rows},
+        ResponseStore(None),
+        params["seed"],
+    )
+    write_rows(folder / "own.jsonl", made.responses["own"])
+    write_json(folder / "model.json", made.description)
+    return folder / "own.jsonl"
+
+
+@pytest.mark.parametrize(("name", "count"), [("local", 8), ("drawing", 16)])
+def test_answers_in_a_project_hold_until_one_is_edited(project, cli, monkeypatch, name, count):
+    monkeypatch.chdir(project)
+    file = record(name)
+    done = cli("verify", name)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(
+        f"own: {count} of {count} answers are certified under a measured bound of "
+    )
+    rows = read_rows(file)
+    rows[2] = edited(rows[2], **EDITS["replaced"][0](rows[2]))
+    write_rows(file, rows)
+    done = cli("verify", file, "--weights", name)
+    assert done.code == 1
+    assert f"own: {count - 1} of {count} answers are certified" in done.out
+    assert f"  {rows[2]['prompt_id']}: token 6 is " in done.out
+    (suite,) = json.loads(cli("verify", name, "--format", "json").out)
+    assert [f["place"] for f in suite["failures"]] == [5]
+    rows[1]["request_sha256"] = "0" * 64
+    write_rows(file, rows[1:2])
+    done = cli("verify", name)
+    assert (done.code, "; 1 of no request that is known here" in done.out) == (1, True)
+
+
+def test_a_results_file_is_checked_against_ones_own_weights(project, cli, monkeypatch):
+    monkeypatch.chdir(project)
+    settings = ["--suite", "own", "--seed", 5, "--sample", 4, "--max-tokens", 9]
+    done = cli("run", "--model", "local", *settings, "--out", "r.json", "--rows", "r.rows.jsonl")
+    assert done.code == 0, done.err
+    # as another has it, on another machine
+    results = json.loads(Path("r.json").read_text())
+    results["provenance"]["model"]["definition"] |= {
+        "model_id": "/else/where",
+        "trust_remote_code": True,
+    }
+    Path("r.json").write_text(json.dumps({**results, "model": "theirs"}))
+    assert (
+        "name with --weights the one that answered (there are: local,"
+        in cli("verify", "r.json").err
+    )
+    done = cli("verify", "r.json", "--weights", "local")
+    assert (done.code, done.out[:36]) == (0, "own: 4 of 4 answers are certified un")
+    Path("r.rows.jsonl").unlink()
+    done = cli("verify", "r.json", "--weights", "local")
+    assert (done.code, "`refract run --rows r.rows.jsonl` writes" in done.err) == (2, True)
+
+
+def test_a_served_model_is_told_where_it_left_exact_decoding(project, cli, monkeypatch):
+    monkeypatch.chdir(project)
+    params = read_project(Path()).params
+    rows = suite_prompts(params, "own").rows
+    right = answers(
+        model(project.parent / "weights", max_tokens=MOST), [ask(r["attempts"][0]) for r in rows]
+    )
+    assert all(a.response.isascii() for a in right)
+    texts = [a.response for a in right]
+    texts[3] = texts[3][:7] + ("b" if texts[3][7] == "a" else "a") + texts[3][8:]
+    with FaultServer() as server:
+        record_served(server, rows, texts, right)
+    done = cli("verify", "served", "--weights", "local")
+    assert done.code == 1
+    first, second = done.out.splitlines()
+    assert first.startswith("own: 7 of 8 answers are certified")
+    assert first.endswith("8 have no token ids, so that their text was tokenised")
+    assert second.startswith(f"  {rows[3]['prompt_id']}: token 8 is ")
+
+
+def record_served(server: FaultServer, rows: list, texts: list[str], right: list) -> None:
+    """Has a server on loopback give these texts."""
+    said = {
+        row["attempts"][0]: (text, answer)
+        for row, text, answer in zip(rows, texts, right, strict=True)
+    }
+    chat = server.chat
+
+    def answering(request: dict, head: str, anthropic: bool) -> tuple[int, bytes, str]:
+        status, body, name = chat(request, head, anthropic)
+        message = json.loads(body)
+        text, answer = said[request["messages"][-1]["content"]]
+        message["choices"][0]["message"]["content"] = text
+        message["choices"][0]["finish_reason"] = answer.finish_reason
+        return status, json.dumps(message).encode(), name
+
+    server.chat = answering  # type: ignore[method-assign]
+    record("served", base_url=f"{server.url}/v1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("nothing",), 2, "'nothing' is no file, no folder and no model of params.yaml (local,"),
+        (("local",), 2, "local has no answers in "),
+        (("made_up",), 2, "adapter 'synthetic'; answers of hf and openai models can be verified"),
+        (
+            ("served",),
+            2,
+            "name with --weights the one that answered (there are: local, drawing, gone)",
+        ),
+        (("warm", "--weights", "local"), 2, "answers of temperature: 0 can be verified (got 1)"),
+        (("local", "--weights", "gone"), 1, "is neither a folder here"),
+    ],
+)
+def test_what_cannot_be_verified_is_said_with_what_to_do(
+    project, cli, monkeypatch, arguments, code, message
+):
+    monkeypatch.chdir(project)
+    if message[:5] != "local":
+        name = arguments[0]
+        source = record("made_up")
+        if name != "nothing":
+            write_rows(Path("data/answers", name, "own.jsonl"), read_rows(source))
+    done = cli("verify", *arguments)
+    assert (done.code, message in done.err) == (code, True), done
