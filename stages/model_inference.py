@@ -46,7 +46,7 @@ def main(name: str) -> None:
         say(f"{name} {suite}: {made.counts[suite]}")
         if warning := error_warning(suite, made.responses[suite]):
             run.warn(warning)
-    note_answers(ran_file(name), folder, made.responses, made.origins)
+    note_answers(ran_file(name), folder, made.responses, made.origins, made.certificates)
     if masked := made.usage.get("masked"):
         run.warn(f"{masked} answers repeated the key; it is masked in them")
     write_json(folder / "model.json", with_description(made.description, ANSWERS / name))

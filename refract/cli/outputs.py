@@ -22,7 +22,8 @@ def show() -> None:
     """
     from refract.cli.printing import print_table
     from refract.core.params import grid
-    from refract.core.progress import answer_line, say_warnings
+    from refract.core.progress import answer_line, ran_file, read_object, say_warnings
+    from refract.models.origins import arithmetic_line
     from refract.project import project_root, read_project
     from refract.report.report_files import PAGE, REPORT
     from refract.report.sections import MAIN_HEADER, main_rows
@@ -43,6 +44,9 @@ def show() -> None:
     print_table(MAIN_HEADER, main_rows(View(rates, provenance, titles)))
     for note in notes_of(absent, side.reasons, rows_missing(root, provenance)):
         say(f"note: {note}")
+    for model, facts in provenance.items():
+        if line := arithmetic_line(facts, read_object(root / ran_file(model))):
+            say(f"{model}: {line}")
     for kind, path in (("report", root / REPORT), ("page", root / PAGE)):
         say(f"{kind}: {path}" if path.is_file() else f"{kind}: no {path}; run: dvc repro")
     if line := answer_line(root, models):

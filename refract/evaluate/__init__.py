@@ -23,7 +23,7 @@ from refract.judges import check_counted, judge_suite, open_judges
 from refract.judges.cases import Judge
 from refract.models.answering import Count, answer_model
 from refract.models.origins import made_rows
-from refract.models.protocol import AnswerOrigin, Model
+from refract.models.protocol import AnswerOrigin, Certificate, Model
 from refract.models.store import ResponseStore
 from refract.project import Project, find_suite
 from refract.rates import Aggregate, aggregate_suite, outcome_lines
@@ -90,13 +90,15 @@ class SuiteResult:
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """One model on some suites, by name. ``provenance`` is what the results were made of, ``origins``
-    how each answer was made, by request, where it is known. ``protocol`` is what a published protocol
-    says of the evaluation, ``averages`` its rates over all suites."""
+    how each answer was made and ``certificates`` what speaks for it, by request, where that is known.
+    ``protocol`` is what a published protocol says of the evaluation, ``averages`` its rates over all
+    suites."""
 
     model: str
     suites: Mapping[str, SuiteResult]
     provenance: Row
     origins: Mapping[str, AnswerOrigin]
+    certificates: Mapping[str, Certificate]
     protocol: Row | None = None
     averages: Sequence[Rate] = ()
 
@@ -137,8 +139,8 @@ class Evaluation:
         return [row for suite in self.suites.values() for row in suite.rows()]
 
     def made(self) -> Row:
-        """Which runs made the answers, as far as it is known."""
-        return made_rows(self.rows(), self.origins)
+        """Which runs made the answers and what speaks for them, as far as it is known."""
+        return made_rows(self.rows(), self.origins, self.certificates)
 
 
 def read_suites(
@@ -241,7 +243,7 @@ def evaluate(
             "seed": seed,
         },
     }
-    return Evaluation(name, results, provenance, made.origins)
+    return Evaluation(name, results, provenance, made.origins, made.certificates)
 
 
 def _with_prompts(suite: Suite, judges: list[str], sample: int | None, seed: int) -> Suite:

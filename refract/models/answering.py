@@ -30,6 +30,7 @@ from refract.models.protocol import (
     AdapterError,
     Answer,
     AnswerOrigin,
+    Certificate,
     Model,
     Request,
 )
@@ -129,6 +130,8 @@ def _ask(
             progress.advance(1, f"{tokens} tokens, {errors} errors{spent}")
     # The store has those of what it stored: not of errors, and of nothing where it is turned off.
     store.learn_origins({key: answer.origin for key, answer in answers.items() if answer.origin})
+    if any(answer.certificate for answer in answers.values()):
+        store.learn_certificates(answers)
     unanswered = Answer.failed("NoAnswer", "the adapter returned nothing for this request")
     return {key: answers.get(key, unanswered) for key in keys}
 
@@ -312,12 +315,13 @@ def answer_prompts(
 
 @dataclass
 class ModelRun:
-    """What :func:`answer_model` made: response rows and counts by suite, how the answers were made,
-    what ``model.json`` says of the model, and what all of it used."""
+    """What :func:`answer_model` made: response rows and counts by suite, how the answers were made
+    and what speaks for them, what ``model.json`` says of the model, and what all of it used."""
 
     responses: dict[str, list[ResponseRow]] = field(default_factory=dict)
     counts: dict[str, Count] = field(default_factory=dict)
     origins: dict[str, AnswerOrigin] = field(default_factory=dict)
+    certificates: dict[str, Certificate] = field(default_factory=dict)
     description: dict[str, Any] = field(default_factory=dict)
     usage: dict[str, Any] = field(default_factory=dict)
 
@@ -369,8 +373,8 @@ def answer_model(
         for key, used in opened.usage.items():
             # None is a cost without a price, which all of them have in common.
             made.usage[key] = used if made.usage.get(key) is None else made.usage[key] + used
-    keys = (row["request_sha256"] for rows in made.responses.values() for row in rows)
-    made.origins = store.origins(keys)
+    keys = [row["request_sha256"] for rows in made.responses.values() for row in rows]
+    made.origins, made.certificates = store.origins(keys), store.certificates(keys)
     made.description = {
         "definition": wanted,
         "identity": identity_of(model),

@@ -11,13 +11,14 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from refract.core.environment import this_run, utc
 from refract.core.jsonl import canonical_json, read_responses, sha256_file, sha256_json, write_json
 from refract.core.progress import read_object
 from refract.core.types import ResponseRow, Row
-from refract.models.protocol import AnswerOrigin
+from refract.models.protocol import AnswerOrigin, Certificate
 from refract.models.store import ResponseStore
 
 
@@ -43,24 +44,30 @@ def note_answers(
     folder: Path,
     responses: Mapping[str, Sequence[ResponseRow]],
     origins: Mapping[str, AnswerOrigin],
+    certificates: Mapping[str, Certificate],
 ) -> None:
-    """Notes which runs made the answers of each suite, which stand in ``folder``.
+    """Notes which runs made the answers of each suite, which stand in ``folder``, and what speaks for
+    them.
 
     A row whose run was not known gets the one that is known now.
     """
     noted = read_object(path)
     hashes = {suite: sha256_file(folder / f"{suite}.jsonl") for suite in responses}
-    write_json(path, {**noted, **made_by(responses, hashes, origins, noted)})
+    write_json(path, {**noted, **made_by(responses, hashes, origins, noted, certificates)})
 
 
-def made_rows(rows: Sequence[Row], origins: Mapping[str, AnswerOrigin]) -> Row:
+def made_rows(
+    rows: Sequence[Row],
+    origins: Mapping[str, AnswerOrigin],
+    certificates: Mapping[str, Certificate] = MappingProxyType({}),
+) -> Row:
     """What :func:`made_by` says of the rows of one run of ``refract run``. The hash of a suite's
     responses is that of their checksums, since they may be in no file."""
     suites: dict[str, list[Any]] = {}
     for row in rows:
         suites.setdefault(row["suite"], []).append(row)
     hashes = {name: sha256_json([row["answer_sha256"] for row in suites[name]]) for name in suites}
-    return made_by(suites, hashes, origins, {})
+    return made_by(suites, hashes, origins, {}, certificates)
 
 
 def made_by(
@@ -68,10 +75,12 @@ def made_by(
     hashes: Mapping[str, str],
     origins: Mapping[str, AnswerOrigin],
     noted: Mapping[str, Any],
+    certificates: Mapping[str, Certificate] = MappingProxyType({}),
 ) -> Row:
     """``runs``, the earliest first, and for each of the ``suites`` the hash of its responses and which
-    run made how many rows, in their order; null stands for a run that is not known. What is
-    ``noted`` of a suite's rows goes before ``origins``."""
+    run made how many rows, in their order; null stands for a run that is not known. Where exact answers
+    are among them, also what their certificates say. What is ``noted`` of a suite's rows goes before
+    ``origins``."""
     runs: dict[str, AnswerOrigin] = {}
     makers: dict[str, list[str | None]] = {suite: [] for suite in responses}  # of each row
     names: dict[int, str] = {}  # by the run's place in memory: rows share few runs
@@ -93,10 +102,52 @@ def made_by(
                 "runs": [
                     [name and places[name], len(list(same))] for name, same in groupby(of_rows)
                 ],
+                **_certified(responses[suite], certificates, _noted(noted, suite, hashes[suite])),
             }
             for suite, of_rows in makers.items()
         },
     }
+
+
+def _certified(
+    rows: Sequence[ResponseRow], certificates: Mapping[str, Certificate], noted: Mapping[str, Any]
+) -> Row:
+    """The ``certificates`` of a suite's rows in sum, and the margin of each; what is noted stays unless
+    more rows have one now."""
+    found = [certificates.get(row["request_sha256"]) for row in rows]
+    known = [of for of in found if of is not None]
+    before = {key: noted[key] for key in ("certificates",) if key in noted}
+    if len(known) <= before.get("certificates", {}).get("answers", 0):
+        return before
+    margins = [of and of["margin"] for of in found]
+    now = {
+        "answers": len(known),
+        "float64": sum(of["float64"] for of in known),
+        "ties": sum(of["ties"] for of in known),
+        "margins": " ".join("-" if x is None else f"{float(f'{x:.2g}'):g}" for x in margins),
+    }
+    return {"certificates": now}
+
+
+def arithmetic_line(facts: Mapping[str, Any], noted: Mapping[str, Any]) -> str:
+    """How a local model's answers were computed, of its provenance and of what is noted beside it; ""
+    for other models."""
+    arithmetic = facts["model"]["identity"].get("arithmetic")
+    if arithmetic != "exact":
+        return "fast arithmetic: of this machine" if arithmetic == "fast" else ""
+    answers = 0
+    sums = dict.fromkeys(("answers", "float64", "ties"), 0)
+    for suite, of in facts["suites"].items():
+        here = _noted(noted, suite, of.get("responses_sha256", ""))
+        answers += sum(count for _, count in here.get("runs", ()))
+        for key in sums:
+            sums[key] += here.get("certificates", {}).get(key, 0)
+    if not answers:
+        return "exact arithmetic; what speaks for these answers is not noted"
+    return (
+        f"{sums['answers']:,} of {answers:,} answers certified under a measured bound, "
+        f"{sums['float64']:,} tokens decided in float64, {sums['ties']:,} ties"
+    )
 
 
 def note_verdicts(path: Path, folder: Path, suites: Iterable[str]) -> None:
@@ -111,14 +162,17 @@ def note_verdicts(path: Path, folder: Path, suites: Iterable[str]) -> None:
 def _noted_runs(noted: Mapping[str, Any], suite: str, sha256: str) -> list[Any]:
     """The run of each row of a suite as a file notes it, None where it is not known; [] where the
     file is of other rows."""
-    of_suite = noted.get("suites", {}).get(suite, {})
-    if of_suite.get("responses_sha256") != sha256:
-        return []
     return [
         None if place is None else noted["runs"][place]
-        for place, count in of_suite["runs"]
+        for place, count in _noted(noted, suite, sha256).get("runs", ())
         for _ in range(count)
     ]
+
+
+def _noted(noted: Mapping[str, Any], suite: str, sha256: str) -> Row:
+    """What a file notes of a suite, {} where it is of other rows."""
+    of_suite: Row = noted.get("suites", {}).get(suite, {})
+    return of_suite if of_suite.get("responses_sha256") == sha256 else {}
 
 
 def _name(run: Mapping[str, Any]) -> str:

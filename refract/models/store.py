@@ -261,12 +261,7 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
                 )
                 made = {key: given[key].origin for key in texts}
                 _write_origins(db, made, replace=True)
-                certificates = [
-                    (key, canonical_json(given[key].certificate))
-                    for key in texts
-                    if given[key].certificate
-                ]
-                db.executemany("INSERT OR REPLACE INTO certificates VALUES (?,?)", certificates)
+                _write_certificates(db, {key: given[key] for key in texts})
         return len(records)
 
     def origins(self, keys: Iterable[str]) -> dict[str, AnswerOrigin]:
@@ -288,6 +283,11 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
         if origins:
             with self._writing() as db:
                 _write_origins(db, origins, replace=False)
+
+    def learn_certificates(self, answers: Mapping[str, Answer]) -> None:
+        """Keeps what speaks for answers, which themselves may be stored nowhere."""
+        with self._writing() as db:
+            _write_certificates(db, answers)
 
     def claim(self, keys: Iterable[str]) -> set[str]:
         """Those of the requests that this process is to ask: the ones that no other process has
@@ -340,6 +340,12 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
         with self._errors():
             query = "SELECT request_sha256, model FROM answers ORDER BY stored_at"
             yield from self._db.execute(query)
+
+
+def _write_certificates(db: sqlite3.Connection, answers: Mapping[str, Answer]) -> None:
+    """Writes the certificates of answers by request, in the transaction under way."""
+    known = [(key, canonical_json(a.certificate)) for key, a in answers.items() if a.certificate]
+    db.executemany("INSERT OR REPLACE INTO certificates VALUES (?,?)", known)
 
 
 def _write_origins(

@@ -11,12 +11,13 @@ from refract.core.environment import this_run
 from refract.core.jsonl import sha256_file, write_rows
 from refract.core.progress import read_object
 from refract.models import open_model
-from refract.models.answering import generate
-from refract.models.origins import learn_origins, made_by, made_rows, note_answers
-from refract.models.protocol import Answer
+from refract.models.answering import answer_model, generate
+from refract.models.origins import arithmetic_line, learn_origins, made_by, made_rows, note_answers
+from refract.models.protocol import Answer, Certificate
 from refract.models.store import ResponseStore, answer_row
 from refract.results.differences import run_differences
-from tests.builders import ask
+from tests.builders import ask, prompt_row
+from tests.models.test_hf import tiny  # noqa: F401
 
 RUN = {"started_at": "2026-01-02T03:04:05Z", "device": "cpu", "runtime": {"load_seconds": 2.0}}
 LATER = {**RUN, "started_at": "2026-02-02T03:04:05Z"}
@@ -58,7 +59,7 @@ def test_rows_say_which_run_made_them_and_unknown_is_null_until_it_is_known(tmp_
     write_rows(tmp_path / "s.jsonl", responses["s"])
 
     def note(origins: dict) -> dict:
-        note_answers(path, tmp_path, responses, origins)
+        note_answers(path, tmp_path, responses, origins, {})
         return read_object(path)
 
     first = note({KEYS[0]: LATER, KEYS[2]: RUN})
@@ -81,9 +82,59 @@ def test_rows_say_which_run_made_them_and_unknown_is_null_until_it_is_known(tmp_
     assert note({**known, "d" * 64: LATER})["suites"]["s"]["runs"] == [[0, 1], [1, 1]]
 
 
+def certificate(margin: float | None, float64: int = 0, ties: int = 0) -> Certificate:
+    return {"bound": 0.001, "margin": margin, "float64": float64, "ties": ties}
+
+
+def test_what_speaks_for_exact_answers_is_noted_while_the_rows_are_the_same(tmp_path):
+    path, responses = tmp_path / "ran.json", {"s": [row(key) for key in KEYS]}
+    write_rows(tmp_path / "s.jsonl", responses["s"])
+    known = {KEYS[0]: certificate(12.34, 3, 1), KEYS[2]: certificate(None, 7)}
+
+    def note(certificates: dict) -> dict | None:
+        note_answers(path, tmp_path, responses, {}, certificates)
+        return read_object(path)["suites"]["s"].get("certificates")
+
+    assert note({}) is None
+    first = {"answers": 2, "float64": 10, "ties": 1, "margins": "12 - -"}
+    assert note(known) == first
+    # The same rows: what is noted stays, unless more is known.
+    assert note({}) == note({KEYS[0]: certificate(99.0)}) == first
+    more = {"answers": 3, "float64": 10, "ties": 1, "margins": "12 1300 -"}
+    assert note({**known, KEYS[1]: certificate(1310.0)}) == more
+    suites = {"s": {"responses_sha256": sha256_file(tmp_path / "s.jsonl")}}
+    facts = {"model": {"identity": {"arithmetic": "exact"}}, "suites": suites}
+    counts = "3 of 3 answers certified under a measured bound, 10 tokens decided in float64, 1 ties"
+    assert arithmetic_line(facts, read_object(path)) == counts
+    responses["s"].append(row("d" * 64))
+    write_rows(tmp_path / "s.jsonl", responses["s"])
+    assert note({}) is None
+    assert arithmetic_line(facts, read_object(path)).endswith("is not noted")
+
+
+@pytest.mark.parametrize(
+    ("identity", "line"),
+    [({}, ""), ({"arithmetic": "fast"}, "fast arithmetic: of this machine")],
+)
+def test_other_answers_have_no_certificates_and_fast_ones_say_so(identity, line):
+    assert arithmetic_line({"model": {"identity": identity}, "suites": {}}, {}) == line
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_an_exact_model_says_for_its_answers_reaches_the_run(tmp_path, kept, tiny):  # noqa: F811
+    prompts = [prompt_row(name) for name in "ab"]
+    with ResponseStore(tmp_path / "s.sqlite" if kept else None) as store:
+        definition = {"adapter": "hf", "model_id": str(tiny), "device": "cpu", "max_tokens": 4}
+        made = answer_model("m", definition, {"s": prompts}, store, 0)
+        assert set(made.certificates) == {row["request_sha256"] for row in made.responses["s"]}
+    assert {one["bound"] > 0 for one in made.certificates.values()} == {True}
+
+
 def test_rows_of_a_run_are_noted_by_suite():
     rows = [{**row(key), "suite": suite} for key, suite in zip(KEYS, "sts", strict=True)]
-    noted = made_rows(rows, {KEYS[1]: RUN})
+    noted = made_rows(rows, {KEYS[1]: RUN}, {KEYS[0]: certificate(2.0)})
+    assert noted["suites"]["s"]["certificates"]["margins"] == "2 -"
+    assert "certificates" not in noted["suites"]["t"]
     assert {suite: found["runs"] for suite, found in noted["suites"].items()} == {
         "s": [[None, 2]],
         "t": [[0, 1]],

@@ -252,6 +252,17 @@ def test_cut_off_answers_are_named_at_the_top_and_which_way_leaving_them_out_bia
     assert "**Cut-off answers left out**: s, one (48). Refusals are short" in left_out
 
 
+@pytest.mark.parametrize("arithmetic", ["exact", "fast", None])
+def test_provenance_says_which_arithmetic_answers_are_of(arithmetic):
+    identity = {"adapter_version": "3", "model": {}} | (
+        {"arithmetic": arithmetic} if arithmetic else {}
+    )
+    about = {"definition": {"adapter": "hf"}, "identity": identity, "seed": None}
+    facts = {"one": {"model": about | {"parameters": None}, "judges": {}, "suites": {}}}
+    (line,) = lines_of(pages_for(provenance=facts)["provenance"], "one")
+    assert line[5:7] == ["greedy", arithmetic or "—"]
+
+
 @pytest.mark.parametrize(
     ("decisions", "shown"),
     [

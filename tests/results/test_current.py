@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from refract.core.jsonl import read_rows, write_rows
+from refract.core.jsonl import read_rows, write_json, write_rows
 from refract.core.progress import read_object
 from refract.core.tables import read_table, write_table
 from refract.results import ResultsWarning, load_results
@@ -74,8 +74,13 @@ def test_where_one_model_has_no_results_yet_the_others_are_read_and_it_is_named(
         (project.folder / path).unlink()
     with pytest.warns(ResultsWarning, match="no results of sampling, .*; run: dvc repro"):
         assert set(load_results(project.folder).tables["model"]) == {"greedy"}
+    path = project.folder / "metrics/provenance/greedy.json"
+    facts = json.loads(path.read_text())
+    facts["model"]["identity"]["arithmetic"] = "fast"
+    write_json(path, facts)
     shown = project.refract("show")
     assert shown.exit_code == 0
+    assert "\ngreedy: fast arithmetic: of this machine\n" in shown.stdout
     assert "note: no results of sampling, " in shown.stdout
     for command in (("compare",), ("gate",), ("page",)):
         failed = project.refract(*command)
