@@ -26,7 +26,7 @@ from refract.models.checkpoint import HFSettings, Loader
 from refract.models.protocol import AdapterError, Answer, Model, Request
 
 if TYPE_CHECKING:
-    from refract.models.exact import Reference
+    from refract.models.float64 import Reference
 
 VERSION = "2"
 # The families whose labels a checkpoint's can be mapped to, with those labels.
@@ -155,7 +155,7 @@ class SequenceClassifier(Model):
                 f"({config.problem_type}); a judge needs one label of two or more"
             )
         model = self._loader.model(config, "AutoModelForSequenceClassification")
-        from refract.models.exact import Reference
+        from refract.models.float64 import Reference
 
         with self._loader.loading("float64 throughout"):
             reference = Reference(model)

@@ -33,7 +33,7 @@ from refract.core.vocabulary import OUTPUT_SENSITIVITY
 from refract.judges.cases import Case, Judge, batches, judgeable, unjudged
 
 if TYPE_CHECKING:
-    from refract.models.exact import Reference
+    from refract.models.float64 import Reference
 
 VERSION = "2"
 
@@ -230,7 +230,7 @@ def load(folder: str, layer: int, device: str) -> Encoder:
     from transformers import AutoModel, AutoTokenizer
     from transformers.utils import logging
 
-    from refract.models.exact import NotExact, Reference
+    from refract.models.float64 import NotExact, Reference
 
     logging.disable_progress_bar()
     try:

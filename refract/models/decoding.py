@@ -26,7 +26,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import torch
@@ -34,8 +34,8 @@ from torch import nn
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
 from transformers.pytorch_utils import Conv1D
 
-from refract.models.exact import MOST_OPEN, Attention, Choice, Exact, is_audited
-from refract.models.protocol import Certificate
+from refract.models.exact import MOST_OPEN, Choice, DecodedRow, Exact, is_audited
+from refract.models.float64 import Attention
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ def cache_length(needed: int) -> int:
     return max(256, 1 << (needed - 1).bit_length())
 
 
-def shape_for(model: Any, batch_tokens: int | None = None) -> BatchShape:
+def shape_for(model: Any, batch_tokens: int | None = None, exact: bool = False) -> BatchShape:
     """The batch shape of a model on its device.
 
     A function of the model and the device's total memory, never of the memory that happens to be
@@ -85,6 +85,8 @@ def shape_for(model: Any, batch_tokens: int | None = None) -> BatchShape:
     if device.type == "cpu":
         tiny = parameters <= 1_000_000  # whose steps cost less arithmetic than everything else
         shape = BatchShape(512, 64, 16_384) if tiny else BatchShape(256, 32, 8192)
+        if exact:  # memory that a group does not reach is not touched
+            shape = replace(shape, cache_tokens=32_768)
     else:
         shape = BatchShape(8192, 128, 131_072)
         config = model.config.get_text_config()
@@ -110,64 +112,6 @@ def in_a_loop(tokens: Sequence[int], window: int) -> bool:
     last = list(tokens[-window:])
     periods = range(1, window // 4 + 1)
     return len(last) == window and any(last[period:] == last[:-period] for period in periods)
-
-
-@dataclass(slots=True)
-class DecodedRow:
-    """A prompt and its answer so far: ``tokens`` in, ``generated`` out, at most ``limit`` of them.
-    ``ended``: before that limit; ``looped``: in a loop."""
-
-    index: int
-    tokens: list[int]
-    limit: int
-    seed: int = 0
-    generated: list[int] = field(default_factory=list)
-    ended: bool = False
-    looped: bool = False
-    error: tuple[str, str] | None = None
-    position: int = 0
-    next_token: int = 0
-    uniforms: list[float] = field(default_factory=list)
-    watched: list[float] = field(default_factory=list)
-    state: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
-    margins: list[float] = field(default_factory=list)
-    audited: bool = False
-    open: int = 0
-    decided: int = 0
-    ties: int = 0
-    lost: float = 0.0  # by how much the token lost that float64 replaced last
-    reference: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
-
-    @property
-    def known(self) -> int:
-        """How many tokens there are, the prompt's included."""
-        return len(self.tokens) + len(self.generated)
-
-    @property
-    def done(self) -> bool:
-        return self.ended or bool(self.error) or len(self.generated) >= self.limit
-
-    def certificate(self, exact: Exact | None) -> Certificate | None:
-        """What speaks for it as an exact answer."""
-        if exact is None:
-            return None
-        left = [margin for margin in self.margins if margin < float("inf")]
-        margin = float(f"{min(left) / exact.bound:.3g}") if left else None
-        bound = float(f"{exact.bound:.3g}")
-        return {"bound": bound, "margin": margin, "float64": self.decided, "ties": self.ties}
-
-    def draw(self) -> None:
-        """Draws the uniform numbers that its tokens are chosen by."""
-        generator = torch.Generator().manual_seed(self.seed % 2**63)
-        self.uniforms = torch.rand(self.limit, generator=generator, dtype=torch.float64).tolist()
-
-    def cut(self, place: int, token: int) -> None:
-        """Has ``token`` as the last one, at ``place``; what was read behind it is forgotten."""
-        self.generated = [*self.generated[:place], token]
-        self.margins = [*self.margins[:place], float("inf")]
-        self.position, self.next_token = len(self.tokens) + place, token
-        self.state = [(k[:, : self.position], v[:, : self.position]) for k, v in self.state]
-        self.ended = self.looped = False
 
 
 class _SlotLayer(CacheLayerMixin):

@@ -18,26 +18,19 @@ Imports torch: import this module only where a model is about to run.
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import logging
 import math
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
-from torch import nn
-from torch.nn import functional
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_map
 from transformers.cache_utils import DynamicCache
 
-if TYPE_CHECKING:
-    from refract.models.decoding import DecodedRow
+from refract.models.float64 import Attention, Reference, kept_positions
+from refract.models.protocol import Certificate
 
 log = logging.getLogger(__name__)
 
@@ -51,18 +44,11 @@ AUDITED = 64
 MOST_OPEN = 16
 # Positions on which the error is measured when a model is opened: rows x tokens.
 PROBES = (8, 12)
-# Numbers in a matrix that is made float64 at a time, tokens of a float64 pass, and logits it gives.
-CHUNK = 2**24
+# Tokens of a float64 pass, and logits it gives.
 PASS_TOKENS = 4096
 PASS_LOGITS = 2**24
 # Bytes of float64 states that are kept for rows which go on.
 KEPT_BYTES = 2**30
-
-_NARROW = (torch.float32, torch.bfloat16, torch.float16)
-
-
-class NotExact(ValueError):
-    """An architecture that computes in less than float64 whatever is asked of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,206 +127,62 @@ class Choice:
         return tokens, margins, mine - rest
 
 
-# --- a model in float64 ---
+@dataclass(slots=True)
+class DecodedRow:
+    """A prompt and its answer so far: ``tokens`` in, ``generated`` out, at most ``limit`` of them.
+    ``ended``: before that limit; ``looped``: in a loop."""
 
-
-class _Float64(TorchFunctionMode):
-    """Every floating tensor that a function takes is float64 on one device, and so is every type that
-    it is asked for."""
-
-    def __init__(self, device: torch.device) -> None:
-        super().__init__()
-        self.device = device
-
-    def _widened(self, value: Any) -> Any:
-        if isinstance(value, torch.Tensor) and value.dtype in _NARROW:
-            return value.to(device=self.device, dtype=torch.float64)
-        return torch.float64 if isinstance(value, torch.dtype) and value in _NARROW else value
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        name = getattr(func, "__name__", "")
-        if name in ("__get__", "__set__"):  # an attribute
-            return func(*args, **kwargs)
-        if func is functional.embedding:  # takes few rows of a large matrix, as they are
-            ids, weight, *rest = args
-            taken = func(ids.to(weight.device), weight, *rest, **kwargs)
-            return taken.to(device=self.device, dtype=torch.float64)
-        if name in ("float", "half", "bfloat16") and func is getattr(torch.Tensor, name):
-            func = torch.Tensor.double
-        args, kwargs = tree_map(self._widened, (args, kwargs))
-        return func(*args, **kwargs)
-
-
-class _Watch(TorchDispatchMode):
-    """Raises where an operation gives floating numbers of less than float64."""
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        # taking rows of stored weights computes nothing
-        if func.overloadpacket.__name__ not in ("embedding", "detach"):
-            tree_map(lambda value: self._look(func, value), result)
-        return result
-
-    @staticmethod
-    def _look(func: Any, value: Any) -> None:
-        if isinstance(value, torch.Tensor) and value.dtype in _NARROW:
-            raise NotExact(f"{func} computes in {str(value.dtype).removeprefix('torch.')}")
-
-
-class _Linear(nn.Module):
-    """A linear layer in float64 on another one's weight, which is made float64 part by part."""
-
-    def __init__(self, layer: nn.Module) -> None:
-        super().__init__()
-        self.layer = [layer]  # in a list, so that it is no part of this module
+    index: int
+    tokens: list[int]
+    limit: int
+    seed: int = 0
+    generated: list[int] = field(default_factory=list)
+    ended: bool = False
+    looped: bool = False
+    error: tuple[str, str] | None = None
+    position: int = 0
+    next_token: int = 0
+    uniforms: list[float] = field(default_factory=list)
+    watched: list[float] = field(default_factory=list)
+    state: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
+    margins: list[float] = field(default_factory=list)
+    audited: bool = False
+    open: int = 0
+    decided: int = 0
+    ties: int = 0
+    lost: float = 0.0  # by how much the token lost that float64 replaced last
+    reference: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
 
     @property
-    def weight(self) -> torch.Tensor:
-        """The weight as it is stored, for the few models that read it."""
-        return dense_weight(self.layer[0])
+    def known(self) -> int:
+        """How many tokens there are, the prompt's included."""
+        return len(self.tokens) + len(self.generated)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        (layer,) = self.layer
-        weight, bias = dense_weight(layer), getattr(layer, "bias", None)
-        step = max(1, CHUNK // weight.shape[1])
-        parts = [
-            functional.linear(x, weight[at : at + step].to(x)) for at in range(0, len(weight), step)
-        ]
-        product = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
-        return product if bias is None else product + bias.to(x)
+    @property
+    def done(self) -> bool:
+        return self.ended or bool(self.error) or len(self.generated) >= self.limit
 
+    def certificate(self, exact: Exact | None) -> Certificate | None:
+        """What speaks for it as an exact answer."""
+        if exact is None:
+            return None
+        left = [margin for margin in self.margins if margin < float("inf")]
+        margin = float(f"{min(left) / exact.bound:.3g}") if left else None
+        bound = float(f"{exact.bound:.3g}")
+        return {"bound": bound, "margin": margin, "float64": self.decided, "ties": self.ties}
 
-def dense_weight(layer: nn.Module) -> torch.Tensor:
-    """The weight of a linear layer ``[out, in]`` as it is stored; of a quantised one, what it
-    stands for."""
-    with torch._C.DisableTorchFunction(), _disable_current_modes():
-        weight: Any = layer.weight
-        kind = type(weight).__name__
-        if kind == "Params4bit":
-            from bitsandbytes.functional import dequantize_4bit
+    def draw(self) -> None:
+        """Draws the uniform numbers that its tokens are chosen by."""
+        generator = torch.Generator().manual_seed(self.seed % 2**63)
+        self.uniforms = torch.rand(self.limit, generator=generator, dtype=torch.float64).tolist()
 
-            return dequantize_4bit(weight.data, weight.quant_state)
-        if kind == "Int8Params":
-            scale = weight.SCB if weight.SCB is not None else layer.state.SCB
-            return weight.data.double() * (scale.double() / 127)[:, None]
-        return weight.t() if type(layer).__name__ == "Conv1D" else weight
-
-
-def _is_linear(module: nn.Module) -> bool:
-    return isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
-
-
-class Reference:
-    """A model in float64 throughout, on the weights of another one, which it shares.
-
-    Constants such as rotary frequencies are computed anew in float64. ``tokens`` ids that the check
-    of the architecture reads. Raises :class:`NotExact` where an operation of it computes in less.
-    """
-
-    def __init__(self, model: Any) -> None:
-        from accelerate import init_empty_weights
-
-        embedding = model.get_input_embeddings().weight
-        self.vocabulary = embedding.shape[0]
-        # An accelerator of Apple knows no float64.
-        self.device = torch.device("cpu") if embedding.device.type == "mps" else embedding.device
-        config = copy.deepcopy(model.config)
-        config.dtype = torch.float64
-        config._experts_implementation = "eager"  # the others multiply in less than float64
-        if hasattr(config, "quantization_config"):
-            del config.quantization_config
-        with init_empty_weights(include_buffers=False), self._computing():
-            self.model: Any = type(model)(config).eval()
-        self._share(model)
-        with torch.inference_mode(), self._computing(), _Watch():
-            self.model(input_ids=torch.arange(4, device=self.device)[None] % self.vocabulary)
-
-    @contextmanager
-    def _computing(self) -> Iterator[None]:
-        before = torch.get_default_dtype()
-        torch.set_default_dtype(torch.float64)
-        try:
-            with _Float64(self.device):
-                yield
-        finally:
-            torch.set_default_dtype(before)
-
-    def _share(self, model: Any) -> None:
-        """Takes over the weights of ``model``, and the buffers that its checkpoint holds."""
-        modules = dict(model.named_modules())
-        stored = set(model.state_dict().keys())
-        for name, module in list(self.model.named_modules()):
-            source = modules[name]
-            for key in list(module._parameters):
-                if not _is_linear(module) and module._parameters[key] is not None:
-                    module._parameters[key] = source._parameters[key]
-            for key, buffer in list(module._buffers.items()):
-                if buffer is not None:
-                    kept = source._buffers[key] if f"{name}.{key}" in stored else buffer
-                    module._buffers[key] = kept.to(self.device)
-            for key, child in list(module._modules.items()):
-                if child is not None and _is_linear(child):
-                    module._modules[key] = _Linear(source._modules[key])
-
-    def __call__(self, **inputs: Any) -> Any:
-        """What the model gives for these inputs, in float64."""
-        with torch.inference_mode(), self._computing():
-            return self.model(**inputs)
-
-
-@contextmanager
-def kept_positions(model: Any, rows: Sequence[int], places: Sequence[int]) -> Iterator[None]:
-    """Within it, a model gives logits ``[1, len(places), vocabulary]``, of these positions alone."""
-    at = (torch.tensor(rows), torch.tensor(places))
-
-    def pick(_: nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        hidden, *rest = inputs
-        return (hidden[at[0].to(hidden.device), at[1].to(hidden.device)][None], *rest)
-
-    handle = model.get_output_embeddings().register_forward_pre_hook(pick)
-    try:
-        yield
-    finally:
-        handle.remove()
-
-
-class Attention:
-    """Which positions a model's layers look at: all before, or a window of them."""
-
-    def __init__(self, config: Any) -> None:
-        """Raises ValueError for a kind of layer that keeps no keys and values by position."""
-        config = config.get_text_config()
-        self.kinds = set(getattr(config, "layer_types", None) or ())
-        slides = not self.kinds or "sliding_attention" in self.kinds
-        self.window = getattr(config, "sliding_window", None) if slides else None
-        if foreign := self.kinds - {"full_attention", "sliding_attention"}:
-            raise ValueError(f"layers of type {', '.join(sorted(foreign))}")
-
-    def mask(self, at: torch.Tensor, keys: torch.Tensor, dtype: torch.dtype) -> Any:
-        """Additive mask ``[rows, 1, queries, keys]`` for queries at positions ``at`` ``[rows, queries]``
-        and keys of positions ``keys`` ``[rows or 1, keys]``, where -1 stands for none; one per kind of
-        layer where kinds are mixed."""
-        at, keys = at[:, :, None], keys[:, None, :]
-        seen = (keys <= at) & (keys >= 0)
-
-        def additive(allowed: torch.Tensor) -> torch.Tensor:
-            mask = torch.zeros(allowed.shape, dtype=dtype, device=allowed.device)
-            return mask.masked_fill_(~allowed, float("-inf"))[:, None]
-
-        if self.window is None:
-            return additive(seen)
-        recent = additive(seen & (keys > at - self.window))
-        if not self.kinds:
-            return recent
-        return {"full_attention": additive(seen), "sliding_attention": recent}
-
-
-# --- deciding ---
+    def cut(self, place: int, token: int) -> None:
+        """Has ``token`` as the last one, at ``place``; what was read behind it is forgotten."""
+        self.generated = [*self.generated[:place], token]
+        self.margins = [*self.margins[:place], float("inf")]
+        self.position, self.next_token = len(self.tokens) + place, token
+        self.state = [(k[:, : self.position], v[:, : self.position]) for k, v in self.state]
+        self.ended = self.looped = False
 
 
 class Exact:

@@ -344,12 +344,14 @@ class HF(Model):
         import transformers
 
         from refract.models.decoding import BatchShape, Decoder, prepare, running_on, shape_for
-        from refract.models.exact import Choice, Exact, NotExact
+        from refract.models.exact import Choice, Exact
+        from refract.models.float64 import NotExact
 
         s = self.settings
         # LLM.int8() picks its outlier columns from all rows of a batch (Dettmers et al., 2022)
-        alone = s.quantization == "8bit" and s.batch_tokens is None
-        shape = BatchShape(1, 1, 1) if alone else shape_for(model, s.batch_tokens)
+        is_exact = s.arithmetic == "exact"
+        alone = s.quantization == "8bit" and s.batch_tokens is None and not is_exact
+        shape = BatchShape(1, 1, 1) if alone else shape_for(model, s.batch_tokens, is_exact)
         linear, self._threads = prepare(model, shape.rows)
         eos: set[int] = set()
         for source in (model.config, model.generation_config, self._tokenizer):
@@ -358,7 +360,7 @@ class HF(Model):
         choice = Choice(float(s.temperature), float(s.top_p), s.top_k)
         with self._loader.loading("the weights"), running_on(self._threads):
             exact = None
-            if s.arithmetic == "exact":
+            if is_exact:
                 try:
                     exact = Exact(model, choice, self._as_stored(model))
                 except NotExact as error:

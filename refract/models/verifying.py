@@ -19,7 +19,8 @@ from dataclasses import dataclass
 import torch
 
 from refract.models.decoding import DecodedRow, Decoder
-from refract.models.exact import kept_positions, passes
+from refract.models.exact import passes
+from refract.models.float64 import kept_positions
 
 
 @dataclass(slots=True)

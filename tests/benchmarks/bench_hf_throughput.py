@@ -8,12 +8,14 @@ tokens. ``--model``: real weights with their chat template, prompts of ``harmful
 at most so many tokens. The contenders take turns ``--repeats`` times and the best time of each counts,
 since other work on a machine only ever adds time. Prints one JSON object:
 
-``seconds``        best wall time of each: the adapter, the adapter in each dtype in ``--also``,
-                   plain ``generate`` in length-sorted batches of each size in ``--batches`` and one
-                   prompt at a time (not with ``--skip-single``), llama.cpp one prompt at a time on the
-                   GGUF file as it is (``--llama-cpp``: a Python that has llama-cpp-python)
+``seconds``        best wall time of each: the adapter, with ``arithmetic: fast``, in each dtype in
+                   ``--also``, plain ``generate`` in length-sorted batches of each size in ``--batches``
+                   and one prompt at a time (not with ``--skip-single``), llama.cpp one prompt at a time
+                   on the GGUF file as it is (``--llama-cpp``: a Python that has llama-cpp-python)
 ``cpu_seconds``    the same in processor time, but for llama.cpp
 ``of_bound``       adapter time / fastest sorted time, and ``cpu_of_bound`` (below 1: faster)
+``of_fast``        exact answers' time / that of fast ones, and ``cpu_of_fast``; ``opening``: processor
+                   time of each until its first answer, loading included
 ``over_single``    one-at-a-time time / adapter time
 ``tokens_per_second``  of each whose answers were counted
 ``same_answers``   rows on which each agrees with the fastest sorted batches, of all
@@ -168,12 +170,19 @@ def main() -> None:
             definition |= {"model_id": folder, "chat_template": False}
             texts = heavy_tailed(count, options.longest)
         requests = [ask(text) for text in texts]
-        adapters = {"adapter": HF("benchmark", HF.Settings(**definition))}
-        plain = HF("plain", HF.Settings(**definition))
+        fast = definition | {"arithmetic": "fast"}
+        adapters = {
+            "adapter": HF("benchmark", HF.Settings(**definition)),
+            "fast": HF("fast", HF.Settings(**fast)),
+        }
+        plain = HF("plain", HF.Settings(**fast))
         for dtype in options.also:
             adapters[dtype] = HF(dtype, HF.Settings(**definition | {"dtype": dtype}))
-        for adapter in (*adapters.values(), plain):
+        opening = {}
+        for name, adapter in {"plain": plain, **adapters}.items():
+            began = time.process_time()
             list(adapter.answer(requests[:1]))  # loads the weights
+            opening[name] = round(time.process_time() - began, 2)
         model, tokenizer, eos = plain._decoder.model, plain._tokenizer, plain._decoder.eos
         ids = [plain._encode(request.attempts[0])[1] for request in requests]
 
@@ -234,6 +243,9 @@ def main() -> None:
         "cpu_seconds": {name: round(seconds, 2) for name, seconds in cpu.items()},
         "of_bound": round(wall["adapter"] / wall[fastest], 3),
         "cpu_of_bound": round(cpu["adapter"] / cpu_bound, 3),
+        "of_fast": round(wall["adapter"] / wall["fast"], 3),
+        "cpu_of_fast": round(cpu["adapter"] / cpu["fast"], 3),
+        "opening": opening,
         "tokens_per_second": {name: round(tokens_of[name] / wall[name], 1) for name in wall},
         "same_answers": {
             name: f"{sum(a == b for a, b in zip(made, texts_of[fastest], strict=True))}/{count}"

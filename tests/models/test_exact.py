@@ -11,7 +11,8 @@ import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refract.models.exact import AUDITED, TIE, Choice, NotExact, Reference, is_audited
+from refract.models.exact import AUDITED, TIE, Choice, is_audited
+from refract.models.float64 import NotExact, Reference
 from refract.models.protocol import AdapterError, packed_tokens, unpacked_tokens
 from tests.models.test_hf import answers, ask, model, prompts, seeded, tiny
 
