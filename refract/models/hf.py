@@ -24,7 +24,8 @@ from refract.models.protocol import (
 from refract.models.store import ANSWER_FIELDS
 
 if TYPE_CHECKING:
-    from refract.models.decoding import DecodedRow, Decoder
+    from refract.models.decoding import Decoder
+    from refract.models.exact import DecodedRow
     from refract.models.verifying import Checked
 
 log = logging.getLogger(__name__)
@@ -146,7 +147,8 @@ class HF(Model):
         if not prompts:
             return
         decoder = self._load_decoder()
-        from refract.models.decoding import DecodedRow, running_on
+        from refract.models.decoding import running_on
+        from refract.models.exact import DecodedRow
 
         decoder.watched = self._tokenizer.convert_tokens_to_ids(self.settings.score_tokens or [])
         rows = []
@@ -175,8 +177,8 @@ class HF(Model):
             )
         decoder, prompts = self._load_decoder(), dict[int, _Prompt]()
         self._set_ends(decoder, prompts)
-        from refract.models.decoding import DecodedRow, running_on
-        from refract.models.exact import is_audited
+        from refract.models.decoding import running_on
+        from refract.models.exact import DecodedRow, is_audited
         from refract.models.verifying import Checked, settle_recorded
 
         recorded: dict[int, list[int]] = {}

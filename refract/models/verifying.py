@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import torch
 
-from refract.models.decoding import DecodedRow, Decoder
-from refract.models.exact import passes
+from refract.models.decoding import Decoder
+from refract.models.exact import DecodedRow, passes
 from refract.models.float64 import kept_positions
 
 
