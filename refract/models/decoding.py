@@ -249,12 +249,15 @@ class Decoder:
         for row in self._with_memory(rows):
             yield row
             if self.exact:
+                row.pack()
                 made.append(row)
         while self.exact and self.exact.raised > raised:
             raised = self.exact.raised
             before = {row.index: list(row.generated) for row in made if not row.error}
             self._settle([row for row in made if row.index in before])
-            wrong = [row for row in made if before.get(row.index, row.generated) != row.generated]
+            wrong = [
+                row for row in made if before.get(row.index) not in (None, list(row.generated))
+            ]
             if wrong:
                 log.warning("%d answers are other ones after all", len(wrong))
             yield from self._with_memory(wrong)
@@ -394,14 +397,14 @@ class Decoder:
         rows = len(batch) if self.exact else self.shape.prefill_rows(width)
         ids = torch.zeros((rows, width), dtype=torch.long)
         for i, row in enumerate(batch):
-            ids[i, : row.known - 1] = torch.tensor((row.tokens + row.generated)[:-1])
+            ids[i, : row.known - 1] = torch.tensor(row.sequence[:-1])
         cache = DynamicCache()
         self.model(
             input_ids=ids.to(self.device), past_key_values=cache, use_cache=True, logits_to_keep=1
         )
         for i, row in enumerate(batch):
             row.position = known = row.known - 1
-            row.next_token = (row.tokens + row.generated)[-1]
+            row.next_token = row.sequence[-1]
             row.state = [
                 (layer.keys[i, :, :known], layer.values[i, :, :known]) for layer in cache.layers
             ]

@@ -22,7 +22,8 @@ import hashlib
 import logging
 import math
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -133,10 +134,10 @@ class DecodedRow:
     ``ended``: before that limit; ``looped``: in a loop."""
 
     index: int
-    tokens: list[int]
+    tokens: MutableSequence[int]
     limit: int
     seed: int = 0
-    generated: list[int] = field(default_factory=list)
+    generated: MutableSequence[int] = field(default_factory=list)
     ended: bool = False
     looped: bool = False
     error: tuple[str, str] | None = None
@@ -145,13 +146,18 @@ class DecodedRow:
     uniforms: list[float] = field(default_factory=list)
     watched: list[float] = field(default_factory=list)
     state: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
-    margins: list[float] = field(default_factory=list)
+    margins: MutableSequence[float] = field(default_factory=list)
     audited: bool = False
     open: int = 0
     decided: int = 0
     ties: int = 0
     lost: float = 0.0  # by how much the token lost that float64 replaced last
     reference: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
+
+    @property
+    def sequence(self) -> list[int]:
+        """All tokens, the prompt's and the answer's."""
+        return [*self.tokens, *self.generated]
 
     @property
     def known(self) -> int:
@@ -170,6 +176,11 @@ class DecodedRow:
         margin = float(f"{min(left) / exact.bound:.3g}") if left else None
         bound = float(f"{exact.bound:.3g}")
         return {"bound": bound, "margin": margin, "float64": self.decided, "ties": self.ties}
+
+    def pack(self) -> None:
+        """Takes less memory from here on."""
+        self.tokens, self.generated = array("i", self.tokens), array("i", self.generated)
+        self.margins = array("d", self.margins)
 
     def draw(self) -> None:
         """Draws the uniform numbers that its tokens are chosen by."""
@@ -302,7 +313,7 @@ class Exact:
                 self.let_go(row)
         starts = [row.reference[0][0].shape[1] if row.reference else 0 for row, _ in batch]
         fed = [
-            (row.tokens + row.generated)[start : len(row.tokens) + places[-1]]
+            row.sequence[start : len(row.tokens) + places[-1]]
             for start, (row, places) in zip(starts, batch, strict=True)
         ]
         width, past = max(map(len, fed)), max(starts)

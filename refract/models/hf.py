@@ -218,7 +218,7 @@ class HF(Model):
                 index, answer = row.index, answers[row.index]
                 checked = self._checked(row, before[index], answer, prompts[index])
                 cut_anew = answer.tokens is None and checked.right is not None
-                if cut_anew and (again := self._cut_anew(row.generated, answer)):
+                if cut_anew and (again := self._cut_anew(list(row.generated), answer)):
                     recorded[index] = again
                 else:
                     yield index, checked
@@ -303,7 +303,7 @@ class HF(Model):
         """Tells a decoder where answers to prompts end."""
 
         def ended(row: DecodedRow) -> bool:
-            response = self._split(row.generated, prompts[row.index].opened)[0]
+            response = self._split(list(row.generated), prompts[row.index].opened)[0]
             return any(text in response for text in self._stop)
 
         decoder.stop = ended if self._stop else None
@@ -476,7 +476,7 @@ class HF(Model):
             logits = {token: round(logit, LOGIT_DIGITS) for token, logit in scored}
             text = canonical_json({"logits": logits})
             return Answer(text, "stop", prompt.attempt, read, written, certificate=certificate)
-        response, thinking = self._split(row.generated, prompt.opened)
+        response, thinking = self._split(list(row.generated), prompt.opened)
         for stop in self._stop:
             response = response.partition(stop)[0]
         return Answer(

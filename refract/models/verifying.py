@@ -44,7 +44,7 @@ class Checked:
 
 def _force(decoder: Decoder, batch: Sequence[tuple[DecodedRow, list[int]]]) -> None:
     """The margins of recorded tokens, by one pass of fast arithmetic over some rows."""
-    fed = [(row.tokens + row.generated)[:-1] for row, _ in batch]
+    fed = [row.sequence[:-1] for row, _ in batch]
     ids = torch.zeros((len(batch), max(map(len, fed))), dtype=torch.long)
     for i, tokens in enumerate(fed):
         ids[i, : len(tokens)] = torch.tensor(tokens)
