@@ -82,18 +82,19 @@ def shape_for(model: Any, batch_tokens: int | None = None, exact: bool = False) 
     """
     parameters = sum(p.numel() for p in model.parameters())
     device = model.get_input_embeddings().weight.device
+    config = model.config.get_text_config()
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    width = getattr(config, "head_dim", None)
+    width = width or config.hidden_size // config.num_attention_heads
+    per_token = 2 * config.num_hidden_layers * heads * width * model.dtype.itemsize
     if device.type == "cpu":
         tiny = parameters <= 1_000_000  # whose steps cost less arithmetic than everything else
         shape = BatchShape(512, 64, 16_384) if tiny else BatchShape(256, 32, 8192)
-        if exact:  # memory that a group does not reach is not touched
-            shape = replace(shape, cache_tokens=32_768)
+        if exact:  # more slots for long answers, in up to a gigabyte
+            more = min(32_768, 2**30 // per_token)
+            shape = replace(shape, cache_tokens=max(shape.cache_tokens, more))
     else:
         shape = BatchShape(8192, 128, 131_072)
-        config = model.config.get_text_config()
-        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        width = getattr(config, "head_dim", None)
-        width = width or config.hidden_size // config.num_attention_heads
-        per_token = 2 * config.num_hidden_layers * heads * width * model.dtype.itemsize
         if device.type == "cuda":
             total = torch.cuda.get_device_properties(device).total_memory
             spare = max(0, total - parameters * model.dtype.itemsize)
