@@ -35,14 +35,15 @@ def reproduce(
 ) -> None:
     """Print the commands that make results again; with --exec, make them and compare.
 
-    Exits with 1 if anything differs.
+    Exits with 1 if anything differs. Answers of local models that are recorded are verified, not
+    generated again.
 
     Example: refract reproduce HEAD --exec
 
     Args:
         what: A git revision, or a results file of `refract run`.
         exec_: Run the commands and compare every byte.
-        regenerate: With --exec: generate again also the answers that are in git.
+        regenerate: With --exec: generate again also the answers that are recorded.
         allow_host: With --exec of a results file: a server (https://…) that gets prompts and the
           provider's key, besides those of params.yaml. Repeatable; any other is asked for.
     """
@@ -124,10 +125,14 @@ def _rebuild(root: Path, folder: Path, *, regenerate: bool) -> int:
         here = [name for name in models if _runs_here(params["models"][name])]
     in_git = [name for name in here if any((folder / ANSWERS / name).glob("*.jsonl"))]
     elsewhere = [name for name in models if name not in here]
-    kept = [] if regenerate else in_git
+    of_weights = [name for name in here if params["models"][name]["adapter"] == "hf"]
+    for name in [] if regenerate else of_weights:
+        _bring(root, folder, Path("data/responses", name))
+    recorded = [name for name in of_weights if any((folder / "data").glob(f"*/{name}/*.jsonl"))]
+    kept = [] if regenerate else [name for name in here if name in {*in_git, *recorded}]
     for label, names in (
         ("generated again, with an empty store", [name for name in here if name not in kept]),
-        ("from the answers in git, unless with --regenerate", kept),
+        ("from recorded answers, unless with --regenerate", kept),
         ("from stored answers, since it cannot be run here", elsewhere),
     ):
         if names:
@@ -137,6 +142,7 @@ def _rebuild(root: Path, folder: Path, *, regenerate: bool) -> int:
         (folder / ANSWERS / name).mkdir()  # DVC needs what a stage depends on
     for name in elsewhere:
         _bring(root, folder, Path("data/responses", name))
+    wrong = [line for name in kept if name in of_weights for line in verify_recorded(folder, name)]
     shutil.rmtree(folder / "metrics")
     (folder / "dvc.lock").unlink(missing_ok=True)
     if here:
@@ -144,7 +150,7 @@ def _rebuild(root: Path, folder: Path, *, regenerate: bool) -> int:
         _dvc_repro(folder, [f"model-inference@{name}" for name in here], store)
     _dvc_repro(folder, [], {})
     changed = git(folder, "diff", "--name-only", "--relative", "-z", "--", *FILES) or ""
-    differences = []
+    differences = wrong
     for path in changed.split("\0")[:-1]:
         made = folder / path
         now = made.read_text("utf-8") if made.is_file() else ""
@@ -152,6 +158,28 @@ def _rebuild(root: Path, folder: Path, *, regenerate: bool) -> int:
     causes = causes_since_head(folder, models)
     say(f"{count} files of metrics compared, which name prompts, responses and verdicts by hash")
     return _tell(differences, causes)
+
+
+def verify_recorded(folder: Path, name: str) -> list[str]:
+    """Verifies the recorded answers of a project's local model and says how many hold; a line for each
+    that does not. Where its weights are not here, says so."""
+    from refract.cli.verify import recorded_answers, show, verified
+    from refract.models.protocol import AdapterError
+    from refract.project import read_project
+
+    with contextlib.chdir(folder):
+        project = read_project(Path())
+        try:
+            found = list(verified(recorded_answers(name, project), None, project))
+        except AdapterError as error:
+            say(f"not verified: {error}")
+            return []
+    show(found)
+    return [
+        f"answer {name} {suite.suite} {failure['prompt_id']}: {failure['problem']}"
+        for suite in found
+        for failure in suite.failures
+    ]
 
 
 def _runs_here(definition: Mapping[str, Any]) -> bool:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
@@ -79,7 +78,8 @@ def verify(
     from refract.project import find_project
 
     project = find_project()
-    found = list(verified(_recorded(what, project), weights, project))
+    recorded = _recorded(what, project)
+    found = list(verified(recorded, weights, project))
     if format_ == "json":
         shown = [
             {"suite": v.suite, **v.counts, "bound": v.bound, "failures": v.failures} for v in found
@@ -87,8 +87,10 @@ def verify(
         say(json_text(shown))
     else:
         show(found)
-    wrong = sum(v.counts["fails"] + v.counts["unknown"] for v in found)
-    raise typer.Exit(int(bool(wrong) or not sum(v.counts["holds"] for v in found)))
+    # Of a model of params.yaml, the pipeline takes no answer to a request that is not known either.
+    unknown = "unknown" if "identity" in recorded.model else "fails"
+    wrong = any(v.counts["fails"] or v.counts[unknown] for v in found)
+    raise typer.Exit(int(wrong or not any(v.counts["holds"] for v in found)))
 
 
 def show(found: list[Verification]) -> None:
@@ -101,7 +103,7 @@ def show(found: list[Verification]) -> None:
 
 def _recorded(what: str, project: Project) -> RecordedAnswers:
     """The recorded answers that an argument names. Raises :class:`UsageError`."""
-    from refract.core.jsonl import read_rows
+    from refract.core.jsonl import has_form, read_rows
     from refract.results.sources import RUN_ROWS, read_run
 
     path = Path(what)
@@ -120,7 +122,10 @@ def _recorded(what: str, project: Project) -> RecordedAnswers:
         return RecordedAnswers(results["model"], results["provenance"]["model"], by_suite)
     if path.is_dir() or (path.suffix == ".jsonl" and path.is_file()):
         folder = path if path.is_dir() else path.parent
-        return _of_files(folder.resolve().name, sorted(path.glob("*.jsonl")) or [path], {})
+        made = _of_files(folder.resolve().name, sorted(path.glob("*.jsonl")) or [path])
+        if not has_form(made.model, {"identity": {}, "definition": {"adapter": str}}):
+            raise UsageError(f"{folder} has no model.json, which says what made its answers")
+        return made
     known = ", ".join(project.params.get("models") or {})
     raise UsageError(f"{what!r} is no file, no folder and no model of params.yaml ({known})")
 
@@ -136,11 +141,13 @@ def recorded_answers(name: str, project: Project) -> RecordedAnswers:
         raise UsageError(
             f"{name} has no answers in {' or '.join(map(str, folders))}; run: dvc repro"
         )
-    return _of_files(name, files, find_model(name, project))
+    made = _of_files(name, files)
+    fixed: Row = {key: made.model.get(key) for key in ("samples", "generation")}
+    return made._replace(model={**fixed, "definition": find_model(name, project)})
 
 
-def _of_files(name: str, files: list[Path], definition: Mapping[str, Any]) -> RecordedAnswers:
-    """Response rows of files, each distinct one once. Raises :class:`UsageError`."""
+def _of_files(name: str, files: list[Path]) -> RecordedAnswers:
+    """Response rows of files, each distinct one once, and what the first ``model.json`` says."""
     from refract.core.jsonl import parse_json, read_rows
 
     rows: dict[str, dict[str, Row]] = {}
@@ -148,12 +155,10 @@ def _of_files(name: str, files: list[Path], definition: Mapping[str, Any]) -> Re
         of_suite = rows.setdefault(file.stem, {})
         for row in read_rows(file):
             of_suite.setdefault(f"{row.get('request_sha256')} {row.get('answer_sha256')}", row)
-    described = [file.parent / "model.json" for file in files]
-    model = next((parse_json(path.read_bytes()) for path in described if path.is_file()), None)
-    if model is None and not definition:
-        raise UsageError(f"{files[0].parent} holds no model.json, which says what made its answers")
+    described = (file.parent / "model.json" for file in files)
+    model: Row = next((parse_json(path.read_bytes()) for path in described if path.is_file()), {})
     by_suite = {suite: list(of_suite.values()) for suite, of_suite in rows.items()}
-    return RecordedAnswers(name, model or {"definition": definition}, by_suite)
+    return RecordedAnswers(name, model, by_suite)
 
 
 def verified(
@@ -192,25 +197,23 @@ def verified(
             )
         source = open_model(recorded.name, asked)
         stated = made["identity"] if "identity" in made and not fixed else identity_of(source)
-        wanted = with_fixed(name, find_model(name, project), settings) | {"arithmetic": "exact"}
-        if not wanted.get("quantization"):
-            wanted["dtype"] = "float32"
+        wanted = with_fixed(name, find_model(name, project), settings)
+        wanted |= {"arithmetic": "exact", "samples": 1}
+        wanted |= {} if wanted.get("quantization") else {"dtype": "float32"}
         model = opened.get(canonical_json(wanted))
         if model is None:
             opening = open_model(name, wanted)
             assert isinstance(opening, HF)
             model = opened[canonical_json(wanted)] = opening
-            _note_differences(recorded.name, stated, identity_of(model))
         by_hash = {
             request_sha256(canonical_json(stated), request, source): request
             for request in _requests(recorded, suite, project, source.samples)
         }
-        known = [row for row in rows if row.get("request_sha256") in by_hash]
-        no_judge = [
-            {**row, **({} if row.get("finish_reason") == "error" else {"error": None})}
-            for row in known
-        ]
-        answers = [answer_of([row.get(field) for field in ANSWER_FIELDS]) for row in no_judge]
+        known = [row for row in rows if str(row.get("request_sha256")) in by_hash]
+        answers = []
+        for row in known:  # a row of `refract run` may hold the error of a judge
+            error = row.get("error") if row.get("finish_reason") == "error" else None
+            answers.append(answer_of([{**row, "error": error}.get(key) for key in ANSWER_FIELDS]))
         counts, failures = Counter(unknown=len(rows) - len(known)), []
         asked_again = [by_hash[row["request_sha256"]] for row in known]
         for index, checked in model.verify(asked_again, answers):
@@ -224,15 +227,6 @@ def verified(
         yield Verification(suite, counts, (model.runtime or {}).get("bound", 0.0), failures)
 
 
-def _note_differences(name: str, stated: Row, here: Row) -> None:
-    """Says on standard error where answers were made otherwise than they are checked."""
-    if stated.get("adapter") == here["adapter"]:
-        changed = sorted(k for k in stated.keys() & here.keys() if stated[k] != here[k])
-        if changed:
-            text = ", ".join(f"{k} {stated[k]} → {here[k]}" for k in changed)
-            say(f"{name}: made and checked with different settings: {text}", file=sys.stderr)
-
-
 def _requests(
     recorded: RecordedAnswers, suite: str, project: Project, sampled: bool
 ) -> Iterator[Request]:
@@ -244,7 +238,7 @@ def _requests(
     from refract.suites.perturbations import suite_prompts
 
     made = recorded.model
-    seed = (made.get("seed") or run_seed(project.params)) if sampled else None
+    seed = made.get("seed", run_seed(project.params)) if sampled else None
     times = (made.get("samples") or {}).get(suite, 1)
     if suite in (project.params.get("suites") or {}):
         prompts = suite_prompts(project.params, suite, project.folder).rows
@@ -257,7 +251,7 @@ def _requests(
                 "prompt_id": id_,
                 "source_id": id_,
                 "suite": suite,
-                "category": row["category"],
+                "category": row.get("category", "harmful"),
                 "perturbation": None,
                 "attempts": [row["prompt"]],
                 "seed": None,

@@ -209,8 +209,8 @@ class HF(Model):
                         break
                 rows.append(row)
                 row.audited = is_audited(row.tokens, row.seed)
-            # One answer at least is checked whole, so that the bound is one of these passes.
-            min(rows, key=lambda row: row.known).audited = True
+            if not any(row.audited for row in rows):  # the bound is to be one of these passes
+                min(rows, key=lambda row: row.known).audited = True
             with running_on(self._threads):
                 settle_recorded(decoder, rows)
             before, recorded = recorded, {}

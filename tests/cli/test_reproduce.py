@@ -79,7 +79,7 @@ def test_a_difference_is_named_down_to_the_row_and_answers_in_git_can_be_generat
     other.commit("answers in git, of which the numbers are not")
     done = refract(other.folder, "reproduce", "HEAD", "--exec")
     assert done.exit_code == 1
-    assert "from the answers in git, unless with --regenerate: sampling" in done.stdout
+    assert "from recorded answers, unless with --regenerate: sampling" in done.stdout
     (line,) = (
         line
         for line in done.stdout.split("\n")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from refract.cli.reproduce import verify_recorded
 from refract.core.jsonl import read_rows, write_json, write_rows
 from refract.models.answering import answer_model
 from refract.models.protocol import packed_tokens, unpacked_tokens
@@ -105,7 +106,7 @@ def test_a_wider_bound_opens_what_was_certain(tiny, monkeypatch):
 
 
 @pytest.fixture
-def project(tiny, tmp_path, monkeypatch) -> Path:
+def project(tiny, cli, tmp_path, monkeypatch) -> Path:
     """A project with a local model of ASCII answers, which are recorded, and one suite."""
     weights = Path(shutil.copytree(tiny, tmp_path / "weights"))
     tokenizer = model(tiny)._loader.config_and_tokenizer()[1]
@@ -157,8 +158,7 @@ def record(name: str, **more: Any) -> Path:
 
 
 @pytest.mark.parametrize(("name", "count"), [("local", 8), ("drawing", 16)])
-def test_answers_in_a_project_hold_until_one_is_edited(project, cli, monkeypatch, name, count):
-    monkeypatch.chdir(project)
+def test_answers_in_a_project_hold_until_one_is_edited(project, cli, name, count):
     file = record(name)
     done = cli("verify", name)
     assert (done.code, done.err) == (0, "")
@@ -180,8 +180,21 @@ def test_answers_in_a_project_hold_until_one_is_edited(project, cli, monkeypatch
     assert (done.code, "; 1 of no request that is known here" in done.out) == (1, True)
 
 
-def test_a_results_file_is_checked_against_ones_own_weights(project, cli, monkeypatch):
-    monkeypatch.chdir(project)
+def test_reproducing_takes_recorded_answers_that_hold_and_names_others(project, capsys):
+    file = record("local")
+    assert verify_recorded(project, "local") == []
+    assert "own: 8 of 8 answers are certified" in capsys.readouterr().out
+    rows = read_rows(file)
+    rows[2] = edited(rows[2], **EDITS["truncated"][0](rows[2]))
+    write_rows(file, rows)
+    (line,) = verify_recorded(project, "local")
+    assert line.startswith(f"answer local own {rows[2]['prompt_id']}: it stops behind token 9")
+    shutil.rmtree(project.parent / "weights")
+    assert verify_recorded(project, "local") == []
+    assert "not verified: " in capsys.readouterr().out
+
+
+def test_a_results_file_is_checked_against_ones_own_weights(project, cli):
     settings = ["--suite", "own", "--seed", 5, "--sample", 4, "--max-tokens", 9]
     done = cli("run", "--model", "local", *settings, "--out", "r.json", "--rows", "r.rows.jsonl")
     assert done.code == 0, done.err
@@ -203,8 +216,7 @@ def test_a_results_file_is_checked_against_ones_own_weights(project, cli, monkey
     assert (done.code, "`refract run --rows r.rows.jsonl` writes" in done.err) == (2, True)
 
 
-def test_a_served_model_is_told_where_it_left_exact_decoding(project, cli, monkeypatch):
-    monkeypatch.chdir(project)
+def test_a_served_model_is_told_where_it_left_exact_decoding(project, cli):
     params = read_project(Path()).params
     rows = suite_prompts(params, "own").rows
     right = answers(
@@ -240,7 +252,9 @@ def record_served(server: FaultServer, rows: list, texts: list[str], right: list
         return status, json.dumps(message).encode(), name
 
     server.chat = answering  # type: ignore[method-assign]
-    record("served", base_url=f"{server.url}/v1")
+    params = Path("params.yaml")
+    params.write_text(params.read_text().replace("http://127.0.0.1:9", server.url))
+    record("served")
 
 
 @pytest.mark.parametrize(
@@ -258,10 +272,7 @@ def record_served(server: FaultServer, rows: list, texts: list[str], right: list
         (("local", "--weights", "gone"), 1, "is neither a folder here"),
     ],
 )
-def test_what_cannot_be_verified_is_said_with_what_to_do(
-    project, cli, monkeypatch, arguments, code, message
-):
-    monkeypatch.chdir(project)
+def test_what_cannot_be_verified_is_said_with_what_to_do(project, cli, arguments, code, message):
     if message[:5] != "local":
         name = arguments[0]
         source = record("made_up")
