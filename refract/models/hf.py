@@ -32,14 +32,14 @@ log = logging.getLogger(__name__)
 # What a chat template knows by these names.
 OPTIONS = ("enable_thinking", "reasoning_effort")
 # Settings that are part of the identity as they are; and those that are so of fast answers alone.
-DETERMINING = ("reasoning", "max_tokens", "quantization", "trust_remote_code", "arithmetic")
+DETERMINING = ("reasoning", "max_tokens", "quantization", "trust_remote_code")
 COMPUTING = ("dtype", "device", "device_map", "batch_tokens")
 # Settings that are part of the identity only where they are set.
 ADDED = ("score_tokens", "prefill", "thinking_tokens", "loop_tokens", *OPTIONS)
 
 
-# Of logits that are an answer; float64 gets far less wrong.
-LOGIT_DIGITS = 4
+# Of logits that are an answer; float64 gets far less than the fourth wrong.
+LOGIT_DIGITS = {"exact": 4, "fast": 6}
 
 
 class _Prompt(NamedTuple):
@@ -102,9 +102,15 @@ class HF(Model):
             "stop": self._stop,
             "system_prompt": turn.system_identity(s.system_prompt),
             **{key: getattr(s, key) for key in DETERMINING},
-            **{key: getattr(s, key) for key in COMPUTING if s.arithmetic == "fast"},
+            **(self._fast_identity() if s.arithmetic == "fast" else {"arithmetic": "exact"}),
             **{key: getattr(s, key) for key in ADDED if getattr(s, key) is not None},
         }
+
+    def _fast_identity(self) -> dict[str, Any]:
+        """What determines a fast answer besides. Greedy ones are those of this adapter's version 2,
+        whose identity they keep, so that what was stored of them stays valid."""
+        computing = {key: getattr(self.settings, key) for key in COMPUTING} | {"peft": None}
+        return computing | ({"arithmetic": "fast"} if self.samples else {"adapter_version": "2"})
 
     def description(self) -> dict[str, Any]:
         """``parameters`` (counted from the weights' headers), ``context_length`` in tokens,
@@ -473,7 +479,8 @@ class HF(Model):
         certificate = row.certificate(self._decoder.exact) if self._decoder else None
         if self.settings.score_tokens:
             scored = zip(self.settings.score_tokens, row.watched, strict=True)
-            logits = {token: round(logit, LOGIT_DIGITS) for token, logit in scored}
+            digits = LOGIT_DIGITS[self.settings.arithmetic]
+            logits = {token: round(logit, digits) for token, logit in scored}
             text = canonical_json({"logits": logits})
             return Answer(text, "stop", prompt.attempt, read, written, certificate=certificate)
         response, thinking = self._split(list(row.generated), prompt.opened)
