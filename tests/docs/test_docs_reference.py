@@ -146,7 +146,7 @@ def test_rows_has_every_field_that_stages_write():
     source = {"id": "a", "category": "harmful", "prompt": "x"}
     (prompt,) = prompt_rows([source], "s", 0)
     assert names(ROWS["Prompt"]) == set(prompt)
-    assert names(ROWS["Response"]) == set(answer_row("key", Answer("x"), "a"))
+    assert names(ROWS["Response"]) == set(answer_row("key", Answer("x", tokens="AA=="), "a"))
     assert names(ROWS["Outcome"][1:]) == set(OUTCOME_COLUMNS)
     assert names(ROWS["Failure"][1:]) == set(FAILURE_COLUMNS)
     told = " ".join(row[1] for row in ROWS["Outcome"])
