@@ -38,6 +38,7 @@ NOT_RUN = {
     "refract run --protocol ": "needs a judge of some gigabytes or a key; tests have small ones",
     "refract log ": "needs MLflow or Weights & Biases; tests have them where they are installed",
     "refract models fetch ": "needs the package index; tests of fetching have a package of their own",
+    "refract verify ": "needs the weights; tests/cli/test_verify.py has weights of its own",
     "refract run --model smollm2_135m --suite data/suites/basil": "needs weights of 98 MB",
     "refract import-suite falsereject ": "needs the Hugging Face hub; tests have one on loopback",
     "refract judges fetch ": "needs the package index; tests of fetching have one on loopback",
