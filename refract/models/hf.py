@@ -36,10 +36,8 @@ DETERMINING = ("reasoning", "max_tokens", "quantization", "trust_remote_code")
 COMPUTING = ("dtype", "device", "device_map", "batch_tokens")
 # Settings that are part of the identity only where they are set.
 ADDED = ("score_tokens", "prefill", "thinking_tokens", "loop_tokens", *OPTIONS)
-
-
-# Of logits that are an answer; float64 gets far less than the fourth wrong.
-LOGIT_DIGITS = {"exact": 4, "fast": 6}
+# Of logits that are an answer; float64 is right in many more.
+LOGIT_DIGITS = 6
 
 
 class _Prompt(NamedTuple):
@@ -479,8 +477,7 @@ class HF(Model):
         certificate = row.certificate(self._decoder.exact) if self._decoder else None
         if self.settings.score_tokens:
             scored = zip(self.settings.score_tokens, row.watched, strict=True)
-            digits = LOGIT_DIGITS[self.settings.arithmetic]
-            logits = {token: round(logit, digits) for token, logit in scored}
+            logits = {token: round(logit, LOGIT_DIGITS) for token, logit in scored}
             text = canonical_json({"logits": logits})
             return Answer(text, "stop", prompt.attempt, read, written, certificate=certificate)
         response, thinking = self._split(list(row.generated), prompt.opened)
