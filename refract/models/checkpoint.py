@@ -76,8 +76,8 @@ class HFSettings(Settings):
     )
     loop_tokens: Annotated[int, Field(ge=16)] | None = Field(
         None,
-        description="an answer ends where its last so many tokens are a block of at most a quarter of "
-        "them, again and again, and is cut off; null: at no loop",
+        description="an answer ends where its last tokens, so many or more, are one block at least four "
+        "times, and is cut off; null: at no loop",
     )
     score_tokens: Annotated[list[Text], Field(min_length=2)] | None = Field(
         None,

@@ -108,11 +108,15 @@ def shape_for(model: Any, batch_tokens: int | None = None, exact: bool = False) 
 LOOP_STEP = 16
 
 
-def in_a_loop(tokens: Sequence[int], window: int) -> bool:
-    """Whether the last ``window`` tokens repeat with a period of at most a quarter of them."""
-    last = list(tokens[-window:])
-    periods = range(1, window // 4 + 1)
-    return len(last) == window and any(last[period:] == last[:-period] for period in periods)
+def in_a_loop(tokens: Sequence[int], least: int) -> bool:
+    """Whether the last tokens, ``least`` of them or more, are one block four times or more."""
+    for period in range(1, len(tokens) // 4 + 1):
+        length = max(least, 4 * period)
+        if tokens[-1] == tokens[-1 - period] and length <= len(tokens):
+            last = tokens[-length:]
+            if last[period:] == last[:-period]:
+                return True
+    return False
 
 
 class _SlotLayer(CacheLayerMixin):

@@ -15,21 +15,25 @@ TOKENS = st.lists(st.integers(0, 2), max_size=30)
 WINDOW = 16
 
 
-@given(TOKENS, st.lists(st.integers(), min_size=1, max_size=WINDOW // 4), st.integers(0, 9))
+@given(TOKENS, st.lists(st.integers(), min_size=1, max_size=2 * WINDOW), st.integers(0, 9))
 def test_a_block_that_comes_four_times_is_a_loop_whatever_is_before_it(before, block, start):
-    rounds = (block * (WINDOW + 9))[start:][:WINDOW]
+    length = max(WINDOW, 4 * len(block))
+    rounds = (block * (WINDOW + 9))[start:][:length]
     assert in_a_loop(before + rounds, WINDOW)
-    assert not in_a_loop([*before, *rounds[:-1], max(rounds) + 1], WINDOW)
+    assert not in_a_loop([*before, *rounds[:-1], max(before + rounds) + 1], WINDOW)
 
 
-@given(TOKENS, TOKENS)
-def test_a_loop_is_in_the_last_tokens_alone_and_means_a_period(before, tokens):
-    found = in_a_loop(tokens, WINDOW)
-    last = tokens[-WINDOW:]
-    periods = [p for p in range(1, 5) if all(last[i] == last[i % p] for i in range(len(last)))]
-    assert found == (len(tokens) >= WINDOW and bool(periods))
-    if len(tokens) >= WINDOW:
-        assert in_a_loop(before + tokens, WINDOW) == found
+@given(TOKENS)
+def test_a_loop_is_four_rounds_and_as_many_tokens_as_were_asked_for(tokens):
+    rounds = (
+        (period, tokens[-length:])
+        for period in range(1, len(tokens) + 1)
+        if (length := max(WINDOW, 4 * period)) <= len(tokens)
+    )
+    found = any(
+        all(last[i] == last[i % period] for i in range(len(last))) for period, last in rounds
+    )
+    assert in_a_loop(tokens, WINDOW) == found
 
 
 @pytest.fixture(scope="module")
