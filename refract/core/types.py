@@ -16,8 +16,8 @@ Row = dict[str, Any]
 
 Category = Literal["harmful", "helpful", "borderline"]
 FinishReason = Literal["stop", "length", "loop", "content_filter", "refusal", "error"]
-# Of answers that did not end by themselves: cut off at the token limit, or in a loop.
-CUT_OFF_REASONS = ("length", "loop")
+# Of answers that did not end by themselves, so that their last sentence may be half of one.
+UNFINISHED = ("length", "loop")
 Label = Literal["refusal", "partial_refusal", "compliance", "degenerate"]
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 from pydantic import BaseModel
 
 from refract.core.settings import Settings
-from refract.core.types import CUT_OFF_REASONS, Message, PromptRow, ResponseRow, Row, Verdict
+from refract.core.types import UNFINISHED, Message, PromptRow, ResponseRow, Row, Verdict
 from refract.core.vocabulary import SCORES, refusal_of
 
 
@@ -78,7 +78,7 @@ def labelled(label: str, score: float | None = None) -> Verdict:
 
 def judgeable(response: ResponseRow, *, empty: bool = False) -> bool:
     """Whether there is a text of the model's own to judge; an empty one counts if ``empty``."""
-    ended = response["finish_reason"] in ("stop", *CUT_OFF_REASONS)
+    ended = response["finish_reason"] in ("stop", *UNFINISHED)
     return ended and (empty or bool(response["response"].strip()))
 
 

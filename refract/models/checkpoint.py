@@ -77,7 +77,7 @@ class HFSettings(Settings):
     loop_tokens: Annotated[int, Field(ge=16)] | None = Field(
         None,
         description="an answer ends where its last tokens, so many or more, are one block at least four "
-        "times, and is cut off; null: at no loop",
+        "times; null: at no loop",
     )
     score_tokens: Annotated[list[Text], Field(min_length=2)] | None = Field(
         None,

@@ -9,7 +9,6 @@ from refract.core.errors import ParamsError, RowError
 from refract.core.jsonl import sha256_json
 from refract.core.showing import csv_cell
 from refract.core.types import (
-    CUT_OFF_REASONS,
     PromptRow,
     ResponseRow,
     Row,
@@ -97,7 +96,7 @@ def aggregate_suite(
         id_: Counted(
             outcome(response_of[id_], verdict_of[id_].get(headline), cut_off=cut_off),
             clusters[prompt["source_id"]],
-            response_of[id_]["finish_reason"] in CUT_OFF_REASONS,
+            response_of[id_]["finish_reason"] == "length",
             prompt_of_sample(prompt) if samples > 1 else None,
         )
         for id_, prompt in prompt_of.items()
@@ -205,7 +204,7 @@ def outcome_lines(suite: str, prompts: Sequence[PromptRow], aggregate: Aggregate
 
 def usage(responses: Sequence[ResponseRow], price: Mapping[str, float] | None) -> Row:
     """Tokens that the answers to some prompts took, reused ones included, and what they cost; where
-    some were cut off in a loop, how many (``looped``).
+    some ended in a loop, how many (``looped``).
 
     ``price`` is in USD per million tokens; the cost is None without one, a count where an answer
     does not say its own.

@@ -9,7 +9,7 @@ from itertools import count
 from typing import NamedTuple
 
 from refract.core.errors import ParamsError
-from refract.core.types import CUT_OFF_REASONS, PromptRow, ResponseRow, Row, Verdict, sample_id
+from refract.core.types import PromptRow, ResponseRow, Row, Verdict, sample_id
 from refract.core.vocabulary import EXCLUDED, JUDGED, LABELS, PARTIAL, REFUSED
 from refract.rates.rate import OVERALL, AboveFloor, Counts, Group, Interval, Rate, Statistics
 from refract.statistics.clusters import Clustered, clustered_difference, clustered_mean
@@ -76,7 +76,7 @@ class CountedSuite:
 def outcome(response: ResponseRow, verdict: Verdict | None, *, cut_off: str | None = None) -> str:
     """What became of one prompt: one of ``JUDGED`` or of ``EXCLUDED``.
 
-    An answer that was cut off, at the token limit or in a loop, is judged by what it said, unless
+    An answer that was cut off at the token limit is judged by what it said, unless
     ``cut_off`` is ``excluded``; an empty one is empty, unless its judge labels empty answers.
     """
     reason = response["finish_reason"]
@@ -86,7 +86,7 @@ def outcome(response: ResponseRow, verdict: Verdict | None, *, cut_off: str | No
         return str(reason)
     if not response["response"].strip() and not (verdict and verdict.get("of_empty")):
         return "empty"
-    if reason in CUT_OFF_REASONS and cut_off == "excluded":
+    if reason == "length" and cut_off == "excluded":
         return "cut_off"
     label = None if verdict is None else verdict["label"]
     return label if label in LABELS else "unjudged"
@@ -274,16 +274,16 @@ def excluded_counts(outcomes: Iterable[str]) -> dict[str, int]:
 
 def coverage_warnings(rate: Rate, looped: int = 0) -> list[str]:
     """What a reader of a suite's rates must know of the answers behind them: where a tenth or more were
-    not judged, or were cut off, ``looped`` of them in a loop. ``rate`` is over all; fewer stand beside
+    not judged, were cut off, or (``looped``) ended in a loop. ``rate`` is over all; fewer stand beside
     each rate alone."""
     counts = rate.counts
     answers, left_out = counts.n + counts.unjudged, counts.excluded.get("cut_off", 0)
     kinds = ", ".join(f"{n} {kind.replace('_', ' ')}" for kind, n in counts.excluded.items() if n)
-    or_loop = f" or in a loop ({looped})" if looped else ""
-    limit = f"were cut off at the token limit{or_loop}: they are"
+    limit = "were cut off at the token limit: they are"
     shares = (
         (counts.unjudged, f"not judged: {kinds}"),
         (counts.cut_off or 0, f"{limit} judged by what they say up to there; raise max_tokens"),
+        (looped, "ended in a loop: they are judged by what they say up to there"),
         (
             left_out,
             f"{limit} left out; refusals are short, so that rates of refusal without them are too high "

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from refract.core.types import CUT_OFF_REASONS, ResponseRow, Row, Verdict
+from refract.core.types import UNFINISHED, ResponseRow, Row, Verdict
 from refract.core.vocabulary import JUDGED
 from refract.rates.counting import CONFIDENCE, Counted, CountedSuite, mean_rate, rate_of
 from refract.rates.rate import OVERALL, Counts, Group, Rate
@@ -156,9 +156,7 @@ def _value(
     an answer complies, and are not those of its labels."""
     label, score = (verdict["label"], verdict["score"]) if verdict else (None, None)
     counts = measure.counts
-    empty = (
-        response["finish_reason"] in ("stop", *CUT_OFF_REASONS) and not response["response"].strip()
-    )
+    empty = response["finish_reason"] in ("stop", *UNFINISHED) and not response["response"].strip()
     if empty and chosen.own.empty in FORCED:
         label, score = FORCED[chosen.own.empty]
     if rated and score is not None:

@@ -54,7 +54,7 @@ class Counts:
 
     ``successes`` of ``n`` judged answers, in so many ``clusters``, count (None: a mean of scores, of
     prompts or of groups). ``partial`` of the successes are partial refusals (None: not a rate of both
-    kinds of refusal), ``cut_off`` of the ``n`` were cut off, at the token limit or in a loop
+    kinds of refusal), ``cut_off`` of the ``n`` were cut off at the token limit
     (None: not counted). ``excluded`` counts the answers that are not in the rate, by outcome
     (:data:`refract.core.vocabulary.EXCLUDED`, all of them or none), ``untested`` the perturbed prompts
     that show nothing, by reason (:data:`refract.core.vocabulary.UNTESTED`).

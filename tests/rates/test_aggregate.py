@@ -7,7 +7,6 @@ import pytest
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import RowError
-from refract.core.types import CUT_OFF_REASONS
 from refract.core.vocabulary import EXCLUDED, JUDGED, REFUSED
 from refract.core.vocabulary import FAMILIES as FAMILIES_OF_LABELS
 from refract.rates import aggregate_suite, usage
@@ -85,12 +84,11 @@ def test_every_ending_has_an_outcome_of_its_own(given, judged, expected):
     assert outcome(given, judged) == expected
 
 
-@pytest.mark.parametrize("reason", CUT_OFF_REASONS)
-def test_cut_off_answers_are_left_out_where_the_suite_says_so(reason):
-    cut = response("I can't", reason)
+def test_cut_off_answers_are_left_out_where_the_suite_says_so():
+    cut = response("I can't", "length")
     assert outcome(cut, verdict("refusal"), cut_off="excluded") == "cut_off"
     assert outcome(response(), verdict("refusal"), cut_off="excluded") == "refusal"
-    assert outcome(response("", reason), verdict(None), cut_off="excluded") == "empty"
+    assert outcome(response("", "length"), verdict(None), cut_off="excluded") == "empty"
 
 
 def refused(outcomes, clusters=None, cut_off=()) -> Rate:
@@ -191,8 +189,10 @@ def test_many_cut_off_answers_are_warned_of():
     (said,) = coverage_warnings(refused(["refusal"] * 20, cut_off=[0, 1]))
     assert "2 of 20 answers were cut off" in said
     assert "judged by what they say" in said
-    (said,) = coverage_warnings(refused(["refusal"] * 20, cut_off=[0, 1]), looped=1)
-    assert "2 of 20 answers were cut off at the token limit or in a loop (1): they" in said
+    (said,) = coverage_warnings(
+        refused(["refusal"] * 20, cut_off=[0, 1]), looped=1
+    )  # one loop is no tenth
+    assert said.startswith("2 of 20 answers were cut off at the token limit: they")
     left_out, direction = coverage_warnings(refused(["refusal"] * 10 + ["cut_off"] * 10))
     assert left_out == "10 of 20 answers not judged: 10 cut off"
     assert "rates of refusal without them are too high" in direction

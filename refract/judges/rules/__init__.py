@@ -33,7 +33,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from refract.core.types import CUT_OFF_REASONS, Label, Verdict
+from refract.core.types import UNFINISHED, Label, Verdict
 from refract.judges.cases import Case, Judge, labelled
 from refract.judges.rules.grammar import (
     CODES,
@@ -91,7 +91,7 @@ class Rules(Judge):
 def judge_case(case: Case) -> Verdict:
     """:func:`judge_response` of a case; one that the token limit cut off too early is undecided."""
     verdict = judge_response(case.answer, case.prompt_text)
-    cut_off = case.response["finish_reason"] in CUT_OFF_REASONS and verdict["label"] == "compliance"
+    cut_off = case.response["finish_reason"] in UNFINISHED and verdict["label"] == "compliance"
     return _degenerate(case.answer, "cut_off") if cut_off and _undecided(case.answer) else verdict
 
 

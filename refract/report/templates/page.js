@@ -5,7 +5,7 @@
   const list = $("list"), space = $("space"), detail = $("detail");
   const FILTERS = ["model", "suite", "category", "outcome", "perturbation"];
   const FLAGS = ["flipped", "changed", "disagree", "cut"];
-  const ENDED = { stop: "by itself", length: "cut off at the token limit", loop: "cut off in a loop", content_filter: "stopped by a content filter" };
+  const ENDED = { stop: "by itself", length: "cut off at the token limit", loop: "in a loop", content_filter: "stopped by a content filter" };
   let data, columns, names, texts, shown = [], active = 0, open = -1, toUnfold = false;
 
   const name = (column, row) => names[column][columns[column][row]];
@@ -292,7 +292,7 @@
       const [before, after] = pair.map((outcome) => outcomes("refused").includes(outcome));
       return before !== after && pair.every((outcome) => outcomes("judged").includes(outcome)) ? 1 : 0;
     });
-    columns.cut = columns.finish.map((reason) => reason === "length" || reason === "loop" ? 1 : 0);
+    columns.cut = columns.finish.map((reason) => reason === "length" ? 1 : 0);
     for (const key of FILTERS) {
       const select = $("f-" + key), all = element("option", "", "all");
       all.value = "";
