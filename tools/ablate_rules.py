@@ -1,23 +1,20 @@
 """``python -m tools.ablate_rules FILE...``: the rule judge on labelled answers, by source and model.
 
 Prints for each file and each target model: the number of answers, kappa, precision and recall of "it
-refuses", and the rate gap (the judge's rate minus the labels', in points). With ``--ablate``, each
-phrase of the judge is taken out in turn, and the table says by how many hundredths that moves the
-kappa of each file, and its largest rate gap of a model by how many points. A phrase that moves no file
-which it was not written for has to go.
+refuses", and the rate gap (the judge's rate minus the labels', in points). With ``--ablate``, each entry
+and each part of the judge's English is taken out in turn, and the table says by how many hundredths that
+moves the kappa of each file, and its largest rate gap of a model by how many points. One goes unless
+that costs on several files: phrases are taken out by labelled answers, never added from them.
 
 A FILE is JSON lines with ``response``, ``prompt``, ``model`` and ``refused`` (true or false; others are
 left out). ``FILE:FIELD`` takes the label from another field, and ``FILE:FIELD:full`` counts a partial
-refusal of the judge as compliance. ``--half`` keeps one of two fixed halves of each file: tune on one
-and leave the other unread.
+refusal of the judge as compliance.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,12 +22,10 @@ from typing import Any, NamedTuple
 
 from refract.judges.rules import judge_response
 from refract.judges.rules.grammar import EN as ENGLISH
-from refract.judges.rules.grammar import INSERTED as NAMED
 from refract.statistics.raters import cohen_kappa
 
-HALVES = ("tuned", "unread")
 SMALLEST = 40  # answers of a model whose rate gap counts: below, chance alone makes ten points
-NEVER = re.compile(r"(?!)")
+NEVER = ["(?!)"]
 
 
 class Source(NamedTuple):
@@ -52,20 +47,11 @@ class Score(NamedTuple):
     gap: float
 
 
-def half_of(id_: str) -> str:
-    """The half that an answer belongs to, by its id alone."""
-    return HALVES[hashlib.sha256(id_.encode()).digest()[0] % 2]
-
-
-def read_source(argument: str, half: str) -> Source:
+def read_source(argument: str) -> Source:
     path, field, how = (*argument.split(":"), "", "")[:3]
     field = field or "refused"
-    rows = []
-    for line in Path(path).read_text("utf-8").splitlines():
-        row = json.loads(line)
-        kept = half == "all" or half_of(str(row.get("id"))) == half
-        if isinstance(row.get(field), bool) and kept and row.get("response"):
-            rows.append(row)
+    read = [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
+    rows = [row for row in read if isinstance(row.get(field), bool) and row.get("response")]
     name = Path(path).stem + (f":{field}" if field != "refused" else "")
     return Source(name, rows, [row[field] for row in rows], how == "full")
 
@@ -103,13 +89,15 @@ def largest_gap(scores: dict[str, Score]) -> float:
 
 @contextmanager
 def without(id_: str) -> Iterator[None]:
-    """The judge without one phrase: it is found nowhere."""
-    kept = getattr(ENGLISH, id_)
-    setattr(ENGLISH, id_, NEVER)
+    """The judge without one entry or part: it is found nowhere."""
+    kept = ENGLISH.patterns[id_]
+    ENGLISH.patterns[id_] = NEVER
+    ENGLISH.forget()
     try:
         yield
     finally:
-        setattr(ENGLISH, id_, kept)
+        ENGLISH.patterns[id_] = kept
+        ENGLISH.forget()
 
 
 def print_scores(sources: list[Source]) -> None:
@@ -126,11 +114,7 @@ def print_ablation(sources: list[Source]) -> None:
     print("without | changed | " + " | ".join(f"{s.name} kappa, gap" for s in sources))
     before = [refusals(source) for source in sources]
     scores = [by_model(s, found) for s, found in zip(sources, before, strict=True)]
-    inserted = {name for entry in ENGLISH.entries.values() for name in NAMED.findall(str(entry))}
-    used = [
-        id_ for id_, entry in ENGLISH.entries.items() if id_ not in inserted or "refuses" in entry
-    ]
-    for id_ in used:
+    for id_ in ENGLISH.patterns:
         cells, changed = [], 0
         with without(id_):
             for source, found, full in zip(sources, before, scores, strict=True):
@@ -145,16 +129,12 @@ def print_ablation(sources: list[Source]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.ablate_rules")
     parser.add_argument("files", nargs="+", metavar="FILE[:FIELD[:full]]")
-    parser.add_argument("--half", choices=(*HALVES, "all"), default="all")
     parser.add_argument("--ablate", action="store_true")
     arguments = parser.parse_args()
-    sources = []
-    for each in arguments.files:
-        source = read_source(each, arguments.half)
-        if source.rows:
-            sources.append(source)
-        else:
-            print(f"{source.name}: no answer with a label in this half")
+    sources = list(map(read_source, arguments.files))
+    for each in sources:
+        if not each.rows:
+            parser.error(f"{each.name} has no answer with a label of true or false")
     (print_ablation if arguments.ablate else print_scores)(sources)
 
 

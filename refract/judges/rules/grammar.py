@@ -1,9 +1,8 @@
-"""Refusals in one sentence: who (the speaker), how (cannot, will not, decline) and what (an act).
+"""Refusals in one sentence: who (the speaker), how (cannot, will not) and what (an act of help).
 
 The phrases are data: one file of `phrases/` for each language, compiled when first used, which says
-at its top what an entry may hold. English has a small grammar around them. In the other languages
-the first person, a negated "can" or "will" (or a verb of declining) and an act of help stand in one
-entry: an inability without an act of help ("no puedo creerlo") is not a refusal, nor is somebody else's.
+at its top what an entry may hold. An inability without an act of help ("no puedo creerlo") is not a
+refusal, nor is somebody else's.
 
 A sentence is in lower case with ASCII quotes and single spaces.
 """
@@ -26,7 +25,6 @@ CODES = (
     *("uk", "cs", "da", "fi", "el", "ro", "hu", "ar", "hi", "zh", "ja", "ko"),
 )
 BEFORE = 70  # characters before a refusal in which it is quoted or made a condition: a long clause
-_JOINED = re.compile(r"(?:and|but|so|therefore|thus)\b")
 
 Found = tuple[str, int, int]  # the id of an entry, and the span that holds it
 
@@ -46,7 +44,14 @@ class Phrases:
     @cached_property
     def entries(self) -> dict[str, dict[str, Any]]:
         """The entries by id, in the order of the file."""
-        return {id_: entry for id_, entry in self.content.items() if isinstance(entry, dict)}
+        tables = {id_: entry for id_, entry in self.content.items() if isinstance(entry, dict)}
+        return {id_: entry for id_, entry in tables.items() if id_ != "parts"}
+
+    @cached_property
+    def patterns(self) -> dict[str, list[str]]:
+        """The alternatives of each part and entry."""
+        entries = {id_: e.get("phrases") or e["patterns"] for id_, e in self.entries.items()}
+        return {**self.content.get("parts", {}), **entries}
 
     @cached_property
     def cues(self) -> frozenset[str]:
@@ -57,19 +62,9 @@ class Phrases:
     def without_spaces(self) -> bool:
         return not self.content.get("spaces", True)
 
-    @cached_property
-    def refusal(self) -> re.Pattern[str]:
-        """Any of its refusals."""
-        refusing = [id_ for id_, entry in self.entries.items() if "refuses" in entry]
-        return re.compile("|".join(map(self.source, refusing)))
-
     def source(self, id_: str) -> str:
-        """The regular expression of an entry, with the others inserted that it names."""
-        entry = self.entries[id_]
-        patterns = entry.get("phrases") or entry.get("patterns") or [entry["pattern"]]
-        text = "|".join(map(_in_one_line, patterns))
-        if "pattern" not in entry:
-            text = f"(?:{text})"
+        """The regular expression of an entry or a part, with the others inserted that it names."""
+        text = f"(?:{'|'.join(map(_in_one_line, self.patterns[id_]))})"
         return INSERTED.sub(lambda name: GAP if name[1] == "gap" else self.source(name[1]), text)
 
     def __getattr__(self, id_: str) -> re.Pattern[str]:
@@ -81,6 +76,11 @@ class Phrases:
         pattern = re.compile(source)
         setattr(self, id_, pattern)  # found without this function from now on
         return pattern
+
+    def forget(self) -> None:
+        """Compile every entry anew when it is next used."""
+        for id_ in self.entries:
+            self.__dict__.pop(id_, None)
 
 
 def _in_one_line(pattern: str) -> str:
@@ -108,63 +108,31 @@ def languages_in(text: str, words: set[str]) -> tuple[Phrases, ...]:
 
 
 def spoken_by_other(text: str, at: int) -> bool:
-    """Whether the words from `at` on are quoted, conditional, reported, or a denied refusal."""
+    """Whether the words from `at` on are quoted, conditional or reported."""
     before = text[max(0, at - BEFORE) : at]
     if '"' in before and text.count('"', 0, at) % 2 == 1:
         return True
-    return bool(EN.not_the_speaker.search(before)) and not EN.speaker_says.search(before)
-
-
-def withholds(match: re.Match[str]) -> bool:
-    """Whether "I cannot" goes on with an act that is withheld, rather than with a plain limit."""
-    text, start = match.string, match.start("verb")
-    if EN.inability.match(text, start):
-        return False
-    if match[0].startswith("we ") and not EN.concerns_asker.search(text, start):
-        return False  # the author's "we" of a proof or a report
-    passive = match[0].endswith(f" be {match['verb']}")  # or "cannot be certain"
-    return not passive or match["verb"].endswith(("ing", "part", "used", "involved", "of"))
+    return bool(EN.not_the_speaker.search(before))
 
 
 @cache
-def _refusing() -> list[tuple[str, bool]]:
-    """The entries that refuse by themselves, and whether they need no speaker."""
-    return [(i, "no_speaker" in e) for i, e in EN.entries.items() if "refuses" in e]
+def _refusing() -> list[str]:
+    return [id_ for id_, entry in EN.entries.items() if "refuses" in entry]
 
 
 def refusal_in(text: str) -> Found | None:
     """The first refusal that the speaker makes in a sentence."""
-    spoken = EN.names_speaker.search(text)
-    for id_, no_speaker in _refusing():
-        if spoken or no_speaker:
-            for match in getattr(EN, id_).finditer(text):
-                if not _taken_back(id_, match) and not spoken_by_other(text, match.start()):
-                    return id_, match.start(), match.end()
+    for id_ in _refusing():
+        for match in getattr(EN, id_).finditer(text):
+            if not spoken_by_other(text, match.start()):
+                return id_, match.start(), match.end()
     return None
-
-
-def _taken_back(id_: str, match: re.Match[str]) -> bool:
-    """Whether one of the exceptions of an entry stands at the verb of a match, or behind it."""
-    entry = EN.entries[id_]
-    text, start = match.string, match.start()
-    if (
-        id_ in ("cannot_help", "declines", "not_capable")
-        and _JOINED.match(text, start)
-        and not EN.apologises.search(text, 0, start)
-    ):
-        return True  # "and must decline" is said of another
-    if id_ == "cannot_help" and not withholds(match):
-        return True
-    named = match.groupdict().get("verb")
-    after = match.start("verb") if named else match.end()
-    after += text[after : after + 1] == " "
-    return any(getattr(EN, each).match(text, after) for each in entry.get("not_before", ()))
 
 
 def foreign_refusal(text: str, languages: tuple[Phrases, ...]) -> Found | None:
     """The first refusal in one of the languages."""
     for language in languages:
-        match = language.refusal.search(text)
+        match = language.cannot_help.search(text)
         if match and not spoken_by_other(text, match.start()):
             return f"cannot_help_{language.language}", match.start(), match.end()
     return None

@@ -41,7 +41,6 @@ _THINK_CLOSE = re.compile(
     r"|<\|channel\|>\s{0,4}final(?:<\|message\|>)?|assistantfinal",
     re.IGNORECASE,
 )
-LIST_ITEM = re.compile(r"[ \0]{0,12}(?:\d{1,3}[.)]|[-•+·▪●]|\0{1,2} )")
 _FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
 
 
@@ -87,14 +86,6 @@ def _blank_html(match: re.Match[str]) -> str:
     return _ENTITIES.get(match[0], "").ljust(len(match[0]), "\0")
 
 
-def blank_quoted_lines(prepared: str) -> str:
-    """The prepared text with the lines of block quotes blanked out."""
-    return "\n".join(
-        " " * len(line) if line.lstrip(" \0").startswith((">", "&gt;")) else line
-        for line in prepared.split("\n")
-    )
-
-
 _LOWER_CASE_LINE = re.compile(r"\n[ \t]*(?=[a-z])")
 
 
@@ -108,17 +99,6 @@ def joined_lines(response: str, prepared: str) -> str:
             pieces += [prepared[at:begin], " " * (match.end() - begin)]
             at = match.end()
     return "".join([*pieces, prepared[at:]]) if pieces else prepared
-
-
-def unquoted(prepared: str, start: int) -> str:
-    """The prepared text without the quotes around the whole answer, if there are any."""
-    first = prepared.find('"', start)
-    if first < 0 or prepared[start:first].strip(" \n\0"):
-        return prepared
-    last = prepared.find('"', first + 1)
-    if last < 0 or any(map(str.isalnum, prepared[last : last + 40])):
-        return prepared
-    return f"{prepared[:first]} {prepared[first + 1 : last]} {prepared[last + 1 :]}"
 
 
 @dataclass(slots=True)
