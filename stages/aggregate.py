@@ -28,7 +28,7 @@ from refract.results.table_rows import write_rates
 def main(name: str) -> None:
     """Writes metrics, outcomes, table and provenance of one model into ``metrics/``."""
     run = StageRun("aggregate", name)
-    confidence = decision_settings(Path()).confidence
+    settings = decision_settings(Path())
     judges = json.loads(Path(f"data/verdicts/{name}/judges.json").read_text("utf-8"))
     model = json.loads(Path(f"data/responses/{name}/model.json").read_text("utf-8"))
     rates: list[Rate] = []
@@ -39,7 +39,7 @@ def main(name: str) -> None:
     counted = Counter({"answers": 0, "not judged": 0, "cut off": 0})
     answered: dict[str, ResponseRow] = {}  # by request: prompts that share one took its tokens once
     params = load_definitions("suites")
-    for stored in stored_suites(Path(), params, name, confidence):
+    for stored in stored_suites(Path(), params, name, settings):
         definition, suite = stored.definition, stored.suite
         warnings = label_warnings(stored.labels)
         for rate in stored.rates.table:
@@ -50,7 +50,7 @@ def main(name: str) -> None:
                 counted.update({"answers": answers, "not judged": unjudged, "cut off": cut_off})
         for warning in warnings:
             run.warn(f"{stored.label}: {warning}")
-        metrics[stored.label] = suite_metrics(stored.rates.table)
+        metrics[stored.label] = suite_metrics(stored.table)
         rates += stored.table
         outcomes += outcome_lines(suite, stored.prompts, stored.rates)
         failures += [{"suite": suite, **row} for row in stored.rates.failures]
@@ -61,7 +61,7 @@ def main(name: str) -> None:
             for kind, path in ROWS.items()
         }
         origin = {"label": stored.label, "sha256": sha256_file(Path(definition["file"])), **hashes}
-        suites[suite] = suite_provenance(definition, stored.samples, **origin)
+        suites[suite] = suite_provenance(definition, stored.samples, stored.judge_error, **origin)
         suites[suite]["definition"] = suite_inputs(params, suite)
         if definition.get("protocol"):
             of = (definition, model, suite, judges, stored.samples, suites[suite]["sha256"])
@@ -75,7 +75,8 @@ def main(name: str) -> None:
     # The provenance is the last of the results to be written, and holds the hashes of the others.
     *others, last = result_files(name)
     files = {path: sha256_file(Path(path)) for path in others}
-    write_json(Path(last), {**provenance, "confidence": confidence, "files": files})
+    decisions = {"confidence": settings.confidence, "interval": settings.interval}
+    write_json(Path(last), {**provenance, **decisions, "files": files})
     for warning in threshold_warnings(rates):
         run.warn(warning)
     less = "".join(f", {n:,} {kind}" for kind, n in counted.items() if n and kind != "answers")

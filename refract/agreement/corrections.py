@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from refract.agreement.label_files import JoinedLabels, JudgedAnswer
@@ -11,7 +12,8 @@ from refract.core.types import Row
 from refract.core.vocabulary import REFUSED
 from refract.rates.clean_prompts import MEASURES
 from refract.rates.counting import CONFIDENCE
-from refract.rates.rate import Counts, Group, HumanLabels, Interval, Rate
+from refract.rates.rate import Counts, Group, HumanLabels, Interval, Rate, WithJudge
+from refract.rates.thresholds import decided
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.correction import (
     Sample,
@@ -154,3 +156,24 @@ def label_table(
             Rate(f"prediction_powered_{measure}", counts, value, interval, group=Group(FIELD))
         )
     return table
+
+
+def with_labels(
+    rates: Sequence[Rate], of_labels: Sequence[Rate], max_unjudged: float | None = None
+) -> list[Rate]:
+    """Rates over whole suites of which those that human labels of the run correct have the interval of
+    these (:func:`label_table`) for prompts and judge, and the decision that it gives."""
+    known = {rate.measure.partition("powered_")[2]: rate.interval for rate in of_labels}
+
+    def labelled(rate: Rate) -> Rate:
+        if rate.group or (interval := known.get(rate.measure)) is None:
+            return rate
+        n, unjudged = rate.counts.n, rate.counts.unjudged
+        outer = [
+            (end * n + more) / (n + unjudged)
+            for end, more in zip(interval, (0, unjudged), strict=True)
+        ]
+        rate = replace(rate, with_judge=WithJudge(interval, Interval(*outer)))
+        return decided(rate, rate.threshold, max_unjudged) if rate.threshold else rate
+
+    return [labelled(rate) for rate in rates]

@@ -18,6 +18,27 @@ from refract.core.types import Row
 from refract.rates.rate import rounded
 from refract.statistics.clusters import clustered_difference
 
+# What a source's labels ask, of all sources whose gaps may be pooled. Those of ``ANY`` ask what a rate
+# of refusals here does: is any part of it refused, a redirection being a refusal?
+ANY = "any"
+QUESTIONS = {
+    "chatgpt_refusals": "not knowing refuses",
+    "do_not_answer": "redirection complies",
+    "orfuzz": ANY,
+    "pyrit": "beside the point refuses",
+    "refusalbench": ANY,
+    "wildguardtest": "full refusals alone",
+    "xstest": ANY,
+    "xstest_extension": ANY,
+}
+# The target models of sources that judges are trained on and that have no lines; of the others the
+# lines name them.
+UNMEASURED = {
+    "harmbench": "baichuan2_13b baichuan2_7b claude-2 claude-2.1 claude-instant-1 gpt-3.5-turbo-0613 "
+    "gpt-3.5-turbo-1106 gpt-4-0613 gpt-4-1106-preview koala_13b koala_7b llama2_13b llama2_7b "
+    "openchat_3_5_1210 orca_2_13b orca_2_7b qwen_14b_chat qwen_7b_chat solar_10_7b_instruct "
+    "starling_7b vicuna_13b_v1_5 vicuna_7b_v1_5 zephyr_7b",
+}
 # Judges on published answers, as ``python -m tools.ledger`` measured them.
 LEDGER = Path(__file__).with_name("ledger.csv")
 ALL = "(all)"
@@ -27,9 +48,10 @@ class LedgerEntry(NamedTuple):
     """One judge on the answers of one model (empty where the source does not say which).
 
     Rates are shares of the ``n`` judged answers, the gap the judge's minus the human one, with an
-    interval for paired shares in which answers to one prompt are one cluster. ``partial`` says how
-    partial refusals count. ``shaped_by`` names the sources that the judge was tuned or trained on,
-    separated by spaces.
+    interval for paired shares in which answers to one prompt are one cluster, of ``clusters``.
+    ``partial`` says how partial refusals count, ``question`` what else the source's labels ask
+    (:data:`QUESTIONS`). ``shaped_by`` names the sources that this line's judge was tuned or trained on,
+    or written with at hand, ``reads`` the judges whose verdicts it is made of; separated by spaces.
     """
 
     judge: str
@@ -49,6 +71,9 @@ class LedgerEntry(NamedTuple):
     recall: float | None
     partial: Partial
     shaped_by: str
+    clusters: int | None = None
+    question: str = ""
+    reads: str = ""
 
     @property
     def gap(self) -> float | None:
@@ -60,6 +85,7 @@ class LedgerEntry(NamedTuple):
 
 
 COLUMNS = LedgerEntry._fields
+NUMBERS = COLUMNS[COLUMNS.index("human_rate") : COLUMNS.index("partial")]
 
 
 def ledger_entries(
@@ -71,6 +97,8 @@ def ledger_entries(
     partial: Partial = "refusal",
     shaped_by: Iterable[str] = (),
     confidence: float = 0.95,
+    *,
+    reads: Iterable[str] = (),
 ) -> list[LedgerEntry]:
     """The entries of one judge's labels on answers, worst first, then one for each source of several
     models.
@@ -101,7 +129,9 @@ def ledger_entries(
             rates = {"human_rate": sum(human) / len(human), "judge_rate": sum(says) / len(says)}
             scores |= rounded_numbers({**rates, "gap_low": gap.low, "gap_high": gap.high})
         named = {"judge": judge, "version": version, "source": source, "model": model}
-        scores |= {**named, "partial": partial, "shaped_by": " ".join(sorted(shaped_by))}
+        scores |= {**named, "partial": partial, "question": QUESTIONS.get(source, "")}
+        scores |= {"shaped_by": " ".join(sorted(shaped_by)), "reads": " ".join(sorted(reads))}
+        scores["clusters"] = len({*clusters})
         values: Row = {name: scores.get(name) for name in COLUMNS}
         entries.append(LedgerEntry(**values))
     return worst_first(entries)
@@ -120,9 +150,9 @@ def read_ledger(path: Path) -> list[LedgerEntry]:
     """The entries of a ledger file; none where there is no file."""
     entries = []
     for row in read_table(path) if path.is_file() else ():
-        values: Row = {name: float(row[name]) if row[name] else None for name in COLUMNS[6:-2]}
-        counts = {name: int(row[name]) for name in ("n", "unjudged")}
-        entries.append(LedgerEntry(**{**row, **counts, **values}))
+        values: Row = {name: float(row[name]) if row[name] else None for name in NUMBERS}
+        counts = {name: int(row[name]) for name in ("n", "unjudged", "clusters") if row.get(name)}
+        entries.append(LedgerEntry(**{**row, **values, "clusters": None, **counts}))
     return entries
 
 

@@ -8,23 +8,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from refract.agreement.corrections import label_table
+from refract.agreement.corrections import label_table, with_labels
 from refract.agreement.label_files import JoinedLabels, JudgedAnswer, read_labels
+from refract.agreement.unseen_models import known_errors
 from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import has_form, read_prompts, read_responses, read_rows, read_verdicts
-from refract.core.params import definition, grid
+from refract.core.params import DecisionSettings, definition, grid
 from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, answered_prompts
 from refract.core.vocabulary import JUDGED
 from refract.rates import Aggregate, aggregate_suite
+from refract.rates.comparison import DEFAULTS
 from refract.rates.counting import clusters_of, outcome
+from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Rate
 from refract.suites.rows import load_suite, samples_label
 
 
 class Stored(NamedTuple):
     """One suite of one model: its name and definition, what it is called in tables (``label``), its
-    prompts with their samples and their responses, rates, table rows, and human labels if there are
-    any."""
+    prompts with their samples and their responses, rates, table rows, human labels if there are any, and
+    the error of its judge where that is known."""
 
     suite: str
     definition: Mapping[str, Any]
@@ -35,12 +38,14 @@ class Stored(NamedTuple):
     rates: Aggregate
     table: list[Rate]
     labels: JoinedLabels | None
+    judge_error: JudgeError | None
 
 
 def stored_suites(
-    root: Path, params: Mapping[str, Any], model: str, confidence: float
+    root: Path, params: Mapping[str, Any], model: str, settings: DecisionSettings = DEFAULTS
 ) -> Iterator[Stored]:
-    """The suites of the grid, as a project's ``data/`` has them for one model.
+    """The suites of the grid, as a project's ``data/`` has them for one model, with the confidence and
+    the intervals of ``settings``.
 
     Raises FileNotFoundError where something is missing, and
     :class:`refract.core.errors.RefractError` for rows that cannot be used.
@@ -52,8 +57,12 @@ def stored_suites(
     for suite in grid(params, "suites"):
         wanted = definition(params, "suites", suite)
         given = _read_suite(root, wanted, model, suite)
-        _, prompts, responses, _ = given
-        aggregate = aggregate_suite(*given, wanted, judges, families, confidence)
+        sources, prompts, responses, _ = given
+        errors = known_errors({name: judges[name] for name in wanted["judges"]}, sources)
+        own = errors.get(wanted["judges"][0])
+        confidence, with_judge = settings.confidence, settings.interval == "prompts_and_judge"
+        known = errors if with_judge else {}
+        aggregate = aggregate_suite(*given, wanted, judges, families, confidence, known)
         samples = max((row.get("sample", 1) for row in prompts), default=1)
         label = samples_label(labels[suite], samples)
         table = list(aggregate.table)
@@ -62,10 +71,15 @@ def stored_suites(
         if labelled.is_file():
             answers = _judged_answers(suite, wanted, *given)
             human = read_labels(labelled, answers)
-            table += label_table(answers, human, confidence)
+            of_labels = label_table(answers, human, confidence)
+            if with_judge:
+                table = with_labels(table, of_labels, wanted.get("max_unjudged"))
+            table += of_labels
         by = wanted.get("cluster") or ""
         table = [replace(rate, suite=label, model=model, clustered_by=by) for rate in table]
-        yield Stored(suite, wanted, label, samples, prompts, responses, aggregate, table, human)
+        yield Stored(
+            suite, wanted, label, samples, prompts, responses, aggregate, table, human, own
+        )
 
 
 def stored_answers(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from refract.cli.options import Confidence
+from refract.cli.options import Confidence, IntervalOf, decided_by
 from refract.cli.printing import print_table
 from refract.core.showing import json_text, say
 from refract.report.markdown import cell, markdown_table
@@ -39,6 +39,7 @@ def compare(
     format_: Annotated[Literal["table", "json", "md"], typer.Option("--format")] = "table",
     fail_on: Literal["regression", "inconclusive"] | None = None,
     confidence: Confidence = None,
+    interval: IntervalOf = None,
 ) -> None:
     """Compare two results prompt by prompt, and decide: worse, not worse than a margin, or unclear.
 
@@ -59,9 +60,7 @@ def compare(
     from refract.core.params import decision_settings
     from refract.results.sources import compare_sides, find_side
 
-    settings = decision_settings(Path.cwd())
-    if confidence:
-        settings = settings.model_copy(update={"confidence": float(confidence)})
+    settings = decided_by(decision_settings(Path.cwd()), confidence, interval)
     sides = compare_sides(find_side(Path.cwd(), a or "HEAD"), find_side(Path.cwd(), b), settings)
     drops = [(f"{x.model} {x.suite} {x.category}", x, x.drop) for x in sides.differences if x.drop]
     named = f"p worse (Holm, {sum(drop.p_worse_holm is not None for _, _, drop in drops)})"
@@ -140,6 +139,11 @@ def _print(
             f"is shown (one-sided p, Holm over the {len(drops)} primary rows). Detectable: the "
             "smallest drop that prompts which resemble each other as these do show in 80 % of cases"
         )
+    if any(x.judge_interval for x in sides.differences):
+        notes.append(
+            "intervals, worst cases and decisions of two models hold the judge's error on both (p does "
+            "not); --interval prompts leaves it out, labels of both runs replace it (refract correct)"
+        )
     if notes:
         say("\n" + "\n".join(f"- {note}" for note in notes))
 
@@ -158,8 +162,8 @@ def _why(difference: Difference, drop: DropDecision, named: str) -> str:
 def _cells(difference: Difference) -> list[str]:
     drop, prompts = difference.drop, difference.prompts
     interval = _number(difference.value, "+.3f")
-    if difference.interval is not None:
-        interval += " [{:+.3f}, {:+.3f}]".format(*difference.interval)
+    if difference.shown is not None:
+        interval += " [{:+.3f}, {:+.3f}]".format(*difference.shown)
     left_out = [f"{len(prompts[key])} {kind}" for key, kind in LEFT_OUT.items() if prompts[key]]
     clusters = ""
     if difference.clusters != difference.n:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from refract.cli.options import PIPELINE, Confidence, keep_inputs
+from refract.cli.options import PIPELINE, Confidence, IntervalOf, decided_by, keep_inputs
 from refract.core.errors import RefractError, UsageError
 from refract.core.jsonl import write_bytes
 from refract.core.showing import printable, say
@@ -29,6 +29,7 @@ def gate(
     models: Annotated[list[str] | None, typer.Argument()] = None,
     junit: Path | None = None,
     confidence: Confidence = None,
+    interval: IntervalOf = None,
     fail_on: FailOn = "inconclusive",
 ) -> None:
     """Whether every threshold is met, missed, or neither is shown, by intervals and bounds.
@@ -43,7 +44,7 @@ def gate(
     """
     keep_inputs({"--junit": junit}, PIPELINE)
     try:
-        rates = decided_rates(models or (), float(confidence) if confidence else None)
+        rates = decided_rates(models or (), confidence, interval)
     except (RefractError, OSError) as error:
         # Continuous integration shows this file; without one it would show the last run's, or nothing.
         if junit is not None:
@@ -67,12 +68,14 @@ def gate(
     raise typer.Exit(int(any(fails(rate, fail_on) for rate in rates)))
 
 
-def decided_rates(models: Sequence[str], confidence: float | None) -> list[Rate]:
+def decided_rates(
+    models: Sequence[str], confidence: str | None, interval: str | None
+) -> list[Rate]:
     """Every rate with a threshold of some models of the grid (none: all), as ``metrics/`` has them or,
-    at another ``confidence``, as the answers in ``data/`` give them. Raises :class:`RefractError` for
-    numbers of other params, :class:`UsageError`."""
+    with a ``confidence`` or an ``interval``, as the answers in ``data/`` give them. Raises
+    :class:`RefractError` for numbers of other params, :class:`UsageError`."""
     from refract.agreement.stored import stored_suites
-    from refract.core.params import grid
+    from refract.core.params import decision_settings, grid
     from refract.project import project_root, read_project
     from refract.results.current import current_note, rows_missing, rows_note
     from refract.results.sources import read_side
@@ -87,14 +90,15 @@ def decided_rates(models: Sequence[str], confidence: float | None) -> list[Rate]
         raise RefractError(f"not decided: {current_note(side.reasons)}")
     provenance = {model: result.provenance or {} for model, result in side.results.items()}
     rates = [rate for result in side.results.values() for rate in result.rates]
-    if confidence is not None:
+    made_with = decision_settings(root)
+    if (settings := decided_by(made_with, confidence, interval)) != made_with or confidence:
         if missing := rows_missing(root, provenance):
-            why = "--confidence computes the intervals again from data/"
+            why = f"{'--confidence' if confidence else '--interval'} decides again from data/"
             raise UsageError(f"{why}: {rows_note(missing)}")
         rates = [
             rate
             for model in provenance
-            for stored in stored_suites(root, params, model, confidence)
+            for stored in stored_suites(root, params, model, settings)
             for rate in stored.table
         ]
     decided = [rate for rate in rates if rate.decision]
@@ -120,12 +124,12 @@ def explained(rate: Rate) -> str:
     assert threshold is not None  # it was decided
     unjudged = ""
     if counts.unjudged:
-        ends = rate.outer or rate.bounds
+        ends = (rate.with_judge or rate).outer or rate.bounds
         could_be = f", with which the rate could be{_ends(ends)}" if ends else ""
         unjudged = f"; {counts.unjudged} answers not judged{could_be}"
     if rate.value is None:
         return f"could not be measured, should be {threshold}{unjudged}"
-    text = f"{rate.value:.4f}{_ends(rate.interval)}, should be {threshold}"
+    text = f"{rate.value:.4f}{_ends(rate.shown)}, should be {threshold}"
     if rate.decision == "missed":
         return f"{text} (off by {abs(rate.value - threshold.limit):.4f}){unjudged}"
     if rate.decision == "met":
@@ -133,6 +137,8 @@ def explained(rate: Rate) -> str:
     why = "too few prompts: the interval holds the limit"
     if hidden_by_unjudged(rate):
         why = "unjudged answers could miss it"
+    elif rate.with_judge and threshold.decide(rate.interval) != "inconclusive":
+        why = f"the judge's error could move it: of the prompts alone it is{_ends(rate.interval)}"
     elif rate.interval is None:
         why = "no interval"
     return f"{text}; {why}{unjudged}"

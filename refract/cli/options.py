@@ -6,11 +6,14 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, get_type_hints
 
 import typer
 
 from refract.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from refract.core.params import DecisionSettings
 
 NumbersFile = Annotated[Path | None, typer.Option(help="Also write the numbers here (JSON).")]
 JudgeModel = Annotated[
@@ -38,8 +41,25 @@ Confidence = Annotated[
         help="Confidence of intervals and decisions; default: .95, or what the project sets."
     ),
 ]
+IntervalOf = Annotated[
+    Literal["prompts", "prompts_and_judge"] | None,
+    typer.Option(
+        "--interval",
+        help="What intervals and decisions allow for: which prompts were drawn, and how far the judge "
+        "is from people on a model that nobody labelled, where that is known; or prompts alone. "
+        "Default: what the project sets.",
+    ),
+]
 
 Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def decided_by(
+    settings: DecisionSettings, confidence: str | None, interval: str | None
+) -> DecisionSettings:
+    """The settings of decisions, with what options say instead."""
+    said = {"confidence": confidence and float(confidence), "interval": interval}
+    return settings.model_copy(update={key: value for key, value in said.items() if value})
 
 
 def documented(command: Command) -> Command:

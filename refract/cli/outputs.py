@@ -41,7 +41,9 @@ def show() -> None:
     # Models without provenance that can be used are named by the side's reasons.
     provenance = {m: result.provenance for m, result in side.results.items() if result.provenance}
     titles = read_titles(params.get("metadata"), models, grid(params, "suites"))
-    print_table(MAIN_HEADER, main_rows(View(rates, provenance, titles)))
+    view = View(rates, provenance, titles)
+    print_table(MAIN_HEADER, main_rows(view))
+    say(view.interval_note)
     for note in notes_of(absent, side.reasons, rows_missing(root, provenance)):
         say(f"note: {note}")
     for model, facts in provenance.items():
@@ -91,7 +93,7 @@ def table(
         out: File to write; default: standard output.
     """
     from refract.export.latex import as_latex, as_markdown, paper_table
-    from refract.report.view import check_names
+    from refract.report.view import View, check_names
     from refract.report.wording import percent
     from refract.results.current import current_note
     from refract.results.sources import find_side
@@ -116,6 +118,7 @@ def table(
         by=by,
         short=short,
         level=", ".join(map(percent, sorted(levels))),
+        note=View(rates, {x: side.results[x].provenance or {} for x in wanted}).interval_note,
     )
     text = as_markdown(made) if format_ == "md" else as_latex(made)
     if side.reasons:

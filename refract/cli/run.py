@@ -16,7 +16,7 @@ from refract.core.showing import say
 from refract.core.types import Row
 
 if TYPE_CHECKING:
-    from refract.rates.rate import Rate
+    from refract.evaluate import Evaluation
 
 # Options that are settings of the model's adapter.
 SETTINGS = (
@@ -154,7 +154,7 @@ def run(
     write_run(out, results, evaluation.outcomes(), evaluation.made(), answers, rows_path=rows)
     for label, result in evaluation.suites.items():
         say(f"{name} {label}: {result.count}")
-    _print_rates(evaluation.rates, level)
+    _print_rates(evaluation, level)
     if evaluation.protocol is not None:
         _print_protocol(evaluation.protocol)
     for result in evaluation.suites.values():
@@ -197,7 +197,7 @@ def demo(sample: Annotated[int, typer.Option(min=1)] = 60, seed: int = 0) -> Non
         seed=seed,
         sample=sample,
     )
-    _print_rates(evaluation.rates, 0.95)
+    _print_rates(evaluation, 0.95)
 
 
 def _yaml_settings(pairs: Sequence[str]) -> dict[str, Any]:
@@ -228,20 +228,22 @@ def _command(context: typer.Context) -> list[str]:
     return words
 
 
-def _print_rates(rates: Sequence[Rate], confidence: float) -> None:
+def _print_rates(evaluation: Evaluation, confidence: float) -> None:
     """The rates of a run over whole suites, and of its samples."""
     from refract.core.vocabulary import SAMPLES_FIELD
     from refract.rates.counting import WITHOUT_CUT_OFF
+    from refract.report.view import View
     from refract.report.wording import MISSING, clusters_text, kinds_text, percent, three
 
     groups = {"": "", WITHOUT_CUT_OFF.field: ", without cut-off answers", SAMPLES_FIELD: ", k = {}"}
     rows = []
-    for rate in rates:
+    view = View({evaluation.model: evaluation.rates}, {evaluation.model: evaluation.provenance})
+    for rate in view.every:
         counts, group = rate.counts, rate.group
         if group.field in groups and rate.measure != "refusal_difference_to_pair":
             measure = rate.measure + groups[group.field].format(group.value)
             value = MISSING if rate.value is None else three(rate.value)
-            ends = " to ".join(map(three, rate.interval or ())) or MISSING
+            ends = " to ".join(map(three, rate.shown or ())) or MISSING
             of = str(counts.n) if counts.successes is None else f"{counts.successes}/{counts.n}"
             of += clusters_text(rate)
             cells = [rate.suite, measure, value, ends, of, kinds_text(counts.excluded)]
@@ -251,6 +253,7 @@ def _print_rates(rates: Sequence[Rate], confidence: float) -> None:
     # The last column where there is something in it.
     columns = len(header) - all(row[-1] == "0" for row in rows)
     print_table(header[:columns], [row[:columns] for row in rows])
+    say(view.interval_note)
 
 
 def _print_protocol(protocol: Row) -> None:

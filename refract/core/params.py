@@ -156,6 +156,7 @@ class ValidationSettings(Settings):
     )
 
 
+IntervalOf = Literal["prompts", "prompts_and_judge"]
 Primary = Literal["harmful_refusal_rate", "over_refusal_rate", "borderline_refusal_rate"]
 # The measures that can be primary, with the category of prompts that each is taken over.
 PRIMARY: dict[Primary, str] = {
@@ -177,6 +178,12 @@ class DecisionSettings(Settings):
     )
     confidence: Annotated[Number, Field(ge=0.8, lt=1)] = Field(
         0.95, description="of intervals and decisions; a decision errs in at most 1 minus this"
+    )
+
+    interval: IntervalOf = Field(
+        "prompts_and_judge",
+        description="what decisions and the report allow for: which prompts were drawn, and how far the "
+        "judge is from people on a model that nobody labelled, where that is known; or prompts alone",
     )
 
     reference: str | None = Field(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from refract.agreement.unseen_models import known_errors
 from refract.core.environment import code_sha256, library_versions
 from refract.core.errors import UsageError
 from refract.core.jsonl import dump_row, sha256_file
@@ -29,6 +30,7 @@ from refract.project import Project, find_suite
 from refract.rates import Aggregate, aggregate_suite, outcome_lines
 from refract.rates.clean_prompts import suite_metrics
 from refract.rates.counting import CONFIDENCE
+from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Rate, rounded
 from refract.results.sources import suite_provenance
 from refract.results.table_rows import json_rows
@@ -207,6 +209,8 @@ def evaluate(
         },
     )
     results: dict[str, SuiteResult] = {}
+    said = {judge: {**judges[judge], "version": opened[judge].version} for judge in opened}
+    known: dict[str, JudgeError | None] = {}
     for suite in ready.values():
         answers = made.responses[suite.name]
         prompts = answered_prompts(suite.prompts, answers)
@@ -214,18 +218,21 @@ def evaluate(
         sources = {row["id"]: row for row in suite.rows}
         verdicts = judge_suite(prompts, answers, sources, used[suite.name])
         families = {name: judge.FAMILY for name, judge in used[suite.name].items()}
-        of = (suite.definition, judges, families, confidence)
+        errors = known_errors({name: said[name] for name in used[suite.name]}, suite.rows)
+        known[suite.name] = errors.get(suite.definition["judges"][0])
+        of = (suite.definition, judges, families, confidence, errors)
         rates = aggregate_suite(suite.rows, prompts, answers, verdicts, *of)
         label = samples_label(suite_label(suite.name, sample, len(suite.rows), seed), samples)
         count = made.counts[suite.name]
         results[suite.name] = SuiteResult(suite, label, prompts, answers, verdicts, rates, count)
     provenance = {
         "model": made.description,
-        "judges": {judge: {**judges[judge], "version": opened[judge].version} for judge in opened},
+        "judges": said,
         "suites": {
             result.label: suite_provenance(
                 result.suite.definition,
                 len(result.prompts) // max(1, len(result.suite.prompts)),
+                known[suite_name],
                 suite=suite_name,
                 argument=result.suite.argument,
                 sha256=result.suite.sha256,

@@ -48,12 +48,13 @@ def paper_table(
     by: str | None = None,
     short: bool = False,
     level: str = "95 %",
+    note: str = "",
 ) -> PaperTable:
     """The rates of some models, a column for each measure.
 
     ``suites`` and ``measures`` default to all suites and the refusal rates by category; with ``by``,
     a row for each value of that field. ``short`` cells hold rate and interval alone; what they leave
-    out is in the notes. Raises :class:`UsageError` for what the tables do not have.
+    out is in the notes, behind ``note``. Raises :class:`UsageError` for what the tables do not have.
     """
     every = [rate for rates in tables.values() for rate in rates]
     labels = {label for rate in every for label in (rate.suite, plain(rate.suite))}
@@ -75,7 +76,7 @@ def paper_table(
     order = list(dict.fromkeys(suite for suite, *_ in lines))
     several = len(order) > 1
     what = f"Rates with {level} intervals{'' if short else ' and counts'}."
-    rows, notes = [], [what if several else f"{what} Suite: {order[0]}."]
+    rows, notes = [], [what if several else f"{what} Suite: {order[0]}.", *filter(None, [note])]
     for key in sorted(lines, key=lambda key: order.index(key[0])):
         cells = [lines[key].get(measure) for measure in columns]
         names = [*key[not several : 2], *([key[2]] if by else [])]
@@ -88,7 +89,7 @@ def paper_table(
 
 
 def _short(rate: Rate | None) -> str:
-    return MISSING if rate is None else estimate_text(rate.value, rate.interval)
+    return MISSING if rate is None else estimate_text(rate.value, rate.shown)
 
 
 def _limits(rate: Rate | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from refract.core.errors import ParamsError, RowError
@@ -25,6 +26,7 @@ from refract.rates.counting import (
     flip_floors,
     outcome,
 )
+from refract.rates.judge_error import JudgeError
 from refract.rates.judge_rates import injection_table, judge_table, refusal_table
 from refract.rates.rate import Rate
 from refract.rates.robustness import (
@@ -66,14 +68,16 @@ def aggregate_suite(
     judges: Mapping[str, Mapping[str, Any]],
     families: Mapping[str, str],
     confidence: float = CONFIDENCE,
+    errors: Mapping[str, JudgeError] | None = None,
 ) -> Aggregate:
     """Outcomes and rates of one suite.
 
     ``definition`` is the suite's (:class:`refract.core.params.SuiteSettings`): its first judge decides
     the outcomes. ``judges`` maps its judges to their definitions, ``families`` to the family of their
     labels, of which the first of strings looks for attacks' strings and the first of similarity compares
-    perturbed answers. Raises :class:`RowError` when the rows do not belong together,
-    :class:`ParamsError` for fields and thresholds that the suite does not have.
+    perturbed answers, ``errors`` to what is known of their errors on refusal. Raises :class:`RowError`
+    when the rows do not belong together, :class:`ParamsError` for fields and thresholds that the suite
+    does not have.
     """
     response_of = {row["prompt_id"]: row for row in responses}
     verdict_of = {row["prompt_id"]: row["judges"] for row in verdicts}
@@ -101,7 +105,8 @@ def aggregate_suite(
         )
         for id_, prompt in prompt_of.items()
     }
-    suite = CountedSuite(sources, outcomes, fields, confidence)
+    errors = errors or {}
+    suite = CountedSuite(sources, outcomes, fields, confidence, errors.get(headline))
     floors = flip_floors(prompts, outcomes)
     rates = rate_table(suite) + share_table(suite) + pair_table(suite)
     if samples > 1 or not thresholds.keys().isdisjoint(MEASURES_OF_SAMPLES):
@@ -117,7 +122,8 @@ def aggregate_suite(
     for name in definition["judges"]:
         family = families[name]
         if family == "refusal" and name != headline:
-            rates += refusal_table(suite, response_of, verdict_of, name, cut_off)
+            judged = replace(suite, judge_error=errors.get(name))
+            rates += refusal_table(judged, response_of, verdict_of, name, cut_off)
         elif family != "refusal" and name not in (strings, similarity):
             # Further samples of clean prompts are compared for the noise floor alone.
             left_out = clean_samples if family == "similarity" else set()

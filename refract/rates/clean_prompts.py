@@ -19,6 +19,7 @@ from refract.rates.counting import (
     prompt_means,
     rate_of,
 )
+from refract.rates.judge_error import with_judge_error
 from refract.rates.rate import OVERALL, Counts, Group, Rate, rounded
 from refract.statistics.clusters import clustered_difference, clustered_mcnemar
 
@@ -38,6 +39,12 @@ SHARES = (
     ("full_refusal_rate", ("refusal",)),
     ("partial_refusal_rate", ("partial_refusal",)),
 )
+# What a judge's error on refusal moves: whether a measure is the share that refuses, or the rest.
+OF_REFUSAL = {
+    measure: positive == REFUSED
+    for measure, positive in (*((name, of) for name, _, of in MEASURES), *SHARES)
+    if positive in (REFUSED, ("compliance",))
+}
 PAIR_MEASURE = "refusal_difference_to_pair"
 # A mixture of opposite goals, harmful and helpful: it says what was judged, and is no headline.
 MIXED_MEASURE = "refusal_rate"
@@ -72,7 +79,7 @@ def rate_table(suite: CountedSuite) -> list[Rate]:
             measure = next(name for name, of, _ in MEASURES if of == category)
             answers, group = suite.answers(rows), Group(field, value)
             rates.append(answer_rate(measure, answers, REFUSED, JUDGED, suite.confidence, group))
-    return rates
+    return _with_judge(suite, rates)
 
 
 def share_table(suite: CountedSuite) -> list[Rate]:
@@ -85,7 +92,19 @@ def share_table(suite: CountedSuite) -> list[Rate]:
             answer_rate(measure, answers, positive, JUDGED, suite.confidence, group)
             for measure, positive in SHARES
         ]
-    return rates
+    return _with_judge(suite, rates)
+
+
+def _with_judge(suite: CountedSuite, rates: Sequence[Rate]) -> list[Rate]:
+    """The rates, those that a judge's error moves with it in an interval of their own."""
+    if (error := suite.judge_error) is None:
+        return list(rates)
+    return [
+        with_judge_error(rate, error, suite.confidence, refused=refused)
+        if (refused := OF_REFUSAL.get(rate.measure)) is not None
+        else rate
+        for rate in rates
+    ]
 
 
 def pair_table(suite: CountedSuite) -> list[Rate]:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 from refract.core.params import DecisionSettings
 from refract.core.settings import read_settings
 from refract.core.vocabulary import JUDGED, REFUSED
 from refract.rates.counting import bounds_of, interval_of
-from refract.rates.rate import OVERALL, Difference, DropDecision, Group
+from refract.rates.judge_error import JudgeError, widened
+from refract.rates.rate import OVERALL, Difference, DropDecision, Group, Interval
 from refract.statistics.clusters import Clustered, clustered_difference, clustered_mcnemar
 from refract.statistics.hypotheses import INCONCLUSIVE, NOT_WORSE, WORSE, decide_drop, holm
 from refract.statistics.sample_sizes import smallest_drop
@@ -177,18 +179,27 @@ def compare_groups(
     settings: DecisionSettings = DEFAULTS,
     live: Sequence[bool] = (),
     correct: Callable[[Sequence[float | None]], list[float | None]] = holm,
+    errors: Sequence[JudgeError | None] = (),
 ) -> list[Difference]:
     """The difference of each group, second side minus first, and the decisions on primary measures.
+
+    ``errors`` are, of groups of two different models, what is known of their judge's errors (none are
+    used where ``settings`` allow for prompts alone).
 
     ``p_adjusted`` is corrected over the groups of ``live`` models alone, or over all where there are no
     such. A group whose clean prompts another suite includes with the same outcomes (``repeats``) has
     neither p nor decision: its answers are tested there.
     """
-    differences = [_difference(group, settings.confidence) for group in groups]
+    if settings.interval == "prompts" or not errors:
+        errors = [None] * len(groups)
+    differences = [
+        _difference(group, settings.confidence, error)
+        for group, error in zip(groups, errors, strict=True)
+    ]
     family = live if any(live) else [True] * len(groups)
     tested = zip(differences, family, strict=True)
     adjusted = correct([x.p if belongs else None for x, belongs in tested])
-    decided = zip(differences, adjusted, decide_drops(groups, settings), strict=True)
+    decided = zip(differences, adjusted, decide_drops(groups, settings, errors), strict=True)
     return [replace(difference, p_adjusted=p, drop=drop) for difference, p, drop in decided]
 
 
@@ -207,13 +218,17 @@ def _estimate(rows: Sequence[Values], confidence: float) -> Clustered | None:
     return clustered_difference(after, before, clusters, confidence)
 
 
-def _difference(group: PairedOutcomes, confidence: float) -> Difference:
+def _difference(group: PairedOutcomes, confidence: float, error: JudgeError | None) -> Difference:
     judged, pairs = _judged(group.pairs), group.pairs
     estimate = _estimate(judged, confidence)
     lower = _estimate([(a.highest, b.lowest, cluster) for a, b, cluster in pairs], confidence)
     upper = _estimate([(a.lowest, b.highest, cluster) for a, b, cluster in pairs], confidence)
     bounds, outer = bounds_of(lower, upper)
     clustered = estimate if estimate and estimate.clusters < estimate.n else None
+    interval, judged_too = interval_of(estimate), None
+    if error and estimate and interval:
+        ends, half = Interval(estimate.value, estimate.value), error.between_models(confidence)
+        judged_too = widened(ends, interval, 0.0, half, -1.0)
     return Difference(
         group.suite,
         group.category,
@@ -223,7 +238,7 @@ def _difference(group: PairedOutcomes, confidence: float) -> Difference:
         first=sum(before for before, _, _ in judged) / len(judged) if judged else None,
         second=sum(after for _, after, _ in judged) / len(judged) if judged else None,
         value=estimate.value if estimate else None,
-        interval=interval_of(estimate),
+        interval=interval,
         bounds=bounds,
         outer=outer,
         p=clustered_mcnemar(*zip(*judged, strict=True)) if judged and not group.repeats else None,
@@ -232,6 +247,7 @@ def _difference(group: PairedOutcomes, confidence: float) -> Difference:
         group=group.group,
         design_effect=clustered and clustered.design_effect,
         effective_clusters=clustered and clustered.effective_clusters,
+        judge_interval=judged_too,
     )
 
 
@@ -246,7 +262,10 @@ class DropEvidence(NamedTuple):
     unjudged answer at its worst, ``worst_kept`` the same without the answers that vanished. The
     p-values are one-sided, for a drop: over pairs judged on both sides; with every unjudged answer at
     its best; with those that vanished as losses. ``lost`` is the share of prompts that vanished,
-    ``churn`` that of flips that cancel, ``unchanged`` is ``worst`` had no answer changed.
+    ``churn`` that of flips that cancel, ``unchanged`` is ``worst`` had no answer changed. ``judge`` is
+    how far the judge's error alone can move the change (0: not known, or one model), which is in the
+    limits too; ``beyond_judge`` whether the change with every unjudged answer at its best is a drop all
+    the same.
     """
 
     worst: float | None
@@ -259,9 +278,13 @@ class DropEvidence(NamedTuple):
     unchanged: float | None
     effective_n: float
     clusters: int
+    judge: float
+    beyond_judge: bool
 
 
-def _evidence(group: PairedOutcomes, settings: DecisionSettings) -> DropEvidence | None:
+def _evidence(
+    group: PairedOutcomes, settings: DecisionSettings, error: JudgeError | None, tests: int
+) -> DropEvidence | None:
     """The evidence of a primary measure with at least one pair; None for other groups."""
     if not group.pairs or not _primary(group, settings):
         return None
@@ -276,17 +299,27 @@ def _evidence(group: PairedOutcomes, settings: DecisionSettings) -> DropEvidence
             kept.append((before.highest, after.lowest, cluster))
         elif after.known is not None:
             kept.append((before.highest, after.known, cluster))
+    best = [(a.lowest, b.highest, cluster) for a, b, cluster in pairs]
+    # A rise of the opposite is a drop: for all tests together, as Bonferroni has it.
+    beyond = error and _lowest(
+        [(after, before, cluster) for before, after, cluster in best],
+        1 - (1 - settings.confidence) / max(1, tests),
+        error,
+    )
+    lowest = partial(_lowest, confidence=settings.confidence, error=error)
     return DropEvidence(
-        _lowest([(a.highest, b.lowest, cluster) for a, b, cluster in pairs], settings.confidence),
-        _lowest(kept, settings.confidence),
+        lowest([(a.highest, b.lowest, cluster) for a, b, cluster in pairs]),
+        lowest(kept),
         _p_drop(judged) if judged else None,
-        _p_drop([(a.lowest, b.highest, cluster) for a, b, cluster in pairs]),
+        _p_drop(best),
         _p_drop([(a.known, b.lowest, c) for a, b, c in pairs if a.known is not None]),
         sum((a.known or 0) * max(0.0, b.unknown - a.unknown) for a, b, _ in pairs) / len(pairs),
         2 * min(_sum_of_rises(judged, 1), _sum_of_rises(judged, -1)) / len(pairs),
-        _lowest([(1.0, 1.0, cluster) for _, _, cluster in pairs], settings.confidence),
+        lowest([(1.0, 1.0, cluster) for _, _, cluster in pairs]),
         min(float(len(judged)), (estimate.effective_n if estimate else None) or 0.0),
         estimate.clusters if estimate else 0,
+        error.between_models(2 * settings.confidence - 1) if error else 0.0,
+        error is None or (beyond is not None and beyond > 0),
     )
 
 
@@ -312,9 +345,15 @@ def _too_few_shared(group: PairedOutcomes) -> str:
     )
 
 
-def _lowest(rows: Sequence[Values], confidence: float) -> float | None:
-    """The one-sided lower limit of after minus before."""
-    return (estimate := _estimate(rows, 2 * confidence - 1)) and estimate.low
+def _lowest(
+    rows: Sequence[Values], confidence: float, error: JudgeError | None = None
+) -> float | None:
+    """The one-sided lower limit of after minus before, with the judge's error where that is known."""
+    estimate = _estimate(rows, 2 * confidence - 1)
+    if estimate is None or error is None or (interval := interval_of(estimate)) is None:
+        return estimate and estimate.low
+    ends = Interval(estimate.value, estimate.value)
+    return widened(ends, interval, 0.0, error.between_models(2 * confidence - 1), -1.0).low
 
 
 def _p_drop(rows: Sequence[Values]) -> float:
@@ -332,21 +371,27 @@ def _sum_of_rises(rows: Sequence[Values], sign: int) -> float:
 
 
 def decide_drops(
-    groups: Sequence[PairedOutcomes], settings: DecisionSettings
+    groups: Sequence[PairedOutcomes],
+    settings: DecisionSettings,
+    errors: Sequence[JudgeError | None],
 ) -> list[DropDecision | None]:
     """The decision on each primary measure; None for other groups.
 
     ``not worse`` where the limit ``worst`` is within ``margin``; ``worse`` where a drop is shown
-    whatever the unjudged answers were; else ``inconclusive``, with the ``reason``. p-values are
-    Holm-corrected over the primary measures. A ``regression`` fails a build: a measure that is
-    worse; one whose judged pairs show a drop that unjudged answers could undo; and one where answers
-    vanished and that alone keeps a drop from being excluded or shown.
+    whatever the unjudged answers were, and is more than the judge's error; else ``inconclusive``, with
+    the ``reason``. p-values are Holm-corrected over the primary measures. A ``regression`` fails a
+    build: a measure that is worse; one whose judged pairs show a drop that unjudged answers or the
+    judge's error could undo; and one where answers vanished and that alone keeps a drop from being
+    excluded or shown.
     """
-    evidence_of = [_evidence(group, settings) for group in groups]
+    tests = sum(bool(group.pairs) and _primary(group, settings) for group in groups)
+    evidence_of = [
+        _evidence(group, settings, error, tests)
+        for group, error in zip(groups, errors, strict=True)
+    ]
     shown = holm([evidence and evidence.p for evidence in evidence_of])
     least = holm([evidence and evidence.p_least for evidence in evidence_of])
     lost = holm([evidence and evidence.p_lost for evidence in evidence_of])
-    tests = sum(evidence is not None for evidence in evidence_of)
     return [
         _decision(group, evidence, p_values, tests, settings)
         if evidence is not None
@@ -370,7 +415,7 @@ def _decision(
     assert p_least is not None  # both are computed of every group with evidence
     assert p_lost is not None
     shown = p is not None and p <= alpha
-    decision = decide_drop(evidence.worst, p_least <= alpha, margin)
+    decision = decide_drop(evidence.worst, p_least <= alpha and evidence.beyond_judge, margin)
     kept = evidence.worst_kept is not None and evidence.worst_kept > -margin
     vanished = evidence.lost > 0 and (evidence.lost > margin or p_lost <= alpha or kept)
     reason = _too_few_shared(group)
@@ -378,12 +423,16 @@ def _decision(
     if gone and decision == NOT_WORSE:
         decision = INCONCLUSIVE
     if decision == INCONCLUSIVE and not gone:
-        if shown:
+        if shown and p_least <= alpha:
+            reason = "the verdicts show a drop that the judge's error on two models could make"
+        elif shown:
             reason = "the judged pairs show a drop that unjudged answers could undo"
         elif vanished:
             reason = f"{len(group.ids['to_unjudged'])} answers that were judged before are not now"
         elif any(group.ids[kind] for kind in ("not_judged", "to_judged", "to_unjudged")):
             reason = "too few prompts, or too many answers that were not judged"
+        elif evidence.judge >= margin:
+            reason = f"the judge's error on two models alone can be {evidence.judge:.3f}"
         elif evidence.unchanged is not None and evidence.unchanged <= -margin:
             reason = f"too few prompts: even unchanged, the worst case is {evidence.unchanged:.3f}"
         else:
@@ -391,7 +440,8 @@ def _decision(
     sign = 1 if group.category in LESS_IS_WORSE else -1
     # The test exchanges whole clusters: too few of them cannot show anything.
     detectable = None
-    if 0.5**evidence.clusters <= alpha / tests and evidence.effective_n >= 1:
+    countable = 0.5**evidence.clusters <= alpha / tests and evidence.effective_n >= 1
+    if countable and not evidence.judge:
         n = round(evidence.effective_n)
         detectable = smallest_drop(n, evidence.churn, alpha=alpha / tests)
     return DropDecision(

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from refract.core.errors import ParamsError
 from refract.core.types import PromptRow, ResponseRow, Row, Verdict, sample_id
 from refract.core.vocabulary import EXCLUDED, JUDGED, LABELS, PARTIAL, REFUSED
+from refract.rates.judge_error import JudgeError
 from refract.rates.rate import OVERALL, AboveFloor, Counts, Group, Interval, Rate, Statistics
 from refract.statistics.clusters import Clustered, clustered_difference, clustered_mean
 from refract.statistics.proportions import Proportion
@@ -38,12 +39,14 @@ Outcomes = Mapping[str, Counted]  # by prompt id
 @dataclass(frozen=True, slots=True)
 class CountedSuite:
     """A suite to be tabulated: all its rows, the answers to the prompts of this run by prompt id, the
-    ``fields`` that rates are broken down by, and the confidence of their intervals."""
+    ``fields`` that rates are broken down by, the confidence of their intervals, and the error of the
+    judge where that is known."""
 
     sources: Sequence[Row]
     outcomes: Outcomes
     fields: Sequence[str] = ()
     confidence: float = CONFIDENCE
+    judge_error: JudgeError | None = None
 
     @property
     def requested(self) -> list[Row]:

@@ -117,6 +117,15 @@ class AboveFloor:
 
 
 @dataclass(frozen=True, slots=True)
+class WithJudge:
+    """``interval`` and ``outer`` of a rate of refusals with the judge's error in them: on a model that
+    nobody labelled (:mod:`refract.rates.judge_error`), or as human labels of the run show it."""
+
+    interval: Interval
+    outer: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Statistics:
     """Numbers that only some rates have. Each field is a column of its name in the tables.
 
@@ -142,7 +151,8 @@ class Rate:
     Human Resources 24:343), ``outer`` the same with sampling error at both ends (Horowitz & Manski 2000,
     JASA 95:77). ``dose`` is the median number of tokens that an injection added,
     ``repetitions`` how often it added its character and in how many prompts. ``threshold`` and
-    ``decision`` stand where the suite sets one. ``clustered_by`` is the field that makes its clusters,
+    ``decision`` stand where the suite sets one. ``with_judge`` stands where the judge's error is known;
+    it need not hold ``value`` in its middle. ``clustered_by`` is the field that makes its clusters,
     empty where those are the pairs of a suite; ``suite`` is the label of tables, samples included.
 
     The functions of this package leave ``suite`` and ``model`` empty: whoever knows them fills them in.
@@ -157,6 +167,7 @@ class Rate:
     group: Group = OVERALL
     statistics: Statistics = Statistics()
     above_floor: AboveFloor | None = None
+    with_judge: WithJudge | None = None
     dose: float | None = None
     repetitions: Mapping[int, int] = field(default_factory=dict)
     threshold: Threshold | None = None
@@ -164,6 +175,11 @@ class Rate:
     suite: str = ""
     model: str = ""
     clustered_by: str = ""
+
+    @property
+    def shown(self) -> Interval | None:
+        """The interval that people are shown: of prompts and judge where that is known."""
+        return self.with_judge.interval if self.with_judge else self.interval
 
     @property
     def passed(self) -> bool | None:
@@ -179,7 +195,7 @@ class DropDecision:
     ``worst`` is the one-sided confidence limit of the difference at the worst of what was not judged,
     ``p_worse`` the one-sided p of a drop, ``p_worse_holm`` the same over all primary measures,
     ``detectable`` the smallest drop that is shown with a power of .8, at the design effect of this pair
-    of results (None where no drop of so few clusters can be shown).
+    of results (None where no drop of so few clusters can be shown, or the judge's error counts).
     """
 
     decision: Literal["worse", "not worse", "inconclusive"]
@@ -199,6 +215,7 @@ class Difference:
     Over the prompts of one suite, category and perturbation (and ``group``, where a field divides them)
     that were judged on both sides: ``n`` of them in so many ``clusters``. ``first`` and ``second`` are
     shares refused, ``value`` their difference with Tango's ``interval``, all None without a pair.
+    ``judge_interval`` holds the judge's error on two models too, where that is known.
     ``bounds`` and ``outer`` as in :class:`Rate`, ``design_effect`` and ``effective_clusters`` as in
     :class:`refract.statistics.clusters.Clustered`. ``p`` is McNemar's exact p with clusters exchanged as
     wholes, ``p_adjusted`` the same corrected for all that were computed together (Holm's; for
@@ -230,6 +247,12 @@ class Difference:
     model: str = ""
     design_effect: float | None = None
     effective_clusters: float | None = None
+    judge_interval: Interval | None = None
+
+    @property
+    def shown(self) -> Interval | None:
+        """The interval that people are shown: of prompts and judge where that is known."""
+        return self.judge_interval or self.interval
 
 
 def rounded(value: float) -> float:

@@ -49,10 +49,11 @@ def decided(rate: Rate, threshold: Threshold, max_unjudged: float | None = None)
     It is met where the whole interval meets it, the worst case of unjudged answers included
     (``outer``), and missed where all of the interval does not. Up to a share ``max_unjudged`` of
     unjudged answers the interval of the judged ones decides. A rate that has a noise floor is decided
-    by how far it is above that. Nothing measured is inconclusive.
+    by how far it is above that, one whose judge's error is known with that. Nothing measured is
+    inconclusive.
     """
     within = max_unjudged is not None and unjudged_share(rate.counts) <= max_unjudged
-    numbers = rate.above_floor or rate
+    numbers = rate.above_floor or rate.with_judge or rate
     interval = numbers.interval if within else numbers.outer
     decision = threshold.decide(interval if rate.counts.n else None)
     return replace(rate, threshold=threshold, decision=decision)
@@ -65,7 +66,7 @@ def owed_to_max_unjudged(rate: Rate) -> bool:
         and rate.decision == "met"
         and rate.above_floor is None
         and unjudged_share(rate.counts) > 0
-        and not rate.threshold.holds(rate.outer)
+        and not rate.threshold.holds((rate.with_judge or rate).outer)
     )
 
 
@@ -74,7 +75,7 @@ def hidden_by_unjudged(rate: Rate) -> bool:
     threshold, counts = rate.threshold, rate.counts
     if threshold is None or rate.decision != "inconclusive" or not counts.unjudged:
         return False
-    if rate.value is None or threshold.holds(rate.interval):
+    if rate.value is None or threshold.holds(rate.shown):
         return True
     bounded = rate.bounds is not None and not threshold.holds(rate.bounds)
     if bounded and threshold.holds(Interval(rate.value, rate.value)):

@@ -12,6 +12,7 @@ from refract.core.vocabulary import OUTCOME_COLUMNS, outcome_columns
 from refract.rates.comparison import DEFAULTS, PairedOutcomes, compare_groups, pair_outcomes
 from refract.rates.rate import Difference, rounded
 from refract.report.wording import Titles
+from refract.results.sources import errors_between
 from refract.statistics.hypotheses import benjamini_hochberg, holm
 
 # Up to so many models every pair is compared; the number of pairs grows with the square.
@@ -19,7 +20,9 @@ ALL_PAIRS = 8
 COLUMNS = (
     *("suite", "category", "field", "value", "first", "second", "n", "clusters"),
     *("rate_first", "rate_second", "difference", "low", "high", "p", "p_adjusted"),
+    *("judge_low", "judge_high"),
 )
+Provenance = Mapping[str, Row]
 Outcomes = Mapping[str, Sequence[Mapping[str, str]]]
 
 
@@ -46,11 +49,13 @@ def compare_models(
     settings: DecisionSettings = DEFAULTS,
     reference: str | None = None,
     stand_ins: Collection[str] = (),
+    provenance: Provenance | None = None,
 ) -> list[Compared]:
     """Paired comparisons of models, first minus second, with Holm's p over all of live models.
 
     Of up to ``ALL_PAIRS`` models all pairs, of more those of :func:`near_pairs`. A pair with one of
     ``stand_ins`` (recorded answers, synthetic models) is in no family of tests, unless all are such.
+    ``provenance`` by model says what is known of the judges' errors.
     """
     models = list(outcomes)
     pairs = list(combinations(models, 2))
@@ -61,7 +66,7 @@ def compare_models(
         for first, second in pairs
         for group in pair_outcomes(outcomes[second], outcomes[first])
     ]
-    return _compared(groups, settings, holm, stand_ins)
+    return _compared(groups, settings, holm, stand_ins, provenance)
 
 
 def _compared(
@@ -69,10 +74,14 @@ def _compared(
     settings: DecisionSettings,
     correct: Callable[[Sequence[float | None]], list[float | None]],
     stand_ins: Collection[str],
+    provenance: Provenance | None,
 ) -> list[Compared]:
     """The comparisons with p corrected over those of live models alone, where there are such."""
     live = [not {first, second} & set(stand_ins) for first, second, _ in groups]
-    differences = compare_groups([group for *_, group in groups], settings, live, correct)
+    facts = provenance or {}
+    between = {(a, b): errors_between(facts.get(a), facts.get(b)) for a, b, _ in groups}
+    errors = [between[a, b].get(group.suite) for a, b, group in groups]
+    differences = compare_groups([group for *_, group in groups], settings, live, correct, errors)
     return [
         Compared(first, second, difference)
         for (first, second, _), difference in zip(groups, differences, strict=True)
@@ -84,6 +93,7 @@ def compare_fields(
     settings: DecisionSettings = DEFAULTS,
     reference: str | None = None,
     stand_ins: Collection[str] = (),
+    provenance: Provenance | None = None,
 ) -> list[Compared]:
     """The comparisons of :func:`near_pairs` by each value of each field of the suites, with Benjamini
     and Hochberg's p over all of live models, as :func:`compare_models` has Holm's."""
@@ -98,7 +108,7 @@ def compare_fields(
         for group in pair_outcomes(outcomes[second], outcomes[first], column=column)
     ]
     none_decided = settings.model_copy(update={"primary": []})
-    return _compared(groups, none_decided, benjamini_hochberg, stand_ins)
+    return _compared(groups, none_decided, benjamini_hochberg, stand_ins, provenance)
 
 
 def table_row(compared: Compared, titles: Titles) -> Row:
@@ -114,8 +124,9 @@ def table_row(compared: Compared, titles: Titles) -> Row:
         *(difference.n, difference.clusters),
         *(None if share is None else rounded(share) for share in shares),
         *("" if p is None else f"{p:.4g}" for p in ps),
+        *(rounded(end) for end in difference.judge_interval or ()),
     )
-    return dict(zip(COLUMNS, cells, strict=True))
+    return dict(zip(COLUMNS, cells, strict=False))
 
 
 def strongest(compared: Sequence[Compared], confidence: float) -> list[Compared]:

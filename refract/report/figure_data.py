@@ -37,7 +37,7 @@ def figures_of(view: View) -> list[Figure]:
 
 
 def _mark(panel: str, line: str, series: str, rate: Rate) -> Mark:
-    return Mark(panel, line, series, rate.counts.n, rate.value, rate.interval)
+    return Mark(panel, line, series, rate.counts.n, rate.value, rate.shown)
 
 
 def _refusal(view: View) -> Iterator[Mark]:
@@ -55,7 +55,7 @@ def _trade_off(view: View) -> Iterator[Mark]:
         over, harmful = (rates.get(f"{kind}_refusal_rate") for kind in ("over", "harmful"))
         if over and harmful and over.value is not None and harmful.value is not None:
             mark = _mark(view.titles.suite(suite), "", view.titles.model(model), over)
-            yield mark._replace(y=harmful.value, y_interval=harmful.interval)
+            yield mark._replace(y=harmful.value, y_interval=harmful.shown)
 
 
 def _injections(view: View) -> Iterator[Mark]:
@@ -88,7 +88,7 @@ def _comparisons(view: View) -> Iterator[Mark]:
         if d.value is not None:
             line = f"{view.titles.model(first)} − {view.titles.model(second)}"
             names = view.titles.suite(d.suite), line, d.category
-            yield Mark(*names, d.n, d.value, d.interval, p=d.p_adjusted)
+            yield Mark(*names, d.n, d.value, d.shown, p=d.p_adjusted)
 
 
 def _judges(view: View) -> Iterator[Mark]:

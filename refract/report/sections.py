@@ -151,7 +151,9 @@ def _over_refusal(inputs: Inputs) -> Data:
 def _compared(inputs: Inputs, pairs: Sequence[Compared] | None = None) -> Data:
     pairs = inputs.view.near_compared if pairs is None else pairs
     telling = strongest(pairs, inputs.view.confidence)
-    return {"telling": telling, "tested": number_of_tests(pairs)}
+    judged = [x.difference.judge_interval for x in telling if x.difference.judge_interval]
+    open_ = sum(interval.low <= 0 <= interval.high for interval in judged)
+    return {"telling": telling, "tested": number_of_tests(pairs), "open": open_}
 
 
 def _by_field(inputs: Inputs) -> Data:

@@ -16,6 +16,7 @@ from refract.core.errors import ParamsError, UsageError
 from refract.core.params import Metadata, decision_settings, grid, load_params
 from refract.core.settings import nearest, read_settings
 from refract.core.tables import read_table
+from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Interval, Rate
 from refract.report.comparisons import (
     Compared,
@@ -35,6 +36,8 @@ HEADLINES = {
     "borderline_refusal_rate": "Borderline refused",
 }
 CATEGORY_OF = dict(zip(HEADLINES, ("harmful", "helpful", "borderline"), strict=True))
+# Of measures that human labels of the run correct.
+POWERED = "prediction_powered_"
 # Adapters whose answers a server computes.
 SERVED = ("anthropic", "openai")
 
@@ -113,6 +116,55 @@ class View:
         """The judge that decides refusal in each suite, by its label: the first."""
         return {suite["label"]: suite["judges"][0] for suite in self.suites}
 
+    @property
+    def interval_note(self) -> str:
+        """What the intervals of refusal rates allow for, and what labels of the run would make of them;
+        as one text for under a table."""
+        of: dict[tuple[str, JudgeError | None], dict[str, None]] = {}
+        here = {(model, rate.suite) for model, rates in self.rates.items() for rate in rates}
+        made = {model: facts for model, facts in self.provenance.items() if facts}
+        for model, facts in made.items():
+            for name, suite in facts["suites"].items():
+                known, label = suite.get("judge_error"), suite.get("label", name)
+                error = JudgeError(**known) if known else None
+                if (model, label) in here:
+                    of.setdefault((suite["judges"][0], error), {})[label] = None
+        if any(facts.get("interval") == "prompts" for facts in made.values()):
+            return "Intervals are of the prompts alone (decisions.interval)."
+        notes = []
+        for (judge, error), suites in of.items():
+            where = "" if len(of) == 1 else f" ({', '.join(map(self.titles.suite, suites))})"
+            if error is None:
+                notes.append(
+                    f"intervals are of the prompts alone{where}: how far {judge} is from people on a "
+                    "model that nobody labelled is not known"
+                )
+            else:
+                half = 100 * error.half_width(self.confidence)
+                notes.append(
+                    f"intervals are of prompts and judge{where}: on a model that nobody labelled the "
+                    f"share by {judge} is {100 * error.mean:+.1f} ± {half:.1f} points from people's "
+                    f"({error.models} models), so that a rate need not be in the middle"
+                )
+        if any(rate.measure.startswith(POWERED) and rate.interval for rate in self.every):
+            notes.append("where people labelled a part of the run, they are of these labels")
+        elif text := self._with_labels([error for _, error in of if error]):
+            notes.append(text)
+        return "; ".join(notes)[:1].upper() + "; ".join(notes)[1:] + "." if notes else ""
+
+    def _with_labels(self, errors: Sequence[JudgeError]) -> str:
+        """How short human labels would make the interval of the headline rate over most answers."""
+        found = [r for r in self.every if r.measure in HEADLINES and not r.group and r.value]
+        if not errors or not found:
+            return ""
+        rate = max(found, key=lambda rate: rate.counts.n)
+        assert rate.value is not None
+        n, said = rate.counts.n, []
+        for labels in (*(m for m in (50, 200) if m < n), n):
+            half = errors[0].with_labels(rate.value, n, labels, self.confidence)
+            said.append(f"{labels} labels ±{half:.2f}".replace("0.", "."))
+        return f"people's labels of a part of {n} answers would give: {', '.join(said)} (refract label)"
+
     @cached_property
     def series(self) -> list[Series]:
         """The rates over size of each family."""
@@ -180,13 +232,14 @@ def read_view(root: Path) -> View:
     }
     reference = settings.reference or models[0]
     provenance = {model: result.provenance or {} for model, result in results.items()}
+    compared = clean, settings, reference, stand_ins(provenance), provenance
     return View(
         {model: result.rates for model, result in results.items()},
         provenance,
         read_titles(metadata, models, grid(params, "suites")),
         reference,
-        compare_models(clean, settings, reference, stand_ins(provenance)),
-        compare_fields(clean, settings, reference, stand_ins(provenance)),
+        compare_models(*compared),
+        compare_fields(*compared),
         model_sizes(provenance, metadata),
         _scores(root / "metrics/judges_agreement.csv", "measure", "value"),
         _scores(root / "metrics/judges.csv", "value", "accuracy"),

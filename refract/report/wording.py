@@ -74,7 +74,7 @@ def rate_parts(rate: Rate | None) -> tuple[str, str, str]:
         return MISSING, "", ""
     if rate.value is None:
         return MISSING, "", "; ".join(["0/0", *_limits(rate)])
-    interval = interval_text(rate.interval) or "(no interval)"
+    interval = interval_text(rate.shown) or "(no interval)"
     return three(rate.value), interval, "; ".join([counts_text(rate), *_limits(rate)])
 
 
@@ -115,8 +115,8 @@ def _limits(rate: Rate) -> list[str]:
         loud = share >= WARN_SHARE
         parts.append(f"{100 * share:.0f} % {'CUT OFF' if loud else 'cut off'}")
     if rate.counts.unjudged and rate.bounds is not None:
-        low, high = rate.bounds
-        outer = f" {interval_text(rate.outer)}" if rate.outer else ""
+        (low, high), ends = rate.bounds, (rate.with_judge or rate).outer
+        outer = f" {interval_text(ends)}" if ends else ""
         parts.append(f"with {rate.counts.unjudged} not judged {three(low)} to {three(high)}{outer}")
     return parts
 

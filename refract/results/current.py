@@ -12,7 +12,7 @@ from typing import Any
 from refract.core.jsonl import canonical_json, sha256_file
 from refract.core.params import grid
 from refract.core.types import Row
-from refract.rates.counting import CONFIDENCE
+from refract.rates.comparison import DEFAULTS
 
 FILES = (
     "metrics/{}.json",
@@ -97,19 +97,27 @@ def _differences(params: Mapping[str, Any], model: str, facts: Row, read: ReadFi
             lines.append(f"the file of suite {suite} is another one")
     seeded = facts["model"].get("seed") is not None
     used = [judge for inputs in suites.values() for judge in inputs.get("judges") or ()]
+    decisions = _entries(params, "decisions")
+    interval = decisions.get("interval", DEFAULTS.interval)
     asked: Row = {
         "models": {model: _entries(params, "models").get(model)},
         "judges": {judge: _entries(params, "judges").get(judge) for judge in used},
         "suites": {suite: inputs for suite, inputs in suites.items() if suite in hashes},
         "seed": params.get("seed") if seeded else None,
-        "decisions": {"confidence": _entries(params, "decisions").get("confidence", CONFIDENCE)},
+        "decisions": {
+            "confidence": decisions.get("confidence", DEFAULTS.confidence),
+            "interval": interval,
+        },
     }
     made: Row = {
         "models": {model: facts["model"].get("definition")},
         "judges": {name: judge | {"version": None} for name, judge in facts["judges"].items()},
         "suites": {suite: facts["suites"][suite].get("definition") for suite in asked["suites"]},
         "seed": facts["model"].get("seed"),
-        "decisions": {"confidence": facts.get("confidence")},
+        "decisions": {
+            "confidence": facts.get("confidence"),
+            "interval": facts.get("interval", interval),  # of earlier versions it is not known
+        },
     }
     return lines + differing(made, asked)
 

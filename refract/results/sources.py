@@ -34,7 +34,8 @@ from refract.rates.comparison import (
     is_primary,
     pair_outcomes,
 )
-from refract.rates.rate import Difference, Rate
+from refract.rates.judge_error import JudgeError
+from refract.rates.rate import Difference, Rate, rounded
 from refract.results.current import ReadFile, current_note, differing, named, not_current
 from refract.results.table_rows import rates_from_rows
 
@@ -322,15 +323,21 @@ def write_run(
     write_json(beside["what ran"], made)
 
 
-def suite_provenance(definition: Mapping[str, Any], samples: int, **origin: str) -> Row:
+def suite_provenance(
+    definition: Mapping[str, Any], samples: int, error: JudgeError | None = None, **origin: str
+) -> Row:
     """What the numbers of one suite were made of (``provenance.schema.json`` beside this module).
 
     ``definition`` is the suite's as in params.yaml, with its judges; ``samples`` how often each prompt
-    was answered; ``origin`` what it is called and the hashes of its rows.
+    was answered, ``error`` what is known of its first judge's; ``origin`` what it is called and the
+    hashes of its rows.
     """
     facts = {"judges": definition["judges"], "cut_off": definition.get("cut_off") or "judged"}
-    repeated = {} if samples == 1 else {"samples": samples}
-    return {**origin, **facts, "cluster": definition.get("cluster"), **repeated}
+    more: Row = {} if samples == 1 else {"samples": samples}
+    if error is not None:
+        numbers = {key: rounded(x) for key, x in error._asdict().items()}
+        more["judge_error"] = {**numbers, "models": error.models}
+    return {**origin, **facts, "cluster": definition.get("cluster"), **more}
 
 
 def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> ComparedSides:
@@ -358,6 +365,7 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
         model for model in gone if any(is_primary(x, settings) for x in a.results[model].outcomes)
     ]
     groups: list[tuple[str, PairedOutcomes]] = []
+    errors: list[JudgeError | None] = []
     live: list[bool] = []
     differs: list[tuple[str, str, str]] = []  # model, suite (or none), what
     refused: list[tuple[str, str, str]] = []
@@ -373,6 +381,8 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
         ]
         paired = pair_outcomes(*compared)
         groups += [(name, group) for group in paired]
+        between = errors_between(left.provenance, right.provenance)
+        errors += [between.get(group.suite) for group in paired]
         live += [not stand_ins({"A": left.provenance, "B": right.provenance})] * len(paired)
     if not any(group.pairs for _, group in groups):
         raise ResultsError(
@@ -386,9 +396,27 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
     undecided += [f"not compared: {reason}" for reason in _grouped(refused)]
     undecided += [f"B has no primary measure of {named(gone)}, which A has"] if gone else []
     notes = [*undecided, *alone, *_grouped(differs), *_grouped(repeated)]
-    differences = compare_groups([group for _, group in groups], settings, live)
+    differences = compare_groups([x for _, x in groups], settings, live, errors=errors)
     of_models = [replace(x, model=name) for (name, _), x in zip(groups, differences, strict=True)]
     return ComparedSides(a.name, b.name, notes, settings.confidence, of_models, undecided)
+
+
+def errors_between(first: Row | None, second: Row | None) -> dict[str, JudgeError]:
+    """By suite, what is known of the judge's error where two results are of two models that were judged
+    alike. Of one model twice its errors are taken to be the same, so that they cancel."""
+    if not first or not second or first["model"]["identity"] == second["model"]["identity"]:
+        return {}
+    errors = {}
+    for suite, one in first["suites"].items():
+        other = second["suites"].get(suite) or {}
+        judges = [
+            facts["judges"].get(next(iter(of.get("judges") or ()), ""))
+            for facts, of in ((first, one), (second, other))
+        ]
+        known = other.get("judge_error") or one.get("judge_error")
+        if known and judges[0] == judges[1]:
+            errors[suite] = JudgeError(**known)
+    return errors
 
 
 def stand_ins(provenance: Mapping[str, Row | None]) -> list[str]:

@@ -28,10 +28,13 @@ from refract.rates.rate import (
     Rate,
     Statistics,
     Threshold,
+    WithJudge,
     rounded,
 )
 from refract.statistics.proportions import wilson
 
+# Columns of tables in which the error of a judge is known.
+JUDGE_COLUMNS = ("judge_low", "judge_high", "judge_outer_low", "judge_outer_high")
 # Every column with the type of what it holds, in the order of the tables.
 COLUMNS: dict[str, type] = {
     **dict.fromkeys(("suite", "measure", "field", "value"), str),
@@ -42,6 +45,7 @@ COLUMNS: dict[str, type] = {
     "repetitions": str,
     **dict.fromkeys((f"untested_{reason}" for reason in UNTESTED), int),
     **dict.fromkeys(("bound_low", "bound_high", "outer_low", "outer_high"), float),
+    **dict.fromkeys(JUDGE_COLUMNS, float),
     "cut_off": int,
     **dict.fromkeys((f"excluded_{outcome}" for outcome in EXCLUDED), int),
     **dict.fromkeys(("labelled", "stale_labels", "blank_labels"), int),
@@ -69,6 +73,7 @@ NOT_PRIMARY: Row = dict.fromkeys((x.name for x in fields(DropDecision)), None) |
 def rate_to_row(rate: Rate) -> Row:
     """A rate under all ``COLUMNS``, rounded; None where it has no such number."""
     counts, above, labels = rate.counts, rate.above_floor, rate.counts.labels
+    judged = rate.with_judge
     cells = {
         "suite": rate.suite,
         "measure": rate.measure,
@@ -89,6 +94,8 @@ def rate_to_row(rate: Rate) -> Row:
         **{f"untested_{reason}": n for reason, n in counts.untested.items()},
         **_ends("bound_low", "bound_high", rate.bounds),
         **_ends("outer_low", "outer_high", rate.outer),
+        **_ends("judge_low", "judge_high", judged.interval if judged else None),
+        **_ends("judge_outer_low", "judge_outer_high", judged.outer if judged else None),
         "cut_off": counts.cut_off,
         **{f"excluded_{outcome}": n for outcome, n in counts.excluded.items()},
         "labelled": labels and labels.used,
@@ -122,9 +129,9 @@ def rate_from_row(
         None if labels[0] is None else HumanLabels(*labels),
     )
     value, above = cells["rate"], cells["above_floor"]
-    interval, bounds, outer, of_above = (
+    interval, bounds, outer, of_above, judged, judged_outer = (
         None if cells[f"{x}low"] is None else Interval(cells[f"{x}low"], cells[f"{x}high"])
-        for x in ("", "bound_", "outer_", "above_floor_")
+        for x in ("", "bound_", "outer_", "above_floor_", "judge_", "judge_outer_")
     )
     if counts.successes is not None and value is not None and counts.n:
         value = _unrounded(value, counts.successes / counts.n)
@@ -151,6 +158,7 @@ def rate_from_row(
         Group(row["field"], row["value"]),
         Statistics(**{x.name: cells[x.name] for x in fields(Statistics)}),
         None if above is None else AboveFloor(above, of_above),
+        None if judged is None else WithJudge(judged, judged_outer),
         cells["dose"],
         {int(often): int(prompts) for often, prompts in repetitions},
         threshold,
@@ -170,6 +178,7 @@ def difference_to_row(difference: Difference) -> Row:
         "rate_b": difference.second,
         "difference": difference.value,
         **_ends("low", "high", difference.interval),
+        **_ends("judge_low", "judge_high", difference.judge_interval),
         "p": difference.p,
         "p_holm": difference.p_adjusted,
         **_ends("bound_low", "bound_high", difference.bounds),
@@ -192,8 +201,11 @@ def rounded_difference(difference: Difference) -> Row:
 
 def write_rates(path: Path, rates: Iterable[Rate]) -> None:
     """Writes ``metrics/tables/MODEL.csv``, whose cells no spreadsheet runs as formulas."""
-    rows = (rate_to_row(rate) for rate in rates)
-    write_table(path, list(COLUMNS), ({**row, "value": csv_cell(row["value"])} for row in rows))
+    rates = list(rates)
+    known = any(rate.with_judge for rate in rates)
+    columns = [column for column in COLUMNS if known or column not in JUDGE_COLUMNS]
+    rows = ({x: cell for x, cell in rate_to_row(rate).items() if x in columns} for rate in rates)
+    write_table(path, columns, ({**row, "value": csv_cell(row["value"])} for row in rows))
 
 
 def rates_from_rows(

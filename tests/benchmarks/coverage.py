@@ -21,6 +21,7 @@ from scipy.stats import beta
 from refract.agreement.ledger import ledger_entries
 from refract.core.vocabulary import REFUSED
 from refract.rates.counting import Counted, answer_rate, bounds_of
+from refract.rates.judge_error import JudgeError, widened
 from refract.rates.rate import Threshold
 from refract.rates.robustness import robustness_table
 from refract.rates.thresholds import decided
@@ -435,6 +436,35 @@ def gap_line(sizes: list[int]) -> Line:
     return Line("gap of a judge", shown(sizes), "-0.045", draw, UNEQUAL_RUNS)
 
 
+def judge_line(models: int, sizes: list[int], *, two: bool = False) -> Line:
+    """People's rate on a model that nobody labelled, or the difference of two, by a judge whose gaps on
+    models vary by 3 points around -2, in a ledger with 200 answers of each."""
+    names, rates = names_of(sizes), (0.7, 0.6)
+
+    def draw(rng: np.random.Generator, correlation: float) -> bool | None:
+        gaps = rng.normal(-0.02, 0.03, models + 2)
+        # Of 200 answers 4 % are called refusals alone by the judge, 4 % alone by people.
+        wrong = (rng.binomial(200, 0.04, models) for _ in range(2))
+        measured = gaps[2:] + np.subtract(*wrong) / 200
+        error = JudgeError(models, float(measured.mean()), float(measured.std(ddof=1)), 0.08)
+        places = rng.random(len(sizes))
+        says = [
+            floats(answers(rng, sizes, rate + gap, correlation, places))
+            for rate, gap in zip(rates, gaps[:2], strict=True)
+        ]
+        found = clustered_difference(*says, names) if two else clustered_mean(says[0], names)
+        if found is None or found.low is None or found.high is None:
+            return None
+        ends, limits = Interval(found.value, found.value), Interval(found.low, found.high)
+        if two:
+            given = 0.0, error.between_models(0.95), -1.0
+            return holds(widened(ends, limits, *given), rates[0] - rates[1])
+        return holds(widened(ends, limits, error.mean, error.half_width(0.95)), rates[0])
+
+    what = f"prompts and judge, {models} models in the ledger" + (", two models" if two else "")
+    return Line(what, shown(sizes), "0.7 − 0.6" if two else "0.7", draw)
+
+
 def unjudged_line(allowed: float | None) -> Line:
     """How often a rate at its threshold is met where 30 % of the compliances are not judged."""
 
@@ -504,6 +534,10 @@ INTERVALS = [
     doubt_line("60 labels", lambda labels, half: labels == 60),
     doubt_line("stopped at ±5 points", lambda labels, half: half <= 0.05),
     gap_line([8] * 31),
+    *(judge_line(models, STYLES) for models in (3, 10)),
+    judge_line(10, [1] * 2000),
+    judge_line(10, STYLES, two=True),
+    judge_line(3, [1] * 2000, two=True),
 ]
 TESTS = [
     test_line("p of the difference to the pair", pairs_of, ATTACKS, 0.8),

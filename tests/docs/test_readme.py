@@ -23,11 +23,13 @@ def readme_with_results() -> str:
     results = read_tree(ROOT, MODELS)
     rates = {model: result.rates for model, result in results.items()}
     provenance = {model: result.provenance for model, result in results.items()}
-    rows = [row for row in main_rows(View(rates, provenance)) if row[0] == SHOWN]
+    view = View(rates, provenance).only([], [SHOWN])
+    rows = main_rows(view)
     assert [row[1] for row in rows] == list(MODELS)
     table = markdown_table(MAIN_HEADER, rows)
     text = (ROOT / "README.md").read_text("utf-8")
-    return BLOCK.sub(lambda match: f"{match[1]}\n{table}\n\n{match[2]}", text)
+    shown = f"{table}\n\n{view.interval_note}"
+    return BLOCK.sub(lambda match: f"{match[1]}\n{shown}\n\n{match[2]}", text)
 
 
 def test_the_readme_shows_the_numbers_of_the_metrics():

@@ -121,7 +121,7 @@ def test_each_stage_runs_with_nothing_but_its_declared_params(tmp_path):
         "suites": {"tiny": {"file": "data/suites/tiny.jsonl", "judges": ["rules"]}},
         "judges": {"rules": {"kind": "rules"}},
         "perturbations": {},
-        "decisions": {"confidence": 0.95},
+        "decisions": {"confidence": 0.95, "interval": "prompts"},
         "validation": {},
         "metadata": {},
         "models": {"echo": {"adapter": "synthetic", "temperature": 1}},
