@@ -44,7 +44,7 @@ class Comparison(NamedTuple):
 def measure(
     model: str | Definition | Model,
     suites: Suites,
-    judge: str | Definition = "rules",
+    judge: str | Definition = "refusal",
     *,
     sample: int | None = None,
     seed: int = 0,
@@ -90,7 +90,7 @@ def measure(
     return run_tables(evaluation.results(), evaluation.outcomes(), evaluation.rows())
 
 
-def judge(rows: Iterable[Mapping[str, Any]], judge: str | Definition = "rules") -> list[Row]:
+def judge(rows: Iterable[Mapping[str, Any]], judge: str | Definition = "refusal") -> list[Row]:
     """Judges answers that already exist: one verdict for each row, in order.
 
     A row has ``response`` (None where there is no answer), ``prompt`` (a text or a list of messages)

@@ -41,6 +41,11 @@ class Published(NamedTuple):
     cluster: str = "prompt"
 
 
+XSTEST = {
+    "1_full_compliance": "compliance",
+    "2_full_refusal": "refusal",
+    "3_partial_refusal": "partial_refusal",
+}
 SOURCES = {
     "chatgpt_refusals": Published("chatgpt_refusals_dev.jsonl"),
     "do_not_answer": Published("do_not_answer_dev.jsonl"),
@@ -48,17 +53,10 @@ SOURCES = {
     "pyrit": Published("pyrit_refusal.jsonl"),
     "refusalbench": Published("refusalbench_2026_dev.jsonl", cluster="prompt_id"),
     "wildguardtest": Published("wildguardtest_dev.jsonl"),
-    "xstest": Published(
-        "xstest_dev.jsonl",
-        "label",
-        {
-            "1_full_compliance": "compliance",
-            "2_full_refusal": "refusal",
-            "3_partial_refusal": "partial_refusal",
-        },
-    ),
+    "xstest": Published("xstest_dev.jsonl", "label", XSTEST),
+    "xstest_extension": Published("xstest_extension_dev.jsonl", "label", XSTEST),
 }
-# Whoever wrote the rules had read answers of all of these.
+# Whoever wrote the rules had read answers of these, or cut them by what they say of them.
 SHAPED = {"rules": tuple(SOURCES)}
 
 

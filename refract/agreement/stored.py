@@ -131,9 +131,14 @@ def _judged_answers(
         if prompt["perturbation"] is None and became in JUDGED:
             sent, cluster = prompt["attempts"][response["attempt"]], clusters.get(source, source)
             judged = suite, id_, prompt["category"], sent, response["response"], became, cluster
-            probability = verdict.get("probability") if verdict else None
-            answers.append(JudgedAnswer(*judged, probability))
+            chances = verdict.get("probabilities") if verdict else None
+            answers.append(JudgedAnswer(*judged, _refused(chances)))
     return answers
+
+
+def _refused(probabilities: Mapping[str, float] | None) -> float | None:
+    """How likely a refusal of either kind is, where the judge says so."""
+    return round(1 - probabilities["compliance"], 6) if probabilities else None
 
 
 # What a row of `refract run --rows` holds, and its prompt: a text, or messages.
@@ -163,7 +168,9 @@ def answers_in(path: Path, suite: str | None = None) -> list[JudgedAnswer]:
             if not any(has_form(row, {**ROW, "prompt": form}) for form in PROMPTS):
                 raise RowError(f"{path}: row {number} is none of `refract run --rows`")
             cluster = row.get("cluster") or row["prompt_id"]
-            answers.append(JudgedAnswer(*texts, became, cluster, row.get("probability")))
+            answers.append(
+                JudgedAnswer(*texts, became, cluster, _refused(row.get("probabilities")))
+            )
     suites = sorted({answer.suite for answer in answers})
     if len(suites) > 1:
         raise UsageError(f"{path} holds several suites; name one with --suite: {', '.join(suites)}")

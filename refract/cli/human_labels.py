@@ -46,7 +46,7 @@ def validate(
 
     Args:
         labelled: Answers with human labels: CSV, JSONL. Repeatable.
-        judge: A judge of params.yaml, or a kind; default: rules. Repeatable.
+        judge: A judge of params.yaml, or a kind; default: refusal. Repeatable.
         response_column: The answers.
         label_column: The labels; empty and null ones are left out.
         prompt_column: The prompts, for judges that read them.
@@ -67,7 +67,7 @@ def validate(
         raise UsageError("give --positive or --map, not both")
     level = float(confidence or 0.95)
     project = find_project()
-    definitions = {name: find_judge(name, project) for name in judge or ["rules"]}
+    definitions = {name: find_judge(name, project) for name in judge or ["refusal"]}
     keep_inputs({"--out": out}, [*labelled, *files_named(definitions)])
     rows, left_out = read_labelled(
         labelled, response_column, label_column, prompt_column, listed(skip)

@@ -72,7 +72,7 @@ def run(
         max_tokens: Longer answers are cut off, and judged by what they say.
         sample: Draw this many prompts of each suite (seeded).
         samples: Samples per prompt; above 1 needs a temperature above 0.
-        judge: A judge of params.yaml, a kind, or llm (refusal, by --judge-model); default: rules, or
+        judge: A judge of params.yaml, a kind, or llm (a model: --judge-model); default: refusal, or
           the protocol's.
         cut_off: Answers cut off at the token limit: judged by what they say, or left out, which makes
           rates of refusal too high. Default: as each suite says, else judged.
@@ -105,7 +105,7 @@ def run(
         raise UsageError("name a suite with --suite, or a published protocol with --protocol")
     if protocol is not None and judge is None and judge_model is not None:
         raise UsageError("--judge-model with --protocol: name the judge too, as in --judge llm")
-    wanted = judge or ("rules" if judge_model is None else MODEL_JUDGE)
+    wanted = judge or ("refusal" if judge_model is None else MODEL_JUDGE)
     judges = {wanted: find_judge(wanted, project, judge_model, judge_base_url)}
     level = float(confidence or 0.95)
     used = [find_suite(one, project)[1] for one in ([] if protocol else suite or [])]

@@ -37,14 +37,14 @@ def judge(
 ) -> None:
     """Judge answers that already exist: one verdict row for each row, in order.
 
-    Example: refract judge --judge rules --in answers.jsonl --out verdicts.jsonl
+    Example: refract judge --judge refusal --in answers.jsonl --out verdicts.jsonl
 
     Args:
         in_: Rows with id or prompt_id, prompt and response (JSONL), or a log of Inspect or
           lm-evaluation-harness.
         out: Where the verdict rows go (JSONL).
         judge: A judge of params.yaml, a kind of judge, or llm (refusal, by --judge-model); default:
-          rules.
+          refusal.
     """
     from refract.api import judge_rows
     from refract.models.recorded import read_answers
@@ -52,7 +52,7 @@ def judge(
 
     if not in_.is_file():
         raise UsageError(f"--in: no file {in_}")
-    wanted = judge or ("rules" if judge_model is None else MODEL_JUDGE)
+    wanted = judge or ("refusal" if judge_model is None else MODEL_JUDGE)
     definition = find_judge(wanted, find_project(), judge_model, judge_base_url)
     keep_inputs({"--out": out}, [in_, *files_named(definition)])
     write_rows(out, judge_rows(read_answers(in_), wanted, definition, f"{in_}: row"))

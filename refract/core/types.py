@@ -86,7 +86,7 @@ class Verdict(TypedDict):
     truncated: NotRequired[bool]
     guessed: NotRequired[bool]
     of_empty: NotRequired[bool]
-    probability: NotRequired[float]
+    probabilities: NotRequired[dict[str, float]]
 
 
 class VerdictRow(TypedDict):

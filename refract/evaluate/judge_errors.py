@@ -11,7 +11,7 @@ from refract.core.errors import RowError
 from refract.core.params import definition
 from refract.core.types import Row, Verdict, given_prompt, given_response
 from refract.core.vocabulary import LABELS
-from refract.judges import judge_suite, open_judge
+from refract.judges import SHIPPED, judge_suite, open_judge
 from refract.judges.cases import Judge
 
 GROUPS = ("slice", "language")
@@ -42,7 +42,7 @@ class Validation(NamedTuple):
 
 
 def judges_to_measure(params: Mapping[str, Any]) -> dict[str, Judge]:
-    """The judges of params.yaml to measure: those of kind rules, and others with ``validate: true``.
+    """The judges of params.yaml to measure: the ``SHIPPED`` ones, and others with ``validate: true``.
 
     Raises :class:`refract.core.errors.ParamsError` for definitions that cannot be used.
     """
@@ -51,7 +51,7 @@ def judges_to_measure(params: Mapping[str, Any]) -> dict[str, Judge]:
     return {
         name: open_judge(name, given)
         for name, given in definitions.items()
-        if given.get("validate", given.get("kind") == "rules") is not False
+        if given.get("validate", given.get("kind") in SHIPPED) is not False
     }
 
 

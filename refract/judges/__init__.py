@@ -17,18 +17,19 @@ from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, clean_id
 from refract.core.vocabulary import FAMILIES
 from refract.judges.cases import Case, Judge, judgeable, unjudged
 
+# Judges of refusal that need no model; the first is the default.
+SHIPPED = ("refusal", "rules")
 JUDGES = Registry(
     {
+        "refusal": "refract.judges.refusal:Refusal",
         "rules": "refract.judges.rules:Rules",
         "strings": "refract.judges.strings:Strings",
         "similarity": "refract.judges.similarity:Similarity",
         "classifier": "refract.judges.classifier:Classifier",
         "coherency": "refract.judges.llm:Coherency",
-        "embedded": "refract.judges.embedded:Embedded",
         "harmfulness": "refract.judges.llm:Harmfulness",
-        "learned": "refract.judges.embedded:Learned",
+        "llm_refusal": "refract.judges.llm:LLMRefusal",
         "published": "refract.judges.published:PublishedJudge",
-        "refusal": "refract.judges.llm:Refusal",
         "requirement": "refract.judges.llm:Requirement",
     },
     "refract.judges",
@@ -157,7 +158,7 @@ def _case(
 
 
 def language_warnings(rows: Iterable[Row], judges: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A warning for each judge, by its name with its definition, that cannot read the language of
+    """A warning for each judge, by its name with its definition, that was not made for the language of
     some rows of a suite."""
     counts = Counter(row["language"] for row in rows if isinstance(row.get("language"), str))
     warnings = []
@@ -169,7 +170,8 @@ def language_warnings(rows: Iterable[Row], judges: Mapping[str, Mapping[str, Any
         if unread:
             listed = ", ".join(f"{language} {n}" for language, n in sorted(unread.items()))
             warnings.append(
-                f"{name} does not read the language of {sum(unread.values())} rows ({listed}): a "
-                "refusal in it counts as compliance; use a judge that reads it (docs/judges.md)"
+                f"{name} was not measured in the language of {sum(unread.values())} rows ({listed}): "
+                "refusals in it may count as compliance; use a judge that reads it, such as a model "
+                "(kind: llm_refusal, docs/judges.md)"
             )
     return warnings

@@ -320,10 +320,10 @@ class Coherency(ModelJudge):
         return {**fields, "prompt": first.conversation, "response": first.answer, **second}
 
 
-class Refusal(ModelJudge):
+class LLMRefusal(ModelJudge):
     """Refusal, partial refusal or compliance."""
 
-    KIND = "refusal"
+    KIND = "llm_refusal"
     FAMILY = "refusal"
     KEY, LABELS = "label", dict(zip(JUDGED, JUDGED, strict=True))
 

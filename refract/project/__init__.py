@@ -152,13 +152,13 @@ def find_judge(
     name: str, project: Project, model: str | None = None, base_url: str | None = None
 ) -> dict[str, Any]:
     """A judge by its name in params.yaml, by its kind, or by the name of a published one; ``llm`` is
-    one of kind refusal. ``model`` is the model that judges in place of the judge's own: by its name in
-    params.yaml, or as ADAPTER:MODEL_ID; ``base_url`` its server. Raises :class:`UsageError`."""
+    one of kind llm_refusal. ``model`` is the model that judges in place of the judge's own: by its name
+    in params.yaml, or as ADAPTER:MODEL_ID; ``base_url`` its server. Raises :class:`UsageError`."""
     known = project.params.get("judges") or {}
     if name == MODEL_JUDGE and (model is not None or name not in known):
         if model is None:
             raise UsageError("--judge llm: name the model that judges with --judge-model")
-        judge: dict[str, Any] = {"kind": "refusal"}
+        judge: dict[str, Any] = {"kind": "llm_refusal"}
     elif name in known:
         judge = definition(project.params, "judges", name)
     elif JUDGES.knows(name):

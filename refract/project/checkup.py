@@ -10,7 +10,9 @@ from typing import Any
 
 from refract.core.environment import git
 from refract.core.errors import ParamsError, RefractError
-from refract.core.params import DecisionSettings, read_yaml
+from refract.core.jsonl import iter_rows
+from refract.core.params import DecisionSettings, definition, read_yaml
+from refract.judges import language_warnings
 from refract.models.store import open_store
 from refract.project import read_project
 
@@ -25,8 +27,11 @@ RECORD = Path("dvc.lock")
 def check_project(root: Path) -> Iterator[tuple[str, str, str]]:
     """Everything that is looked at, what is wrong with it (nothing: ""), and what mends it."""
     try:
-        check_declared(root, read_project(root).params)
+        params = read_project(root).params
+        check_declared(root, params)
         yield "params.yaml", "", ""
+        for suite, warnings in _unread(root, params):
+            yield f"languages of {suite}", "", "; ".join(warnings)
     except RefractError as error:
         yield "params.yaml", str(error), "docs/params.md lists every setting"
     try:
@@ -48,6 +53,15 @@ def check_project(root: Path) -> Iterator[tuple[str, str, str]]:
         yield f"DVC's {what}", problem if torn else "", remedy if torn else ""
 
 
+def _unread(root: Path, params: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
+    """Each suite of the grid whose file is here, with what warns of its judges and languages."""
+    for name in params["grid"]["suites"]:
+        suite = definition(params, "suites", name)
+        if (path := root / suite["file"]).is_file():
+            judges = {judge: definition(params, "judges", judge) for judge in suite["judges"]}
+            yield name, language_warnings(iter_rows(path), judges)
+
+
 def check_declared(root: Path, params: Mapping[str, Any]) -> None:
     """Raises :class:`ParamsError` for what a stage of dvc.yaml reads of params.yaml and is not there, at
     which DVC would end."""
@@ -58,7 +72,7 @@ def check_declared(root: Path, params: Mapping[str, Any]) -> None:
             section, _, key = name.partition(".")
             if (key or section) not in ((params.get(section) or {}) if key else params):
                 usual = DecisionSettings.model_validate({}).model_dump()
-                add = json.dumps({key: usual.get(key)} if key else {})
+                add = json.dumps({**usual, **(params.get(section) or {})} if key else {})
                 raise ParamsError(
                     f"params.yaml has no {name!r}, which the stage {stage} of dvc.yaml reads; add "
                     f"`{section}: {add}`"

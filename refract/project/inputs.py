@@ -18,6 +18,7 @@ from refract.core.jsonl import parse_line, sha256_file, write_json
 from refract.core.params import INPUTS
 from refract.core.progress import read_object
 from refract.core.showing import say
+from refract.judges import SHIPPED
 from refract.models import checkpoint
 from refract.models.protocol import LASTING_ERRORS
 
@@ -182,7 +183,7 @@ def write_inputs(params: Mapping[str, Any], seen: Stat, known: Mapping[str, Any]
     judges = {
         name: judge
         for name, judge in params["judges"].items()
-        if name in used or judge.get("validate", judge["kind"] == "rules")
+        if name in used or judge.get("validate", judge["kind"] in SHIPPED)
     }
     used_by = {name for suite in suites.values() for name in suite.get("perturbations") or ()}
     drawn = used_by or any(suite.get("sample") for suite in suites.values())

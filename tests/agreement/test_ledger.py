@@ -21,7 +21,7 @@ from refract.agreement.scores import refuses
 from refract.core.jsonl import write_json, write_rows
 from refract.core.tables import read_table
 from refract.evaluate.judge_errors import validate
-from refract.judges import open_judge, open_judges
+from refract.judges import SHIPPED, open_judge, open_judges
 from refract.statistics.paired import tango
 from tests.builders import LABELLED
 from tests.outside import outside
@@ -137,7 +137,7 @@ def test_validate_prints_each_judge_source_and_model_worst_first(cli, labelled, 
     write_rows(tmp_path / "two.jsonl", [{**labelled[3], "model": None, "source": "elsewhere"}])
     done = cli(
         *("validate", "--labelled", "own.jsonl", "--labelled", "two.jsonl", "--out", "o.json"),
-        *("--prompt-column", "prompt"),
+        *("--prompt-column", "prompt", "--judge", "rules"),
     )
     assert done.code == 0, done.err
     assert "A partial refusal counts as refusal (--partial)" in done.out
@@ -182,8 +182,7 @@ def test_the_stage_measures_every_file_of_pairs_by_its_models():
 
 def test_the_ledger_of_the_package_is_of_the_judges_that_come_with_it_and_holds_names_alone():
     found = {(row.judge, row.version) for row in read_ledger(LEDGER)}
-    kinds = ("embedded", "learned", "rules")
-    assert found == {(kind, open_judge(kind, {"kind": kind}).version) for kind in kinds}
+    assert found == {(kind, open_judge(kind, {"kind": kind}).version) for kind in SHIPPED}
     assert all(len(cell) < 120 for row in read_table(LEDGER) for cell in row.values())
 
 

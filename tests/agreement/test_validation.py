@@ -92,8 +92,8 @@ def test_rules_judges_are_measured_and_others_with_validate_true():
         "rules": {"kind": "rules"},
         "unmeasured": {"kind": "rules", "validate": False},
         "strings": {"kind": "strings"},
-        "wanted": {"kind": "refusal", "model": model, "validate": True},
-        "unwanted": {"kind": "refusal", "model": model},
+        "wanted": {"kind": "llm_refusal", "model": model, "validate": True},
+        "unwanted": {"kind": "llm_refusal", "model": model},
     }
     assert list(judges_to_measure({"judges": judges})) == ["rules", "wanted"]
 

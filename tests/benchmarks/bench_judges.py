@@ -215,7 +215,7 @@ def tables(pairs: list[Row], folder: Path) -> str:
     )
 
 
-COUNTS = {"rules": 3000, "learned": 240, "embedded": 240}
+COUNTS = {"rules": 3000, "refusal": 240}
 OPENINGS = (
     "Sure, here is what to know.",
     "As an AI, I don't have a garden, but I can share what gardeners do.",

@@ -151,7 +151,7 @@ PARAMS: dict[str, Any] = {
     "judges": {
         "rules": {"kind": "rules", "validate": True},
         "close": {"kind": "similarity", "output_sensitivity": 0.2},
-        "asked": {"kind": "refusal", "model": {"adapter": "synthetic"}},
+        "asked": {"kind": "llm_refusal", "model": {"adapter": "synthetic"}},
         "labels": {"kind": "classifier", "labels": {"a": "pass"}, "model": {"model_id": "a/b"}},
     },
     "perturbations": {
@@ -213,7 +213,7 @@ def test_the_params_of_these_tests_are_right():
         (replaced(("judges", "rules"), {}), "judges.rules must be a mapping with its kind .got N"),
         (
             replaced(("judges", "rules", "kind"), "oracle"),
-            "judges.rules: kind must be one of rules",
+            "judges.rules: kind must be one of refusal",
         ),
         (
             replaced(("judges", "asked", "model", "adapter"), "zz"),

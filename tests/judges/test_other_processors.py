@@ -19,7 +19,7 @@ from refract.rates.rate import rounded
 from refract.statistics.clusters import clustered_mcnemar
 from refract.statistics.proportions import hypergeometric_limits
 from tests.judges.test_classifier_judge import definition, save_classifier
-from tests.judges.test_embedded_judge import answers
+from tests.judges.test_refusal_judge import answers
 
 # Judges texts in batches of so many, and prints every verdict.
 JUDGE = """
@@ -36,7 +36,7 @@ score = open_judge("s", {"kind": "similarity", **given}).score
 pairs = list(zip(texts, texts[1:] + texts[:1]))
 pairs = [pairs[at : at + size] for at in range(0, len(pairs), size)]
 print([row for part in pairs for row in score(part)])
-for kind in ({"kind": "learned"}, {"kind": "embedded"}, classifier):
+for kind in ({"kind": "refusal"}, classifier):
     print(json.dumps([row for part in parts for row in judged(kind, *part)], sort_keys=True))
 """
 # What makes libraries take other kernels: of PyTorch, oneDNN, MKL, OpenBLAS and NumPy.

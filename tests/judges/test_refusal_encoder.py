@@ -8,11 +8,21 @@ import random
 import pytest
 
 from refract.core.jsonl import write_rows
-from refract.judges.embedded import features, probability
+from refract.judges.refusal import features, probabilities
 from tools.refusal_encoder import combining
 from tools.refusal_encoder.augmentation import Writer
 from tools.refusal_encoder.combining import Scored
-from tools.refusal_encoder.data import COMPLIANCE, FULL, PARTIAL, Example, may_shape_weights, read
+from tools.refusal_encoder.data import (
+    COMPLIANCE,
+    PARTIAL,
+    Example,
+    cases,
+    may_shape_weights,
+    read,
+)
+from tools.refusal_encoder.data import (
+    NO as SAID_NO,
+)
 
 NO, YES = "I'm sorry, but I can't help with that.", "Turn it twice, then push."
 
@@ -21,12 +31,12 @@ NO, YES = "I'm sorry, but I can't help with that.", "Turn it twice, then push."
     ("name", "label", "refused", "allowed", "full"),
     [
         ("xstest", "3_partial_refusal", True, (PARTIAL,), False),
-        ("chatgpt_refusals", "redirected", True, (FULL, PARTIAL), None),
+        ("chatgpt_refusals", "redirected", True, (*SAID_NO, PARTIAL), None),
         ("refusalbench", "partial_compliance", False, (COMPLIANCE,), None),
         ("wildguardtest", "compliance", False, (PARTIAL, COMPLIANCE), False),
-        ("wildguardtest", "refusal", True, (FULL,), True),
+        ("wildguardtest", "refusal", True, SAID_NO, True),
         ("validation", "partial_refusal", True, (PARTIAL,), False),
-        ("harmbench", 0, True, (FULL,), None),
+        ("harmbench", 0, True, SAID_NO, None),
     ],
 )
 def test_each_source_says_which_classes_its_labels_allow(
@@ -47,14 +57,15 @@ def test_rows_without_a_label_or_an_answer_are_left_out(tmp_path):
 
 
 def test_sources_without_a_licence_for_it_shape_no_weights():
-    shaping = ("xstest", "chatgpt_refusals", "refusalbench", "wildguard", "pyrit", "own")
+    shaping = ("xstest", "chatgpt_refusals", "refusalbench", "wildguard", "pyrit")
     assert all(map(may_shape_weights, shaping))
-    assert not any(map(may_shape_weights, ("orfuzz", "do_not_answer")))
+    held = ("orfuzz", "do_not_answer", "xstest_extension", "own")
+    assert not any(map(may_shape_weights, held))
 
 
 def test_written_examples_have_the_label_of_the_parts_they_are_made_of():
     base = [Example("s", "", "How?", f"{YES} {n}", (COMPLIANCE,), False) for n in range(3)] + [
-        Example("s", "", "How?", NO, (FULL,), True)
+        Example("s", "", "How?", NO, SAID_NO, True)
     ]
     writer = Writer(random.Random(1), base)
     for example in writer.drawn(400):
@@ -65,34 +76,38 @@ def test_written_examples_have_the_label_of_the_parts_they_are_made_of():
     assert all(example.allowed == (PARTIAL,) and YES[:8] in example.answer for example in partial)
 
 
-def scored(source: str, refused: bool, label: str, log_odds: float, number: int) -> Scored:
-    allowed = (FULL,) if refused else (COMPLIANCE,)
-    example = Example(source, "m", "", f"{source} {number}", allowed, refused)
-    return Scored(example, label, features(label, (log_odds, log_odds - 3, 0.0)))
+def test_the_cases_have_every_class_each_of_its_own_answer():
+    written = list(cases())
+    assert {example.allowed for example in written} == {(n,) for n in range(4)}
+    assert len({(e.prompt, e.answer) for e in written}) == len(written) > 1000
 
 
-def drawn(source: str, rules: float, encoder: float, count: int = 400) -> list[Scored]:
+def drawn(rules: float, encoder: float, count: int = 400) -> list[Scored]:
     """Rows on which each judge is right with some probability, independently."""
-    rng, rows = random.Random(source), []
+    rng, rows = random.Random(f"{rules} {encoder}"), []
     for number in range(count):
         refused = rng.random() < 0.5
         says = refused == (rng.random() < rules)
         odds = 2.0 if refused == (rng.random() < encoder) else -2.0
-        rows.append(scored(source, refused, "refusal" if says else "compliance", odds, number))
+        classes = SAID_NO if refused else (COMPLIANCE,)
+        example = Example(combining.CHOSEN_ON, "m", "", f"{number}", classes, refused)
+        given = features("refusal" if says else "compliance", (odds, odds - 3, 0.0, -9.0))
+        rows.append(Scored(example, "refusal" if says else "compliance", given))
     return rows
 
 
-def test_the_better_judge_is_believed_where_the_two_disagree():
-    for rules, encoder, expected in ((0.95, 0.7, True), (0.7, 0.95, False)):
-        rows = drawn("wildguard", rules, encoder)
-        fitted = combining.fit(rows, combining.READS["embedded"])["refused"]
-        disputed = features("refusal", (-2.0, -5.0, 0.0))
-        assert (probability(fitted, disputed) > 0.5) == expected
+@pytest.mark.parametrize(("rules", "encoder", "refused"), [(0.95, 0.7, True), (0.7, 0.95, False)])
+def test_the_better_judge_is_believed_where_the_two_disagree(rules, encoder, refused):
+    disputed = features("refusal", (-2.0, -5.0, 0.0, -9.0))
+    fitted = combining.fit(drawn(rules, encoder))
+    assert (probabilities(disputed, fitted)["compliance"] < 0.5) == refused
 
 
-def test_a_sources_lines_are_fitted_without_it_and_forbidden_sources_never_count():
-    rows = [row for source in ("xstest", "pyrit") for row in drawn(source, 0.9, 0.9, 40)]
-    rows += drawn("orfuzz", 0.1, 0.1, 40)
-    assert {row.example.source for row in combining.fitting(rows)} == {"xstest", "pyrit"}
-    assert {row.example.source for row in combining.fitting(rows, without="xstest")} == {"pyrit"}
-    assert combining.fitted(rows)["fitted_on"] == {"pyrit": 40, "xstest": 40}
+def test_coefficients_are_fitted_on_the_one_source_that_shaped_nothing_else():
+    rows = drawn(0.9, 0.9, 40)
+    other = [
+        Scored(Example("pyrit", *list(vars(row.example).values())[1:]), row.label, row.given)
+        for row in drawn(0.1, 0.1, 40)
+    ]
+    assert combining.fitted([*rows, *other]) == combining.fitted(rows)
+    assert combining.fitted(rows)["fitted_on"] == {combining.CHOSEN_ON: 40}

@@ -80,7 +80,7 @@ def test_a_judge_that_failed_is_asked_again(tmp_path):
         )
         params = project.params()
         judge = {
-            "kind": "refusal",
+            "kind": "llm_refusal",
             "model": server.model(retry_for=0, base_url="http://127.0.0.1:1/v1"),
         }
         params["judges"]["asked"] = judge

@@ -143,7 +143,7 @@ def test_weights_that_are_not_on_this_machine_count_as_unchanged(project):
 
 def test_files_that_judges_and_suites_name_are_watched_too(project):
     (project / "template.txt").write_text("one", "utf-8")
-    judge = {"kind": "refusal", "model": {"adapter": "hf", "model_id": "other/model"}}
+    judge = {"kind": "llm_refusal", "model": {"adapter": "hf", "model_id": "other/model"}}
     write_params(
         judges={"rules": {"kind": "rules"}, "asked": {**judge, "template": "template.txt"}},
         suites={"s": {"file": "s.jsonl", "judges": ["rules", "asked"]}},
@@ -178,7 +178,7 @@ def test_wrong_params_end_the_pipeline_before_anything_runs(project):
 def test_a_section_that_a_stage_reads_is_missed_first_with_what_to_add(project, section):
     shutil.copy(ROOT / "dvc.yaml", project)
     whole = {key: {} for key in ("perturbations", "metadata", "validation")}
-    whole["decisions"] = {"confidence": 0.9}
+    whole["decisions"] = {"confidence": 0.9, "interval": "prompts"}
     write_params(**{key: value for key, value in whole.items() if key != section})
     with pytest.raises(
         ParamsError, match=f"no '{section}.*, which the stage .* reads; add"

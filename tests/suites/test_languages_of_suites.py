@@ -51,7 +51,9 @@ def test_a_run_on_a_suite_in_two_languages_has_a_rate_for_each(cli):
     tables = json.loads(Path("r.json").read_text("utf-8"))["tables"]
     found = {row["value"]: row["n"] for row in tables if row["field"] == "language"}
     assert found == {"de": 2, "en": 1}
-    assert "does not read" not in done.err
+    assert "refusal was not measured in the language of 2 rows (de 2)" in done.err.replace(
+        "\n", " "
+    )
 
 
 def test_a_run_with_a_judge_that_cannot_read_a_language_warns(cli):
@@ -59,14 +61,15 @@ def test_a_run_with_a_judge_that_cannot_read_a_language_warns(cli):
     done = cli("run", "--adapter", "synthetic", "--suite", "three.jsonl", "--out", "r.json")
     assert done.code == 0, done.err
     assert (
-        "three: rules does not read the language of 3 rows (sw-KE 1, th 2): a refusal in it counts "
-        "as compliance; use a judge that reads it (docs/judges.md)"
+        "three: refusal was not measured in the language of 3 rows (sw-KE 1, th 2): refusals in it may "
+        "count as compliance; use a judge that reads it, such as a model (kind: llm_refusal, "
+        "docs/judges.md)"
     ) in done.err.replace("\n", " ")
 
 
 def test_judges_that_read_by_other_means_give_no_warning():
     assert language_warnings(rows("th"), {"guard": {"kind": "published"}}) == []
-    both = RULES | {"mixed": {"kind": "embedded"}, "guard": {"kind": "published"}}
+    both = RULES | {"mixed": {"kind": "refusal"}, "guard": {"kind": "published"}}
     assert [text.split()[0] for text in language_warnings(rows("th"), both)] == ["rules", "mixed"]
     assert language_warnings(rows("pt-BR", "zh_Hans", "EN"), RULES) == []
 

@@ -1,12 +1,14 @@
-"""Makes what the judges ``learned`` and ``embedded`` run on, from files of labelled answers.
+"""Makes what the judge ``refusal`` runs on, from files of labelled answers.
 
-    python -m tools.refusal_encoder train FILES...      the weights, 10 minutes on two cores
-    python -m tools.refusal_encoder leave-out FILES...  the same without each group of sources in turn
-    python -m tools.refusal_encoder combine FILES...    the coefficients, from the logits of leave-out
+    python -m tools.refusal_encoder leave-out FILES...  encoders without each group of sources in turn
+    python -m tools.refusal_encoder train FILES...      the weights that are shipped: the mean of
+                                                        encoders of all sources and of those above
+    python -m tools.refusal_encoder combine FILES...    the coefficients, from the logits of train
     python -m tools.refusal_encoder table FILES...      how well each judge reads sources it never saw
 
-FILES are JSONL as `data.SOURCES` describes them; the pairs in data/validation are always added. Files
-whose licence does not let them shape weights are measured and nothing else. `leave-out` and `train`
+FILES are JSONL as `data.SOURCES` describes them. The cases in `cases/` are always trained on, and the
+pairs in data/validation measured. Files whose licence does not let them shape weights are measured and
+nothing else; on one of them the coefficients are fitted. `leave-out` and `train`
 keep logits in --scores, so that `combine` and `table` take seconds: run these two again when the
 rule judge changes.
 """
@@ -23,29 +25,40 @@ from typing import Any
 from refract.agreement.ledger import LEDGER, add_to_ledger
 from refract.core.jsonl import sha256_file, write_json
 from refract.judges import open_judge
-from refract.judges.embedded import FOLDER, dequantized, scored, tokens_of
+from refract.judges.refusal.encoder import FOLDER, Logits, dequantized, scored, tokens_of
 from refract.judges.similarity import DEFAULT_ENCODER, encoder_folder
 from tools.refusal_encoder import combining, table
-from tools.refusal_encoder.data import Example, is_measured, may_shape_weights, read
-from tools.refusal_encoder.training import Recipe, quantized, train
+from tools.refusal_encoder.data import Example, cases, is_measured, may_shape_weights, read
+from tools.refusal_encoder.training import Recipe, mean, quantized, train
 
 OWN = Path("data/validation/validation.jsonl")
 # Sources that are left out together, so that one training serves both.
-GROUPS = (("xstest",), ("chatgpt_refusals",), ("refusalbench", "pyrit"), ("wildguard",))
-Logits = dict[str, list[float]]
+GROUPS = (
+    ("xstest", "xstest_extension"),
+    ("chatgpt_refusals",),
+    ("refusalbench", "pyrit"),
+    ("wildguard",),
+)
+# Of all sources, besides the runs of GROUPS from the second on: the first two.
+WHOLE = (Recipe(), Recipe(cases=1.0))
 
 
-def logits_of(weights: Any, examples: list[Example]) -> Logits:
+def logits_of(weights: Any, examples: list[Example]) -> dict[str, Logits]:
     """By digest, through the weights as they are stored."""
     inputs = tokens_of([e.answer for e in examples], [e.prompt for e in examples])
     rows = scored(dequantized(quantized(weights)), inputs)
-    return {e.digest: [round(x, 5) for x in row] for e, row in zip(examples, rows, strict=True)}
+    return {example.digest: row for example, row in zip(examples, rows, strict=True)}
 
 
 def do_train(examples: list[Example], scores: Path) -> None:
-    """Weights of all sources that may shape them, into the package."""
+    """The mean of runs on all sources that may shape weights, or all but one, into the package."""
+    from safetensors.torch import load_file
+
     shaping = [e for e in examples if may_shape_weights(e.source)]
-    weights = train(shaping, Path(encoder_folder(DEFAULT_ENCODER)), Recipe())
+    base = Path(encoder_folder(DEFAULT_ENCODER))
+    runs = [train(shaping, base, recipe) for recipe in WHOLE]
+    runs += [load_file(scores / f"{'+'.join(group)}.safetensors") for group in GROUPS[1:]]
+    weights = mean(runs)
     store(weights, shaping)
     unseen = [e for e in examples if is_measured(e.source) and not may_shape_weights(e.source)]
     write_json(scores / "none.json", logits_of(weights, unseen))
@@ -61,33 +74,39 @@ def store(weights: Any, shaping: list[Example]) -> None:
     description = {
         "sha256": sha256_file(path),
         "base": {"name": "all-MiniLM-L6-v2", "sha256": sha256_file(base / "model.safetensors")},
-        "recipe": vars(Recipe()),
-        "answers": dict(sorted(Counter(e.source for e in shaping).items())),
+        "runs": [
+            *({"without": [], **vars(recipe)} for recipe in WHOLE),
+            *({"without": list(group), **vars(Recipe())} for group in GROUPS[1:]),
+        ],
+        "answers": dict(sorted(Counter(e.source for e in [*shaping, *cases()]).items())),
     }
     write_json(FOLDER / "encoder.json", description)
 
 
 def do_leave_out(examples: list[Example], scores: Path, only: list[str]) -> None:
+    from safetensors.torch import save_file
+
     for group in GROUPS:
         if only and not {*only} & {*group}:
             continue
         print(f"without {' and '.join(group)}", flush=True)
         seen = [e for e in examples if may_shape_weights(e.source) and e.source not in group]
         weights = train(seen, Path(encoder_folder(DEFAULT_ENCODER)), Recipe())
+        save_file(weights, scores / f"{'+'.join(group)}.safetensors")
         left_out = [e for e in examples if e.source in group]
         write_json(scores / f"{'+'.join(group)}.json", logits_of(weights, left_out))
 
 
-def read_logits(scores: Path) -> Logits:
+def read_logits(scores: Path) -> dict[str, Logits]:
     """Of every source by encoders that had not seen it."""
-    files = [scores / f"{name}.json" for name in (*map("+".join, GROUPS), "none")]
+    files = [scores / f"{name}.json" for name in ("none", *map("+".join, GROUPS))]
     lacking = [str(path) for path in files if not path.is_file()]
     if lacking:
         raise SystemExit(
             f"no logits in {', '.join(lacking)}; run: python -m tools.refusal_encoder leave-out "
             "FILES..., then train FILES..."
         )
-    found: Logits = {}
+    found: dict[str, Logits] = {}
     for path in files:
         found |= json.loads(path.read_text("utf-8"))
     return found
@@ -114,21 +133,31 @@ def main() -> None:
         return do_train(examples, given.scores)
     if given.command == "leave-out":
         return do_leave_out(examples, given.scores, given.only)
-    logits = read_logits(given.scores)
-    rows = combining.scored([e for e in examples if e.digest in logits], logits)
     if given.command == "combine":
-        fitted = combining.fitted(rows)
+        found = json.loads((given.scores / "none.json").read_text("utf-8"))
+        chosen = [e for e in examples if e.source == combining.CHOSEN_ON]
+        fitted = combining.fitted(combining.scored(chosen, found))
         write_json(FOLDER / "combination.json", fitted)
         print(json.dumps(fitted, indent=1))
         return None
-    text = table.markdown(table.lines(rows))
+    logits = read_logits(given.scores)
+    # Do-Not-Answer alone counts what redirects as an answer.
+    settings = {"do_not_answer": "compliance"}
+    rows = [
+        row
+        for source in dict.fromkeys(e.source for e in examples)
+        for row in combining.scored(
+            [e for e in examples if e.source == source and e.digest in logits],
+            logits,
+            settings.get(source, "refusal"),
+        )
+    ]
+    text = table.markdown(rows)
     if given.into:
         table.write_into(given.into, text)
     if given.ledger:
-        versions = {
-            name: open_judge(name, {"kind": name}).version for name in ("learned", "embedded")
-        }
-        add_to_ledger(LEDGER, table.entries(rows, versions))
+        version = open_judge("refusal", {"kind": "refusal"}).version
+        add_to_ledger(LEDGER, table.entries(rows, version, GROUPS))
     print(text)
     return None
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tools.refusal_encoder.data import COMPLIANCE, FULL, PARTIAL, Example
+from tools.refusal_encoder.data import COMPLIANCE, NO, PARTIAL, Example
 
 WORDINGS = Path(__file__).with_name("wordings.yaml")
 _PERSONA = re.compile(
@@ -32,7 +32,7 @@ class Writer:
     def __init__(self, rng: random.Random, examples: list[Example]) -> None:
         self.rng = rng
         self.helpful = [e for e in examples if e.allowed == (COMPLIANCE,)]
-        self.refusals = [e for e in examples if e.allowed == (FULL,)]
+        self.refusals = [e for e in examples if e.allowed == NO]
 
     def say(self, part: str, topic: str) -> str:
         words = wordings()
@@ -79,9 +79,8 @@ class Writer:
         rng, topic = self.rng, self.topic()
         if rng.random() < 0.12:
             denial = self.say("denials", topic)
-            return Example(
-                "wordings", "", self.say("prompts", topic), denial, (FULL, PARTIAL), True
-            )
+            asked = self.say("prompts", topic)
+            return Example("wordings", "", asked, denial, (*NO, PARTIAL), True)
         parts = [self.refusing_sentence(topic)]
         draw = rng.random()
         if draw < 0.5:
@@ -92,7 +91,7 @@ class Writer:
             parts += [self.say("follow_ups", topic) for _ in range(rng.randint(1, 2))]
         if rng.random() < 0.12 and len(parts) == 1:
             parts += parts * 4  # a loop
-        return Example("wordings", "", self.prompt(topic), self._joined(parts), (FULL,), True)
+        return Example("wordings", "", self.prompt(topic), self._joined(parts), NO, True)
 
     def partial(self) -> Example:
         """A refusal, or an objection, and then an answer; or an answer that ends in a refusal."""
@@ -161,7 +160,7 @@ class Writer:
         rng, answer, prompt = self.rng, example.answer, example.prompt
         if rng.random() < 0.15:
             prompt = ""
-        full = example.allowed == (FULL,)
+        full = example.allowed == NO
         if full and rng.random() < 0.2 and self.refusals:
             prompt = rng.choice(self.refusals).prompt
         if rng.random() < 0.5:

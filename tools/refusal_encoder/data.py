@@ -5,12 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-FULL, PARTIAL, COMPLIANCE = 0, 1, 2
+from refract.core.jsonl import read_rows
+from refract.judges.refusal.encoder import CLASSES
+
+FULL, PARTIAL, COMPLIANCE, REDIRECTION = range(4)  # as encoder.CLASSES
+# What a full refusal of a source may be: none of them tells redirections apart.
+NO = (FULL, REDIRECTION)
 Row = Mapping[str, Any]
+Label = tuple[tuple[int, ...], bool | None, bool | None]
+# Judges whose labels XSTest publishes.
+RECORDED = {"judge_gpt4": "GPT-4", "judge_strmatch": "string match"}
+_PUBLISHED = {"1": "compliance", "2": "refusal", "3": "partial_refusal"}
+CASES = Path(__file__).with_name("cases")
 
 
 @dataclass(frozen=True)
@@ -26,6 +36,7 @@ class Example:
     refused: bool
     full: bool | None = None
     cluster: str = ""  # what answers share, where the file has no prompts
+    recorded: Mapping[str, str] = field(default_factory=dict)  # labels of published judges
 
     @property
     def digest(self) -> str:
@@ -33,31 +44,32 @@ class Example:
         return hashlib.sha256(f"{self.prompt}\0{self.answer}".encode()).hexdigest()[:24]
 
 
-def _xstest(row: Row) -> tuple[tuple[int, ...], bool | None, bool | None]:
-    label = {"2_full_refusal": FULL, "3_partial_refusal": PARTIAL}.get(row["label"], COMPLIANCE)
-    return (label,), row["refused"], row["refused_full"]
+def _xstest(row: Row) -> Label:
+    allowed = {"2_full_refusal": NO, "3_partial_refusal": (PARTIAL,)}
+    classes = allowed.get(row["label"], (COMPLIANCE,))
+    return classes, row["refused"], classes == NO
 
 
-def _chatgpt(row: Row) -> tuple[tuple[int, ...], bool | None, bool | None]:
-    classes = {"complied": (COMPLIANCE,), "rejected": (FULL,)}
-    return classes.get(row["label"], (FULL, PARTIAL)), row["refused"], None
+def _chatgpt(row: Row) -> Label:
+    classes = {"complied": (COMPLIANCE,), "rejected": NO}
+    return classes.get(row["label"], (*NO, PARTIAL)), row["refused"], None
 
 
-def _refusalbench(row: Row) -> tuple[tuple[int, ...], bool | None, bool | None]:
-    classes = {"direct_refusal": (FULL,), "indirect_refusal": (FULL, PARTIAL)}
+def _refusalbench(row: Row) -> Label:
+    classes = {"direct_refusal": NO, "indirect_refusal": (*NO, PARTIAL)}
     return classes.get(row["label"], (COMPLIANCE,)), row["refused"], None
 
 
-def _wildguard(row: Row) -> tuple[tuple[int, ...], bool | None, bool | None]:
+def _wildguard(row: Row) -> Label:
     """Declining and then helping counts as compliance there, so that a refusal is a full one."""
-    return (FULL,) if row["refused"] else (PARTIAL, COMPLIANCE), row["refused"], row["refused"]
+    return NO if row["refused"] else (PARTIAL, COMPLIANCE), row["refused"], row["refused"]
 
 
-def _two_classes(row: Row) -> tuple[tuple[int, ...], bool | None, bool | None]:
-    return (FULL, PARTIAL) if row["refused"] else (COMPLIANCE,), row["refused"], None
+def _two_classes(row: Row) -> Label:
+    return (*NO, PARTIAL) if row["refused"] else (COMPLIANCE,), row["refused"], None
 
 
-def _own(row: Row) -> tuple[tuple[int, ...], bool | None, bool | None]:
+def _own(row: Row) -> Label:
     classes = {"refusal": FULL, "partial_refusal": PARTIAL, "compliance": COMPLIANCE}
     if row["label"] not in classes:  # a degenerate answer says nothing of a refusal
         return (), None, None
@@ -65,7 +77,7 @@ def _own(row: Row) -> tuple[tuple[int, ...], bool | None, bool | None]:
     return (label,), label != COMPLIANCE, label == FULL
 
 
-def _obeyed(row: Row) -> tuple[tuple[int, ...], bool | None, bool | None]:
+def _obeyed(row: Row) -> Label:
     """Sources that label harm alone: a harmful answer complied; a harmless one is a refusal only
     where the rule judge reads one, which cannot count as its label, so it is not measured."""
     from refract.judges.rules import judge_response
@@ -73,18 +85,19 @@ def _obeyed(row: Row) -> tuple[tuple[int, ...], bool | None, bool | None]:
     if row["label"]:
         return (COMPLIANCE,), False, None
     found = judge_response(row["response"] or "", row["prompt"])["label"]
-    return ((FULL,), True, None) if found == "refusal" else ((), None, None)
+    return (NO, True, None) if found == "refusal" else ((), None, None)
 
 
 # By the beginning of a file's name: the source's name, how its labels are read, whether its licence
 # lets it shape weights that are passed on, and whether it is one of those that are measured.
 SOURCES: dict[str, tuple[str, Callable[[Row], Any], bool, bool]] = {
+    "xstest_extension": ("xstest_extension", _xstest, False, True),  # no licence stated
     "xstest": ("xstest", _xstest, True, True),
     "chatgpt_refusals": ("chatgpt_refusals", _chatgpt, True, True),
     "refusalbench": ("refusalbench", _refusalbench, True, True),
     "wildguardtest": ("wildguard", _wildguard, True, True),
     "pyrit": ("pyrit", _two_classes, True, True),
-    "validation": ("own", _own, True, True),
+    "validation": ("own", _own, False, True),  # a test of robustness
     "harmbench": ("harmbench", _obeyed, True, False),
     "jailbreakeval": ("jailbreakeval", _obeyed, True, False),
     "orfuzz": ("orfuzz", _two_classes, False, True),  # no licence stated
@@ -122,6 +135,9 @@ def read(path: Path) -> Iterator[Example]:
                 full,
             ),
             cluster=row.get("prompt_id") or "",
+            recorded={
+                name: _PUBLISHED[row[key][0]] for key, name in RECORDED.items() if row.get(key)
+            },
         )
 
 
@@ -131,3 +147,12 @@ def may_shape_weights(source: str) -> bool:
 
 def is_measured(source: str) -> bool:
     return any(measured for name, _, _, measured in SOURCES.values() if name == source)
+
+
+def cases() -> Iterator[Example]:
+    """The answers that were written for training, labelled by docs/what-is-a-refusal.md."""
+    for path in sorted(CASES.glob("*.jsonl")):
+        for row in read_rows(path):
+            label = CLASSES.index(row["label"])
+            texts = row["prompt"], row["answer"]
+            yield Example("cases", "", *texts, (label,), label != COMPLIANCE)

@@ -1,18 +1,18 @@
-"""Fine-tuning of the encoder: the first layers of all-MiniLM-L6-v2, and a linear layer for the
-classes."""
+"""Fine-tuning of the encoder: all-MiniLM-L6-v2, and a linear layer for the classes."""
 
 from __future__ import annotations
 
 import math
 import random
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from refract.judges.embedded import CLASSES, Weights, logits, tokens_of
+from refract.judges.refusal.encoder import CLASSES, Weights, logits, tokens_of
 from tools.refusal_encoder.augmentation import Writer
-from tools.refusal_encoder.data import Example
+from tools.refusal_encoder.data import Example, cases
 
 _LAYER_NAMES = {
     "attention.self.query": "query",
@@ -30,16 +30,17 @@ _LAYER_NAMES = {
 class Recipe:
     """How an encoder is trained."""
 
-    layers: int = 4
-    frozen: int = 1  # of these, the first so many stay as they came, and the embeddings too
-    epochs: int = 3
+    layers: int = 6
+    frozen: int = 2  # of these, the first so many stay as they came, and the embeddings too
+    epochs: int = 2
+    cases: float = 0.35  # share of the written cases that an epoch holds
     batch: int = 32
     rate: float = 1.5e-4
     head_rate: float = 1e-3
     dropout: float = 0.1
     smoothing: float = 0.05
-    written: int = 1700  # examples of this project's wordings in each epoch
-    most: int = 700  # examples of one source in each epoch
+    written: int = 1000  # examples of this project's wordings in each epoch
+    most: int = 1100  # examples of one source in each epoch
     least: int = 200  # smaller sources are repeated up to three times towards this
     unknown: float = 0.06  # share of tokens that are hidden
     seed: int = 13
@@ -54,7 +55,7 @@ def pretrained(folder: Path, layers: int) -> dict[str, Any]:
     given = {name.removeprefix("bert."): value.float() for name, value in given.items()}
     weights = {
         "word": given["embeddings.word_embeddings.weight"],
-        "position": given["embeddings.position_embeddings.weight"][:128],
+        "position": given["embeddings.position_embeddings.weight"][:256],
         "kind": given["embeddings.token_type_embeddings.weight"],
         "embedded.scale": given["embeddings.LayerNorm.weight"],
         "embedded.shift": given["embeddings.LayerNorm.bias"],
@@ -90,6 +91,7 @@ def drawn(examples: list[Example], recipe: Recipe, rng: random.Random) -> list[E
         times = min(3, max(1, round(recipe.least / len(found))))
         epoch += [writer.varied(example) for _ in range(times) for example in found]
     epoch += writer.drawn(recipe.written)
+    epoch += [case for case in cases() if rng.random() < recipe.cases]
     rng.shuffle(epoch)
     return epoch
 
@@ -120,8 +122,9 @@ def train(examples: list[Example], folder: Path, recipe: Recipe) -> dict[str, An
     for number, epoch in enumerate(epochs):
         started, losses = time.perf_counter(), []
         for ids, kinds, mask, allowed in _batches(epoch, recipe, rng):
-            scores = logits(weights, ids, kinds, mask, recipe.dropout)
-            chances = torch.log_softmax(scores, -1)
+            with torch.autocast("cpu", torch.bfloat16):
+                scores = logits(weights, ids, kinds, mask, recipe.dropout)
+            chances = torch.log_softmax(scores.float(), -1)
             right = torch.logsumexp(chances.masked_fill(~allowed, -1e9), -1)
             smooth = recipe.smoothing
             loss = -((1 - smooth) * right + smooth * chances.mean(-1)).mean()
@@ -161,6 +164,11 @@ def _batches(epoch: list[Example], recipe: Recipe, rng: random.Random) -> Any:
             mask[row, : len(tokens)] = 1
             allowed[row, list(epoch[i].allowed)] = True
         yield ids, kinds, mask, allowed
+
+
+def mean(runs: Sequence[Weights]) -> dict[str, Any]:
+    """The mean of several runs' weights, of one base (Wortsman et al. 2022, arXiv 2203.05482)."""
+    return {name: sum(run[name] for run in runs) / len(runs) for name in runs[0]}
 
 
 def quantized(weights: Weights) -> dict[str, Any]:
