@@ -24,6 +24,8 @@ from tests.builders import ROOT
 
 SECONDS = 60  # for one screen, on a slow machine
 
+ENDINGS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+
 
 class Session:
     """A command in a terminal of its own."""
@@ -33,6 +35,8 @@ class Session:
         self.pid, self.terminal = pty.fork()
         if self.pid == 0:
             os.chdir(folder)
+            for ending in ENDINGS:  # which may be ignored where the tests run in the background
+                signal.signal(ending, signal.SIG_DFL)
             environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "100"}
             environment.pop("NO_COLOR", None)
             code = "from refract.cli import main; main()"
@@ -153,7 +157,7 @@ def test_an_answer_moves_no_cursor_and_a_session_that_is_killed_keeps_its_labels
     assert labels(folder) == ["refusal", ""]
 
 
-@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("ending", ENDINGS)
 def test_whatever_ends_a_session_the_terminal_echoes_again(folder, ending):
     session = Session(folder, *COMMAND)
     before = termios.tcgetattr(session.terminal)
