@@ -31,8 +31,8 @@ WAYS = {
     "wildguard": ("full",),
     **dict.fromkeys(("xstest", "xstest_extension", "own"), ("any", "full")),
 }
-# With whose answers at hand the rules were written.
-READ_FOR_RULES = ("chatgpt_refusals", "orfuzz", "pyrit", "refusalbench", "wildguard", "xstest")
+# The one source that neither wrote a rule nor cut one.
+UNREAD = "own"
 # Sources with human labels of refusal, and their names in the ledger where those differ.
 SOURCES = (
     "chatgpt_refusals",
@@ -84,7 +84,7 @@ def markdown(rows: Sequence[Scored]) -> str:
         at = [i for i, row in enumerate(rows) if row.example.source == source]
         for counted in WAYS.get(source, ("any",)):
             cells = [_cell(rows, labels, at, counted) for labels in given.values()]
-            if source in READ_FOR_RULES:
+            if source != UNREAD:
                 cells[0] += " †"
             name = LEDGER_NAMES.get(source, source)
             table.append(f"| {name} | {counted} | {len(at):,} | {' | '.join(cells)} |")
