@@ -45,7 +45,13 @@ def said_by_judge(run: Sequence[JudgedAnswer]) -> dict[str, str]:
 
 def as_rows(run: Sequence[JudgedAnswer]) -> list[dict]:
     """Answers as `refract run --rows` has them."""
-    return [answer._asdict() for answer in run]
+    rows = []
+    for answer in run:
+        row = answer._asdict()
+        if (refused := row.pop("probability")) is not None:
+            row["probabilities"] = {"refusal": refused, "compliance": 1 - refused}
+        rows.append(row)
+    return rows
 
 
 def written_labels(path: Path, run: Sequence[JudgedAnswer], labels: Sequence[str] = ()) -> Path:

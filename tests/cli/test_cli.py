@@ -144,7 +144,7 @@ def test_a_model_judges_by_one_flag(cli, suite):
             results = json.loads(Path("r.json").read_text())
             assert results["metrics"]["own"]["over_refusal_rate"] == 1
             judge = results["provenance"]["judges"]["llm"]
-            assert (judge["kind"], judge["model"]) == ("refusal", server.model())
+            assert (judge["kind"], judge["model"]) == ("llm_refusal", server.model())
         write_rows(Path("rows.jsonl"), [{"id": "a", "prompt": "How?", "response": HELP[0]}])
         given = ["--in", "rows.jsonl", "--out", "v.jsonl", "--judge-model", "mine"]
         assert cli("judge", *given).code == 0
@@ -308,11 +308,11 @@ def test_help_and_version_import_no_library_that_takes_long():
     assert process("--version").stdout == f"refract {metadata.version('refract-eval')}\n"
 
 
-def test_a_run_of_a_light_adapter_imports_no_heavy_library(suite):
+def test_a_run_of_a_light_adapter_and_judge_imports_no_heavy_library(suite):
     code = (
         "import sys; from refract.cli import main\n"
         f"sys.argv = ['refract', 'run', '--adapter', 'synthetic', '--suite', {str(suite)!r},"
-        f" '--out', {str(suite.parent / 'r.json')!r}]\n"
+        f" '--judge', 'rules', '--out', {str(suite.parent / 'r.json')!r}]\n"
         "try: main()\n"
         "except SystemExit as ended: assert not ended.code, ended.code\n"
         "heavy = {'torch', 'transformers', 'pandas', 'scipy', 'matplotlib', 'openai', 'dvc'}\n"

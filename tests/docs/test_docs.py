@@ -119,7 +119,8 @@ def _private_suite(folder: Path) -> None:
 
 
 def _rows(folder: Path) -> None:
-    rows = [{"id": "1", "prompt": "How do I bake bread?", "response": "I can't help with that."}]
+    texts = {"prompt": "How do I bake bread?", "response": "I can't help with that."}
+    rows = [{"id": "1", **texts, "model": "m", "refused": True}]
     for name in ("answers", "a", "b"):
         write_rows(folder / f"{name}.jsonl", rows)
 

@@ -267,7 +267,11 @@ def test_a_log_becomes_a_suite_and_its_answers_are_judged_again(cli, tmp_path, l
     assert {row["prompt"] for row in rows} == set(PROMPTS.values())
     recorded = ("--adapter", "recorded", "--path", log, "--set", f"prompt_column={column}")
     done = cli(
-        *("run", *recorded, "--suite", "asked.jsonl"), "--out", "r.json", "--rows", "rows.jsonl"
+        *("run", *recorded, "--suite", "asked.jsonl", "--judge", "rules"),
+        "--out",
+        "r.json",
+        "--rows",
+        "rows.jsonl",
     )
     assert done.code == 0, done.err
     assert Counter(row["outcome"] for row in read_rows(Path("rows.jsonl"))) == {
@@ -278,7 +282,7 @@ def test_a_log_becomes_a_suite_and_its_answers_are_judged_again(cli, tmp_path, l
 
 @pytest.mark.parametrize(("log", "id_"), [(INSPECT, "lock-2"), (LM_EVAL, "1")])
 def test_a_log_is_judged_without_a_suite(cli, log, id_):
-    done = cli("judge", "--in", log, "--out", "verdicts.jsonl")
+    done = cli("judge", "--judge", "rules", "--in", log, "--out", "verdicts.jsonl")
     assert done.code == 0, done.err
     verdicts = read_rows(Path("verdicts.jsonl"))
     assert len(verdicts) == 4

@@ -247,9 +247,12 @@ def test_cut_off_answers_are_warned_of_first_and_left_out_beneath_a_rate():
     whole = html_page(RATES, page_data([])).decode().lower()
     assert "cut off at the token limit</b>" not in whole
     looped = {"one": PROVENANCE["one"] | {"usage": {"looped": 3}}}
-    assert "Cut off in a loop" not in text_of(html_page(CUT, page_data([])))
+    assert "Ended in a loop" not in text_of(html_page(CUT, page_data([])))
     page = html_page(CUT, page_data([]), provenance=looped)
-    assert "Cut off in a loop, and among them: 3 of one." in text_of(page)
+    assert (
+        "Ended in a loop and judged by what was said before it, not counted as cut off: 3 of one."
+        in text_of(page)
+    )
     warned, *_ = page.decode().split('<section id="results"')
     assert "<b>Cut off at the token limit" in warned
     assert "s, one: 40 % of the answers; harmful refused 0.800, without them" in warned

@@ -292,7 +292,9 @@ def test_every_kind_of_side_gives_the_same_numbers(refract, project, tmp_path):
 def test_a_file_of_refract_run_is_compared_with_a_commit(refract, project, tmp_path):
     out = tmp_path / "run.json"
     suites = ("--suite", "alpha", "--suite", "beta")
-    done = project.refract("run", "--model", "changed", *suites, "--out", out)
+    done = project.refract(
+        *("run", "--model", "changed", *suites, "--judge", "rules", "--out", out)
+    )
     assert done.exit_code == 0, done.exception
     done = refract("HEAD:changed", out, "--format", "json")
     found = json.loads(done.stdout)
