@@ -84,7 +84,8 @@ def by_model(source: Source, found: list[bool]) -> dict[str, Score]:
 
 
 def largest_gap(scores: dict[str, Score]) -> float:
-    return max(abs(each.gap) for each in scores.values() if each.answers >= SMALLEST)
+    gaps = (abs(each.gap) for each in scores.values() if each.answers >= SMALLEST)
+    return max(gaps, default=0.0)
 
 
 @contextmanager
