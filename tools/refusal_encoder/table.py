@@ -55,13 +55,15 @@ def verdicts(rows: Sequence[Scored]) -> dict[str, list[str]]:
         replace(row, given=row.given | {"rules_refusal": 0.0, "rules_partial_refusal": 0.0})
         for row in rows
     ]
-    fits: dict[str, dict[str, dict[str, float]]] = {}
     chosen = [row for row in alone if row.example.source == combining.CHOSEN_ON]
-    for model in {row.example.model for row in rows}:
-        fits[model] = combining.fit([row for row in chosen if row.example.model != model])
+    whole = combining.fit(chosen)
+    fits = {
+        model: combining.fit([row for row in chosen if row.example.model != model])
+        for model in {row.example.model for row in chosen}
+    }
     return {
         "rules": [row.label for row in rows],
-        "refusal": [_label(row, fits[row.example.model]) for row in alone],
+        "refusal": [_label(row, fits.get(row.example.model, whole)) for row in alone],
     }
 
 
