@@ -15,7 +15,7 @@ from tests.builders import ROOT
 
 # The results that open the README: a suite, and a few models.
 SHOWN = "harmful_helpful"
-MODELS = ("smollm2_135m", "pocket_large", "pocket_small", "synthetic")
+MODELS = ("smollm2_135m", "pocket_small", "synthetic")
 BLOCK = re.compile(r"(<!-- results[^>]*-->\n).*?(<!-- end of results -->)", re.S)
 
 

@@ -196,7 +196,7 @@ def view() -> View:
 
 
 def test_chosen_models_and_suites_are_drawn_alone_with_p_as_for_all(view):
-    models, suites = ["pocket_large", "pocket_small"], ["harmful_helpful", "robustness"]
+    models, suites = ["smollm2_135m", "pocket_small"], ["harmful_helpful", "robustness"]
     rows = {figure.name: figure.rows for figure in figures_of(view.only(models, suites))}
     assert {row["line"] for row in rows["refusal"]} == set(models)
     assert {row["panel"].partition("[")[0] for row in rows["refusal"]} == set(suites)
