@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import string
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TextIO
@@ -31,6 +31,18 @@ def say(*values: object, end: str = "\n", file: TextIO | None = None, flush: boo
     Everything that this package prints goes through here or through a table of Rich's.
     """
     print(*(printable(value, keep="\n\t") for value in values), end=end, file=file, flush=flush)
+
+
+def text_columns(rows: Sequence[Sequence[str]], columns: int) -> list[bool]:
+    """Which columns of a table hold text (left) rather than numbers (right): those in which most cells
+    that hold anything start with neither a digit nor a sign."""
+
+    def is_text(column: int) -> bool:
+        cells = [row[column] for row in rows if row[column] not in ("", "—")]
+        numbers = sum(cell[0].isdigit() or cell[0] in "+-−.$<[" for cell in cells)
+        return bool(cells) and 2 * numbers < len(cells)
+
+    return [is_text(column) for column in range(columns)]
 
 
 def json_text(value: Any) -> str:
