@@ -74,8 +74,10 @@ class Figure:
 
     Without a ``y_label`` each line of a panel has a name, and marks lie on it. Without ``ticks`` the
     first axis shows sizes in powers of ten. ``series``, by default those of the marks, keep their mark
-    and colour in every figure; the legend says which have no value here. With ``alpha``, marks whose p
-    is above it, or that have none, are hollow; ``p_name`` is what the tables call that p.
+    and colour in every figure; the legend says which have no value here. ``discrimination`` are
+    differences of the two axes at each of which a line is drawn and labelled (Youden's J). With
+    ``alpha``, marks whose p is above it, or that have none, are hollow; ``p_name`` is what the tables
+    call that p.
     """
 
     name: str
@@ -87,6 +89,7 @@ class Figure:
     ticks: Sequence[float] = (0, 0.2, 0.4, 0.6, 0.8, 1)
     series: Sequence[str] = ()
     curves: Sequence[Curve] = ()
+    discrimination: Sequence[float] = ()
     alpha: float | None = None
     p_name: str = "p"
     panel_size: Sequence[int] = (250, 250)
@@ -257,6 +260,8 @@ def _fill(
 ) -> None:
     """Draws a panel: its axes, its curves, and each mark as a cross of its intervals; the label of a
     line is what stands beside a pointer."""
+    from matplotlib.collections import LineCollection
+
     plot = partial(axes.plot, clip_on=False, zorder=3)
     if figure.ticks:
         first, last = figure.ticks[0], figure.ticks[-1]
@@ -272,6 +277,12 @@ def _fill(
         marks = _on_named_lines(axes, marks, list(looks))
         if first < 0:
             axes.vlines(0, *axes.get_ylim(), INK, linewidth=0.8, alpha=0.7)
+    dotted = {"colors": INK, "linewidths": 1, "linestyles": [(0, (1, 3))], "alpha": 0.7}
+    equal = [[(0, by), (1 - by, 1)] for by in figure.discrimination]
+    axes.add_collection(LineCollection(equal, **dotted))
+    for by in figure.discrimination:
+        label = axes.text(0.93 - by, 0.93, f"{by:g}", size="small", ha="center", va="center")
+        label.set(zorder=2, bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.5})
     for curve in figure.curves:
         if curve.panel == panel:
             steps = [curve.first * (curve.last / curve.first) ** (n / 40) for n in range(41)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 from refract.core.params import read_yaml
 from refract.rates.rate import Rate
@@ -10,7 +11,7 @@ from refract.report.comparisons import number_of_tests
 from refract.report.drawing import Curve, Figure, Mark
 from refract.report.markdown import TEMPLATES
 from refract.report.model_sizes import measure_text
-from refract.report.view import HEADLINES, View
+from refract.report.view import CATEGORY_OF, HEADLINES, View
 from refract.report.wording import percent
 
 AGREEMENT = ("kappa", "precision", "recall", "specificity")
@@ -50,11 +51,15 @@ def _refusal(view: View) -> Iterator[Mark]:
 
 
 def _trade_off(view: View) -> Iterator[Mark]:
-    """Over-refusal against harmful refusal: the upper left corner is where a model should be."""
-    for (suite, model), rates in view.overall.items():
-        over, harmful = (rates.get(f"{kind}_refusal_rate") for kind in ("over", "harmful"))
-        if over and harmful and over.value is not None and harmful.value is not None:
-            mark = _mark(view.titles.suite(suite), "", view.titles.model(model), over)
+    """Harmful refusal against that of helpful and of borderline prompts: the upper left corner is where
+    a model should be."""
+    every = dict.fromkeys(suite for suite, _ in view.overall)
+    for suite, measure, model in product(every, list(HEADLINES)[1:], view.models):
+        rates = view.overall.get((suite, model), {})
+        rate, harmful = rates.get(measure), rates.get("harmful_refusal_rate")
+        if rate and harmful and rate.value is not None and harmful.value is not None:
+            panel = f"{view.titles.suite(suite)}\n{CATEGORY_OF[measure]}"
+            mark = _mark(panel, "", view.titles.model(model), rate)
             yield mark._replace(y=harmful.value, y_interval=harmful.shown)
 
 

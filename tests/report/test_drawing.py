@@ -27,7 +27,7 @@ from refract.report.drawing import (
 )
 from refract.report.figure_data import figures_of
 from refract.report.view import View, read_view
-from tests.builders import ROOT
+from tests.builders import ROOT, rate
 from tests.hostile import TEXTS
 from tests.report.test_html_page import RATES, view_of
 
@@ -139,6 +139,24 @@ def test_each_figure_is_a_drawing_and_the_table_behind_it_and_others_go(tmp_path
     assert lines == ["U+000D x3", "U+000D x30"]
     (point,) = read_table(tmp_path / "trade_off.csv")
     assert (point["x"], point["y"]) == ("0.2", "0.8")
+
+
+def test_the_trade_off_has_a_panel_for_each_harmless_category_and_lines_of_discrimination():
+    rates = [*RATES, rate("borderline_refusal_rate", 2, 4)]
+    figure = next(f for f in figures_of(view_of(rates)) if f.name == "trade_off")
+    shown = [(row["panel"], row["x"], row["y"]) for row in figure.rows]
+    assert shown == [("s\nhelpful", 0.2, 0.8), ("s\nborderline", 0.5, 0.8)]
+    assert {f"{axis}_{end}" for axis in "xy" for end in ("low", "high")} < {*figure.rows[0]}
+    root = figure.svg
+    for by in (0.2, 0.4, 0.6, 0.8):
+        assert texts(root).count(f"{by:g}") == 2
+    dotted = [p for p in root.iter(f"{SVG}path") if p.get("stroke-dasharray")]
+    assert len(dotted) == 2 * 4
+    # On each line the harmful share is the harmless one and so much more: all are parallel.
+    ends = [[float(x) for x in re.findall(r"-?[\d.]+", path.get("d"))] for path in dotted]
+    slopes = {round((y1 - y0) / (x1 - x0), 3) for x0, y0, x1, y1 in ends}
+    assert len(slopes) == 1
+    assert len(marks(root)) == 2  # the lines are none of the marks
 
 
 def test_names_in_a_figure_are_text():
