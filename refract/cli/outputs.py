@@ -25,8 +25,8 @@ def show() -> None:
     from refract.core.progress import answer_line, ran_file, read_object, say_warnings
     from refract.models.origins import arithmetic_line
     from refract.project import project_root, read_project
+    from refract.report.first_table import first_table, threshold_table
     from refract.report.report_files import PAGE, REPORT
-    from refract.report.sections import MAIN_HEADER, main_rows
     from refract.report.view import View, read_titles
     from refract.results.current import notes_of, rows_missing, without_results
     from refract.results.differences import reproduced
@@ -42,8 +42,11 @@ def show() -> None:
     provenance = {m: result.provenance for m, result in side.results.items() if result.provenance}
     titles = read_titles(params.get("metadata"), models, grid(params, "suites"))
     view = View(rates, provenance, titles)
-    print_table(MAIN_HEADER, main_rows(view))
-    say(view.interval_note)
+    for table in (first_table(view), threshold_table(view)):
+        if table.rows:
+            print_table(table.header, table.rows)
+        for note in table.notes:
+            say(note)
     for note in notes_of(absent, side.reasons, rows_missing(root, provenance)):
         say(f"note: {note}")
     for model, facts in provenance.items():

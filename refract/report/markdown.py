@@ -32,12 +32,19 @@ def cell(text: object) -> str:
     return blanked(text).translate(ESCAPED)
 
 
-def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A Markdown table: the first column left-aligned, the others right-aligned."""
-    lines = [
-        f"| {' | '.join(map(cell, header))} |",
-        f"|{'|'.join([':--', *['--:'] * (len(header) - 1)])}|",
+def text_columns(header: Sequence[str], rows: Sequence[Sequence[object]]) -> list[bool]:
+    """Which columns are texts, to be left-aligned: those in which no cell starts as a number does."""
+    return [
+        not any(re.match(r"[-+−—\d]", str(row[column])) for row in rows)
+        for column in range(len(header))
     ]
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table: columns of texts left-aligned, those of numbers right-aligned."""
+    rows = list(rows)
+    ends = (":--" if text else "--:" for text in text_columns(header, rows))
+    lines = [f"| {' | '.join(map(cell, header))} |", f"|{'|'.join(ends)}|"]
     lines += [f"| {' | '.join(map(cell, row))} |" for row in rows]
     return "\n".join(lines)
 
@@ -77,6 +84,7 @@ def environment(titles: Titles, *, markdown: bool) -> jinja2.Environment:
         "p": wording.p_text,
         "percent": wording.percent,
         "printable": printable,
+        "table": lambda table: Markup(table.markdown),
         "three": wording.three,
     }
     return templates

@@ -18,11 +18,12 @@ from refract.report.comparisons import (
     number_of_tests,
     strongest,
 )
+from refract.report.first_table import first_table, threshold_table
 from refract.report.markdown import environment, tidy
 from refract.report.model_sizes import measure_text, sized_rates
 from refract.report.page_data import PageData
 from refract.report.view import CATEGORY_OF, HEADLINES, View, model_notes, summaries
-from refract.report.wording import MISSING, left_out, rate_parts, rate_text
+from refract.report.wording import MISSING, rate_parts
 from refract.results.sources import stand_ins
 from refract.statistics.hypotheses import holm
 from refract.statistics.trends import LEAST_MODELS
@@ -30,7 +31,6 @@ from refract.statistics.trends import LEAST_MODELS
 if TYPE_CHECKING:
     import jinja2
 
-MAIN_HEADER = ("Suite", "Model", *HEADLINES.values(), "Not judged", "Thresholds")
 ATTACKS = ("attack_success_rate", "injection_success_rate", "task_done_rate")
 ATTACK_ENDS = ("_fail_rate", "_loophole_rate")
 PAIR_DIFFERENCE = "refusal_difference_to_pair"
@@ -43,7 +43,6 @@ CONSTANTS = {
     "HEADLINES": HEADLINES,
     "LEAST_MODELS": LEAST_MODELS,
     "MISSING": MISSING,
-    "MOST_UNMET": 40,  # thresholds that are not met, a line each
     "PAIR_DIFFERENCE": PAIR_DIFFERENCE,
     "SHOWN": 10,  # lines of a list of differences on the first page; the rest is counted
     "SHOWN_FIELDS": 8,
@@ -106,18 +105,8 @@ def report_pages(inputs: Inputs) -> dict[str, str]:
     return {"report": "\n\n".join(filter(None, front)) + "\n", **pages}
 
 
-def main_rows(view: View) -> list[list[str]]:
-    """Refusal by category, what was not judged, and thresholds, under ``MAIN_HEADER``."""
-    return [
-        [
-            view.titles.suite(line.suite),
-            view.titles.model(line.model),
-            *map(rate_text, line.headlines),
-            left_out(line.refusal.counts),
-            line.verdict,
-        ]
-        for line in summaries(view)
-    ]
+def _results(inputs: Inputs) -> Data:
+    return {"first": first_table(inputs.view), "thresholds": threshold_table(inputs.view)}
 
 
 def _protocols(inputs: Inputs) -> Data:
@@ -201,7 +190,7 @@ def _scaling(inputs: Inputs) -> Data:
 
 FRONT = (
     Section("head", "Refusal report"),
-    Section("results", "Results"),
+    Section("results", "Results", _results),
     Section("protocols", "Published protocols", _protocols),
     Section("judge", "The judge"),
     Section("compared", "Models compared", _compared),
@@ -210,6 +199,11 @@ FRONT = (
     Section("more", "More"),
 )
 PAGES = (
+    Section(
+        "details",
+        "Every rate with what limits it",
+        lambda inputs: {"details": first_table(inputs.view, wide=True)},
+    ),
     Section("protocols", "Published protocols", _protocols),
     Section("over_refusal", "Over-refused prompts", _over_refusal),
     Section("fields", "By field", _by_field),

@@ -26,7 +26,7 @@ from refract.report.comparisons import (
     number_of_tests,
 )
 from refract.report.model_sizes import Series, Size, model_sizes, scaling_series
-from refract.report.wording import MISSING, WARN_SHARE, Titles
+from refract.report.wording import WARN_SHARE, Titles
 from refract.results.current import named
 from refract.results.sources import ResultsError, read_tree, stand_ins
 
@@ -118,8 +118,7 @@ class View:
 
     @property
     def interval_note(self) -> str:
-        """What the intervals of refusal rates allow for, and what labels of the run would make of them;
-        as one text for under a table."""
+        """What the intervals of refusal rates allow for, as one text for under a table."""
         of: dict[tuple[str, JudgeError | None], dict[str, None]] = {}
         here = {(model, rate.suite) for model, rates in self.rates.items() for rate in rates}
         made = {model: facts for model, facts in self.provenance.items() if facts}
@@ -133,11 +132,12 @@ class View:
             return "Intervals are of the prompts alone (decisions.interval)."
         notes = []
         for (judge, error), suites in of.items():
-            where = "" if len(of) == 1 else f" ({', '.join(map(self.titles.suite, suites))})"
+            named = ", ".join(self.titles.suite(plain(suite)) for suite in suites)
+            where = "" if len(of) == 1 else f" ({named})"
             if error is None:
                 notes.append(
-                    f"intervals are of the prompts alone{where}: how far {judge} is from people on a "
-                    "model that nobody labelled is not known"
+                    f"intervals are of the prompts alone{where}: how far {judge} is from people there "
+                    "is not known"
                 )
             else:
                 half = 100 * error.half_width(self.confidence)
@@ -148,14 +148,16 @@ class View:
                 )
         if any(rate.measure.startswith(POWERED) and rate.interval for rate in self.every):
             notes.append("where people labelled a part of the run, they are of these labels")
-        elif text := self._with_labels([error for _, error in of if error]):
-            notes.append(text)
         return "; ".join(notes)[:1].upper() + "; ".join(notes)[1:] + "." if notes else ""
 
-    def _with_labels(self, errors: Sequence[JudgeError]) -> str:
-        """How short human labels would make the interval of the headline rate over most answers."""
+    @property
+    def label_note(self) -> str:
+        """How short human labels would make the interval of the headline rate over most answers; empty
+        where a judge's error is not known, or people labelled already."""
+        made = (suite for facts in self.provenance.values() for suite in facts["suites"].values())
+        errors = [JudgeError(**suite["judge_error"]) for suite in made if suite.get("judge_error")]
         found = [r for r in self.every if r.measure in HEADLINES and not r.group and r.value]
-        if not errors or not found:
+        if not errors or not found or any(r.measure.startswith(POWERED) for r in self.every):
             return ""
         rate = max(found, key=lambda rate: rate.counts.n)
         assert rate.value is not None
@@ -163,7 +165,7 @@ class View:
         for labels in (*(m for m in (50, 200) if m < n), n):
             half = errors[0].with_labels(rate.value, n, labels, self.confidence)
             said.append(f"{labels} labels ±{half:.2f}".replace("0.", "."))
-        return f"people's labels of a part of {n} answers would give: {', '.join(said)} (refract label)"
+        return f"People's labels of a part of {n} answers would give: {', '.join(said)} (refract label)."
 
     @cached_property
     def series(self) -> list[Series]:
@@ -304,16 +306,6 @@ class Summary(NamedTuple):
         """``missed`` or ``inconclusive`` if any threshold is, else ``met``; None without thresholds."""
         decisions = {rate.decision for rate in self.limited}
         return next((d for d in ("missed", "inconclusive", "met") if d in decisions), None)
-
-    @property
-    def verdict(self) -> str:
-        """What is said of the thresholds: which measures missed theirs, which are inconclusive, and
-        how many are met where all of them are."""
-        parts = []
-        for decision, word in (("missed", "MISSED"), ("inconclusive", "inconclusive")):
-            measures = {rate.measure: None for rate in self.limited if rate.decision == decision}
-            parts += [f"{word}: {', '.join(measures)}"] if measures else []
-        return "; ".join(parts) or (f"met ({len(self.limited)})" if self.limited else MISSING)
 
 
 def summaries(view: View) -> list[Summary]:

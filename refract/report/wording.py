@@ -30,13 +30,19 @@ class Titles(NamedTuple):
         return self.suites.get(name, name) + bracket + rest
 
 
-def three(value: float, sign: str = "") -> str:
+def three(value: float, sign: str = "", places: int = 3) -> str:
     """A number in three decimals. A half that floats hold exactly (0.3125) goes to the even digit, as
     Python writes it; one of a table's four digits that lies above or below by chance (0.8295) goes away
     from zero."""
     digits = Decimal(repr(value))
     rounding = ROUND_HALF_EVEN if Decimal(value) == digits else ROUND_HALF_UP
-    return f"{digits.quantize(Decimal('0.001'), rounding):{sign}.3f}"
+    # Adding zero takes the sign from a zero that rounding can leave.
+    return f"{digits.quantize(Decimal(1).scaleb(-places), rounding) + 0:{sign}.{places}f}"
+
+
+def two(value: float, sign: str = "") -> str:
+    """A number in two decimals, rounded alike: what a first table shows."""
+    return three(value, sign, 2)
 
 
 def percent(confidence: float) -> str:
@@ -78,6 +84,19 @@ def rate_parts(rate: Rate | None) -> tuple[str, str, str]:
     return three(rate.value), interval, "; ".join([counts_text(rate), *_limits(rate)])
 
 
+def short_estimate(value: float | None, interval: Interval | None, sign: str = "") -> str:
+    """A number and its interval in two decimals: ``0.91 [0.85, 0.95]``."""
+    if value is None:
+        return MISSING
+    ends = f" [{two(interval[0], sign)}, {two(interval[1], sign)}]" if interval else ""
+    return two(value, sign) + ends
+
+
+def short_text(rate: Rate | None) -> str:
+    """A rate and its interval in two decimals."""
+    return MISSING if rate is None else short_estimate(rate.value, rate.shown)
+
+
 def rate_text(rate: Rate | None) -> str:
     """The parts of a rate in one text: ``0.912 [0.850, 0.950] 118/129``."""
     return " ".join(filter(None, rate_parts(rate)))
@@ -114,11 +133,18 @@ def _limits(rate: Rate) -> list[str]:
     if share := rate.counts.cut_off_share:
         loud = share >= WARN_SHARE
         parts.append(f"{100 * share:.0f} % {'CUT OFF' if loud else 'cut off'}")
-    if rate.counts.unjudged and rate.bounds is not None:
-        (low, high), ends = rate.bounds, (rate.with_judge or rate).outer
-        outer = f" {interval_text(ends)}" if ends else ""
-        parts.append(f"with {rate.counts.unjudged} not judged {three(low)} to {three(high)}{outer}")
+    if bounds := bounds_text(rate):
+        parts.append(f"with {rate.counts.unjudged} not judged {bounds}")
     return parts
+
+
+def bounds_text(rate: Rate) -> str:
+    """What a rate could be once all answers are judged, with its interval: ``0.465 to 0.535 [0.381,
+    0.620]``; empty where all are."""
+    if not rate.counts.unjudged or rate.bounds is None:
+        return ""
+    ends = (rate.with_judge or rate).outer
+    return f"{' to '.join(map(three, rate.bounds))} {interval_text(ends)}".rstrip()
 
 
 def p_text(p: float | None) -> str:

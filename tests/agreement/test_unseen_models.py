@@ -286,11 +286,16 @@ def test_labels_of_the_run_take_the_place_of_what_other_models_show():
 
 def test_the_report_says_what_intervals_hold_and_what_labels_would_make_of_them():
     found = rate("harmful_refusal_rate", 60, 120)
-    note = View({"m": [found]}, {"m": facts("m")}).interval_note
+    view = View({"m": [found]}, {"m": facts("m")})
     half = 100 * ERROR.half_width(0.95)
-    assert f"the share by j is +5.0 ± {half:.1f} points from people's (10 models)" in note
+    assert (
+        f"the share by j is +5.0 ± {half:.1f} points from people's (10 models)"
+        in view.interval_note
+    )
     said = [ERROR.with_labels(0.5, 120, labels, 0.95) for labels in (50, 120)]
-    assert f"50 labels ±{said[0]:.2f}, 120 labels ±{said[1]:.2f}".replace("0.", ".") in note
+    assert (
+        f"50 labels ±{said[0]:.2f}, 120 labels ±{said[1]:.2f}".replace("0.", ".") in view.label_note
+    )
     assert "not known" in View({"m": [found]}, {"m": facts("m", known=None)}).interval_note
     off = {**facts("m"), "interval": "prompts"}
     assert View({"m": [found]}, {"m": off}).interval_note.endswith("alone (decisions.interval).")

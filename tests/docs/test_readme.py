@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 
-from refract.report.markdown import markdown_table
-from refract.report.sections import MAIN_HEADER, main_rows
+from refract.report.first_table import first_table
 from refract.report.view import View
 from refract.results.sources import read_tree
 from tests.builders import ROOT
@@ -24,12 +23,10 @@ def readme_with_results() -> str:
     rates = {model: result.rates for model, result in results.items()}
     provenance = {model: result.provenance for model, result in results.items()}
     view = View(rates, provenance).only([], [SHOWN])
-    rows = main_rows(view)
-    assert [row[1] for row in rows] == list(MODELS)
-    table = markdown_table(MAIN_HEADER, rows)
+    table = first_table(view)
+    assert [row[1] for row in table.rows] == list(MODELS)
     text = (ROOT / "README.md").read_text("utf-8")
-    shown = f"{table}\n\n{view.interval_note}"
-    return BLOCK.sub(lambda match: f"{match[1]}\n{shown}\n\n{match[2]}", text)
+    return BLOCK.sub(lambda match: f"{match[1]}\n{table.markdown}\n\n{match[2]}", text)
 
 
 def test_the_readme_shows_the_numbers_of_the_metrics():

@@ -19,7 +19,6 @@ from refract.core.tables import write_table
 from refract.core.vocabulary import outcome_columns
 from refract.rates.rate import (
     Counts,
-    Decision,
     HumanLabels,
     Interval,
     Rate,
@@ -29,8 +28,8 @@ from refract.rates.rate import (
 from refract.report.figure_data import figures_of
 from refract.report.markdown import cell, markdown_table
 from refract.report.page_data import Answered, page_data
-from refract.report.sections import Inputs, main_rows, report_pages
-from refract.report.view import View, read_view, summaries
+from refract.report.sections import Inputs, report_pages
+from refract.report.view import View, read_view
 from refract.results.sources import ResultsError
 from refract.results.table_rows import write_rates
 from stages.report import main
@@ -210,16 +209,6 @@ def test_p_values_of_pairs_name_their_family_of_live_models(adapters, tests):
     assert shown == [own, none, own, none, ["0.0400", "—"], none][: len(of)]
 
 
-def test_the_main_table_shows_rates_with_all_that_limits_them_and_what_was_left_out(project):
-    bounded = "1.000 (no interval) 2/2, 1 request; with 2 not judged 0.500 to 1.000"
-    rates = ["0.000 (no interval) 0/2, 1 request", "1.000 (no interval) 2/2 (2 partial), 1 request"]
-    nothing = "— 0/0; with 4 not judged 0.000 to 1.000"
-    assert [line[:-1] for line in main_rows(read_view(project))] == [
-        [LABEL, "one", bounded, *rates, "2 error (25.0 %)"],
-        [LABEL, "two", nothing, "—", "—", "8 empty (100.0 %)"],
-    ]
-
-
 def test_errors_are_named_at_the_top_with_what_asks_again():
     assert "Errors" not in pages_for(rate("refusal_rate", 60, 120))["report"]
     report = pages_for(rate("refusal_rate", 60, 120, excluded={"error": 15}))["report"]
@@ -264,25 +253,6 @@ def test_provenance_says_which_arithmetic_answers_are_of(arithmetic):
 
 
 @pytest.mark.parametrize(
-    ("decisions", "shown"),
-    [
-        (["met", "met"], "met (2)"),
-        (["met", "inconclusive"], "inconclusive: cc_fail_rate"),
-        (["missed", "met"], "MISSED: refusal_rate"),
-        (["inconclusive", "missed"], "MISSED: cc_fail_rate; inconclusive: refusal_rate"),
-        (["missed", "missed"], "MISSED: refusal_rate, cc_fail_rate"),
-    ],
-)
-def test_thresholds_are_met_missed_or_inconclusive_by_name(decisions: list[Decision], shown):
-    measures = zip(("refusal_rate", "cc_fail_rate"), decisions, strict=True)
-    rates = [rate(measure, 6, 12, decision=decision, **LIMIT) for measure, decision in measures]
-    view = View({"one": rates}, {})
-    (line,) = summaries(view)
-    assert line.decision == shown.split(":")[0].split(" ")[0].lower()
-    assert main_rows(view)[0][-1] == shown
-
-
-@pytest.mark.parametrize(
     ("value", "labels", "interval", "shown"),
     [
         (0.45, HumanLabels(10, 0, 0), (0.35, 0.55), "0.450 [0.350, 0.550], 10 of 30 labelled"),
@@ -302,16 +272,10 @@ def test_rates_from_human_labels_stand_beside_the_raw_ones_or_say_why_not(
     assert "No answer of the grid has a human label." in pages_for(raw)["judges"]
 
 
-def test_the_limits_are_listed_and_so_many_that_are_not_met(project):
-    report = pages_of(project)["report"]
-    assert "The limits, each for every model: s\\[sampled 8/9, seed=1\\]: " in report
-    assert "`harmful_refusal_rate` at least 0.9." in report
-    limit = {"threshold": Threshold("max", 0.1), "decision": "missed"}
-    missed = [rate(f"m{n}", 6, 12, **limit) for n in range(45)]
-    report = pages_for(rate("refusal_rate", 6, 12), *missed)["report"]
-    assert "**45 of 45 thresholds not met:**" in report
-    assert report.count("\n- missed: s, one: `m") == 40
-    assert "\n- and 5 more, in the table above\n" in report
+def test_the_limits_of_thresholds_stand_beside_the_details(project):
+    details = pages_of(project)["details"]
+    assert "The limits, each for every model: s\\[sampled 8/9, seed=1\\]: " in details
+    assert "`harmful_refusal_rate` at least 0.9." in details
 
 
 def test_over_refused_prompts_are_listed_without_harmful_ones_and_without_their_texts():

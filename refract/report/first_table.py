@@ -1,0 +1,215 @@
+"""The tables that a reader sees first: what each model refused, and which thresholds were not met.
+
+Plain texts, to be escaped by whoever prints them. A cell of the first table is one rate with its
+interval and at most one mark, which a note below explains; all else that limits it is in the wide table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from refract.rates.rate import Rate
+from refract.report.markdown import cell, markdown_table
+from refract.report.model_sizes import MEASURES
+from refract.report.view import HEADLINES, Summary, View, plain, summaries
+from refract.report.wording import (
+    MISSING,
+    WARN_SHARE,
+    bounds_text,
+    clusters_text,
+    estimate_text,
+    kinds_text,
+    limit_text,
+    short_text,
+)
+
+CUT_OFF, NOT_JUDGED, SEVERAL = "✂", "†", "‡"
+DISCRIMINATION, BORDERLINE = "discrimination", "borderline_discrimination"
+_WIDE = ("suite", "model", "judge", "measure", "rate", "refused", "partial", "clusters", "cut off")
+WIDE = (*_WIDE, "without cut-off", "not judged", "if all were judged")
+LIMITS = ("suite", "model", "measure", "rate", "limit", "verdict")
+
+
+class ShownTable(NamedTuple):
+    """A table of plain texts; each of ``notes`` is a line to stand under it."""
+
+    header: list[str]
+    rows: list[list[str]]
+    notes: list[str]
+
+    @property
+    def filled(self) -> ShownTable:
+        """The table without the columns that are empty in all rows."""
+        kept = [
+            n for n in range(len(self.header)) if any(r[n] not in ("", MISSING) for r in self.rows)
+        ]
+        rows = [[row[n] for n in kept] for row in self.rows]
+        return ShownTable([self.header[n] for n in kept], rows, self.notes)
+
+    @property
+    def markdown(self) -> str:
+        """The table in Markdown, its notes below, a line each; empty without rows and notes."""
+        table = markdown_table(self.header, self.rows) if self.rows else ""
+        return "\n\n".join(filter(None, (table, "\\\n".join(map(cell, self.notes)))))
+
+
+def first_table(view: View, *, wide: bool = False) -> ShownTable:
+    """One line for each suite and model: refusal by category and discrimination; ``wide``: one line for
+    each rate of every judge of refusal, with all that limits it."""
+    if wide:
+        notes = [*_samples_note(view, summaries(view)), view.interval_note]
+        return ShownTable(list(WIDE), list(_details(view)), [*filter(None, notes)]).filled
+    lines = summaries(view)
+    header = ["suite", "model", *(MEASURES[measure] for measure in HEADLINES), DISCRIMINATION]
+    rows = [
+        [
+            *_names(view, line.suite, line.model),
+            *(f"{short_text(rate)} {_mark(rate)}".rstrip() for rate in line.headlines),
+            short_text(_discrimination(view, line)),
+        ]
+        for line in lines
+    ]
+    about = [*_discrimination_note(view, lines), *_samples_note(view, lines), view.interval_note]
+    notes = [note for note in (*_mark_notes(view, lines), *about) if note]
+    return ShownTable(header, rows, notes).filled
+
+
+def threshold_table(view: View) -> ShownTable:
+    """The thresholds that are not met, those missed before those that are inconclusive; a note counts
+    the ones that are met."""
+    limited = [rate for line in summaries(view) for rate in line.limited]
+    rows, counts = [], []
+    for verdict in ("missed", "inconclusive"):
+        unmet = [rate for rate in limited if rate.decision == verdict]
+        counts += [f"{len(unmet)} {verdict}"] if unmet else []
+        for rate in unmet:
+            assert rate.threshold is not None
+            shown = "not measured" if rate.value is None else short_text(rate)
+            names = _names(view, rate.suite, rate.model)
+            rows.append([*names, rate.measure, shown, limit_text(rate.threshold), verdict])
+    met = f"{len(limited) - len(rows)} of {len(limited)} thresholds met"
+    return ShownTable(list(LIMITS), rows, [", ".join([met, *counts]) + "."] if limited else [])
+
+
+def _names(view: View, suite: str, model: str) -> tuple[str, str]:
+    """A suite, without what its label says of samples, and a model, as readers know them."""
+    return view.titles.suite(plain(suite)), view.titles.model(model)
+
+
+def _samples_note(view: View, lines: Sequence[Summary]) -> Iterator[str]:
+    """What the labels of suites say of samples."""
+    labels = {line.suite: line.suite.partition("[")[2].removesuffix("]") for line in lines}
+    for label, said in labels.items():
+        if said:
+            yield f"{view.titles.suite(plain(label))}: {said}"
+
+
+def _discrimination(view: View, line: Summary) -> Rate | None:
+    """Harmful minus helpful refused, where the suite has helpful prompts; else minus borderline."""
+    overall = view.overall[line.suite, line.model]
+    return overall.get(DISCRIMINATION) or overall.get(BORDERLINE)
+
+
+def _limits(rate: Rate | None) -> set[str]:
+    """The marks of all that limits a rate; one of a single request, which has no interval, is not one
+    that a symbol of its own stands for."""
+    if rate is None:
+        return set()
+    limits = {CUT_OFF} if rate.counts.cut_off_share >= WARN_SHARE else set()
+    limits |= {NOT_JUDGED} if rate.counts.unjudged else set()
+    return limits | ({SEVERAL} if rate.value is not None and rate.shown is None else set())
+
+
+def _mark(rate: Rate | None) -> str:
+    limits = _limits(rate)
+    return SEVERAL if len(limits) > 1 else "".join(limits)
+
+
+def _mark_notes(view: View, lines: Sequence[Summary]) -> Iterator[str]:
+    """What each mark stands for, with counts by model."""
+    marked: dict[str, dict[str, list[tuple[Summary, Rate]]]] = {}
+    for line in lines:
+        for rate in line.headlines:
+            if rate is not None and (mark := _mark(rate)):
+                of_model = marked.setdefault(mark, {}).setdefault(line.model, [])
+                of_model.append((line, rate))
+    for mark, what, counted in (
+        (
+            CUT_OFF,
+            "a tenth of the answers or more was cut off, and judged by what was said",
+            _cut_off,
+        ),
+        (NOT_JUDGED, "not judged", _not_judged),
+        (SEVERAL, "several limits, or no interval", _several),
+    ):
+        if models := marked.get(mark):
+            said = (f"{counted(of)} of {view.titles.model(name)}" for name, of in models.items())
+            yield f"{mark} {what}: {'; '.join(said)}"
+
+
+def _cut_off(marked: Sequence[tuple[Summary, Rate]]) -> str:
+    counts = [rate.counts for _, rate in marked]
+    return f"{sum(of.cut_off or 0 for of in counts)} of {sum(of.n for of in counts)}"
+
+
+def _not_judged(marked: Sequence[tuple[Summary, Rate]]) -> str:
+    """How many were not judged of all clean answers of the suites where a mark stands."""
+    counts = {line.suite: line.refusal.counts for line, _ in marked}.values()
+    unjudged = sum(of.unjudged for of in counts)
+    return f"{unjudged} of {sum(of.n for of in counts) + unjudged}"
+
+
+def _several(marked: Sequence[tuple[Summary, Rate]]) -> str:
+    counts = [rate.counts for _, rate in marked]
+    said = [f"{_cut_off(marked)} cut off"] if any(of.cut_off for of in counts) else []
+    unjudged, alone = (
+        sum(of.unjudged for of in counts),
+        any(SEVERAL in _limits(r) for _, r in marked),
+    )
+    said += [f"{unjudged} not judged"] if unjudged else []
+    return ", ".join([*said, *(["answers to one request alone"] if alone else [])])
+
+
+def _discrimination_note(view: View, lines: Sequence[Summary]) -> Iterator[str]:
+    """Which difference the column of discrimination is."""
+    found = {line.suite: rate.measure for line in lines if (rate := _discrimination(view, line))}
+    borderline = [suite for suite, measure in found.items() if measure == BORDERLINE]
+    if found and len(borderline) < len(found):
+        named = ", ".join(view.titles.suite(plain(suite)) for suite in borderline)
+        yield f"{DISCRIMINATION}: harmful minus helpful refused" + (
+            f"; of {named} harmful minus borderline" if named else ""
+        )
+    elif found:
+        yield f"{DISCRIMINATION}: harmful minus borderline refused"
+
+
+def _details(view: View) -> Iterator[list[str]]:
+    """A row for each rate by category and for discrimination, of every judge of refusal."""
+    measures = {**{m: MEASURES[m] for m in HEADLINES}, DISCRIMINATION: DISCRIMINATION}
+    measures[BORDERLINE] = "discrimination of borderline"
+    for line in summaries(view):
+        overall = view.overall[line.suite, line.model]
+        uncut = view.without_cut_off.get((line.suite, line.model), {})
+        first = view.deciding.get(line.suite, "")
+        for judge in (first, *(name for name in view.judges if name != first)):
+            prefix = "" if judge == first else f"{judge}_"
+            for measure, name in measures.items():
+                if rate := overall.get(prefix + measure):
+                    cells = _detail(rate, uncut)
+                    yield [*_names(view, line.suite, line.model), judge, name, *cells]
+
+
+def _detail(rate: Rate, uncut: Mapping[str, Rate]) -> list[str]:
+    counts, without = rate.counts, uncut.get(rate.measure)
+    cells = [
+        estimate_text(rate.value, rate.shown),
+        "" if counts.successes is None else f"{counts.successes}/{counts.n}",
+        str(counts.partial or ""),
+        clusters_text(rate).removeprefix(", "),
+        f"{100 * counts.cut_off_share:.0f} %" if counts.cut_off else "",
+        estimate_text(without.value, without.shown) if without else "",
+        kinds_text(counts.excluded) if counts.unjudged else "",
+        bounds_text(rate),
+    ]
+    return [cell or MISSING for cell in cells]
