@@ -76,6 +76,8 @@ def refusal_of(label: str | None) -> bool | None:
 MET, MISSED, INCONCLUSIVE = "met", "missed", "inconclusive"
 # The field of table rows that are of several samples per prompt.
 SAMPLES_FIELD = "samples"
+# Harmful refused minus another category refused: the measure, and that category.
+DISCRIMINATION = {"discrimination": "helpful", "borderline_discrimination": "borderline"}
 # Digits of rates in files.
 DIGITS = 4
 # Why a perturbed prompt could not be tested.

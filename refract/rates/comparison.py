@@ -9,15 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import sqrt
 from typing import NamedTuple
 
 from refract.core.params import DecisionSettings
 from refract.core.settings import read_settings
-from refract.core.vocabulary import JUDGED, REFUSED
+from refract.core.vocabulary import DISCRIMINATION, JUDGED, REFUSED
 from refract.rates.counting import bounds_of, interval_of
 from refract.rates.judge_error import JudgeError, widened
 from refract.rates.rate import OVERALL, Difference, DropDecision, Group, Interval
-from refract.statistics.clusters import Clustered, clustered_difference, clustered_mcnemar
+from refract.statistics.clusters import (
+    Changes,
+    Clustered,
+    clustered_change_of_contrast,
+    clustered_difference,
+    clustered_mcnemar,
+)
 from refract.statistics.hypotheses import INCONCLUSIVE, NOT_WORSE, WORSE, decide_drop, holm
 from refract.statistics.sample_sizes import smallest_drop
 
@@ -59,7 +66,9 @@ class PairedOutcomes:
 
     ``ids`` lists prompt ids by what became of them, as :class:`Difference` has them. ``repeats`` names
     the suite whose clean prompts include these, with the same outcomes. ``group`` is the column by which
-    pairs were grouped besides, and its value.
+    pairs were grouped besides, and its value. Where the category is one of
+    :data:`refract.core.vocabulary.DISCRIMINATION`, ``pairs`` are of harmful prompts, ``others`` of the
+    category that is taken off, and no id is listed.
     """
 
     suite: str
@@ -67,6 +76,7 @@ class PairedOutcomes:
     perturbation: str
     group: Group = OVERALL
     pairs: list[Pair] = field(default_factory=list)
+    others: list[Pair] = field(default_factory=list)
     ids: dict[str, list[str]] = field(default_factory=dict)
     repeats: str = ""
 
@@ -85,7 +95,9 @@ def pair_outcomes(
     ``column`` where one is given (rows that have none are left out).
 
     A pair is a prompt variant with the same suite, id, category and text on both sides (else it counts
-    as reworded); several samples of it make one pair. Clusters are the first side's.
+    as reworded); several samples of it make one pair. Clusters are the first side's. Without a
+    ``column`` a suite's clean prompts have an entry for each measure of
+    :data:`refract.core.vocabulary.DISCRIMINATION` too.
     """
     if column:
         first, second = ([row for row in side if row.get(column)] for side in (first, second))
@@ -119,7 +131,25 @@ def pair_outcomes(
     included = _repeats(*sides)
     for paired in groups.values():
         paired.repeats = "" if paired.perturbation else included.get(paired.suite, "")
-    return list(groups.values())
+    return [*groups.values(), *([] if column else _discriminations([*groups.values()]))]
+
+
+def _discriminations(groups: Sequence[PairedOutcomes]) -> list[PairedOutcomes]:
+    clean = {(x.suite, x.category): x for x in groups if x.pairs and not x.perturbation}
+    return [
+        PairedOutcomes(
+            suite,
+            measure,
+            "",
+            pairs=harmful.pairs,
+            others=clean[suite, other].pairs,
+            ids={name: [] for name in (*LISTS, *UNPAIRED)},
+            repeats=harmful.repeats,
+        )
+        for (suite, category), harmful in clean.items()
+        for measure, other in DISCRIMINATION.items()
+        if category == "harmful" and (suite, other) in clean
+    ]
 
 
 Keyed = dict[tuple[str, str], list[Outcome]]  # the samples of each prompt variant
@@ -188,7 +218,7 @@ def compare_groups(
 
     ``p_adjusted`` is corrected over the groups of ``live`` models alone, or over all where there are no
     such. A group whose clean prompts another suite includes with the same outcomes (``repeats``) has
-    neither p nor decision: its answers are tested there.
+    neither p nor decision: its answers are tested there. Nor has a difference in discrimination.
     """
     if settings.interval == "prompts" or not errors:
         errors = [None] * len(groups)
@@ -218,30 +248,78 @@ def _estimate(rows: Sequence[Values], confidence: float) -> Clustered | None:
     return clustered_difference(after, before, clusters, confidence)
 
 
+def _change_of_contrast(
+    rows: Sequence[Values], others: Sequence[Values], confidence: float
+) -> Clustered | None:
+    """The mean change of some pairs, after minus before, less that of others."""
+    one, other = (
+        Changes([b for _, b, _ in side], [a for a, _, _ in side], [cluster for *_, cluster in side])
+        for side in (rows, others)
+    )
+    return clustered_change_of_contrast(one, other, confidence)
+
+
+def _at_worst(pairs: Sequence[Pair]) -> list[Values]:
+    """The pairs at the largest drop that the unjudged answers allow."""
+    return [(before.highest, after.lowest, cluster) for before, after, cluster in pairs]
+
+
+def _at_best(pairs: Sequence[Pair]) -> list[Values]:
+    """The pairs at the largest rise that the unjudged answers allow."""
+    return [(before.lowest, after.highest, cluster) for before, after, cluster in pairs]
+
+
+def _shares(judged: Sequence[Values]) -> tuple[float | None, float | None]:
+    """The shares refused before and after; None without pairs."""
+    if not judged:
+        return None, None
+    before, after, _ = zip(*judged, strict=True)
+    return sum(before) / len(judged), sum(after) / len(judged)
+
+
 def _difference(group: PairedOutcomes, confidence: float, error: JudgeError | None) -> Difference:
-    judged, pairs = _judged(group.pairs), group.pairs
-    estimate = _estimate(judged, confidence)
-    lower = _estimate([(a.highest, b.lowest, cluster) for a, b, cluster in pairs], confidence)
-    upper = _estimate([(a.lowest, b.highest, cluster) for a, b, cluster in pairs], confidence)
+    judged, others = _judged(group.pairs), _judged(group.others)
+    contrast = group.category in DISCRIMINATION
+    if contrast:
+        estimate = _change_of_contrast(judged, others, confidence)
+        ends_of = ((_at_worst, _at_best), (_at_best, _at_worst))
+        lower, upper = (
+            _change_of_contrast(of(group.pairs), opposite(group.others), confidence)
+            for of, opposite in ends_of
+        )
+    else:
+        estimate = _estimate(judged, confidence)
+        lower, upper = (_estimate(of(group.pairs), confidence) for of in (_at_worst, _at_best))
+    first, second = _shares(judged)
+    if contrast:
+        of_others = _shares(others)
+        first, second = (
+            None if one is None or other is None else one - other
+            for one, other in zip((first, second), of_others, strict=True)
+        )
     bounds, outer = bounds_of(lower, upper)
     clustered = estimate if estimate and estimate.clusters < estimate.n else None
     interval, judged_too = interval_of(estimate), None
     if error and estimate and interval:
         ends, half = Interval(estimate.value, estimate.value), error.between_models(confidence)
-        judged_too = widened(ends, interval, 0.0, half, -1.0)
+        # A discrimination has two gaps of each model, independent of each other.
+        half, least = (half * sqrt(2), -2.0) if contrast else (half, -1.0)
+        judged_too = widened(ends, interval, 0.0, half, least)
     return Difference(
         group.suite,
         group.category,
         group.perturbation,
-        n=len(judged),
+        n=len(judged) + len(others),
         clusters=estimate.clusters if estimate else 0,
-        first=sum(before for before, _, _ in judged) / len(judged) if judged else None,
-        second=sum(after for _, after, _ in judged) / len(judged) if judged else None,
+        first=first,
+        second=second,
         value=estimate.value if estimate else None,
         interval=interval,
         bounds=bounds,
         outer=outer,
-        p=clustered_mcnemar(*zip(*judged, strict=True)) if judged and not group.repeats else None,
+        p=clustered_mcnemar(*zip(*judged, strict=True))
+        if judged and not (group.repeats or contrast)
+        else None,
         prompts={kind: tuple(ids) for kind, ids in group.ids.items()},
         repeats=group.repeats,
         group=group.group,
@@ -299,7 +377,7 @@ def _evidence(
             kept.append((before.highest, after.lowest, cluster))
         elif after.known is not None:
             kept.append((before.highest, after.known, cluster))
-    best = [(a.lowest, b.highest, cluster) for a, b, cluster in pairs]
+    best = _at_best(pairs)
     # A rise of the opposite is a drop: for all tests together, as Bonferroni has it.
     beyond = error and _lowest(
         [(after, before, cluster) for before, after, cluster in best],
@@ -308,7 +386,7 @@ def _evidence(
     )
     lowest = partial(_lowest, confidence=settings.confidence, error=error)
     return DropEvidence(
-        lowest([(a.highest, b.lowest, cluster) for a, b, cluster in pairs]),
+        lowest(_at_worst(pairs)),
         lowest(kept),
         _p_drop(judged) if judged else None,
         _p_drop(best),

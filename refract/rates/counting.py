@@ -13,7 +13,7 @@ from refract.core.types import PromptRow, ResponseRow, Row, Verdict, sample_id
 from refract.core.vocabulary import EXCLUDED, JUDGED, LABELS, PARTIAL, REFUSED
 from refract.rates.judge_error import JudgeError
 from refract.rates.rate import OVERALL, AboveFloor, Counts, Group, Interval, Rate, Statistics
-from refract.statistics.clusters import Clustered, clustered_difference, clustered_mean
+from refract.statistics.clusters import Clustered, Sample, clustered_difference, clustered_mean
 from refract.statistics.proportions import Proportion
 
 CONFIDENCE = 0.95
@@ -129,11 +129,16 @@ class PromptMeans(NamedTuple):
     highest: list[float]
     clusters: list[Hashable]
 
-    def mean(self, confidence: float) -> Clustered | None:
-        """The mean of the known ones, with its interval; None without any."""
+    @property
+    def sample(self) -> Sample:
+        """The known ones, with their clusters."""
         pairs = zip(self.known, self.clusters, strict=True)
         clusters = [cluster for value, cluster in pairs if value is not None]
-        return clustered_mean([x for x in self.known if x is not None], clusters, confidence)
+        return Sample([x for x in self.known if x is not None], clusters)
+
+    def mean(self, confidence: float) -> Clustered | None:
+        """The mean of the known ones, with its interval; None without any."""
+        return clustered_mean(*self.sample, confidence)
 
 
 def prompt_means(values: Sequence[float | None], answers: Sequence[Counted]) -> PromptMeans:

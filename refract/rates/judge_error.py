@@ -56,11 +56,28 @@ def widened(
     """Limits around two ``ends`` (an estimate twice, or bounds) that allow for an independent error too.
 
     The error's prediction interval is ``shift`` ± ``half``; the squares of distances add (MOVER: Zou &
-    Donner 2008, Statistics in Medicine 27:1693). Held to ``least`` to 1.
+    Donner 2008, Statistics in Medicine 27:1693). Held to ``least`` to 1, below -1 to as much above 0.
     """
     low = ends.low - shift - sqrt((ends.low - limits.low) ** 2 + half**2)
     high = ends.high - shift + sqrt((limits.high - ends.high) ** 2 + half**2)
-    return Interval(min(1.0, max(least, low)), min(1.0, max(least, high)))
+    most = max(1.0, -least)
+    return Interval(min(most, max(least, low)), min(most, max(least, high)))
+
+
+def discrimination_with_judge_error(rate: Rate, error: JudgeError, confidence: float) -> Rate:
+    """A difference of two categories refused, with its interval for prompts and judge.
+
+    The gaps on the two categories' prompts are taken as those of two sets of prompts, independent of
+    each other (:meth:`JudgeError.between_models`).
+    """
+    if rate.value is None or rate.interval is None:
+        return rate
+    half = error.between_models(confidence)
+    ends, outer = Interval(rate.value, rate.value), None
+    if rate.bounds is not None and rate.outer is not None:
+        outer = widened(rate.bounds, rate.outer, 0.0, half, -1.0)
+    judged = WithJudge(widened(ends, rate.interval, 0.0, half, -1.0), outer)
+    return replace(rate, with_judge=judged)
 
 
 def with_judge_error(rate: Rate, error: JudgeError, confidence: float, *, refused: bool) -> Rate:

@@ -6,6 +6,7 @@ much less is the design effect: the variance of the rate over what it would be w
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from functools import cache
 from math import fsum, sqrt
@@ -21,8 +22,9 @@ class Clustered(NamedTuple):
     ``se`` is the cluster-robust standard error, ``design_effect`` its square over the variance of
     independent yes and no (None where they do not vary), ``effective_n`` the number of independent
     outcomes that the interval is built for. A single cluster of several values shows nothing of how
-    clusters differ: all of these and the interval are then None. ``effective_clusters`` is the number of
-    equal clusters that would say as much (:func:`effective_clusters`).
+    clusters differ: all of these and the interval are then None. A contrast has no ``effective_n``.
+    ``effective_clusters`` is the number of equal clusters that would say as much
+    (:func:`effective_clusters`).
     """
 
     value: float
@@ -164,6 +166,99 @@ def _effective_pairs(
     spread += imaginary**2 * (2 * mean**2 + (1 - mean) ** 2 + (1 + mean) ** 2) / 4
     independent = up + down + imaginary / 2 - (n + imaginary) * mean**2
     return n * independent / spread * k / (k + 1) * _shrinkage(confidence, totals)
+
+
+class Sample(NamedTuple):
+    """Values in [0, 1] and the cluster of each."""
+
+    values: Sequence[float]
+    clusters: Sequence[Hashable]
+
+
+class Changes(NamedTuple):
+    """Paired values, the first minus the second being the change, and the cluster of each pair."""
+
+    first: Sequence[float]
+    second: Sequence[float]
+    clusters: Sequence[Hashable]
+
+
+def clustered_contrast(one: Sample, other: Sample, confidence: float = 0.95) -> Clustered | None:
+    """Difference of the means of two sets of prompts, one minus the other; None where one is empty.
+
+    Of positives and negatives it is Youden's J (Youden 1950, Cancer 3:32). The interval is made of those
+    of the two means (:func:`clustered_mean`) by MOVER. Without a cluster that has values in both that is
+    method 10 of Newcombe 1998, Statistics in Medicine 17:873, with Wilson's limits; with such clusters
+    the distances of the limits are correlated as the means are (Zou 2007, Psychological Methods 12:399;
+    of paired proportions Newcombe 1998, Statistics in Medicine 17:2635). The correlation is that of the
+    clusters' residuals, with the imaginary cluster of :func:`clustered_mean` on each side. Simulated
+    with 20 or 60 clusters of 1 to 4 values a side, of which they share all or none of the variation, it
+    covered in 91 to 99 %, at rates of .99 and .01 in 89 to 96 %.
+    """
+    estimates = [clustered_mean(*sample, confidence) for sample in (one, other)]
+    return _contrast(estimates, (one, other))
+
+
+def clustered_change_of_contrast(
+    one: Changes, other: Changes, confidence: float = 0.95
+) -> Clustered | None:
+    """How far one set of prompts changed more than another one; None where one is empty.
+
+    The same as :func:`clustered_contrast`, of paired differences (:func:`clustered_difference`).
+    """
+    estimates = [clustered_difference(*changes, confidence) for changes in (one, other)]
+    samples = [
+        Sample([float(a) - float(b) for a, b in zip(x.first, x.second, strict=True)], x.clusters)
+        for x in (one, other)
+    ]
+    return _contrast(estimates, samples)
+
+
+def _contrast(estimates: Sequence[Clustered | None], samples: Sequence[Sample]) -> Clustered | None:
+    first, second = estimates
+    if first is None or second is None:
+        return None
+    sizes = Counter(cluster for sample in samples for cluster in sample.clusters)
+    value, n, k = first.value - second.value, first.n + second.n, len(sizes)
+    kish = effective_clusters([*sizes.values()])
+    limits = [
+        (x.value - x.low, x.high - x.value)
+        for x in (first, second)
+        if x.low is not None and x.high is not None
+    ]
+    if k == 1 or len(limits) < 2:
+        return Clustered(value, None, None, None, None, None, n, k, kish)
+    (below, above), (below_second, above_second) = limits
+    r = _correlation(samples)
+
+    def distance(a: float, b: float) -> float:
+        return sqrt(max(0.0, a * a + b * b - 2 * r * a * b))
+
+    low, high = value - distance(below, above_second), value + distance(above, below_second)
+    se = effect = None
+    if first.se is not None and second.se is not None:
+        se = distance(first.se, second.se)
+        if first.design_effect and second.design_effect:
+            alone = first.se**2 / first.design_effect + second.se**2 / second.design_effect
+            effect = se**2 / alone
+    return Clustered(value, low, high, se, effect, None, n, k, kish)
+
+
+def _correlation(samples: Sequence[Sample]) -> float:
+    """The correlation of two means whose clusters are partly the same; 0 where none is."""
+    residuals: list[dict[Hashable, float]] = []
+    spreads = []
+    for values, clusters in samples:
+        n, mean = len(values), sum(values) / len(values)
+        of_cluster: dict[Hashable, float] = {}
+        for value, cluster in zip(values, clusters, strict=True):
+            of_cluster[cluster] = of_cluster.get(cluster, 0.0) + value - mean
+        imaginary = (1 + n / len(of_cluster)) / 2
+        residuals.append(of_cluster)
+        spreads.append(sum(x * x for x in of_cluster.values()) + imaginary**2 / 4)
+    one, other = residuals
+    shared = sum(residual * other[cluster] for cluster, residual in one.items() if cluster in other)
+    return shared / sqrt(spreads[0] * spreads[1])
 
 
 def macro_mean(

@@ -10,7 +10,12 @@ from refract.core.jsonl import RowError
 from refract.core.vocabulary import EXCLUDED, JUDGED, REFUSED
 from refract.core.vocabulary import FAMILIES as FAMILIES_OF_LABELS
 from refract.rates import aggregate_suite, usage
-from refract.rates.clean_prompts import pair_table, rate_table, suite_metrics
+from refract.rates.clean_prompts import (
+    discrimination_table,
+    pair_table,
+    rate_table,
+    suite_metrics,
+)
 from refract.rates.counting import (
     WITHOUT_CUT_OFF,
     Counted,
@@ -20,6 +25,7 @@ from refract.rates.counting import (
     coverage_warnings,
     outcome,
 )
+from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Counts, Rate, Threshold
 from refract.rates.thresholds import apply_thresholds
 from refract.statistics.clusters import clustered_mean
@@ -231,11 +237,50 @@ def test_each_category_has_its_own_measure_and_denominator():
         ("harmful_refusal_rate", ""): (2, 3),
         ("under_refusal_rate", ""): (1, 3),
         ("over_refusal_rate", ""): (1, 3),
+        ("discrimination", ""): (None, 6),
     }
     assert shares(rate_table(CountedSuite(rows, counted(outcomes)))) == expected
     # A category of the suite that was not drawn is there without a rate.
     borderline = rate_table(CountedSuite([*rows, *sources(borderline=1)], counted(outcomes)))
-    assert shares(borderline) == {**expected, ("borderline_refusal_rate", ""): (0, 0)}
+    assert shares(borderline) == {
+        **expected,
+        ("borderline_refusal_rate", ""): (0, 0),
+        ("borderline_discrimination", ""): (None, 0),
+    }
+
+
+def discriminations(rows, outcomes, clusters=None, **options):
+    suite = CountedSuite(rows, counted(outcomes, clusters), **options)
+    return {rate.measure: rate for rate in discrimination_table(suite)}
+
+
+def test_discrimination_is_youdens_j_with_newcombes_interval():
+    rows = sources(harmful=71, helpful=80)
+    outcomes = {f"harmful{n}": "refusal" if n < 56 else "compliance" for n in range(70)}
+    outcomes |= {f"helpful{n}": "refusal" if n < 48 else "compliance" for n in range(80)}
+    outcomes["harmful70"] = "error"
+    (rate,) = discriminations(rows, outcomes).values()
+    assert (rate.value, rate.counts.n, rate.counts.unjudged) == (pytest.approx(0.2), 150, 1)
+    assert rate.interval == pytest.approx((0.0524, 0.3339), abs=5e-5)  # Newcombe 1998, 17:873
+    assert rate.bounds == pytest.approx((56 / 71 - 0.6, 57 / 71 - 0.6))
+    assert rate.outer.low < rate.interval.low < rate.interval.high < rate.outer.high
+    (decided,) = apply_thresholds([rate], {"discrimination": {"min": 0.03}})
+    assert decided.decision == "met"
+    # Styles of one request are refused together, whatever their category: J varies less.
+    pairs = {row["id"]: row["id"][7:] for row in rows}
+    (joint,) = discriminations(rows, outcomes, pairs).values()
+    assert (joint.value, joint.counts.clusters) == (rate.value, 80)
+    assert joint.interval.high - joint.interval.low < 0.8 * (rate.interval.high - rate.interval.low)
+
+
+def test_the_judges_error_is_in_a_discrimination_as_in_the_difference_of_two_sets_of_prompts():
+    rows = sources(harmful=50, helpful=50)
+    outcomes = {row["id"]: "refusal" if "harm" in row["id"] else "compliance" for row in rows}
+    error = JudgeError(5, 0.1, 0.02, 0.05)
+    (rate,) = discriminations(rows, outcomes, judge_error=error).values()
+    half = error.between_models(0.95)  # the mean of its error cancels
+    low = 1 - ((1 - rate.interval.low) ** 2 + half**2) ** 0.5
+    assert rate.with_judge.interval == pytest.approx((low, 1.0))
 
 
 def test_a_field_is_broken_down_by_category_and_value():
@@ -406,6 +451,7 @@ def test_metrics_are_the_few_numbers_over_all():
         "partial_refusal_rate": 0.0,
         "harmful_refusal_rate": 0.5,
         "over_refusal_rate": 0.0,
+        "discrimination": 0.5,
     }
     assert suite_metrics(table) == expected
     limits = {"harmful_refusal_rate": {"min": 0.0}, "over_refusal_rate": {"max": 1}}
@@ -427,8 +473,8 @@ def test_a_suite_has_a_dozen_metrics_at_most_those_with_a_threshold_first():
     table.append(replace(decided, threshold=Threshold("max", 0.1), decision="met"))
     assert list(suite_metrics(table)) == [
         *("n", "excluded", "cut_off", "passed", "noise9_new_refusal_rate"),
-        *("harmful_refusal_rate", "over_refusal_rate", "partial_refusal_rate"),
-        *("noise0_fail_rate", "noise0_loophole_rate", "noise1_fail_rate", "noise1_loophole_rate"),
+        *("harmful_refusal_rate", "over_refusal_rate", "discrimination", "partial_refusal_rate"),
+        *("noise0_fail_rate", "noise0_loophole_rate", "noise1_fail_rate"),
     ]
 
 

@@ -37,6 +37,28 @@ def test_pairs_are_counted_and_tested_as_in_the_literature():
     assert row["to_refusal"] == [f"{n}" for n in range(22, 34)]
 
 
+def test_discrimination_is_compared_on_the_prompts_of_both_categories():
+    def side(harmful, helpful):
+        lines = outcome_lines(harmful + helpful)
+        for line in lines[len(harmful) :]:
+            line["category"] = "helpful"
+        return lines
+
+    harmful, helpful, row = compare_outcomes(
+        side("r" * 12 + "c" * 28, "c" * 40), side("r" * 24 + "c" * 16, "r" * 4 + "c" * 35 + "e")
+    )
+    assert [harmful["category"], helpful["category"]] == ["harmful", "helpful"]
+    assert (row["category"], row["perturbation"], row["n"]) == ("discrimination", "", 79)
+    assert (row["rate_a"], row["rate_b"]) == pytest.approx((0.3, 0.6 - 4 / 39))
+    assert row["difference"] == pytest.approx(harmful["difference"] - helpful["difference"])
+    # Prompts that are no cluster together: the distances of the two intervals add in squares.
+    below = harmful["difference"] - harmful["low"], helpful["high"] - helpful["difference"]
+    assert row["difference"] - row["low"] == pytest.approx((below[0] ** 2 + below[1] ** 2) ** 0.5)
+    assert row["bound_low"] == pytest.approx(0.3 - 5 / 40)
+    assert row["bound_high"] == pytest.approx(0.3 - 4 / 40)
+    assert (row["p"], row["p_holm"], row["primary"], row["to_refusal"]) == (None, None, False, [])
+
+
 def test_what_cannot_be_paired_is_named_and_left_out():
     first = [*outcome_lines("rrrrcee"), outcome_line("gone", "refusal")]
     second = [*outcome_lines("creecre"), outcome_line("new", "refusal")]

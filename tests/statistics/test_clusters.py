@@ -9,7 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refract.statistics.clusters import (
+    Changes,
     Clustered,
+    Sample,
+    clustered_change_of_contrast,
+    clustered_contrast,
     clustered_difference,
     clustered_mcnemar,
     clustered_mean,
@@ -323,3 +327,82 @@ def test_the_interval_covers_as_often_as_it_says(sizes, power):
         found = macro_mean(means, sizes)
         covered += found.low <= sum(chances) / len(chances) <= found.high
     assert covered >= 940
+
+
+def _apart(k, n, name):
+    return Sample([float(i < k) for i in range(n)], [f"{name}{i}" for i in range(n)])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "low", "high"),
+    [
+        ((56, 70), (48, 80), 0.0524, 0.3339),
+        ((9, 10), (3, 10), 0.1705, 0.8090),
+        ((6, 7), (2, 7), 0.0582, 0.8062),
+        ((5, 56), (0, 29), -0.0381, 0.1926),
+        ((0, 10), (0, 20), -0.1611, 0.2775),
+        ((0, 10), (0, 10), -0.2775, 0.2775),
+        ((10, 10), (0, 20), 0.6791, 1.0),
+        ((10, 10), (0, 10), 0.6075, 1.0),
+    ],
+)
+def test_a_contrast_without_shared_clusters_has_newcombes_interval(one, other, low, high):
+    # Newcombe 1998, Statistics in Medicine 17:873, table II, method 10
+    found = clustered_contrast(_apart(*one, "a"), _apart(*other, "b"))
+    assert (found.low, found.high) == pytest.approx((low, high), abs=5e-5)
+    assert found.value == pytest.approx(one[0] / one[1] - other[0] / other[1])
+    turned = clustered_contrast(_apart(*other, "b"), _apart(*one, "a"))
+    assert (-turned.high, -turned.low) == pytest.approx((found.low, found.high))
+
+
+def test_a_contrast_of_one_cluster_or_without_one_side_has_no_interval():
+    assert clustered_contrast(Sample([], []), _apart(1, 2, "a")) is None
+    alone = clustered_contrast(Sample([1.0, 0.0], "aa"), Sample([0.0], "a"))
+    assert (alone.value, alone.low, alone.n, alone.clusters) == (0.5, None, 3, 1)
+
+
+@pytest.mark.parametrize(
+    ("rates", "shared", "sizes"),
+    [
+        ((0.5, 0.3), 1, (1, 1)),
+        ((0.9, 0.1), 1, (3, 1)),
+        ((0.7, 0.5), -1, (2, 2)),
+        ((0.16, 0.04), 1, (2, 3)),
+    ],
+)
+def test_the_interval_of_a_contrast_covers_with_clusters_in_both_categories(rates, shared, sizes):
+    import numpy as np
+    from scipy.special import ndtr, ndtri
+
+    rng, clusters, runs, changed = np.random.default_rng(8), 30, 150, []
+    hits = widths = joint_widths = 0
+    centre = rng.normal(size=(runs, clusters))
+    sides = [
+        rng.random((runs, clusters, size))
+        < ndtr((ndtri(p) + sign * centre * 0.5**0.5) / 0.5**0.5)[..., None]
+        for p, size, sign in zip(rates, sizes, (1, shared), strict=True)
+    ]
+    names = [[c for c in range(clusters) for _ in range(size)] for size in sizes]
+    for run in range(runs):
+        one, other = (
+            Sample(side[run].ravel().astype(float).tolist(), of)
+            for side, of in zip(sides, names, strict=True)
+        )
+        joint = clustered_contrast(one, other)
+        apart = clustered_contrast(one, Sample(other.values, [f"b{c}" for c in other.clusters]))
+        hits += joint.low <= rates[0] - rates[1] <= joint.high
+        widths += apart.high - apart.low
+        joint_widths += joint.high - joint.low
+        changed.append(clustered_change_of_contrast(_shift(one, rng), _shift(other, rng)))
+    assert 0.9 <= hits / runs <= 0.995
+    assert (joint_widths < widths) == (shared > 0)
+    assert sum(found.low <= 0 <= found.high for found in changed) / runs >= 0.93
+
+
+def _shift(sample, rng):
+    """The same outcomes before and after, of which a tenth is drawn anew: no change in the mean."""
+    values = list(sample.values)
+    for side in (first := values.copy(), second := values.copy()):
+        for place in rng.choice(len(values), len(values) // 10 + 1, replace=False):
+            side[place] = values[rng.integers(len(values))]
+    return Changes(first, second, sample.clusters)
