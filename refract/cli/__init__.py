@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from refract.cli import (
+    appendix,
     compare,
     gate,
     human_labels,
@@ -66,7 +67,8 @@ COMMANDS: tuple[Callable[..., object], ...] = (
     *(project.init, suite_files.lint, verdicts.judge, run.run, run.demo, outputs.show),
     *(outputs.page, models.estimate, gate.gate, suite_files.import_suite, compare.compare),
     *(power.power, human_labels.validate, verdicts.kappa, verdicts.did, label.label),
-    *(human_labels.correct, outputs.table, outputs.figures, outputs.export, outputs.log),
+    *(human_labels.correct, outputs.table, outputs.figures, appendix.appendix),
+    *(outputs.export, outputs.log),
     *(
         reproduce.reproduce,
         verify.verify,

@@ -1,0 +1,91 @@
+"""The files behind a paper's numbers, with their hashes and a script that computes the numbers again.
+
+The files stand under the paths that they have in the project. That script is
+:mod:`refract.export.verify_bundle`, copied as it is; it needs Python alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from refract.core.environment import git
+from refract.core.errors import UsageError
+from refract.core.jsonl import sha256_file, write_bytes
+from refract.results.current import ROWS, result_files
+from refract.results.sources import EditedError
+
+SUMS = "SHA256SUMS"
+NOT_IN_GIT = "its file is not in git, so that its texts, answers and verdicts stay where they are"
+NOT_HERE = "its answers are not in data/; `dvc repro` or `dvc pull` brings them"
+
+
+class Bundle(NamedTuple):
+    """Files to copy, by their paths in the project and in the bundle; why suites are there by their
+    outcomes alone; and the number of answers with their texts."""
+
+    paths: list[str]
+    left_out: dict[str, str]
+    answers: int
+
+
+def is_public(root: Path, file: str) -> bool:
+    """Whether git has a project's file, or would take it: no other may be handed on."""
+    listed = git(root, "ls-files", "-co", "--exclude-standard", "--", file)
+    return bool(listed) and not (root / f"{file}.dvc").exists()
+
+
+def find_bundle(root: Path, provenance: Mapping[str, Mapping[str, Any]]) -> Bundle:
+    """What the bundle of some models holds. Texts of a suite that git does not have are left out.
+
+    Raises :class:`EditedError` for a file that is not the one that the numbers were made of.
+    """
+    paths, left_out, answers = ["params.yaml"], {}, 0
+    named = {of["definition"]["file"] for x in provenance.values() for of in x["suites"].values()}
+    public = {file for file in named if is_public(root, file)}
+    for model, facts in provenance.items():
+        paths += [*result_files(model), f"metrics/ran/{model}.json"]
+        for suite, of in facts["suites"].items():
+            rows = {kind: path.format(model=model, suite=suite) for kind, path in ROWS.items()}
+            if of["definition"]["file"] not in public:
+                left_out[suite] = NOT_IN_GIT
+            elif not all((root / path).is_file() for path in rows.values()):
+                left_out.setdefault(suite, NOT_HERE)
+            else:
+                for kind, path in rows.items():
+                    if sha256_file(root / path) != of[f"{kind}_sha256"]:
+                        raise EditedError(
+                            f"{path} is not the file that the numbers of {model} were made of (SHA-256 "
+                            f"{of[f'{kind}_sha256'][:12]}… in metrics/provenance/{model}.json); run: "
+                            "dvc repro"
+                        )
+                paths += rows.values()
+                answers += (root / rows["responses"]).read_bytes().count(b"\n")
+    return Bundle(sorted(path for path in {*paths} if (root / path).is_file()), left_out, answers)
+
+
+def write_bundle(root: Path, bundle: Bundle, readme: str, out: Path) -> str:
+    """Writes a bundle over an earlier one, and returns the SHA-256 of its SHA256SUMS, which stands for
+    all of it. Raises :class:`UsageError` where the folder holds other files than a bundle's."""
+    sums = (out / SUMS).read_text("utf-8").splitlines() if (out / SUMS).is_file() else []
+    earlier = {SUMS, *(line.partition("  ")[2] for line in sums)}
+    there = [x for x in out.rglob("*") if x.is_file() and "__pycache__" not in x.parts]
+    for path in there:
+        if (name := path.relative_to(out).as_posix()) not in earlier:
+            raise UsageError(
+                f"{out} holds {name}, which is no part of a bundle; name another --out"
+            )
+    for path in there:
+        path.unlink()
+    content = {path: (root / path).read_bytes() for path in bundle.paths}
+    content |= {"README.md": readme.encode(), "verify.py": VERIFY.read_bytes()}
+    lines = [f"{hashlib.sha256(x).hexdigest()}  {name}\n" for name, x in sorted(content.items())]
+    content[SUMS] = "".join(lines).encode()
+    for name, data in content.items():
+        write_bytes(out / name, [data])
+    return hashlib.sha256(content[SUMS]).hexdigest()
+
+
+VERIFY = Path(__file__).with_name("verify_bundle.py")

@@ -1,0 +1,226 @@
+"""The bundle of ``refract appendix``: what it holds, what it leaves out, and what its script finds."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from refract.core.errors import UsageError
+from refract.core.jsonl import parse_json
+from refract.export.bundle import NOT_HERE, NOT_IN_GIT, VERIFY, find_bundle, write_bundle
+from refract.results.sources import EditedError
+from tests.builders import GREEDY, ROOT, SAMPLING, SUITES, Project, suite_rows
+
+
+def provenance(root: Path) -> dict[str, dict]:
+    files = sorted((root / "metrics/provenance").glob("*.json"))
+    return {path.stem: parse_json(path.read_bytes()) for path in files}
+
+
+def written(root: Path, out: Path) -> Path:
+    write_bundle(root, find_bundle(root, provenance(root)), "How to check it.\n", out)
+    return out
+
+
+def verified(folder: Path) -> subprocess.CompletedProcess[str]:
+    """The script as a stranger runs it: without anything that is installed."""
+    command = [sys.executable, "-I", "-S", "-B", str(folder / "verify.py")]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def names(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def computed(tmp_path_factory) -> Project:
+    """Two models on two suites, computed without DVC."""
+    suites = {name: suite_rows(name) for name in SUITES}
+    models = {"greedy": dict(GREEDY), "sampling": dict(SAMPLING)}
+    project = Project.create(tmp_path_factory.mktemp("bundle") / "project", models, suites)
+    project.compute()
+    return project
+
+
+@pytest.fixture
+def project(computed, tmp_path) -> Project:
+    return computed.copy(tmp_path / "project")
+
+
+@pytest.fixture
+def bundle(computed: Project, tmp_path) -> Path:
+    return written(computed.folder, tmp_path / "bundle")
+
+
+def test_a_bundle_is_verified_by_its_own_script_and_is_the_same_twice(computed, bundle, tmp_path):
+    done = verified(bundle)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(
+        r"\d+ files, \d{2,} rates, \d{2,} of them with intervals: all as they were written\n",
+        done.stdout,
+    )
+    kinds = ("prompts/alpha", "responses/greedy/alpha", "verdicts/sampling/beta")
+    assert {f"data/{kind}.jsonl" for kind in kinds} <= names(bundle)
+    again = written(computed.folder, tmp_path / "again")
+    assert names(again) == names(bundle)
+    assert all((again / name).read_bytes() == (bundle / name).read_bytes() for name in names(again))
+
+
+def test_the_numbers_in_git_are_computed_again_from_their_outcomes_alone(tmp_path):
+    shutil.copytree(ROOT / "metrics", tmp_path / "project/metrics")
+    shutil.copy(ROOT / "params.yaml", tmp_path / "project")
+    done = verified(written(tmp_path / "project", tmp_path / "bundle"))
+    assert done.returncode == 0, done.stdout
+    assert int(re.search(r"(\d+) rates", done.stdout)[1]) > 100
+
+
+def sums_again(folder: Path) -> None:
+    """SHA256SUMS as whoever hides a change would write it."""
+    files = sorted(names(folder) - {"SHA256SUMS"})
+    sums = [f"{hashlib.sha256((folder / x).read_bytes()).hexdigest()}  {x}\n" for x in files]
+    (folder / "SHA256SUMS").write_text("".join(sums))
+
+
+def provenance_again(folder: Path) -> None:
+    """The provenance as whoever hides a change there too would write it."""
+    for path in (folder / "metrics/provenance").glob("*.json"):
+        facts = json.loads(path.read_text())
+        for name in facts["files"]:
+            facts["files"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        for suite, of in facts["suites"].items():
+            for kind, place in (("responses", f"{path.stem}/"), ("verdicts", f"{path.stem}/")):
+                file = folder / f"data/{kind}/{place}{suite}.jsonl"
+                of[f"{kind}_sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
+        path.write_text(json.dumps(facts))
+
+
+def changed(path: Path, pattern: str, new: str) -> None:
+    text, count = re.subn(pattern, new, path.read_text(), count=1)
+    assert count == 1
+    path.write_text(text)
+
+
+CHANGES = {
+    "a verdict": (
+        "data/verdicts/greedy/alpha.jsonl",
+        '"label": "refusal"',
+        '"label": "compliance"',
+    ),
+    "an answer": ("data/responses/greedy/alpha.jsonl", '"response": "', '"response": "Well. '),
+    "a prompt": ("data/prompts/alpha.jsonl", "question 3", "question 4"),
+    "a rate": ("metrics/tables/greedy.csv", r"(?<=,)0\.5\d*(?=,)", "0.1234"),
+    "an outcome": ("metrics/outcomes/greedy.csv", ",refusal,", ",compliance,"),
+    "a metric": ("metrics/greedy.json", r"(?<=: )0\.\d+", "0.9"),
+}
+HOW = ("not hidden", "hidden in SHA256SUMS", "in the provenance too")
+# What the script computes is wrong however the hashes were written; hashes alone say the rest.
+COMPUTED = ("a verdict", "a rate", "an outcome")
+
+
+@pytest.mark.parametrize(
+    ("what", "hidden"), [(x, y) for x in CHANGES for y in HOW[: 2 + (x in COMPUTED)]]
+)
+def test_one_change_is_found(bundle, what, hidden):
+    file, pattern, new = CHANGES[what]
+    changed(bundle / file, pattern, new)
+    if hidden == "in the provenance too":
+        provenance_again(bundle)
+    if hidden != "not hidden":
+        sums_again(bundle)
+    done = verified(bundle)
+    assert (done.returncode, done.stderr) == (1, "")
+    if hidden == "in the provenance too":
+        assert re.search(r"is .*, computed |by its verdict", done.stdout), done.stdout
+    else:
+        assert file in done.stdout
+
+
+@pytest.mark.parametrize("change", ["removed", "added"])
+def test_a_file_that_is_not_listed_or_not_there_is_named(bundle, change):
+    path = bundle / "data/verdicts/greedy/alpha.jsonl"
+    path.rename(path.with_name("more.jsonl")) if change == "added" else path.unlink()
+    done = verified(bundle)
+    assert done.returncode == 1
+    assert "data/verdicts/greedy/alpha.jsonl: not both here and in SHA256SUMS" in done.stdout
+
+
+def test_texts_of_a_suite_that_git_does_not_have_stay_at_home(project, tmp_path):
+    (project.folder / "data/suites/.gitignore").write_text("/beta.jsonl\n")
+    project.command("git", "rm", "--quiet", "--cached", "data/suites/beta.jsonl")
+    found = find_bundle(project.folder, provenance(project.folder))
+    assert found.left_out == {"beta": NOT_IN_GIT}
+    bundle = written(project.folder, tmp_path / "bundle")
+    assert verified(bundle).returncode == 0
+    held = b"".join((bundle / name).read_bytes() for name in names(bundle))
+    assert b"alpha: question" in held
+    assert b"beta: question" not in held
+    assert not [name for name in names(bundle) if name.startswith("data/") and "beta" in name]
+
+
+def test_without_git_nothing_says_that_a_text_may_be_handed_on(project, tmp_path):
+    shutil.rmtree(project.folder / ".git")
+    found = find_bundle(project.folder, provenance(project.folder))
+    assert found.left_out == dict.fromkeys(("alpha", "beta"), NOT_IN_GIT)
+
+
+def test_without_answers_here_the_outcomes_stand_for_them(project):
+    shutil.rmtree(project.folder / "data/responses")
+    found = find_bundle(project.folder, provenance(project.folder))
+    assert found.left_out == dict.fromkeys(("alpha", "beta"), NOT_HERE)
+    assert not [path for path in found.paths if path.startswith("data/")]
+
+
+def test_answers_that_the_numbers_were_not_made_of_are_refused(project):
+    changed(project.folder / "data/verdicts/greedy/beta.jsonl", "refusal", "compliance")
+    with pytest.raises(EditedError, match=r"greedy/beta.jsonl is not the file .* run: dvc repro"):
+        find_bundle(project.folder, provenance(project.folder))
+
+
+def test_a_bundle_replaces_an_earlier_one_and_nothing_else(computed, bundle):
+    (bundle / "data/prompts/notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match=r"holds data/prompts/notes.txt, .* name another --out"):
+        written(computed.folder, bundle)
+    (bundle / "data/prompts/notes.txt").unlink()
+    (bundle / "verify.py").write_text("")
+    assert verified(written(computed.folder, bundle)).returncode == 0
+
+
+def test_the_script_is_short_and_needs_python_alone():
+    source = VERIFY.read_text()
+    assert len(source.splitlines()) < 150
+    imported = {
+        name.split(".")[0]
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in (
+            [node.module] if isinstance(node, ast.ImportFrom) else [x.name for x in node.names]
+        )
+    }
+    assert imported <= sys.stdlib_module_names
+
+
+def test_the_command_writes_it_and_says_what_stands_for_it(computed, tmp_path, cli, monkeypatch):
+    monkeypatch.chdir(computed.folder)
+    done = cli("appendix", "--out", tmp_path / "paper")
+    assert done.code == 0, done.err
+    sums = hashlib.sha256((tmp_path / "paper/bundle/SHA256SUMS").read_bytes()).hexdigest()
+    assert f"48 answers; SHA256SUMS has {sums}" in done.out
+    assert verified(tmp_path / "paper/bundle").returncode == 0
+
+
+def test_results_that_are_missing_are_said_with_what_to_run(project, tmp_path, cli, monkeypatch):
+    monkeypatch.chdir(project.folder)
+    (project.folder / "metrics/provenance/greedy.json").unlink()
+    done = cli("appendix", "--out", tmp_path / "paper")
+    assert (done.code, done.out) == (2, "")
+    assert "no provenance of greedy in metrics/provenance/" in done.err
+    assert done.err.endswith("run: dvc repro\n")
+    assert not (tmp_path / "paper").exists()
