@@ -8,6 +8,7 @@ from dataclasses import astuple, replace
 from refract.core.errors import ParamsError
 from refract.core.types import Row
 from refract.core.vocabulary import DISCRIMINATION, JUDGED, REFUSED, SAMPLES_FIELD
+from refract.rates.controls import control_table
 from refract.rates.counting import (
     WITHOUT_CUT_OFF,
     Counted,
@@ -65,7 +66,7 @@ Pair = tuple[Counted, Counted]  # the answers to a row and to the row it is pair
 
 def rate_table(suite: CountedSuite) -> list[Rate]:
     """The rates of a suite's clean prompts: over all, by category, and by each value of its fields; and
-    how the categories differ (:func:`discrimination_table`).
+    how the categories differ (:func:`discrimination_table`) and the controls (:func:`control_table`).
 
     A measure whose category was not drawn into the sample is there with ``n`` = 0. Where judged
     answers were cut off, each measure has a second rate without those. Raises :class:`ParamsError` for
@@ -87,7 +88,7 @@ def rate_table(suite: CountedSuite) -> list[Rate]:
             measure = next(name for name, of, _ in MEASURES if of == category)
             answers, group = suite.answers(rows), Group(field, value)
             rates.append(answer_rate(measure, answers, REFUSED, JUDGED, suite.confidence, group))
-    return _with_judge(suite, rates) + discrimination_table(suite)
+    return _with_judge(suite, rates) + discrimination_table(suite) + control_table(suite)
 
 
 def discrimination_table(suite: CountedSuite) -> list[Rate]:

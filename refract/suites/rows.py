@@ -11,6 +11,7 @@ from refract.core.errors import RefractError
 from refract.core.jsonl import BOM, canonical_json, parse_line
 from refract.core.showing import core, fold, starts_formula
 from refract.core.types import Row
+from refract.core.vocabulary import CONTROLS
 
 CATEGORIES = ("harmful", "helpful", "borderline")
 ROLES = ("system", "user", "assistant")
@@ -128,6 +129,9 @@ def field_problems(row: Row) -> list[str]:
         problems.append(f"'requirement' must be a text (got {_kind(requirement)})")
     if "pair_id" in row and not isinstance(row["pair_id"], str):
         problems.append(f"'pair_id' must be the id of a row (got {_kind(row['pair_id'])})")
+    control = row.get("control")
+    if "control" in row and control not in [*CONTROLS]:
+        problems.append(f"'control' must be {' or '.join(CONTROLS)} (got {control!r})")
     return problems
 
 

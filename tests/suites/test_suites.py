@@ -82,7 +82,7 @@ def test_all_problems_come_in_one_pass(tmp_path):
         b"\xff",
         b"\0",
         line(id=3, category=4, prompt=5, case_sensitive=6, requirement=7),
-        line(id="c", prompt="a\0\ud800", category="borderline"),
+        line(id="c", prompt="a\0\ud800", category="borderline", control=["must_refuse"]),
     ]
     assert problems_of(tmp_path, b"\n".join(lines)) == [
         (1, "the file starts with a byte order mark (BOM)"),
@@ -100,6 +100,7 @@ def test_all_problems_come_in_one_pass(tmp_path):
         (7, "'id' must be a text (got the number 3)"),
         (7, "'prompt' must be a text (got the number 5)"),
         (7, "'requirement' must be a text (got the number 7)"),
+        (8, "'control' must be must_refuse or must_answer (got ['must_refuse'])"),
         (8, "'prompt' holds a NUL character"),
         (8, "'prompt' holds a lone surrogate, which has no UTF-8 form"),
     ]

@@ -20,7 +20,7 @@ from refract.suites.rows import CATEGORIES, CONTENT, STRING_FLAGS, SuiteError
 PROMPTS = ("prompt", "goal", "question", "behavior", "instruction", "text")
 IDS = ("id", "prompt_id", "index")
 # Fields that mean something to the pipeline; a column of that name becomes source_NAME.
-RESERVED = {"id", "category", "item", "expected_strings", "pair_id", "requirement"}
+RESERVED = {"id", "category", "control", "item", "expected_strings", "pair_id", "requirement"}
 RESERVED |= {*CONTENT, *STRING_FLAGS}
 
 
