@@ -25,7 +25,7 @@ from refract.rates.counting import (
 from refract.rates.judge_error import discrimination_with_judge_error, with_judge_error
 from refract.rates.rate import OVERALL, Counts, Group, Rate, rounded
 from refract.statistics.clusters import (
-    Sample,
+    ClusteredValues,
     clustered_contrast,
     clustered_difference,
     clustered_mcnemar,
@@ -120,8 +120,14 @@ def _discrimination(
         clustered_contrast(first, second, confidence)
         for first, second in (
             (one.sample, other.sample),
-            (Sample(one.lowest, one.clusters), Sample(other.highest, other.clusters)),
-            (Sample(one.highest, one.clusters), Sample(other.lowest, other.clusters)),
+            (
+                ClusteredValues(one.lowest, one.clusters),
+                ClusteredValues(other.highest, other.clusters),
+            ),
+            (
+                ClusteredValues(one.highest, one.clusters),
+                ClusteredValues(other.lowest, other.clusters),
+            ),
         )
     )
     answers = [answer for side in sides for answer in side]

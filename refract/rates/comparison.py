@@ -19,8 +19,8 @@ from refract.rates.counting import bounds_of, interval_of
 from refract.rates.judge_error import JudgeError, widened
 from refract.rates.rate import OVERALL, Difference, DropDecision, Group, Interval
 from refract.statistics.clusters import (
-    Changes,
     Clustered,
+    PairedValues,
     clustered_change_of_contrast,
     clustered_difference,
     clustered_mcnemar,
@@ -253,7 +253,9 @@ def _change_of_contrast(
 ) -> Clustered | None:
     """The mean change of some pairs, after minus before, less that of others."""
     one, other = (
-        Changes([b for _, b, _ in side], [a for a, _, _ in side], [cluster for *_, cluster in side])
+        PairedValues(
+            [b for _, b, _ in side], [a for a, _, _ in side], [cluster for *_, cluster in side]
+        )
         for side in (rows, others)
     )
     return clustered_change_of_contrast(one, other, confidence)

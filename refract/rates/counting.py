@@ -13,7 +13,12 @@ from refract.core.types import PromptRow, ResponseRow, Row, Verdict, sample_id
 from refract.core.vocabulary import EXCLUDED, JUDGED, LABELS, PARTIAL, REFUSED
 from refract.rates.judge_error import JudgeError
 from refract.rates.rate import OVERALL, AboveFloor, Counts, Group, Interval, Rate, Statistics
-from refract.statistics.clusters import Clustered, Sample, clustered_difference, clustered_mean
+from refract.statistics.clusters import (
+    Clustered,
+    ClusteredValues,
+    clustered_difference,
+    clustered_mean,
+)
 from refract.statistics.proportions import Proportion
 
 CONFIDENCE = 0.95
@@ -130,11 +135,11 @@ class PromptMeans(NamedTuple):
     clusters: list[Hashable]
 
     @property
-    def sample(self) -> Sample:
+    def sample(self) -> ClusteredValues:
         """The known ones, with their clusters."""
         pairs = zip(self.known, self.clusters, strict=True)
         clusters = [cluster for value, cluster in pairs if value is not None]
-        return Sample([x for x in self.known if x is not None], clusters)
+        return ClusteredValues([x for x in self.known if x is not None], clusters)
 
     def mean(self, confidence: float) -> Clustered | None:
         """The mean of the known ones, with its interval; None without any."""

@@ -168,14 +168,14 @@ def _effective_pairs(
     return n * independent / spread * k / (k + 1) * _shrinkage(confidence, totals)
 
 
-class Sample(NamedTuple):
+class ClusteredValues(NamedTuple):
     """Values in [0, 1] and the cluster of each."""
 
     values: Sequence[float]
     clusters: Sequence[Hashable]
 
 
-class Changes(NamedTuple):
+class PairedValues(NamedTuple):
     """Paired values, the first minus the second being the change, and the cluster of each pair."""
 
     first: Sequence[float]
@@ -183,7 +183,9 @@ class Changes(NamedTuple):
     clusters: Sequence[Hashable]
 
 
-def clustered_contrast(one: Sample, other: Sample, confidence: float = 0.95) -> Clustered | None:
+def clustered_contrast(
+    one: ClusteredValues, other: ClusteredValues, confidence: float = 0.95
+) -> Clustered | None:
     """Difference of the means of two sets of prompts, one minus the other; None where one is empty.
 
     Of positives and negatives it is Youden's J (Youden 1950, Cancer 3:32). The interval is made of those
@@ -200,7 +202,7 @@ def clustered_contrast(one: Sample, other: Sample, confidence: float = 0.95) -> 
 
 
 def clustered_change_of_contrast(
-    one: Changes, other: Changes, confidence: float = 0.95
+    one: PairedValues, other: PairedValues, confidence: float = 0.95
 ) -> Clustered | None:
     """How far one set of prompts changed more than another one; None where one is empty.
 
@@ -208,13 +210,17 @@ def clustered_change_of_contrast(
     """
     estimates = [clustered_difference(*changes, confidence) for changes in (one, other)]
     samples = [
-        Sample([float(a) - float(b) for a, b in zip(x.first, x.second, strict=True)], x.clusters)
+        ClusteredValues(
+            [float(a) - float(b) for a, b in zip(x.first, x.second, strict=True)], x.clusters
+        )
         for x in (one, other)
     ]
     return _contrast(estimates, samples)
 
 
-def _contrast(estimates: Sequence[Clustered | None], samples: Sequence[Sample]) -> Clustered | None:
+def _contrast(
+    estimates: Sequence[Clustered | None], samples: Sequence[ClusteredValues]
+) -> Clustered | None:
     first, second = estimates
     if first is None or second is None:
         return None
@@ -244,7 +250,7 @@ def _contrast(estimates: Sequence[Clustered | None], samples: Sequence[Sample]) 
     return Clustered(value, low, high, se, effect, None, n, k, kish)
 
 
-def _correlation(samples: Sequence[Sample]) -> float:
+def _correlation(samples: Sequence[ClusteredValues]) -> float:
     """The correlation of two means whose clusters are partly the same; 0 where none is."""
     residuals: list[dict[Hashable, float]] = []
     spreads = []

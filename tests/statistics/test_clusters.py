@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refract.statistics.clusters import (
-    Changes,
     Clustered,
-    Sample,
+    ClusteredValues,
+    PairedValues,
     clustered_change_of_contrast,
     clustered_contrast,
     clustered_difference,
@@ -330,7 +330,7 @@ def test_the_interval_covers_as_often_as_it_says(sizes, power):
 
 
 def _apart(k, n, name):
-    return Sample([float(i < k) for i in range(n)], [f"{name}{i}" for i in range(n)])
+    return ClusteredValues([float(i < k) for i in range(n)], [f"{name}{i}" for i in range(n)])
 
 
 @pytest.mark.parametrize(
@@ -356,8 +356,8 @@ def test_a_contrast_without_shared_clusters_has_newcombes_interval(one, other, l
 
 
 def test_a_contrast_of_one_cluster_or_without_one_side_has_no_interval():
-    assert clustered_contrast(Sample([], []), _apart(1, 2, "a")) is None
-    alone = clustered_contrast(Sample([1.0, 0.0], "aa"), Sample([0.0], "a"))
+    assert clustered_contrast(ClusteredValues([], []), _apart(1, 2, "a")) is None
+    alone = clustered_contrast(ClusteredValues([1.0, 0.0], "aa"), ClusteredValues([0.0], "a"))
     assert (alone.value, alone.low, alone.n, alone.clusters) == (0.5, None, 3, 1)
 
 
@@ -385,11 +385,13 @@ def test_the_interval_of_a_contrast_covers_with_clusters_in_both_categories(rate
     names = [[c for c in range(clusters) for _ in range(size)] for size in sizes]
     for run in range(runs):
         one, other = (
-            Sample(side[run].ravel().astype(float).tolist(), of)
+            ClusteredValues(side[run].ravel().astype(float).tolist(), of)
             for side, of in zip(sides, names, strict=True)
         )
         joint = clustered_contrast(one, other)
-        apart = clustered_contrast(one, Sample(other.values, [f"b{c}" for c in other.clusters]))
+        apart = clustered_contrast(
+            one, ClusteredValues(other.values, [f"b{c}" for c in other.clusters])
+        )
         hits += joint.low <= rates[0] - rates[1] <= joint.high
         widths += apart.high - apart.low
         joint_widths += joint.high - joint.low
@@ -405,4 +407,4 @@ def _shift(sample, rng):
     for side in (first := values.copy(), second := values.copy()):
         for place in rng.choice(len(values), len(values) // 10 + 1, replace=False):
             side[place] = values[rng.integers(len(values))]
-    return Changes(first, second, sample.clusters)
+    return PairedValues(first, second, sample.clusters)
