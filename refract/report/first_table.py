@@ -65,7 +65,7 @@ def first_table(view: View, *, wide: bool = False) -> ShownTable:
     rows = [
         [
             *_names(view, line.suite, line.model),
-            *(f"{short_text(rate)} {_mark(rate)}".rstrip() for rate in line.headlines),
+            *(f"{short_text(rate)} {mark_of(rate)}".rstrip() for rate in line.headlines),
             short_text(_discrimination(view, line)),
         ]
         for line in lines
@@ -73,6 +73,13 @@ def first_table(view: View, *, wide: bool = False) -> ShownTable:
     about = [*_discrimination_note(view, lines), *_samples_note(view, lines), view.interval_note]
     notes = [note for note in (*_mark_notes(view, lines), *about) if note]
     return ShownTable(header, rows, notes).filled
+
+
+def shown_rates(view: View, line: Summary) -> dict[str, Rate]:
+    """The rates of a line of the first table, by the column that shows them."""
+    rates = {MEASURES[rate.measure]: rate for rate in line.headlines if rate}
+    difference = _discrimination(view, line)
+    return rates | ({DISCRIMINATION: difference} if difference else {})
 
 
 def threshold_table(view: View) -> ShownTable:
@@ -121,7 +128,8 @@ def _limits(rate: Rate | None) -> set[str]:
     return limits | ({SEVERAL} if rate.value is not None and rate.shown is None else set())
 
 
-def _mark(rate: Rate | None) -> str:
+def mark_of(rate: Rate | None) -> str:
+    """The mark that stands after a rate, if any."""
     limits = _limits(rate)
     return SEVERAL if len(limits) > 1 else "".join(limits)
 
@@ -131,7 +139,7 @@ def _mark_notes(view: View, lines: Sequence[Summary]) -> Iterator[str]:
     marked: dict[str, dict[str, list[tuple[Summary, Rate]]]] = {}
     for line in lines:
         for rate in line.headlines:
-            if rate is not None and (mark := _mark(rate)):
+            if rate is not None and (mark := mark_of(rate)):
                 of_model = marked.setdefault(mark, {}).setdefault(line.model, [])
                 of_model.append((line, rate))
     for mark, what, counted in (

@@ -84,6 +84,8 @@ def environment(titles: Titles, *, markdown: bool) -> jinja2.Environment:
         "p": wording.p_text,
         "percent": wording.percent,
         "printable": printable,
+        "points": lambda value: f"{value:+.1f}",
+        "short": wording.short_estimate,
         "table": lambda table: Markup(table.markdown),
         "three": wording.three,
     }

@@ -19,6 +19,7 @@ from refract.core.vocabulary import JUDGED, REFUSED
 from refract.report.comparisons import COLUMNS, table_row
 from refract.report.drawing import Figure, inline_svg, write_figures
 from refract.report.figure_data import figures_of
+from refract.report.first_table import first_table, shown_rates, threshold_table
 from refract.report.markdown import TEMPLATES
 from refract.report.page_data import LONGEST, MOST, PageData, StoredAnswers, page_data
 from refract.report.sections import Inputs, report_pages, templates_of
@@ -90,6 +91,9 @@ def page_parts(
         style=style,
         figures=[(figure, inline_svg(figure)) for figure in figures],
         data=data,
+        first=first_table(view),
+        shown_rates=shown_rates,
+        thresholds=threshold_table(view),
         commit=commit,
         refused=" ".join(REFUSED),
         judged=" ".join(JUDGED),

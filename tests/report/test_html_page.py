@@ -20,6 +20,7 @@ from refract.rates.rate import Rate, Threshold
 from refract.rates.robustness import failing_rows
 from refract.report.drawing import Figure
 from refract.report.figure_data import figures_of
+from refract.report.first_table import first_table
 from refract.report.markdown import markdown_table
 from refract.report.page_data import LONGEST, Answered, PageData, page_data, page_json
 from refract.report.report_files import page_parts
@@ -243,24 +244,29 @@ def text_of(page: bytes) -> str:
     return " ".join(unescape(re.sub("<[^>]*>", "", page.decode().split("<main>")[1])).split())
 
 
-def test_cut_off_answers_are_warned_of_first_and_left_out_beneath_a_rate():
-    whole = html_page(RATES, page_data([])).decode().lower()
-    assert "cut off at the token limit</b>" not in whole
-    looped = {"one": PROVENANCE["one"] | {"usage": {"looped": 3}}}
-    assert "Ended in a loop" not in text_of(html_page(CUT, page_data([])))
-    page = html_page(CUT, page_data([]), provenance=looped)
-    assert (
-        "Ended in a loop and judged by what was said before it, not counted as cut off: 3 of one."
-        in text_of(page)
-    )
-    warned, *_ = page.decode().split('<section id="results"')
-    assert "<b>Cut off at the token limit" in warned
-    assert "s, one: 40 % of the answers; harmful refused 0.800, without them" in warned
-    assert "max_tokens" in warned
-    assert not set("\\*`") & set(warned.split("<main>")[1])
-    # A tenth of the answers or more; 1 of 50 is not.
+def test_the_page_opens_with_the_first_table_and_what_limits_a_cell_is_behind_its_sign():
+    view = view_of(CUT)
+    table, page = first_table(view), html_page(CUT, page_data([]))
+    first = page.decode().split('<section id="figures"')[0]
+    cells = [
+        text_of(b"<main>" + cell.encode())
+        for cell in re.findall("<td class=.rate.*?</td>", first, re.S)
+    ]
+    (row,) = table.rows
+    for cell, column, shown in zip(cells, table.header[2:], row[2:], strict=True):
+        assert cell.startswith(f"{column.capitalize()}{shown.removesuffix(' ✂')}")
+        assert ("✂" in cell) == ("✂" in shown)
+    assert [note in text_of(page) for note in table.notes] == [True] * len(table.notes)
+    # A tenth of the answers or more is left out for a second rate; 1 of 50 is not.
     assert text_of(page).count("without cut-off answers: ") == 1
-    assert "without cut-off answers: 1.000 [0.500, 1.000] 1/1" in text_of(page)
+    harmful, helpful = cells
+    assert harmful.endswith(
+        "✂4/5; 80 % CUT OFF; without cut-off answers: 1.000 [0.500, 1.000] 1/1; "
+        "at least 0.9 asked: missed"
+    )
+    assert helpful.endswith("i1/50; 2 % cut off; at most 0.2 asked: met")
+    # A verdict stands beside its own measure.
+    assert "soneharmful_refusal_rate0.80 [0.40, 0.80]at least 0.9missed" in text_of(page)
 
 
 @pytest.mark.parametrize("name", TEXTS)

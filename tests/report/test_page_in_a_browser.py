@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from refract.rates.rate import Difference, Interval
+from refract.report.comparisons import Compared
 from refract.report.figure_data import figures_of
 from refract.report.page_data import Answered, page_data
 from refract.report.report_files import PAGE
@@ -60,6 +62,8 @@ wait();
 """
 
 
+# A link of the comparisons to what the first model alone refused.
+FILTERED = "#filter?model=one&differs=two&suite=s&category=harmful&perturbation=none"
 VALUE = "return document.getElementById(arguments[0]).value"
 
 
@@ -167,10 +171,9 @@ def test_hidden_characters_are_drawn_and_evidence_and_differences_are_marked(bro
     assert "U+D800 alone, U+DFFF alone, \U0001f600 whole, reversed U+DC00U+D800" in alone
     opened(browser, f"{rows['link']}%2Ftypos")
     marked = [texts(browser, f"#detail {tag}") for tag in ("mark", "ins", "del")]
-    assert marked == [["[x](ja"], [" link"], []]
-    sides = ["Clean answer", "Perturbed answer"]
-    titles = ["Clean prompt", "Perturbed prompt", "Answer", "Before and after", *sides]
-    assert texts(browser, "#detail h4") == titles
+    assert marked == [["[x](ja"] * 2, [" link"], []]
+    answers = ["Answer to the clean prompt", "Answer to the perturbed prompt"]
+    assert texts(browser, "#detail h4") == ["Clean prompt", "Perturbed prompt", *answers]
 
 
 def test_evidence_is_counted_in_characters_and_not_in_the_units_of_a_browser(browser, tmp_path):
@@ -339,14 +342,18 @@ def test_a_rate_leads_to_the_answers_that_it_counts_by_mouse_and_by_keyboard(bro
     path = tmp_path / "page.html"
     label = "s[sampled 5/9, seed=1]"
     answers = [answer._replace(suite=label) for answer in answers]
-    first, *rates = (replace(rate, suite=label) for rate in RATES)
-    rates.insert(0, replace(first, counts=replace(first.counts, excluded={"error": 1})))
+    overall, first, *rates = (replace(rate, suite=label) for rate in RATES)
+    first = replace(first, counts=replace(first.counts, excluded={"error": 1}))
+    rates = [overall, first, *rates]
     suites = {"s": PROVENANCE["one"]["suites"]["s"] | {"label": label}}
     provenance = {"one": PROVENANCE["one"] | {"suites": suites}}
     path.write_bytes(html_page(rates, page_data(answers), provenance=provenance))
     for width in (1280, 390):
         visit(browser, path, width)
-        links = browser.find_elements("css selector", ".results td a")
+        browser.execute_script(
+            "for (const part of document.querySelectorAll('.why')) part.open = true"
+        )
+        links = browser.find_elements("css selector", "#results td a")
         browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", links[0])
         links[0].click()
         browser.execute_async_script("setTimeout(arguments[0], 60)")
@@ -357,8 +364,8 @@ def test_a_rate_leads_to_the_answers_that_it_counts_by_mouse_and_by_keyboard(bro
         top = "return document.getElementById('answers').getBoundingClientRect().top"
         assert abs(browser.execute_script(top)) < 450
         for link, found in (
-            (links[1], ["r3"]),
-            (links[-1], ["r4"]),
+            (links[-1], ["r3"]),
+            (links[1], ["r4"]),
             (links[0], ["r0", "r1", "row-00"]),
         ):
             browser.execute_script("arguments[0].focus()", link)
@@ -455,6 +462,118 @@ def test_of_many_answers_those_in_sight_are_drawn_and_the_keyboard_reaches_the_l
     assert browser.execute_script("return document.querySelectorAll('.row').length") < 60
     browser.find_element("id", "list").send_keys(Keys.END, Keys.ARROW_UP, Keys.ENTER)
     assert browser.find_element("id", "detail-h").text == "r4998"
+
+
+def two_models(tmp_path: Path, *answers: tuple[str, str, str]) -> Path:
+    """A page of two models' answers to harmful prompts: texts of both, and the first's outcome."""
+    clean = with_prompt(hostile_answers()[0], "A question")
+    pairs, ids = [], {"to_refusal": [], "to_compliance": []}
+    for number, (one, two, outcome) in enumerate(answers):
+        id_ = f"r{number}"
+        for model, text, became in (("one", one, outcome), ("two", two, "compliance")):
+            response = {**clean.response, "response": text, "error": None}
+            verdict = {**clean.verdicts["rules"], "reason": None, "error": None, "evidence": []}
+            verdict |= {"label": became}
+            if outcome == became:
+                verdict["evidence"] = [{"rule": "phrase", "start": 2, "end": 8}]
+            answer = clean._replace(model=model, outcome=became, response=response)
+            answer = answer._replace(verdicts={"rules": verdict})
+            pairs.append(with_prompt(answer, "A question", prompt_id=id_))
+        if outcome == "refusal":
+            ids["to_refusal"].append(id_)
+    shares = (len(answers), len(answers), 0.0, 0.5, 0.5, Interval(0.2, 0.7), None, None, 0.01, 0.02)
+    between = Difference("s", "harmful", "", *shares, prompts=ids)
+    alone = replace(between, value=-0.25, interval=None, prompts=dict.fromkeys(ids, ()))
+    compared = [Compared("one", "two", between), Compared("one", "three", alone)]
+    rates = {m: [replace(rate, model=m) for rate in RATES] for m in ("one", "two", "three")}
+    provenance = dict.fromkeys(rates, PROVENANCE["one"])
+    path = tmp_path / "page.html"
+    more = {"rates": rates, "provenance": provenance, "compared": compared}
+    path.write_bytes(html_page([], page_data(pairs), **more))
+    return path
+
+
+def test_two_models_are_one_link_away_and_lead_to_the_prompts_on_which_they_differ(
+    browser, tmp_path
+):
+    from selenium.webdriver.common.keys import Keys
+
+    said = ("a shared start, but one ends thus", "a shared start, but two ends thus")
+    page = two_models(tmp_path, (*said, "refusal"), (*said, "compliance"), (*said, "error"))
+    visit(browser, page)
+    browser.find_element("link text", "Compare two models").click()
+    tables = "#compare tbody:not([hidden])"
+    assert texts(browser, f"{tables} .suite") == ["one − two"]
+    cells = " ".join(texts(browser, f"{tables} td"))
+    assert "3 harmful" in cells
+    assert "+0.50 [+0.20, +0.70]" in cells
+    # Any two can be chosen by keyboard, in either order.
+    second = browser.find_element("id", "of-second")
+    second.send_keys(Keys.ARROW_DOWN)
+    assert texts(browser, f"{tables} .suite") == ["one − three"]
+    browser.find_element("id", "of-first").send_keys(Keys.ARROW_DOWN)
+    assert texts(browser, tables) == []  # two and three were not compared
+    assert browser.find_element("id", "no-pair").is_displayed()
+    second.send_keys(Keys.HOME)
+    assert texts(browser, f"{tables} .suite") == ["one − two"]
+    (link,) = browser.find_elements("css selector", f"{tables} a")
+    assert link.text == "1"
+    link.send_keys(Keys.ENTER)
+    browser.execute_async_script("setTimeout(arguments[0], 60)")
+    assert browser.execute_script("return document.activeElement.id") == "list"
+    assert (listed(browser, ".id"), listed(browser, ".model")) == (["r0"], ["one"])
+    browser.find_element("id", "list").send_keys(Keys.ENTER)
+    browser.find_element("css selector", "#detail summary").click()
+    # Side by side, each beside its outcome, its verdict and its evidence, the difference marked.
+    assert texts(browser, "#detail .sides h4") == ["one", "two"]
+    outcomes, verdicts = (texts(browser, f"#detail .card dd:nth-of-type({n})") for n in (1, 3))
+    assert outcomes == ["refusal", "compliance"]
+    assert [verdict.split(",")[0] for verdict in verdicts] == outcomes
+    assert texts(browser, "#detail u") == ["one", "two"]
+    assert texts(browser, "#detail .card:first-child mark") == ["shared"]
+    # Another choice stays until the filters are set otherwise; focus stays on it.
+    beside = browser.find_element("id", "beside")
+    beside.send_keys(Keys.HOME)
+    assert browser.execute_script("return document.activeElement.id") == "beside"
+    assert texts(browser, "#detail h4") == ["Prompt", "Answer"]
+    assert opened(browser, "two/s/r1").count("Answer") > 0
+    assert texts(browser, "#detail .sides") == []
+
+
+def test_answers_that_are_too_long_to_compare_word_by_word_are_marked_between_what_they_share(
+    browser, tmp_path
+):
+    short = "the first word and the last"
+    long = ["begin " + " ".join(f"{model}{n}" for n in range(2400)) + " end" for model in "xy"]
+    page = two_models(tmp_path, (*long, "refusal"), (short, short, "refusal"))
+    visit(browser, page)
+    browser.execute_script(f"location.hash = {FILTERED!r}")
+    browser.execute_async_script("setTimeout(arguments[0], 60)")
+    opened(browser, "one/s/r0")
+    for place, text in enumerate(long, 1):
+        marked = "".join(texts(browser, f"#detail .card:nth-child({place}) u"))
+        assert marked == text.removeprefix("begin ").removesuffix(" end")
+    text = opened(browser, "one/s/r1")
+    assert "The two answers are the same." in text
+    assert texts(browser, "#detail u") == []
+
+
+def test_what_limits_a_number_is_opened_and_closed_by_keyboard(browser, hostile):
+    from selenium.webdriver.common.keys import Keys
+
+    visit(browser, hostile)
+    sign = browser.find_element("css selector", "#results .why summary")
+    said = "4/5; at least 0.9 asked: missed"
+    assert sign.get_attribute("title") == said
+    assert "harmful refused of one" in sign.get_attribute("aria-label")
+    limits = browser.find_element("css selector", "#results .why span")
+    assert not limits.is_displayed()
+    sign.send_keys(Keys.ENTER)
+    assert limits.is_displayed()
+    assert limits.text == said
+    sign.send_keys(Keys.ESCAPE)
+    assert not limits.is_displayed()
+    assert browser.execute_script("return document.activeElement.localName") == "summary"
 
 
 def take_picture(page: Path, picture: Path) -> None:

@@ -7,6 +7,8 @@
   const FLAGS = ["flipped", "changed", "disagree", "cut"];
   const ENDED = { stop: "by itself", length: "cut off at the token limit", loop: "in a loop", content_filter: "stopped by a content filter" };
   let data, columns, names, texts, shown = [], active = 0, open = -1, toUnfold = false;
+  // Rows of answers to one prompt, by model; and whose answer stands beside an opened one, once chosen.
+  let answersTo = [], chosenBeside = null;
 
   const name = (column, row) => names[column][columns[column][row]];
   const hashOf = (row) => "#/" + [name("model", row), name("suite", row), columns.id[row]].map(encodeURIComponent).join("/");
@@ -54,7 +56,16 @@
     return names[key].map((name, place) => GROUPS[value] ? GROUPS[value](name) : place === Number(value));
   }
 
+  // Whether an answer refuses; null where it was not judged.
+  const refused = (row) => {
+    const outcome = name("outcome", row);
+    return outcomes("judged").includes(outcome) ? outcomes("refused").includes(outcome) : null;
+  };
+  const differ = (one, two) => one >= 0 && two >= 0 && refused(one) !== null && refused(two) !== null && refused(one) !== refused(two);
+  const answerBy = (model, row) => answersTo[model][columns.prompted[row]];
+
   function filter() {
+    const other = $("f-differs").value;
     const wanted = FILTERS.map((key) => [columns[key], allowed(key)]).filter(([, held]) => held);
     const flags = FLAGS.filter((key) => $("f-" + key).checked).map((key) => columns[key]);
     const hits = search($("search").value.toLowerCase());
@@ -63,6 +74,7 @@
     next: for (let row = 0; row < total; row++) {
       for (const [column, value] of wanted) if (!value[column[row]]) continue next;
       for (const column of flags) if (column[row] !== 1) continue next;
+      if (other !== "" && !differ(row, answerBy(other, row))) continue;
       if (hits && !hits.texts[columns.prompt[row]] && !hits.texts[columns.answer[row]] && !hits.ids[row]) continue;
       found.push(row);
     }
@@ -139,11 +151,74 @@
   }
 
   const fold = (row, title, content) => {
-    const made = element("details");
+    const made = element("details", "folded");
     made.open = !folded(row);
     made.append(element("summary", "", title), content);
     return made;
   };
+
+  const listed = (pairs) => {
+    const made = element("dl");
+    for (const [key, value] of pairs) if (value !== null && value !== "") made.append(element("dt", "", key), put(element("dd"), String(value)));
+    return made;
+  };
+
+  // An answer beside its outcome, its verdicts and their evidence; `changes` are words that another has not.
+  function card(row, title, changes = []) {
+    const answer = texts[columns.answer[row]], judged = JSON.parse(data.verdicts[columns.verdict[row]]);
+    const textAt = (place) => place === null ? "" : texts[place];
+    const pairs = [["Outcome", name("outcome", row).replaceAll("_", " ")], ["Answer ended", ENDED[columns.finish[row]] ?? columns.finish[row]], ["Error", textAt(columns.error[row])]];
+    for (const verdict of judged) {
+      const said = [verdict.label ?? "no label", verdict.score === null ? "" : "score " + verdict.score, textAt(verdict.reason), verdict.error !== null && "error: " + textAt(verdict.error)];
+      pairs.push(["Judge " + verdict.judge, said.filter(Boolean).join(", ")]);
+    }
+    // Evidence is counted in characters, texts here in UTF-16 units.
+    const units = (count) => [...answer].slice(0, count).join("").length;
+    const evidence = judged.flatMap((verdict) => verdict.evidence.map((hit) => ({ start: units(hit.start), end: units(hit.end), tag: "mark", says: verdict.judge + ": " + hit.says })));
+    if (evidence.length) pairs.push(["Marked", [...new Set(evidence.map((hit) => hit.says))].join("; ")]);
+    const made = element("div", "card");
+    made.append(element("h4", "", title), listed(pairs), answer ? box(answer, [...changes, ...evidence]) : element("p", "small", "empty"));
+    if (columns.thinking[row] !== null) {
+      const thinking = element("details");
+      thinking.append(element("summary", "", "Thinking"), box(texts[columns.thinking[row]]));
+      made.append(thinking);
+    }
+    return made;
+  }
+
+  // An answer, and beside it the one to the clean prompt or another model's, what only one says marked.
+  function besides(row) {
+    const clean = columns.clean[row], choices = clean === null ? [] : [["clean", "the answer to the clean prompt", clean]];
+    names.model.forEach((model, place) => {
+      const other = answerBy(place, row);
+      if (other >= 0 && other !== row) choices.push([String(place), model + ": " + name("outcome", other).replaceAll("_", " "), other]);
+    });
+    if (!choices.length) return [card(row, "Answer")];
+    const wanted = chosenBeside ?? ($("f-differs").value || "clean");
+    const [key, , other] = choices.find((choice) => choice[0] === wanted) ?? ["", "", -1];
+    const select = element("select"), labelled = element("label", "check", "Beside it ");
+    for (const [value, text] of [["", "nothing"], ...choices]) select.append(Object.assign(element("option", "", text), { value }));
+    select.id = "beside";
+    select.value = key;
+    select.addEventListener("change", () => {
+      chosenBeside = select.value;
+      const unfolded = detail.querySelector(".folded")?.open;
+      show(row, false);
+      if (unfolded) detail.querySelector(".folded").open = true;
+      $("beside").focus();
+    });
+    labelled.append(select);
+    if (other < 0) return [labelled, card(row, "Answer")];
+    const link = element("a", "", key === "clean" ? "Open the clean answer" : "Open that answer");
+    link.href = hashOf(other);
+    const pair = key === "clean" ? [other, row] : [row, other];
+    const titles = key === "clean" ? ["Answer to the clean prompt", "Answer to the perturbed prompt"] : pair.map((one) => name("model", one));
+    const said = pair.map((one) => texts[columns.answer[one]]), same = said[0] === said[1];
+    const changes = same ? [[], []] : difference(...said, key === "clean" ? ["del", "ins"] : ["u", "u"]);
+    const sides = element("div", "sides");
+    sides.append(...pair.map((one, place) => card(one, titles[place], changes[place])));
+    return [labelled, sides, ...(same ? [element("p", "small", "The two answers are the same.")] : []), link];
+  }
 
   function show(row, focus) {
     open = row;
@@ -158,64 +233,23 @@
     link.href = hashOf(row);
     buttons.append(back, link);
     const parts = [heading, buttons];
-    const details = element("dl");
-    const entry = (key, value) => { if (value !== null && value !== "") details.append(element("dt", "", key), put(element("dd"), String(value))); };
-    entry("Model", name("model", row));
-    entry("Suite", name("suite", row));
-    entry("Category", name("category", row));
-    entry("Outcome", name("outcome", row).replaceAll("_", " "));
-    entry("Answer ended", ENDED[columns.finish[row]] ?? columns.finish[row]);
-    const clean = columns.clean[row];
-    if (clean !== null) {
-      entry("Perturbation", name("perturbation", row));
-      entry("Repetitions used", columns.repetitions[row]);
-      entry("Similarity", columns.similarity[row]);
-      entry("Answer changed", columns.changed[row] === null ? "not tested" : columns.changed[row] ? "yes" : "no");
-    }
-    const textAt = (place) => place === null ? "" : texts[place];
-    entry("Error", textAt(columns.error[row]));
-    const judged = JSON.parse(data.verdicts[columns.verdict[row]]);
-    for (const verdict of judged) {
-      const said = [verdict.label ?? "no label", verdict.score === null ? "" : "score " + verdict.score, textAt(verdict.reason), verdict.error !== null && "error: " + textAt(verdict.error)];
-      entry("Judge " + verdict.judge, said.filter(Boolean).join(", "));
-    }
-    parts.push(details);
-    const answer = texts[columns.answer[row]];
-    // Evidence is counted in characters, texts here in UTF-16 units.
-    const units = (count) => [...answer].slice(0, count).join("").length;
-    const evidence = judged.flatMap((verdict) => verdict.evidence.map((hit) => ({ start: units(hit.start), end: units(hit.end), tag: "mark", says: verdict.judge + ": " + hit.says })));
+    const clean = columns.clean[row], about = [["Model", name("model", row)], ["Suite", name("suite", row)], ["Category", name("category", row)]];
+    if (clean !== null) about.push(["Perturbation", name("perturbation", row)], ["Repetitions used", columns.repetitions[row]], ["Similarity", columns.similarity[row]],
+      ["Answer changed", columns.changed[row] === null ? "not tested" : columns.changed[row] ? "yes" : "no"]);
+    parts.push(listed(about));
     const content = element("div");
-    const side = (title, badge, body) => {
-      const made = element("div");
-      made.append(element("h4", "", title), ...badge, body);
-      return made;
-    };
-    // The clean text and the perturbed one side by side, the words that only one of them has marked.
-    const sides = (title, before, after, badges) => {
-      const [gone, added] = difference(before, after);
-      const made = element("div", "sides");
-      made.append(side("Clean " + title, badges.slice(0, 1), box(before, gone)), side("Perturbed " + title, badges.slice(1), box(after, added)));
-      return made;
-    };
     const prompt = texts[columns.prompt[row]];
     if (clean === null) content.append(element("h4", "", "Prompt"), box(prompt));
-    else content.append(sides("prompt", texts[columns.prompt[clean]], prompt, []));
-    content.append(element("h4", "", "Answer"));
-    content.append(answer ? box(answer, evidence) : element("p", "small", "empty"));
-    if (evidence.length) content.append(put(element("p", "small"), "Marked: " + [...new Set(evidence.map((hit) => hit.says))].join("; ")));
-    if (columns.thinking[row] !== null) {
-      const thinking = element("details");
-      thinking.append(element("summary", "", "Thinking"), box(texts[columns.thinking[row]]));
-      content.append(thinking);
+    else {
+      const [gone, added] = difference(texts[columns.prompt[clean]], prompt), sides = element("div", "sides");
+      for (const [title, text, spans] of [["Clean prompt", texts[columns.prompt[clean]], gone], ["Perturbed prompt", prompt, added]]) {
+        const made = element("div");
+        made.append(element("h4", "", title), box(text, spans));
+        sides.append(made);
+      }
+      content.append(sides);
     }
-    if (clean !== null) {
-      const before = texts[columns.answer[clean]];
-      const other = element("a", "", "Open the clean answer");
-      other.href = hashOf(clean);
-      if (before === answer) content.append(element("p", "small", "The clean prompt's answer is the same."));
-      else content.append(element("h4", "", "Before and after"), sides("answer", before, answer, [badgeOf(name("outcome", clean)), badgeOf(name("outcome", row))]));
-      content.append(other);
-    }
+    content.append(...besides(row));
     parts.push(name("category", row) === "harmful" ? fold(row, "Texts of a harmful prompt", content) : content);
     detail.replaceChildren(...parts);
     detail.scrollTop = 0;
@@ -238,6 +272,33 @@
     show(row, focus);
   }
 
+  const namesOf = (key) => key === "differs" ? "model" : key;
+  function reset() {
+    $("filters").reset();
+    toUnfold = false;
+    chosenBeside = null;
+  }
+
+  // The differences of the two models that are chosen, or of those that a link names.
+  const pairs = [...document.querySelectorAll("#compare tbody")];
+  function compare() {
+    const chosen = ["first", "second"].map((key) => $("of-" + key).value);
+    for (const body of pairs) body.hidden = !(chosen[0] !== chosen[1] && chosen.includes(body.dataset.first) && chosen.includes(body.dataset.second));
+    const none = pairs.every((body) => body.hidden);
+    $("compared").hidden = none;
+    $("no-pair").hidden = !none;
+    mark();
+  }
+  function followCompare() {
+    if (!location.hash.startsWith("#compare?") || !pairs.length) return;
+    const wanted = new URLSearchParams(location.hash.slice("#compare?".length));
+    for (const key of ["first", "second"]) if (wanted.get(key) !== null) $("of-" + key).value = wanted.get(key);
+    history.replaceState(null, "", "#compare");
+    compare();
+    $("compare").scrollIntoView();
+    $("of-first").focus({ preventScroll: true });
+  }
+
   function followHash() {
     const parts = location.hash.slice(2).split("/");
     if (!location.hash.startsWith("#/") || parts.length !== 3) return;
@@ -246,7 +307,7 @@
     const model = names.model.indexOf(wanted[0]), suite = names.suite.indexOf(wanted[1]);
     const row = columns.id.findIndex((id, i) => id === wanted[2] && columns.model[i] === model && columns.suite[i] === suite);
     if (row < 0) return;
-    if (!shown.includes(row)) { $("filters").reset(); toUnfold = false; filter(); }
+    if (!shown.includes(row)) reset(), filter();
     moveTo(shown.indexOf(row));
     show(row, true);
     detail.scrollIntoView();
@@ -256,11 +317,10 @@
   function followFilter() {
     if (!location.hash.startsWith("#filter?")) return;
     const wanted = new URLSearchParams(location.hash.slice("#filter?".length));
-    $("filters").reset();
-    toUnfold = false;
-    for (const key of FILTERS) {
+    reset();
+    for (const key of [...FILTERS, "differs"]) {
       const value = wanted.get(key);
-      if (value !== null) $("f-" + key).value = value in GROUPS ? value : names[key].indexOf(value);
+      if (value !== null) $("f-" + key).value = value in GROUPS ? value : names[namesOf(key)].indexOf(value);
     }
     // The same link works again after the filters are set otherwise.
     history.replaceState(null, "", "#answers");
@@ -277,6 +337,13 @@
   }
   for (const part of document.querySelectorAll("details")) part.addEventListener("toggle", mark);
   mark();
+  for (const key of ["first", "second"]) $("of-" + key)?.addEventListener("change", compare);
+  if (pairs.length) compare();
+  // Escape closes what a number opened.
+  $("results").addEventListener("keydown", (event) => {
+    const opened = event.key === "Escape" && event.target.closest("details[open]");
+    if (opened) { opened.open = false; opened.querySelector("summary").focus(); }
+  });
 
   function start() {
     data = JSON.parse($("data").textContent);
@@ -285,25 +352,27 @@
     const key = (row, id) => columns.model[row] + " " + columns.suite[row] + " " + id;
     const places = new Map(columns.id.map((id, row) => [key(row, id), row]));
     columns.clean = columns.clean.map((id, row) => id === null ? null : places.get(key(row, id)) ?? null);
-    // An answer that refuses where the one to the clean prompt did not, or the other way round.
-    columns.flipped = columns.clean.map((clean, row) => {
-      if (clean === null) return 0;
-      const pair = [name("outcome", clean), name("outcome", row)];
-      const [before, after] = pair.map((outcome) => outcomes("refused").includes(outcome));
-      return before !== after && pair.every((outcome) => outcomes("judged").includes(outcome)) ? 1 : 0;
+    const prompted = new Map();
+    columns.prompted = columns.id.map((id, row) => {
+      const prompt = columns.suite[row] + " " + id;
+      return prompted.get(prompt) ?? (prompted.set(prompt, prompted.size), prompted.size - 1);
     });
+    answersTo = names.model.map(() => new Int32Array(prompted.size).fill(-1));
+    columns.prompted.forEach((prompt, row) => { answersTo[columns.model[row]][prompt] = row; });
+    // An answer that refuses where the one to the clean prompt did not, or the other way round.
+    columns.flipped = columns.clean.map((clean, row) => clean !== null && differ(clean, row) ? 1 : 0);
     columns.cut = columns.finish.map((reason) => reason === "length" ? 1 : 0);
-    for (const key of FILTERS) {
-      const select = $("f-" + key), all = element("option", "", "all");
+    for (const key of [...FILTERS, "differs"]) {
+      const select = $("f-" + key), all = element("option", "", key === "differs" ? "any" : "all");
       all.value = "";
       select.append(all);
       if (key === "outcome") for (const group of Object.keys(GROUPS)) select.append(element("option", "", group + (group === "refused" ? ", fully or in part" : ""))), (select.lastChild.value = group);
-      names[key].forEach((text, index) => {
+      names[namesOf(key)].forEach((text, index) => {
         const option = element("option", "", key === "outcome" ? text.replaceAll("_", " ") : text);
         option.value = index;
         select.append(option);
       });
-      select.addEventListener("change", filter);
+      select.addEventListener("change", () => { chosenBeside = null; filter(); });
     }
     for (const key of FLAGS) $("f-" + key).addEventListener("change", filter);
     $("unfold").addEventListener("change", (event) => { toUnfold = event.target.checked; draw(); if (open >= 0) show(open, false); });
@@ -326,10 +395,10 @@
     });
     detail.addEventListener("keydown", (event) => { if (event.key === "Escape") list.focus(); });
     addEventListener("resize", () => { draw(); mark(); });
-    addEventListener("hashchange", () => { followHash(); followFilter(); });
+    const follow = () => { followHash(); followFilter(); followCompare(); };
+    addEventListener("hashchange", follow);
     filter();
-    followHash();
-    followFilter();
+    follow();
     document.documentElement.dataset.ready = performance.now();
     idly(lowerIdly);
   }

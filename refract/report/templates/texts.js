@@ -61,27 +61,27 @@ const Texts = (() => {
     }
     return parent;
   };
-  // A text with marked spans: [{start, end, tag, says}], cut where they overlap.
+  // A text with marked spans: [{start, end, tag, says}]; where two overlap, one stands in the other.
   const putMarked = (parent, text, spans) => {
-    let at = 0;
-    for (const span of [...spans].sort((a, b) => a.start - b.start || b.end - a.end)) {
-      const start = Math.max(at, span.start);
-      if (span.end <= start) continue;
-      put(parent, text.slice(at, start));
-      const marked = element(span.tag);
-      if (span.says) marked.title = plain(span.says);
-      put(marked, text.slice(start, span.end));
-      parent.append(marked);
-      at = span.end;
+    const ends = [...new Set([0, text.length, ...spans.flatMap((span) => [span.start, span.end])])].sort((a, b) => a - b);
+    for (let i = 0; i + 1 < ends.length; i++) {
+      let into = parent;
+      for (const span of spans) {
+        if (span.start > ends[i] || span.end < ends[i + 1] || into.localName === span.tag) continue;
+        into = into.appendChild(element(span.tag));
+        if (span.says) into.title = plain(span.says);
+      }
+      put(into, text.slice(ends[i], ends[i + 1]));
     }
-    return put(parent, text.slice(at));
+    return parent;
   };
   const box = (text, spans = []) => putMarked(element("div", "text-box"), text, spans);
 
   // Words that only one of two texts has, as spans of each: a longest common subsequence, after the
   // words that both begin and end with; where the rest is long, all of it counts as changed.
   const words = (text) => [...text.matchAll(/\s+|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu)].map((m) => ({ text: m[0], start: m.index, end: m.index + m[0].length }));
-  const difference = (one, two) => {
+  const MOST = 4e6;
+  const difference = (one, two, tags = ["del", "ins"]) => {
     const a = words(one), b = words(two);
     let head = 0;
     while (head < a.length && head < b.length && a[head].text === b[head].text) head++;
@@ -89,8 +89,8 @@ const Texts = (() => {
     while (tail < a.length - head && tail < b.length - head && a[a.length - 1 - tail].text === b[b.length - 1 - tail].text) tail++;
     const x = a.slice(head, a.length - tail), y = b.slice(head, b.length - tail);
     const keptX = new Set(), keptY = new Set();
-    if (x.length * y.length <= 1e6) {
-      const width = y.length + 1, table = new Uint32Array((x.length + 1) * width);
+    if (x.length * y.length <= MOST) {
+      const width = y.length + 1, table = new Uint16Array((x.length + 1) * width);
       for (let i = x.length - 1; i >= 0; i--) for (let j = y.length - 1; j >= 0; j--)
         table[i * width + j] = x[i].text === y[j].text ? table[(i + 1) * width + j + 1] + 1 : Math.max(table[(i + 1) * width + j], table[i * width + j + 1]);
       for (let i = 0, j = 0; i < x.length && j < y.length;) {
@@ -102,14 +102,15 @@ const Texts = (() => {
     const spans = (all, kept, tag) => {
       const found = [];
       all.forEach((word, i) => {
-        if (kept.has(i)) return;
+        // Blanks between two changed words are changed with them.
+        if (kept.has(i) && !(/^\s/.test(word.text) && i > 0 && i + 1 < all.length && !kept.has(i - 1) && !kept.has(i + 1))) return;
         const last = found[found.length - 1];
         if (last && last.end === word.start) last.end = word.end;
         else found.push({ start: word.start, end: word.end, tag });
       });
       return found;
     };
-    return [spans(x, keptX, "del"), spans(y, keptY, "ins")];
+    return [spans(x, keptX, tags[0]), spans(y, keptY, tags[1])];
   };
 
   return { element, drawn, ending, plain, put, putParts, box, difference };
