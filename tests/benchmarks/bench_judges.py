@@ -1,7 +1,7 @@
 """The rule judge beside public ones, on the project's labelled pairs.
 
     python tests/benchmarks/bench_judges.py            # prints the table
-    python tests/benchmarks/bench_judges.py --write    # and writes it into docs/judges.md
+    python tests/benchmarks/bench_judges.py --write    # and writes it into docs/rule-judge.md
     python tests/benchmarks/bench_judges.py --speed    # answers a second that our judges read
 
 Public judges come from packages on the index, at the versions below, installed into a temporary
@@ -259,7 +259,7 @@ def speed() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--write", action="store_true", help="write the tables into docs/judges.md")
+    parser.add_argument("--write", action="store_true", help="write into docs/rule-judge.md")
     parser.add_argument("--speed", action="store_true", help="how fast the project's judges read")
     options = parser.parse_args()
     if options.speed:
@@ -270,7 +270,7 @@ def main() -> None:
         text = tables(pairs, Path(folder))
     print(text)
     if options.write:
-        path = ROOT / "docs/judges.md"
+        path = ROOT / "docs/rule-judge.md"
         page = path.read_text("utf-8")
         path.write_text(BLOCK.sub(lambda m: f"{m[1]}\n{text}\n\n{m[2]}", page), "utf-8")
 

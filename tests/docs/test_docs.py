@@ -22,7 +22,7 @@ from ruamel.yaml import YAML
 
 from refract.core.jsonl import write_rows
 from tests.builders import ROOT, ROUND_TRIP, copy_working_tree
-from tests.documents import ANYTHING, Block, Command, blocks, commands, matches, pages
+from tests.documents import ANYTHING, FENCE, Block, Command, blocks, commands, matches, pages
 from tests.fault_server import FaultServer
 
 # Commands that cannot be run here, and why; their options are checked all the same.
@@ -31,12 +31,12 @@ NOT_RUN = {
     "dvc repro && refract log ": "needs a tracker; tests of it run where one is installed",
     "sbatch ": "needs a cluster; the script is run without one",
     "vllm serve ": "needs a GPU and vLLM",
+    "refract run --adapter openai --base-url http://localhost": "needs the server",
     "dvc import-url https://": "needs the publisher's site",
     "refract label --terminal ": "needs a person at a terminal; tests play one",
     "refract kappa l.ada.csv ": "needs labels of two people; tests have them",
     "dvc plots diff ": "draws a page that loads its library from the network",
     "refract run --protocol ": "needs a judge of some gigabytes or a key; tests have small ones",
-    "refract log ": "needs MLflow or Weights & Biases; tests have them where they are installed",
     "refract models fetch ": "needs the package index; tests of fetching have a package of their own",
     "refract verify ": "needs the weights; tests/cli/test_verify.py has weights of its own",
     "refract run --model smollm2_135m --suite data/suites/basil": "needs weights of 98 MB",
@@ -137,6 +137,8 @@ BEFORE: dict[str, Callable[[Path], None]] = {
     "refract correct": _label,
     "~/team/private.jsonl": _private_suite,
     "--in answers.jsonl": _rows,
+    "--in a.jsonl": _rows,
+    "python -m tools.ablate_rules a.jsonl": _rows,
 }
 
 
@@ -425,11 +427,28 @@ def check_refract(words: list[str], whole: bool) -> None:
     assert {word for word in words if word.startswith("--")} <= {*known, "--help"}, words
 
 
+def headings(page: Path) -> set[str]:
+    """The addresses of a page's headings, as GitHub makes them."""
+    lines = re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text("utf-8")), re.M)
+    return {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines}
+
+
 def test_links_between_pages_lead_somewhere():
     for page in [*pages(), ROOT / "docs/cli.md"]:
-        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text("utf-8")):
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
+            path, _, heading = target.partition("#")
             if "://" not in target:
-                assert (page.parent / target).exists(), f"{page.name}: {target}"
+                found = (page.parent / path) if path else page
+                assert found.exists(), f"{page.name}: {target}"
+                assert not heading or heading in headings(found), f"{page.name}: {target}"
+
+
+def test_no_page_that_people_write_is_long():
+    generated = ("cli.md", "params.md")
+    written = [page for page in (ROOT / "docs").glob("*.md") if page.name not in generated]
+    long = [page.name for page in written if page.read_text("utf-8").count("\n") > 250]
+    assert long == []
+    assert len((ROOT / "README.md").read_text("utf-8").split()) <= 700
 
 
 def write_outputs(page: Path, reader: Reader) -> None:

@@ -20,6 +20,8 @@ from refract.models.protocol import Answer
 from refract.models.store import answer_row
 from refract.rates.clean_prompts import MEASURES, MOST_METRICS, PAIR_MEASURE, SHARES
 from refract.results.table_rows import COLUMNS
+from refract.statistics.proportions import wilson
+from refract.statistics.sample_sizes import drop_sample_size
 from refract.suites.perturbations import prompt_rows
 from refract.suites.perturbations.variants import Perturbation
 from refract.suites.rows import CATEGORIES, STRING_FLAGS
@@ -167,7 +169,9 @@ def test_the_verdict_shown_has_the_fields_that_are_explained():
     assert names(ROWS["Verdict"][1:]) == set(shown)
 
 
-METRICS = tables("metrics.md")
+# The pages that say what a number means.
+OF_NUMBERS = ("metrics.md", "tables.md", "decisions.md", "labels.md", "protocols.md")
+METRICS = {heading: rows for page in OF_NUMBERS for heading, rows in tables(page).items()}
 
 
 def test_metrics_has_every_column_of_the_tables_and_of_the_judges():
@@ -177,12 +181,12 @@ def test_metrics_has_every_column_of_the_tables_and_of_the_judges():
     shown = names(METRICS["Judges"][1:]) - {"_low", "_high"}
     assert {key.removesuffix("_low").removesuffix("_high") for key in shown} == known
     header = (ROOT / "metrics/judges.csv").read_text("utf-8").splitlines()[0].split(",")
-    tail = text_of("metrics.md").split("`metrics/judges.csv` has")[1].split("##")[0]
+    tail = text_of("tables.md").split("`metrics/judges.csv` has")[1].split("##")[0]
     assert re.findall(r"`(\w+)`", tail) == header
 
 
 def test_metrics_has_every_measure_of_the_code_and_of_the_results_in_git():
-    text = text_of("metrics.md")
+    text = "".join(map(text_of, OF_NUMBERS))
     named = {name for rows in METRICS.values() for name in names(rows)}
     named |= set(re.findall(r"`(\w+)`", text))
     fixed = {name for name, *_ in (*MEASURES, *SHARES)} | {PAIR_MEASURE}
@@ -199,8 +203,23 @@ def test_metrics_has_every_measure_of_the_code_and_of_the_results_in_git():
         assert all(isinstance(x, int | float) for found in numbers.values() for x in found.values())
 
 
+def test_the_numbers_of_prompts_are_those_of_the_statistics():
+    found = tables("how-many-prompts.md")
+    header, _, *rows = found["For one rate"]
+    rates = [float(re.findall(r"\d+", column)[0]) / 100 for column in header[1:]]
+    for n, *shown in rows:
+        limits = [wilson(rate * int(n), int(n)) for rate in rates]
+        assert shown == [f"[{low:.2f}, {high:.2f}]".replace("0.", ".") for low, high in limits]
+    header, _, *rows = found["For a difference between two models"]
+    churn = [float(re.findall(r"\d+", column)[0]) / 100 for column in header[1:]]
+    for drop, *shown in rows:
+        needed = [drop_sample_size(float(drop), flips, 0.8, 0.05) for flips in churn]
+        assert shown == [f"{n:,}" for n in needed]
+
+
 def test_the_citation_is_of_this_version():
     citation = YAML(typ="safe", pure=True).load(ROOT / "CITATION.cff")
+    assert f"version = {{{citation['version']}}}" in text_of("cite.md")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert (str(citation["version"]), citation["license"]) == (
         project["version"],
