@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from refract.core.params import grid, load_params
-from refract.core.progress import StageRun, answer_line, run_stage, say_warnings
+from refract.core.progress import StageRun, answer_line, run_stage, warning_lines
 from refract.core.showing import say
 from refract.report.report_files import write_report
 from refract.results.current import named, remove_left_over
@@ -23,7 +23,8 @@ def main() -> None:
     run.end(written)
     if line := answer_line(root, models):
         say(line)
-    say_warnings(root, models)
+    for line in warning_lines(root, models):
+        say(line)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from refract.cli import (
     verdicts,
     verify,
 )
-from refract.cli.options import documented
+from refract.cli.options import Hinted, documented
 from refract.core.errors import RefractError
 from refract.core.progress import let_threads_sleep
 from refract.core.showing import say
@@ -63,36 +63,44 @@ def options(
     """Measure how often language models refuse, and how far perturbed prompts bend answers."""
 
 
-COMMANDS: tuple[Callable[..., object], ...] = (
-    *(project.init, suite_files.lint, verdicts.judge, run.run, run.demo, outputs.show),
-    *(outputs.page, models.estimate, gate.gate, suite_files.import_suite, compare.compare),
-    *(power.power, human_labels.validate, verdicts.kappa, verdicts.did, label.label),
-    *(human_labels.correct, outputs.table, outputs.figures, appendix.appendix),
-    *(outputs.export, outputs.log),
-    *(
-        reproduce.reproduce,
-        verify.verify,
-        publications.reproduce_paper,
-        project.stage,
-        project.doctor,
+# What `refract --help` shows together.
+MEASURE, RESULTS, JUDGES, MAINTAIN = "Measure", "Results", "Judges", "Suites, models and projects"
+COMMANDS: dict[str, tuple[Callable[..., object], ...]] = {
+    MEASURE: (
+        run.run,
+        run.demo,
+        project.init,
+        models.estimate,
+        power.power,
+        publications.protocols,
     ),
-    publications.protocols,
-)
-for command in COMMANDS:
-    app.command()(documented(command))
-app.add_typer(publications.judges, name="judges")
+    RESULTS: (
+        *(outputs.show, compare.compare, gate.gate, outputs.page, outputs.table, outputs.figures),
+        *(outputs.export, outputs.log, appendix.appendix, verify.verify, reproduce.reproduce),
+        publications.reproduce_paper,
+    ),
+    JUDGES: (
+        *(verdicts.judge, label.label, human_labels.correct, human_labels.validate),
+        *(verdicts.kappa, verdicts.did),
+    ),
+    MAINTAIN: (suite_files.lint, suite_files.import_suite, project.doctor, project.stage),
+}
+for title, commands in COMMANDS.items():
+    for command in commands:
+        app.command(cls=Hinted, rich_help_panel=title)(documented(command))
+app.add_typer(publications.judges, name="judges", rich_help_panel=JUDGES)
 
 store = typer.Typer(no_args_is_help=True, help="The response store: info, clear, import, export.")
 store.command()(models.info)
 store.command()(documented(models.clear))
 store.command("import")(documented(models.import_folder))
 store.command("export")(documented(models.export_folder))
-app.add_typer(store, name="cache")
+app.add_typer(store, name="cache", rich_help_panel=MAINTAIN)
 
 weights = typer.Typer(no_args_is_help=True, help="Models: fetch the weights of one.")
 weights.callback()(lambda: None)
 weights.command()(documented(models.fetch))
-app.add_typer(weights, name="models")
+app.add_typer(weights, name="models", rich_help_panel=MAINTAIN)
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,7 +14,7 @@ from refract.cli.options import Confidence, IntervalOf, decided_by
 from refract.cli.printing import print_table
 from refract.core.showing import json_text, say
 from refract.report.markdown import cell, markdown_table
-from refract.report.wording import cluster_notes
+from refract.report.wording import cluster_notes, estimate_text, short_estimate
 from refract.statistics.hypotheses import NOT_WORSE
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def compare(
     a: Annotated[str | None, typer.Argument()] = None,
     b: Annotated[str | None, typer.Argument()] = None,
     flips: Annotated[bool, typer.Option("--flips")] = False,
+    wide: Annotated[bool, typer.Option("--wide")] = False,
     format_: Annotated[Literal["table", "json", "md"], typer.Option("--format")] = "table",
     fail_on: Literal["regression", "inconclusive"] | None = None,
     confidence: Confidence = None,
@@ -52,6 +54,7 @@ def compare(
           folder of another project. Default: HEAD.
         b: The same. Default: the working tree.
         flips: List every prompt that flipped.
+        wide: Also p, flips, what was left out and its worst case, and what drop could be detected.
         format_: How it is printed; md is for a comment.
         fail_on: Exit with 1: regression, if a primary measure is shown to be worse, or answers, most
           prompts or models of A vanished so that it cannot be said; inconclusive, unless each is shown
@@ -67,7 +70,7 @@ def compare(
     if format_ == "json":
         _print_json(sides)
     else:
-        _print(sides, drops, named, flips, markdown=format_ == "md")
+        _print(sides, drops, named, flips, wide=wide, markdown=format_ == "md")
     failed = False
     for where, difference, drop in drops if fail_on else ():
         if drop.regression or (fail_on == "inconclusive" and drop.decision != NOT_WORSE):
@@ -94,6 +97,7 @@ def _print(
     named: str,
     flips: bool,
     *,
+    wide: bool,
     markdown: bool,
 ) -> None:
     """The decisions, the differences, and the remarks below. A drop's p is ``named`` so."""
@@ -106,13 +110,12 @@ def _print(
             line = f"{where}: {_why(difference, drop, named)}"
             say(f"- {cell(line) if markdown else line}")
     tests = sum(x.p_adjusted is not None for x in sides.differences)
-    header = [
-        *("model", "suite", "category", "perturbation", "n", "A", "B"),
-        f"B − A [{100 * sides.confidence:g} %]",
-        *("p", f"p (Holm, {tests})", *FLIPS.values(), "left out"),
-        *(named, "worst case", "decision", "detectable"),
-    ]
-    tables = [(header, [_cells(x) for x in sides.differences])]
+    header = ["suite", "category", "n", "A", "B", f"B − A [{100 * sides.confidence:g} %]"]
+    more = ["p", f"p (Holm, {tests})", *FLIPS.values(), "left out"]
+    header += [*more, named, "worst case", "detectable", "decision"] if wide else ["decision"]
+    for model in dict.fromkeys(x.model for x in sides.differences):
+        rows = [_cells(x, wide=wide) for x in sides.differences if x.model == model]
+        _print_table(model, header, rows, markdown)
     if flips:
         flipped = [
             [x.model, x.suite, x.category, x.perturbation, prompt, kind]
@@ -120,24 +123,23 @@ def _print(
             for key, kind in FLIPS.items()
             for prompt in x.prompts[key]
         ]
-        tables.append((list(FLIP_HEADER), flipped))
-    for names, rows in tables:
-        if markdown:
-            say("\n" + markdown_table(names, rows))
-        else:
-            print_table(names, rows)
+        _print_table("flips", FLIP_HEADER, flipped, markdown)
     notes = [f"{where}: {drop.reason}" for where, _, drop in drops if drop.reason] + sides.notes
-    if tests:
-        notes.append(
-            f"cite p (Holm, {tests}), corrected for the {tests} rows that were tested, or of a primary "
-            "row the decision and p worse; p alone is of a row named before the answers were seen"
-        )
     for _, _, drop in drops[:1]:
         notes.append(
             f"decision: not worse, if the worst case of what was not judged is within the margin of "
             f"{drop.margin} (one-sided, {100 * sides.confidence:g} %); worse, if a drop "
-            f"is shown (one-sided p, Holm over the {len(drops)} primary rows). Detectable: the "
-            "smallest drop that prompts which resemble each other as these do show in 80 % of cases"
+            f"is shown (one-sided p, Holm over the {len(drops)} primary rows)"
+        )
+    if tests and wide:
+        notes.append(
+            f"cite p (Holm, {tests}), corrected for the {tests} rows that were tested, or of a primary "
+            "row the decision and p worse; p alone is of a row named before the answers were seen"
+        )
+    if drops and wide:
+        notes.append(
+            "detectable: the smallest drop that prompts which resemble each other as these do show in "
+            "80 % of cases"
         )
     if any(x.judge_interval for x in sides.differences):
         notes.append(
@@ -146,6 +148,26 @@ def _print(
         )
     if notes:
         say("\n" + "\n".join(f"- {note}" for note in notes))
+
+
+def _print_table(
+    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], markdown: bool
+) -> None:
+    """A table under a title. In a terminal what several rows have in common stands above them."""
+    if markdown:
+        return say(f"\n**{cell(title)}**\n\n{markdown_table(header, rows)}")
+    say(f"\n{title}")
+    if header[-2] == FLIP_HEADER[-2]:
+        return print_table(header, rows)
+    grouped, last = list[Sequence[str]](), ("", "")
+    for suite, named, *numbers in rows:
+        category, _, perturbation = named.partition(", ")
+        if suite != last[0]:
+            grouped.append([suite, *[""] * len(numbers)])
+        below = perturbation and (suite, category) == last
+        grouped.append([f"    {perturbation}" if below else f"  {named}", *numbers])
+        last = (suite, category)
+    print_table(["suite, category", *header[2:]], grouped)
 
 
 def _why(difference: Difference, drop: DropDecision, named: str) -> str:
@@ -159,31 +181,35 @@ def _why(difference: Difference, drop: DropDecision, named: str) -> str:
     return f"{rates}{p}{worst} against a margin of {drop.margin}: {drop.decision}{why}"
 
 
-def _cells(difference: Difference) -> list[str]:
+def _cells(difference: Difference, *, wide: bool) -> list[str]:
     drop, prompts = difference.drop, difference.prompts
-    interval = _number(difference.value, "+.3f")
-    if difference.shown is not None:
-        interval += " [{:+.3f}, {:+.3f}]".format(*difference.shown)
+    category = difference.category.replace("borderline_discrimination", "harmful − borderline")
+    names = [difference.suite, category.replace("discrimination", "harmful − helpful")]
+    names[1] += f", {difference.perturbation}" if difference.perturbation else ""
+    decision = drop.decision if drop else "—"
+    if not wide:
+        rates = (_number(value, ".2f") for value in (difference.first, difference.second))
+        estimate = short_estimate(difference.value, difference.shown, "+")
+        return [*names, str(difference.n), *rates, estimate, decision]
     left_out = [f"{len(prompts[key])} {kind}" for key, kind in LEFT_OUT.items() if prompts[key]]
     clusters = ""
     if difference.clusters != difference.n:
         notes = [f"{difference.clusters} clusters", *cluster_notes(difference.clusters, difference)]
         clusters = f" ({', '.join(notes)})"
     return [
-        *(difference.model, difference.suite, difference.category),
-        difference.perturbation or "—",
+        *names,
         f"{difference.n}{clusters}",
         _number(difference.first),
         _number(difference.second),
-        interval,
+        estimate_text(difference.value, difference.shown, "+"),
         _number(difference.p, ".2g"),
         _number(difference.p_adjusted, ".2g"),
         *(str(len(prompts[key])) for key in FLIPS),
         ", ".join(left_out) or "0",
         _number(drop.p_worse_holm if drop else None, ".2g"),
         _number(drop.worst if drop else None, "+.3f"),
-        drop.decision if drop else "—",
         _number(drop.detectable if drop else None),
+        decision,
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,24 +10,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
 from refract.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from typer._click.core import Context
+
     from refract.core.params import DecisionSettings
 
 NumbersFile = Annotated[Path | None, typer.Option(help="Also write the numbers here (JSON).")]
 JudgeModel = Annotated[
     str | None,
     typer.Option(
-        help="The model that judges: one of params.yaml, or ADAPTER:MODEL_ID, such as "
-        "hf:path/to/folder. Without --judge it says what is a refusal (--judge llm)."
+        metavar="NAME|ADAPTER:MODEL_ID",
+        help="The model that judges, such as hf:path/to/folder; alone it means --judge llm.",
     ),
 ]
 JudgeBaseUrl = Annotated[
     str | None,
     typer.Option(
-        help="Server of the model that judges; default: its definition's or its provider's."
+        metavar="URL",
+        help="Its server; default: its definition's or its provider's.",
     ),
 ]
 Models = Annotated[
@@ -51,6 +56,29 @@ IntervalOf = Annotated[
     ),
 ]
 
+# A line of Args: a panel's title, or an option, what its value is called, and its help.
+_OPTION = r"^    (?:\[(.+)\]|(\w+)(?: <(.+?)>)?:(?: (.*(?:\n {6}.*)*))?)$"
+# What other tools call an option.
+OTHER_NAMES = {
+    other: ours
+    for ours, others in {
+        "--limit": "--sample --num-samples --max-samples --max-examples",
+        "--samples": "--epochs --repeats --num-generations",
+        "--suite": "--task --tasks --dataset",
+        "--out": "--output --output-path --log-dir",
+        "--rows": "--log-samples",
+        "--max-tokens": "--max-new-tokens --max-gen-toks --max-length",
+        "--system-prompt": "--system --system-instruction --system-message",
+        "--base-url": "--api-base --model-base-url --url",
+        "--judge-model": "--grader --scorer --judge-llm",
+        "--set KEY=VALUE": "--model-args --generation-config --gen-kwargs",
+        "--set device=VALUE": "--device",
+        "--set batch_size=VALUE": "--batch-size",
+        "--set top_p=VALUE": "--top-p",
+    }.items()
+    for other in others.split()
+}
+
 Command = TypeVar("Command", bound=Callable[..., object])
 
 
@@ -66,19 +94,42 @@ def documented(command: Command) -> Command:
     """A command with the ``Args`` of its docstring as the help of its arguments and options.
 
     An argument without a default is given by its place, others by ``--name``, unless the function says
-    otherwise (``Annotated[Path, typer.Option()]``).
+    otherwise (``Annotated[Path, typer.Option()]``). ``name <VALUE>:`` says what its value is called, and
+    a line ``[Title]`` puts those below it into a panel.
     """
     command.__doc__, _, about = (inspect.getdoc(command) or "").partition("\n\nArgs:\n")
     hints = get_type_hints(command, include_extras=True)
-    for name, text in re.findall(r"^    (\w+): (.*(?:\n {6}.*)*)", about, re.MULTILINE):
+    panel = None
+    for title, name, metavar, text in re.findall(_OPTION, about, re.MULTILINE):
+        if title:
+            panel = title
+            continue
         needed = inspect.signature(command).parameters[name].default is inspect.Parameter.empty
-        new = typer.Argument() if needed else typer.Option()
-        hint = hints[name]
-        if not hasattr(hint, "__metadata__"):
-            hint = Annotated[hint, new]
-        hint.__metadata__[0].help = re.sub(r"\n *", " ", text)
-        command.__annotations__[name] = hint
+        said = getattr(hints[name], "__metadata__", ())
+        # A copy, since several commands have some options.
+        about_it = copy.copy(said[0]) if said else typer.Argument() if needed else typer.Option()
+        about_it.help = re.sub(r"\n *", " ", text) or about_it.help
+        about_it.metavar = metavar or about_it.metavar
+        about_it.rich_help_panel = panel
+        kind = hints[name].__origin__ if said else hints[name]
+        command.__annotations__[name] = Annotated[kind, about_it]
     return command
+
+
+class Hinted(TyperCommand):
+    """A command that says what an option is called here that other tools call otherwise."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Raises :class:`UsageError` for the name of another tool."""
+        own = {name for parameter in self.params for name in parameter.opts}
+        for word in args:
+            name = word.partition("=")[0]
+            if name.startswith("--") and name not in own:
+                plain = name.replace("_", "-")
+                ours = plain if plain in own else OTHER_NAMES.get(plain, "")
+                if ours.split(" ")[0] in own:
+                    raise UsageError(f"there is no option {name}; it is called {ours} here")
+        return super().parse_args(ctx, args)
 
 
 # What makes a project a project; no command writes over it.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,14 +16,17 @@ from refract.core.jsonl import write_bytes
 from refract.core.showing import printable, say
 
 
-def show() -> None:
+def show(wide: Annotated[bool, typer.Option("--wide")] = False) -> None:
     """Print the result table of the last `dvc repro`, and whether git has the same numbers.
 
     Example: refract show
+
+    Args:
+        wide: Every judge with counts, cut-off answers and bounds; where answers came from; all warnings.
     """
-    from refract.cli.printing import print_table
+    from refract.cli.printing import print_table, print_text
     from refract.core.params import grid
-    from refract.core.progress import answer_line, ran_file, read_object, say_warnings
+    from refract.core.progress import answer_line, ran_file, read_object, warning_lines
     from refract.models.origins import arithmetic_line
     from refract.project import project_root, read_project
     from refract.report.first_table import first_table, threshold_table
@@ -42,21 +46,34 @@ def show() -> None:
     provenance = {m: result.provenance for m, result in side.results.items() if result.provenance}
     titles = read_titles(params.get("metadata"), models, grid(params, "suites"))
     view = View(rates, provenance, titles)
-    for table in (first_table(view), threshold_table(view)):
-        if table.rows:
-            print_table(table.header, table.rows)
-        for note in table.notes:
-            say(note)
+    table, limits = first_table(view, wide=wide), threshold_table(view)
+    if table.rows:
+        print_table(table.header, table.rows)
+        say()
+    unmet: dict[str, list[str]] = {}
+    for suite, model, measure, shown, limit, verdict in limits.rows:
+        what = f"  {verdict}: {suite} {measure}, {limit}"
+        unmet.setdefault(what, []).append(f"{model} {shown}")
+    verdicts = [f"{what}: {'; '.join(of)}" for what, of in unmet.items()]
+    # What intervals of the judge's error are is explained in the report.
+    brief = [x if wide or x != view.interval_note else x.partition(": ")[0] for x in table.notes]
+    for line in (*brief, *limits.notes, *verdicts):
+        print_text(line)
     for note in notes_of(absent, side.reasons, rows_missing(root, provenance)):
-        say(f"note: {note}")
+        print_text(f"note: {note}")
+    certified: dict[str, list[str]] = {}
     for model, facts in provenance.items():
         if line := arithmetic_line(facts, read_object(root / ran_file(model))):
-            say(f"{model}: {line}")
+            whole = not wide and re.match(r"([\d,]+) of \1 answers certified", line)
+            certified.setdefault("all answers certified" if whole else line, []).append(model)
+    for line, of in certified.items():
+        print_text(f"{', '.join(of)}: {line}")
     for kind, path in (("report", root / REPORT), ("page", root / PAGE)):
         say(f"{kind}: {path}" if path.is_file() else f"{kind}: no {path}; run: dvc repro")
-    if line := answer_line(root, models):
-        say(line)
-    say_warnings(root, models)
+    if wide and (line := answer_line(root, models)):
+        print_text(line)
+    for line in warning_lines(root, models, short=not wide):
+        print_text(line)
     if text := reproduced(root):
         say(text)
 

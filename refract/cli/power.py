@@ -13,7 +13,7 @@ from refract.core.showing import say
 from refract.statistics.sample_sizes import drop_sample_size, smallest_drop
 
 # Shares of prompts that flip besides a drop, where none is given.
-CHURN = (0.0, 0.05, 0.1, 0.2, 0.3)
+CHURN = (0.0, 0.1, 0.2, 0.3)
 
 
 def power(

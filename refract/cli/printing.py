@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 
 from refract.core.showing import printable, say, text_columns
@@ -60,7 +61,9 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
             more = min(room, natural(column) - least[column])
             widths[column] = least[column] + more
             room -= more
-        _print(header, lines, text, widths)
+        # A row that has nothing in the columns of a further table is not repeated there.
+        held = [x for x in lines if not place or any(x[n] != "—" for n in block[keys:])]
+        _print(header, held, text, widths)
 
 
 def _blocks(least: Sequence[int], keys: int, width: int) -> list[list[int]]:
@@ -89,11 +92,31 @@ def _print(
 
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for column, width in widths.items():
-        side = "left" if text[column] else "right"
-        table.add_column(Text(header[column]), width=width, justify=side, vertical="bottom")
+        table.add_column(
+            Text(header[column]),
+            width=width,
+            justify="left" if text[column] else "right",
+            vertical="bottom",
+        )
     for line in lines:
         table.add_row(*(Text(line[column]) for column in widths))
     Console(width=sum(widths.values()) + GAP * len(widths)).print(table, crop=False)
+
+
+def print_text(text: str) -> None:
+    """A line for people: in a terminal broken at blanks alone, and further lines of it indented."""
+    from rich.console import Console
+
+    if (console := Console()).is_terminal:
+        indent = " " * (len(text) - len(text.lstrip()) + 2)
+        text = textwrap.fill(
+            text,
+            console.width,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    say(text)
 
 
 def estimate_cell(numbers: Row, name: str, of: str = "", sign: str = "") -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,6 +14,7 @@ from refract.cli.printing import print_table
 from refract.core.errors import RefractError, UsageError
 from refract.core.showing import say
 from refract.core.types import Row
+from refract.core.vocabulary import EXCLUDED
 
 if TYPE_CHECKING:
     from refract.evaluate import Evaluation
@@ -26,28 +27,30 @@ SETTINGS = (
 
 def run(
     context: typer.Context,
-    out: Annotated[Path, typer.Option()],
+    *,
     suite: list[str] | None = None,
     protocol: str | None = None,
+    limit: Annotated[int | None, typer.Option(min=1)] = None,
     model: str | None = None,
-    name: str | None = None,
     adapter: str | None = None,
     model_id: str | None = None,
-    path: str | None = None,
     base_url: str | None = None,
+    path: str | None = None,
+    name: str | None = None,
     system_prompt: str | None = None,
-    seed: int = 0,
     temperature: Annotated[float | None, typer.Option(min=0)] = None,
     max_tokens: Annotated[int | None, typer.Option(min=1)] = None,
-    sample: Annotated[int | None, typer.Option(min=1)] = None,
     samples: Annotated[int | None, typer.Option(min=1)] = None,
+    seed: int = 0,
+    set_: Annotated[list[str] | None, typer.Option("--set")] = None,
     judge: str | None = None,
     judge_model: JudgeModel = None,
     judge_base_url: JudgeBaseUrl = None,
     cut_off: Literal["judged", "excluded"] | None = None,
-    set_: Annotated[list[str] | None, typer.Option("--set")] = None,
-    confidence: Confidence = None,
+    out: Annotated[Path, typer.Option()],
     rows: Path | None = None,
+    confidence: Confidence = None,
+    wide: Annotated[bool, typer.Option("--wide")] = False,
 ) -> None:
     """Measure one model on one or more suites, or by a published protocol, without DVC; exit with 1 if
     every answer is an error.
@@ -55,30 +58,39 @@ def run(
     Example: refract run --adapter hf --model-id FOLDER --suite harmful_helpful --out results.json
 
     Args:
-        out: Where the results go (JSON).
-        suite: A suite of params.yaml, or a JSONL file; with --protocol its publisher's file, as
-          PART=FILE where the protocol has several. Repeatable.
-        protocol: A published protocol, as NAME or NAME@VERSION (`refract protocols` lists them); other
-          options change it, and are listed as deviations.
-        model: A model of params.yaml; other options override it.
-        name: What results call the model; default: its name or the end of its id.
-        adapter: How the model is reached; an unknown name lists all.
-        model_id: Folder, hub id or provider's model name.
-        path: File with the answers of a recorded model.
-        base_url: Server of an API model.
-        system_prompt: System prompt.
-        seed: Seed of every draw.
-        temperature: 0 is greedy; above 0 each row samples.
-        max_tokens: Longer answers are cut off, and judged by what they say.
-        sample: Draw this many prompts of each suite (seeded).
-        samples: Samples per prompt; above 1 needs a temperature above 0.
-        judge: A judge of params.yaml, a kind, or llm (a model: --judge-model); default: refusal, or
-          the protocol's.
-        cut_off: Answers cut off at the token limit: judged by what they say, or left out, which makes
-          rates of refusal too high. Default: as each suite says, else judged.
-        set_: Any other setting of the adapter, as key=value (YAML), such as device=cuda. Repeatable.
-        rows: Also write prompts, answers and verdicts here (JSONL); with --out NAME.json as
-          NAME.rows.jsonl, which is then checked against it and exported with it.
+        [What to measure]
+        suite <NAME|FILE>: A suite of params.yaml or a JSONL file; with --protocol its publisher's file.
+          Repeatable.
+        protocol <NAME[@VERSION]>: A published protocol (`refract protocols`); other options deviate.
+        limit <N>: Only so many prompts of each suite, drawn by --seed.
+        [With what model]
+        model <NAME>: A model of params.yaml; other options override it.
+        adapter <anthropic|hf|openai|recorded|synthetic>: How it is reached; vLLM and other servers:
+          openai and --base-url.
+        model_id <ID>: Folder, hub id or the provider's name for it.
+        base_url <URL>: Its server.
+        path <FILE>: Answers of a recorded model.
+        name <NAME>: What results call it; default: its name or the end of its id.
+        [How it answers]
+        system_prompt <TEXT>: System prompt.
+        temperature <T>: 0 is greedy; above 0 each prompt is sampled.
+        max_tokens <N>: Longer answers are cut off.
+        samples <K>: Answers for each prompt; above 1 needs a temperature above 0.
+        seed <N>: Seed of every draw.
+        set_ <KEY=VALUE>: Any other setting of the adapter (YAML), such as device=cuda. Repeatable.
+        [Who judges]
+        judge <NAME>: A judge of params.yaml, a kind, or llm (--judge-model); default: refusal, or the
+          protocol's.
+        judge_model:
+        judge_base_url:
+        cut_off: Whether answers cut off at --max-tokens are judged by what they say, or left out, which
+          makes rates too high; default: as the suite says, else judged.
+        [Output]
+        out <FILE>: The results (JSON).
+        rows <FILE>: Also prompts, answers and verdicts (JSONL); as NAME.rows.jsonl beside NAME.json they
+          are checked and exported with it.
+        wide: All measures, also without cut-off answers, and more digits.
+        confidence:
     """
     from refract.evaluate import evaluate, read_suites, rows_sha256
     from refract.evaluate.protocol_run import Asked, run_protocol
@@ -115,6 +127,7 @@ def run(
         {"--out": out, **beside, "--rows": rows},
         [*files_named(definition, judges, used), *published],
     )
+    say(_where_to(name, definition, judges if protocol is None or judge else None))
     with open_store() as store:
         if protocol is not None:
             asked = Asked(
@@ -126,7 +139,7 @@ def run(
                 cut_off,
             )
             evaluation = run_protocol(
-                protocol, name, asked, store, seed=seed, sample=sample, confidence=level
+                protocol, name, asked, store, seed=seed, sample=limit, confidence=level
             )
         else:
             if samples is not None:
@@ -144,7 +157,7 @@ def run(
                 name=name,
                 definition=definition,
                 seed=seed,
-                sample=sample,
+                sample=limit,
                 confidence=level,
                 folders=[project.folder / ANSWERS / model] if model else [],
             )
@@ -154,7 +167,7 @@ def run(
     write_run(out, results, evaluation.outcomes(), evaluation.made(), answers, rows_path=rows)
     for label, result in evaluation.suites.items():
         say(f"{name} {label}: {result.count}")
-    _print_rates(evaluation, level)
+    _print_rates(evaluation, level, wide=wide)
     if evaluation.protocol is not None:
         _print_protocol(evaluation.protocol)
     for result in evaluation.suites.values():
@@ -163,6 +176,7 @@ def run(
                 ends = [response["finish_reason"] for response in result.responses]
                 for warning in coverage_warnings(rate, ends.count("loop")):
                     say(f"{name} {result.label}: {warning}", file=sys.stderr)
+    _print_summary(evaluation)
     errors = [row["error"] for row in answers if row["finish_reason"] == "error"]
     if len(errors) == len(answers):
         raise RefractError(
@@ -171,13 +185,13 @@ def run(
         )
 
 
-def demo(sample: Annotated[int, typer.Option(min=1)] = 60, seed: int = 0) -> None:
+def demo(limit: Annotated[int, typer.Option(min=1)] = 60, seed: int = 0) -> None:
     """Measure the synthetic model on a sample of a default suite and print the result.
 
     Example: refract demo
 
     Args:
-        sample: How many prompts to draw.
+        limit: How many prompts to draw.
         seed: Seed of the draw.
     """
     from refract.evaluate import evaluate, read_suites
@@ -195,9 +209,10 @@ def demo(sample: Annotated[int, typer.Option(min=1)] = 60, seed: int = 0) -> Non
         name="synthetic",
         definition=definition,
         seed=seed,
-        sample=sample,
+        sample=limit,
     )
     _print_rates(evaluation, 0.95)
+    _print_summary(evaluation)
 
 
 def _yaml_settings(pairs: Sequence[str]) -> dict[str, Any]:
@@ -228,32 +243,84 @@ def _command(context: typer.Context) -> list[str]:
     return words
 
 
-def _print_rates(evaluation: Evaluation, confidence: float) -> None:
-    """The rates of a run over whole suites, and of its samples."""
+def _print_rates(evaluation: Evaluation, confidence: float, *, wide: bool = False) -> None:
+    """The rates of a run over whole suites, and of its samples; ``wide``: those too that follow from
+    others, and without cut-off answers."""
     from refract.core.vocabulary import SAMPLES_FIELD
     from refract.rates.counting import WITHOUT_CUT_OFF
     from refract.report.view import View
-    from refract.report.wording import MISSING, clusters_text, kinds_text, percent, three
+    from refract.report.wording import clusters_text, kinds_text, percent, rate_text, short_text
 
-    groups = {"": "", WITHOUT_CUT_OFF.field: ", without cut-off answers", SAMPLES_FIELD: ", k = {}"}
+    groups = {"": "", SAMPLES_FIELD: ", k = {}"}
+    groups |= {WITHOUT_CUT_OFF.field: ", without cut-off answers"} if wide else {}
     rows = []
     view = View({evaluation.model: evaluation.rates}, {evaluation.model: evaluation.provenance})
     for rate in view.every:
         counts, group = rate.counts, rate.group
-        if group.field in groups and rate.measure != "refusal_difference_to_pair":
+        if group.field not in groups or rate.measure == "refusal_difference_to_pair":
+            continue
+        if wide or rate.measure != "under_refusal_rate":  # 1 - harmful_refusal_rate
             measure = rate.measure + groups[group.field].format(group.value)
-            value = MISSING if rate.value is None else three(rate.value)
-            ends = " to ".join(map(three, rate.shown or ())) or MISSING
             of = str(counts.n) if counts.successes is None else f"{counts.successes}/{counts.n}"
-            of += clusters_text(rate)
-            cells = [rate.suite, measure, value, ends, of, kinds_text(counts.excluded)]
-            rows.append([*cells, str(counts.cut_off or 0)])
-    interval = f"{percent(confidence)} interval"
-    header = ["suite", "measure", "rate", interval, "counts", "not judged", "cut off"]
-    # The last column where there is something in it.
-    columns = len(header) - all(row[-1] == "0" for row in rows)
-    print_table(header[:columns], [row[:columns] for row in rows])
+            shown = [rate_text(rate)] if wide else [short_text(rate), of + clusters_text(rate)]
+            row = [rate.suite, measure, *shown, kinds_text(counts.excluded)]
+            rows.append([*row, str(counts.cut_off or 0)])
+    of_rate = [f"rate [{percent(confidence)}]", *([] if wide else ["counts"])]
+    header = ["suite", "measure", *of_rate, "not judged", "cut off"]
+    # The suite where there are several, the last columns where there is something in them.
+    empty = {n for n in (len(header) - 2, len(header) - 1) if all(row[n] == "0" for row in rows)}
+    left_out = empty | ({0} if len({row[0] for row in rows}) == 1 else set())
+    kept = [n for n in range(len(header)) if n not in left_out]
+    print_table([header[n] for n in kept], [[row[n] for n in kept] for row in rows])
     say(view.interval_note)
+
+
+def _print_summary(evaluation: Evaluation) -> None:
+    """One line for each suite: what was refused, and how much was not judged."""
+    from refract.report.view import CATEGORY_OF
+    from refract.report.wording import short_text
+
+    for result in evaluation.suites.values():
+        whole = {rate.measure: rate for rate in result.rates.table if not rate.group}
+        judged = {name: rate for name, rate in whole.items() if rate.value is not None}
+        refused = [
+            f"{short_text(judged[measure])} of {judged[measure].counts.n} {category}"
+            for measure, category in CATEGORY_OF.items()
+            if measure in judged
+        ]
+        parts = [f"refused {', '.join(refused)}"] if refused else []
+        for measure in ("discrimination", *(() if refused else list(judged)[:3])):
+            if measure in judged:
+                parts.append(f"{measure} {short_text(judged[measure])}")
+        unjudged = sum(row["outcome"] in EXCLUDED for row in result.rows())
+        parts += [f"{unjudged} not judged"] if unjudged else []
+        say(f"{evaluation.model}, {result.label}: {'; '.join(parts) or 'nothing was judged'}")
+
+
+def _where_to(
+    name: str, definition: Mapping[str, Any], judges: Mapping[str, Mapping[str, Any]] | None
+) -> str:
+    """Where prompts and answers are sent, by a model and by judges (None: those of a protocol)."""
+    from refract.core.consent import NEEDED
+    from refract.judges import open_judges
+    from refract.models import open_model
+
+    NEEDED.clear()
+    open_model(name, definition)
+    needs = {"answers": sorted(NEEDED)}
+    if judges is not None:
+        NEEDED.clear()
+        open_judges(judges)
+        needs["judgements"] = sorted(NEEDED)
+    servers = {
+        what: [need.rpartition(" to ")[2] for need in of if need.startswith("send ")]
+        for what, of in needs.items()
+    }
+    if not any(servers.values()) and judges is not None:
+        return "nothing leaves this machine: answers and judgements are made here"
+    return "; ".join(
+        f"{what} from {', '.join(of) or 'this machine'}" for what, of in servers.items()
+    )
 
 
 def _print_protocol(protocol: Row) -> None:

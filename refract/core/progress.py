@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,6 +20,8 @@ from refract.core.showing import printable, say
 from refract.core.types import Row
 
 EVERY_SECONDS = 60.0
+# From when on there is something to say, of a rate too.
+FIRST_SECONDS = 10.0
 # What each stage did, as it says itself.
 FOLDER = Path("data/runs")
 # What made a model's answers and verdicts.
@@ -25,34 +29,54 @@ RAN_FOLDER = Path("metrics/ran")
 
 
 class Progress:
-    """Counts rows done, in one line: always there on a terminal, printed once a minute elsewhere."""
+    """Counts rows done, in one line: always there on a terminal, elsewhere printed after ten seconds and
+    once a minute."""
 
     def __init__(self, label: str, total: int) -> None:
         self.label, self.total, self.done = label, total, 0
         self._start = self._last = time.monotonic()
         self._line: Any = None
+        self._first: threading.Timer | None = None
 
     def __enter__(self) -> Self:
         if sys.stderr.isatty() and self.total:
             from rich.console import Console
             from rich.text import Text
 
-            self._line = Console(stderr=True).status(Text(printable(self.label)))
+            self._line = Console(stderr=True).status(Text(printable(self._text("starting"))))
             self._line.start()
+        elif self.total:
+            self._first = threading.Timer(FIRST_SECONDS, self._say)
+            self._first.daemon = True
+            self._first.start()
         return self
 
     def __exit__(self, *error: object) -> None:
         if self._line is not None:
             self._line.stop()
+        if self._first is not None:
+            self._first.cancel()
+
+    def _say(self) -> None:
+        say(self._text(), file=sys.stderr, flush=True)
+
+    def _text(self, note: str = "") -> str:
+        """How many rows are done, and, once that can be told, how fast and what is left."""
+        text = f"{self.label}: {self.done}/{self.total} rows"
+        passed = time.monotonic() - self._start
+        if self.done and passed >= FIRST_SECONDS:
+            rate, left = self.done / passed, (self.total - self.done) * passed / self.done
+            text += f", {rate:.1f} rows/s" if rate >= 1 else f", {60 * rate:.1f} rows/min"
+            text += (
+                f", about {left:.0f} s left" if left < 90 else f", about {left / 60:.0f} min left"
+            )
+        return text + (f", {note}" if note else "")
 
     def advance(self, rows: int = 1, note: str = "") -> None:
         """Counts ``rows`` more as done; ``note`` is shown beside them (tokens, errors, cost)."""
         self.done += rows
         now = time.monotonic()
-        rate = self.done / max(now - self._start, 1e-9)
-        left = (self.total - self.done) / rate
-        text = f"{self.label}: {self.done}/{self.total} rows, {left:.0f} s left, {rate:.1f} rows/s"
-        text += f", {note}" if note else ""
+        text = self._text(note)
         if self._line is not None:
             from rich.text import Text
 
@@ -120,19 +144,32 @@ def last_runs(root: Path, models: Sequence[str]) -> dict[str, Row]:
     return {name: run for name, run in runs.items() if "warnings" in run}
 
 
-def say_warnings(root: Path, models: Sequence[str]) -> None:
-    """Prints the warnings of the last runs in one place, and over all models the counts of what is
-    worth no warning: ``3 of 900 answers not judged``."""
+def warning_lines(root: Path, models: Sequence[str], *, short: bool = False) -> list[str]:
+    """The warnings of the last runs in one place, what several models have in common once; and over all
+    models the counts of what is worth no warning: ``3 of 900 answers not judged``. ``short``: without
+    these, what is to be done, and what the result table says (thresholds, cut off, not judged)."""
     runs = last_runs(root, models)
-    warnings = [f"  {name}: {line}" for name, run in runs.items() for line in run["warnings"]]
-    if warnings:
-        say("\n".join([f"warnings ({len(warnings)}):", *warnings]))
+    common: dict[tuple[str, str], list[str]] = {}
+    for name, run in runs.items():
+        stage, _, model = name.partition("@")
+        for text in run["warnings"]:
+            if not (short and re.search(r"\d+ of \d+ (thresholds|answers) ", text)):
+                told = text.partition("; ")[0] if short else text
+                common.setdefault((stage, told), []).append(model)
+    lines = [f"warnings ({sum(map(len, common.values()))}):"] if common else []
+    for (stage, text), of in common.items():
+        named = f"@{', '.join(of)}" if any(of) else ""
+        if len(of) == len(models) > 1:
+            named = f", each of {len(of)} models"
+        lines.append(f"  {stage}{named}: {text}")
     total: Counter[str] = Counter()
-    for run in runs.values():
+    for run in runs.values() if not short else ():
         total.update(run.get("counted", {}))
     answers = total.pop("answers", 0)
     if parts := [f"{n:,} {kind}" for kind, n in total.items() if n]:
-        say(f"counted, beside each rate in the report: of {answers:,} answers {', '.join(parts)}")
+        of_all = f"of {answers:,} answers {', '.join(parts)}"
+        lines.append(f"counted, beside each rate in the report: {of_all}")
+    return lines
 
 
 def answer_line(root: Path, models: Sequence[str]) -> str:

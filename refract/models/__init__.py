@@ -37,6 +37,22 @@ messages, the reference of params.yaml and the command line follow from these.
 """
 
 
+# Servers of OpenAI's API that no adapter is named after, and where each is by default.
+SERVERS = {
+    "vllm": "http://localhost:8000/v1",
+    "sglang": "http://localhost:30000/v1",
+    "ollama": "http://localhost:11434/v1",
+    "llamacpp": "http://localhost:8080/v1",
+    "llama.cpp": "http://localhost:8080/v1",
+    "tgi": "http://localhost:8080/v1",
+    "lmstudio": "http://localhost:1234/v1",
+    "litellm": "http://localhost:4000/v1",
+    "azure": "https://RESOURCE.openai.azure.com --set client=azure",
+    "openrouter": "https://openrouter.ai/api/v1",
+    "together": "https://api.together.xyz/v1",
+    "groq": "https://api.groq.com/openai/v1",
+}
+
 # Settings that determine how answers are generated; not every adapter has each of them.
 GENERATION = (
     *("max_tokens", "temperature", "top_p", "top_k", "system_prompt", "chat_template"),
@@ -72,6 +88,12 @@ def open_model(name: str, definition: Mapping[str, Any], where: str = "") -> Mod
 
 def _read(definition: Mapping[str, Any], where: str) -> tuple[Any, BaseModel]:
     """A definition's adapter and its settings."""
+    named = str(definition.get("adapter"))
+    if (address := SERVERS.get(named.lower())) and not ADAPTERS.knows(named):
+        raise ParamsError(
+            f"{where}: adapter: {named} speaks OpenAI's protocol: --adapter openai --base-url "
+            f"{address}, or in params.yaml adapter: openai and base_url"
+        )
     adapter = find(ADAPTERS, definition.get("adapter"), f"{where}: adapter")
     given = {key: value for key, value in definition.items() if key != "adapter"}
     settings = read_settings(adapter.Settings, where, given)

@@ -34,6 +34,11 @@ def check_project(root: Path) -> Iterator[tuple[str, str, str]]:
             yield f"languages of {suite}", "", "; ".join(warnings)
     except RefractError as error:
         yield "params.yaml", str(error), "docs/params.md lists every setting"
+    if problem := _unwritable(root / "params.yaml"):
+        why = (
+            "a text with a colon between braces or brackets, which `dvc exp run -S` writes unquoted"
+        )
+        yield "params.yaml as DVC writes it", f"{why}: {problem}", "write it on a line of its own"
     try:
         with open_store() as store:
             yield f"response store {store.path or '(turned off by REFRACT_CACHE)'}", "", ""
@@ -51,6 +56,26 @@ def check_project(root: Path) -> Iterator[tuple[str, str, str]]:
     ):
         torn = is_torn(root / what)
         yield f"DVC's {what}", problem if torn else "", remedy if torn else ""
+
+
+def _unwritable(path: Path) -> str:
+    """The line that keeps DVC from reading a file of parameters that it has written anew, or ""."""
+    from io import StringIO
+
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    written = StringIO()
+    try:
+        YAML().dump(YAML().load(path.read_text("utf-8")), written)
+    except (YAMLError, OSError, ValueError):
+        return ""  # which is said elsewhere
+    try:
+        YAML(typ="safe").load(written.getvalue())
+    except YAMLError as error:
+        line = getattr(getattr(error, "problem_mark", None), "line", None)
+        return "" if line is None else written.getvalue().splitlines()[line].strip()
+    return ""
 
 
 def _unread(root: Path, params: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:

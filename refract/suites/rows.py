@@ -24,6 +24,8 @@ FOLDING = ("case_sensitive", "punctuation_sensitive")
 SURROGATE = re.compile("[\ud800-\udfff]")
 # Fields that say what is asked; a row has exactly one of them.
 CONTENT = ("prompt", "messages", "features")
+# Endings of files that are no JSONL.
+TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
 
 
 class Problem(NamedTuple):
@@ -147,6 +149,12 @@ def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
     texts: dict[str, int] = {}
     pairs: list[tuple[int, str]] = []
     data = Path(path).read_bytes()
+    if (kind := Path(path).suffix.lower()) in TABLES:
+        text = (
+            f"a suite is JSONL, and this is a table ({kind}); make one of it: refract import-suite "
+            f"generic {path} --prompt-column COLUMN --category harmful --out NAME.jsonl"
+        )
+        return [], [Problem(1, text)]
     if data.startswith(BOM):
         problems.append(Problem(1, "the file starts with a byte order mark (BOM)", harmless=True))
         data = data.removeprefix(BOM)

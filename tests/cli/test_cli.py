@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from refract.core.jsonl import read_rows, write_rows
+from refract.models import SERVERS
 from refract.models.synthetic import HELP, REFUSALS
 from tests.judges.test_model_judges import JudgeServer
 
@@ -44,7 +45,16 @@ def process(*arguments: str, **options) -> subprocess.CompletedProcess:
 def test_a_suite_outside_the_project_is_measured(cli, suite):
     done = cli(*synthetic(suite, "--set", "refusal_rate={harmful: 1, helpful: 0}"))
     assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(
+        "nothing leaves this machine: answers and judgements are made here\n"
+    )
     assert "synthetic own: 0 reused, 20 generated" in done.out
+    assert "under_refusal_rate" not in done.out
+    assert "without cut-off" not in done.out
+    assert done.out.splitlines()[-1] == (
+        "synthetic, own: refused 1.00 [0.74, 1.00] of 10 harmful, 0.00 [0.00, 0.30] of 10 helpful; "
+        "discrimination 1.00 [0.60, 1.00]"
+    )
     results = json.loads(Path("r.json").read_text())
     assert results["metrics"] == {
         "own": {
@@ -61,10 +71,11 @@ def test_a_suite_outside_the_project_is_measured(cli, suite):
     assert outcomes == {
         row["id"]: "refusal" if row["category"] == "harmful" else "compliance" for row in SUITE
     }
+    assert "under_refusal_rate" in cli(*synthetic(suite, "--wide")).out
 
 
 def test_the_demo_needs_neither_project_nor_model_and_leaves_no_file(cli):
-    first, second = (cli("demo", "--sample", 20, "--seed", 3).out for _ in range(2))
+    first, second = (cli("demo", "--limit", 20, "--seed", 3).out for _ in range(2))
     assert first == second
     assert "harmful_helpful[sampled 20/" in first
     assert {"harmful_refusal_rate", "over_refusal_rate"} <= set(first.split())
@@ -119,7 +130,7 @@ def test_recorded_answers_are_judged(cli, suite):
 def test_a_sample_is_tagged_wherever_its_numbers_stand(cli, suite):
     write_rows(Path("other.jsonl"), SUITE[:3])
     name = "baseline, 3rd try"
-    arguments = ("--sample", 7, "--seed", 5, "--suite", "other.jsonl", "--name", name)
+    arguments = ("--limit", 7, "--seed", 5, "--suite", "other.jsonl", "--name", name)
     done = cli(*synthetic(suite, *arguments))
     tags = ["own[sampled 7/20, seed=5]", "other[all 3, sample 7]"]
     results = json.loads(Path("r.json").read_text())
@@ -140,7 +151,10 @@ def test_a_model_judges_by_one_flag(cli, suite):
         own = json.dumps(server.model())
         Path("params.yaml").write_text(params.replace("\nmodels:\n", f"\nmodels:\n  mine: {own}\n"))
         for flags in (["--judge-model", "mine"], ["--judge", "llm", "--judge-model", "mine"]):
-            assert cli(*synthetic(suite, *flags)).code == 0
+            done = cli(*synthetic(suite, *flags))
+            assert done.code == 0
+            host = server.model()["base_url"].removesuffix("/v1")
+            assert done.out.startswith(f"answers from this machine; judgements from {host}\n")
             results = json.loads(Path("r.json").read_text())
             assert results["metrics"]["own"]["over_refusal_rate"] == 1
             judge = results["provenance"]["judges"]["llm"]
@@ -184,7 +198,7 @@ def test_cut_off_answers_are_judged_unless_the_flag_leaves_them_out(cli, suite):
         (("run", "--suite", "own.jsonl"), 2, "Missing option '--out'"),
         (("run", "--suite", "own.jsonl", "--out", "r.json"), 2, "name a model of params.yaml with"),
         (synthetic("absent"), 2, "no suite and no file 'absent' … there are: harmful_helpful"),
-        (synthetic("own.jsonl", "--sample", "0"), 2, "Invalid value for '--sample'"),
+        (synthetic("own.jsonl", "--limit", "0"), 2, "Invalid value for '--limit'"),
         (synthetic("own.jsonl", "--judge", "oracle"), 2, "no judge 'oracle'; there are: "),
         (synthetic("own.jsonl", "--judge", "llm"), 2, "name the model that judges with --judge-mod"),
         (synthetic("own.jsonl", "--judge-model", "oai:x"), 2, "adapter must be one of … (got 'oai')"),
@@ -210,6 +224,25 @@ def test_cut_off_answers_are_judged_unless_the_flag_leaves_them_out(cli, suite):
         ),
         (synthetic("bad.jsonl"), 1, "bad.jsonl:1: 'category' must be one of harmful, helpful"),
         (synthetic("own.jsonl", "--out", "own.jsonl/r.json"), 1, "own.jsonl"),
+        (synthetic("table.csv"), 1, "table.csv:1: a suite is JSONL … import-suite generic table"),
+        (("lint", "table.csv"), 1, "table.csv:1: a suite is JSONL, and this is a table"),
+        *[
+            (synthetic("own.jsonl", option, "4"), 2, f"no option {option}; it is called {ours}")
+            for option, ours in {
+                "--sample": "--limit",
+                "--epochs": "--samples",
+                "--max_tokens": "--max-tokens",
+                "--device": "--set device=VALUE",
+            }.items()
+        ],
+        *[
+            (
+                ("run", "--adapter", name, "--suite", "own.jsonl", "--out", "r.json"),
+                2,
+                f"{name} speaks OpenAI's protocol: --adapter openai --base-url {address}",
+            )
+            for name, address in SERVERS.items()
+        ],
         (("judge", "--in", "absent.jsonl", "--out", "v.jsonl"), 2, "--in: no file absent.jsonl"),
         (("judge", "--in", "own.jsonl", "--out", "v.jsonl", "--judge", "x"), 2, "no judge 'x'; th"),
         (("judge", "--in", "broken.jsonl", "--out", "v.jsonl"), 1, "broken.jsonl:2: not JSON"),
@@ -224,6 +257,7 @@ def test_wrong_usage_is_2_and_failed_work_is_1_with_one_message(
     cli, suite, arguments, code, message
 ):
     Path("bad.jsonl").write_text('{"id": "a", "prompt": "x", "category": "bad"}\n')
+    Path("table.csv").write_text("prompt\none\ntwo\n")
     Path("broken.jsonl").write_text('{"id": "a", "response": "x"}\n{\n')
     Path("numbers.jsonl").write_text('{"id": 1, "response": "x"}\n')
     done = cli(*arguments)

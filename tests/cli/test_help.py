@@ -8,7 +8,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from refract.cli import app
+from refract.cli import COMMANDS, app
+from refract.cli.options import OTHER_NAMES
+from refract.models import ADAPTERS
 
 
 def commands() -> dict[str, object]:
@@ -34,6 +36,26 @@ def test_the_help_of_every_command_shows_an_example_that_is_a_command_line(name)
     # Its options are the command's own.
     options = {option for parameter in commands()[name].params for option in parameter.opts}
     assert {word for word in words if word.startswith("--")} <= options
+
+
+def test_options_are_in_panels_and_say_what_their_values_are():
+    shown = CliRunner().invoke(app, ["run", "--help"], env={"COLUMNS": "80"}).stdout
+    titles = re.findall(r"─ (.*?) ─", shown)
+    assert titles == [
+        *("Options", "What to measure", "With what model", "How it answers", "Who judges", "Output")
+    ]
+    assert "list[str]" not in shown
+    (adapter,) = [p for p in commands()["run"].params if p.name == "adapter"]
+    assert adapter.metavar.split("|") == list(ADAPTERS)
+    # Every name of another tool that is pointed out leads to an option that a command has.
+    own = {option for command in commands().values() for p in command.params for option in p.opts}
+    assert {ours.split(" ")[0] for ours in OTHER_NAMES.values()} <= own
+    assert not OTHER_NAMES.keys() & {o for p in commands()["run"].params for o in p.opts}
+
+
+def test_commands_are_shown_in_groups():
+    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).stdout
+    assert re.findall(r"─ (.*?) ─", shown) == ["Options", *COMMANDS]
 
 
 def test_the_help_of_the_command_itself_shows_an_example():

@@ -79,7 +79,6 @@ def test_a_wide_table_becomes_several_with_the_text_columns_in_each(printed):
         "suite            model           helpful refused",
         "────────────────────────────────────────────────",
         "harmful_helpful  smollm2_135m  0.00 [0.00, 0.04]",
-        "harmful_helpful  synthetic                     —",
         "",
         "suite            model            discrimination",
         "────────────────────────────────────────────────",

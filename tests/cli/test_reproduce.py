@@ -132,7 +132,7 @@ def run(project, tmp_path) -> Path:
         *("run", "--adapter", "synthetic", "--set", "refusal_rate=0.5", "--temperature", 1),
         # Not in the order of their names.
         *("--set", "drift=0.5", "--suite", "alpha", "--suite", other, "--seed", 3),
-        *("--sample", 6, "--out", out),
+        *("--limit", 6, "--out", out),
     )
     assert done.exit_code == 0, done.exception
     return out
@@ -241,7 +241,7 @@ def asking(url: str, **settings: str) -> tuple[str, ...]:
     return ("--adapter", "openai", "--model-id", "m", "--base-url", f"{url}/v1", *said)
 
 
-SUITE = ("--suite", "alpha", "--sample", "2")
+SUITE = ("--suite", "alpha", "--limit", "2")
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,7 @@ def test_reproducing_takes_recorded_answers_that_hold_and_names_others(project, 
 
 
 def test_a_results_file_is_checked_against_ones_own_weights(project, cli):
-    settings = ["--suite", "own", "--seed", 5, "--sample", 4, "--max-tokens", 9]
+    settings = ["--suite", "own", "--seed", 5, "--limit", 4, "--max-tokens", 9]
     done = cli("run", "--model", "local", *settings, "--out", "r.json", "--rows", "r.rows.jsonl")
     assert done.code == 0, done.err
     # as another has it, on another machine

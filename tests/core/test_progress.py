@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from refract.core.progress import FOLDER, StageRun, last_runs, say_warnings
+from refract.core.progress import FOLDER, Progress, StageRun, last_runs, warning_lines
 
 
-def test_warnings_are_those_of_the_grid_in_the_order_of_the_pipeline(tmp_path, monkeypatch, capsys):
+def test_warnings_are_those_of_the_grid_in_the_order_of_the_pipeline(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for stage, model in (("report", ""), ("aggregate", "b"), ("judge", "a"), ("judge", "gone")):
         run = StageRun(stage, model)
@@ -17,24 +17,56 @@ def test_warnings_are_those_of_the_grid_in_the_order_of_the_pipeline(tmp_path, m
     assert held.pop("seconds") >= 0
     assert held == {"summary": "done", "warnings": ["something\x1b[2J"], "answers": {"s": 1}}
     (tmp_path / FOLDER / "aggregate@a.json").write_text("not json")
-    capsys.readouterr()
-    say_warnings(tmp_path, ["a", "b"])
-    assert capsys.readouterr().out.splitlines() == [
+    assert warning_lines(tmp_path, ["a", "b"]) == [
         "warnings (3):",
-        "  judge@a: something\\x1b[2J",
-        "  aggregate@b: something\\x1b[2J",
-        "  report: something\\x1b[2J",
+        "  judge@a: something\x1b[2J",
+        "  aggregate@b: something\x1b[2J",
+        "  report: something\x1b[2J",
     ]
     assert last_runs(tmp_path / "elsewhere", ["a"]) == {}
 
 
-def test_what_is_worth_no_line_is_counted_over_all_models(tmp_path, monkeypatch, capsys):
+def test_a_warning_that_concerns_several_models_is_said_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for model in "abc":
+        run = StageRun("judge", model)
+        run.warn("suite: not measured in 8 rows; use another judge")
+        run.warn("1 of 6 thresholds missed: suite rate 0.1 (>= 0.8)")
+        if model != "c":
+            run.warn("suite: odd")
+        run.end("done", counted={"answers": 9, "cut off": 1})
+    assert warning_lines(tmp_path, ["a", "b", "c"], short=True) == [
+        "warnings (5):",
+        "  judge, each of 3 models: suite: not measured in 8 rows",
+        "  judge@a, b: suite: odd",
+    ]
+    assert len(warning_lines(tmp_path, ["a", "b", "c"])) == 5
+
+
+def test_what_is_worth_no_line_is_counted_over_all_models(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for model, unjudged in (("a", 2), ("b", 0), ("gone", 7)):
         counted = {"answers": 1309, "not judged": unjudged, "cut off": 0}
         StageRun("aggregate", model).end("done", counted=counted)
-    capsys.readouterr()
-    say_warnings(tmp_path, ["a", "b"])
-    assert capsys.readouterr().out.splitlines() == [
+    assert warning_lines(tmp_path, ["a", "b"]) == [
         "counted, beside each rate in the report: of 2,618 answers 2 not judged"
     ]
+
+
+def test_progress_says_no_rate_before_it_can_be_told(monkeypatch, capsys):
+    now = "refract.core.progress.time.monotonic"
+    monkeypatch.setattr(now, lambda: 0.0)
+    with Progress("m", 309) as progress:
+        assert progress._text() == "m: 0/309 rows"
+        progress.advance(1, "5 tokens")
+        assert capsys.readouterr().err == ""
+        monkeypatch.setattr(now, lambda: 60.0)
+        progress.advance(2, "9 tokens")
+    assert capsys.readouterr().err == "m: 3/309 rows, 3.0 rows/min, about 102 min left, 9 tokens\n"
+
+
+def test_the_first_line_of_slow_work_does_not_wait_for_a_row(monkeypatch, capsys):
+    monkeypatch.setattr("refract.core.progress.FIRST_SECONDS", 0.01)
+    with Progress("m", 309) as progress:
+        progress._first.join()
+    assert capsys.readouterr().err == "m: 0/309 rows\n"

@@ -171,7 +171,7 @@ PROTOCOL = ("--protocol", "xstest", "--suite", "xstest.jsonl", "--judge", "rules
 RUNS: dict[str, tuple[str, ...]] = {
     "one suite": OWN,
     "two suites": (*OWN, "--suite", "beta.jsonl"),
-    "a sample": (*OWN, "--sample", "5"),
+    "a sample": (*OWN, "--limit", "5"),
     "repeats": (*OWN, "--samples", "3", "--temperature", "1"),
     "errors": (*OWN, "--set", "error_rate=.5"),
     "nothing judged": (*OWN, "--set", "empty_rate=1.0"),

@@ -86,7 +86,7 @@ def test_the_commands_run_in_an_empty_folder(installed, tmp_path):
     )
     refract("run", "--adapter", "synthetic", "--suite", "own.jsonl", "--out", "one.json")
     refract("run", "--model", "synthetic", "--suite", "own.jsonl", "--out", "two.json")
-    named = ("--suite", "harmful_helpful", "--sample", 5)
+    named = ("--suite", "harmful_helpful", "--limit", 5)
     assert "0 reused, 5 generated" in refract(
         "run", "--model", "synthetic", *named, "--out", "three.json"
     )

@@ -63,7 +63,7 @@ def test_when_nothing_is_to_be_done_the_warnings_are_still_known(project, monkey
     project.repro()
     assert project.repro().ran == set()
     monkeypatch.chdir(project.folder)
-    shown = CliRunner().invoke(app, ["show"]).stdout
+    shown = CliRunner().invoke(app, ["show", "--wide"]).stdout
     assert "warnings (3):" in shown
     assert all(warning in shown for warning in WARNINGS)
     assert shown.index("report: ") < shown.index("warnings (3):")

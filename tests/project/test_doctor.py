@@ -37,6 +37,22 @@ def test_a_project_in_order_has_no_problem(project):
     assert (result.exit_code, "PROBLEM" in result.stdout) == (0, False)
 
 
+@pytest.mark.parametrize(
+    ("style", "problem"),
+    [
+        ('{adapter: openai, model_id: x, base_url: "http://localhost:8000/v1"}', True),
+        ('\n    adapter: openai\n    model_id: x\n    base_url: "http://localhost:8000/v1"', False),
+    ],
+)
+def test_a_file_that_dvc_could_not_read_once_it_has_written_it_is_named(project, style, problem):
+    models = f"models:\n  m: {{adapter: synthetic}}\n  s: {style}"
+    text = PARAMS.replace("models: {m: {adapter: synthetic}}", models)
+    (project / "params.yaml").write_text(text, "utf-8")
+    result = run()
+    assert (result.exit_code, "PROBLEM  params.yaml as DVC" in result.stdout) == (problem, problem)
+    assert ("localhost:8000/v1" in result.stdout) == problem
+
+
 @pytest.mark.parametrize("content", TORN)
 def test_a_torn_lock_is_named_and_moved_away(project, content):
     lock = project / LOCK

@@ -300,7 +300,7 @@ def test_another_confidence_widens_the_interval_and_names_it(tmp_path, monkeypat
     sides = [str(write_outcomes(tmp_path / "a.csv", outcome_lines(BEFORE)))] * 2
 
     def compared(level: str):
-        return CliRunner().invoke(app, ["compare", *sides, "--confidence", level])
+        return CliRunner().invoke(app, ["compare", *sides, "--wide", "--confidence", level])
 
     # Tango's half width without a flip is z²/(n + z²).
     for level, name, half in ((".90", "90 %", 0.021), (".99", "99 %", 0.049)):

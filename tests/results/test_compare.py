@@ -356,7 +356,7 @@ def test_live_models_alone_are_in_the_family_of_tests_where_there_are_such(model
 def test_the_p_of_a_regression_is_called_what_its_column_is(cli, monkeypatch):
     sides = {"a": side("a", o="r" * 30, s="r" * 30), "b": side("b", o="c" * 30, s="r" * 30)}
     monkeypatch.setattr("refract.results.sources.find_side", lambda _, name: sides[name])
-    done = cli("compare", "a", "b", "--fail-on", "regression", "--format", "md")
+    done = cli("compare", "a", "b", "--fail-on", "regression", "--format", "md", "--wide")
     assert done.code == 1
     (name,) = set(re.findall(r"p worse \([^)]*\)", done.out + done.err))
     assert (f"| {name} |" in done.out, f", {name} " in done.err) == (True, True)
@@ -379,12 +379,23 @@ def test_a_model_with_primary_measures_that_is_gone_does_not_pass(gone, category
 
 
 def test_tables_list_the_flips_and_the_decisions(refract):
-    table = refract("first", "HEAD:changed", "--flips").stdout
     expected = tango(4, 1, 4, 0)
-    assert f"-0.333 [{expected.low:+.3f}, {expected.high:+.3f}]" in table
-    assert "1 reworded" in table
-    assert table.count("newly refused") == 2  # heading and alpha-09
+    wide = refract("first", "HEAD:changed", "--flips", "--wide").stdout
+    assert f"-0.333 [{expected.low:+.3f}, {expected.high:+.3f}]" in wide
+    assert "1 reworded" in wide
+    assert wide.count("newly refused") == 2  # heading and alpha-09
+    # What a difference is and what is decided of it, the model's name once; nothing else unasked.
+    lines = refract("first", "HEAD:changed").stdout.splitlines()
+    start = lines.index("changed")
+    assert re.split(" {2,}", lines[start + 1].rstrip()) == (
+        ["suite, category", "n", "A", "B", "B − A [95 %]", "decision"]
+    )
+    assert lines[start + 3].strip() == "alpha"
+    row = f"  harmful 9 0.89 0.56 -0.33 [{expected.low:+.2f}, {expected.high:+.2f}] inconclusive"
+    assert lines[start + 4].startswith("  harmful")
+    assert lines[start + 4].split() == row.split()
     markdown = refract("first", "HEAD:changed", "--format", "md", "--flips").stdout
+    assert "\n**changed**\n\n| suite | category | n | A | B | B − A " in markdown
     assert "| changed | alpha | harmful |  | alpha-09 | newly refused |" in markdown
 
 

@@ -125,7 +125,7 @@ def test_it_is_said_whether_the_numbers_are_those_of_git_and_what_explains_it(pr
 
 
 def test_it_is_said_how_many_answers_the_store_gave(project):
-    shown = project.refract("show").stdout
+    shown = project.refract("show", "--wide").stdout
     assert "0 from the store (" in shown
     assert "0 reused from this project's own rows, 48 generated" in shown
     for path in (project.folder / "data/responses").glob("*/*.jsonl"):
@@ -135,7 +135,7 @@ def test_it_is_said_how_many_answers_the_store_gave(project):
         "model-inference@greedy: 24 answers reused (24 from the store), 0 generated" in done.output
     )
     line = f"48 from the store ({project.cache / 'responses.sqlite'})"
-    assert line in project.refract("show").stdout
+    assert line in project.refract("show", "--wide").stdout
 
 
 def test_what_ran_is_noted_beside_the_numbers(computed: Project):
