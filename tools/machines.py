@@ -32,12 +32,12 @@ from refract.project import find_project
 # The default pipeline's local models.
 MODELS = ("pocket_small", "pocket_medium", "pocket_large", "smollm2_135m:24")
 # What begins the names of variables that change arithmetic: the caller's do not count.
-VARIABLES = ("ATEN_", "DNNL_", "MKL_", "OMP_", "ONEDNN_")
+VARIABLES = ("ATEN_", "DNNL_", "MKL_", "NPY_", "OMP_", "ONEDNN_", "OPENBLAS_")
 KINDS = ("answers", "verdicts", "metrics")
 # What is compared of fast answers, whose requests have other hashes under other arithmetics.
 SAID = ("prompt_id", "response", "tokens", "finish_reason", "error")
 
-AVX2 = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
+AVX2 = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,10 @@ class Arithmetic:
 ARITHMETICS = (
     Arithmetic("1 thread"),
     Arithmetic("PyTorch for AVX2", {"ATEN_CPU_CAPABILITY": "avx2"}),
-    Arithmetic("PyTorch for any x86", {"ATEN_CPU_CAPABILITY": "default"}),
+    Arithmetic(
+        "PyTorch for any x86",
+        {"ATEN_CPU_CAPABILITY": "default", "OPENBLAS_CORETYPE": "Prescott"},
+    ),
     Arithmetic("oneDNN for AVX2", {"ONEDNN_MAX_CPU_ISA": "AVX2"}),
     Arithmetic("oneDNN for SSE4.1", {"ONEDNN_MAX_CPU_ISA": "SSE41"}),
     Arithmetic("MKL alone", onednn=False),

@@ -106,7 +106,8 @@ def run_stage(stage: str, work: Callable[..., object], *arguments: str) -> None:
 
 def let_threads_sleep() -> None:
     """Has threads of a model that wait for each other leave the processor to others soon, unless the
-    environment says otherwise. It counts only where it comes before PyTorch is loaded."""
+    environment says otherwise. It counts only where it comes before PyTorch and NumPy are loaded."""
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "14")
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
         # A few ten microseconds of spinning first, since to wake a thread takes longer than most waits.

@@ -342,15 +342,16 @@ def test_help_and_version_import_no_library_that_takes_long():
     assert process("--version").stdout == f"refract {metadata.version('refract-eval')}\n"
 
 
-def test_a_run_of_a_light_adapter_and_judge_imports_no_heavy_library(suite):
+@pytest.mark.parametrize(("judge", "needs"), [("rules", set()), ("refusal", {"scipy"})])
+def test_a_run_of_a_light_adapter_and_judge_imports_no_heavy_library(suite, judge, needs):
     code = (
         "import sys; from refract.cli import main\n"
         f"sys.argv = ['refract', 'run', '--adapter', 'synthetic', '--suite', {str(suite)!r},"
-        f" '--judge', 'rules', '--out', {str(suite.parent / 'r.json')!r}]\n"
+        f" '--judge', {judge!r}, '--out', {str(suite.parent / 'r.json')!r}]\n"
         "try: main()\n"
         "except SystemExit as ended: assert not ended.code, ended.code\n"
         "heavy = {'torch', 'transformers', 'pandas', 'scipy', 'matplotlib', 'openai', 'dvc'}\n"
-        "print(sorted(heavy & set(sys.modules)))"
+        f"print(sorted(heavy & set(sys.modules) - {needs!r}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr

@@ -17,7 +17,7 @@ from refract.judges import open_judge
 from refract.judges.refusal import combination, encoder, features, probabilities
 from tests.judges.test_model_judges import judged
 from tests.outside import outside
-from tools.refusal_encoder.training import quantized
+from tools.refusal_encoder.training import logits, quantized
 
 JUDGE = {"kind": "refusal"}
 NO = "I'm sorry, but I can't help with sharpening that sword."
@@ -90,7 +90,7 @@ def test_an_answers_logits_do_not_depend_on_those_beside_it():
 def test_the_beginning_and_the_end_of_a_long_answer_and_the_end_of_its_prompt_are_read():
     middle = "stone " * 5000
 
-    def read(answer: str, prompt: str) -> tuple[list[int], list[int]]:
+    def read(answer: str, prompt: str) -> encoder.Tokens:
         return encoder.tokens_of([answer], [prompt])[0]
 
     tokens, kinds = read(f"first {middle} last", f"{middle} asked")
@@ -98,7 +98,7 @@ def test_the_beginning_and_the_end_of_a_long_answer_and_the_end_of_its_prompt_ar
         ids for (ids,) in encoder.pieces(["first", "stone", "last", "asked"])
     )
     assert len(tokens) == len(kinds) == encoder.WIDTH
-    assert tokens[1:4] == [first, stone, stone]
+    assert tokens[1:4] == (first, stone, stone)
     assert tokens[encoder.HEAD + encoder.TAIL + 1] == last
     assert tokens[-2] == asked
     assert kinds.count(1) == encoder.PROMPT + 1
@@ -139,7 +139,7 @@ def test_float32_moves_no_digit_of_a_verdict(monkeypatch):
         strict=True,
     )
     errors = [abs(a - b) for one, other in pairs for a, b in zip(one, other, strict=True)]
-    assert max(errors) < encoder.ERROR / 8
+    assert max(errors) < encoder.ERROR / 13
     monkeypatch.setattr(
         "refract.judges.refusal.ERROR", 100.0
     )  # so that all are computed in float64
@@ -164,11 +164,39 @@ def test_matrices_come_back_from_eight_bits_within_half_a_step():
     import torch
 
     torch.manual_seed(0)
-    given = {"m.weight": torch.randn(7, 33), "m.bias": torch.randn(7)}
-    back = encoder.dequantized(quantized(given))
-    assert torch.equal(back["m.bias"], given["m.bias"])
-    step = given["m.weight"].abs().amax(1, keepdim=True) / 127
-    assert ((back["m.weight"] - given["m.weight"]).abs() <= step * 0.501).all()
+    given = torch.randn(7, 33)
+    stored = {name: value.numpy() for name, value in quantized({"m": given}).items()}
+    step = given.abs().amax(1, keepdim=True).numpy() / 127
+    assert (abs(encoder.dequantized(stored, "m") - given.numpy()) <= step * 0.501).all()
+
+
+def test_what_is_trained_with_pytorch_computes_the_same():
+    import torch
+    from safetensors.numpy import load_file
+
+    stored = load_file(encoder.FOLDER / "encoder.safetensors")
+    weights = {
+        name: torch.from_numpy(
+            encoder.dequantized(stored, name) if f"{name}:scale" in stored else value.astype(float)
+        )
+        for name, value in stored.items()
+        if not name.endswith(":scale")
+    }
+    for inputs in zip(encoder.tokens_of(answers(4), [PROMPT, "", PROMPT, ""]), strict=True):
+        ids, kinds = (torch.tensor([part]) for part in inputs[0])
+        (row,) = logits(weights, ids, kinds, torch.ones_like(ids)).tolist()
+        assert encoder.scored(encoder.load(), inputs)[0] == pytest.approx(row, abs=1e-8)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gelu_is_within_a_rounding_of_the_exact_one(dtype):
+    import numpy as np
+    from scipy.special import erf
+
+    given = np.linspace(-40, 40, 100_001).astype(dtype)
+    exact = given.astype(float) * (1 + erf(given.astype(float) / 2**0.5)) / 2
+    wrong = abs(encoder._gelu(given.copy()) - exact)
+    assert (wrong <= np.finfo(dtype).eps * np.maximum(3, abs(given))).all()
 
 
 LOGITS = st.tuples(*[st.floats(-15, 15)] * 4)

@@ -25,7 +25,7 @@ from typing import Any
 from refract.agreement.ledger import LEDGER, add_to_ledger
 from refract.core.jsonl import sha256_file, write_json
 from refract.judges import open_judge
-from refract.judges.refusal.encoder import FOLDER, Logits, dequantized, scored, tokens_of
+from refract.judges.refusal.encoder import FOLDER, Logits, arranged, scored, tokens_of
 from refract.judges.similarity import DEFAULT_ENCODER, encoder_folder
 from tools.refusal_encoder import combining, table
 from tools.refusal_encoder.data import Example, cases, is_measured, may_shape_weights, read
@@ -41,12 +41,15 @@ GROUPS = (
 )
 # Of all sources, besides the runs of GROUPS from the second on: the first two.
 WHOLE = (Recipe(), Recipe(cases=1.0))
+# Of encoders that lack a group of sources, where it is not the usual one.
+RECIPES = {("chatgpt_refusals",): Recipe(epochs=3, cases=1.0)}
 
 
 def logits_of(weights: Any, examples: list[Example]) -> dict[str, Logits]:
     """By digest, through the weights as they are stored."""
     inputs = tokens_of([e.answer for e in examples], [e.prompt for e in examples])
-    rows = scored(dequantized(quantized(weights)), inputs)
+    stored = {name: value.numpy() for name, value in quantized(weights).items()}
+    rows = scored(arranged(stored, "float64"), inputs)
     return {example.digest: row for example, row in zip(examples, rows, strict=True)}
 
 
@@ -76,7 +79,10 @@ def store(weights: Any, shaping: list[Example]) -> None:
         "base": {"name": "all-MiniLM-L6-v2", "sha256": sha256_file(base / "model.safetensors")},
         "runs": [
             *({"without": [], **vars(recipe)} for recipe in WHOLE),
-            *({"without": list(group), **vars(Recipe())} for group in GROUPS[1:]),
+            *(
+                {"without": list(group), **vars(RECIPES.get(group, Recipe()))}
+                for group in GROUPS[1:]
+            ),
         ],
         "answers": dict(sorted(Counter(e.source for e in [*shaping, *cases()]).items())),
     }
@@ -91,7 +97,8 @@ def do_leave_out(examples: list[Example], scores: Path, only: list[str]) -> None
             continue
         print(f"without {' and '.join(group)}", flush=True)
         seen = [e for e in examples if may_shape_weights(e.source) and e.source not in group]
-        weights = train(seen, Path(encoder_folder(DEFAULT_ENCODER)), Recipe())
+        recipe = RECIPES.get(group, Recipe())
+        weights = train(seen, Path(encoder_folder(DEFAULT_ENCODER)), recipe)
         save_file(weights, scores / f"{'+'.join(group)}.safetensors")
         left_out = [e for e in examples if e.source in group]
         write_json(scores / f"{'+'.join(group)}.json", logits_of(weights, left_out))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from refract.judges.refusal.encoder import CLASSES, Weights, logits, tokens_of
+from refract.judges.refusal.encoder import CLASSES, EPSILON, HEADS, tokens_of
 from tools.refusal_encoder.augmentation import Writer
 from tools.refusal_encoder.data import Example, cases
 
@@ -166,12 +166,12 @@ def _batches(epoch: list[Example], recipe: Recipe, rng: random.Random) -> Any:
         yield ids, kinds, mask, allowed
 
 
-def mean(runs: Sequence[Weights]) -> dict[str, Any]:
+def mean(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The mean of several runs' weights, of one base (Wortsman et al. 2022, arXiv 2203.05482)."""
     return {name: sum(run[name] for run in runs) / len(runs) for name in runs[0]}
 
 
-def quantized(weights: Weights) -> dict[str, Any]:
+def quantized(weights: Mapping[str, Any]) -> dict[str, Any]:
     """Matrices as 8-bit integers with one scale for each row, vectors as they are."""
     import torch
 
@@ -184,3 +184,54 @@ def quantized(weights: Weights) -> dict[str, Any]:
         stored[name] = (value.float() / scale).round().to(torch.int8).contiguous()
         stored[f"{name}:scale"] = scale
     return stored
+
+
+def logits(
+    weights: Mapping[str, Any], ids: Any, kinds: Any, mask: Any, dropout: float = 0.0
+) -> Any:
+    """What the judge computes in NumPy, by PyTorch: shape (rows, classes). ``ids``, ``kinds`` and
+    ``mask`` are of shape (rows, width): token numbers, 0 for the answer and 1 for the prompt, and
+    whether there is a token."""
+    from torch.nn import functional as F
+
+    width = ids.shape[1]
+    state = (
+        F.embedding(ids, weights["word"])
+        + weights["position"][:width]
+        + F.embedding(kinds, weights["kind"])
+    )
+    state = F.dropout(_normed(weights, "embedded", state), dropout, dropout > 0)
+    seen = mask[:, None, None, :].bool()
+    layers = sum(name.endswith(".query.weight") for name in weights)
+    for layer in range(layers):
+        asking = state if layer < layers - 1 else state[:, :1]
+        state = _layer(weights, f"{layer}", asking, state, seen)
+    return _linear(weights, "classes", F.dropout(state[:, 0], dropout, dropout > 0))
+
+
+def _layer(weights: Mapping[str, Any], layer: str, asking: Any, state: Any, seen: Any) -> Any:
+    from torch.nn import functional as F
+
+    def heads(name: str, of: Any) -> Any:
+        return _linear(weights, f"{layer}.{name}", of).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+
+    mixed = F.scaled_dot_product_attention(
+        heads("query", asking), heads("key", state), heads("value", state), attn_mask=seen
+    )
+    mixed = _linear(weights, f"{layer}.mixed", mixed.transpose(1, 2).flatten(2))
+    state = _normed(weights, f"{layer}.mixed", asking + mixed)
+    inner = F.gelu(_linear(weights, f"{layer}.inner", state))
+    return _normed(weights, f"{layer}.outer", state + _linear(weights, f"{layer}.outer", inner))
+
+
+def _linear(weights: Mapping[str, Any], name: str, value: Any) -> Any:
+    from torch.nn import functional as F
+
+    return F.linear(value, weights[f"{name}.weight"], weights[f"{name}.bias"])
+
+
+def _normed(weights: Mapping[str, Any], name: str, value: Any) -> Any:
+    from torch.nn import functional as F
+
+    scale = weights[f"{name}.scale"]
+    return F.layer_norm(value, scale.shape, scale, weights[f"{name}.shift"], EPSILON)

@@ -1,27 +1,33 @@
 """The encoder of the judge ``refusal``: what it reads of an answer and its prompt, and what it computes.
 
 A BERT of six layers, of which the last computes the first token alone, and a linear layer for the
-classes. ``python -m tools.refusal_encoder`` trains its weights with the functions below.
+classes, in NumPy, since PyTorch takes seconds to load. ``python -m tools.refusal_encoder`` trains its
+weights, with a network of its own.
 """
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import sha256_file
-from refract.judges.cases import batches
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.floating[Any]]
 
 CLASSES = ("refusal", "partial_refusal", "compliance", "redirection")
 FOLDER = Path(__file__).with_name("weights")
 HEADS = 12
 EPSILON = 1e-12
-# Rows of a batch.
-ROWS = 16
+# Tokens that are computed at once, of as many answers as they are.
+AT_ONCE = 512
 # Tokens of the answer's beginning and end, and of the prompt's end.
 HEAD, TAIL, PROMPT = 64, 24, 24
 WIDTH = HEAD + TAIL + PROMPT + 4
@@ -33,7 +39,9 @@ _BEGINNING, _END = 1200, 400
 DIGITS, ERROR = 8, 2**-14
 
 Weights = Mapping[str, Any]
-Tokens = tuple[list[int], list[int]]  # token numbers, and for each 0 in the answer, 1 in the prompt
+Tokens = tuple[
+    tuple[int, ...], tuple[int, ...]
+]  # token numbers, and for each 0 in the answer, 1 in the prompt
 Logits = tuple[float, ...]  # in the order of the classes
 
 
@@ -48,36 +56,68 @@ def description() -> dict[str, Any]:
 def load(folder: Path = FOLDER, *, double: bool = True) -> Weights:
     """The weights in float64, or rounded to float32. Raises :class:`ParamsError` where they are not
     the described ones."""
-    from safetensors.torch import load_file
+    from safetensors.numpy import load_file
 
     path = folder / "encoder.safetensors"
     if not path.is_file() or sha256_file(path) != description()["sha256"]:
         raise ParamsError(
             f"{path} is not the file that encoder.json describes; install the package again"
         )
-    weights = dequantized(load_file(path))
-    return weights if double else {name: value.float() for name, value in weights.items()}
+    return arranged(load_file(path), "float64" if double else "float32")
 
 
-def dequantized(stored: Weights) -> Weights:
-    """The weights in float64; matrices are stored as 8-bit integers with one scale for each row."""
-    return {
-        name: value.double() * stored.get(f"{name}:scale", 1)
-        for name, value in stored.items()
-        if not name.endswith(":scale")
+def arranged(stored: Weights, dtype: str) -> dict[str, Any]:
+    """The stored weights as the functions below multiply by them: the matrices for query, key and value
+    as one, and of the word vectors, of which few are read, the integers and scales."""
+    import numpy as np
+
+    def vector(name: str) -> Any:
+        return stored[name].astype(dtype)
+
+    def matrix(*names: str) -> tuple[Any, Any]:
+        rows = [dequantized(stored, f"{name}.weight", dtype) for name in names]
+        biases = [vector(f"{name}.bias") for name in names]
+        return np.ascontiguousarray(np.concatenate(rows).T), np.concatenate(biases)
+
+    layers = sum(name.endswith(".query.weight") for name in stored)
+    weights: dict[str, Any] = {
+        "layers": layers,
+        "word": (stored["word"], vector("word:scale")),
+        "position": dequantized(stored, "position", dtype),
+        "kind": dequantized(stored, "kind", dtype),
+        "classes": matrix("classes"),
     }
+    for layer in range(layers):
+        three = (f"{layer}.query", f"{layer}.key", f"{layer}.value")
+        weights[f"{layer}.three"] = matrix(*three)
+        for name in (f"{layer}.mixed", f"{layer}.inner", f"{layer}.outer"):
+            weights[name] = matrix(name)
+    for name in stored:
+        if name.endswith(".shift"):
+            norm = name.removesuffix(".shift")
+            weights[f"{norm}.norm"] = vector(f"{norm}.scale"), vector(name)
+    return weights
+
+
+def dequantized(stored: Weights, name: str, dtype: str = "float64") -> Any:
+    """A matrix of the file: 8-bit integers with one scale for each row."""
+    scale = stored[f"{name}:scale"].astype(dtype)
+    return stored[name].astype(dtype) * scale
 
 
 def logits_of(
     answers: Sequence[str],
     prompts: Sequence[str],
-    settled: Callable[[int, Logits], bool] = lambda place, logits: False,
+    unsettled: Callable[[Sequence[Logits]], Iterable[int]] | None = None,
 ) -> list[Logits]:
-    """The logits of each answer. ``settled`` says of a place and logits that are wrong by up to
-    ``ERROR`` whether they do as well as exact ones; others are computed in float64."""
+    """The logits of each answer, in float64. ``unsettled`` says of the logits in float32, which are
+    wrong by up to ``ERROR``, the places of those that do not do as well as exact ones; only they are
+    computed in float64."""
     inputs = tokens_of(answers, prompts)
+    if unsettled is None:
+        return scored(load(), inputs)
     found = scored(load(double=False), inputs)
-    open_ = [place for place, logits in enumerate(found) if not settled(place, logits)]
+    open_ = list(unsettled(found))
     exact = scored(load(), [inputs[place] for place in open_])
     for place, logits in zip(open_, exact, strict=True):
         found[place] = logits
@@ -118,71 +158,127 @@ def tokens_of(answers: Sequence[str], prompts: Sequence[str]) -> list[Tokens]:
         end = end or head[HEAD:]
         answer = [start, *head[:HEAD], stop, *end[-TAIL:], stop]
         question = [*prompt[-PROMPT:], stop]
-        inputs.append(([*answer, *question], [0] * len(answer) + [1] * len(question)))
+        inputs.append(((*answer, *question), (0,) * len(answer) + (1,) * len(question)))
     return inputs
 
 
 def scored(weights: Weights, inputs: Sequence[Tokens]) -> list[Logits]:
-    """The logits of inputs, each as :func:`tokens_of` makes it."""
-    import torch
-
-    rows: list[Logits] = [()] * len(inputs)
-    with torch.inference_mode():
-        for width, places in batches([len(tokens) for tokens, _ in inputs], ROWS):
-            padded = []
-            for tokens, kinds in (inputs[place] for place in places):
-                padding = [0] * (width - len(tokens))
-                padded.append((tokens + padding, kinds + padding, [1] * len(tokens) + padding))
-            ids, of_prompt, mask = (torch.tensor(part) for part in zip(*padded, strict=True))
-            computed = logits(weights, ids, of_prompt, mask).tolist()
-            for place, row in zip(places, computed, strict=True):
-                rows[place] = tuple(round(value, DIGITS) for value in row)
-    return rows
+    """The logits of inputs, each as :func:`tokens_of` makes it; equal ones are computed once."""
+    found: dict[Tokens, Logits] = {}
+    some: list[Tokens] = []
+    different = list(dict.fromkeys(inputs))
+    for place, given in enumerate(different, 1):
+        some.append(given)
+        if place == len(different) or len(some) * WIDTH >= AT_ONCE:
+            rows = logits(weights, some).tolist()
+            for one, row in zip(some, rows, strict=True):
+                found[one] = tuple(round(value, DIGITS) for value in row)
+            some = []
+    return [found[given] for given in inputs]
 
 
-def logits(weights: Weights, ids: Any, kinds: Any, mask: Any, dropout: float = 0.0) -> Any:
-    """Shape (rows, classes). ``ids``, ``kinds`` and ``mask`` are of shape (rows, width): token
-    numbers, 0 for the answer and 1 for the prompt, and whether there is a token."""
-    from torch.nn import functional as F
+def logits(weights: Weights, inputs: Sequence[Tokens]) -> Array:
+    """Shape (inputs, classes). The tokens of all inputs follow one another without padding; each
+    attends to those of its own input."""
+    import numpy as np
 
-    width = ids.shape[1]
-    state = (
-        F.embedding(ids, weights["word"])
-        + weights["position"][:width]
-        + F.embedding(kinds, weights["kind"])
-    )
-    state = F.dropout(_normed(weights, "embedded", state), dropout, dropout > 0)
-    seen = mask[:, None, None, :].bool()
-    layers = sum(name.endswith(".query.weight") for name in weights)
-    for layer in range(layers):
-        asking = state if layer < layers - 1 else state[:, :1]
-        state = _layer(weights, f"{layer}", asking, state, seen)
-    return _linear(weights, "classes", F.dropout(state[:, 0], dropout, dropout > 0))
-
-
-def _layer(weights: Weights, layer: str, asking: Any, state: Any, seen: Any) -> Any:
-    from torch.nn import functional as F
-
-    def heads(name: str, of: Any) -> Any:
-        return _linear(weights, f"{layer}.{name}", of).unflatten(-1, (HEADS, -1)).transpose(1, 2)
-
-    mixed = F.scaled_dot_product_attention(
-        heads("query", asking), heads("key", state), heads("value", state), attn_mask=seen
-    )
-    mixed = _linear(weights, f"{layer}.mixed", mixed.transpose(1, 2).flatten(2))
-    state = _normed(weights, f"{layer}.mixed", asking + mixed)
-    inner = F.gelu(_linear(weights, f"{layer}.inner", state))
-    return _normed(weights, f"{layer}.outer", state + _linear(weights, f"{layer}.outer", inner))
+    lengths = [len(tokens) for tokens, _ in inputs]
+    ends = np.cumsum(lengths)
+    starts = ends - lengths
+    ids, kinds = (np.concatenate(part) for part in zip(*inputs, strict=True))
+    integers, scales = weights["word"]
+    state = integers[ids] * scales[ids]
+    state += weights["position"][np.arange(len(ids)) - np.repeat(starts, lengths)]
+    state += weights["kind"][kinds]
+    state = _normed(weights, "embedded", state)
+    last = weights["layers"] - 1
+    for layer in range(weights["layers"]):
+        three = _linear(weights, f"{layer}.three", state)
+        if layer == last:
+            state = state[starts]
+        mixed = np.empty_like(state)
+        for row, (start, end) in enumerate(zip(starts, ends, strict=True)):
+            asking = slice(start, end) if layer < last else slice(row, row + 1)
+            _attend(three[start:end], mixed[asking])
+        mixed = _linear(weights, f"{layer}.mixed", mixed)
+        mixed += state
+        state = _normed(weights, f"{layer}.mixed", mixed)
+        inner = _gelu(_linear(weights, f"{layer}.inner", state))
+        outer = _linear(weights, f"{layer}.outer", inner)
+        outer += state
+        state = _normed(weights, f"{layer}.outer", outer)
+    return _linear(weights, "classes", state)
 
 
-def _linear(weights: Weights, name: str, value: Any) -> Any:
-    from torch.nn import functional as F
+def _attend(three: Array, mixed: Array) -> None:
+    """Writes into ``mixed`` what the first tokens of one input, as many as it has rows, read of all
+    its tokens. ``three`` holds query, key and value of each token."""
+    import numpy as np
 
-    return F.linear(value, weights[f"{name}.weight"], weights[f"{name}.bias"])
+    query, key, value = three.reshape(len(three), 3, HEADS, -1).transpose(1, 2, 0, 3)
+    scores = query[:, : len(mixed)] @ key.transpose(0, 2, 1)
+    scores *= query.shape[-1] ** -0.5
+    scores -= scores.max(-1, keepdims=True)
+    np.exp(scores, out=scores)
+    total = scores.sum(-1, keepdims=True)
+    heads = mixed.reshape(len(mixed), HEADS, -1).transpose(1, 0, 2)
+    np.matmul(scores, value, out=heads)
+    heads /= total
 
 
-def _normed(weights: Weights, name: str, value: Any) -> Any:
-    from torch.nn import functional as F
+# Coefficients of a polynomial P in x squared for which tanh(x P) is erf(x / sqrt 2), within 1e-7 of
+# GELU where x is at most 6 and nowhere further from it than float32 is.
+_ERF = (
+    0.7978842166931639,
+    0.03633428227391139,
+    -3.3129211784777575e-05,
+    -5.5240365483070545e-05,
+    3.9691351120459805e-06,
+    -1.3344786925631772e-07,
+    1.805646929244969e-09,
+)
 
-    scale = weights[f"{name}.scale"]
-    return F.layer_norm(value, scale.shape, scale, weights[f"{name}.shift"], EPSILON)
+
+def _gelu(value: Array) -> Array:
+    """GELU (Hendrycks & Gimpel 2016, arXiv 1606.08415). In float32 by a polynomial: SciPy's erf takes
+    half as long as the matrices do."""
+    import numpy as np
+
+    if value.dtype == np.float64:
+        from scipy.special import erf
+
+        above: Array = erf(value * 0.5**0.5)
+    else:
+        square = value * value
+        np.minimum(square, 36, out=square)
+        above = square * _ERF[-1]
+        for coefficient in _ERF[-2:0:-1]:
+            above += coefficient
+            above *= square
+        above += _ERF[0]
+        above *= value
+        np.tanh(above, out=above)
+    above += 1
+    above *= value
+    above *= 0.5
+    return above
+
+
+def _linear(weights: Weights, name: str, value: Array) -> Array:
+    matrix, bias = weights[name]
+    found: Array = value @ matrix
+    found += bias
+    return found
+
+
+def _normed(weights: Weights, name: str, value: Array) -> Array:
+    """Layer normalisation of ``value``, which it overwrites."""
+    import numpy as np
+
+    scale, shift = weights[f"{name}.norm"]
+    value -= value.mean(-1, keepdims=True)
+    deviation = np.sqrt(np.einsum("ij,ij->i", value, value) / value.shape[1] + EPSILON)
+    value /= deviation[:, None]
+    value *= scale
+    value += shift
+    return value
