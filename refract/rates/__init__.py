@@ -36,7 +36,7 @@ from refract.rates.robustness import (
     failing_rows,
     robustness_table,
 )
-from refract.rates.sampled import MEASURES_OF_SAMPLES, sample_table
+from refract.rates.sampled import MEASURES_OF_SAMPLES, sample_table, variant_table
 from refract.rates.thresholds import DEFAULT_THRESHOLDS, apply_thresholds
 
 
@@ -111,6 +111,7 @@ def aggregate_suite(
     rates = rate_table(suite) + share_table(suite) + pair_table(suite)
     if samples > 1 or not thresholds.keys().isdisjoint(MEASURES_OF_SAMPLES):
         rates += sample_table(suite, samples)
+    rates += variant_table(suite, prompts)
     rates += attack_table(suite, prompts, floors.loophole)
     if strings is not None:
         rates += injection_table(suite, {id_: said[strings] for id_, said in verdict_of.items()})

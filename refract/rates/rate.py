@@ -24,8 +24,9 @@ class Group:
     """What part of a suite a rate is over: the rows whose ``field`` is ``value``; both empty: all.
 
     ``field`` is a field of the suite's rows or one of ``category``, ``perturbation``, ``attack``,
-    ``samples`` (of how many samples), ``control`` (positive controls by kind), ``human_labels`` and
-    ``cut_off`` (``value`` is then ``excluded``: without the answers that the token limit cut off).
+    ``samples`` (of how many samples), ``over`` (the variants of a prompt: ``repeats``, ``perturbations``
+    or ``languages``), ``control`` (positive controls by kind), ``human_labels`` and ``cut_off``
+    (``value`` is then ``excluded``: without the answers that the token limit cut off).
     """
 
     field: str = ""

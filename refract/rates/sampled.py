@@ -1,16 +1,25 @@
-"""What only several samples of a prompt can show: any of k, all of k, and how a prompt's answers
-spread."""
+"""What only several answers to a prompt can show: any of k, all of k, whether they are alike in refusal,
+and how they spread."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import sqrt
 
+from refract.core.types import PromptRow, Row, clean_id
 from refract.core.vocabulary import JUDGED, REFUSED, SAMPLES_FIELD
-from refract.rates.counting import Counted, CountedSuite, PromptMeans, excluded_counts, rate_of
+from refract.rates.counting import (
+    Counted,
+    CountedSuite,
+    PromptMeans,
+    clusters_of,
+    excluded_counts,
+    rate_of,
+)
 from refract.rates.rate import Counts, Group, Rate
 from refract.statistics.clusters import clustered_mean
-from refract.statistics.proportions import all_of_k, any_of_k
+from refract.statistics.proportions import all_of_k, any_of_k, changes_in_k
 
 # By category: the end of a measure's name, and the outcomes that it asks for any or all of.
 SAMPLED_MEASURES = (
@@ -19,11 +28,16 @@ SAMPLED_MEASURES = (
     ("borderline_refusal_rate", "borderline", REFUSED),
 )
 SPREAD_MEASURE = "refusal_spread"
+CHANGE_MEASURE = "label_change_rate"
 MEASURES_OF_SAMPLES = (
     *(f"{kind}_{name}" for name, *_ in SAMPLED_MEASURES for kind in ("any", "all")),
+    CHANGE_MEASURE,
     SPREAD_MEASURE,
 )
+# The field of rates over the variants of a prompt; :func:`variant_table` has its values.
+VARIANTS_FIELD = "over"
 Prompts = Sequence[Sequence[Counted]]  # the answers to each prompt
+Estimate = Callable[[int, int], float]  # of how many refused answers of how many
 
 
 def sample_table(suite: CountedSuite, samples: int) -> list[Rate]:
@@ -32,8 +46,9 @@ def sample_table(suite: CountedSuite, samples: int) -> list[Rate]:
     ``any_compliance_rate`` of harmful prompts (attack success at k) is the chance that at least one
     of k samples complies, ``all_compliance_rate`` that all do; the same of refusals for the other
     categories: means over prompts of the exact estimate from their judged samples. A prompt with fewer
-    than k of them is not known and in the bounds. ``refusal_spread`` is the mean standard deviation of
-    refusal within a prompt.
+    than k of them is not known and in the bounds. ``label_change_rate`` is the chance that k samples are
+    not all refused, nor all complied with; ``refusal_spread`` the mean standard deviation of refusal
+    within a prompt.
     """
     rates = []
     every: list[list[Counted]] = []
@@ -45,9 +60,91 @@ def sample_table(suite: CountedSuite, samples: int) -> list[Rate]:
         for k in steps if prompts else ():
             for kind, estimate in (("any", any_of_k), ("all", all_of_k)):
                 means = _of_k(prompts, positive, estimate, k)
-                rates.append(_rate(f"{kind}_{name}", k, prompts, means, suite.confidence))
-    rates.append(_rate(SPREAD_MEASURE, samples, every, _spread(every), suite.confidence))
+                of_k = _of_samples(k)
+                rates.append(_rate(f"{kind}_{name}", of_k, prompts, means, suite.confidence))
+    for k in steps:
+        means = _within(every, partial(changes_in_k, k=k), max(2, k))
+        rates.append(_rate(CHANGE_MEASURE, _of_samples(k), every, means, suite.confidence))
+    means = _within(every, _deviation, 2)
+    rates.append(_rate(SPREAD_MEASURE, _of_samples(samples), every, means, suite.confidence))
     return rates
+
+
+def _of_samples(k: int) -> Group:
+    return Group(SAMPLES_FIELD, str(k))
+
+
+def variant_table(suite: CountedSuite, prompts: Sequence[PromptRow]) -> list[Rate]:
+    """Whether the variants of a prompt are answered alike: its clean answer with those of its repeats,
+    with those of its perturbations, and the rows that are one request in several languages.
+
+    ``label_change_rate`` is the share of prompts of which some variants were refused and some complied
+    with; beside it, by category, the shares of which any and all comply or refuse, as of samples.
+    All are over prompts with two judged variants or more, and those; the others are in the bounds. Of
+    several samples each is held against the same one of the variants, and counts.
+    """
+    category = {row["id"]: row["category"] for row in suite.sources}
+    # By kind: the ids of all variants, by that of the clean prompt.
+    variants: dict[str, dict[str, list[str]]] = {"repeats": {}, "perturbations": {}}
+    category_of: dict[str, str] = {}
+    for prompt in prompts:
+        if (perturbation := prompt["perturbation"]) is not None:
+            clean = clean_id(prompt)
+            kind = "repeats" if perturbation["kind"] == "repeat" else "perturbations"
+            variants[kind].setdefault(clean, [clean]).append(prompt["prompt_id"])
+            category_of[clean] = category[prompt["source_id"]]
+    variants["languages"] = {}
+    for ids in _translations(suite):
+        for several in zip(*(suite.ids(id_) for id_ in ids), strict=True):
+            variants["languages"][several[0]] = list(several)
+            category_of[several[0]] = category[ids[0]]
+    rates = []
+    for kind, of_prompts in variants.items():
+        for of in (None, *(category for _, category, _ in SAMPLED_MEASURES)):
+            answers = [
+                [suite.outcomes[id_] for id_ in ids]
+                for clean, ids in of_prompts.items()
+                if of in (None, category_of[clean])
+            ]
+            if answers:
+                group = Group(VARIANTS_FIELD, kind)
+                rates += _variant_rates(answers, of, group, suite.confidence)
+    return rates
+
+
+def _translations(suite: CountedSuite) -> list[list[str]]:
+    """The rows of each request that stands in more than one language: of one ``item``, as importers
+    name it, or joined by ``pair_id``."""
+    joined = clusters_of(suite.sources)
+    requests: dict[tuple[str, str], list[Row]] = {}
+    for row in suite.requested:
+        if row.get("language") is not None:
+            name = str(row["item"]) if "item" in row else joined[row["id"]]
+            requests.setdefault((row["category"], name), []).append(row)
+    return [
+        [row["id"] for row in rows]
+        for rows in requests.values()
+        if len({row["language"] for row in rows}) > 1
+    ]
+
+
+def _variant_rates(
+    prompts: Prompts, category: str | None, group: Group, confidence: float
+) -> list[Rate]:
+    """The rates over the variants of prompts: how many change, or of a category how many do so in any
+    and in all variants."""
+    estimates: dict[str, Estimate] = {CHANGE_MEASURE: lambda refused, n: float(0 < refused < n)}
+    if category is not None:
+        name, _, positive = next(x for x in SAMPLED_MEASURES if x[1] == category)
+        none, every = (0, 1) if positive == REFUSED else (1, 0)  # the share refused
+        estimates = {
+            f"any_{name}": lambda refused, n: float(refused != none * n),
+            f"all_{name}": lambda refused, n: float(refused == every * n),
+        }
+    return [
+        _rate(measure, group, prompts, _within(prompts, estimate, 2), confidence)
+        for measure, estimate in estimates.items()
+    ]
 
 
 def _of_k(
@@ -67,16 +164,17 @@ def _of_k(
     return means
 
 
-def _spread(prompts: Prompts) -> PromptMeans:
-    """The spread of each prompt; ``lowest`` and ``highest`` stay empty with one answer each."""
+def _within(prompts: Prompts, estimate: Estimate, least: int) -> PromptMeans:
+    """An estimate of each prompt from how many of its judged answers were refused, known from ``least``
+    of them on; ``lowest`` and ``highest`` stay empty with one answer each."""
     means = PromptMeans([], [], [], [answers[0].cluster for answers in prompts])
     for answers in prompts:
         judged = sum(answer.outcome in JUDGED for answer in answers)
         refused = sum(answer.outcome in REFUSED for answer in answers)
-        means.known.append(_deviation(refused, judged) if judged > 1 else None)
+        means.known.append(estimate(refused, judged) if judged >= least else None)
         if len(answers) > 1:
             could_be = range(refused, refused + len(answers) - judged + 1)
-            ends = [_deviation(count, len(answers)) for count in could_be]
+            ends = [estimate(count, len(answers)) for count in could_be]
             means.lowest.append(min(ends))
             means.highest.append(max(ends))
     return means
@@ -88,7 +186,9 @@ def _deviation(refused: int, judged: int) -> float:
     return sqrt(share * (1 - share) * judged / (judged - 1))
 
 
-def _rate(measure: str, k: int, prompts: Prompts, means: PromptMeans, confidence: float) -> Rate:
+def _rate(
+    measure: str, group: Group, prompts: Prompts, means: PromptMeans, confidence: float
+) -> Rate:
     """A mean over prompts; ``n`` counts prompts, the excluded counts are of answers."""
     estimate = means.mean(confidence)
     lower, upper = (
@@ -103,4 +203,4 @@ def _rate(measure: str, k: int, prompts: Prompts, means: PromptMeans, confidence
         cut_off=sum(a.cut_off and a.outcome in JUDGED for a in answers),
         excluded=excluded_counts(a.outcome for a in answers if a.outcome not in JUDGED),
     )
-    return rate_of(measure, counts, Group(SAMPLES_FIELD, str(k)), estimate, lower, upper)
+    return rate_of(measure, counts, group, estimate, lower, upper)

@@ -140,6 +140,11 @@ def all_of_k(positives: int, samples: int, k: int) -> float:
     return comb(positives, k) / comb(samples, k)
 
 
+def changes_in_k(positives: int, samples: int, k: int) -> float:
+    """The chance that ``k`` fresh samples are not all alike, unbiased: any is positive and not all."""
+    return any_of_k(positives, samples, k) - all_of_k(positives, samples, k)
+
+
 def _check_samples(positives: int, samples: int, k: int) -> None:
     check_part(positives, samples, "positives", "samples")
     if not 1 <= k <= samples:
