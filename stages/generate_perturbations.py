@@ -13,7 +13,6 @@ from refract.core.progress import (
 )
 from refract.core.showing import say
 from refract.suites.perturbations import suite_prompts
-from refract.suites.protocols.catalogue import find_part
 
 SAMPLES = Path("data/prompts/samples.json")
 # What the protocols of suites fix of generation, by suite.
@@ -29,19 +28,16 @@ def main() -> None:
     fixed: dict[str, Any] = {}
     prompts = variants = 0
     for name in grid(params, "suites"):
-        label, sources, rows = suite_prompts(params, name)
+        label, sources, rows, own, generation = suite_prompts(params, name)
         write_rows(Path(f"data/prompts/{name}.jsonl"), rows)
         labels[name] = label
-        suite = definition(params, "suites", name)
-        own = suite.get("samples")
-        if suite.get("protocol"):
-            chosen = find_part(suite["protocol"], f"suites.{name}: protocol")
-            fixed[name] = chosen.fixed()
-            own = own or chosen.generation.samples
+        if generation is not None:
+            fixed[name] = generation
         if own is not None:
             samples[name] = own
-        if (suite.get("sample") or 0) > sources:
-            run.warn(f"{name}: all {sources} prompts are taken; sample is {suite['sample']}")
+        wanted = definition(params, "suites", name).get("sample") or 0
+        if wanted > sources:
+            run.warn(f"{name}: all {sources} prompts are taken; sample is {wanted}")
         prompts += sources
         variants += len(rows) - sources
         say(f"{label}: {sources} prompts, {len(rows) - sources} variants")

@@ -19,6 +19,7 @@ from refract.models.answering import (
     with_description,
 )
 from refract.models.origins import learn_origins, note_answers
+from refract.models.shards import SHARDS
 from refract.models.store import open_store
 
 
@@ -37,7 +38,7 @@ def main(name: str) -> None:
             {suite: iter_prompts(Path(f"data/prompts/{suite}.jsonl")) for suite in suites},
             store,
             run_seed(params),
-            folders=[folder, ANSWERS / name],
+            folders=[folder, ANSWERS / name, SHARDS / name],
             fixed=_of_suites("generation"),
             samples=_of_suites("samples"),
         )

@@ -28,6 +28,7 @@ from refract.cli import (
     suite_files,
     verdicts,
     verify,
+    work,
 )
 from refract.cli.options import Hinted, documented
 from refract.core.errors import RefractError
@@ -69,6 +70,7 @@ COMMANDS: dict[str, tuple[Callable[..., object], ...]] = {
     MEASURE: (
         run.run,
         run.demo,
+        work.work,
         project.init,
         models.estimate,
         power.power,

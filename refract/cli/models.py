@@ -157,25 +157,30 @@ def clear(older_than: Annotated[int, typer.Option(min=0)] = 0) -> None:
         say(f"{deleted} answers deleted from {store.path}")
 
 
-def import_folder(folder: Path) -> None:
-    """Take the intact answers of the response rows below a folder into the store.
+def import_folder(places: list[Path]) -> None:
+    """Take the intact answers of files of response rows, and of those below folders, into the store.
 
     Example: refract cache import data/responses
 
     Args:
-        folder: Folder with response rows.
+        places: Files and folders with response rows.
     """
-    from refract.models.answering import known_answers
+    from refract.models.store import known_answers
 
-    if not folder.is_dir():
-        raise UsageError(f"no folder {folder}")
+    files: dict[Path, list[Path]] = {}
+    for place in places:
+        if not place.exists():
+            raise UsageError(f"no file and no folder {place}")
+        for file in sorted(place.rglob("*.jsonl")) if place.is_dir() else [place]:
+            files.setdefault(file.parent, []).append(file)
     intact = new = 0
     with _open() as store:
-        for inner in sorted({file.parent for file in folder.rglob("*.jsonl")}):
-            answers = list(known_answers(inner))
+        for folder, inner in sorted(files.items()):
+            answers = list(known_answers(*inner))
             intact += len(answers)
-            new += store.put(answers, inner.name)
-        say(f"{intact} intact answers in {folder}, {new} of them new to {store.path}")
+            new += store.put(answers, folder.resolve().name)
+        where = ", ".join(map(str, places))
+        say(f"{intact} intact answers in {where}, {new} of them new to {store.path}")
 
 
 def export_folder(folder: Path) -> None:
@@ -186,15 +191,14 @@ def export_folder(folder: Path) -> None:
     Args:
         folder: Folder to write to.
     """
-    from refract.models.store import answer_row
+    from refract.models.store import kept_rows
 
     written = 0
     with _open() as store:
         for model, keys in _by_model(store).items():
-            answers = store.get(keys)
+            answers = store.whole(keys)
             # The file's name comes from a model's, which may hold anything.
             name = re.sub(r"[^A-Za-z0-9_.-]", "_", model).lstrip(".") or "unnamed"
-            rows = (answer_row(key, answers[key]) for key in sorted(answers))
-            write_rows(folder / name / "answers.jsonl", rows)
+            write_rows(folder / name / "answers.jsonl", kept_rows(answers))
             written += len(answers)
     say(f"{written} answers written to {folder}")

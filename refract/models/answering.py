@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import Empty, Queue
@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from refract.core.environment import this_run, utc
-from refract.core.jsonl import canonical_json, parse_line, write_rows
+from refract.core.jsonl import canonical_json, write_rows
 from refract.core.progress import Progress
 from refract.core.showing import say
 from refract.core.types import Message, PromptRow, ResponseRow, prompt_of_sample, sample_prompts
@@ -35,12 +35,11 @@ from refract.models.protocol import (
     Request,
 )
 from refract.models.store import (
-    ANSWER_FIELDS,
     ResponseStore,
     StoreError,
-    answer_of,
     answer_row,
-    answer_sha256,
+    kept_rows,
+    known_answers,
     request_sha256,
     storable,
 )
@@ -158,10 +157,10 @@ class _Writer:
         self._thread.join()
         if self._failure is not None:
             unsaved = [*self._taken, *self._take(0)[0]]
-            rows = [answer_row(key, answer) for key, answer in unsaved if storable(answer)]
+            rows = {key: answer for key, answer in unsaved if storable(answer)}
             try:
                 folder = Path(tempfile.mkdtemp(prefix="refract-answers-"))
-                write_rows(folder / "answers.jsonl", rows)
+                write_rows(folder / "answers.jsonl", kept_rows(rows))
                 kept = f"are in {folder}: `refract cache import {folder}` takes them"
             except OSError as error:
                 kept = f"are lost: no other folder can be written either ({error})"
@@ -238,30 +237,24 @@ def request_of(row: PromptRow, seed: int | None) -> Request:
     )
 
 
-def known_answers(
-    folder: Path, besides: Container[str] = frozenset()
-) -> Iterator[tuple[str, Answer]]:
-    """The answers of response rows on disk (from ``dvc pull``, say), by request hash.
-
-    A row counts only when its checksum holds: an edited or damaged row is skipped, and no other row
-    with it. So are rows whose hash is in ``besides``.
-    """
-    for path in sorted(folder.glob("*.jsonl")):
-        with open(path, "rb") as file:
-            for line in file:
-                try:
-                    row = parse_line(line)
-                    key = row["request_sha256"]
-                    if key in besides:
-                        continue
-                    answer = answer_of(
-                        [row[field] for field in ANSWER_FIELDS[:-1]] + [row.get("tokens")]
-                    )
-                    intact = row["answer_sha256"] == answer_sha256(key, answer)
-                except (KeyError, TypeError, ValueError):
-                    continue
-                if intact:
-                    yield key, answer
+def requests_of(
+    suites: Mapping[str, Iterable[PromptRow]],
+    model: Model,
+    seed: int,
+    samples: Mapping[str, int] = MappingProxyType({}),
+) -> tuple[dict[str, list[tuple[str, str]]], dict[str, Request]]:
+    """Prompt id and request hash of each answer that suites need, in prompt order, and the requests by
+    hash. ``samples`` says how often the prompts of a suite are answered where that is not once."""
+    identity = canonical_json(identity_of(model))
+    keys: dict[str, list[tuple[str, str]]] = {suite: [] for suite in suites}
+    requests: dict[str, Request] = {}
+    for suite, rows in suites.items():
+        for row in sample_prompts(rows, samples.get(suite, 1)):
+            request = request_of(row, seed if model.samples else None)
+            key = request_sha256(identity, request, model)
+            keys[suite].append((row["prompt_id"], key))
+            requests.setdefault(key, request)
+    return keys, requests
 
 
 def answer_prompts(
@@ -276,18 +269,10 @@ def answer_prompts(
 ) -> tuple[dict[str, list[ResponseRow]], dict[str, Count]]:
     """Response rows for the prompt rows of each suite, in prompt order, and counts by suite.
 
-    The response rows in ``folders`` are added to the store first. ``samples`` says how often the
-    prompts of a suite are answered where that is not once. Raises what :func:`generate` raises.
+    The response rows in ``folders`` are added to the store first. ``samples`` are those of
+    :func:`requests_of`. Raises what :func:`generate` and :func:`known_answers` raise.
     """
-    identity = canonical_json(identity_of(model))
-    keys: dict[str, list[tuple[str, str]]] = {suite: [] for suite in suites}
-    requests: dict[str, Request] = {}
-    for suite, rows in suites.items():
-        for row in sample_prompts(rows, samples.get(suite, 1)):
-            request = request_of(row, seed if model.samples else None)
-            key = request_sha256(identity, request, model)
-            keys[suite].append((row["prompt_id"], key))
-            requests.setdefault(key, request)
+    keys, requests = requests_of(suites, model, seed, samples)
     answers = _stored(store, requests)
     stored = set(answers)
     for folder in folders:
@@ -311,6 +296,26 @@ def answer_prompts(
             count.errors += answers[key].error is not None
             responses[suite].append(answer_row(key, answers[key], prompt_id))
     return responses, counts
+
+
+def ways_of_answering(
+    name: str,
+    wanted: Mapping[str, Any],
+    suites: Iterable[str],
+    fixed: Mapping[str, Mapping[str, Any]],
+    samples: Mapping[str, int],
+    model: Model | None = None,
+) -> Iterator[tuple[Model, dict[str, int]]]:
+    """A model for each way in which suites are to be answered, and how often it answers the prompts of
+    each of these suites; the arguments are those of :func:`answer_model`."""
+    groups: dict[str, tuple[Mapping[str, Any], list[str]]] = {}
+    for suite in suites:
+        definition = with_fixed(name, wanted, fixed[suite]) if suite in fixed else wanted
+        groups.setdefault(canonical_json(definition), (definition, []))[1].append(suite)
+    for definition, group in groups.values():
+        given = model if definition == wanted else None
+        opened = given or open_model(name, definition)
+        yield opened, {suite: samples_of(opened, definition, samples.get(suite)) for suite in group}
 
 
 @dataclass
@@ -348,25 +353,11 @@ def answer_model(
     """
     model = model or open_model(name, dict(wanted))
     made, times = ModelRun(), dict[str, int]()
-    definitions = {
-        suite: with_fixed(name, wanted, fixed[suite]) if suite in fixed else wanted
-        for suite in prompts
-    }
-    groups: dict[str, list[str]] = {}  # suites by the definition that answers them
-    for suite, definition in definitions.items():
-        groups.setdefault(canonical_json(definition), []).append(suite)
-    for group in groups.values():
-        definition = definitions[group[0]]
-        opened = model if definition == wanted else open_model(name, definition)
-        times |= {suite: samples_of(opened, definition, samples.get(suite)) for suite in group}
+    for opened, of_group in ways_of_answering(name, wanted, prompts, fixed, samples, model):
+        times |= of_group
+        group = {suite: prompts[suite] for suite in of_group}
         responses, counts = answer_prompts(
-            {suite: prompts[suite] for suite in group},
-            opened,
-            store,
-            seed,
-            name=name,
-            folders=folders,
-            samples=times,
+            group, opened, store, seed, name=name, folders=folders, samples=of_group
         )
         made.responses |= responses
         made.counts |= counts
@@ -385,7 +376,8 @@ def answer_model(
         made.description["samples"] = times
     if fixed:
         made.description["generation"] = {
-            suite: generation_settings(name, definitions[suite]) for suite in sorted(fixed)
+            suite: generation_settings(name, with_fixed(name, wanted, fixed[suite]))
+            for suite in sorted(fixed)
         }
     return made
 

@@ -16,16 +16,19 @@ import hashlib
 import json
 import re
 import sqlite3
+import sys
 import time
 import uuid
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from refract.core.environment import cache_folder
-from refract.core.errors import RefractError
-from refract.core.jsonl import canonical_json, sha256_json
-from refract.core.types import ResponseRow
+from refract.core.errors import RefractError, RowError
+from refract.core.jsonl import canonical_json, has_form, parse_line, sha256_json
+from refract.core.showing import say
+from refract.core.types import ResponseRow, Row
 from refract.models.protocol import Answer, AnswerOrigin, Certificate, Model, Request
 
 SCHEMA = """
@@ -61,6 +64,14 @@ ANSWER_FIELDS = (
     "tokens",
 )
 STORED_REASONS = ("stop", "length", "loop", "refusal")
+# What rows of answers may say besides; of another form, a row is a damaged one.
+CERTIFICATE = {
+    "bound": (int, float),
+    "margin": (int, float, type(None)),
+    "float64": int,
+    "ties": int,
+}
+ORIGIN = {"started_at": str}
 # How long a process waits for another one's transaction.
 BUSY_SECONDS = 60
 
@@ -142,10 +153,96 @@ def answer_row(key: str, answer: Answer, prompt_id: str = "") -> ResponseRow:
     return row
 
 
+def kept_rows(answers: Mapping[str, Answer], told: set[str] | None = None) -> Iterator[Row]:
+    """Answers by request hash as response rows, in order of it, that say besides what speaks for each
+    (``certificate``) and by which ``run`` it was made; the first of a run's rows has the run itself
+    (``origin``), unless it is among those that were ``told``."""
+    told = set() if told is None else told
+    for key in sorted(answers):
+        answer = answers[key]
+        row: Row = {**answer_row(key, answer)}
+        if answer.certificate is not None:
+            row["certificate"] = answer.certificate
+        if answer.origin is not None:
+            row["run"] = sha256_json(answer.origin)
+            if row["run"] not in told:
+                told.add(row["run"])
+                row["origin"] = answer.origin
+        yield row
+
+
+def known_answers(
+    *places: Path, besides: Container[str] = frozenset()
+) -> Iterator[tuple[str, Answer]]:
+    """The answers of response rows in files, and in the JSONL files of folders, by request hash.
+
+    A row counts only when its checksum holds: an edited or damaged row is skipped, and no other row
+    with it. So are rows whose hash is in ``besides``. In one file a later row corrects an earlier one.
+    Where two files differ, the first by name counts, which is said; but exact answers are one on every
+    machine: raises :class:`RowError` where one of the two has a certificate.
+    """
+    seen: dict[str, tuple[str, bool, Path]] = {}
+    differing: dict[tuple[Path, Path], int] = {}
+    for place in places:
+        for path in [place] if place.is_file() else sorted(place.glob("*.jsonl")):
+            for key, answer in _rows_of(path, besides).items():
+                certified = answer.certificate is not None
+                new = (answer_sha256(key, answer), certified, path)
+                checksum, first_certified, first = seen.setdefault(key, new)
+                if first == path:
+                    yield key, answer
+                elif checksum != new[0]:
+                    if certified or first_certified:
+                        raise RowError(
+                            f"{first} and {path} have different answers to request {key}; exact "
+                            "answers are one on every machine, so that one of the files is wrong. "
+                            "Move one away and run again; `refract verify MODEL` then says whether "
+                            "the other's answers hold"
+                        )
+                    differing[first, path] = differing.get((first, path), 0) + 1
+    for (first, path), count in differing.items():
+        text = f"{count} requests have other answers in {path} than in {first}, whose answers count"
+        say(text, file=sys.stderr)
+
+
+def _rows_of(path: Path, besides: Container[str]) -> dict[str, Answer]:
+    """The answers of one file's intact rows."""
+    answers: dict[str, Answer] = {}
+    runs: dict[str, AnswerOrigin] = {}
+    with open(path, "rb") as file:
+        for line in file:
+            try:
+                row = parse_line(line)
+                if "origin" in row and has_form(row["origin"], ORIGIN):
+                    runs[row["run"]] = row["origin"]
+                key = row["request_sha256"]
+                if key in besides:
+                    continue
+                values = [row[field] for field in ANSWER_FIELDS[:-1]] + [row.get("tokens")]
+                certificate = row.get("certificate")
+                answer = replace(
+                    answer_of(values), certificate=certificate, origin=runs.get(row.get("run"))
+                )
+                sound = row["answer_sha256"] == answer_sha256(key, answer) and storable(answer)
+                if certificate is not None:
+                    sound &= has_form(certificate, CERTIFICATE)
+                    canonical_json(certificate)  # a number such as 1e400 is none in JSON
+            except (KeyError, TypeError, ValueError):
+                continue
+            if sound:
+                answers[key] = answer
+    return answers
+
+
+def store_file() -> Path | None:
+    """The file of the store that the environment names; None where it is turned off."""
+    folder = cache_folder()
+    return None if folder is None else folder / "responses.sqlite"
+
+
 def open_store() -> ResponseStore:
     """The store that the environment names; without a file behind it where it is turned off."""
-    folder = cache_folder()
-    return ResponseStore(None if folder is None else folder / "responses.sqlite")
+    return ResponseStore(store_file())
 
 
 class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
@@ -277,6 +374,15 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
         """What speaks for the answers to some requests, where that is known."""
         query = "SELECT request_sha256, certificate FROM certificates"
         return {key: json.loads(text) for key, text in self._select(query, keys)}
+
+    def whole(self, keys: Iterable[str]) -> dict[str, Answer]:
+        """The stored answers among ``keys`` with how they were made and what speaks for them."""
+        answers = self.get(keys)
+        origins, certificates = self.origins(answers), self.certificates(answers)
+        return {
+            key: replace(answer, origin=origins.get(key), certificate=certificates.get(key))
+            for key, answer in answers.items()
+        }
 
     def learn_origins(self, origins: Mapping[str, AnswerOrigin]) -> None:
         """Keeps how answers were made that came from elsewhere, where that is not known yet."""

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from refract.core.jsonl import read_rows, write_rows
-from refract.models.answering import Count, answer_prompts, known_answers
+from refract.models.answering import Count, answer_prompts
 from refract.models.protocol import AdapterError, Answer, Model
-from refract.models.store import ResponseStore, open_store
+from refract.models.store import ResponseStore, known_answers, open_store
 from stages.model_inference import main
 from tests.builders import prompt_row
 from tests.fault_server import FaultServer

@@ -21,13 +21,14 @@ from hypothesis import strategies as st
 from refract.core.environment import cache_folder
 from refract.core.jsonl import canonical_json, write_rows
 from refract.models import open_model
-from refract.models.answering import answer_prompts, generate, known_answers
+from refract.models.answering import answer_prompts, generate
 from refract.models.protocol import Answer, Model, Request
 from refract.models.recorded import Recorded
 from refract.models.store import (
     ResponseStore,
     StoreError,
     answer_sha256,
+    known_answers,
     open_store,
     request_sha256,
     storable,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from refract.core.jsonl import read_rows
-from refract.models.answering import ANSWERS, known_answers
+from refract.models.answering import ANSWERS
+from refract.models.store import known_answers
 from tests.builders import ROOT
 
 MODEL = "smollm2_135m"

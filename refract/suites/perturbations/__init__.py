@@ -141,11 +141,14 @@ def prompt_rows(
 
 
 class SuitePrompts(NamedTuple):
-    """The prompt rows of one suite: its label, how many source prompts were drawn, the rows."""
+    """The prompt rows of one suite: its label, how many source prompts were drawn, the rows; how often
+    each is answered, and the settings of generation that its protocol states, where it says so."""
 
     label: str
     sources: int
     rows: list[PromptRow]
+    samples: int | None
+    generation: dict[str, Any] | None
 
 
 def suite_prompts(params: Mapping[str, Any], name: str, root: Path = Path()) -> SuitePrompts:
@@ -159,4 +162,10 @@ def suite_prompts(params: Mapping[str, Any], name: str, root: Path = Path()) -> 
     perturbations = {kind: definition(params, "perturbations", kind) for kind in wanted}
     sampled = sample_rows(rows, size, seed=seed, suite=name)
     variants = list(prompt_rows(sampled, name, seed, perturbations, suite.get("template")))
-    return SuitePrompts(suite_label(name, size, len(rows), seed), len(sampled), variants)
+    label, samples, fixed = suite_label(name, size, len(rows), seed), suite.get("samples"), None
+    if suite.get("protocol"):
+        from refract.suites.protocols.catalogue import find_part
+
+        chosen = find_part(suite["protocol"], f"suites.{name}: protocol")
+        samples, fixed = samples or chosen.generation.samples, chosen.fixed()
+    return SuitePrompts(label, len(sampled), variants, samples, fixed)

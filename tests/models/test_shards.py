@@ -1,0 +1,237 @@
+"""A model's requests in parts: the whole is that of one process, however the parts were made."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from refract.core.errors import RowError
+from refract.core.jsonl import read_rows, write_rows
+from refract.models.protocol import Answer
+from refract.models.shards import SHARDS, Shard
+from refract.models.store import ResponseStore, kept_rows, known_answers
+from stages import generate_perturbations, model_inference
+from tests.builders import ROOT, suite_rows
+from tests.fault_server import FaultServer
+
+POCKET = {"adapter": "hf", "model_id": str(ROOT / "data/pocket/small"), "max_tokens": 12}
+CERTIFICATE = {"bound": 1e-3, "margin": 2.0, "float64": 0, "ties": 0}
+
+
+def project(folder: Path, model: dict, rows: list[dict], *more: str) -> None:
+    """A project with model ``m`` and a suite, and ``more`` that are answered in another way."""
+    write_rows(folder / "data/suites/own.jsonl", rows)
+    suite = {"file": "data/suites/own.jsonl", "judges": ["rules"]}
+    params = {
+        "grid": {"models": ["m"], "suites": ["own", *more]},
+        "seed": 1,
+        "models": {"m": model},
+        "suites": {"own": suite, "short": suite | {"protocol": "xstest@1.0", "sample": 4}},
+        "judges": {"rules": {"kind": "rules"}},
+        "perturbations": {},
+    }
+    YAML().dump(params, folder / "params.yaml")
+
+
+def infer() -> dict[str, bytes]:
+    """The outputs of the stage, made anew."""
+    shutil.rmtree("data/responses", ignore_errors=True)
+    generate_perturbations.main()
+    model_inference.main("m")
+    return {path.name: path.read_bytes() for path in sorted(Path("data/responses/m").iterdir())}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> tuple[Path, dict[str, bytes], dict]:
+    """A project with a local model that one process answered: its folder, outputs, what made them."""
+    folder = tmp_path_factory.mktemp("whole")
+    project(folder, POCKET, suite_rows("own", 8, 8), "short")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("REFRACT_CACHE", str(folder / "store"))
+        outputs = infer()
+    return folder, outputs, json.loads((folder / "metrics/ran/m.json").read_text())
+
+
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_parts_in_any_order_and_any_number_of_times_make_the_bytes_of_one_process(
+    whole, count, cli, tmp_path, monkeypatch, capsys
+):
+    folder, outputs, ran = whole
+    shutil.copytree(folder / "data/suites", "data/suites")
+    shutil.copyfile(folder / "params.yaml", "params.yaml")
+    draw, made = random.Random(count), 0
+    for number in draw.sample(range(1, count + 1), count):
+        # Another machine: nothing of the others' is here but, of some, the files.
+        store = draw.choice([str(tmp_path / f"store{number}"), "off", str(folder / "store")])
+        monkeypatch.setenv("REFRACT_CACHE", store)
+        elsewhere = draw.choice(["elsewhere", str(SHARDS / "m")])
+        done = cli("work", "m", "--shard", f"{number}/{count}", "--out", elsewhere)
+        assert done.code == 0, done.err
+        made += int(done.out.split()[2])
+    requests = {row["request_sha256"] for row in rows_of(outputs)}
+    assert made == len(requests)
+    files = sorted(Path().glob("elsewhere/*.jsonl"))
+    for path in files:  # one of them twice
+        shutil.copyfile(path, Path("data/shards/m") / f"again-{path.name}")
+    monkeypatch.setenv("REFRACT_CACHE", str(tmp_path / "merged"))
+    assert cli("cache", "import", *files, *files).code == 0 if files else True
+    assert infer() == outputs
+    assert ", 0 generated" in capsys.readouterr().out
+    noted = json.loads(Path("metrics/ran/m.json").read_text())
+    assert certificates(noted) == certificates(ran)
+    assert None not in {run for suite in noted["suites"].values() for run, _ in suite["runs"]}
+    again = cli("work", "m", "--shard", f"1/{count}")
+    assert "0 generated: nothing to do, and nothing written" in again.out
+
+
+def rows_of(outputs: dict[str, bytes]) -> list[dict]:
+    return [
+        json.loads(line)
+        for name in outputs
+        if name.endswith(".jsonl")
+        for line in outputs[name].splitlines()
+    ]
+
+
+def certificates(noted: dict) -> dict:
+    return {suite: of["certificates"] for suite, of in noted["suites"].items()}
+
+
+def test_a_request_is_in_one_part_whatever_else_is_asked():
+    draw = random.Random(0)
+    keys = [f"{draw.getrandbits(256):064x}" for _ in range(3000)]
+    for count in (1, 2, 3, 7, 100):
+        sizes = [sum(map(Shard(n, count).holds, keys)) for n in range(1, count + 1)]
+        assert sum(sizes) == len(keys)
+        assert max(sizes) < 2.5 * len(keys) / count
+    assert [Shard(n, 2).holds("f" * 64) for n in (1, 2)] == [False, True]
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "2", "1/0", "-1/2", "1/2/3", "a/b", "1.0/2", ""])
+def test_a_part_that_is_none_is_wrong_usage(cli, text):
+    done = cli("work", "m", f"--shard={text}")
+    assert done.code == 2
+    assert f"--shard takes i/n, from 1/n to n/n, such as 3/8 (got {text!r})" in done.err
+
+
+def test_a_killed_part_goes_on_where_it_was(tmp_path, monkeypatch):
+    """Nothing is asked twice that was answered, though the node's store is gone."""
+    monkeypatch.chdir(tmp_path)
+    folder, asked = SHARDS / "m", dict[str, int]()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "REFRACT_CACHE": "off"}
+    start = "from refract.cli import main; main()"
+    command = [sys.executable, "-c", start, "work", "m", "--shard", "1/1"]
+    with FaultServer(latency=0.02) as server:
+        project(tmp_path, server.model(max_concurrency=4), suite_rows("own", 60, 0))
+        for kept in (10, 30, None):
+            started = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+            while kept is not None and len(dict(known_answers(folder))) < kept:
+                assert started.poll() is None
+                time.sleep(0.01)
+            if kept is not None:
+                started.send_signal(signal.SIGKILL)
+            printed = started.communicate()[0]
+            # How often prompts had been sent when their answer was first kept.
+            for answer in dict(known_answers(folder)).values():
+                prompt = answer.response.removeprefix("echo: ")
+                assert server.calls[prompt] == asked.setdefault(prompt, server.calls[prompt])
+        assert started.returncode == 0
+        (file,) = folder.iterdir()
+        assert str(file) in printed
+        calls = server.calls.total()
+        merged = infer()
+        assert server.calls.total() == calls
+        monkeypatch.setenv("REFRACT_CACHE", str(tmp_path / "another"))
+        shutil.rmtree("data/shards")
+        assert infer() == merged
+
+
+def test_a_part_takes_up_what_its_log_holds_of_requests_that_are_no_longer_asked(cli, tmp_path):
+    project(tmp_path, {"adapter": "synthetic"}, suite_rows("own", 4, 0))
+    log = SHARDS / "m/m-1of1-0a.partial.jsonl"
+    write_rows(log, kept_rows({"f" * 64: Answer("kept")}))
+    with open(log, "ab") as file:
+        file.write(b'{"torn')
+    assert cli("work", "m", "--shard", "1/1").code == 0
+    (file,) = (SHARDS / "m").iterdir()
+    answers = dict(known_answers(file))
+    assert answers["f" * 64] == Answer("kept")
+    assert len(answers) == 1 + 4
+
+
+def test_errors_are_in_no_file_and_a_part_of_errors_alone_fails(cli, tmp_path):
+    rows = [{"id": f"{n}", "prompt": f"[[crash]] {n}", "category": "harmful"} for n in range(4)]
+    with FaultServer() as server:
+        project(tmp_path, server.model(retry_for=0), rows)
+        done = cli("work", "m", "--shard", "1/1")
+    assert (done.code, SHARDS.exists()) == (1, True)
+    assert "are errors, which the file does not hold; run again to ask" in done.err
+    assert list(SHARDS.rglob("*.jsonl")) == []
+
+
+def test_exact_answers_that_differ_end_in_an_error_that_names_both_files(tmp_path):
+    one, other = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    answer = Answer("yes", certificate=CERTIFICATE)
+    write_rows(one, kept_rows({"k": answer}))
+    for text, certificate in (("no", None), ("no", CERTIFICATE)):
+        write_rows(other, kept_rows({"k": Answer(text, certificate=certificate)}))
+        with pytest.raises(RowError, match=rf"{one} and {other} have different answers to request"):
+            list(known_answers(tmp_path))
+    write_rows(other, kept_rows({"k": replace(answer, certificate=None)}))
+    assert list(known_answers(tmp_path)) == [("k", answer)]
+
+
+def test_of_a_servers_answers_that_differ_those_of_the_first_file_by_name_count(tmp_path, capsys):
+    for name, text in (("b", "later"), ("a", "first"), ("c", "later still")):
+        write_rows(tmp_path / f"{name}.jsonl", kept_rows({"k": Answer(text)}))
+    with ResponseStore(tmp_path / "store") as store:
+        assert store.put(known_answers(tmp_path)) == 1
+        assert store.get(["k"]) == {"k": Answer("first")}
+    said = capsys.readouterr().err
+    assert f"1 requests have other answers in {tmp_path}/b.jsonl than in {tmp_path}/a.jsonl" in said
+    assert f"{tmp_path}/c.jsonl than in {tmp_path}/a.jsonl, whose answers count" in said
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"certificate": 7},
+        {"certificate": CERTIFICATE | {"bound": "a"}},
+        {"certificate": {"bound": 1.0}},
+        {"run": []},
+    ],
+)
+def test_a_row_whose_certificate_or_run_cannot_be_read_is_a_damaged_one(tmp_path, more):
+    (row,) = kept_rows({"k": Answer("yes")})
+    write_rows(tmp_path / "a.jsonl", [row | more])
+    assert list(known_answers(tmp_path)) == []
+
+
+def test_exported_answers_bring_along_what_made_them(cli, tmp_path, monkeypatch):
+    run = {"started_at": "2026-01-01T00:00:00Z", "device": "cpu"}
+    made = {f"{n}": Answer("yes", certificate=CERTIFICATE, origin=run) for n in range(3)}
+    for name in ("one", "two"):
+        monkeypatch.setenv("REFRACT_CACHE", str(tmp_path / name))
+        with ResponseStore(tmp_path / name / "responses.sqlite") as store:
+            if name == "one":
+                store.put(made.items(), "m")
+        assert cli("cache", *(["export"] if name == "one" else ["import"]), "answers").code == 0
+    assert sum("origin" in row for row in read_rows(Path("answers/m/answers.jsonl"))) == 1
+    with ResponseStore(tmp_path / "two/responses.sqlite") as store:
+        whole = store.whole(made)
+        assert whole == made
+        assert {(a.origin == run, a.certificate == CERTIFICATE) for a in whole.values()} == {
+            (True, True)
+        }
