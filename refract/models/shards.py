@@ -1,7 +1,7 @@
 """A model's requests in parts, which processes answer that share nothing but, at the end, files.
 
-A request belongs to a part by its hash, whatever else is asked or answered. The answers of a part are
-one file that never changes. Which files there are, in which order and how often each is read makes no
+A request belongs to a part by its hash, whatever is answered already. The answers of a part are one
+file that never changes. Which files there are, in which order and how often each is read makes no
 difference to the whole, since an answer is found by the hash of its request.
 """
 
@@ -20,7 +20,7 @@ from refract.core.errors import UsageError
 from refract.core.jsonl import dump_row, write_bytes
 from refract.core.types import ErrorInfo, PromptRow
 from refract.models.answering import generate, requests_of, ways_of_answering
-from refract.models.protocol import Answer
+from refract.models.protocol import Answer, Request
 from refract.models.store import ResponseStore, StoreError, kept_rows, known_answers, storable
 
 # Files of answers that shards made, in a folder for each model: read, and never a dependency, since
@@ -28,6 +28,8 @@ from refract.models.store import ResponseStore, StoreError, kept_rows, known_ans
 SHARDS = Path("data/shards")
 # How the file ends in which a shard keeps what it has, until it has all.
 UNDER_WAY = ".partial.jsonl"
+# What an answer costs beside its prompt, in characters of one: a guess, since answers differ.
+ANSWER_COST = 1000
 
 
 class Shard(NamedTuple):
@@ -36,9 +38,19 @@ class Shard(NamedTuple):
     number: int
     count: int
 
-    def holds(self, key: str) -> bool:
-        """Whether the request with this hash is in the part."""
-        return int(key[:16], 16) * self.count >> 64 == self.number - 1
+    def of(self, requests: Mapping[str, Request]) -> dict[str, Request]:
+        """The requests by hash that are in the part: a stretch of them in order of hash. All stretches
+        cost about the same, as far as characters tell."""
+        costs = {
+            key: ANSWER_COST + sum(len(message["content"]) for message in requests[key].attempts[0])
+            for key in sorted(requests)
+        }
+        total, before, found = sum(costs.values()), 0, {}
+        for key, cost in costs.items():
+            if before * self.count // total == self.number - 1:
+                found[key] = requests[key]
+            before += cost
+        return found
 
     def __str__(self) -> str:
         return f"{self.number}/{self.count}"
@@ -122,11 +134,7 @@ def answer_shard(
         answers.put(kept.items(), name)
         for model, times in ways_of_answering(name, wanted, prompts, fixed, samples):
             suites = {suite: prompts[suite] for suite in times}
-            requests = {
-                key: request
-                for key, request in requests_of(suites, model, seed, times)[1].items()
-                if shard.holds(key)
-            }
+            requests = shard.of(requests_of(suites, model, seed, times)[1])
             missing = {
                 key: request
                 for key, request in requests.items()

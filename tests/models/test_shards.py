@@ -22,7 +22,7 @@ from refract.models.protocol import Answer
 from refract.models.shards import SHARDS, Shard
 from refract.models.store import ResponseStore, kept_rows, known_answers
 from stages import generate_perturbations, model_inference
-from tests.builders import ROOT, suite_rows
+from tests.builders import ROOT, ask, suite_rows
 from tests.fault_server import FaultServer
 
 POCKET = {"adapter": "hf", "model_id": str(ROOT / "data/pocket/small"), "max_tokens": 12}
@@ -109,14 +109,24 @@ def certificates(noted: dict) -> dict:
     return {suite: of["certificates"] for suite, of in noted["suites"].items()}
 
 
-def test_a_request_is_in_one_part_whatever_else_is_asked():
+def test_each_request_is_in_one_part_and_parts_cost_the_same():
     draw = random.Random(0)
     keys = [f"{draw.getrandbits(256):064x}" for _ in range(3000)]
+    requests = {key: ask("x" * int(draw.expovariate(1e-3))) for key in keys}
     for count in (1, 2, 3, 7, 100):
-        sizes = [sum(map(Shard(n, count).holds, keys)) for n in range(1, count + 1)]
-        assert sum(sizes) == len(keys)
-        assert max(sizes) < 2.5 * len(keys) / count
-    assert [Shard(n, 2).holds("f" * 64) for n in (1, 2)] == [False, True]
+        parts = [Shard(n, count).of(requests) for n in range(1, count + 1)]
+        assert sorted(key for part in parts for key in part) == sorted(keys)
+        costs = [sum(1000 + len(r.attempts[0][0]["content"]) for r in p.values()) for p in parts]
+        assert max(costs) < 1.3 * sum(costs) / count
+    # One request more moves few others.
+    more = Shard(3, 7).of(requests | {"8" * 64: ask("more")})
+    assert len(set(more) ^ set(Shard(3, 7).of(requests))) < 3
+
+
+def test_more_parts_than_requests_leave_some_empty():
+    parts = [Shard(n, 9).of({"a": ask("one"), "b": ask("two")}) for n in range(1, 10)]
+    assert sorted(map(len, parts)) == [0] * 7 + [1, 1]
+    assert Shard(1, 2).of({}) == {}
 
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "2", "1/0", "-1/2", "1/2/3", "a/b", "1.0/2", ""])
