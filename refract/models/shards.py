@@ -33,10 +33,10 @@ ANSWER_COST = 1000
 
 
 class Shard(NamedTuple):
-    """Part ``number`` (from 1) of ``count``."""
+    """Part ``number`` (from 1) of so many ``parts``."""
 
     number: int
-    count: int
+    parts: int
 
     def of(self, requests: Mapping[str, Request]) -> dict[str, Request]:
         """The requests by hash that are in the part: a stretch of them in order of hash. All stretches
@@ -47,20 +47,20 @@ class Shard(NamedTuple):
         }
         total, before, found = sum(costs.values()), 0, {}
         for key, cost in costs.items():
-            if before * self.count // total == self.number - 1:
+            if before * self.parts // total == self.number - 1:
                 found[key] = requests[key]
             before += cost
         return found
 
     def __str__(self) -> str:
-        return f"{self.number}/{self.count}"
+        return f"{self.number}/{self.parts}"
 
 
 def read_shard(text: str) -> Shard:
     """A part written as ``i/n``. Raises :class:`UsageError`."""
     match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
     shard = Shard(*map(int, match.groups())) if match else Shard(0, 0)
-    if not 1 <= shard.number <= shard.count:
+    if not 1 <= shard.number <= shard.parts:
         raise UsageError(f"--shard takes i/n, from 1/n to n/n, such as 3/8 (got {text!r})")
     return shard
 
@@ -123,7 +123,7 @@ def answer_shard(
     :func:`refract.models.answering.answer_model`. Raises what :func:`generate` and
     :func:`known_answers` raise.
     """
-    made, stem = ShardRun(), f"{name}-{shard.number}of{shard.count}"
+    made, stem = ShardRun(), f"{name}-{shard.number}of{shard.parts}"
     folder.mkdir(parents=True, exist_ok=True)
     left = sorted(folder.glob(f"{stem}-*{UNDER_WAY}"))
     others = [path for path in sorted(folder.glob("*.jsonl")) if path not in left]
