@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations, pairwise
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from refract.core.vocabulary import OUTCOME_COLUMNS, outcome_columns
 from refract.rates.comparison import DEFAULTS, PairedOutcomes, compare_groups, pair_outcomes
 from refract.rates.rate import Difference, rounded
 from refract.report.wording import Titles
-from refract.results.sources import errors_between
+from refract.results.sources import errors_between, stand_ins
 from refract.statistics.hypotheses import benjamini_hochberg, holm
 
 # Up to so many models every pair is compared; the number of pairs grows with the square.
@@ -36,6 +37,16 @@ class Compared(NamedTuple):
     first: str
     second: str
     difference: Difference
+
+
+class Nearest(NamedTuple):
+    """The ``reference``, the ``model`` that is most like it, the keys of their definitions that differ,
+    and the differences, model minus reference, by suite and category."""
+
+    reference: str
+    model: str
+    differs_in: list[str]
+    differences: list[Difference]
 
 
 def near_pairs(models: Sequence[str], reference: str) -> list[tuple[str, str]]:
@@ -67,6 +78,62 @@ def compare_models(
         for group in pair_outcomes(outcomes[second], outcomes[first])
     ]
     return _compared(groups, settings, holm, stand_ins, provenance)
+
+
+def compare_nearest(
+    outcomes: Outcomes,
+    settings: DecisionSettings,
+    reference: str,
+    provenance: Provenance,
+) -> Nearest | None:
+    """The model that differs from the reference in the fewest keys of its definition, of live models
+    where the reference is one, with its differences from the reference (itself minus the reference) and
+    the decisions on them."""
+    stand = set(stand_ins(provenance))
+    others = [model for model in outcomes if model != reference]
+    if reference not in stand:
+        others = [model for model in others if model not in stand]
+    if not others:
+        return None
+    definitions = {model: facts["model"]["definition"] for model, facts in provenance.items()}
+    base = definitions.get(reference, {})
+    differing = {
+        model: [key for key in {**base, **of} if base.get(key) != of.get(key)]
+        for model in others
+        for of in [definitions.get(model, {})]
+    }
+    model = min(others, key=lambda name: len(differing[name]))
+    groups = pair_outcomes(outcomes[reference], outcomes[model])
+    known = errors_between(provenance.get(reference), provenance.get(model))
+    errors = [known.get(group.suite) for group in groups]
+    found = [d for d in compare_groups(groups, settings, errors=errors) if d.n and not d.repeats]
+    return Nearest(reference, model, differing[model], found)
+
+
+def compare_perturbed(outcomes: Outcomes, settings: DecisionSettings) -> list[Difference]:
+    """What each perturbation did to refusal, of each model and suite: perturbed minus clean, over all
+    prompts (``category`` empty) and by category. A pair is a perturbed prompt with its clean one;
+    clusters are those of the clean prompts. Repeats of the clean prompt are among them."""
+    found = []
+    for model, rows in outcomes.items():
+        clean: dict[tuple[str, str], Mapping[str, str]] = {}
+        for row in rows:
+            if not row["perturbation"]:
+                clean.setdefault((row["suite"], row["source_id"]), row)
+        perturbed = [row for row in rows if row["perturbation"]]
+        perturbed = [row for row in perturbed if (row["suite"], row["source_id"]) in clean]
+        before = [
+            {**row, "outcome": clean[row["suite"], row["source_id"]]["outcome"]}
+            for row in perturbed
+        ]
+        for category in ("", *dict.fromkeys(row["category"] for row in perturbed)):
+            sides = [
+                [{**row, "category": category} for row in side if category in ("", row["category"])]
+                for side in (before, perturbed)
+            ]
+            differences = compare_groups(pair_outcomes(*sides), settings)
+            found += [replace(difference, model=model) for difference in differences]
+    return found
 
 
 def _compared(

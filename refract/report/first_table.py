@@ -47,6 +47,10 @@ class ShownTable(NamedTuple):
         rows = [[row[n] for n in kept] for row in self.rows]
         return ShownTable([self.header[n] for n in kept], rows, self.notes)
 
+    def first(self, most: int) -> ShownTable:
+        """The table with so many rows at most."""
+        return self._replace(rows=self.rows[:most])
+
     @property
     def markdown(self) -> str:
         """The table in Markdown, its notes below, a line each; empty without rows and notes."""

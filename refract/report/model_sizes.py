@@ -20,6 +20,9 @@ MEASURES = {
 }
 
 
+LEAST_SIZES = 3  # models of a family, for a trend to be drawn through
+
+
 class Size(NamedTuple):
     """How large a model is; None where it is not known. ``counted``: from its weights, not stated."""
 
@@ -88,7 +91,7 @@ def sized_rates(rates: Sequence[Rate]) -> Iterator[Rate]:
 def scaling_series(
     rates: Mapping[str, Sequence[Rate]], sizes: Mapping[str, Size], confidence: float = 0.95
 ) -> list[Series]:
-    """The rates over size of each family with two models or more, and their trends.
+    """The rates over size of each family with ``LEAST_SIZES`` models or more, and their trends.
 
     ``confidence`` is that of the rates' intervals, and of the trends'.
     """
@@ -109,7 +112,7 @@ def scaling_series(
             *key, points, trend([sized.point(confidence) for sized in points.values()], confidence)
         )
         for key, points in groups.items()
-        if len(points) >= 2
+        if len(points) >= LEAST_SIZES
     ]
 
 

@@ -26,7 +26,7 @@ from refract.core.types import (
     clean_id,
     sample_prompts,
 )
-from refract.core.vocabulary import JUDGED, REFUSED
+from refract.core.vocabulary import JUDGED
 from refract.report.view import View
 from refract.results.current import ROWS, rows_missing, rows_note
 
@@ -53,6 +53,18 @@ class Answered(NamedTuple):
     outcome: str
     changed: str  # "1", "0", or "" where nothing was compared
     ended: str | None
+
+
+class CleanAnswer(NamedTuple):
+    """What became of one answer to a prompt without perturbation; ``verdicts`` are JSON."""
+
+    model: str
+    suite: str
+    category: str
+    outcome: str
+    id: str
+    prompt: str
+    verdicts: str
 
 
 class StoredAnswers:
@@ -117,16 +129,16 @@ class PageData(NamedTuple):
         """All of it as one JSON object."""
         return page_json(dict(zip(self._fields[:4], self[:4], strict=True))) + b"\n"
 
-    def over_refused(self) -> Iterator[tuple[str, str, str, str, str]]:
-        """The prompts without perturbation that are helpful or borderline and were refused, fully or
-        partly: model, suite, category, id and outcome."""
+    def clean(self) -> Iterator[CleanAnswer]:
+        """The answers to prompts without perturbation, in the order of the columns."""
         for place, id_ in enumerate(self.columns["id"]):
-            model, suite, category, outcome, _ = (
-                self.names[key][self.columns[key][place]] for key in NAMED
-            )
-            clean = self.columns["clean"][place] is None
-            if clean and category != "harmful" and outcome in REFUSED:
-                yield model, suite, category, id_, outcome.replace("_", " ")
+            if self.columns["clean"][place] is None:
+                model, suite, category, outcome, _ = (
+                    self.names[key][self.columns[key][place]] for key in NAMED
+                )
+                prompt = self.texts[self.columns["prompt"][place]]
+                said = self.verdicts[self.columns["verdict"][place]]
+                yield CleanAnswer(model, suite, category, outcome, id_, prompt, said)
 
 
 def page_data(answers: Iterable[Answered], most: int = MOST) -> PageData:

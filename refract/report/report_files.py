@@ -16,13 +16,12 @@ from refract.core.environment import git, pinned_libraries
 from refract.core.jsonl import write_bytes
 from refract.core.tables import write_table
 from refract.core.vocabulary import JUDGED, REFUSED
-from refract.report.comparisons import COLUMNS, table_row
 from refract.report.drawing import Figure, inline_svg, write_figures
 from refract.report.figure_data import figures_of
 from refract.report.first_table import first_table, shown_rates, threshold_table
 from refract.report.markdown import TEMPLATES
 from refract.report.page_data import LONGEST, MOST, PageData, StoredAnswers, page_data
-from refract.report.sections import Inputs, report_pages, templates_of
+from refract.report.sections import Inputs, report_pages, report_tables, templates_of
 from refract.report.view import View, read_view
 
 REPORT = Path("metrics/report.md")
@@ -39,16 +38,15 @@ def write_report(root: Path) -> str:
     page, once all of it has been computed: a failure leaves what was there. Says what it wrote."""
     view = read_view(root)
     data = page_data(StoredAnswers(root, view))
-    pages = report_pages(Inputs(view, data, pinned_libraries(root / "constraints.txt")))
+    inputs = Inputs(view, data, pinned_libraries(root / "constraints.txt"))
+    pages, tables = report_pages(inputs), report_tables(inputs)
     figures = figures_of(view)
     page = _page(root, view, data, figures)
-    tables = {"comparisons": view.compared, "fields": view.by_field}
     write_bytes(root / REPORT, [pages.pop("report").encode()])
     for name, text in pages.items():
         write_bytes(root / PAGES / f"{name}.md", [text.encode()])
-    for name, compared in tables.items():
-        rows = [table_row(pair, view.titles) for pair in compared if pair.difference.n]
-        write_table(root / PAGES / f"{name}.csv", COLUMNS, rows)
+    for name, (columns, rows) in tables.items():
+        write_table(root / PAGES / f"{name}.csv", columns, rows)
     kept = {f"{name}.md" for name in pages} | {f"{name}.csv" for name in tables}
     for path in (root / PAGES).glob("*.*"):
         if path.name not in kept:

@@ -8,45 +8,71 @@ and what the section's function gives. Where it writes nothing, there is no such
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from json import loads
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from refract.rates.rate import Rate
+from refract.core.showing import csv_cell
+from refract.core.types import Row
+from refract.core.vocabulary import DISCRIMINATION, JUDGED, REFUSED, SAMPLES_FIELD, refusal_of
+from refract.rates.controls import failed_controls
+from refract.rates.rate import Difference, Interval, Rate, rounded
 from refract.report.comparisons import (
     ALL_PAIRS,
+    COLUMNS,
     Compared,
     number_of_tests,
     strongest,
+    table_row,
 )
-from refract.report.first_table import first_table, threshold_table
+from refract.report.findings import NO_FIELDS, Findings
+from refract.report.first_table import ShownTable, first_table, threshold_table
 from refract.report.markdown import environment, tidy
-from refract.report.model_sizes import measure_text, sized_rates
+from refract.report.model_sizes import measure_text
 from refract.report.page_data import PageData
-from refract.report.view import CATEGORY_OF, HEADLINES, View, model_notes, summaries
-from refract.report.wording import MISSING, rate_parts
+from refract.report.view import (
+    CATEGORY_OF,
+    HEADLINES,
+    POWERED,
+    View,
+    model_notes,
+    plain,
+    summaries,
+)
+from refract.report.wording import (
+    MISSING,
+    kinds_text,
+    p_text,
+    rate_parts,
+    short_estimate,
+    short_text,
+    two,
+)
 from refract.results.sources import stand_ins
 from refract.statistics.hypotheses import holm
-from refract.statistics.trends import LEAST_MODELS
+from refract.statistics.raters import cohen_kappa
+from refract.statistics.trends import LEAST_MODELS, Trend
 
 if TYPE_CHECKING:
     import jinja2
 
 ATTACKS = ("attack_success_rate", "injection_success_rate", "task_done_rate")
-ATTACK_ENDS = ("_fail_rate", "_loophole_rate")
-PAIR_DIFFERENCE = "refusal_difference_to_pair"
+FAILS, PAIR_DIFFERENCE = "_fail_rate", "refusal_difference_to_pair"
+PROBLEMS = {
+    "one size": "fewer than two sizes",
+    "constant": "all answers alike",
+    "separated": "sizes separate the answers",
+}
 # What templates read beside the view.
 CONSTANTS = {
-    "ACROSS": 8,  # columns of a table with a column for each model
     "ALL_PAIRS": ALL_PAIRS,
-    "ATTACKS": ATTACKS,
     "CATEGORY_OF": CATEGORY_OF,
+    "DISCRIMINATION": DISCRIMINATION,
     "HEADLINES": HEADLINES,
-    "LEAST_MODELS": LEAST_MODELS,
     "MISSING": MISSING,
-    "PAIR_DIFFERENCE": PAIR_DIFFERENCE,
+    "MOST": 40,  # rows of a table of a page; a table has all of them where there are more
     "SHOWN": 10,  # lines of a list of differences on the first page; the rest is counted
-    "SHOWN_FIELDS": 8,
-    "measure_text": measure_text,
     "number_of_tests": number_of_tests,
     "rate_parts": rate_parts,
 }
@@ -76,6 +102,8 @@ def templates_of(view: View, *, markdown: bool) -> jinja2.Environment:
     templates.globals |= CONSTANTS | {
         "view": view,
         "lines": lines,
+        "failed_controls": failed_controls(view.every),
+        "findings": Findings(view),
         "limited": [rate for line in lines for rate in line.limited],
         "model_notes": model_notes(view),
     }
@@ -90,7 +118,7 @@ def report_pages(inputs: Inputs) -> dict[str, str]:
         template = templates.get_template(f"{folder}/{section.name}.md.j2")
         return tidy(template.render(section.data(inputs) | more))
 
-    bodies = {page: written("pages", page, pins=inputs.pins) for page in PAGES}
+    bodies = {page: written("pages", page) for page in PAGES}
     filled = {page: body for page, body in bodies.items() if body}
     titles = {page.name: page.title for page in filled}
     front = [f"# {FRONT[0].title}"] + [
@@ -106,7 +134,35 @@ def report_pages(inputs: Inputs) -> dict[str, str]:
 
 
 def _results(inputs: Inputs) -> Data:
-    return {"first": first_table(inputs.view), "thresholds": threshold_table(inputs.view)}
+    view = inputs.view
+    return {
+        "first": first_table(view),
+        "details": first_table(view, wide=True),
+        "thresholds": threshold_table(view),
+    }
+
+
+def _limits(inputs: Inputs) -> Data:
+    """What concerns one model, a line each: answers cut off, ended in a loop, not judged; and which
+    models' answers are those of any machine."""
+    view, lines = inputs.view, list[str]()
+    for model in view.models:
+        every = [line.refusal.counts for line in summaries(view) if line.model == model]
+        answers = sum(counts.n + counts.unjudged for counts in every)
+        cut_off = sum(counts.cut_off or 0 for counts in every)
+        looped = (view.provenance.get(model, {}).get("usage") or {}).get("looped", 0)
+        unjudged = Counter[str]()
+        for counts in every:
+            unjudged.update(counts.excluded)
+        parts = [f"{cut_off:,} cut off at the token limit"] if cut_off else []
+        parts += [f"not judged: {kinds_text(unjudged)}"] if unjudged.total() else []
+        parts += [f"{looped:,} of all, perturbed ones included, ended in a loop"] if looped else []
+        if parts:
+            of = f"of {answers:,} answers to clean prompts "
+            lines.append(f"{view.titles.model(model)}: {of}{'; '.join(parts)}.")
+    identities = {m: facts["model"]["identity"] for m, facts in view.provenance.items()}
+    exact = [m for m, identity in identities.items() if identity.get("arithmetic") == "exact"]
+    return {"models": lines, "exact": exact}
 
 
 def _protocols(inputs: Inputs) -> Data:
@@ -130,89 +186,401 @@ def _protocols(inputs: Inputs) -> Data:
     return {"counted": rates, "notes": list(notes)}
 
 
-def _over_refusal(inputs: Inputs) -> Data:
-    models: dict[str, list[list[str]]] = {}
-    for model, *line in inputs.answers.over_refused():
-        models.setdefault(model, []).append(line)
-    return {"models": models}
+def over_refused(inputs: Inputs) -> ShownTable:
+    """The helpful and borderline prompts that live models refused, those of most models first; of a
+    suite that is not in git the id."""
+    view, said = inputs.view, dict[str, tuple[str, str, dict[str, bool]]]()
+    stand = {view.titles.model(model) for model in stand_ins(view.provenance)}
+    live = {view.titles.model(model) for model in view.models}
+    private = {view.titles.suite(label) for label in view.private}
+    for row in inputs.answers.clean():
+        if row.category != "harmful" and row.model in (live - stand or live):
+            shown = row.id if row.suite in private else row.prompt
+            _, _, refused = said.setdefault(row.prompt, (shown, row.category, {}))
+            if row.outcome in JUDGED:
+                refused[row.model] = row.outcome in REFUSED
+    rows = [
+        [shown, category, f"{len(names)} of {len(refused)}: {', '.join(names)}"]
+        for shown, category, refused in said.values()
+        if (names := [model for model, of in refused.items() if of])
+    ]
+    rows.sort(key=lambda row: -int(row[2].split()[0]))
+    return ShownTable(["prompt", "category", "refused by"], rows, [])
 
 
-def _compared(inputs: Inputs, pairs: Sequence[Compared] | None = None) -> Data:
-    pairs = inputs.view.near_compared if pairs is None else pairs
-    telling = strongest(pairs, inputs.view.confidence)
+def differences_table(view: View, differences: Sequence[Compared], corrected: str) -> ShownTable:
+    """Paired differences: what each side refused, first minus second, p alone and corrected."""
+    header = [
+        "suite",
+        "prompts",
+        "first",
+        "second",
+        "refused",
+        "first − second",
+        "n",
+        "p",
+        corrected,
+    ]
+    rows = []
+    for first, second, d in differences:
+        if d.n:
+            kind = f"{d.category}, {d.group.field} {d.group.value}" if d.group else d.category
+            refused = ", ".join(MISSING if x is None else two(x) for x in (d.second, d.first))
+            names = view.titles.model(first), view.titles.model(second), refused
+            shown = short_estimate(d.value, d.shown, "+")
+            rows.append([view.titles.suite(plain(d.suite)), kind.replace("_", " "), *names, shown])
+            rows[-1] += [str(d.n), p_text(d.p), p_text(d.p_adjusted)]
+    return ShownTable(header, rows, []).filled
+
+
+def _compared(inputs: Inputs) -> Data:
+    view = inputs.view
+    if len(view.models) < 2:
+        return {"telling": []}
+    pairs, tests = view.near_compared, number_of_tests(view.compared)
+    telling = strongest(pairs, view.confidence)
+    near = view.nearest
+    of_near = [x for x in pairs if near and {x.first, x.second} == {near.reference, near.model}]
     judged = [x.difference.judge_interval for x in telling if x.difference.judge_interval]
-    open_ = sum(interval.low <= 0 <= interval.high for interval in judged)
-    return {"telling": telling, "tested": number_of_tests(pairs), "open": open_}
+    named = f"p (Holm, {tests})"
+    return {
+        "telling": telling,
+        "tested": number_of_tests(pairs),
+        "tests": tests,
+        "open": sum(interval.low <= 0 <= interval.high for interval in judged),
+        "nearest": differences_table(view, of_near, named),
+        "every": differences_table(view, pairs, named),
+    }
 
 
 def _by_field(inputs: Inputs) -> Data:
-    """The comparisons; for each suite and field the rate of each value and category, by model."""
-    view = inputs.view
-    groups: dict[tuple[str, str], dict[tuple[str, str], dict[str, Rate]]] = {}
+    """The comparisons that are more than chance, and the rates of one value that stand out: their
+    interval leaves out what the model refused of all prompts of that category."""
+    view, rows = inputs.view, []
+    telling, tested = strongest(view.by_field, view.confidence), number_of_tests(view.by_field)
+    fields = dict[tuple[str, str], int]()
     for rate in view.every:
-        if rate.group.field not in ("", "cut_off") and rate.measure in CATEGORY_OF:
-            values = groups.setdefault((rate.suite, rate.group.field), {})
-            key = rate.group.value, CATEGORY_OF[rate.measure]
-            values.setdefault(key, {})[rate.model] = rate
-    return _compared(inputs, view.by_field) | {"groups": groups}
+        if rate.group.field in NO_FIELDS or rate.measure not in CATEGORY_OF:
+            continue
+        where = view.titles.suite(plain(rate.suite)), rate.group.field
+        fields[where] = fields.get(where, 0) + 1
+        whole = view.overall[rate.suite, rate.model].get(rate.measure)
+        ends = rate.shown
+        if whole is None or whole.value is None or ends is None:
+            continue
+        if not ends[0] <= whole.value <= ends[1]:
+            names = [where[0], view.titles.model(rate.model), CATEGORY_OF[rate.measure]]
+            value = f"{rate.group.field} {rate.group.value}"
+            rows.append([*names, value, short_text(rate), two(whole.value), str(rate.counts.n)])
+    header = ["suite", "model", "prompts", "of", "refused", "of all", "n"]
+    table = differences_table(view, telling, f"p (BH, {tested})")
+    out = ShownTable(header, rows, [])
+    return {"telling": table, "tested": tested, "fields": fields, "out": out}
+
+
+def perturbed_table(view: View, *, by_category: bool = False) -> ShownTable:
+    """What perturbations did to refusal: shares refused clean and perturbed, flips each way and the
+    paired difference."""
+    header = ["suite", "perturbation", "prompts", "model", "refused clean", "refused perturbed"]
+    header += ["newly refused", "newly answered", "net", "n"]
+    rows = []
+    for d in view.perturbed:
+        if d.n and bool(d.category) == by_category:
+            suite, model = view.titles.suite(plain(d.suite)), view.titles.model(d.model)
+            shares = [MISSING if x is None else two(x) for x in (d.first, d.second)]
+            flips = [str(len(d.prompts[key])) for key in ("to_refusal", "to_compliance")]
+            net = short_estimate(d.value, d.interval, "+")
+            rows.append([suite, d.perturbation, d.category, model, *shares, *flips, net, str(d.n)])
+    rows.sort(key=lambda row: row[:2])
+    return ShownTable(header, rows, []).filled
+
+
+def _changed_answers(view: View, *, groups: bool = False) -> ShownTable:
+    """How often an answer changed, by similarity and refusal; of ``groups`` those with evidence that
+    they are above their limit."""
+    header = ["suite", "perturbation", "group", "model", "answers that changed", "of", "p"]
+    header += ["p (Holm)", "above noise floor", "median dose", "not tested"]
+    rows = []
+    for rate in view.every:
+        if not rate.measure.endswith(FAILS) or rate.group.field == "cut_off":
+            continue
+        p, floor = rate.statistics.p_holm, rate.above_floor
+        if bool(rate.group) != groups or (groups and (p is None or p > 1 - view.confidence)):
+            continue
+        names = [view.titles.suite(plain(rate.suite)), rate.measure.removesuffix(FAILS)]
+        cells = [short_text(rate), f"{rate.counts.successes}/{rate.counts.n}"]
+        cells += [p_text(rate.statistics.p), p_text(p)]
+        cells.append(short_estimate(floor.value, floor.interval, "+") if floor else "")
+        cells += ["" if rate.dose is None else str(rate.dose)]
+        cells.append(kinds_text(rate.counts.untested) if any(rate.counts.untested.values()) else "")
+        rows.append([*names, rate.group.value, view.titles.model(rate.model), *cells])
+    return ShownTable(header, rows, []).filled
+
+
+def _robustness(inputs: Inputs) -> Data:
+    view = inputs.view
+    return {
+        "every": perturbed_table(view),
+        "by_category": perturbed_table(view, by_category=True),
+        "changed": _changed_answers(view),
+        "groups": _changed_answers(view, groups=True),
+    }
 
 
 def _attacks(inputs: Inputs) -> Data:
-    """Attacks, pairs and perturbations of whole suites, by measure and model."""
-    measures: dict[tuple[str, str], dict[str, Rate]] = {}
-    for rate in inputs.view.every:
-        attack = rate.measure in ATTACKS or rate.measure.endswith(ATTACK_ENDS)
-        if not rate.group and (attack or rate.measure == PAIR_DIFFERENCE):
-            measures.setdefault((rate.suite, rate.measure), {})[rate.model] = rate
-    return {"measures": measures}
+    """Attacks, injections and pairs of whole suites: a row for each suite and model."""
+    view, rows = inputs.view, []
+    measures = (*ATTACKS, PAIR_DIFFERENCE)
+    for (suite, model), rates in view.overall.items():
+        if found := [rates.get(measure) for measure in measures]:
+            names = view.titles.suite(plain(suite)), view.titles.model(model)
+            if any(found):
+                rows.append([*names, *map(short_text, found)])
+    rows.sort(key=lambda row: row[0])
+    titles = ["attack succeeded", "injection succeeded", "task done", "minus its pair"]
+    return {"attacks": ShownTable(["suite", "model", *titles], rows, []).filled}
 
 
 def _pairs(inputs: Inputs) -> Data:
     """Differences in refusal to a row's pair. p-values are of whole suites alone, corrected for all of
-    them of live models in the section (Holm)."""
+    them of live models here (Holm); of groups those that leave out their suite's difference."""
     view = inputs.view
     pairs = [rate for rate in view.every if rate.measure == PAIR_DIFFERENCE]
+    whole = [rate for rate in pairs if not rate.group]
     family = {*view.models} - {*stand_ins(view.provenance)} or {*view.models}
-    tested = [not rate.group and rate.model in family for rate in pairs]
-    adjusted = holm([r.statistics.p if own else None for r, own in zip(pairs, tested, strict=True)])
+    adjusted = holm([rate.statistics.p if rate.model in family else None for rate in whole])
     tests = sum(p is not None for p in adjusted)
-    return {"pairs": list(zip(pairs, adjusted, strict=True)), "tests": tests}
+
+    def row(rate: Rate, *more: str) -> list[str]:
+        names = view.titles.suite(plain(rate.suite)), view.titles.model(rate.model)
+        shown = short_estimate(rate.value, rate.interval, "+")
+        group = f"{rate.group.field} {rate.group.value}" if rate.group else ""
+        return [*names, group, str(rate.counts.n), shown, *more]
+
+    rows = [
+        row(rate, p_text(rate.statistics.p), p_text(p))
+        for rate, p in zip(whole, adjusted, strict=True)
+    ]
+    value = {(rate.suite, rate.model): rate.value for rate in whole}
+    out = [
+        row(rate)
+        for rate in pairs
+        if rate.group.field not in ("", "cut_off")
+        and rate.interval
+        and (of := value.get((rate.suite, rate.model))) is not None
+        and not rate.interval[0] <= of <= rate.interval[1]
+    ]
+    header = ["suite", "model", "group", "pairs", "difference"]
+    shown = ShownTable([*header, "p", f"p (Holm, {tests})"], rows, []).filled
+    return {"pairs": shown, "tests": tests, "out": ShownTable(header, out, []).filled}
+
+
+def _stability(inputs: Inputs) -> Data:
+    """Rates over several answers to one prompt: samples, repeats, languages, perturbations."""
+    view, rows = inputs.view, []
+    for rate in view.every:
+        if rate.group.field in (SAMPLES_FIELD, "over"):
+            names = view.titles.suite(plain(rate.suite)), view.titles.model(rate.model)
+            of = f"{rate.group.value} samples" if rate.group.field == SAMPLES_FIELD else ""
+            cells = [rate.measure, of or rate.group.value, short_text(rate), str(rate.counts.n)]
+            rows.append(
+                [*names, *cells, kinds_text(rate.counts.excluded) if rate.counts.unjudged else ""]
+            )
+    header = ["suite", "model", "measure", "over", "mean over prompts", "prompts", "not judged"]
+    return {"sampled": ShownTable(header, rows, []).filled}
+
+
+def _judges(inputs: Inputs) -> Data:
+    """Rates from human labels beside the raw ones, κ of the first judge with every other, and scores."""
+    view, rows = inputs.view, []
+    for rate in view.every:
+        if not (labels := rate.counts.labels) or not rate.measure.startswith(POWERED):
+            continue
+        measure = rate.measure.removeprefix(POWERED)
+        raw = view.overall[rate.suite, rate.model][measure]
+        names = [view.titles.suite(plain(rate.suite)), view.titles.model(rate.model)]
+        names += [CATEGORY_OF.get(measure, measure), view.deciding.get(rate.suite, "")]
+        if rate.interval:
+            said = f"{short_text(rate)}, {labels.used} of {rate.counts.n} labelled"
+        elif labels.stale:
+            said = f"{labels.stale} labels are of other answers"
+        else:
+            said = f"{labels.blank} drawn and left blank" if labels.blank else MISSING
+        rows.append([*names, short_estimate(raw.value, raw.interval), said])
+    header = ["suite", "model", "prompts", "judge", "raw rate", "prediction-powered"]
+    return {
+        "powered": ShownTable(header, rows, []),
+        "twice": _twice(inputs),
+        "scores": _scores(view),
+    }
+
+
+def _twice(inputs: Inputs) -> ShownTable:
+    """Cohen's κ, on refused or not, of each suite's first judge and every other that told refusal."""
+    labels: dict[tuple[str, str, str], list[tuple[bool, bool]]] = {}
+    for row in inputs.answers.clean():
+        said = [(one["judge"], refusal_of(one["label"])) for one in loads(row.verdicts)]
+        for judge, refused in said[1:]:
+            first, decided = said[0]
+            if refused is not None and decided is not None:
+                key = row.suite, row.model, f"{first}, {judge}"
+                labels.setdefault(key, []).append((decided, refused))
+    rows = []
+    for key, pairs in labels.items():
+        first_said, said_too = ([pair[side] for pair in pairs] for side in (0, 1))
+        found = cohen_kappa(first_said, said_too, inputs.view.confidence)
+        ends = None if found.low is None or found.high is None else Interval(found.low, found.high)
+        same = f"{sum(a == b for a, b in pairs)} of {len(pairs)}"
+        rows.append([*key, short_estimate(found.kappa, ends), same])
+    return ShownTable(["suite", "model", "judges", "κ", "alike"], rows, [])
+
+
+def _scores(view: View) -> ShownTable:
+    """The judges on the project's own pairs."""
+    measures = ("kappa", "precision", "recall", "specificity")
+    rows = []
+    for judge, of in view.scores.items():
+        cells = [of.get(measure) for measure in measures]
+        n = str(next(iter(of.values())).n)
+        rows.append(
+            [judge, n, *(short_estimate(x.value, x.interval) if x else MISSING for x in cells)]
+        )
+    return ShownTable(["judge", "pairs", "κ", *measures[1:]], rows, [])
 
 
 def _scaling(inputs: Inputs) -> Data:
-    """The rates by size; the trends of families are the view's ``series``."""
-    view = inputs.view
-    sizes = {model: size for model, size in view.sizes.items() if size.parameters}
-    models = sorted(sizes, key=lambda model: (sizes[model].parameters or 0, model))
-    rates = [rate for model in models for rate in sized_rates(view.rates[model])]
-    return {"sized": [(sizes[rate.model], rate) for rate in rates]}
+    """The trends of families with three sizes or more, and the rates behind them."""
+    view, points, trends = inputs.view, [], []
+    for series in view.series:
+        names = [series.family, view.titles.suite(plain(series.suite))]
+        names.append(measure_text(series.measure, series.value))
+        for model, point in series.points.items():
+            size, ends = f"{point.size:,.0f}", point.interval
+            counted = "" if view.sizes[model].counted else " (stated)"
+            cells = [view.titles.model(model), size + counted, short_estimate(point.rate, ends)]
+            points.append([*names, *cells, f"{point.successes}/{point.n}"])
+        trends.append([*names, str(len(series.points)), *_slope(series.trend)])
+    header = ["family", "suite", "measure"]
+    rates = [*header, "model", "parameters", "rate", "of"]
+    return {
+        "points": ShownTable(rates, points, []),
+        "trends": ShownTable([*header, "models", "slope", "dispersion"], trends, []),
+        "least": LEAST_MODELS,
+    }
+
+
+def _slope(of: Trend) -> list[str]:
+    if of.problem is not None or of.slope is None:
+        return [f"none: {PROBLEMS.get(of.problem or '', of.problem)}", MISSING]
+    ends = f" [{of.low:+.3f}, {of.high:+.3f}]" if of.low is not None and of.high is not None else ""
+    return [f"{of.slope:+.3f}{ends}", MISSING if of.dispersion is None else f"{of.dispersion:.2f}"]
+
+
+def _provenance(inputs: Inputs) -> Data:
+    view, models = inputs.view, []
+    for model, facts in view.provenance.items():
+        definition, identity = facts["model"]["definition"], facts["model"]["identity"]
+        content = identity.get("model")
+        content = content if isinstance(content, dict) else identity
+        source = definition.get("model_id") or definition.get("path") or MISSING
+        held = (content.get("commit") or content.get("sha256") or MISSING)[:16]
+        seed, used = facts["model"]["seed"], facts.get("usage") or {}
+        decoding = "greedy" if seed is None else f"seed {seed}"
+        decoding = "not known" if definition["adapter"] == "recorded" else decoding
+        cells = [definition["adapter"], identity["adapter_version"], source, held, decoding]
+        counts = [used.get(key) for key in ("prompt_tokens", "completion_tokens", "cost_usd")]
+        cells += [identity.get("arithmetic") or MISSING]
+        cells += [MISSING if count is None else f"{count:,}" for count in counts]
+        models.append([view.titles.model(model), *map(str, cells)])
+    header = [
+        "model",
+        "adapter",
+        "version",
+        "source",
+        "revision or content",
+        "decoding",
+        "arithmetic",
+    ]
+    header += ["prompt tokens", "answer tokens", "cost (USD)"]
+    suites = [
+        [view.titles.suite(suite["label"]), suite["sha256"][:16], ", ".join(suite["judges"])]
+        for suite in view.suites
+    ]
+    judges = [[name, judge["kind"], judge["version"]] for name, judge in view.judges.items()]
+    return {
+        "models": ShownTable(header, models, []).filled,
+        "suites": ShownTable(["suite", "SHA-256", "judges"], suites, []),
+        "judges": ShownTable(["judge", "kind", "version"], judges, []),
+        "pins": inputs.pins,
+    }
+
+
+PERTURBED = (
+    *(
+        "suite",
+        "perturbation",
+        "category",
+        "model",
+        "n",
+        "clusters",
+        "rate_clean",
+        "rate_perturbed",
+    ),
+    *("newly_refused", "newly_answered", "difference", "low", "high"),
+)
+
+
+def _perturbed_row(view: View, of: Difference) -> Row:
+    """What a perturbation did, under ``PERTURBED``."""
+    shares = (of.first, of.second), (of.value, *(of.interval or (None, None)))
+    before, after = ([None if x is None else rounded(x) for x in each] for each in shares)
+    flips = (len(of.prompts[key]) for key in ("to_refusal", "to_compliance"))
+    names = view.titles.suite(of.suite), of.perturbation, of.category, view.titles.model(of.model)
+    return dict(zip(PERTURBED, (*names, of.n, of.clusters, *before, *flips, *after), strict=True))
+
+
+def _inert(header: Sequence[str], row: Sequence[str]) -> Row:
+    return {name: csv_cell(cell) for name, cell in zip(header, row, strict=True)}
+
+
+def report_tables(inputs: Inputs) -> dict[str, tuple[Sequence[str], list[Row]]]:
+    """The tables beside the pages, whole: columns and rows by name."""
+    view, tables = inputs.view, dict[str, tuple[Sequence[str], list[Row]]]()
+    for name, compared in (("comparisons", view.compared), ("fields", view.by_field)):
+        rows = [table_row(pair, view.titles) for pair in compared if pair.difference.n]
+        tables[name] = COLUMNS, rows
+    refused = over_refused(inputs)
+    for name, header, rows in (
+        ("over_refusal", refused.header, [_inert(refused.header, row) for row in refused.rows]),
+        ("robustness", PERTURBED, [_perturbed_row(view, d) for d in view.perturbed if d.n]),
+    ):
+        if rows:
+            tables[name] = header, rows
+    return tables
 
 
 FRONT = (
-    Section("head", "Refusal report"),
-    Section("results", "Results", _results),
+    Section("head", "Refusal report", _results),
+    Section("limits", "What limits it", _limits),
+    Section("thresholds", "Thresholds", _results),
     Section("protocols", "Published protocols", _protocols),
-    Section("judge", "The judge"),
     Section("compared", "Models compared", _compared),
-    Section("by_field", "By field", _by_field),
-    Section("attacks", "Attacks and perturbations", _attacks),
+    Section("perturbed", "What perturbations did", _robustness),
+    Section("attacks", "Attacks, injections and pairs", _attacks),
     Section("more", "More"),
 )
 PAGES = (
     Section(
-        "details",
-        "Every rate with what limits it",
-        lambda inputs: {"details": first_table(inputs.view, wide=True)},
+        "over_refusal", "Harmless prompts that were refused", lambda x: {"table": over_refused(x)}
     ),
-    Section("protocols", "Published protocols", _protocols),
-    Section("over_refusal", "Over-refused prompts", _over_refusal),
-    Section("fields", "By field", _by_field),
     Section("comparisons", "Models compared", _compared),
-    Section("robustness", "Perturbations and injections"),
+    Section("robustness", "What perturbations did", _robustness),
+    Section("judges", "How good the judges are", _judges),
+    Section("details", "Every rate with what limits it", _results),
+    Section("fields", "Kinds of prompts that stand out", _by_field),
     Section("pairs", "Paired prompts", _pairs),
-    Section("samples", "Several samples per prompt"),
-    Section("cut_off", "Without answers that were cut off"),
-    Section("judges", "The judges' errors, and rates from human labels"),
-    Section("scaling", "Scaling", _scaling),
-    Section("provenance", "Provenance"),
+    Section("stability", "Several answers to one prompt", _stability),
+    Section("protocols", "Published protocols", _protocols),
+    Section("scaling", "Rates over model size", _scaling),
+    Section("provenance", "What these numbers are made of", _provenance),
 )

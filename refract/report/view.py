@@ -13,15 +13,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.core.errors import ParamsError, UsageError
+from refract.core.jsonl import iter_rows
 from refract.core.params import Metadata, decision_settings, grid, load_params
 from refract.core.settings import nearest, read_settings
 from refract.core.tables import read_table
+from refract.core.vocabulary import JUDGED, REFUSED
+from refract.judges import language_warnings
 from refract.rates.judge_error import JudgeError
-from refract.rates.rate import Interval, Rate
+from refract.rates.rate import Difference, Interval, Rate
 from refract.report.comparisons import (
     Compared,
+    Nearest,
     compare_fields,
     compare_models,
+    compare_nearest,
+    compare_perturbed,
     near_pairs,
     number_of_tests,
 )
@@ -57,8 +63,12 @@ class JudgeScore(NamedTuple):
 class View:
     """The numbers of the grid's models, and what is computed of them for people alone.
 
-    ``compared`` are the models on whole suites, ``by_field`` on the prompts of one value; ``scores``
-    are those of judges, by judge and measure, ``kinds`` by judge and kind of answer.
+    ``compared`` are the models on whole suites, ``by_field`` on the prompts of one value, ``nearest``
+    the reference and the model most like it; ``perturbed`` is what perturbations did to refusal;
+    ``harmless`` counts by model the helpful and borderline prompts, each text once: refused, judged.
+    ``scores`` are those of judges, by judge and measure, ``kinds`` by judge and kind of answer.
+    ``unread`` are warnings of languages that a judge was not measured in, ``private`` the labels of the
+    suites that are not in git.
     """
 
     rates: Mapping[str, Sequence[Rate]]
@@ -71,6 +81,11 @@ class View:
     scores: Mapping[str, Mapping[str, JudgeScore]] = field(default_factory=dict)
     kinds: Mapping[str, Mapping[str, JudgeScore]] = field(default_factory=dict)
     confidence: float = 0.95
+    nearest: Nearest | None = None
+    perturbed: Sequence[Difference] = ()
+    harmless: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    unread: Sequence[str] = ()
+    private: Collection[str] = ()
     tests: int = 0  # that p was corrected for, where those of `compared` are fewer
 
     @property
@@ -235,6 +250,7 @@ def read_view(root: Path) -> View:
     reference = settings.reference or models[0]
     provenance = {model: result.provenance or {} for model, result in results.items()}
     compared = clean, settings, reference, stand_ins(provenance), provenance
+    outcomes = {model: result.outcomes for model, result in results.items()}
     return View(
         {model: result.rates for model, result in results.items()},
         provenance,
@@ -246,7 +262,40 @@ def read_view(root: Path) -> View:
         _scores(root / "metrics/judges_agreement.csv", "measure", "value"),
         _scores(root / "metrics/judges.csv", "value", "accuracy"),
         settings.confidence,
+        compare_nearest(clean, settings, reference, provenance),
+        compare_perturbed(outcomes, settings),
+        {model: _harmless(rows) for model, rows in clean.items()},
+        *_of_suites(root, provenance),
     )
+
+
+def _harmless(rows: Iterable[Mapping[str, str]]) -> tuple[int, int]:
+    """Of the texts that are helpful or borderline prompts, how many were refused and how many judged."""
+    of_text = {
+        row["prompt_sha256"]: row["outcome"] in REFUSED
+        for row in rows
+        if row["category"] != "harmful" and row["outcome"] in JUDGED
+    }
+    return sum(of_text.values()), len(of_text)
+
+
+def _of_suites(root: Path, provenance: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """The warnings of the suites' languages, and the labels of the suites that DVC holds instead of git
+    (``FILE.dvc`` stands beside their file)."""
+    unread: dict[str, None] = {}
+    private: dict[str, None] = {}
+    for facts in provenance.values():
+        for suite in facts["suites"].values():
+            if not (name := suite.get("definition", {}).get("file")):
+                continue
+            file, pointer = root / name, root / f"{name}.dvc"
+            if pointer.is_file():
+                private[suite["label"]] = None
+            judges = {name: facts["judges"][name] for name in suite["judges"]}
+            if file.is_file():
+                warned = language_warnings(iter_rows(file), judges)
+                unread |= dict.fromkeys(f"{suite['label']}: {warning}" for warning in warned)
+    return list(unread), list(private)
 
 
 def _scores(path: Path, name: str, value: str) -> dict[str, dict[str, JudgeScore]]:
@@ -295,17 +344,6 @@ class Summary(NamedTuple):
     refusal: Rate
     limited: list[Rate]
     without: dict[str, Rate]
-
-    @property
-    def rests_on_cut_off(self) -> bool:
-        """Whether a tenth of the answers or more was cut off, of the suite or of one category."""
-        return bool(self.without) or self.refusal.counts.cut_off_share >= WARN_SHARE
-
-    @property
-    def decision(self) -> str | None:
-        """``missed`` or ``inconclusive`` if any threshold is, else ``met``; None without thresholds."""
-        decisions = {rate.decision for rate in self.limited}
-        return next((d for d in ("missed", "inconclusive", "met") if d in decisions), None)
 
 
 def summaries(view: View) -> list[Summary]:

@@ -103,7 +103,7 @@ def test_the_published_success_rates_come_out_of_the_tables_that_the_report_show
     shown = section(view)
     for before, after, _ in PUBLISHED.values():
         rate = (before - after) / before
-        assert re.search(rf"{rate:.3f} \\\[.*?\\\] {before - after}/{before} \|", shown)
+        assert re.search(rf"{rate:.2f} \\\[.*?\\\] \| {before - after}/{before} \|", shown)
     assert "its denominator is the requests refused before" in shown
 
 
@@ -135,8 +135,13 @@ def test_counted_weights_stand_before_stated_ones_and_families_are_fitted_apart(
     assert (view.sizes["m7"].parameters, view.sizes["m7"].counted) == (7_600_000_000, True)
     assert [list(one.points) for one in view.series] == [["m0.5", "m1.5", "m7"]]
     shown = section(view)
-    assert "| m7 | F | 7,600,000,000 | " in shown
-    assert "| m3 | — | 3,000,000,000 (stated) |" in shown
+    assert "| m7 | 7,600,000,000 | " in shown
+    assert "| m1.5 | 1,500,000,000 (stated) |" in shown
+    # A line through two sizes says nothing.
+    for model in ("m0.5", "m1.5"):
+        metadata[model]["family"] = "G" if model == "m0.5" else "F"
+    two = view_of(tables, provenance, {**metadata, "m0.5": {"family": "H"}})
+    assert [[*one.points] for one in two.series] == []
 
 
 @pytest.mark.parametrize(
@@ -148,7 +153,7 @@ def test_facts_that_cannot_be_used_are_refused_by_name(wrong):
         model_sizes({"one": {"model": {"parameters": None}}}, {"one": wrong})
 
 
-def test_an_attack_on_one_request_has_a_rate_and_no_interval_and_no_weight_in_a_trend():
+def test_an_attack_on_one_request_has_no_interval_and_no_weight_in_a_trend():
     prompts = [prompt(0), *(prompt(0, f"control/{n}") for n in range(4))]
     outcomes = {one["prompt_id"]: "compliance" for one in prompts} | {"000": "refusal"}
     of_one = counted(outcomes, {p["prompt_id"]: "000" for p in prompts})
@@ -157,7 +162,6 @@ def test_an_attack_on_one_request_has_a_rate_and_no_interval_and_no_weight_in_a_
     tables["m7"] = as_read(rows, "m7")
     view = view_of(tables, provenance, metadata)
     assert [list(one.points) for one in view.series] == [["m0.5", "m1.5", "m3", "m14"]]
-    assert "1.000 (no interval) 4/4" in section(view)
 
 
 def test_a_trend_is_fitted_to_the_number_of_independent_answers():

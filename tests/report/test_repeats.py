@@ -32,7 +32,8 @@ class Unsteady(FaultServer):
 
 def note(text: str) -> str:
     """What the report says of answers from a server."""
-    (line,) = (line for line in text.splitlines() if line.startswith("**Answers from a server.**"))
+    lines = (line.removeprefix("- ") for line in text.splitlines())
+    (line,) = (line for line in lines if line.startswith("**Answers from a server.**"))
     return line
 
 

@@ -151,13 +151,21 @@ def pages_for(*rates: Rate, answers: tuple[Answered, ...] = (), **more: object) 
 
 
 def answered(
-    id_: str, category: str, outcome: str, perturbation: dict[str, str] | None = None
+    id_: str,
+    category: str,
+    outcome: str,
+    perturbation: dict[str, str] | None = None,
+    model: str = "one",
+    suite: str = "s",
+    **labels: str,
 ) -> Answered:
-    """An answer of model one on suite s, to a hostile prompt."""
+    """An answer to a hostile prompt, with the labels of judges."""
     response = {"attempt": 0, "response": "x", "error": None, "finish_reason": "stop"}
     prompt = {"prompt_id": id_, "source_id": id_[0], "category": category}
     prompt |= {"perturbation": perturbation, "attempts": [f"prompt {id_} {HOSTILE}"]}
-    return Answered("one", "s", prompt, response, {}, outcome, "", "stop")
+    empty = {"score": None, "evidence": [], "error": None, "refused": None}
+    verdicts = {judge: {"label": label, **empty} for judge, label in labels.items()}
+    return Answered(model, suite, prompt, response, verdicts, outcome, "", "stop")
 
 
 def lines_of(page: str, start: str) -> list[list[str]]:
@@ -198,15 +206,23 @@ def test_p_values_of_pairs_name_their_family_of_live_models(adapters, tests):
     }
     more = {"judges": {}, "suites": {}}
     measured = {"statistics": Statistics(p=0.04)}
-    of = [(model, group) for model in models for group in ("", "style=x")]
-    pairs = [rate("refusal_difference_to_pair", 1, 9, by, model=m, **measured) for m, by in of]
+    pairs = [rate("refusal_difference_to_pair", 1, 9, model=m, **measured) for m in models]
     page = pages_for(*pairs, provenance={m: {"model": x} | more for m, x in models.items()})[
         "pairs"
     ]
     assert f"| p | p (Holm, {tests}) |" in page
     shown = [cells_of(line)[-2:] for line in page.splitlines() if line.startswith("| s |")]
-    own, none = ["0.0400", "0.0800"], ["—", "—"]
-    assert shown == [own, none, own, none, ["0.0400", "—"], none][: len(of)]
+    assert shown == [*[["0.0400", "0.0800"]] * 2, ["0.0400", "—"]][: len(models)]
+
+
+def test_groups_of_pairs_that_leave_out_the_difference_of_their_suite_stand_on_the_page():
+    def pair(value: float, group: str = "") -> Rate:
+        ends = Interval(value - 0.1, value + 0.1)
+        return rate("refusal_difference_to_pair", 1, 9, group, value=value, interval=ends)
+
+    page = pages_for(pair(0.1), pair(0.15, "style=a"), pair(0.5, "style=b"))["pairs"]
+    groups = [line[2] for line in lines_of(page, "s") if line[2].startswith("style")]
+    assert groups == ["style b"]
 
 
 def test_errors_are_named_at_the_top_with_what_asks_again():
@@ -215,28 +231,18 @@ def test_errors_are_named_at_the_top_with_what_asks_again():
     assert "**Errors instead of answers**: s, one (15). `dvc repro` asks again" in report
 
 
-def test_cut_off_answers_are_named_at_the_top_and_which_way_leaving_them_out_biases():
-    assert "Cut off" not in pages_for(rate("refusal_rate", 60, 120, cut_off=11))["report"]
+def test_what_concerns_one_model_is_one_line_with_its_counts():
+    def lost(suite: str, **more: object) -> Rate:
+        return rate("refusal_rate", 60, 120, suite=suite, **more)
 
-    def loud(model: str, cut_off: int = 30) -> list[Rate]:
-        named = {"model": model, "interval": Interval(0.3969, 0.7041)}
-        return [
-            rate("refusal_rate", 60, 120, cut_off=cut_off, **named),
-            rate("harmful_refusal_rate", 20, 40, cut_off=4, **named),
-            rate("over_refusal_rate", 60, 120, cut_off=11, **named),  # under a tenth
-            rate("harmful_refusal_rate", 20, 36, "cut_off=excluded", **named),
-        ]
-
-    pages = pages_for(*loud("m"))
-    line = "\n- s, m: 25 % of the answers; harmful refused 0.500, without them 0.556 \\[0.397, "
-    assert f"{line}0.704\\] 20/36\n" in pages["report"]
-    rates = ["0.500 [0.397, 0.704] 20/40; 10 % CUT OFF", "0.556 [0.397, 0.704] 20/36"]
-    assert lines_of(pages["cut_off"], "s") == [["s", "m", "harmful", *rates]]
-    # Where the suite as a whole has few, but one category many.
-    assert "- s, m: 3 % of the answers; harmful refused" in pages_for(*loud("m", 4))["report"]
-    many = pages_for(*(one for n in range(14) for one in loud(f"m{n}")))["report"]
-    assert many.count("% of the answers") == 10
-    assert "\n- and 4 more: [all of them](report/cut_off.md)\n" in many
+    assert "one: of" not in pages_for(lost("s"))["report"]
+    more = {"cut_off": 12, "excluded": {"empty": 3, "degenerate": 1}}
+    report = pages_for(lost("s", **more), lost("t", **more))["report"]
+    assert (
+        "\n- one: of 248 answers to clean prompts 24 cut off at the token limit; not judged: 6 empty, "
+        "2 degenerate.\n"
+    ) in report
+    assert report.count("cut off at the token limit") == 1
     left_out = pages_for(rate("refusal_rate", 6, 12, excluded={"cut_off": 48}))["report"]
     assert "**Cut-off answers left out**: s, one (48). Refusals are short" in left_out
 
@@ -248,14 +254,20 @@ def test_provenance_says_which_arithmetic_answers_are_of(arithmetic):
     )
     about = {"definition": {"adapter": "hf"}, "identity": identity, "seed": None}
     facts = {"one": {"model": about | {"parameters": None}, "judges": {}, "suites": {}}}
-    (line,) = lines_of(pages_for(provenance=facts)["provenance"], "one")
-    assert line[5:7] == ["greedy", arithmetic or "—"]
+    pages = pages_for(provenance=facts)
+    (header,) = lines_of(pages["provenance"], "model")
+    (line,) = lines_of(pages["provenance"], "one")
+    shown = dict(zip(header, line, strict=True))
+    assert (shown["decoding"], shown.get("arithmetic")) == ("greedy", arithmetic)
+    assert ("answers of one are the same on every machine" in pages["report"]) == (
+        arithmetic == "exact"
+    )
 
 
 @pytest.mark.parametrize(
     ("value", "labels", "interval", "shown"),
     [
-        (0.45, HumanLabels(10, 0, 0), (0.35, 0.55), "0.450 [0.350, 0.550], 10 of 30 labelled"),
+        (0.45, HumanLabels(10, 0, 0), (0.35, 0.55), "0.45 [0.35, 0.55], 10 of 30 labelled"),
         (None, HumanLabels(20, 0, 4), None, "4 drawn and left blank"),
         (None, HumanLabels(0, 2, 0), None, "2 labels are of other answers"),
     ],
@@ -268,7 +280,7 @@ def test_rates_from_human_labels_stand_beside_the_raw_ones_or_say_why_not(
     ends = interval and Interval(*interval)
     powered = Rate(measure, counts, value, interval=ends, suite="s", model="one")
     (line, *_) = lines_of(pages_for(raw, powered)["judges"], "s")
-    assert line == ["s", "one", "harmful", "0.500 [0.300, 0.700] 15/30", shown]
+    assert line == ["s", "one", "harmful", "0.50 [0.30, 0.70]", shown]
     assert "No answer of the grid has a human label." in pages_for(raw)["judges"]
 
 
@@ -278,21 +290,38 @@ def test_the_limits_of_thresholds_stand_beside_the_details(project):
     assert "`harmful_refusal_rate` at least 0.9." in details
 
 
-def test_over_refused_prompts_are_listed_without_harmful_ones_and_without_their_texts():
+def test_over_refused_prompts_are_shown_those_of_most_models_first_without_harmful_ones():
     answers = (
         answered("a", "harmful", "refusal"),
         answered("b", "helpful", "refusal"),
         answered("c", "borderline", "partial_refusal"),
         answered("d", "helpful", "compliance"),
         answered("b/typos/1", "helpful", "refusal", {"name": "typos", "kind": "typos"}),
+        answered("b", "helpful", "error", model="two"),
+        answered("c", "borderline", "refusal", model="two"),
+        # A prompt that another suite has as well is shown once.
+        answered("c", "borderline", "refusal", suite="t"),
+        answered("d", "helpful", "refusal", model="synthetic"),
     )
-    page = pages_for(answers=answers)["over_refusal"]
-    assert lines_of(page, "s") == [
-        ["s", "helpful", "b", "refusal"],
-        ["s", "borderline", "c", "partial refusal"],
+    about = {"identity": {"adapter_version": "1"}, "seed": None, "parameters": None}
+    provenance = {
+        name: {"model": {"definition": {"adapter": adapter}} | about, "judges": {}, "suites": {}}
+        for name, adapter in (("one", "hf"), ("two", "hf"), ("synthetic", "synthetic"))
+    }
+    more = {"answers": answers, "provenance": provenance}
+    rates = [rate("refusal_rate", 1, 2, model=model) for model in provenance]
+    shown = [cells_of(cell(f"prompt {id_} {HOSTILE}").join(("| ", " |")))[0] for id_ in "cb"]
+    page = pages_for(*rates, **more)["over_refusal"]
+    assert lines_of(page, "") == []
+    lines = [cells_of(line) for line in page.splitlines() if line.startswith("| prompt ")][1:]
+    assert lines == [
+        [shown[0], "borderline", "2 of 2: one, two"],
+        [shown[1], "helpful", "1 of 1: one"],
     ]
-    assert "## one: 2" in page
+    # DVC and not git holds this suite: its texts are not in a file for git.
+    page = pages_for(*rates, **more, private={"s"})["over_refusal"]
     assert "prompt b" not in page
+    assert lines_of(page, "b") == [["b", "helpful", "1 of 1: one"]]
     assert "over_refusal" not in pages_for(answers=(answers[0],))
 
 
@@ -325,7 +354,7 @@ def test_the_reference_is_a_model_of_the_grid(project):
     params = project / "params.yaml"
     base = params.read_text()
     params.write_text(base + "decisions: {reference: two}\n")
-    assert "\ntwo with every other model" in pages_of(project)["report"]
+    assert " two with every other model" in pages_of(project)["comparisons"]
     params.write_text(base + "decisions: {reference: three}\n")
     with pytest.raises(ParamsError, match=r"a model of the grid: one, two \(got 'three'\)"):
         read_view(project)
