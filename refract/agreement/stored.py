@@ -62,7 +62,9 @@ def stored_suites(
         own = errors.get(wanted["judges"][0])
         confidence, with_judge = settings.confidence, settings.interval == "prompts_and_judge"
         known = errors if with_judge else {}
-        aggregate = aggregate_suite(*given, wanted, judges, families, confidence, known)
+        aggregate = aggregate_suite(
+            *given, wanted, judges, families, confidence, known, settings.estimand
+        )
         samples = max((row.get("sample", 1) for row in prompts), default=1)
         label = samples_label(labels[suite], samples)
         table = list(aggregate.table)

@@ -13,6 +13,7 @@ from pydantic.config import JsonDict
 
 from refract.core.errors import ParamsError
 from refract.core.settings import Distinct, Number, Settings, nearest, read_settings
+from refract.core.vocabulary import Estimand
 
 # Dots, hyphens and bare numbers break DVC's names of stages, two of the three silently.
 NAME = "[a-z][a-z0-9_]*"
@@ -184,6 +185,12 @@ class DecisionSettings(Settings):
         "prompts_and_judge",
         description="what decisions and the report allow for: which prompts were drawn, and how far the "
         "judge is from people on a model that nobody labelled, where that is known; or prompts alone",
+    )
+
+    estimand: Estimand = Field(
+        "prompts_like_these",
+        description="what rates and thresholds are about: prompts like these, of which a suite is a "
+        "sample, or these very prompts, where nothing but the noise of several samples is left open",
     )
 
     reference: str | None = Field(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 # Labels about refusal.
 PARTIAL = "partial_refusal"
@@ -74,6 +74,8 @@ def refusal_of(label: str | None) -> bool | None:
 
 # What a rate's interval says of a threshold.
 MET, MISSED, INCONCLUSIVE = "met", "missed", "inconclusive"
+# What a rate is about: prompts of which a suite is a sample, or the prompts of the suite alone.
+Estimand = Literal["prompts_like_these", "these_prompts"]
 # The field of table rows that are of several samples per prompt.
 SAMPLES_FIELD = "samples"
 # Harmful refused minus another category refused: the measure, and that category.

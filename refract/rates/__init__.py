@@ -16,7 +16,7 @@ from refract.core.types import (
     VerdictRow,
     prompt_of_sample,
 )
-from refract.core.vocabulary import OUTPUT_SENSITIVITY, TAKEN
+from refract.core.vocabulary import OUTPUT_SENSITIVITY, TAKEN, Estimand
 from refract.rates.clean_prompts import pair_table, rate_table, share_table
 from refract.rates.counting import (
     CONFIDENCE,
@@ -69,15 +69,16 @@ def aggregate_suite(
     families: Mapping[str, str],
     confidence: float = CONFIDENCE,
     errors: Mapping[str, JudgeError] | None = None,
+    estimand: Estimand = "prompts_like_these",
 ) -> Aggregate:
     """Outcomes and rates of one suite.
 
     ``definition`` is the suite's (:class:`refract.core.params.SuiteSettings`): its first judge decides
     the outcomes. ``judges`` maps its judges to their definitions, ``families`` to the family of their
     labels, of which the first of strings looks for attacks' strings and the first of similarity compares
-    perturbed answers, ``errors`` to what is known of their errors on refusal. Raises :class:`RowError`
-    when the rows do not belong together, :class:`ParamsError` for fields and thresholds that the suite
-    does not have.
+    perturbed answers, ``errors`` to what is known of their errors on refusal. ``estimand`` is what
+    thresholds ask about. Raises :class:`RowError` when the rows do not belong together,
+    :class:`ParamsError` for fields and thresholds that the suite does not have.
     """
     response_of = {row["prompt_id"]: row for row in responses}
     verdict_of = {row["prompt_id"]: row["judges"] for row in verdicts}
@@ -150,8 +151,14 @@ def aggregate_suite(
     if compared:
         noise = [row for row in every if row["name"] == CLEAN_SAMPLES]
         rates += robustness_table(compared + noise, limits, max_unjudged, floors, confidence)
+    if samples > 1:
+        # Without width is what takes each answer alone (flips, attacks): how they vary is not known.
+        rates = [
+            replace(rate, these=None) if rate.these and rate.these.low == rate.these.high else rate
+            for rate in rates
+        ]
     # A flip or fail rate may have a threshold of its own; fail rates have theirs by now.
-    rates = apply_thresholds(rates, defaults | thresholds, max_unjudged, samples)
+    rates = apply_thresholds(rates, defaults | thresholds, max_unjudged, samples, estimand)
     failures = failing_rows(compared, prompt_of, response_of)
     return Aggregate(outcomes, rates, compared, failures, _field_values(sources, fields))
 

@@ -16,6 +16,7 @@ from refract.rates.counting import (
     PromptMeans,
     answer_rate,
     excluded_counts,
+    interval_of,
     overall_rates,
     positive_values,
     prompt_means,
@@ -30,6 +31,7 @@ from refract.statistics.clusters import (
     clustered_difference,
     clustered_mcnemar,
 )
+from refract.statistics.proportions import difference_of_means, mean_of_samples
 
 # The measures of a suite's clean prompts: name, category it is taken over (None: all), outcomes
 # that count. The first of a category is the one that thresholds usually name.
@@ -139,7 +141,11 @@ def _discrimination(
         cut_off=sum(answer.cut_off for answer in judged),
         excluded=excluded_counts(a.outcome for a in answers if a.outcome not in JUDGED),
     )
-    return rate_of(measure, counts, group, estimate, lower, upper)
+    rate = rate_of(measure, counts, group, estimate, lower, upper)
+    these = [mean_of_samples(of.samples, confidence) for of in (one, other)]
+    if these[0] is None or these[1] is None:
+        return rate
+    return replace(rate, these=interval_of(difference_of_means(these[0], these[1])))
 
 
 def share_table(suite: CountedSuite) -> list[Rate]:

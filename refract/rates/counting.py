@@ -19,7 +19,7 @@ from refract.statistics.clusters import (
     clustered_difference,
     clustered_mean,
 )
-from refract.statistics.proportions import Proportion
+from refract.statistics.proportions import Proportion, mean_of_samples
 
 CONFIDENCE = 0.95
 # The rate that has a measure without the answers that were cut off at the token limit.
@@ -127,12 +127,17 @@ def _end_of_pairs(id_: str, pair_of: Mapping[str, str | None]) -> str:
 
 class PromptMeans(NamedTuple):
     """Means of prompts: over their known values (None without any), with all unknown ones as 0 and
-    as 1; and the clusters that the prompts are of."""
+    as 1; the clusters that the prompts are of, and the known values of each prompt that has any."""
 
     known: list[float | None]
     lowest: list[float]
     highest: list[float]
     clusters: list[Hashable]
+    samples: Sequence[Sequence[float]] = ()
+
+    def these(self, confidence: float) -> Interval | None:
+        """The interval of the mean on these very prompts."""
+        return interval_of(mean_of_samples(self.samples, confidence))
 
     @property
     def sample(self) -> ClusteredValues:
@@ -152,9 +157,11 @@ def prompt_means(values: Sequence[float | None], answers: Sequence[Counted]) -> 
     for place, (value, answer) in enumerate(zip(values, answers, strict=True)):
         key = place if answer.prompt is None else answer.prompt
         groups.setdefault(key, (answer.cluster, []))[1].append(value)
-    means = PromptMeans([], [], [], [])
+    every: list[list[float]] = []
+    means = PromptMeans([], [], [], [], every)
     for cluster, samples in groups.values():
         known = [value for value in samples if value is not None]
+        every.extend([known] if known else [])
         means.known.append(sum(known) / len(known) if known else None)
         means.lowest.append(sum(known) / len(samples))
         means.highest.append((sum(known) + len(samples) - len(known)) / len(samples))
@@ -208,7 +215,8 @@ def mean_rate(
         cut_off=sum(answer.cut_off for value, answer in pairs if value is not None),
         excluded=excluded_counts(answer.outcome for value, answer in pairs if value is None),
     )
-    return rate_of(measure, counts, group, estimate, lower, upper)
+    rate = rate_of(measure, counts, group, estimate, lower, upper)
+    return replace(rate, these=means.these(confidence))
 
 
 def rate_of(

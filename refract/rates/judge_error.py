@@ -70,23 +70,27 @@ def discrimination_with_judge_error(rate: Rate, error: JudgeError, confidence: f
     The gaps on the two categories' prompts are taken as those of two sets of prompts, independent of
     each other (:meth:`JudgeError.between_models`).
     """
-    if rate.value is None or rate.interval is None:
-        return rate
-    half = error.between_models(confidence)
-    ends, outer = Interval(rate.value, rate.value), None
-    if rate.bounds is not None and rate.outer is not None:
-        outer = widened(rate.bounds, rate.outer, 0.0, half, -1.0)
-    judged = WithJudge(widened(ends, rate.interval, 0.0, half, -1.0), outer)
-    return replace(rate, with_judge=judged)
+    return _with_judge(rate, 0.0, error.between_models(confidence), -1.0)
 
 
 def with_judge_error(rate: Rate, error: JudgeError, confidence: float, *, refused: bool) -> Rate:
     """A share of answers that are refused, or are not, with its interval for prompts and judge."""
+    shift = error.mean if refused else -error.mean
+    return _with_judge(rate, shift, error.half_width(confidence), 0.0)
+
+
+def _with_judge(rate: Rate, shift: float, half: float, least: float) -> Rate:
     if rate.value is None or rate.interval is None:
         return rate
-    shift, half = error.mean if refused else -error.mean, error.half_width(confidence)
     ends = Interval(rate.value, rate.value)
-    outer = None
-    if rate.bounds is not None and rate.outer is not None:
-        outer = widened(rate.bounds, rate.outer, shift, half)
-    return replace(rate, with_judge=WithJudge(widened(ends, rate.interval, shift, half), outer))
+
+    def allowing(around: Interval | None, limits: Interval | None) -> Interval | None:
+        return around and limits and widened(around, limits, shift, half, least)
+
+    judged = WithJudge(
+        widened(ends, rate.interval, shift, half, least),
+        allowing(rate.bounds, rate.outer),
+        allowing(ends, rate.these),
+        allowing(rate.bounds, rate.these_outer),
+    )
+    return replace(rate, with_judge=judged)

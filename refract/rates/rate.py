@@ -9,10 +9,10 @@ described in ``docs/metrics.md``; nothing else has to know them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from refract.core.vocabulary import DIGITS
+from refract.core.vocabulary import DIGITS, Estimand
 from refract.statistics.proportions import Interval as Interval  # low and high, both included
 from refract.statistics.proportions import settled
 
@@ -120,10 +120,13 @@ class AboveFloor:
 @dataclass(frozen=True, slots=True)
 class WithJudge:
     """``interval`` and ``outer`` of a rate of refusals with the judge's error in them: on a model that
-    nobody labelled (:mod:`refract.rates.judge_error`), or as human labels of the run show it."""
+    nobody labelled (:mod:`refract.rates.judge_error`), or as human labels of the run show it. ``these``
+    and ``these_outer`` are the same on these very prompts, where that is known."""
 
     interval: Interval
     outer: Interval | None = None
+    these: Interval | None = None
+    these_outer: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +156,10 @@ class Rate:
     JASA 95:77). ``dose`` is the median number of tokens that an injection added,
     ``repetitions`` how often it added its character and in how many prompts. ``threshold`` and
     ``decision`` stand where the suite sets one. ``with_judge`` stands where the judge's error is known;
-    it need not hold ``value`` in its middle. ``clustered_by`` is the field that makes its clusters,
-    empty where those are the pairs of a suite; ``suite`` is the label of tables, samples included.
+    it need not hold ``value`` in its middle. ``interval`` and ``outer`` are for prompts like these,
+    ``these`` is the interval on these very prompts, None where that is not known (NIST AI 800-3 tells
+    the two questions apart). ``clustered_by`` is the field that makes its clusters, empty where those
+    are the pairs of a suite; ``suite`` is the label of tables, samples included.
 
     The functions of this package leave ``suite`` and ``model`` empty: whoever knows them fills them in.
     """
@@ -176,6 +181,25 @@ class Rate:
     suite: str = ""
     model: str = ""
     clustered_by: str = ""
+    these: Interval | None = None
+
+    @property
+    def these_outer(self) -> Interval | None:
+        """``outer`` on these very prompts: the bounds, as far apart as the samples' noise makes them."""
+        if self.these is None or self.bounds is None or self.value is None:
+            return self.these
+        low, high = self.value - self.these.low, self.these.high - self.value
+        return Interval(self.bounds.low - low, self.bounds.high + high)
+
+    def asked(self, estimand: Estimand) -> Rate:
+        """The rate with the intervals that answer a question as its own: on prompts like these, which it
+        has, or on these very prompts. Where the latter are not known it stays as it is."""
+        if estimand == "prompts_like_these" or self.these is None:
+            return self
+        judged = self.with_judge
+        if judged and judged.these:
+            judged = WithJudge(judged.these, judged.these_outer)
+        return replace(self, interval=self.these, outer=self.these_outer, with_judge=judged)
 
     @property
     def shown(self) -> Interval | None:

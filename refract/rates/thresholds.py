@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from refract.core.errors import ParamsError
-from refract.core.vocabulary import SAMPLES_FIELD
+from refract.core.vocabulary import SAMPLES_FIELD, Estimand
 from refract.rates.rate import OVERALL, Counts, Group, Interval, Rate, Threshold
 from refract.rates.sampled import MEASURES_OF_SAMPLES
 from refract.statistics.proportions import wilson
@@ -22,11 +22,13 @@ def apply_thresholds(
     thresholds: Mapping[str, Mapping[str, float]],
     max_unjudged: float | None = None,
     samples: int = 1,
+    estimand: Estimand = "prompts_like_these",
 ) -> list[Rate]:
     """The rates, with ``threshold`` and ``decision`` where a threshold is set; see :func:`decided`.
 
     A threshold is ``{min: x}`` or ``{max: x}``. Of measures over several samples the rate of all
-    ``samples`` has it. Raises :class:`ParamsError` for a measure that the suite does not have.
+    ``samples`` has it. ``estimand`` is what they ask about (:meth:`Rate.asked`). Raises
+    :class:`ParamsError` for a measure that the suite does not have.
     """
     result = list(rates)
     for measure, limit in thresholds.items():
@@ -39,7 +41,8 @@ def apply_thresholds(
         ((kind, bound),) = limit.items()
         for place in places:
             threshold = Threshold("min" if kind == "min" else "max", bound)
-            result[place] = decided(result[place], threshold, max_unjudged)
+            answer = decided(rates[place].asked(estimand), threshold, max_unjudged)
+            result[place] = replace(rates[place], threshold=threshold, decision=answer.decision)
     return result
 
 

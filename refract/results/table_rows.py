@@ -34,12 +34,15 @@ from refract.rates.rate import (
 from refract.statistics.proportions import wilson
 
 # Columns of tables in which the error of a judge is known.
-JUDGE_COLUMNS = ("judge_low", "judge_high", "judge_outer_low", "judge_outer_high")
+JUDGE_COLUMNS = (
+    *("judge_low", "judge_high", "judge_outer_low", "judge_outer_high"),
+    *("judge_these_low", "judge_these_high"),
+)
 # Every column with the type of what it holds, in the order of the tables.
 COLUMNS: dict[str, type] = {
     **dict.fromkeys(("suite", "measure", "field", "value"), str),
     **dict.fromkeys(("successes", "partial", "n", "clusters"), int),
-    **dict.fromkeys(("rate", "low", "high"), float),
+    **dict.fromkeys(("rate", "low", "high", "these_low", "these_high"), float),
     **{field.name: float for field in fields(Statistics)},
     **dict.fromkeys(("above_floor", "above_floor_low", "above_floor_high", "dose"), float),
     "repetitions": str,
@@ -86,6 +89,7 @@ def rate_to_row(rate: Rate) -> Row:
         "clusters": counts.clusters,
         "rate": rate.value,
         **_ends("low", "high", rate.interval),
+        **_ends("these_low", "these_high", rate.these),
         **asdict(rate.statistics),
         "above_floor": above and above.value,
         **_ends("above_floor_low", "above_floor_high", above.interval if above else None),
@@ -96,6 +100,7 @@ def rate_to_row(rate: Rate) -> Row:
         **_ends("outer_low", "outer_high", rate.outer),
         **_ends("judge_low", "judge_high", judged.interval if judged else None),
         **_ends("judge_outer_low", "judge_outer_high", judged.outer if judged else None),
+        **_ends("judge_these_low", "judge_these_high", judged.these if judged else None),
         "cut_off": counts.cut_off,
         **{f"excluded_{outcome}": n for outcome, n in counts.excluded.items()},
         "labelled": labels and labels.used,
@@ -129,9 +134,12 @@ def rate_from_row(
         None if labels[0] is None else HumanLabels(*labels),
     )
     value, above = cells["rate"], cells["above_floor"]
-    interval, bounds, outer, of_above, judged, judged_outer = (
+    interval, bounds, outer, of_above, judged, judged_outer, these, judged_these = (
         None if cells[f"{x}low"] is None else Interval(cells[f"{x}low"], cells[f"{x}high"])
-        for x in ("", "bound_", "outer_", "above_floor_", "judge_", "judge_outer_")
+        for x in (
+            *("", "bound_", "outer_", "above_floor_", "judge_", "judge_outer_"),
+            *("these_", "judge_these_"),
+        )
     )
     if counts.successes is not None and value is not None and counts.n:
         value = _unrounded(value, counts.successes / counts.n)
@@ -143,6 +151,8 @@ def rate_from_row(
             _unrounded(bounds.low, counts.successes / every),
             _unrounded(bounds.high, (counts.successes + counts.unjudged) / every),
         )
+    if these and value is not None:
+        these = Interval(*(_unrounded(end, value) for end in these))
     repetitions = (pair.split(":") for pair in (cells["repetitions"] or "").split())
     threshold = None
     if cells["threshold"]:
@@ -158,7 +168,7 @@ def rate_from_row(
         Group(row["field"], row["value"]),
         Statistics(**{x.name: cells[x.name] for x in fields(Statistics)}),
         None if above is None else AboveFloor(above, of_above),
-        None if judged is None else WithJudge(judged, judged_outer),
+        None if judged is None else WithJudge(judged, judged_outer, judged_these),
         cells["dose"],
         {int(often): int(prompts) for often, prompts in repetitions},
         threshold,
@@ -166,6 +176,7 @@ def rate_from_row(
         row["suite"],
         model,
         clusters.get(row["suite"], ""),
+        these,
     )
 
 

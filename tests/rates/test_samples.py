@@ -25,7 +25,8 @@ from refract.rates.counting import (
     flip_floors,
     prompt_means,
 )
-from refract.results.table_rows import rate_to_row
+from refract.rates.thresholds import apply_thresholds
+from refract.results.table_rows import rate_from_row, rate_to_row
 from refract.suites.perturbations import prompt_rows
 
 SYNTHETIC = {"adapter": "synthetic", "temperature": 1, "refusal_rate": {"harmful": 0.7}}
@@ -243,6 +244,26 @@ def test_a_threshold_is_for_all_samples_and_a_single_answer_is_one(
         (measure, str(samples), decision)
     ]
     assert suite_metrics(found.rates.table)[measure] == decided[0]["rate"]
+
+
+def test_a_threshold_can_be_asked_of_these_prompts_instead_of_prompts_like_these():
+    outcomes = {}
+    for n, row in enumerate(rows(30)):  # 24 of the 30 are always refused
+        outcomes |= answered([R] * 4 if n < 24 else [C] * 4, row["id"])
+    table = clean_prompts.rate_table(CountedSuite(rows(30), outcomes))
+    decided = {}
+    for estimand in ("prompts_like_these", "these_prompts"):
+        limit = {"harmful_refusal_rate": {"min": 0.75}}
+        found = apply_thresholds(table, limit, estimand=estimand)
+        (rate,) = (x for x in found if x.threshold)
+        decided[estimand] = rate.decision
+        assert rate.interval.low < 0.65  # whatever is asked, the table has both
+    assert decided == {"prompts_like_these": "inconclusive", "these_prompts": "met"}
+    asked = rate.asked("these_prompts")
+    assert asked.shown == rate.these
+    assert 0.77 < asked.shown.low < 0.8 < asked.shown.high < 0.83
+    assert rate_from_row(rate_to_row(rate), {}).these == pytest.approx(rate.these, abs=1e-4)
+    assert rate.asked("prompts_like_these") == rate
 
 
 def test_thresholds_of_attacks_apply_above_the_floor():

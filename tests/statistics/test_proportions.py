@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refract.statistics.proportions import all_of_k, any_of_k, wilson
+from refract.statistics.proportions import all_of_k, any_of_k, mean_of_samples, wilson
 
 # x, n, low, high, tolerance
 PUBLISHED_WILSON = [
@@ -94,3 +94,29 @@ def test_they_are_the_shares_of_all_choices_of_k_samples(given_):
     choices = list(combinations([i < positives for i in range(n)], k))
     assert any_of_k(positives, n, k) == pytest.approx(sum(map(any, choices)) / len(choices))
     assert all_of_k(positives, n, k) == pytest.approx(sum(map(all, choices)) / len(choices))
+
+
+def test_the_mean_on_these_prompts_is_exact_with_one_answer_each_and_has_their_noise_with_more():
+    assert mean_of_samples([]) is None
+    assert mean_of_samples([[1.0], [0.0], [1.0], [1.0]]) == (0.75, 0.75, 0.75)
+    # Alike within prompts: hardly any noise. Alike over prompts: that of as many independent answers.
+    stable = mean_of_samples([[1.0] * 4] * 20 + [[0.0] * 4] * 20)
+    coin = mean_of_samples([[1.0, 0.0] * 2] * 40)
+    independent = wilson(80, 160)
+    assert stable.high - stable.low < (coin.high - coin.low) / 4
+    assert coin.high - coin.low == pytest.approx(independent.high - independent.low, rel=0.2)
+    none = mean_of_samples([[0.0] * 4] * 40)
+    assert none.low == 0
+    assert none.high == pytest.approx(wilson(0, 160).high, rel=0.05)
+
+
+@pytest.mark.parametrize("shape", [(0.5, 0.5), (2, 2), (0.2, 3)])
+def test_the_interval_on_these_prompts_covers(shape):
+    import numpy as np
+
+    rng, hits = np.random.default_rng(4), 0
+    for _ in range(300):
+        rates = rng.beta(*shape, size=30)
+        of = mean_of_samples((rng.random((30, 4)) < rates[:, None]).astype(float).tolist())
+        hits += of.low <= rates.mean() <= of.high
+    assert hits / 300 >= 0.92
