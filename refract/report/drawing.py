@@ -277,9 +277,9 @@ def _fill(
         marks = _on_named_lines(axes, marks, list(looks))
         if first < 0:
             axes.vlines(0, *axes.get_ylim(), INK, linewidth=0.8, alpha=0.7)
-    dotted = {"colors": INK, "linewidths": 1, "linestyles": [(0, (1, 3))], "alpha": 0.7}
+    dotted: dict[str, Any] = {"linewidths": 1, "linestyles": [(0, (1, 3))], "alpha": 0.7}
     equal = [[(0, by), (1 - by, 1)] for by in figure.discrimination]
-    axes.add_collection(LineCollection(equal, **dotted))
+    axes.add_collection(LineCollection(equal, colors=INK, **dotted))
     for by in figure.discrimination:
         label = axes.text(0.93 - by, 0.93, f"{by:g}", size="small", ha="center", va="center")
         label.set(zorder=2, bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.5})

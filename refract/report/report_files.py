@@ -21,7 +21,7 @@ from refract.report.figure_data import figures_of
 from refract.report.first_table import first_table, shown_rates, threshold_table
 from refract.report.markdown import TEMPLATES
 from refract.report.page_data import LONGEST, MOST, PageData, StoredAnswers, page_data
-from refract.report.sections import Inputs, report_pages, report_tables, templates_of
+from refract.report.sections import Inputs, limits, report_pages, report_tables, templates_of
 from refract.report.view import View, read_view
 
 REPORT = Path("metrics/report.md")
@@ -79,6 +79,11 @@ def page_parts(
     names = ("texts.js", "page.js", "page.css")
     texts, script, style = ((TEMPLATES / name).read_text("utf-8") for name in names)
     script = texts + script
+    suites = [rate.suite for rate in view.every] + [pair.difference.suite for pair in view.compared]
+    compared = sorted(
+        view.compared,
+        key=lambda pair: (*map(view.models.index, pair[:2]), suites.index(pair.difference.suite)),
+    )
     page = templates_of(view, markdown=False).get_template("page.html.j2")
     text = page.render(
         policy=(
@@ -91,6 +96,8 @@ def page_parts(
         data=data,
         first=first_table(view),
         shown_rates=shown_rates,
+        compared=compared,
+        **limits(Inputs(view, data, {})),
         thresholds=threshold_table(view),
         commit=commit,
         refused=" ".join(REFUSED),

@@ -142,7 +142,7 @@ def _results(inputs: Inputs) -> Data:
     }
 
 
-def _limits(inputs: Inputs) -> Data:
+def limits(inputs: Inputs) -> Data:
     """What concerns one model, a line each: answers cut off, ended in a loop, not judged; and which
     models' answers are those of any machine."""
     view, lines = inputs.view, list[str]()
@@ -561,7 +561,7 @@ def report_tables(inputs: Inputs) -> dict[str, tuple[Sequence[str], list[Row]]]:
 
 FRONT = (
     Section("head", "Refusal report", _results),
-    Section("limits", "What limits it", _limits),
+    Section("limits", "What limits it", limits),
     Section("thresholds", "Thresholds", _results),
     Section("protocols", "Published protocols", _protocols),
     Section("compared", "Models compared", _compared),

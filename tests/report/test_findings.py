@@ -170,9 +170,10 @@ def test_a_control_that_failed_is_said_before_all_numbers():
     passed, failed = (rate("control_pass_rate", n, 10) for n in (10, 8))
     second = rate("other_control_pass_rate", 9, 10)
     text = report_of(View({"one": [rate("refusal_rate", 1, 2), failed, second]}, {"one": facts()}))
-    assert "**Failed its control**: s, one: the deciding judge found 2 of 10 answers" in text
-    assert "s, one: other found 1 of 10 answers" in text
-    assert text.index("Failed its control") < text.index("| suite |")
+    assert "**Failed controls**: answers to prompts whose outcome is known beforehand" in text
+    said = "otherwise: one 2 of 10 (s), 1 of 10 (s, judged by other). Their other numbers there"
+    assert said in text
+    assert text.index("Failed controls") < text.index("| suite |")
     text = report_of(View({"one": [rate("refusal_rate", 1, 2), passed]}, {"one": facts()}))
     assert "Failed" not in text
 

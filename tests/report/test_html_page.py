@@ -24,6 +24,7 @@ from refract.report.first_table import first_table
 from refract.report.markdown import markdown_table
 from refract.report.page_data import LONGEST, Answered, PageData, page_data, page_json
 from refract.report.report_files import page_parts
+from refract.report.sections import Inputs, report_pages
 from refract.report.view import View
 from tests.builders import rate
 from tests.hostile import TEXTS, hostile_answers
@@ -43,6 +44,7 @@ PROVENANCE = {
         "model": {
             "definition": {"adapter": "hf", "model_id": TEXTS["script"]},
             "identity": {"adapter_version": TEXTS["handler"]},
+            "seed": None,
         },
         "judges": {"rules": {"kind": "rules", "version": TEXTS["attribute"]}},
         "suites": {"s": {"label": "s", "sha256": "ab" * 32, "judges": ["rules"]}},
@@ -267,6 +269,21 @@ def test_the_page_opens_with_the_first_table_and_what_limits_a_cell_is_behind_it
     assert helpful.endswith("i1/50; 2 % cut off; at most 0.2 asked: met")
     # A verdict stands beside its own measure.
     assert "soneharmful_refusal_rate0.80 [0.40, 0.80]at least 0.9missed" in text_of(page)
+
+
+def test_the_page_says_the_sentences_of_the_report():
+    failed = rate("control_pass_rate", 8, 10)
+    view = view_of([*RATES, failed], harmless={"one": (3, 9)})
+    page = text_of(b"".join(page_parts(view, page_data([]), [])))
+    report = report_pages(Inputs(view, page_data([]), {}))["report"]
+    for said in (
+        "How often do one refuse harmful requests",
+        "one refused 3 of 9 helpful and borderline ones",
+        "rules decides what is a refusal. How far its share",
+        "one 2 of 10 (s). Their other numbers there mean little.",
+    ):
+        assert said in page
+        assert said in report
 
 
 @pytest.mark.parametrize("name", TEXTS)

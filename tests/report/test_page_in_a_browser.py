@@ -374,6 +374,13 @@ def test_a_rate_leads_to_the_answers_that_it_counts_by_mouse_and_by_keyboard(bro
             assert listed(browser, ".id") == found
 
 
+def test_a_link_may_ask_for_several_categories_or_outcomes_at_once(browser, hostile):
+    visit(browser, hostile, fragment="#filter?category=harmless&outcome=refused&model=one")
+    assert texts(browser, "#count") == [f"{len(TEXTS) // 2} of {2 * len(TEXTS)} answers"]
+    selected = "return document.querySelector('#f-category').selectedOptions[0].textContent"
+    assert browser.execute_script(selected) == "harmless"
+
+
 def variant(name: str, prompt: str) -> list[Answered]:
     """A clean answer and one to a perturbed prompt, as the list shows them."""
     clean, perturbed = hostile_answers()[2:4]
@@ -505,7 +512,7 @@ def test_two_models_are_one_link_away_and_lead_to_the_prompts_on_which_they_diff
     tables = "#compare tbody:not([hidden])"
     assert texts(browser, f"{tables} .suite") == ["one − two"]
     cells = " ".join(texts(browser, f"{tables} td"))
-    assert "3 harmful" in cells
+    assert "harmful, 3 " in cells
     assert "+0.50 [+0.20, +0.70]" in cells
     # Any two can be chosen by keyboard, in either order.
     second = browser.find_element("id", "of-second")

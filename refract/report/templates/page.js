@@ -46,14 +46,18 @@
     return (searched = { query, texts: held(lowered, last && last.texts), ids: held(ids, last && last.ids) });
   }
 
-  // Several outcomes at once, as the rates count them.
+  // Several outcomes, or categories, at once, as the rates count them.
   const outcomes = (key) => $("f-outcome").dataset[key].split(" ");
-  const GROUPS = { refused: (name) => outcomes("refused").includes(name), "not judged": (name) => !outcomes("judged").includes(name) };
+  const GROUPS = {
+    outcome: { refused: (name) => outcomes("refused").includes(name), "not judged": (name) => !outcomes("judged").includes(name) },
+    category: { harmless: (name) => name !== "harmful" },
+  };
   // Which values of a column the filter lets through; null for all.
   function allowed(key) {
     const value = $("f-" + key).value;
     if (value === "") return null;
-    return names[key].map((name, place) => GROUPS[value] ? GROUPS[value](name) : place === Number(value));
+    const group = GROUPS[key]?.[value];
+    return names[key].map((name, place) => group ? group(name) : place === Number(value));
   }
 
   // Whether an answer refuses; null where it was not judged.
@@ -320,7 +324,7 @@
     reset();
     for (const key of [...FILTERS, "differs"]) {
       const value = wanted.get(key);
-      if (value !== null) $("f-" + key).value = value in GROUPS ? value : names[namesOf(key)].indexOf(value);
+      if (value !== null) $("f-" + key).value = GROUPS[key]?.[value] ? value : names[namesOf(key)].indexOf(value);
     }
     // The same link works again after the filters are set otherwise.
     history.replaceState(null, "", "#answers");
@@ -366,7 +370,7 @@
       const select = $("f-" + key), all = element("option", "", key === "differs" ? "any" : "all");
       all.value = "";
       select.append(all);
-      if (key === "outcome") for (const group of Object.keys(GROUPS)) select.append(element("option", "", group + (group === "refused" ? ", fully or in part" : ""))), (select.lastChild.value = group);
+      for (const group of Object.keys(GROUPS[key] ?? {})) select.append(element("option", "", group + (group === "refused" ? ", fully or in part" : ""))), (select.lastChild.value = group);
       names[namesOf(key)].forEach((text, index) => {
         const option = element("option", "", key === "outcome" ? text.replaceAll("_", " ") : text);
         option.value = index;
