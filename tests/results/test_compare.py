@@ -399,6 +399,32 @@ def test_tables_list_the_flips_and_the_decisions(refract):
     assert "| changed | alpha | harmful |  | alpha-09 | newly refused |" in markdown
 
 
+@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("show",),
+        ("show", "--wide"),
+        ("compare", "first", "HEAD"),
+        ("compare", "first", "HEAD", "--wide", "--flips"),
+        ("table", "--short"),
+        ("estimate",),
+        ("power", "--n", "129"),
+        ("demo",),
+    ],
+    ids=" ".join,
+)
+def test_a_terminal_shows_every_word_that_a_pipe_gets(project, monkeypatch, arguments, width):
+    piped = project.refract(*arguments).stdout
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", str(width))
+    shown = project.refract(*arguments).stdout
+    assert shown.count("…") == piped.count("…")  # of hashes in notes
+    words = set(re.sub(r"\x1b\[[0-9;]*m", "", shown).replace(":", " ").split())
+    lost = set(piped.replace(":", " ").split()) - words
+    assert {word for word in lost if set(word) != {"─"}} == set()
+
+
 def test_what_cannot_be_compared_is_refused_with_the_reason(refract, project, tmp_path):
     odd = tmp_path / "odd.csv"
     odd.write_text("suite,prompt_id,outcome\na,b,refusal\n")
