@@ -170,7 +170,8 @@ def test_the_verdict_shown_has_the_fields_that_are_explained():
 
 
 # The pages that say what a number means.
-OF_NUMBERS = ("metrics.md", "tables.md", "decisions.md", "labels.md", "protocols.md")
+NUMBERS = ("metrics", "samples", "tables", "decisions", "labels", "protocols")
+OF_NUMBERS = [f"{page}.md" for page in NUMBERS]
 METRICS = {heading: rows for page in OF_NUMBERS for heading, rows in tables(page).items()}
 
 
