@@ -260,18 +260,30 @@ def test_filters_and_search_narrow_the_list(browser, hostile):
 
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(browser, hostile, width, scheme):
+def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(
+    browser, hostile, tmp_path, width, scheme
+):
     from axe_core_python.selenium import Axe
 
     visit(browser, hostile, width, scheme)
     opened(browser, "one/s/row-05%2Ftypos")
-    found = Axe().run(browser)
+    browser.execute_script("document.querySelector('.why').open = true")
+    assert_accessible(Axe().run(browser))
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    # Two models compared, and their answers side by side.
+    visit(browser, two_models(tmp_path, ("I am sorry", "Sure", "refusal")), width, scheme, FILTERED)
+    opened(browser, "one/s/r0")
+    assert texts(browser, "#detail .sides h4") == ["one", "two"]
+    assert_accessible(Axe().run(browser))
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def assert_accessible(found: dict[str, Any]) -> None:
     failing = [
         (one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found["violations"]
     ]
     assert failing == []
     assert len(found["passes"]) > 20
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
 
 
 def typed(browser, query: str) -> tuple[str, str]:
