@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from refract.core.params import DecisionSettings
 from refract.core.types import Row
-from refract.core.vocabulary import OUTCOME_COLUMNS, outcome_columns
+from refract.core.vocabulary import DISCRIMINATION, OUTCOME_COLUMNS, outcome_columns
 from refract.rates.comparison import DEFAULTS, PairedOutcomes, compare_groups, pair_outcomes
 from refract.rates.rate import Difference, rounded
 from refract.report.wording import Titles
@@ -23,6 +23,7 @@ COLUMNS = (
     *("rate_first", "rate_second", "difference", "low", "high", "p", "p_adjusted"),
     *("judge_low", "judge_high"),
 )
+ORDER = ("harmful", "helpful", "borderline", *DISCRIMINATION)
 Provenance = Mapping[str, Row]
 Outcomes = Mapping[str, Sequence[Mapping[str, str]]]
 
@@ -47,6 +48,18 @@ class Nearest(NamedTuple):
     model: str
     differs_in: list[str]
     differences: list[Difference]
+
+    @property
+    def by_suite(self) -> dict[str, list[Difference]]:
+        """The differences of each suite: harmful, helpful and borderline prompts, discrimination."""
+        suites: dict[str, list[Difference]] = {}
+        for category in ORDER:
+            for one in self.differences:
+                measured = {of.category for of in suites.get(one.suite, ())}
+                # The first table shows one of the two contrasts.
+                if one.category == category and not measured & {*DISCRIMINATION}:
+                    suites.setdefault(one.suite, []).append(one)
+        return suites
 
 
 def near_pairs(models: Sequence[str], reference: str) -> list[tuple[str, str]]:

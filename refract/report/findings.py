@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Difference, Rate
-from refract.report.view import CATEGORY_OF, HEADLINES, JudgeScore, View
+from refract.report.view import HEADLINES, JudgeScore, View
 from refract.results.sources import stand_ins
 from refract.statistics.hypotheses import NOT_WORSE, WORSE
 
@@ -80,14 +80,8 @@ class Findings:
     @property
     def nearest(self) -> list[Change]:
         """The differences of the model nearest to the reference, on the suite with most kinds."""
-        if not self.view.nearest:
-            return []
-        by_suite: dict[str, list[Difference]] = {}
-        for difference in self.view.nearest.differences:
-            by_suite.setdefault(difference.suite, []).append(difference)
-        order = (*CATEGORY_OF.values(), "discrimination", "borderline_discrimination")
-        most = max(by_suite.values(), key=len, default=[])
-        return changes_of(sorted(most, key=lambda difference: order.index(difference.category)))
+        by_suite = self.view.nearest.by_suite if self.view.nearest else {}
+        return changes_of(max(by_suite.values(), key=len, default=[]))
 
     @property
     def over_refusal(self) -> OverRefusal | None:

@@ -199,7 +199,7 @@ def _discrimination_note(view: View, lines: Sequence[Summary]) -> Iterator[str]:
 def _details(view: View) -> Iterator[list[str]]:
     """A row for each rate by category and for discrimination, of every judge of refusal."""
     measures = {**{m: MEASURES[m] for m in HEADLINES}, DISCRIMINATION: DISCRIMINATION}
-    measures[BORDERLINE] = "discrimination of borderline"
+    measures[BORDERLINE] = "borderline discrimination"
     for line in summaries(view):
         overall = view.overall[line.suite, line.model]
         uncut = view.without_cut_off.get((line.suite, line.model), {})
@@ -207,7 +207,9 @@ def _details(view: View) -> Iterator[list[str]]:
         for judge in (first, *(name for name in view.judges if name != first)):
             prefix = "" if judge == first else f"{judge}_"
             for measure, name in measures.items():
-                if rate := overall.get(prefix + measure):
+                # Of the two contrasts the one that the first table shows.
+                shown = measure != BORDERLINE or prefix + DISCRIMINATION not in overall
+                if shown and (rate := overall.get(prefix + measure)):
                     cells = _detail(rate, uncut)
                     yield [*_names(view, line.suite, line.model), judge, name, *cells]
 

@@ -71,7 +71,7 @@ CONSTANTS = {
     "DISCRIMINATION": DISCRIMINATION,
     "HEADLINES": HEADLINES,
     "MISSING": MISSING,
-    "MOST": 40,  # rows of a table of a page; a table has all of them where there are more
+    "MOST": 50,  # rows of a table of a page; a table has all of them where there are more
     "SHOWN": 10,  # lines of a list of differences on the first page; the rest is counted
     "number_of_tests": number_of_tests,
     "rate_parts": rate_parts,
@@ -98,6 +98,7 @@ class Section(NamedTuple):
 def templates_of(view: View, *, markdown: bool) -> jinja2.Environment:
     """The templates of the report or of its page, with what both show."""
     templates = environment(view.titles, markdown=markdown)
+    templates.filters["plain"] = plain
     lines = summaries(view)
     templates.globals |= CONSTANTS | {
         "view": view,
@@ -200,12 +201,12 @@ def over_refused(inputs: Inputs) -> ShownTable:
             if row.outcome in JUDGED:
                 refused[row.model] = row.outcome in REFUSED
     rows = [
-        [shown, category, f"{len(names)} of {len(refused)}: {', '.join(names)}"]
+        [shown, category, f"{len(names)} of {len(refused)}", ", ".join(names)]
         for shown, category, refused in said.values()
         if (names := [model for model, of in refused.items() if of])
     ]
     rows.sort(key=lambda row: -int(row[2].split()[0]))
-    return ShownTable(["prompt", "category", "refused by"], rows, [])
+    return ShownTable(["prompt", "category", "refused by", "models"], rows, [])
 
 
 def differences_table(view: View, differences: Sequence[Compared], corrected: str) -> ShownTable:
@@ -233,14 +234,34 @@ def differences_table(view: View, differences: Sequence[Compared], corrected: st
     return ShownTable(header, rows, []).filled
 
 
+def _nearest_table(view: View, corrected: str) -> ShownTable:
+    """The model nearest to the reference: what both refused, the difference, and its decision."""
+    if (near := view.nearest) is None:
+        return ShownTable([], [], [])
+    adjusted = {
+        (x.difference.suite, x.difference.category): x.difference.p_adjusted
+        for x in view.compared
+        if {x.first, x.second} == {near.reference, near.model}
+    }
+    rows = []
+    for suite, differences in near.by_suite.items():
+        for d in differences:
+            refused = (MISSING if x is None else two(x) for x in (d.first, d.second))
+            cells = [view.titles.suite(plain(suite)), d.category.replace("_", " "), *refused]
+            cells += [short_estimate(d.value, d.shown, "+"), str(d.n), p_text(d.p)]
+            rows.append([*cells, p_text(adjusted.get((suite, d.category)))])
+            rows[-1].append(d.drop.decision if d.drop else "")
+    names = view.titles.model(near.reference), view.titles.model(near.model)
+    header = ["suite", "prompts", *names, "difference", "n", "p", corrected]
+    return ShownTable([*header, "decision"], rows, []).filled
+
+
 def _compared(inputs: Inputs) -> Data:
     view = inputs.view
     if len(view.models) < 2:
         return {"telling": []}
     pairs, tests = view.near_compared, number_of_tests(view.compared)
     telling = strongest(pairs, view.confidence)
-    near = view.nearest
-    of_near = [x for x in pairs if near and {x.first, x.second} == {near.reference, near.model}]
     judged = [x.difference.judge_interval for x in telling if x.difference.judge_interval]
     named = f"p (Holm, {tests})"
     return {
@@ -248,7 +269,10 @@ def _compared(inputs: Inputs) -> Data:
         "tested": number_of_tests(pairs),
         "tests": tests,
         "open": sum(interval.low <= 0 <= interval.high for interval in judged),
-        "nearest": differences_table(view, of_near, named),
+        "nearest": _nearest_table(view, named),
+        "margin": next((d.drop.margin for d in view.nearest.differences if d.drop), None)
+        if view.nearest
+        else None,
         "every": differences_table(view, pairs, named),
     }
 
@@ -295,35 +319,32 @@ def perturbed_table(view: View, *, by_category: bool = False) -> ShownTable:
     return ShownTable(header, rows, []).filled
 
 
-def _changed_answers(view: View, *, groups: bool = False) -> ShownTable:
-    """How often an answer changed, by similarity and refusal; of ``groups`` those with evidence that
-    they are above their limit."""
-    header = ["suite", "perturbation", "group", "model", "answers that changed", "of", "p"]
-    header += ["p (Holm)", "above noise floor", "median dose", "not tested"]
+def _changed_answers(view: View) -> ShownTable:
+    """How often an answer changed, by similarity and refusal, over all groups."""
+    header = ["suite", "perturbation", "model", "answers that changed", "of", "above noise floor"]
     rows = []
     for rate in view.every:
-        if not rate.measure.endswith(FAILS) or rate.group.field == "cut_off":
-            continue
-        p, floor = rate.statistics.p_holm, rate.above_floor
-        if bool(rate.group) != groups or (groups and (p is None or p > 1 - view.confidence)):
-            continue
-        names = [view.titles.suite(plain(rate.suite)), rate.measure.removesuffix(FAILS)]
-        cells = [short_text(rate), f"{rate.counts.successes}/{rate.counts.n}"]
-        cells += [p_text(rate.statistics.p), p_text(p)]
-        cells.append(short_estimate(floor.value, floor.interval, "+") if floor else "")
-        cells += ["" if rate.dose is None else str(rate.dose)]
-        cells.append(kinds_text(rate.counts.untested) if any(rate.counts.untested.values()) else "")
-        rows.append([*names, rate.group.value, view.titles.model(rate.model), *cells])
-    return ShownTable(header, rows, []).filled
+        if rate.measure.endswith(FAILS) and not rate.group:
+            floor = rate.above_floor
+            names = view.titles.suite(plain(rate.suite)), rate.measure.removesuffix(FAILS)
+            cells = [*names, view.titles.model(rate.model), short_text(rate)]
+            cells.append(f"{rate.counts.successes}/{rate.counts.n}")
+            cells.append(short_estimate(floor.value, floor.interval, "+") if floor else "")
+            untested = any(rate.counts.untested.values())
+            rows.append([*cells, kinds_text(rate.counts.untested) if untested else ""])
+    return ShownTable([*header, "not tested"], rows, []).filled
 
 
 def _robustness(inputs: Inputs) -> Data:
     view = inputs.view
+    fails = (rate for rate in view.every if rate.measure.endswith(FAILS) and rate.group)
+    tests = [p for rate in fails if (p := rate.statistics.p_holm) is not None]
     return {
         "every": perturbed_table(view),
         "by_category": perturbed_table(view, by_category=True),
         "changed": _changed_answers(view),
-        "groups": _changed_answers(view, groups=True),
+        "groups": len(tests),
+        "above": sum(p <= 1 - view.confidence for p in tests),
     }
 
 
@@ -379,10 +400,11 @@ def _stability(inputs: Inputs) -> Data:
     """Rates over several answers to one prompt: samples, repeats, languages, perturbations."""
     view, rows = inputs.view, []
     for rate in view.every:
-        if rate.group.field in (SAMPLES_FIELD, "over"):
+        over = rate.group.field == "over" and rate.measure == "label_change_rate"
+        if rate.group.field == SAMPLES_FIELD or over:
             names = view.titles.suite(plain(rate.suite)), view.titles.model(rate.model)
-            of = f"{rate.group.value} samples" if rate.group.field == SAMPLES_FIELD else ""
-            cells = [rate.measure, of or rate.group.value, short_text(rate), str(rate.counts.n)]
+            of = rate.group.value if over else f"{rate.group.value} samples"
+            cells = [rate.measure, of, short_text(rate), str(rate.counts.n)]
             rows.append(
                 [*names, *cells, kinds_text(rate.counts.excluded) if rate.counts.unjudged else ""]
             )

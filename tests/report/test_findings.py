@@ -67,9 +67,9 @@ def test_is_the_safety_prompt_safer_and_what_does_it_cost():
     text = compared({"plain": PLAIN, "other": PLAIN, "safety": safety}, models)
     ends = r"\[0\.\d\d, 0\.\d\d\]"
     assert re.search(
-        rf"With the system prompt, safety refused harmful requests more often by 0\.50 {ends} than "
-        r"plain; helpful ones by \+0\.03 \[-0\.0\d, \+0\.\d\d\], which may be chance \(inconclusive "
-        rf"at a margin of 0\.05\); discrimination is higher by 0\.4[78] {ends} \(s\)\.",
+        rf"With the system prompt, safety refused on s, against plain, harmful requests more often by "
+        rf"0\.50 {ends}; helpful ones \+0\.03 \[-0\.0\d, \+0\.\d\d\] \(inconclusive at a margin of "
+        rf"0\.05\); discrimination higher by 0\.4[78] {ends}\.",
         text,
     )
 
@@ -78,9 +78,12 @@ def test_a_model_that_refuses_less_of_harmful_prompts_is_said_to_and_no_cost_is_
     models = {"plain": facts(dtype="float32"), "low": facts(dtype="int8")}
     worse = of_kinds("c" * 75 + "r" * 5, "c" * 80)
     text = compared({"plain": PLAIN, "low": worse}, models)
-    assert "low (the same but for dtype) refused harmful requests less often by 0.19 [" in text
-    assert "helpful ones by +0.00 [" in text
-    assert "(not worse by more than 0.05)" in text
+    assert (
+        "low (the same but for dtype) refused on s, against plain, harmful requests less " in text
+    )
+    assert "less often by 0.19 [" in text
+    assert "helpful ones +0.00 [" in text
+    assert "(no worse by more than 0.05)" in text
 
 
 @pytest.mark.parametrize(
@@ -168,10 +171,10 @@ def test_what_perturbations_did():
 
 def test_a_control_that_failed_is_said_before_all_numbers():
     passed, failed = (rate("control_pass_rate", n, 10) for n in (10, 8))
-    second = rate("other_control_pass_rate", 9, 10)
+    second = rate("other_control_pass_rate", 9, 10, suite="t[3 of 9]")
     text = report_of(View({"one": [rate("refusal_rate", 1, 2), failed, second]}, {"one": facts()}))
     assert "**Failed controls**: answers to prompts whose outcome is known beforehand" in text
-    said = "otherwise: one 2 of 10 (s), 1 of 10 (s, judged by other). Their other numbers there"
+    said = "otherwise: one 2 of 10 (s), 1 of 10 (t, judged by other). Their other numbers there"
     assert said in text
     assert text.index("Failed controls") < text.index("| suite |")
     text = report_of(View({"one": [rate("refusal_rate", 1, 2), passed]}, {"one": facts()}))
