@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from refract.cli.options import PIPELINE, Confidence, IntervalOf, decided_by, keep_inputs
+from refract.cli.options import (
+    PIPELINE,
+    Confidence,
+    EstimandOf,
+    IntervalOf,
+    decided_by,
+    keep_inputs,
+)
 from refract.core.errors import RefractError, UsageError
 from refract.core.jsonl import write_bytes
 from refract.core.showing import printable, say
@@ -30,6 +37,7 @@ def gate(
     junit: Path | None = None,
     confidence: Confidence = None,
     interval: IntervalOf = None,
+    estimand: EstimandOf = None,
     fail_on: FailOn = "inconclusive",
 ) -> None:
     """Whether every threshold is met, missed, or neither is shown, by intervals and bounds.
@@ -44,7 +52,7 @@ def gate(
     """
     keep_inputs({"--junit": junit}, PIPELINE)
     try:
-        rates = decided_rates(models or (), confidence, interval)
+        rates = decided_rates(models or (), confidence, interval, estimand)
     except (RefractError, OSError) as error:
         # Continuous integration shows this file; without one it would show the last run's, or nothing.
         if junit is not None:
@@ -69,10 +77,13 @@ def gate(
 
 
 def decided_rates(
-    models: Sequence[str], confidence: str | None, interval: str | None
+    models: Sequence[str],
+    confidence: str | None,
+    interval: str | None,
+    estimand: str | None = None,
 ) -> list[Rate]:
     """Every rate with a threshold of some models of the grid (none: all), as ``metrics/`` has them or,
-    with a ``confidence`` or an ``interval``, as the answers in ``data/`` give them. Raises
+    with one of the options, as the answers in ``data/`` give them. Raises
     :class:`RefractError` for numbers of other params, :class:`UsageError`."""
     from refract.agreement.stored import stored_suites
     from refract.core.params import decision_settings, grid
@@ -91,9 +102,12 @@ def decided_rates(
     provenance = {model: result.provenance or {} for model, result in side.results.items()}
     rates = [rate for result in side.results.values() for rate in result.rates]
     made_with = decision_settings(root)
-    if (settings := decided_by(made_with, confidence, interval)) != made_with or confidence:
+    if (
+        settings := decided_by(made_with, confidence, interval, estimand)
+    ) != made_with or confidence:
         if missing := rows_missing(root, provenance):
-            why = f"{'--confidence' if confidence else '--interval'} decides again from data/"
+            said = {"--confidence": confidence, "--interval": interval, "--estimand": estimand}
+            why = f"{', '.join(name for name in said if said[name])} decides again from data/"
             raise UsageError(f"{why}: {rows_note(missing)}")
         rates = [
             rate
@@ -101,7 +115,7 @@ def decided_rates(
             for stored in stored_suites(root, params, model, settings)
             for rate in stored.table
         ]
-    decided = [rate for rate in rates if rate.decision]
+    decided = [rate.asked(settings.estimand) for rate in rates if rate.decision]
     if not decided:
         raise UsageError("no suite of the grid has thresholds; set them in params.yaml")
     return decided

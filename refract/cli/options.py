@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperCommand
 
 from refract.core.errors import UsageError
+from refract.core.vocabulary import Estimand
 
 if TYPE_CHECKING:
     from typer._click.core import Context
@@ -78,15 +79,27 @@ OTHER_NAMES = {
     }.items()
     for other in others.split()
 }
+EstimandOf = Annotated[
+    Estimand | None,
+    typer.Option(
+        "--estimand",
+        help="What rates are about: prompts like these, of which a suite is a sample, or these prompts, "
+        "where the noise of samples alone is left open. Default: what the project sets.",
+    ),
+]
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
 
 def decided_by(
-    settings: DecisionSettings, confidence: str | None, interval: str | None
+    settings: DecisionSettings,
+    confidence: str | None,
+    interval: str | None,
+    estimand: str | None = None,
 ) -> DecisionSettings:
     """The settings of decisions, with what options say instead."""
-    said = {"confidence": confidence and float(confidence), "interval": interval}
+    said: dict[str, object] = {"confidence": confidence and float(confidence)}
+    said |= {"interval": interval, "estimand": estimand}
     return settings.model_copy(update={key: value for key, value in said.items() if value})
 
 

@@ -10,13 +10,15 @@ from typing import Annotated, Literal
 
 import typer
 
-from refract.cli.options import PIPELINE, Models, Suites, keep_inputs, listed, mapping
+from refract.cli.options import PIPELINE, EstimandOf, Models, Suites, keep_inputs, listed, mapping
 from refract.core.errors import UsageError
 from refract.core.jsonl import write_bytes
 from refract.core.showing import printable, say
 
 
-def show(wide: Annotated[bool, typer.Option("--wide")] = False) -> None:
+def show(
+    wide: Annotated[bool, typer.Option("--wide")] = False, estimand: EstimandOf = None
+) -> None:
     """Print the result table of the last `dvc repro`, and whether git has the same numbers.
 
     Example: refract show
@@ -25,7 +27,7 @@ def show(wide: Annotated[bool, typer.Option("--wide")] = False) -> None:
         wide: Every judge with counts, cut-off answers and bounds; where answers came from; all warnings.
     """
     from refract.cli.printing import print_table, print_text
-    from refract.core.params import grid
+    from refract.core.params import decision_settings, grid
     from refract.core.progress import answer_line, ran_file, read_object, warning_lines
     from refract.models.origins import arithmetic_line
     from refract.project import project_root, read_project
@@ -41,7 +43,8 @@ def show(wide: Annotated[bool, typer.Option("--wide")] = False) -> None:
     models = grid(params, "models")
     absent = without_results(root, models)
     side = read_side(root, [m for m in models if m not in absent] or models)
-    rates = {model: result.rates for model, result in side.results.items()}
+    about = estimand or decision_settings(root).estimand
+    rates = {model: [rate.asked(about) for rate in x.rates] for model, x in side.results.items()}
     # Models without provenance that can be used are named by the side's reasons.
     provenance = {m: result.provenance for m, result in side.results.items() if result.provenance}
     titles = read_titles(params.get("metadata"), models, grid(params, "suites"))
@@ -56,7 +59,10 @@ def show(wide: Annotated[bool, typer.Option("--wide")] = False) -> None:
         unmet.setdefault(what, []).append(f"{model} {shown}")
     verdicts = [f"{what}: {'; '.join(of)}" for what, of in unmet.items()]
     # What intervals of the judge's error are is explained in the report.
-    brief = [x if wide or x != view.interval_note else x.partition(": ")[0] for x in table.notes]
+    note = view.interval_note if wide else view.interval_note.partition(": ")[0]
+    if about == "these_prompts":
+        note = "Intervals are on these very prompts: of several samples of an answer, and of the judge."
+    brief = [note if x == view.interval_note else x for x in table.notes]
     for line in (*brief, *limits.notes, *verdicts):
         print_text(line)
     for note in notes_of(absent, side.reasons, rows_missing(root, provenance)):

@@ -165,6 +165,19 @@ def test_another_confidence_is_computed_from_the_answers_and_decides(project):
     assert ends[".90"][1] < ends[".95"][1] <= ends[".99"][1]
 
 
+def test_on_these_very_prompts_one_answer_each_leaves_nothing_open(project):
+    fragile = project.refract("gate", "fragile", "--estimand", "these_prompts")
+    rate = re.match(
+        r"FAIL fragile alpha cc_fail_rate: (0\.\d+) \[(.*), (.*)\], should", fragile.stdout
+    )
+    assert rate is not None
+    assert rate[1] == rate[2] == rate[3]
+    assert "inconclusive" not in fragile.stdout.lower()
+    shown = project.refract("show", "--estimand", "these_prompts").stdout
+    assert "Intervals are on these very prompts" in shown
+    assert re.search(r" (\d\.\d\d) \[\1, \1\]", shown)
+
+
 def test_the_projects_confidence_is_that_of_tables_and_moves_no_rate(project, tmp_path):
     other = project.copy(tmp_path / "other")
     params = other.params()
