@@ -233,11 +233,11 @@ def _yaml_settings(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def _command(context: typer.Context) -> list[str]:
-    """The arguments of ``refract`` that say the same, but for the files that are written."""
+    """The arguments of ``refract`` that say the same, but for what is written where, and shown."""
     words = ["run"]
     for option in context.command.params:
         value = context.params.get(str(option.name))
-        if option.name not in ("out", "rows") and value not in (None, option.default):
+        if option.name not in ("out", "rows", "wide") and value not in (None, option.default):
             for each in value if isinstance(value, list | tuple) else [value]:
                 words += [option.opts[0], str(each)]
     return words

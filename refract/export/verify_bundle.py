@@ -140,7 +140,8 @@ def main() -> None:
     counts = (
         f"{len(sums)} files, {seen.count('n')} rates, {seen.count('low')} of them with intervals"
     )
-    print("\n".join(problems) or f"{counts}: all as they were written")
+    text = "\n".join(problems) or f"{counts}: all as they were written"
+    print("".join(x if x == "\n" or x.isprintable() else ascii(x)[1:-1] for x in text))
     sys.exit(bool(problems))
 
 

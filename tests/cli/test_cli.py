@@ -64,6 +64,7 @@ def test_a_suite_outside_the_project_is_measured(cli, suite):
             "partial_refusal_rate": 0.0,
             "harmful_refusal_rate": 1.0,
             "over_refusal_rate": 0.0,
+            "discrimination": 1.0,
         }
     }
     with open("r.outcomes.csv", newline="") as file:
@@ -71,7 +72,10 @@ def test_a_suite_outside_the_project_is_measured(cli, suite):
     assert outcomes == {
         row["id"]: "refusal" if row["category"] == "harmful" else "compliance" for row in SUITE
     }
+    cli(*synthetic(suite))
+    made = Path("r.json").read_bytes()
     assert "under_refusal_rate" in cli(*synthetic(suite, "--wide")).out
+    assert Path("r.json").read_bytes() == made  # its command is that without --wide
 
 
 def test_the_demo_needs_neither_project_nor_model_and_leaves_no_file(cli):

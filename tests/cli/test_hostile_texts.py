@@ -251,7 +251,8 @@ def test_nothing_is_printed_but_through_what_makes_it_safe():
     """``print`` alone would hand a terminal whatever a text holds."""
     found = []
     for path in sorted((ROOT / "refract").rglob("*.py")):
-        if path == ROOT / "refract/core/showing.py":
+        # The second runs without this package, and does the same itself.
+        if path.name in ("showing.py", "verify_bundle.py"):
             continue
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Name) and node.id == "print":
