@@ -101,24 +101,27 @@ def table(
     suites: Suites = None,
     measure: list[str] | None = None,
     by: str | None = None,
-    short: Annotated[bool, typer.Option("--short")] = False,
+    wide: Annotated[bool, typer.Option("--wide")] = False,
+    digits: Annotated[Literal["2", "3"], typer.Option()] = "2",
     format_: Annotated[Literal["md", "latex"], typer.Option("--format")] = "md",
     out: Path | None = None,
 ) -> None:
     """Rates with intervals as a table for a paper.
 
-    Example: refract table --format latex --suite harmful_helpful --short
+    Example: refract table --format latex --suite harmful_helpful
 
     Args:
         source: A revision, a model of the grid, REVISION:MODEL, a results file of `refract run`, or a
           project's folder; default: the working tree.
         measure: Measures, a column each: NAME,...; default: refusal by category.
         by: A row for each value of this field, such as perturbation.
-        short: Rates and intervals; notes say what they leave out.
-        format_: Markdown, or LaTeX (booktabs).
+        wide: Counts, bounds and all that limits a rate in its cell; default: marks, which notes explain.
+        digits: Decimals.
+        format_: Markdown, or LaTeX: a float with caption and notes (booktabs, graphicx).
         out: File to write; default: standard output.
     """
-    from refract.export.latex import as_latex, as_markdown, paper_table
+    from refract.export.latex import as_latex, as_markdown
+    from refract.export.paper_tables import paper_table
     from refract.report.view import View, check_names
     from refract.report.wording import percent
     from refract.results.current import current_note
@@ -142,7 +145,8 @@ def table(
         suites=listed(suites),
         measures=listed(measure),
         by=by,
-        short=short,
+        wide=wide,
+        places=int(digits),
         level=", ".join(map(percent, sorted(levels))),
         note=View(rates, {x: side.results[x].provenance or {} for x in wanted}).interval_note,
     )

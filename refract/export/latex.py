@@ -1,16 +1,13 @@
-"""Tables for a paper: rates with intervals, by suite and model, in Markdown or LaTeX."""
+"""Tables for a paper in Markdown, and in LaTeX that fits one column of an article."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from math import ceil
 
-from refract.core.errors import UsageError
-from refract.rates.rate import Rate
+from refract.export.paper_tables import PaperTable
 from refract.report.markdown import blanked, cell, markdown_table
-from refract.report.view import HEADLINES, check_names, plain
-from refract.report.wording import MISSING, estimate_text, kinds_text, rate_text
 
 # What LaTeX would obey, or set as another character, in text.
 _MARKS = {
@@ -27,87 +24,25 @@ _MARKS = {
     "–": r"\textendash{}",
     "−": "$-$",
     "…": r"\dots{}",
+    "κ": r"$\kappa$",
+    "±": r"$\pm$",
+    "√": r"$\surd$",
+    "✂": r"\textsuperscript{\S}",
+    "†": r"\textsuperscript{\dag}",
+    "‡": r"\textsuperscript{\ddag}",
 }
+# How many points wide a table may be before it is divided; above the 345 of a column of an article it is
+# made smaller. And how many a character takes at footnotesize.
+WIDTH, POINTS = 395, 3.8
+ROWS = 30  # of all parts of one float
 _LATEX = str.maketrans({mark: f"\\{mark}" for mark in "{}$&#%_"} | _MARKS)
 
 
-class PaperTable(NamedTuple):
-    """``header`` and ``rows`` of texts, the first ``names`` columns being names; ``notes`` below."""
-
-    header: list[str]
-    rows: list[list[str]]
-    names: int
-    notes: list[str]
-
-
-def paper_table(
-    tables: Mapping[str, Sequence[Rate]],
-    *,
-    suites: Sequence[str] = (),
-    measures: Sequence[str] = (),
-    by: str | None = None,
-    short: bool = False,
-    level: str = "95 %",
-    note: str = "",
-) -> PaperTable:
-    """The rates of some models, a column for each measure.
-
-    ``suites`` and ``measures`` default to all suites and the refusal rates by category; with ``by``,
-    a row for each value of that field. ``short`` cells hold rate and interval alone; what they leave
-    out is in the notes, behind ``note``. Raises :class:`UsageError` for what the tables do not have.
-    """
-    every = [rate for rates in tables.values() for rate in rates]
-    labels = {label for rate in every for label in (rate.suite, plain(rate.suite))}
-    check_names("--suite", suites, sorted(labels))
-    check_names("--by", filter(None, [by]), sorted({r.group.field for r in every if r.group}))
-    lines: dict[tuple[str, str, str], dict[str, Rate]] = {}
-    for model, rates in tables.items():
-        for rate in rates:
-            wanted = not suites or rate.suite in suites or plain(rate.suite) in suites
-            if wanted and rate.group.field == (by or ""):
-                key = rate.suite, model, rate.group.value
-                lines.setdefault(key, {})[rate.measure] = rate
-    present = sorted({measure for rates in lines.values() for measure in rates})
-    check_names("--measure", measures, present)
-    columns = list(measures) or [measure for measure in HEADLINES if measure in present]
-    if not columns:
-        raise UsageError(f"name measures with --measure; there are: {', '.join(present)}")
-    lines = {key: rates for key, rates in lines.items() if rates.keys() & {*columns}}
-    order = list(dict.fromkeys(suite for suite, *_ in lines))
-    several = len(order) > 1
-    what = f"Rates with {level} intervals{'' if short else ' and counts'}."
-    rows, notes = [], [what if several else f"{what} Suite: {order[0]}.", *filter(None, [note])]
-    for key in sorted(lines, key=lambda key: order.index(key[0])):
-        cells = [lines[key].get(measure) for measure in columns]
-        names = [*key[not several : 2], *([key[2]] if by else [])]
-        rows.append([*names, *((_short if short else rate_text)(rate) for rate in cells)])
-        for note in filter(None, map(_limits, cells if short else [])):
-            notes.append(f"{', '.join(filter(None, key))}: {note}")
-    header = [*(["Suite"] if several else []), "Model", *([by] if by else [])]
-    titles = [HEADLINES.get(measure, measure.replace("_", " ")) for measure in columns]
-    return PaperTable([*header, *titles], rows, len(header), notes)
-
-
-def _short(rate: Rate | None) -> str:
-    return MISSING if rate is None else estimate_text(rate.value, rate.shown)
-
-
-def _limits(rate: Rate | None) -> str:
-    """What a short cell does not say: answers that are in no rate, and those that were cut off."""
-    if rate is None:
-        return ""
-    said = []
-    if rate.counts.unjudged:
-        said.append(f"not judged: {kinds_text(rate.counts.excluded)}")
-    if rate.counts.cut_off:
-        said.append(f"{rate.counts.cut_off} of {rate.counts.n} cut off")
-    return f"{rate.measure}, {'; '.join(said)}" if said else ""
-
-
 def as_markdown(table: PaperTable) -> str:
-    """The table as Markdown, its notes below."""
-    shown = markdown_table(table.header, table.rows)
-    return "\n".join([shown, "", *(f"- {cell(note)}" for note in table.notes), ""])
+    """The table as Markdown, its caption above and its notes below."""
+    notes = "\\\n".join(map(cell, table.notes))
+    shown = [cell(table.caption), markdown_table(table.header, table.rows), notes]
+    return "\n\n".join(filter(None, shown)) + "\n"
 
 
 def latex(text: str) -> str:
@@ -116,25 +51,77 @@ def latex(text: str) -> str:
     return re.sub("(?<=-)-|(?<=,),", r"{}\g<0>", blanked(text).translate(_LATEX))
 
 
-def as_latex(table: PaperTable) -> str:
-    r"""The table as a ``tabular`` with the rules of booktabs; notes are comments.
+def prose(text: str) -> str:
+    """The same for running text, in which a line may end behind an underscore."""
+    return latex(text).replace(r"\_", r"\_\allowbreak{}")
 
-    Suites are set apart by a ``\midrule``.
+
+def typewriter(text: str) -> str:
+    """The same in typewriter, in which a line may end behind every sixth character."""
+    parts = re.findall(".{1,6}", blanked(text))
+    return r"\texttt{" + r"\allowbreak{}".join(map(latex, parts)) + "}"
+
+
+def as_latex(table: PaperTable) -> str:
+    r"""The table as floats with caption and visible notes, in one column of an article.
+
+    Columns that do not fit stand in further parts under the first ones, with the names; a part that is
+    wider all the same, for long names, is set smaller. Many rows are divided into several floats.
     """
-    about, *others = map(blanked, table.notes)
-    lines = [rf"% \usepackage{{booktabs}}; {about}", *(f"% {note}" for note in others)]
-    numbers = len(table.header) - table.names
-    lines += [rf"\begin{{tabular}}{{{'l' * table.names}{'r' * numbers}}}", r"\toprule"]
-    lines += [_line(table.header), r"\midrule"]
+    parts = _parts(table)
+    number = ceil(len(table.rows) * len(parts) / ROWS) or 1
+    most = ceil(len(table.rows) / number) or 1
+    floats = [table.rows[n : n + most] for n in range(0, len(table.rows), most)] or [[]]
+    lines = [r"% \usepackage{booktabs,graphicx}"]
+    for number, rows in enumerate(floats):
+        label = rf"\label{{tab:refract-{table.label}}}" if not number else ""
+        more = " (continued)" if number else ""
+        lines += [r"\begin{table}[tbp]", r"\centering\footnotesize\setlength{\tabcolsep}{4pt}"]
+        lines.append(rf"\caption{{{prose(table.caption)}{more}}}{label}")
+        for columns in parts:
+            lines += [r"\sbox0{%", *_tabular(table, rows, columns), "}%"]
+            lines += [
+                r"\ifdim\wd0>\linewidth\resizebox{\linewidth}{!}{\usebox0}\else",
+                r"\usebox0\fi",
+            ]
+            lines.append(r"\par\medskip")
+        if table.notes and number == len(floats) - 1:
+            notes = (rf"{prose(note)}\par" for note in table.notes)
+            lines += [r"\parbox{\linewidth}{\raggedright", *notes, "}"]
+        lines.append(r"\end{table}")
+    return "\n".join([*lines, ""])
+
+
+def _parts(table: PaperTable) -> list[list[int]]:
+    """The columns of each part: as many as a line holds, by the number of their characters."""
+    rows = [table.header, *table.rows]
+    widths = [POINTS * max(len(row[n]) for row in rows) + 8 for n in range(len(table.header))]
+    names = [*range(int(table.grouped), table.names)]
+    parts: list[list[int]] = []
+    for column in range(table.names, len(table.header)):
+        if not parts or sum(widths[n] for n in [*names, *parts[-1], column]) > WIDTH:
+            parts.append([])
+        parts[-1].append(column)
+    return [[*names, *part] for part in parts] or [names]
+
+
+def _tabular(table: PaperTable, rows: Sequence[Sequence[str]], columns: Sequence[int]) -> list[str]:
+    """Some columns; what rows are grouped by stands above them, once."""
+    left = "".join("l" if n < table.names else "r" for n in columns)
+    lines = [
+        rf"\begin{{tabular}}{{{left}}}",
+        r"\toprule",
+        _line([table.header[n] for n in columns]),
+    ]
     before = None
-    for row in table.rows:
-        first = table.header[0] == "Suite"
-        if first and before not in (None, row[0]):
+    for row in rows:
+        if before is None or (table.grouped and row[0] != before):
             lines.append(r"\midrule")
-        # A suite is named once.
-        lines.append(_line(["", *row[1:]] if first and row[0] == before else row))
+            if table.grouped:
+                lines.append(rf"\multicolumn{{{len(columns)}}}{{l}}{{\itshape {latex(row[0])}}} \\")
+        lines.append(_line([row[n] for n in columns]))
         before = row[0]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+    return [*lines, r"\bottomrule", r"\end{tabular}"]
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refract.core.errors import UsageError
-from refract.export.latex import PaperTable, as_latex, as_markdown, latex, paper_table
+from refract.export.latex import as_latex, as_markdown, latex, prose, typewriter
+from refract.export.paper_tables import PaperTable, paper_table
 from refract.rates.rate import Interval
 from tests.builders import rate
 
@@ -35,60 +36,121 @@ TABLES = {
 }
 
 
-def test_cells_say_all_that_limits_a_rate():
-    assert as_markdown(paper_table(TABLES)) == (
-        "| Suite | Model | Harmful refused | Helpful refused (over-refusal) |\n"
-        "|:--|--:|--:|--:|\n"
-        "| s | small_one | 0.750 \\[0.301, 0.954\\] 3/4 | 0.000 \\[0.000, 0.561\\] 0/3; "
-        "33 % CUT OFF; with 1 not judged 0.000 to 0.250 |\n"
-        "| s | large | 1.000 \\[0.510, 1.000\\] 4/4 | — |\n"
-        "| b\\[sampled 9/99, seed=7\\] | small_one | 1.000 \\[0.701, 1.000\\] 9/9 | — |\n\n"
-        "- Rates with 95 % intervals and counts.\n"
+def test_a_cell_is_a_rate_with_at_most_one_mark_and_the_notes_say_what_it_stands_for():
+    assert as_markdown(paper_table(TABLES, note="Of prompts.")) == (
+        "Rates with 95 % intervals.\n\n"
+        "| Suite | Model | Harmful refused | Helpful refused |\n"
+        "|:--|:--|--:|--:|\n"
+        "| s | small_one | 0.75 \\[0.30, 0.95\\] | 0.00 \\[0.00, 0.56\\] ‡ |\n"
+        "| s | large | 1.00 \\[0.51, 1.00\\] | — |\n"
+        "| b | small_one | 1.00 \\[0.70, 1.00\\] | — |\n\n"
+        "‡ cut off and not judged, or no interval: small_one on s 1 of 3 cut off, 1 of 4 not judged.\\\n"
+        "b: sampled 9/99, seed=7.\\\n"
+        "Of prompts.\n"
     )
 
 
-def test_short_cells_leave_what_limits_a_rate_to_the_notes():
-    found = paper_table(TABLES, suites=["s"], short=True)
-    assert found == PaperTable(
-        ["Model", "Harmful refused", "Helpful refused (over-refusal)"],
-        [
-            ["small_one", "0.750 [0.301, 0.954]", "0.000 [0.000, 0.561]"],
-            ["large", "1.000 [0.510, 1.000]", "—"],
-        ],
-        1,
-        [
-            "Rates with 95 % intervals. Suite: s.",
-            "s, small_one: over_refusal_rate, not judged: 1 error; 1 of 3 cut off",
-        ],
-    )
+@pytest.mark.parametrize(
+    ("more", "mark", "note"),
+    [
+        ({}, "", []),
+        ({"cut_off": 9}, "", []),
+        (
+            {"cut_off": 10},
+            " ✂",
+            [
+                "✂ a tenth of the answers or more was cut off, and judged by what was said: "
+                "one on s 10 of 100 cut off."
+            ],
+        ),
+        (
+            {"excluded": {"error": 2, "empty": 1}},
+            " †",
+            ["† some answers were not judged and are in no rate: one on s 3 of 103 not judged."],
+        ),
+    ],
+)
+def test_each_mark_has_its_counts_in_a_note(more, mark, note):
+    found = paper_table({"one": [rate(HARMFUL, 50, 100, interval=Interval(0.4, 0.6), **more)]})
+    assert (found.rows, found.notes) == ([["one", "0.50 [0.40, 0.60]" + mark]], note)
 
 
-def test_latex_has_the_rules_of_booktabs_and_names_each_suite_once():
-    assert as_latex(paper_table(TABLES, short=True, measures=["harmful_refusal_rate"])) == (
-        "% \\usepackage{booktabs}; Rates with 95 % intervals.\n"
-        "\\begin{tabular}{llr}\n"
+def test_three_decimals_and_wide_cells_are_had_for_the_asking():
+    found = paper_table(TABLES, suites=["s"], places=3)
+    assert found.rows[0] == ["small_one", "0.750 [0.301, 0.954]", "0.000 [0.000, 0.561] ‡"]
+    found = paper_table(TABLES, suites=["s"], wide=True)
+    assert found.rows[0][1:] == [
+        "0.750 [0.301, 0.954] 3/4",
+        "0.000 [0.000, 0.561] 0/3; 33 % CUT OFF; with 1 not judged 0.000 to 0.250",
+    ]
+    assert (found.caption, found.notes) == ("Rates with 95 % intervals and counts. Suite: s.", [])
+
+
+def test_latex_is_a_float_with_caption_and_visible_notes_that_names_each_suite_once():
+    found = as_latex(paper_table(TABLES, measures=["harmful_refusal_rate"], note="50 %."))
+    assert found == (
+        "% \\usepackage{booktabs,graphicx}\n"
+        "\\begin{table}[tbp]\n"
+        "\\centering\\footnotesize\\setlength{\\tabcolsep}{4pt}\n"
+        "\\caption{Rates with 95 \\% intervals.}\\label{tab:refract-rates}\n"
+        "\\sbox0{%\n"
+        "\\begin{tabular}{lr}\n"
         "\\toprule\n"
-        "Suite & Model & Harmful refused \\\\\n"
+        "Model & Harmful refused \\\\\n"
         "\\midrule\n"
-        "s & small\\_one & 0.750 [0.301, 0.954] \\\\\n"
-        " & large & 1.000 [0.510, 1.000] \\\\\n"
+        "\\multicolumn{2}{l}{\\itshape s} \\\\\n"
+        "small\\_one & 0.75 [0.30, 0.95] \\\\\n"
+        "large & 1.00 [0.51, 1.00] \\\\\n"
         "\\midrule\n"
-        "b[sampled 9/99, seed=7] & small\\_one & 1.000 [0.701, 1.000] \\\\\n"
+        "\\multicolumn{2}{l}{\\itshape b} \\\\\n"
+        "small\\_one & 1.00 [0.70, 1.00] \\\\\n"
         "\\bottomrule\n"
         "\\end{tabular}\n"
+        "}%\n"
+        "\\ifdim\\wd0>\\linewidth\\resizebox{\\linewidth}{!}{\\usebox0}\\else\n"
+        "\\usebox0\\fi\n"
+        "\\par\\medskip\n"
+        "\\parbox{\\linewidth}{\\raggedright\n"
+        "b: sampled 9/99, seed=7.\\par\n"
+        "50 \\%.\\par\n"
+        "}\n"
+        "\\end{table}\n"
     )
+
+
+@pytest.mark.parametrize("mark", "✂†‡")
+def test_a_mark_is_typeset_in_the_cell_and_in_its_note_never_in_a_comment(mark):
+    table = PaperTable(
+        ["Model", "Rate"], [["a", f"0.50 {mark}"]], 1, [f"{mark} 93 of 125 cut off."]
+    )
+    shown = [line for line in as_latex(table).splitlines() if not line.startswith("%")]
+    marked = [line for line in shown if r"\textsuperscript{" in line]
+    assert len(marked) == 2
+    assert "93 of 125 cut off" in marked[1]
+
+
+def test_columns_that_do_not_fit_stand_in_parts_with_the_names_and_rows_in_several_floats():
+    header = ["Model", *(f"Measure {n}" for n in range(7))]
+    rows = [[f"model_{n}", *["0.50 [0.40, 0.60]"] * 7] for n in range(25)]
+    found = as_latex(PaperTable(header, rows, 1, ["A note."], "Seven."))
+    parts = [line for line in found.splitlines() if line.startswith("Model & Measure")]
+    assert parts[:2] == [
+        r"Model & Measure 0 & Measure 1 & Measure 2 & Measure 3 \\",
+        r"Model & Measure 4 & Measure 5 & Measure 6 \\",
+    ]
+    assert (found.count("(continued)"), found.count("A note."), found.count("label{")) == (1, 1, 1)
+    for n in range(25):
+        assert found.count(f"model\\_{n} &") == 2
 
 
 def test_a_sampled_suite_goes_by_its_plain_name_and_a_field_has_a_row_for_each_value():
     found = paper_table(TABLES, suites=["b"], measures=["leak_rate", "harmful_refusal_rate"])
-    assert found.header == ["Model", "leak rate", "Harmful refused"]
-    assert found.rows == [
-        ["small_one", "0.111 [0.020, 0.435] 1/9", "1.000 [0.701, 1.000] 9/9"],
-    ]
+    assert found.header == ["Model", "Leak rate", "Harmful refused"]
+    assert found.rows == [["small_one", "0.11 [0.02, 0.44]", "1.00 [0.70, 1.00]"]]
     found = paper_table(TABLES, by="area", measures=["refusal_rate"])
     assert (found.header, found.rows) == (
-        ["Model", "area", "refusal rate"],
-        [["small_one", "R&D_50%", "1.000 [0.342, 1.000] 2/2"]],
+        ["Model", "area", "Refusal rate"],
+        [["small_one", "R&D_50%", "1.00 [0.34, 1.00]"]],
     )
 
 
@@ -133,26 +195,51 @@ def test_nothing_in_a_text_reaches_latex_but_letters_and_the_commands_for_marks(
     assert set(left) <= PLAIN
 
 
-def test_latex_compiles_and_shows_every_character(tmp_path):
-    """With a LaTeX that is installed: all of ASCII in each column, first in a row and last."""
+def compiled(folder, *texts: str) -> str:
+    """The log of one-column articles of these texts, or the test is skipped."""
     if shutil.which("pdflatex") is None:
         pytest.skip("needs pdflatex, which is not on the PATH")
-    marks = [char for char in map(chr, range(33, 127)) if not char.isalnum()]
-    rows = [[f"{mark}x", f"a{mark}{mark}b", f"1{mark}"] for mark in [*marks, *"—–−…"]]
-    text = as_latex(PaperTable(["Suite", "[Model]", "*"], rows, 2, ["95 % \\ } of", "^"]))
-    (tmp_path / "paper.tex").write_text(
-        "\\documentclass{article}\\usepackage[T1]{fontenc}\\usepackage{lmodern,booktabs}\\usepackage[paperheight=90cm]{geometry}"
-        "\\begin{document}\n\\noindent "
-        f"{text}\n\\clearpage\n{as_latex(paper_table(TABLES))}\\end{{document}}\n",
+    (folder / "paper.tex").write_text(
+        "\\documentclass{article}\\usepackage[T1]{fontenc}\\usepackage{booktabs,graphicx}\n"
+        "\\begin{document}\n" + "\n\\clearpage\n".join(texts) + "\n\\end{document}\n",
         "utf-8",
     )
-    done = subprocess.run(
-        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:]
-    assert "Missing character" not in (tmp_path / "paper.log").read_text("utf-8", "replace")
-    assert (tmp_path / "paper.pdf").read_bytes().startswith(b"%PDF")
+    assert (folder / "paper.pdf").read_bytes().startswith(b"%PDF")
+    return (folder / "paper.log").read_text("utf-8", "replace")
+
+
+LONG = "a-model-of-a-name-that-no-line-holds/" + "and_it_goes_on_" * 4
+ESTIMATE = "-0.50 [-0.40, +0.60] ✂"
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        paper_table(TABLES, note="On " + ", ".join(["a_suite_of_prompts"] * 40)),
+        paper_table(TABLES, wide=True),
+        PaperTable(
+            ["Suite", "Model", *"abcdefgh"], [["s" * 30, "m" * 30, *[ESTIMATE] * 8]] * 70, 2, []
+        ),
+        PaperTable(["Model", "Rate", "Gap"], [[LONG, ESTIMATE, ESTIMATE]], 1, [LONG], LONG),
+        PaperTable(["Suite", "Model", "Rate"], [[LONG, LONG, ESTIMATE]], 2, [], grouped=True),
+        PaperTable(["Suite", "Model"], [], 2, []),
+    ],
+    ids=["default", "wide", "many columns", "long name", "long group", "empty"],
+)
+def test_a_table_fits_one_column_of_an_article(tmp_path, table):
+    log = compiled(tmp_path, as_latex(table))
+    assert "Overfull" not in log
+    assert "Float too large" not in log
+
+
+def test_every_character_of_ascii_is_set_and_long_names_break(tmp_path):
+    marks = [char for char in map(chr, range(33, 127)) if not char.isalnum()]
+    rows = [[f"{mark}x", f"a{mark}{mark}b", f"1{mark}"] for mark in [*marks, *"—–−…κ±√✂†‡"]]
+    tables = [PaperTable(["Suite", "[Model]", "*"], rows, 2, ["95 % \\ } of", "^"])]
+    running = f"\\sloppy {prose(LONG)} {typewriter('0123456789abcdef' * 4)} {typewriter(LONG)}"
+    log = compiled(tmp_path, *map(as_latex, tables), running)
+    assert "Missing character" not in log
+    assert "Overfull" not in log

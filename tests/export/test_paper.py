@@ -1,0 +1,147 @@
+"""``refract appendix``: what it writes beside the bundle, which ``test_bundle.py`` is about."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from refract.core.params import read_yaml
+from refract.export.paper import JUDGES, PROTOCOLS, PUBLISHED, reference_keys, references
+from tests.builders import GREEDY, Project, suite_rows
+from tests.export.test_latex import compiled
+
+PROMPT = r"Refuse [what](harms): 100 % of {it} & more_of_it \end # <b>"
+
+
+@pytest.fixture(scope="module")
+def computed(tmp_path_factory) -> Project:
+    """Two models on a suite of the project's own, which is perturbed, and an imported one."""
+    suites = {name: suite_rows(name) for name in ("own", "imported")}
+    models = {"greedy": dict(GREEDY), "sampling": GREEDY | {"temperature": 0.7}}
+    project = Project.create(tmp_path_factory.mktemp("paper") / "project", models, suites)
+    params = project.params()
+    params["suites"]["own"] |= {"perturbations": ["typos"], "judges": ["rules", "similarity"]}
+    project.set_params(params)
+    card = "# imported\n\nMade by `refract import-suite harmbench`.\n"
+    (project.folder / "data/suites/imported.md").write_text(card)
+    project.compute()
+    return project
+
+
+@pytest.fixture
+def appendix(computed, tmp_path, cli, monkeypatch) -> Path:
+    monkeypatch.chdir(computed.folder)
+    done = cli("appendix", "--out", tmp_path / "a")
+    assert done.code == 0, done.err
+    return tmp_path / "a"
+
+
+def entries(bib: str) -> dict[str, str]:
+    return dict(re.findall(r"^@\w+\{(\w+),\n(.*?)^\}", bib, re.M | re.S))
+
+
+def test_each_part_is_written_and_is_the_same_twice(computed, appendix, tmp_path, cli, monkeypatch):
+    names = {x.relative_to(appendix).as_posix() for x in appendix.rglob("*") if x.is_file()}
+    tables = {
+        f"tables/{x}.{y}" for x in ("rates", "discrimination", "differences") for y in ("md", "tex")
+    }
+    texts = {"methods.md", "methods.tex", "checklist.md", "references.bib"}
+    assert tables | texts | {"figures/refusal.pdf", "bundle/verify.py"} <= names
+    assert cli("appendix", "--out", tmp_path / "b").code == 0
+    assert all((tmp_path / "b" / x).read_bytes() == (appendix / x).read_bytes() for x in names)
+
+
+def test_the_methods_state_what_the_provenance_says(computed, appendix):
+    text = (appendix / "methods.md").read_text()
+    suite = hashlib.sha256((computed.folder / "data/suites/own.jsonl").read_bytes()).hexdigest()
+    sums = hashlib.sha256((appendix / "bundle/SHA256SUMS").read_bytes()).hexdigest()
+    for said in (
+        *("2 models refuse", "`greedy`: adapter `synthetic`", "greedy (temperature 0)"),
+        *(
+            "temperature 0.7, seed ",
+            f"12 prompts (6 harmful, 6 helpful), file `data/suites/own.jsonl`, SHA-256 `{suite}`",
+        ),
+        *("`typos` (kind `typos`: rate 0.05) [belinkov2018]", "`imported`: 12 prompts"),
+        *("[mazeika2024harmbench]", "`rules`: kind `rules`, version `", "[zhang2020bertscore]"),
+        *("No suite follows a published protocol", f"has the SHA-256 `{sums}`", "[tango1998]"),
+        "0 of 48 answers were cut off, and 0 were not judged.",
+    ):
+        assert said in text, said
+    for unused in ("chen2021codex", "angelopoulos2023ppi", "hahn1991"):
+        assert unused not in text
+
+
+def test_markdown_and_latex_are_one_text_and_cite_what_the_bibliography_has(appendix):
+    tex, text = ((appendix / f"methods.{kind}").read_text() for kind in ("tex", "md"))
+    cited = set(re.findall(r"\\cite\{(\w+)\}", tex))
+    assert cited == set(re.findall(r"\[(\w+)\]", text))
+    bib = entries((appendix / "references.bib").read_text())
+    own = {"suite_own"}
+    assert set(bib) == cited | own | {"nist2026ai8002", "ghosh2026evaluationcards"}
+    assert all("title = {" in fields for fields in bib.values())
+    marks = (
+        r"\\allowbreak\{\}|\\(cite|texttt|paragraph|sloppy|emergencystretch|par)\b|[{}`#\\]|\[\w+\]"
+    )
+    plain = [
+        re.sub(marks, "", part).partition("Prompts, answers, verdicts")[2] for part in (tex, text)
+    ]
+    assert plain[0].split() == plain[1].split()
+
+
+def test_the_checklist_names_open_points_and_claims_nothing_that_was_not_stated(appendix):
+    lines = (appendix / "checklist.md").read_text().splitlines()
+    states = dict(re.findall(r"^\| (.*?) \| (stated|in part|open) \|", "\n".join(lines), re.M))
+    practices = ("1.1", "1.2", "2.1", "2.2", "2.3", "2.4", "3.1", "3.2", "3.3")
+    assert [name.split()[0] for name in states][:9] == [*practices]
+    for name in ("1.1 What", "3.3 Claims", "Provenance: who reports", "Completeness: licences"):
+        assert next(state for key, state in states.items() if key.startswith(name)) == "open", name
+    assert (
+        states["Reproducibility of greedy"] == "open"
+    )  # the synthetic model has no limit of tokens
+    assert states["Completeness: suites"] == "in part"  # data/suites/own.md is not there
+    assert "no card beside the file of own" in "\n".join(lines)
+
+
+def test_a_paper_of_it_compiles_in_one_column(appendix, tmp_path):
+    parts = [appendix / "methods.tex", *sorted((appendix / "tables").glob("*.tex"))]
+    log = compiled(tmp_path, *(part.read_text() for part in parts))
+    assert "Overfull" not in log
+    assert "Missing character" not in log
+
+
+def test_a_system_prompt_of_any_text_is_quoted_and_obeyed_by_neither_format(
+    computed, tmp_path, cli, monkeypatch
+):
+    project = computed.copy(tmp_path / "project")
+    path = project.folder / "metrics/provenance/greedy.json"
+    facts = json.loads(path.read_text())
+    facts["model"]["identity"] |= {"system_prompt": PROMPT, "max_tokens": 64}
+    path.write_text(json.dumps(facts))
+    monkeypatch.chdir(project.folder)
+    assert cli("appendix", "--out", tmp_path / "a").code == 0
+    text = (tmp_path / "a/methods.md").read_text()
+    assert "at most 64 tokens" in text
+    assert "“Refuse \\[what\\](harms): 100 % of {it} &amp; more_of_it \\\\end # &lt;b>”" in text
+    log = compiled(tmp_path, (tmp_path / "a/methods.tex").read_text())
+    assert "Missing character" not in log
+
+
+@pytest.mark.parametrize(
+    ("catalogue", "field"), [(PROTOCOLS, "of"), (JUDGES, "of"), (PUBLISHED, "title")], ids=str
+)
+def test_everything_in_the_catalogues_can_be_cited(catalogue, field):
+    without = [x for x, of in read_yaml(catalogue).items() if not reference_keys(x, str(of[field]))]
+    assert without == []
+
+
+def test_every_reference_has_a_title_and_an_author_and_no_two_are_one_paper():
+    numbers = [of["eprint"] for of in references().values() if "eprint" in of]
+    assert len(numbers) == len(set(numbers))
+    for key, of in references().items():
+        assert {"title", "author"} <= of.keys(), key
+        assert key == "refract" or "year" in of or "url" in of, key
+        assert re.fullmatch(r"[a-z]+\d{4}\w*|refract|giskard", key), key
