@@ -19,6 +19,7 @@ from refract.report.wording import (
     bounds_text,
     clusters_text,
     estimate_text,
+    interval_text,
     kinds_text,
     limit_text,
     short_text,
@@ -26,8 +27,8 @@ from refract.report.wording import (
 
 CUT_OFF, NOT_JUDGED, SEVERAL = "✂", "†", "‡"
 DISCRIMINATION, BORDERLINE = "discrimination", "borderline_discrimination"
-_WIDE = ("suite", "model", "judge", "measure", "rate", "refused", "partial", "clusters", "cut off")
-WIDE = (*_WIDE, "without cut-off", "not judged", "if all were judged")
+_WIDE = ("suite", "model", "judge", "measure", "rate", "on these prompts", "refused", "partial")
+WIDE = (*_WIDE, "clusters", "cut off", "without cut-off", "not judged", "if all were judged")
 LIMITS = ("suite", "model", "measure", "rate", "limit", "verdict")
 
 
@@ -218,6 +219,7 @@ def _detail(rate: Rate, uncut: Mapping[str, Rate]) -> list[str]:
     counts, without = rate.counts, uncut.get(rate.measure)
     cells = [
         estimate_text(rate.value, rate.shown),
+        interval_text((rate.with_judge or rate).these),
         "" if counts.successes is None else f"{counts.successes}/{counts.n}",
         str(counts.partial or ""),
         clusters_text(rate).removeprefix(", "),

@@ -35,7 +35,7 @@ def cell(text: object) -> str:
 def text_columns(header: Sequence[str], rows: Sequence[Sequence[object]]) -> list[bool]:
     """Which columns are texts, to be left-aligned: those in which no cell starts as a number does."""
     return [
-        not any(re.match(r"[-+−—<\d]", str(row[column])) for row in rows)
+        not any(re.match(r"[-+−—<\[\d]", str(row[column])) for row in rows)
         for column in range(len(header))
     ]
 

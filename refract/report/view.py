@@ -17,7 +17,7 @@ from refract.core.jsonl import iter_rows
 from refract.core.params import Metadata, decision_settings, grid, load_params
 from refract.core.settings import nearest, read_settings
 from refract.core.tables import read_table
-from refract.core.vocabulary import JUDGED, REFUSED
+from refract.core.vocabulary import JUDGED, REFUSED, Estimand
 from refract.judges import language_warnings
 from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Difference, Interval, Rate
@@ -68,7 +68,7 @@ class View:
     ``harmless`` counts by model the helpful and borderline prompts, each text once: refused, judged.
     ``scores`` are those of judges, by judge and measure, ``kinds`` by judge and kind of answer.
     ``unread`` are warnings of languages that a judge was not measured in, ``private`` the labels of the
-    suites that are not in git.
+    suites that are not in git, ``estimand`` the question that the rates' intervals answer.
     """
 
     rates: Mapping[str, Sequence[Rate]]
@@ -86,6 +86,7 @@ class View:
     harmless: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     unread: Sequence[str] = ()
     private: Collection[str] = ()
+    estimand: Estimand = "prompts_like_these"
     tests: int = 0  # that p was corrected for, where those of `compared` are fewer
 
     @property
@@ -252,7 +253,7 @@ def read_view(root: Path) -> View:
     compared = clean, settings, reference, stand_ins(provenance), provenance
     outcomes = {model: result.outcomes for model, result in results.items()}
     return View(
-        {model: result.rates for model, result in results.items()},
+        {model: [r.asked(settings.estimand) for r in of.rates] for model, of in results.items()},
         provenance,
         read_titles(metadata, models, grid(params, "suites")),
         reference,
@@ -266,6 +267,7 @@ def read_view(root: Path) -> View:
         compare_perturbed(outcomes, settings),
         {model: _harmless(rows) for model, rows in clean.items()},
         *_of_suites(root, provenance),
+        settings.estimand,
     )
 
 

@@ -108,7 +108,11 @@ def test_suites_that_lack_helpful_prompts_are_named_in_the_note_of_discriminatio
 
 def test_the_wide_table_has_a_row_for_each_rate_and_judge_with_all_that_limits_it():
     limited = {"partial": 7, "clusters": 26, "cut_off": 12, "excluded": {"error": 9}}
-    limited |= {"bounds": Interval(60 / 129, 69 / 129), "outer": Interval(0.381, 0.62)}
+    limited |= {
+        "these": Interval(0.5, 0.5),
+        "bounds": Interval(60 / 129, 69 / 129),
+        "outer": Interval(0.381, 0.62),
+    }
     rates = [
         harmful(**limited),
         rate("harmful_refusal_rate", 60, 108, "cut_off=excluded"),
@@ -126,14 +130,16 @@ def test_the_wide_table_has_a_row_for_each_rate_and_judge_with_all_that_limits_i
             "judge": judge,
             "measure": measure,
             "rate": shown,
+            "on these prompts": "—",
             "refused": counts,
         }
-        | dict.fromkeys(table.header[6:], "—")
+        | dict.fromkeys(table.header[7:], "—")
         | more
         for judge, measure, shown, counts, more in (
             (
                 *("rules", "harmful refused", "0.500 [0.400, 0.600]", "60/120"),
                 {
+                    "on these prompts": "[0.500, 0.500]",
                     "partial": "7",
                     "clusters": "26 requests",
                     "cut off": "10 %",
