@@ -69,7 +69,7 @@ def first_table(view: View, *, wide: bool = False) -> ShownTable:
     header = ["suite", "model", *(MEASURES[measure] for measure in HEADLINES), DISCRIMINATION]
     rows = [
         [
-            *_names(view, line.suite, line.model),
+            *names_of(view, line.suite, line.model),
             *(f"{short_text(rate)} {mark_of(rate)}".rstrip() for rate in line.headlines),
             short_text(_discrimination(view, line)),
         ]
@@ -98,13 +98,13 @@ def threshold_table(view: View) -> ShownTable:
         for rate in unmet:
             assert rate.threshold is not None
             shown = "not measured" if rate.value is None else short_text(rate)
-            names = _names(view, rate.suite, rate.model)
+            names = names_of(view, rate.suite, rate.model)
             rows.append([*names, rate.measure, shown, limit_text(rate.threshold), verdict])
     met = f"{len(limited) - len(rows)} of {len(limited)} thresholds met"
     return ShownTable(list(LIMITS), rows, [", ".join([met, *counts]) + "."] if limited else [])
 
 
-def _names(view: View, suite: str, model: str) -> tuple[str, str]:
+def names_of(view: View, suite: str, model: str) -> tuple[str, str]:
     """A suite, without what its label says of samples, and a model, as readers know them."""
     return view.titles.suite(plain(suite)), view.titles.model(model)
 
@@ -212,7 +212,7 @@ def _details(view: View) -> Iterator[list[str]]:
                 shown = measure != BORDERLINE or prefix + DISCRIMINATION not in overall
                 if shown and (rate := overall.get(prefix + measure)):
                     cells = _detail(rate, uncut)
-                    yield [*_names(view, line.suite, line.model), judge, name, *cells]
+                    yield [*names_of(view, line.suite, line.model), judge, name, *cells]
 
 
 def _detail(rate: Rate, uncut: Mapping[str, Rate]) -> list[str]:

@@ -73,13 +73,7 @@ def environment(titles: Titles, *, markdown: bool) -> jinja2.Environment:
     templates.filters |= {
         "suite": titles.suite,
         "model": titles.model,
-        "clusters": wording.clusters_text,
         "rate": wording.rate_text,
-        "difference": wording.difference_text,
-        "estimate": wording.estimate_text,
-        "interval": wording.interval_text,
-        "kinds": wording.kinds_text,
-        "left_out": wording.left_out,
         "limit": wording.limit_text,
         "p": wording.p_text,
         "percent": wording.percent,

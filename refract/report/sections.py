@@ -27,13 +27,12 @@ from refract.report.comparisons import (
     table_row,
 )
 from refract.report.findings import NO_FIELDS, Findings
-from refract.report.first_table import ShownTable, first_table, threshold_table
+from refract.report.first_table import ShownTable, first_table, names_of, threshold_table
 from refract.report.markdown import environment, tidy
 from refract.report.model_sizes import measure_text
 from refract.report.page_data import PageData
 from refract.report.view import (
     CATEGORY_OF,
-    HEADLINES,
     POWERED,
     View,
     model_notes,
@@ -69,10 +68,7 @@ CONSTANTS = {
     "ALL_PAIRS": ALL_PAIRS,
     "CATEGORY_OF": CATEGORY_OF,
     "DISCRIMINATION": DISCRIMINATION,
-    "HEADLINES": HEADLINES,
-    "MISSING": MISSING,
-    "MOST": 50,  # rows of a table of a page; a table has all of them where there are more
-    "SHOWN": 10,  # lines of a list of differences on the first page; the rest is counted
+    "MOST": 45,  # rows of a table of a page; a table has all of them where there are more
     "number_of_tests": number_of_tests,
     "rate_parts": rate_parts,
 }
@@ -354,7 +350,7 @@ def _attacks(inputs: Inputs) -> Data:
     measures = (*ATTACKS, PAIR_DIFFERENCE)
     for (suite, model), rates in view.overall.items():
         if found := [rates.get(measure) for measure in measures]:
-            names = view.titles.suite(plain(suite)), view.titles.model(model)
+            names = names_of(view, suite, model)
             if any(found):
                 rows.append([*names, *map(short_text, found)])
     rows.sort(key=lambda row: row[0])
@@ -373,7 +369,7 @@ def _pairs(inputs: Inputs) -> Data:
     tests = sum(p is not None for p in adjusted)
 
     def row(rate: Rate, *more: str) -> list[str]:
-        names = view.titles.suite(plain(rate.suite)), view.titles.model(rate.model)
+        names = names_of(view, rate.suite, rate.model)
         shown = short_estimate(rate.value, rate.interval, "+")
         group = f"{rate.group.field} {rate.group.value}" if rate.group else ""
         return [*names, group, str(rate.counts.n), shown, *more]
@@ -402,7 +398,7 @@ def _stability(inputs: Inputs) -> Data:
     for rate in view.every:
         over = rate.group.field == "over" and rate.measure == "label_change_rate"
         if rate.group.field == SAMPLES_FIELD or over:
-            names = view.titles.suite(plain(rate.suite)), view.titles.model(rate.model)
+            names = names_of(view, rate.suite, rate.model)
             of = rate.group.value if over else f"{rate.group.value} samples"
             cells = [rate.measure, of, short_text(rate), str(rate.counts.n)]
             rows.append(
@@ -420,7 +416,7 @@ def _judges(inputs: Inputs) -> Data:
             continue
         measure = rate.measure.removeprefix(POWERED)
         raw = view.overall[rate.suite, rate.model][measure]
-        names = [view.titles.suite(plain(rate.suite)), view.titles.model(rate.model)]
+        names = [*names_of(view, rate.suite, rate.model)]
         names += [CATEGORY_OF.get(measure, measure), view.deciding.get(rate.suite, "")]
         if rate.interval:
             said = f"{short_text(rate)}, {labels.used} of {rate.counts.n} labelled"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
-from refract.rates.rate import Counts, Difference, Rate, Statistics, Threshold
+from refract.rates.rate import Difference, Rate, Statistics, Threshold
 from refract.statistics.proportions import Interval, settled
 
 MISSING = "—"
@@ -102,13 +102,6 @@ def rate_text(rate: Rate | None) -> str:
     return " ".join(filter(None, rate_parts(rate)))
 
 
-def difference_text(rate: Rate) -> str:
-    """A difference with its interval: ``-0.356 [-0.510, -0.203]``."""
-    if rate.value is None:
-        return MISSING
-    return f"{three(rate.value, '+')} {interval_text(rate.interval, '+') or '(no interval)'}"
-
-
 def clusters_text(rate: Rate) -> str:
     """The clusters that a rate's rows come in: ``, 26 requests (design effect 2.1)``."""
     clusters, n = rate.counts.clusters, rate.counts.n
@@ -158,12 +151,6 @@ def kinds_text(counts: Mapping[str, int]) -> str:
     """Counts by kind, of those that occurred: ``2 cut off, 1 error``; ``0`` where none did."""
     kinds = [f"{n} {kind.replace('_', ' ')}" for kind, n in counts.items() if n]
     return ", ".join(kinds) or "0"
-
-
-def left_out(counts: Counts) -> str:
-    """What was not judged, with its share of all answers: ``2 degenerate (0.6 %)``."""
-    share = counts.unjudged / (counts.n + counts.unjudged or 1)
-    return kinds_text(counts.excluded) + (f" ({100 * share:.1f} %)" if counts.unjudged else "")
 
 
 def limit_text(threshold: Threshold) -> str:

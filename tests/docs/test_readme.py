@@ -29,8 +29,12 @@ def readme_with_results() -> str:
     notes = [note for note in table.notes if note != view.interval_note]
     table = ShownTable(header, [row[1:] for row in table.rows], notes)
     assert [row[0] for row in table.rows] == models
+    # What the report says of the two models that are nearest to each other.
+    report = (ROOT / "metrics/report.md").read_text("utf-8")
+    said = "".join(re.findall(r"^- \*\*Compared\.\*\* (.*?\.)(?: \[.*)?$", report, re.M))
+    shown = "\n\n".join(filter(None, (table.markdown, said)))
     text = (ROOT / "README.md").read_text("utf-8")
-    return BLOCK.sub(lambda match: f"{match[1]}\n{table.markdown}\n\n{match[2]}", text)
+    return BLOCK.sub(lambda match: f"{match[1]}\n{shown}\n\n{match[2]}", text)
 
 
 def test_the_readme_shows_the_numbers_of_the_metrics():

@@ -29,7 +29,7 @@ from refract.report.figure_data import figures_of
 from refract.report.markdown import cell, markdown_table
 from refract.report.page_data import Answered, page_data
 from refract.report.sections import Inputs, report_pages
-from refract.report.view import View, read_view
+from refract.report.view import CATEGORY_OF, View, read_view
 from refract.results.sources import ResultsError
 from refract.results.table_rows import write_rates
 from stages.report import main
@@ -188,6 +188,9 @@ def test_the_report_in_git_is_what_its_numbers_give(tmp_path):
     assert pages.pop("report") == (ROOT / "metrics/report.md").read_text("utf-8")
     names = [path.stem for path in sorted((ROOT / "metrics/report").glob("*.md"))]
     assert sorted(pages) == names
+    every = [path.read_text("utf-8") for path in (ROOT / "metrics").glob("report*/*.md")]
+    every.append((ROOT / "metrics/report.md").read_text("utf-8"))
+    assert sum(bool(re.search(r"\w", word)) for text in every for word in text.split()) < 6000
     for name in set(names) - {"over_refusal"}:
         assert pages[name] == (ROOT / f"metrics/report/{name}.md").read_text("utf-8"), name
     figures = figures_of(view)
@@ -323,6 +326,29 @@ def test_over_refused_prompts_are_shown_those_of_most_models_first_without_harmf
     assert "prompt b" not in page
     assert lines_of(page, "b") == [["b", "helpful", "1 of 1", "one"]]
     assert "over_refusal" not in pages_for(answers=(answers[0],))
+
+
+def test_pages_of_a_large_grid_are_short_and_begin_with_what_they_answer():
+    rates, answers = [], []
+    for model in (f"m{n}" for n in range(30)):
+        of = {"model": model, "excluded": {"error": 1}}
+        rates.append(rate("refusal_rate", 60, 120, **of))
+        for kind in CATEGORY_OF:
+            rates += [rate(kind, 60, 120, **of), rate(kind, 1, 9, "area=x", **of)]
+        rates.append(rate("refusal_difference_to_pair", 60, 120, **of))
+        rates.append(rate("refusal_difference_to_pair", 1, 9, "area=x", **of))
+        rates.append(rate("typos_fail_rate", 60, 120, **of))
+        rates += [rate("label_change_rate", 9, 12, f"samples={k}", **of) for k in (2, 3)]
+        answers += [answered(f"p{n}", "helpful", "refusal", model=model) for n in range(3)]
+    pages = pages_for(*rates, answers=tuple(answers))
+    assert {"over_refusal", "details", "fields", "pairs", "robustness", "stability"} <= {*pages}
+    for name, page in pages.items():
+        if name != "report":
+            title, _, part, _, first, *rest = page.splitlines()
+            assert (title[:2], part) == ("# ", "A part of the [report](../report.md).")
+            assert first[0].isalpha()
+            assert len(rest) < 115, name
+    assert "The first 45 of 90 rows; all: [../tables](../tables)." in pages["details"]
 
 
 def test_titles_stand_for_names_on_every_page_and_in_every_figure(project):
