@@ -7,7 +7,6 @@ its answers are stored as they are made: a kill loses the answers of one commit 
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 import tempfile
 import threading
@@ -21,7 +20,7 @@ from typing import Any, Self
 
 from refract.core.environment import this_run, utc
 from refract.core.jsonl import canonical_json, write_rows
-from refract.core.progress import Progress
+from refract.core.progress import Progress, read_object
 from refract.core.showing import say
 from refract.core.types import Message, PromptRow, ResponseRow, prompt_of_sample, sample_prompts
 from refract.models import generation_settings, identity_of, open_model, samples_of, with_fixed
@@ -128,9 +127,7 @@ def _ask(
             spent = f", ${cost:.4f}" if cost else ""
             progress.advance(1, f"{tokens} tokens, {errors} errors{spent}")
     # The store has those of what it stored: not of errors, and of nothing where it is turned off.
-    store.learn_origins({key: answer.origin for key, answer in answers.items() if answer.origin})
-    if any(answer.certificate for answer in answers.values()):
-        store.learn_certificates(answers)
+    store.learn(answers)
     unanswered = Answer.failed("NoAnswer", "the adapter returned nothing for this request")
     return {key: answers.get(key, unanswered) for key in keys}
 
@@ -385,10 +382,7 @@ def answer_model(
 def with_description(described: dict[str, Any], folder: Path) -> dict[str, Any]:
     """What is known of a model, and where its weights are not here, what ``model.json`` in a folder of
     its answers says of the same model."""
-    path = folder / "model.json"
-    if not path.is_file():
-        return described
-    noted = json.loads(path.read_text("utf-8"))
+    noted = read_object(folder / "model.json")
     if noted.get("identity") != described["identity"]:
         return described
     return {key: noted.get(key) if value is None else value for key, value in described.items()}

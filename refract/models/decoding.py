@@ -239,7 +239,6 @@ class Decoder:
         self.context, self.exact = context, exact
         self.attention = Attention(model.config)
         self.device = model.get_input_embeddings().weight.device
-        self._same: dict[tuple[int, int, int], bool] = {}
 
     def run(self, rows: Sequence[DecodedRow]) -> Iterator[DecodedRow]:
         """Yields every row as soon as it is done; once more where a larger bound showed afterwards that
@@ -423,7 +422,7 @@ class Decoder:
         tokens = torch.tensor([row.next_token if row else 0 for row in group.rows])
         group.positions = torch.tensor([row.position if row else 0 for row in group.rows])
         group.positions = group.positions.to(self.device)
-        logits = self._logits(group, tokens.to(self.device)[:, None])
+        logits = self._forward(group, tokens.to(self.device)[:, None])
         draws = [
             row.uniforms[len(row.generated)] if row else 0.0
             for row in group.rows
@@ -455,30 +454,11 @@ class Decoder:
                 leaving.append((slot, row.done))
         return leaving
 
-    def _logits(self, group: _Group, tokens: torch.Tensor) -> torch.Tensor:
-        """The logits ``[slots, vocabulary]`` of the group's next step.
-
-        Positions that no row has reached are masked, and on a CPU leaving them out saves much of a
-        step. It changes no bit where a kernel adds in the same order with and without them, which
-        is a matter of shapes and not of data: so without exact answers each shape is tried once both
-        ways.
-        """
-        if self.exact:
-            reached = 1 + max(row.position for row in group.rows if row)
-            return self._forward(group, tokens, min(group.length, -(-reached // 16) * 16))
-        quarter, reached = group.length // 4, 1 + max(row.position for row in group.rows if row)
-        shorter = -(-reached // quarter) * quarter
-        key = (group.length, group.size, shorter)
-        if self.device.type != "cpu" or shorter == group.length:
-            return self._forward(group, tokens, group.length)
-        if key not in self._same:
-            whole = self._forward(group, tokens, group.length)
-            self._same[key] = torch.equal(whole, self._forward(group, tokens, shorter))
-            return whole
-        return self._forward(group, tokens, shorter if self._same[key] else group.length)
-
-    def _forward(self, group: _Group, tokens: torch.Tensor, shown: int) -> torch.Tensor:
-        group.shown = shown
+    def _forward(self, group: _Group, tokens: torch.Tensor) -> torch.Tensor:
+        """The logits ``[slots, vocabulary]`` of the group's next step; with exact answers, without the
+        positions that no row has reached."""
+        reached = 1 + max(row.position for row in group.rows if row)
+        group.shown = min(group.length, -(-reached // 16) * 16) if self.exact else group.length
         output = self.model(
             input_ids=tokens,
             position_ids=group.positions[:, None],

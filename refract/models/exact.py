@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers.cache_utils import DynamicCache
 
 from refract.models.float64 import Attention, Reference, kept_positions
@@ -123,9 +124,8 @@ class Choice:
         given = given.to(logits.device)
         if self.temperature > 0:
             return tokens, margins, torch.where(tokens == given, margins, -margins)
-        mine = logits.gather(-1, given[:, None])[:, 0]
-        rest = logits.scatter(-1, given[:, None], -torch.inf).amax(-1)
-        return tokens, margins, mine - rest
+        mine, best = logits.gather(-1, given[:, None])[:, 0], logits.amax(-1)
+        return tokens, margins, torch.where(mine == best, margins, mine - best)
 
 
 @dataclass(slots=True)
@@ -316,10 +316,8 @@ class Exact:
             row.sequence[start : len(row.tokens) + places[-1]]
             for start, (row, places) in zip(starts, batch, strict=True)
         ]
-        width, past = max(map(len, fed)), max(starts)
-        ids = torch.zeros((len(batch), width), dtype=torch.long)
-        for i, tokens in enumerate(fed):
-            ids[i, : len(tokens)] = torch.tensor(tokens)
+        ids = pad_sequence([torch.tensor(tokens) for tokens in fed], batch_first=True)
+        width, past = ids.shape[1], max(starts)
         cache = DynamicCache()
         more: dict[str, Any] = {}
         if past:

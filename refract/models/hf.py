@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refract.core.jsonl import canonical_json
@@ -499,7 +499,6 @@ def _difference(was: Any, right: Any) -> str:
     """Two values of an answer's field, of texts from where they differ on."""
     if not (isinstance(was, str) and isinstance(right, str)):
         return f"{was!r:.80}, and {right!r:.80} is right"
-    same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(was, right, strict=False))
-    at = sum(1 for _ in same)
+    at = len(commonprefix([was, right]))  # noqa: RUF071 - of characters is meant
     parts = [repr(text[at : at + 40]) for text in (was, right)]
     return f"{parts[0]} at character {at + 1}, and {parts[1]} is right"

@@ -18,7 +18,7 @@ from refract.core.environment import this_run, utc
 from refract.core.jsonl import canonical_json, read_responses, sha256_file, sha256_json, write_json
 from refract.core.progress import read_object
 from refract.core.types import ResponseRow, Row
-from refract.models.protocol import AnswerOrigin, Certificate
+from refract.models.protocol import Answer, AnswerOrigin, Certificate
 from refract.models.store import ResponseStore
 
 
@@ -28,15 +28,16 @@ def learn_origins(path: Path, folder: Path, store: ResponseStore) -> None:
     They may have come with ``dvc pull``, and the file at ``path`` with git.
     """
     noted = read_object(path)
-    origins: dict[str, AnswerOrigin] = {}
+    made: dict[str, Answer] = {}
     for suite in noted.get("suites", {}):
         rows = folder / f"{suite}.jsonl"
         runs = _noted_runs(noted, suite, sha256_file(rows)) if rows.is_file() else []
         if runs:
             for row, run in zip(read_responses(rows), runs, strict=True):
                 if run is not None:
-                    origins[row["request_sha256"]] = run
-    store.learn_origins(origins)
+                    made[row["request_sha256"]] = Answer("", origin=run)
+    if made:
+        store.learn(made)
 
 
 def note_answers(

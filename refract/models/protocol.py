@@ -175,12 +175,3 @@ class Model(Protocol):
         further request pointless (a missing key, weights that do not load) raises
         :class:`AdapterError`.
         """
-
-
-class ServedModel(Model, Protocol):
-    """A model behind a provider, whose answers cost money."""
-
-    runs_here: bool = False
-
-    def estimate(self, request: Request) -> tuple[int, int]:
-        """About how many tokens the request sends, and the most it can get back."""

@@ -25,7 +25,7 @@ from refract.core.settings import Number, Settings
 from refract.core.showing import say
 from refract.core.types import FinishReason, Message
 from refract.models import turn
-from refract.models.protocol import AdapterError, Answer, Request, ServedModel
+from refract.models.protocol import AdapterError, Answer, Model, Request
 
 Emit = Callable[[tuple[int, Answer]], None]
 """Takes the index of a request and its answer."""
@@ -271,7 +271,7 @@ async def bound_reply(response: Any) -> None:
     response.stream = ByteStream(bytes(content))
 
 
-class Provider(ServedModel):
+class Provider(Model):
     """A model behind a provider, reached through the provider's package.
 
     An adapter adds ``adapter``, ``version``, ``Settings``, the names below and the abstract members.
@@ -285,6 +285,7 @@ class Provider(ServedModel):
 
     PACKAGE: ClassVar[str]
     PATH: ClassVar[str]
+    runs_here = False
 
     def __init__(self, name: str, settings: ServedSettings) -> None:
         self.name, self.settings = name, settings
@@ -339,12 +340,6 @@ class Provider(ServedModel):
     def system(self) -> str | None:
         """The system prompt. Raises :class:`AdapterError` where a published one cannot be read."""
         return turn.system_text(f"models.{self.name}", self.settings.system_prompt)
-
-    def estimate(self, request: Request) -> tuple[int, int]:
-        """About how many tokens a request's first attempt sends, and the most it can get back."""
-        messages = turn.with_system_prompt(request.attempts[0], self.system)
-        text = sum(len(message["content"].encode("utf-8", "replace")) + 16 for message in messages)
-        return math.ceil(text / 4), self.settings.max_tokens
 
     def check_key(self) -> None:
         """Reads the key. Raises :class:`AdapterError` unless it is there."""

@@ -356,9 +356,7 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
                 db.executemany(
                     f"INSERT OR REPLACE INTO answers ({columns}) VALUES (?,?,?,?,?)", records
                 )
-                made = {key: given[key].origin for key in texts}
-                _write_origins(db, made, replace=True)
-                _write_certificates(db, {key: given[key] for key in texts})
+                _write_made(db, {key: given[key] for key in texts}, replace=True)
         return len(records)
 
     def origins(self, keys: Iterable[str]) -> dict[str, AnswerOrigin]:
@@ -384,16 +382,11 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
             for key, answer in answers.items()
         }
 
-    def learn_origins(self, origins: Mapping[str, AnswerOrigin]) -> None:
-        """Keeps how answers were made that came from elsewhere, where that is not known yet."""
-        if origins:
-            with self._writing() as db:
-                _write_origins(db, origins, replace=False)
-
-    def learn_certificates(self, answers: Mapping[str, Answer]) -> None:
-        """Keeps what speaks for answers, which themselves may be stored nowhere."""
+    def learn(self, answers: Mapping[str, Answer]) -> None:
+        """Keeps how answers were made, where that is not known yet, and what speaks for them; they
+        themselves may be stored nowhere."""
         with self._writing() as db:
-            _write_certificates(db, answers)
+            _write_made(db, answers, replace=False)
 
     def claim(self, keys: Iterable[str]) -> set[str]:
         """Those of the requests that this process is to ask: the ones that no other process has
@@ -448,21 +441,16 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
             yield from self._db.execute(query)
 
 
-def _write_certificates(db: sqlite3.Connection, answers: Mapping[str, Answer]) -> None:
-    """Writes the certificates of answers by request, in the transaction under way."""
+def _write_made(db: sqlite3.Connection, answers: Mapping[str, Answer], *, replace: bool) -> None:
+    """Writes origins and certificates of answers by request, in the transaction under way; ``replace``:
+    origins over those that are there."""
     known = [(key, canonical_json(a.certificate)) for key, a in answers.items() if a.certificate]
     db.executemany("INSERT OR REPLACE INTO certificates VALUES (?,?)", known)
-
-
-def _write_origins(
-    db: sqlite3.Connection, origins: Mapping[str, AnswerOrigin | None], *, replace: bool
-) -> None:
-    """Writes origins by request, in the transaction under way; ``replace``: over what is there."""
     verb = "REPLACE" if replace else "IGNORE"
     # By the run's place in memory: answers share few runs.
-    runs = {id(run): run for run in origins.values() if run is not None}
+    runs = {id(a.origin): a.origin for a in answers.values() if a.origin is not None}
     names = {place: sha256_json(run) for place, run in runs.items()}
     written = [(names[place], canonical_json(run)) for place, run in runs.items()]
     db.executemany("INSERT OR IGNORE INTO runs (run, record) VALUES (?,?)", written)
-    made = [(key, names[id(run)]) for key, run in origins.items() if run is not None]
+    made = [(key, names[id(a.origin)]) for key, a in answers.items() if a.origin is not None]
     db.executemany(f"INSERT OR {verb} INTO origins (request_sha256, run) VALUES (?,?)", made)

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from refract.models.decoding import Decoder
 from refract.models.exact import DecodedRow, passes
@@ -44,10 +45,8 @@ class Checked:
 
 def _force(decoder: Decoder, batch: Sequence[tuple[DecodedRow, list[int]]]) -> None:
     """The margins of recorded tokens, by one pass of fast arithmetic over some rows."""
-    fed = [row.sequence[:-1] for row, _ in batch]
-    ids = torch.zeros((len(batch), max(map(len, fed))), dtype=torch.long)
-    for i, tokens in enumerate(fed):
-        ids[i, : len(tokens)] = torch.tensor(tokens)
+    fed = [torch.tensor(row.sequence[:-1]) for row, _ in batch]
+    ids = pad_sequence(fed, batch_first=True)
     at = [(i, len(row.tokens) - 1 + p) for i, (row, places) in enumerate(batch) for p in places]
     with torch.inference_mode(), kept_positions(decoder.model, *zip(*at, strict=True)):
         logits = decoder.model(input_ids=ids.to(decoder.device), use_cache=False).logits[0].float()

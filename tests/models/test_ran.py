@@ -37,7 +37,7 @@ def test_the_store_keeps_how_an_answer_was_made_and_gives_the_same_answer(tmp_pa
         assert store.get(KEYS) == {KEYS[0]: answer, KEYS[1]: answer}
         assert store.origins(KEYS) == {KEYS[0]: origin}
         # What is learnt from elsewhere takes the place of nothing.
-        store.learn_origins({KEYS[0]: LATER, KEYS[1]: LATER})
+        store.learn(dict.fromkeys(KEYS[:2], Answer("", origin=LATER)))
         assert store.origins(KEYS) == {KEYS[0]: origin, KEYS[1]: LATER}
         assert store.delete() == 2
         assert store.origins(KEYS) == {}
