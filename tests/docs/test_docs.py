@@ -47,7 +47,19 @@ NOT_RUN = {
 }
 # An exit code of 1 says what the command found.
 TELLS_BY_ITS_CODE = ("refract gate", "refract compare HEAD --fail-on")
-LANGUAGES = {"console", "csv", "diff", "jinja", "json", "jsonl", "python", "text", "toml", "yaml"}
+LANGUAGES = {
+    "console",
+    "csv",
+    "diff",
+    "jinja",
+    "json",
+    "jsonl",
+    "latex",
+    "python",
+    "text",
+    "toml",
+    "yaml",
+}
 
 
 def is_run(line: str) -> bool:
