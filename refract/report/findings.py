@@ -28,7 +28,7 @@ class Change(NamedTuple):
     def size(self) -> tuple[float, tuple[float, float] | None]:
         """The difference and its interval, in the direction that ``more`` says."""
         value, ends = self.difference.value or 0.0, self.difference.shown
-        if value >= 0 or not self.shown:
+        if value >= 0:
             return value, ends
         return -value, ends and (-ends.high, -ends.low)
 
@@ -65,7 +65,7 @@ def changes_of(differences: Sequence[Difference]) -> list[Change]:
         worse = (value < 0) == (difference.category == "harmful")
         if shown and (not worse or decision == WORSE):
             decision = None
-        changes.append(Change(difference, value > 0, shown, decision))
+        changes.append(Change(difference, value >= 0, shown, decision))
     return changes
 
 

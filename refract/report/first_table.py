@@ -60,12 +60,15 @@ class ShownTable(NamedTuple):
 
 
 def first_table(view: View, *, wide: bool = False) -> ShownTable:
-    """One line for each suite and model: refusal by category and discrimination; ``wide``: one line for
-    each rate of every judge of refusal, with all that limits it."""
+    """One line for each suite and model: refusal by category and discrimination, but of suites whose
+    clean prompts another suite has too; ``wide``: one line for each rate of every judge of refusal, with
+    all that limits it."""
     if wide:
         notes = [*_samples_note(view, summaries(view)), view.interval_note]
         return ShownTable(list(WIDE), list(_details(view)), [*filter(None, notes)]).filled
-    lines = summaries(view)
+    # Of a sample of another suite's prompts the perturbed ones count.
+    repeated = view.repeated
+    lines = [line for line in summaries(view) if line.suite not in repeated]
     header = ["suite", "model", *(MEASURES[measure] for measure in HEADLINES), DISCRIMINATION]
     rows = [
         [

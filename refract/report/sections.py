@@ -99,7 +99,7 @@ def templates_of(view: View, *, markdown: bool) -> jinja2.Environment:
     templates.globals |= CONSTANTS | {
         "view": view,
         "lines": lines,
-        "failed_controls": failed_controls(view.every),
+        "failed_controls": [r for r in failed_controls(view.every) if r.suite not in view.repeated],
         "findings": Findings(view),
         "limited": [rate for line in lines for rate in line.limited],
         "model_notes": model_notes(view),

@@ -123,6 +123,13 @@ class View:
         return list({name: suite for suites in every for name, suite in suites}.values())
 
     @property
+    def repeated(self) -> set[str]:
+        """The labels of suites whose clean prompts are a sample of those of another suite here."""
+        files = {suite["label"]: suite.get("definition", {}).get("file") for suite in self.suites}
+        whole = {file for label, file in files.items() if file and "[" not in label}
+        return {label for label, file in files.items() if "[" in label and file in whole}
+
+    @property
     def judges(self) -> dict[str, Mapping[str, Any]]:
         """What provenance says of each judge, by name."""
         return {n: j for facts in self.provenance.values() for n, j in facts["judges"].items()}
@@ -149,16 +156,17 @@ class View:
         notes = []
         for (judge, error), suites in of.items():
             named = ", ".join(self.titles.suite(plain(suite)) for suite in suites)
-            where = "" if len(of) == 1 else f" ({named})"
+            # Where all but some suites are of one judge and error, those are named.
+            where = "" if len(of) == 1 or (error and len(of) == 2) else f" of {named}"
             if error is None:
                 notes.append(
-                    f"intervals are of the prompts alone{where}: how far {judge} is from people there "
+                    f"intervals{where} are of the prompts alone: how far {judge} is from people there "
                     "is not known"
                 )
             else:
                 half = 100 * error.half_width(self.confidence)
                 notes.append(
-                    f"intervals are of prompts and judge{where}: on a model that nobody labelled the "
+                    f"intervals{where} are of prompts and judge: on a model that nobody labelled the "
                     f"share by {judge} is {100 * error.mean:+.1f} ± {half:.1f} points from people's "
                     f"({error.models} models), so that a rate need not be in the middle"
                 )

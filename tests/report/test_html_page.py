@@ -279,8 +279,8 @@ def test_the_page_says_the_sentences_of_the_report():
     for said in (
         "How often do one refuse harmful requests",
         "one refused 3 of 9 helpful and borderline ones",
-        "rules decides what is a refusal. How far its share",
-        "one 2 of 10 (s). Their other numbers there mean little.",
+        "How far the shares by the judge rules are from people's",
+        "s: one 2 of 10. Where many were,",
     ):
         assert said in page
         assert said in report
