@@ -113,7 +113,7 @@ def test_which_model_over_refuses_most_and_on_what():
     report = report_of(view, answered("b", "helpful", "refusal"))
     text = sentence(report, "Over-refusal")
     assert "one refused the most harmless prompts: 11 of 40 helpful and borderline ones" in text
-    assert "(two 1 of 40); most often borderline ones of area weapons (8 of 10) and helpful" in text
+    assert "(two 1 of 40); most often borderline prompts of area weapons (8 of 10) and" in text
     assert "fake" not in text
     assert "(report/over_refusal.md)" in text
     none = View(by_model, models, harmless={"one": (0, 40)})
@@ -128,9 +128,10 @@ def test_how_good_the_judge_is_here():
     models = {"one": facts(suites={"s": suite | {"judge_error": known._asdict()}})}
     text = sentence(report_of(View(rates, models, scores=scores)), "The judge")
     half = 100 * known.half_width(0.95)
-    assert "On 9 models that people labelled, its share of refusals was -2.0 points" in text
+    assert "On 9 models" in text
+    assert "by the judge rules was -2.0 points from people's" in text
     assert f"expect -2.0 ± {half:.1f}." in text
-    assert "On 413 labelled pairs, most of them written to mislead a judge, κ is 0.68 [0.60" in text
+    assert re.search(r"413 pairs.* 0\.68 \[0\.60, 0\.74\]", text)
     text = sentence(report_of(View(rates, {"one": facts(suites={"s": suite})})), "The judge")
     assert "is not known here" in text
 
