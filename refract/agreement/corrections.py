@@ -15,11 +15,7 @@ from refract.rates.counting import CONFIDENCE
 from refract.rates.rate import Counts, Group, HumanLabels, Interval, Rate, WithJudge
 from refract.rates.thresholds import decided
 from refract.statistics.clusters import clustered_mean
-from refract.statistics.correction import (
-    Sample,
-    prediction_powered,
-    prediction_powered_difference,
-)
+from refract.statistics.correction import Sample, prediction_powered, prediction_powered_difference
 from refract.statistics.raters import cohen_kappa
 
 FIELD = "human_labels"
@@ -31,8 +27,7 @@ class HumanRate(NamedTuple):
     """A rate, or a difference of two, from human labels and the judge's verdicts on the rest.
 
     ``here`` is the interval for the run's own answers, of which all could be labelled (None of a
-    difference). Counts are over both runs of a difference.
-    """
+    difference). Counts are over both runs of a difference."""
 
     rate: float
     interval: Interval
@@ -50,9 +45,8 @@ def corrected_rates(*runs: Labelled, confidence: float = CONFIDENCE) -> dict[str
     runs the differences, first minus second, of the measures that both have.
 
     The rate is the share of judged answers whose human label would be a refusal, full or partial; a
-    degenerate answer counts as none. Rows of the same cluster (the same prompt, answered by two
-    models) are taken together. None where no row of a category is labelled, or all are of one cluster.
-    """
+    degenerate answer counts as none. Rows of the same cluster (the same prompt, answered by two models)
+    are taken together. None where no row of a category is labelled, or all are of one cluster."""
     members = [answers_by_measure(answers) for answers, _ in runs]
     return {
         measure: _human_rate(
@@ -142,8 +136,7 @@ def label_table(
     """The prediction-powered rates of one suite, for a model's table.
 
     With stale or blank labels there is no rate: what is left of the sample is not random. Nothing where
-    nothing is labelled yet.
-    """
+    nothing is labelled yet."""
     if not labels.by_id and not labels.stale:
         return []
     random = not labels.stale and not labels.blank

@@ -26,8 +26,7 @@ class JudgedAnswer(NamedTuple):
     """An answer of a run that its judge gave a label, ``outcome``: refusal, partial or compliance.
 
     ``cluster`` names what answers share that resemble each other. ``probability`` is the judge's of a
-    refusal, where it gives one.
-    """
+    refusal, where it gives one."""
 
     suite: str
     prompt_id: str
@@ -70,12 +69,11 @@ class JudgedAnswer(NamedTuple):
 class JoinedLabels(NamedTuple):
     """Human labels joined to the answers of a run.
 
-    ``by_id`` maps prompt ids to labels. ``stale`` are ids whose prompt or answer is no longer the
-    one that was drawn. ``blank`` are the ids of rows without a label before the last one that has
-    one: they were drawn, so that the labelled rows alone are no random sample. Rows after it were
-    not reached, which leaves a smaller random sample. ``inclusion`` is the probability with which
-    each labelled one was drawn, where some were drawn more often; else None.
-    """
+    ``by_id`` maps prompt ids to labels. ``stale`` are ids whose prompt or answer is no longer the one
+    that was drawn. ``blank`` are the ids of rows without a label before the last one that has one: they
+    were drawn, so that the labelled rows alone are no random sample. Rows after it were not reached,
+    which leaves a smaller random sample. ``inclusion`` is the probability with which each labelled one
+    was drawn, where some were drawn more often; else None."""
 
     by_id: Mapping[str, str]
     stale: Sequence[str] = ()
@@ -87,8 +85,7 @@ def draw(answers: Sequence[JudgedAnswer], size: int, seed: int) -> list[Row]:
     """A seeded sample as rows to be labelled, in the order of the draw: its first rows are a sample too.
 
     Where the judge gave each answer a probability, the answers whose label teaches most about the rate
-    are drawn more often (:mod:`refract.statistics.weighted`), and rows have ``DRAWN_COLUMNS``.
-    """
+    are drawn more often (:mod:`refract.statistics.weighted`), and rows have ``DRAWN_COLUMNS``."""
     by_doubt = all(answer.probability is not None for answer in answers)
     placed = []
     for number, answer in enumerate(answers):
@@ -137,9 +134,8 @@ def label_of(row: Mapping[str, str], where: str) -> str:
 def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
     """The labels of a file that :func:`write_sample` wrote, joined to the answers of a run.
 
-    Raises :class:`RowError` for a file of another form, a label that is none of ``LABELS``, or two
-    rows on one prompt.
-    """
+    Raises :class:`RowError` for a file of another form, a label that is none of ``LABELS``, or two rows
+    on one prompt."""
     rows = label_rows(path)
     known = {answer.key: answer for answer in answers}
     by_id: dict[str, str] = {}

@@ -20,8 +20,7 @@ def labels_of(
     """The label among ``LABELS`` that each value of a file stands for.
 
     ``positive`` values mean refusal and all others compliance; without them, ``labels`` maps values to
-    labels. Raises :class:`UsageError` for a positive value that is not there, and for other labels.
-    """
+    labels. Raises :class:`UsageError` for a positive value that is not there, and for other labels."""
     known = sorted(set(values))
     for value in positive:
         if value not in known:
@@ -46,8 +45,7 @@ def read_labelled(
     ``response``, ``label`` and ``prompt`` name columns. Rows have ``prompt`` and ``response``,
     ``label``, the file's value, ``model`` (or nothing) and ``source`` (the file's name, where it says
     none). Raises :class:`UsageError` for a column that a file lacks and files without a row to judge,
-    :class:`RowError` for others.
-    """
+    :class:`RowError` for others."""
     rows: list[Row] = []
     left_out: Counter[str] = Counter()
     for path in paths:

@@ -1,9 +1,8 @@
 """The ledger: how far each judge is from people, by source of the answers and by model that gave them.
 
-A judge's κ over many models hides that its errors depend on the model: what biases a comparison of
-two models is the rate gap of each. A row of the ledger is one judge on one model's answers of one
-source; the rows with ``model`` ``ALL`` pool a source that has several.
-"""
+A judge's κ over many models hides that its errors depend on the model: what biases a comparison of two
+models is the rate gap of each. A row of the ledger is one judge on one model's answers of one source;
+the rows with ``model`` ``ALL`` pool a source that has several."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ UNMEASURED = {
     "harmbench": "baichuan2_13b baichuan2_7b claude-2 claude-2.1 claude-instant-1 gpt-3.5-turbo-0613 "
     "gpt-3.5-turbo-1106 gpt-4-0613 gpt-4-1106-preview koala_13b koala_7b llama2_13b llama2_7b "
     "openchat_3_5_1210 orca_2_13b orca_2_7b qwen_14b_chat qwen_7b_chat solar_10_7b_instruct "
-    "starling_7b vicuna_13b_v1_5 vicuna_7b_v1_5 zephyr_7b",
+    "starling_7b vicuna_13b_v1_5 vicuna_7b_v1_5 zephyr_7b"
 }
 # Judges on published answers, as ``python -m tools.ledger`` measured them.
 LEDGER = Path(__file__).with_name("ledger.csv")
@@ -51,8 +50,7 @@ class LedgerEntry(NamedTuple):
     interval for paired shares in which answers to one prompt are one cluster, of ``clusters``.
     ``partial`` says how partial refusals count, ``question`` what else the source's labels ask
     (:data:`QUESTIONS`). ``shaped_by`` names the sources that this line's judge was tuned or trained on,
-    or written with at hand, ``reads`` the judges whose verdicts it is made of; separated by spaces.
-    """
+    or written with at hand, ``reads`` the judges whose verdicts it is made of; separated by spaces."""
 
     judge: str
     version: str
@@ -105,8 +103,7 @@ def ledger_entries(
 
     ``pairs`` may name the ``source`` and ``model`` of an answer. Those with the same ``cluster``, or
     else the same ``prompt``, are one cluster. ``truth`` and ``labels`` are among ``LABELS``; None is
-    unjudged.
-    """
+    unjudged."""
     groups: dict[tuple[str, str], list[int]] = {}
     for number, pair in enumerate(pairs):
         key = (str(pair.get("source") or ""), str(pair.get("model") or ""))

@@ -43,8 +43,7 @@ def score_labels(
     ``kappa``, ``precision``, ``recall``, ``specificity``, ``accuracy`` and ``f1`` are over refused or
     not, with ``partial`` as what a partial refusal counts on both sides; ``label_kappa``,
     ``label_accuracy`` and ``confusion`` (human label, judge's label, count) over all four. What is
-    undefined is left out. Raises ValueError for lists of different length or another label.
-    """
+    undefined is left out. Raises ValueError for lists of different length or another label."""
     pairs = [(a, b) for a, b in zip(truth, labels, strict=True) if b is not None]
     table = confusion([a for a, _ in pairs], [b for _, b in pairs], LABELS)
     human = [refuses(a, partial) for a, _ in pairs]
@@ -69,9 +68,8 @@ def group_rows(
 ) -> list[Row]:
     """Accuracy for each value of a field, of which each answer has one: a table row each, by value.
 
-    ``right`` of ``n`` labels equal the human one, with a Wilson interval; ``refused_right``
-    counts the answers on which judge and human label agree whether it is a refusal.
-    """
+    ``right`` of ``n`` labels equal the human one, with a Wilson interval; ``refused_right`` counts the
+    answers on which judge and human label agree whether it is a refusal."""
     groups: dict[str, list[tuple[str, str | None]]] = {}
     for value, human, said in zip(values, truth, labels, strict=True):
         groups.setdefault(value, []).append((human, said))

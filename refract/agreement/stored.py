@@ -47,9 +47,8 @@ def stored_suites(
     """The suites of the grid, as a project's ``data/`` has them for one model, with the confidence and
     the intervals of ``settings``.
 
-    Raises FileNotFoundError where something is missing, and
-    :class:`refract.core.errors.RefractError` for rows that cannot be used.
-    """
+    Raises FileNotFoundError where something is missing, and :class:`refract.core.errors.RefractError`
+    for rows that cannot be used."""
     verdict_folder = root / f"data/verdicts/{model}"
     judges = json.loads((verdict_folder / "judges.json").read_text("utf-8"))
     families = json.loads((verdict_folder / "families.json").read_text("utf-8"))
@@ -90,8 +89,7 @@ def stored_answers(
     """The judged answers of a model of a project to a suite, cut off or not.
 
     Raises :class:`UsageError` where the pipeline has not run, and
-    :class:`refract.core.errors.RefractError` for what cannot be used.
-    """
+    :class:`refract.core.errors.RefractError` for what cannot be used."""
     wanted = definition(params, "suites", suite)
     for folder in ("prompts", f"responses/{model}", f"verdicts/{model}"):
         file = root / f"data/{folder}/{suite}.jsonl"
@@ -120,8 +118,7 @@ def _judged_answers(
 ) -> list[JudgedAnswer]:
     """The answers to a suite's clean prompts that its first judge gave a label, in order.
 
-    Cut off or not, whatever the suite's rates leave out.
-    """
+    Cut off or not, whatever the suite's rates leave out."""
     response_of = {row["prompt_id"]: row for row in responses}
     verdict_of = {row["prompt_id"]: row["judges"].get(wanted["judges"][0]) for row in verdicts}
     clusters = clusters_of(sources, wanted.get("cluster"))
@@ -152,8 +149,7 @@ def answers_in(path: Path, suite: str | None = None) -> list[JudgedAnswer]:
     """The judged answers of a ``--rows`` file of ``refract run``, to one suite.
 
     Raises :class:`UsageError` for a file of several suites without a ``suite``, :class:`RowError` for
-    other rows.
-    """
+    other rows."""
     if not path.is_file():
         raise UsageError(f"--rows: no file {path}")
     answers = []

@@ -25,9 +25,8 @@ ANSWER = "pair_sha256"
 class FiledVerdict(NamedTuple):
     """One judge's verdict on one answer, as a file has it; ``label`` is None where it gave none.
 
-    ``refused`` is None where the label says nothing of refusal. ``model`` and ``suite`` are None
-    where the file does not say, as is ``pair_sha256`` but in files of human labels.
-    """
+    ``refused`` is None where the label says nothing of refusal. ``model`` and ``suite`` are None where
+    the file does not say, as is ``pair_sha256`` but in files of human labels."""
 
     model: str | None
     suite: str | None
@@ -40,8 +39,7 @@ class FiledVerdict(NamedTuple):
 class Join(NamedTuple):
     """Verdicts on the same answers, and the keys of those that only one side has.
 
-    ``by`` names what they were joined by.
-    """
+    ``by`` names what they were joined by."""
 
     by: tuple[str, ...]
     pairs: list[tuple[FiledVerdict, FiledVerdict]]
@@ -62,8 +60,7 @@ def join_files(first: Path, second: Path, judges: Sequence[str | None]) -> Join:
     """The joined verdicts of two files or folders; ``judges`` as of :func:`read_filed_verdicts`.
 
     Raises :class:`UsageError` where a file is missing or nothing joins, :class:`RowError` for rows that
-    cannot be used.
-    """
+    cannot be used."""
     for path in (first, second):
         if not path.exists():
             raise UsageError(f"no file or folder {path}")
@@ -81,11 +78,9 @@ def join_files(first: Path, second: Path, judges: Sequence[str | None]) -> Join:
 def read_filed_verdicts(path: Path, judge: str | None = None) -> list[FiledVerdict]:
     """The verdicts of a JSONL file, or of all those in a folder; or the labels of a CSV of people.
 
-    Rows are those of ``data/verdicts``, of ``refract judge`` or of ``refract run --rows``. Where
-    rows hold verdicts of several judges, ``judge`` names the one to take. Files below a folder
-    called ``verdicts``, and those of a folder, lie at ``MODEL/SUITE.jsonl``. Raises
-    :class:`RowError`.
-    """
+    Rows are those of ``data/verdicts``, of ``refract judge`` or of ``refract run --rows``. Where rows
+    hold verdicts of several judges, ``judge`` names the one to take. Files below a folder called
+    ``verdicts``, and those of a folder, lie at ``MODEL/SUITE.jsonl``. Raises :class:`RowError`."""
     if path.suffix == ".csv":
         return [
             FiledVerdict(None, row["suite"], row["prompt_id"], label, label in REFUSED, row[ANSWER])
@@ -128,9 +123,8 @@ def _filed_verdict(row: Row, judge: str | None, where: str) -> FiledVerdict:
 def join_verdicts(first: Sequence[FiledVerdict], second: Sequence[FiledVerdict]) -> Join:
     """Pairs the verdicts of two lists by prompt id, and by model and suite where both have them.
 
-    Pairs are in the order of the first list. Raises :class:`RowError` when a list has two verdicts
-    on one answer, which would pair at random.
-    """
+    Pairs are in the order of the first list. Raises :class:`RowError` when a list has two verdicts on
+    one answer, which would pair at random."""
     every = (*first, *second)
     scope = [key for key in (*SCOPE, ANSWER) if all(getattr(v, key) is not None for v in every)]
     by = (*scope, "prompt_id")
@@ -192,12 +186,11 @@ def defense(
 
     Either layer stops an answer for the ``system``. ``gain`` is what the outer layer adds, system minus
     inner: the share stopped by the outer layer alone. Since the system stops whatever the inner layer
-    stops, that share is all there is to the difference: it cannot be negative, and one answer shows
-    that it is not 0. ``unjudged`` counts the answers left out, by the layers that did not judge them.
+    stops, that share is all there is to the difference: it cannot be negative, and one answer shows that
+    it is not 0. ``unjudged`` counts the answers left out, by the layers that did not judge them.
 
     Raises ValueError if the two differ in length, and :class:`UsageError` where no answer was judged by
-    both.
-    """
+    both."""
     pairs = list(zip(inner, outer, strict=True))
     judged = [(bool(a), bool(b)) for a, b in pairs if a is not None and b is not None]
     unjudged = {

@@ -27,9 +27,8 @@ def counting_lines(
     """The lines of a judge on one model each whose answers had no part in it, of sources that ask one
     question, partial refusals being refusals.
 
-    Neither the source nor the model may have shaped the judge of the line, or a judge that it reads
-    (of one without such a line it is not known, so that no line counts).
-    """
+    Neither the source nor the model may have shaped the judge of the line, or a judge that it reads (of
+    one without such a line it is not known, so that no line counts)."""
     models_of = {source: set(models.split()) for source, models in UNMEASURED.items()}
     for entry in entries:
         models_of.setdefault(entry.source, set()).add(_one_name(entry.model))
@@ -85,8 +84,7 @@ def known_errors(
     """By name, the errors of those judges that the ledger knows, on a suite's ``rows``.
 
     ``judges`` are definitions with their ``version``. Nothing is known of another version, of other
-    settings than :data:`MEASURED_WITH`, and where a row states another language than English.
-    """
+    settings than :data:`MEASURED_WITH`, and where a row states another language than English."""
     languages = {str(row["language"]).strip().lower()[:2] for row in rows if row.get("language")}
     if languages - {"en"}:
         return {}

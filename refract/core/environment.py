@@ -58,8 +58,7 @@ def pinned_libraries(constraints: Path) -> dict[str, str]:
 def code_sha256() -> str:
     """One hash of every source file of this package, by path and content.
 
-    The defaults that an installed package carries are not code: a checkout has the same hash.
-    """
+    The defaults that an installed package carries are not code: a checkout has the same hash."""
     root = Path(__file__).parents[1]
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*")):
@@ -79,11 +78,10 @@ def git(root: Path, *arguments: str) -> str | None:
 
 
 def this_run(runtime: Mapping[str, Any] | None) -> Row:
-    """What computes in this process, as JSON; ``runtime`` is what a model says of itself (device,
-    dtype, batch shape, …), None where it computes nothing here.
+    """What computes in this process, as JSON; ``runtime`` is what a model says of itself (device, dtype,
+    batch shape, …), None where it computes nothing here.
 
-    Nothing of it enters a request's hash or an output of the pipeline.
-    """
+    Nothing of it enters a request's hash or an output of the pipeline."""
     own = dict(runtime or {})
     return {
         "code": {

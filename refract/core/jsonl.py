@@ -69,8 +69,7 @@ def has_form(value: Any, form: Any) -> bool:
 def parse_line(line: bytes) -> Any:
     """The JSON value of one line. Raises ValueError (a UnicodeDecodeError where it is not UTF-8).
 
-    ``NaN`` and ``Infinity``, which Python reads by default, are not JSON.
-    """
+    ``NaN`` and ``Infinity``, which Python reads by default, are not JSON."""
     try:
         return _loads(line.removesuffix(b"\n").decode("utf-8"))
     except json.JSONDecodeError as error:
@@ -82,17 +81,15 @@ def parse_line(line: bytes) -> Any:
 def dump_row(row: Mapping[str, Any]) -> bytes:
     """One row as a line, LF included.
 
-    A lone surrogate has no UTF-8 form: it is written as its JSON escape and reads back as itself.
-    """
+    A lone surrogate has no UTF-8 form: it is written as its JSON escape and reads back as itself."""
     return _dumps(row).encode("utf-8", "backslashreplace") + b"\n"
 
 
 def iter_rows(path: Path) -> Iterator[Row]:
     """The rows of a JSONL file, in order.
 
-    Lines end at LF alone: U+2028, U+0085 or a carriage return inside a text never split a row.
-    Raises :class:`RowError` with file and line number.
-    """
+    Lines end at LF alone: U+2028, U+0085 or a carriage return inside a text never split a row. Raises
+    :class:`RowError` with file and line number."""
     try:
         file = open(path, "rb")  # noqa: SIM115 - closed by the `with` below
     except OSError as error:

@@ -64,9 +64,7 @@ class SuiteSettings(Settings):
 
     file: str = Field(description="the path of a JSONL file of rows, under `data/suites/`")
     sample: int | None = Field(
-        None,
-        ge=1,
-        description="number of prompts to draw (seeded); null takes all",
+        None, ge=1, description="number of prompts to draw (seeded); null takes all"
     )
     perturbations: list[str] | None = Field(None, description="names from `perturbations`")
     judges: list[str] = Field(
@@ -95,9 +93,7 @@ class SuiteSettings(Settings):
         "that `pair_id` joins",
     )
     samples: int | None = Field(
-        None,
-        ge=1,
-        description="answers to each prompt; null: as the model says, or 1",
+        None, ge=1, description="answers to each prompt; null: as the model says, or 1"
     )
     protocol: str | None = Field(
         None,
@@ -217,8 +213,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 def parse_yaml(content: bytes, where: str) -> dict[str, Any]:
     """The mapping that a YAML file holds, which messages call ``where``. Raises :class:`ParamsError`.
 
-    It is read as DVC reads it: YAML 1.2 (ruamel), where ``no`` is a text and ``1e-4`` a number.
-    """
+    It is read as DVC reads it: YAML 1.2 (ruamel), where ``no`` is a text and ``1e-4`` a number."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
@@ -260,11 +255,10 @@ def _check_keys(path: str, value: Any, where: str, left: Iterator[int]) -> None:
 
 
 def load_params(path: Path = Path("params.yaml")) -> dict[str, Any]:
-    """All of params.yaml as plain dicts and lists. Raises :class:`ParamsError` unless each section
-    that is there has its form and names nothing that is not defined.
+    """All of params.yaml as plain dicts and lists. Raises :class:`ParamsError` unless each section that
+    is there has its form and names nothing that is not defined.
 
-    What a definition may hold is a matter of its kind: :func:`refract.project.read_project`.
-    """
+    What a definition may hold is a matter of its kind: :func:`refract.project.read_project`."""
     params = read_yaml(path)
     check_sections(params, str(path))
     return params
@@ -286,8 +280,7 @@ def load_definitions(*catalogues: Literal["suites", "judges"]) -> dict[str, Any]
 def check_sections(params: Mapping[str, Any], where: str = "params.yaml") -> None:
     """Raises :class:`ParamsError` for the first thing wrong with the form of params.yaml.
 
-    A section may be missing, since a stage is tested with nothing but those that it declares.
-    """
+    A section may be missing, since a stage is tested with nothing but those that it declares."""
     for section in params:
         if section not in SECTIONS:
             raise ParamsError(

@@ -89,8 +89,7 @@ class Progress:
 def run_stage(stage: str, work: Callable[..., object], *arguments: str) -> None:
     """What ``python -m stages.STAGE`` does: the work with the command line's arguments.
 
-    ``arguments`` are their names. An error that a user can mend ends the stage in one message.
-    """
+    ``arguments`` are their names. An error that a user can mend ends the stage in one message."""
     if len(sys.argv) != 1 + len(arguments):
         module = stage.replace("-", "_")
         sys.exit(f"usage: {' '.join(['python -m', f'stages.{module}', *arguments])}")

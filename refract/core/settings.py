@@ -2,8 +2,7 @@
 
 A field states type, bounds, default and meaning once. From it come the check and its message
 (:func:`read_settings`), the tables of ``docs/params.md`` and the JSON Schema for editors
-(:func:`schema_of`).
-"""
+(:func:`schema_of`)."""
 
 from __future__ import annotations
 
@@ -68,8 +67,7 @@ class Settings(BaseModel):
     converted.
 
     A field's ``description`` is its meaning. What is allowed follows from type and bounds, or is stated
-    in words by ``json_schema_extra={"allowed": "…"}``.
-    """
+    in words by ``json_schema_extra={"allowed": "…"}``."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         extra="forbid", strict=True, frozen=True, allow_inf_nan=False, protected_namespaces=()
@@ -82,9 +80,8 @@ S = TypeVar("S", bound=Settings)
 def read_settings(kind: type[S], where: str, given: object) -> S:
     """The settings that a definition gives, with defaults for the rest.
 
-    ``where`` names the definition in messages (``models.my_model``). Raises :class:`ParamsError`:
-    what is wrong, the value that came, what is allowed.
-    """
+    ``where`` names the definition in messages (``models.my_model``). Raises :class:`ParamsError`: what
+    is wrong, the value that came, what is allowed."""
     if not isinstance(given, Mapping):
         raise ParamsError(f"{where} must map settings to values (got {given!r:.80})")
     strange = [key for key in given if not isinstance(key, str)]

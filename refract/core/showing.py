@@ -15,8 +15,7 @@ def printable(text: object, keep: str = "") -> str:
     """A text with every character visible, but for those in ``keep``.
 
     What moves a cursor, sets a colour, turns the direction of writing or stands alone as half a
-    character is shown as its escape (``\\x1b``).
-    """
+    character is shown as its escape (``\\x1b``)."""
     return "".join(
         char
         if char in keep or char.isprintable()
@@ -28,8 +27,7 @@ def printable(text: object, keep: str = "") -> str:
 def say(*values: object, end: str = "\n", file: TextIO | None = None, flush: bool = False) -> None:
     """Prints as ``print`` does, with nothing in it that a terminal would obey.
 
-    Everything that this package prints goes through here or through a table of Rich's.
-    """
+    Everything that this package prints goes through here or through a table of Rich's."""
     print(*(printable(value, keep="\n\t") for value in values), end=end, file=file, flush=flush)
 
 
@@ -56,8 +54,7 @@ def json_text(value: Any) -> str:
 def csv_cell(value: object) -> object:
     """A value as a cell of CSV: of a text, every character shows, and no spreadsheet runs it.
 
-    Line ends stay, others that do not show become ``<U+000D>``.
-    """
+    Line ends stay, others that do not show become ``<U+000D>``."""
     if not isinstance(value, str):
         return value
     return _no_formula(
@@ -98,8 +95,7 @@ _INVISIBLE = frozenset("\u00ad\u200b\u2060\ufe0e\ufe0f\ufeff")
 class Folded:
     """A text as it is compared, one space at each end, with each character's place in the original.
 
-    ``cuts`` holds the indices before which deleted punctuation separated two words.
-    """
+    ``cuts`` holds the indices before which deleted punctuation separated two words."""
 
     text: str
     starts: list[int]

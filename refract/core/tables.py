@@ -16,8 +16,7 @@ class _LineFeeds(list[bytes]):
     """Takes the lines of a CSV writer and ends them in LF.
 
     The writer quotes a carriage return in a cell only where it ends lines in CRLF itself, and an
-    unquoted one ends the row for every reader.
-    """
+    unquoted one ends the row for every reader."""
 
     def write(self, line: str) -> None:
         self.append(line.removesuffix("\r\n").encode("utf-8", "backslashreplace") + b"\n")
@@ -40,8 +39,7 @@ def read_table(path: Path) -> list[dict[str, str]]:
 def iter_table(path: Path) -> Iterator[dict[str, str]]:
     """The rows of a CSV table, one by one; values are strings; a leading byte order mark is dropped.
 
-    Raises :class:`RowError`.
-    """
+    Raises :class:`RowError`."""
     csv.field_size_limit(sys.maxsize)  # answers can be long
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:

@@ -1,7 +1,6 @@
 """The rows that pass between stages, as types, and the samples of a prompt.
 
-``docs/rows.md`` says what each field holds.
-"""
+``docs/rows.md`` says what each field holds."""
 
 from __future__ import annotations
 
@@ -135,10 +134,9 @@ def sample_id(prompt_id: str, sample: int) -> str:
 def sample_prompts(prompts: Iterable[PromptRow], samples: int) -> Iterable[PromptRow]:
     """Prompt rows with one row for each sample, those of a prompt after one another.
 
-    With one sample they are the rows as they are; else each has its number as ``sample``, and ids
-    as :func:`sample_id` makes them, so that a further sample changes no row. Raises
-    :class:`RowError` for a prompt whose id is that of another prompt's sample.
-    """
+    With one sample they are the rows as they are; else each has its number as ``sample``, and ids as
+    :func:`sample_id` makes them, so that a further sample changes no row. Raises :class:`RowError` for a
+    prompt whose id is that of another prompt's sample."""
     if samples == 1:
         return prompts
     prompts = list(prompts)

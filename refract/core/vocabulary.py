@@ -36,9 +36,8 @@ SCORES = {
 class Family(NamedTuple):
     """Labels that answer one question, and the measure that a judge who gives them adds up to.
 
-    The measure is the share of ``counted`` among ``labels``, or the mean score where nothing is
-    counted. In tables it has the judge's name in front.
-    """
+    The measure is the share of ``counted`` among ``labels``, or the mean score where nothing is counted.
+    In tables it has the judge's name in front."""
 
     labels: tuple[str, ...]
     measure: str

@@ -1,8 +1,7 @@
 """From suites and a model to results: the one way for `refract run`, protocols, checks and Python.
 
 DVC's stages take the same steps (prompts, answers, verdicts, rates) one by one, and call the functions
-that :func:`evaluate` is composed of.
-"""
+that :func:`evaluate` is composed of."""
 
 from __future__ import annotations
 
@@ -49,8 +48,7 @@ class Suite:
 
     ``definition`` is as in params.yaml; without ``judges`` of its own all judges of the evaluation are
     its judges. ``argument`` is what the user named it by, ``sha256`` that of its file. ``prompts`` are
-    made of the rows unless given. ``generation`` are settings of the model that a protocol fixes.
-    """
+    made of the rows unless given. ``generation`` are settings of the model that a protocol fixes."""
 
     name: str
     rows: Sequence[Row]
@@ -180,8 +178,7 @@ def evaluate(
     for progress and for the results; ``definition`` is its own, for the provenance. ``sample`` draws
     that many rows of each suite, by ``seed``. ``confidence`` is that of the intervals; response rows in
     ``folders`` are known answers. Raises :class:`refract.core.errors.RefractError`; wrong definitions of
-    judges before the model costs anything.
-    """
+    judges before the model costs anything."""
     definition = definition or {}
     opened = open_judges(judges)
     ready = {suite.name: _with_prompts(suite, list(judges), sample, seed) for suite in suites}

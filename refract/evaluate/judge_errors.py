@@ -44,8 +44,7 @@ class Validation(NamedTuple):
 def judges_to_measure(params: Mapping[str, Any]) -> dict[str, Judge]:
     """The judges of params.yaml to measure: the ``SHIPPED`` ones, and others with ``validate: true``.
 
-    Raises :class:`refract.core.errors.ParamsError` for definitions that cannot be used.
-    """
+    Raises :class:`refract.core.errors.ParamsError` for definitions that cannot be used."""
     names = sorted(params.get("judges") or ())
     definitions = {name: definition(params, "judges", name) for name in names}
     return {
@@ -58,9 +57,7 @@ def judges_to_measure(params: Mapping[str, Any]) -> dict[str, Judge]:
 def judge_pairs(pairs: Sequence[Row], judges: Mapping[str, Judge]) -> dict[str, list[Verdict]]:
     """Verdicts of each judge on ``prompt`` and ``response`` of each pair, in order.
 
-    An answer without text never reaches a judge; it is labelled degenerate. Raises what judges
-    raise.
-    """
+    An answer without text never reaches a judge; it is labelled degenerate. Raises what judges raise."""
     sources = {str(number): {**pair, "id": str(number)} for number, pair in enumerate(pairs)}
     prompts = [given_prompt(id_, pair["prompt"]) for id_, pair in sources.items()]
     responses = [given_response(id_, pair["response"]) for id_, pair in sources.items()]
@@ -96,8 +93,7 @@ def validate(
 
     ``files`` are labelled pairs by the name of their file, which is their ``source`` where they state
     none. The first are the project's own: all but the ledger's entries is of those alone. ``partial`` is
-    what a partial refusal counts as.
-    """
+    what a partial refusal counts as."""
     own = next(iter(files.values()))
     pairs = [{"source": name, **pair} for name, rows in files.items() for pair in rows]
     truth = [pair["label"] for pair in pairs]

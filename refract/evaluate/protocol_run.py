@@ -75,8 +75,7 @@ def run_protocol(
     """Evaluates a model by the protocol ``NAME`` or ``NAME@VERSION``.
 
     Everything that the run needs is looked for before the first answer is generated. Raises
-    :class:`refract.core.errors.RefractError`.
-    """
+    :class:`refract.core.errors.RefractError`."""
     name, protocol = find_protocol(given)
     files = _files_of_parts(name, list(protocol.parts), asked.files)
     parts = [
@@ -186,8 +185,7 @@ def protocol_suite(chosen: Chosen, given: str | Path | None) -> tuple[Suite, lis
 
     They are of the publisher's file, which comes from its address once unless one is ``given``, or of a
     suite that was made of it. Raises :class:`UsageError` where there is no file, :class:`SuiteError` for
-    one that cannot be read.
-    """
+    one that cannot be read."""
     wanted = chosen.own.suite
     path = _fetched(chosen) if given is None else Path(given)
     if not path.is_file():

@@ -24,11 +24,10 @@ STATUSES = (REPRODUCED, EXPLAINED, DIFFERS, NOT_COMPARABLE)
 class Cell:
     """One number of a published table.
 
-    ``published`` is the number as it is printed, whose decimals say how it was rounded. ``computed``
-    has its unit. ``held`` is the number of rows it was computed from, ``needed`` that of the published
-    one's rows: only where both are equal are the two comparable. ``explanation`` says why it deviates,
-    where the data bear that out; ``lacking`` what besides rows is not there.
-    """
+    ``published`` is the number as it is printed, whose decimals say how it was rounded. ``computed`` has
+    its unit. ``held`` is the number of rows it was computed from, ``needed`` that of the published one's
+    rows: only where both are equal are the two comparable. ``explanation`` says why it deviates, where
+    the data bear that out; ``lacking`` what besides rows is not there."""
 
     row: str
     column: str
@@ -105,8 +104,7 @@ class Folder:
         Fields of ``columns`` are texts in every row; numbers and booleans are spelt as CSV files spell
         them. An optional field is None where there is no text, or what the file holds where ``raw``
         names it. Raises :class:`RowError`, which names the file, where it cannot be read, or lacks a
-        column or a text in one.
-        """
+        column or a text in one."""
         read: list[Row] = []
         for path in self.files(pattern):
             try:

@@ -1,8 +1,7 @@
 """Which params.yaml counts, and the models, suites and judges that it names.
 
-In a project's folder that is the project's own. Elsewhere it is the default one, which travels with
-the package together with the suites that it names.
-"""
+In a project's folder that is the project's own. Elsewhere it is the default one, which travels with the
+package together with the suites that it names."""
 
 from __future__ import annotations
 
@@ -54,8 +53,7 @@ def default_folder() -> Path:
 def read_project(folder: Path) -> Project:
     """The project in a folder, with every definition in its params.yaml checked.
 
-    Raises :class:`ParamsError` for the first thing wrong with the file, used or not.
-    """
+    Raises :class:`ParamsError` for the first thing wrong with the file, used or not."""
     params = load_params(folder / PARAMS)
     check_definitions(params)
     return Project(folder, params)
@@ -136,8 +134,7 @@ def find_model(name: str, project: Project) -> dict[str, Any]:
 def find_suite(name: str, project: Project) -> tuple[str, dict[str, Any]]:
     """A suite by its name in params.yaml or by its file: (name, definition).
 
-    Raises :class:`UsageError` when it is neither.
-    """
+    Raises :class:`UsageError` when it is neither."""
     known = project.params.get("suites") or {}
     if name in known:
         suite = definition(project.params, "suites", name)

@@ -2,8 +2,7 @@
 
 DVC watches the project's own data. What a definition names beside that (a folder of weights, a file of
 answers, a template) reaches it through these hashes. What the last look at the files saw is kept, so
-that the next one can tell in milliseconds that nothing changed.
-"""
+that the next one can tell in milliseconds that nothing changed."""
 
 from __future__ import annotations
 
@@ -84,8 +83,7 @@ def named_path(key: str, text: str) -> Path | None:
     """The file or folder here that a setting's text names.
 
     A folder counts where it is written as a path or the setting may be one, since many a word is also
-    the name of a folder; one that holds what the pipeline writes would always have changed.
-    """
+    the name of a folder; one that holds what the pipeline writes would always have changed."""
     path = Path(text).expanduser()
     if not stat_of(path):
         return None
@@ -111,10 +109,9 @@ def files_of(path: Path) -> list[Path]:
 class Hashes:
     """SHA-256 of what definitions name, computed anew only for files that changed.
 
-    ``known`` is what an earlier :attr:`seen` held: the stat and hash by path. ``watched`` is what has
-    to be looked at to see that all is the same: the files, and the folders that hold them, in which
-    another one may appear.
-    """
+    ``known`` is what an earlier :attr:`seen` held: the stat and hash by path. ``watched`` is what has to
+    be looked at to see that all is the same: the files, and the folders that hold them, in which another
+    one may appear."""
 
     def __init__(self, known: Mapping[str, Any]) -> None:
         self._known = known
@@ -175,8 +172,7 @@ def write_inputs(params: Mapping[str, Any], seen: Stat, known: Mapping[str, Any]
     passed.
 
     ``seen`` is the :func:`stat_of` params.yaml before it was read; ``known`` are hashes of an earlier
-    look.
-    """
+    look."""
     models = params["grid"]["models"]
     suites = {name: params["suites"][name] for name in params["grid"]["suites"]}
     used = {judge for suite in suites.values() for judge in suite["judges"]}

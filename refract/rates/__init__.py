@@ -9,13 +9,7 @@ from typing import Any, NamedTuple
 from refract.core.errors import ParamsError, RowError
 from refract.core.jsonl import sha256_json
 from refract.core.showing import csv_cell
-from refract.core.types import (
-    PromptRow,
-    ResponseRow,
-    Row,
-    VerdictRow,
-    prompt_of_sample,
-)
+from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, prompt_of_sample
 from refract.core.vocabulary import OUTPUT_SENSITIVITY, TAKEN, Estimand
 from refract.rates.clean_prompts import pair_table, rate_table, share_table
 from refract.rates.counting import (
@@ -78,8 +72,7 @@ def aggregate_suite(
     labels, of which the first of strings looks for attacks' strings and the first of similarity compares
     perturbed answers, ``errors`` to what is known of their errors on refusal. ``estimand`` is what
     thresholds ask about. Raises :class:`RowError` when the rows do not belong together,
-    :class:`ParamsError` for fields and thresholds that the suite does not have.
-    """
+    :class:`ParamsError` for fields and thresholds that the suite does not have."""
     response_of = {row["prompt_id"]: row for row in responses}
     verdict_of = {row["prompt_id"]: row["judges"] for row in verdicts}
     prompt_of = {row["prompt_id"]: row for row in prompts}
@@ -177,8 +170,7 @@ def _field_values(sources: Sequence[Row], fields: Sequence[str]) -> dict[str, di
 def _fail_limits(thresholds: dict[str, Any], perturbations: set[str]) -> dict[str, float]:
     """Takes the limits of perturbations' fail rates out of a suite's thresholds.
 
-    Raises :class:`ParamsError` for one that is not ``{max: x}``.
-    """
+    Raises :class:`ParamsError` for one that is not ``{max: x}``."""
     limits = {}
     for name in perturbations:
         limit = thresholds.pop(f"{name}_fail_rate", None)
@@ -217,12 +209,11 @@ def outcome_lines(suite: str, prompts: Sequence[PromptRow], aggregate: Aggregate
 
 
 def usage(responses: Sequence[ResponseRow], price: Mapping[str, float] | None) -> Row:
-    """Tokens that the answers to some prompts took, reused ones included, and what they cost; where
-    some ended in a loop, how many (``looped``).
+    """Tokens that the answers to some prompts took, reused ones included, and what they cost; where some
+    ended in a loop, how many (``looped``).
 
-    ``price`` is in USD per million tokens; the cost is None without one, a count where an answer
-    does not say its own.
-    """
+    ``price`` is in USD per million tokens; the cost is None without one, a count where an answer does
+    not say its own."""
     known = [row for row in responses if row["error"] is None]
 
     def total(counts: list[int | None]) -> int | None:

@@ -1,8 +1,7 @@
 """Two sets of outcomes, paired prompt by prompt: the differences in refusal, and whether one is worse.
 
 Decisions count losses: a refusal lost of a harmful prompt, one gained of another. Absence of evidence
-for a drop is not evidence of its absence: that is shown by an interval, within a margin.
-"""
+for a drop is not evidence of its absence: that is shown by an interval, within a margin."""
 
 from __future__ import annotations
 
@@ -20,9 +19,8 @@ from refract.rates.judge_error import JudgeError, widened
 from refract.rates.rate import OVERALL, Difference, DropDecision, Group, Interval
 from refract.statistics.clusters import (
     Clustered,
-    PairedValues,
-    clustered_change_of_contrast,
-    clustered_difference,
+    ClusteredValues,
+    clustered_contrast,
     clustered_mcnemar,
 )
 from refract.statistics.hypotheses import INCONCLUSIVE, NOT_WORSE, WORSE, decide_drop, holm
@@ -68,8 +66,7 @@ class PairedOutcomes:
     the suite whose clean prompts include these, with the same outcomes. ``group`` is the column by which
     pairs were grouped besides, and its value. Where the category is one of
     :data:`refract.core.vocabulary.DISCRIMINATION`, ``pairs`` are of harmful prompts, ``others`` of the
-    category that is taken off, and no id is listed.
-    """
+    category that is taken off, and no id is listed."""
 
     suite: str
     category: str
@@ -97,8 +94,7 @@ def pair_outcomes(
     A pair is a prompt variant with the same suite, id, category and text on both sides (else it counts
     as reworded); several samples of it make one pair. Clusters are the first side's. Without a
     ``column`` a suite's clean prompts have an entry for each measure of
-    :data:`refract.core.vocabulary.DISCRIMINATION` too.
-    """
+    :data:`refract.core.vocabulary.DISCRIMINATION` too."""
     if column:
         first, second = ([row for row in side if row.get(column)] for side in (first, second))
     sides = [_keyed(first), _keyed(second)]
@@ -218,8 +214,7 @@ def compare_groups(
 
     ``p_adjusted`` is corrected over the groups of ``live`` models alone, or over all where there are no
     such. A group whose clean prompts another suite includes with the same outcomes (``repeats``) has
-    neither p nor decision: its answers are tested there. Nor has a difference in discrimination.
-    """
+    neither p nor decision: its answers are tested there. Nor has a difference in discrimination."""
     if settings.interval == "prompts" or not errors:
         errors = [None] * len(groups)
     differences = [
@@ -242,23 +237,18 @@ def _judged(pairs: Sequence[Pair]) -> list[Values]:
     ]
 
 
-def _estimate(rows: Sequence[Values], confidence: float) -> Clustered | None:
-    """The mean change, after minus before."""
-    before, after, clusters = zip(*rows, strict=True) if rows else ((), (), ())
-    return clustered_difference(after, before, clusters, confidence)
-
-
-def _change_of_contrast(
-    rows: Sequence[Values], others: Sequence[Values], confidence: float
+def _estimate(
+    rows: Sequence[Values], confidence: float, others: Sequence[Values] | None = None
 ) -> Clustered | None:
-    """The mean change of some pairs, after minus before, less that of others."""
-    one, other = (
-        PairedValues(
-            [b for _, b, _ in side], [a for a, _, _ in side], [cluster for *_, cluster in side]
-        )
-        for side in (rows, others)
-    )
-    return clustered_change_of_contrast(one, other, confidence)
+    """The mean change, after minus before; less that of ``others``."""
+
+    def changes(of: Sequence[Values]) -> ClusteredValues:
+        before, after, clusters = zip(*of, strict=True) if of else ((), (), ())
+        return ClusteredValues(after, clusters, before)
+
+    if others is None:
+        return changes(rows).mean(confidence)
+    return clustered_contrast(changes(rows), changes(others), confidence)
 
 
 def _at_worst(pairs: Sequence[Pair]) -> list[Values]:
@@ -282,16 +272,11 @@ def _shares(judged: Sequence[Values]) -> tuple[float | None, float | None]:
 def _difference(group: PairedOutcomes, confidence: float, error: JudgeError | None) -> Difference:
     judged, others = _judged(group.pairs), _judged(group.others)
     contrast = group.category in DISCRIMINATION
-    if contrast:
-        estimate = _change_of_contrast(judged, others, confidence)
-        ends_of = ((_at_worst, _at_best), (_at_best, _at_worst))
-        lower, upper = (
-            _change_of_contrast(of(group.pairs), opposite(group.others), confidence)
-            for of, opposite in ends_of
-        )
-    else:
-        estimate = _estimate(judged, confidence)
-        lower, upper = (_estimate(of(group.pairs), confidence) for of in (_at_worst, _at_best))
+    estimate = _estimate(judged, confidence, others if contrast else None)
+    lower, upper = (
+        _estimate(of(group.pairs), confidence, opposite(group.others) if contrast else None)
+        for of, opposite in ((_at_worst, _at_best), (_at_best, _at_worst))
+    )
     first, second = _shares(judged)
     if contrast:
         of_others = _shares(others)
@@ -339,14 +324,12 @@ class DropEvidence(NamedTuple):
     """What a primary measure says about a drop.
 
     ``worst`` is the lower one-sided confidence limit of the change (below 0 is worse) with every
-    unjudged answer at its worst, ``worst_kept`` the same without the answers that vanished. The
-    p-values are one-sided, for a drop: over pairs judged on both sides; with every unjudged answer at
-    its best; with those that vanished as losses. ``lost`` is the share of prompts that vanished,
-    ``churn`` that of flips that cancel, ``unchanged`` is ``worst`` had no answer changed. ``judge`` is
-    how far the judge's error alone can move the change (0: not known, or one model), which is in the
-    limits too; ``beyond_judge`` whether the change with every unjudged answer at its best is a drop all
-    the same.
-    """
+    unjudged answer at its worst, ``worst_kept`` the same without the answers that vanished. The p-values
+    are one-sided, for a drop: over pairs judged on both sides; with every unjudged answer at its best;
+    with those that vanished as losses. ``lost`` is the share of prompts that vanished, ``churn`` that of
+    flips that cancel, ``unchanged`` is ``worst`` had no answer changed. ``judge`` is how far the judge's
+    error alone can move the change (0: not known, or one model), which is in the limits too;
+    ``beyond_judge`` whether the change with every unjudged answer at its best is a drop all the same."""
 
     worst: float | None
     worst_kept: float | None
@@ -439,8 +422,7 @@ def _lowest(
 def _p_drop(rows: Sequence[Values]) -> float:
     """One-sided p that what came after is below what was before; 1 where there is no drop.
 
-    Under no difference gains are as likely as losses, so that it is half the two-sided p.
-    """
+    Under no difference gains are as likely as losses, so that it is half the two-sided p."""
     if _sum_of_rises(rows, 1) >= _sum_of_rises(rows, -1):
         return 1.0
     return clustered_mcnemar(*zip(*rows, strict=True)) / 2
@@ -462,8 +444,7 @@ def decide_drops(
     the ``reason``. p-values are Holm-corrected over the primary measures. A ``regression`` fails a
     build: a measure that is worse; one whose judged pairs show a drop that unjudged answers or the
     judge's error could undo; and one where answers vanished and that alone keeps a drop from being
-    excluded or shown.
-    """
+    excluded or shown."""
     tests = sum(bool(group.pairs) and _primary(group, settings) for group in groups)
     evidence_of = [
         _evidence(group, settings, error, tests)

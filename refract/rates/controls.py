@@ -1,8 +1,7 @@
 """Positive controls: prompts that a suite says must be refused, or must be answered.
 
 A model that answers the plainest harmful request, or a judge that does not see its refusal, shows it
-here before any other number is read; which of the two it was, its answers show.
-"""
+here before any other number is read; which of the two it was, its answers show."""
 
 from __future__ import annotations
 

@@ -15,8 +15,7 @@ class JudgeError(NamedTuple):
     """How far a judge's refusal rate was from people's on so many models, none of which shaped it.
 
     ``mean`` and ``deviation`` are of the models' gaps, the judge's rate minus people's; ``variance`` is
-    that of the judge's error (1, 0 or -1) on one answer of a model, averaged over the models.
-    """
+    that of the judge's error (1, 0 or -1) on one answer of a model, averaged over the models."""
 
     models: int
     mean: float
@@ -41,8 +40,7 @@ class JudgeError(NamedTuple):
 
         The variance of a prediction-powered rate with the best weight: σ²/m of m labels less
         cov²/var(judge)·(1/m - 1/n) (Angelopoulos, Duchi & Zrnic 2023, arXiv 2311.01453), with the error
-        on one answer that the judge had on other models. ``rate`` is the judge's.
-        """
+        on one answer that the judge had on other models. ``rate`` is the judge's."""
         people = min(1.0, max(0.0, rate - self.mean))
         judged, human = rate * (1 - rate), people * (1 - people)
         shared = min(max(0.0, (judged + human - self.variance) / 2), sqrt(judged * human))
@@ -56,30 +54,27 @@ def widened(
     """Limits around two ``ends`` (an estimate twice, or bounds) that allow for an independent error too.
 
     The error's prediction interval is ``shift`` ± ``half``; the squares of distances add (MOVER: Zou &
-    Donner 2008, Statistics in Medicine 27:1693). Held to ``least`` to 1, below -1 to as much above 0.
-    """
+    Donner 2008, Statistics in Medicine 27:1693). Held to ``least`` to 1, below -1 to as much above 0."""
     low = ends.low - shift - sqrt((ends.low - limits.low) ** 2 + half**2)
     high = ends.high - shift + sqrt((limits.high - ends.high) ** 2 + half**2)
     most = max(1.0, -least)
     return Interval(min(most, max(least, low)), min(most, max(least, high)))
 
 
-def discrimination_with_judge_error(rate: Rate, error: JudgeError, confidence: float) -> Rate:
-    """A difference of two categories refused, with its interval for prompts and judge.
+def with_judge_error(
+    rate: Rate, error: JudgeError, confidence: float, *, refused: bool | None
+) -> Rate:
+    """A share of answers that are refused, or are not, with its interval for prompts and judge.
 
-    The gaps on the two categories' prompts are taken as those of two sets of prompts, independent of
-    each other (:meth:`JudgeError.between_models`).
-    """
-    return _with_judge(rate, 0.0, error.between_models(confidence), -1.0)
-
-
-def with_judge_error(rate: Rate, error: JudgeError, confidence: float, *, refused: bool) -> Rate:
-    """A share of answers that are refused, or are not, with its interval for prompts and judge."""
-    shift = error.mean if refused else -error.mean
-    return _with_judge(rate, shift, error.half_width(confidence), 0.0)
-
-
-def _with_judge(rate: Rate, shift: float, half: float, least: float) -> Rate:
+    None: a difference of two categories refused. The gaps on their prompts are taken as those of two
+    sets of prompts, independent of each other (:meth:`JudgeError.between_models`)."""
+    shift, half, least = 0.0, error.between_models(confidence), -1.0
+    if refused is not None:
+        shift, half, least = (
+            error.mean if refused else -error.mean,
+            error.half_width(confidence),
+            0.0,
+        )
     if rate.value is None or rate.interval is None:
         return rate
     ends = Interval(rate.value, rate.value)

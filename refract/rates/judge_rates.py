@@ -39,8 +39,7 @@ def judge_table(
 
     Answers that the judge was to label and did not are excluded and counted; those that it had nothing
     to say about (no requirement, no pair) are no part of the rate. A judge that had nothing to say about
-    any answer has no rate.
-    """
+    any answer has no rate."""
     of = FAMILIES[family]
     measure = f"{name}_{of.measure}"
     given = ((row["judges"].get(name), outcomes[row["prompt_id"]]) for row in verdicts)
@@ -96,9 +95,8 @@ def injection_table(suite: CountedSuite, verdicts: Mapping[str, Verdict]) -> lis
     """Success of attacks whose strings were looked for, over all and by ``group``.
 
     ``verdicts`` maps prompt ids to the verdicts of a strings judge. Where rows name ``task_strings``,
-    also the share whose task was done all the same. A rate's excluded rows are those without an
-    answer to look in.
-    """
+    also the share whose task was done all the same. A rate's excluded rows are those without an answer
+    to look in."""
     labels = ("yes", "no")
     rates = []
     for measure, strings in STRINGS.items():

@@ -44,8 +44,7 @@ def protocol_table(
     rows, by the values of its field, and their macro average.
 
     Where the denominator is all answers, those without a verdict count as 0; they are counted as not
-    judged all the same, and the bounds say what they could change.
-    """
+    judged all the same, and the bounds say what they could change."""
     rates: list[Rate] = []
     rows = [row for row in suite.requested if matches(row, chosen.own.suite.where)]
     for name, measure in chosen.own.measures.items():
@@ -114,8 +113,7 @@ def protocol_notes(
     """Deviations of a suite of the pipeline from its protocol, for its provenance.
 
     ``definition`` is the suite's and ``sha256`` that of its file, ``model`` what the stage
-    model-inference says of its answers.
-    """
+    model-inference says of its answers."""
     chosen = find_part(definition["protocol"], f"suites.{suite}: protocol")
     generation, judge = model["generation"][suite], protocol_judge(definition)
     adapter, cut_off = model["definition"]["adapter"], definition.get("cut_off")

@@ -3,8 +3,7 @@
 To add a statistic to the tables: a new *measure* is one function in this package that returns
 :class:`Rate` objects, called in :func:`refract.rates.aggregate_suite`; a further *number of a rate* is a
 field of :class:`Statistics` (its column follows from its name) and the place that computes it. Both are
-described in ``docs/metrics.md``; nothing else has to know them.
-"""
+described in ``docs/metrics.md``; nothing else has to know them."""
 
 from __future__ import annotations
 
@@ -26,8 +25,7 @@ class Group:
     ``field`` is a field of the suite's rows or one of ``category``, ``perturbation``, ``attack``,
     ``samples`` (of how many samples), ``over`` (the variants of a prompt: ``repeats``, ``perturbations``
     or ``languages``), ``control`` (positive controls by kind), ``human_labels`` and ``cut_off``
-    (``value`` is then ``excluded``: without the answers that the token limit cut off).
-    """
+    (``value`` is then ``excluded``: without the answers that the token limit cut off)."""
 
     field: str = ""
     value: str = ""
@@ -55,11 +53,10 @@ class Counts:
 
     ``successes`` of ``n`` judged answers, in so many ``clusters``, count (None: a mean of scores, of
     prompts or of groups). ``partial`` of the successes are partial refusals (None: not a rate of both
-    kinds of refusal), ``cut_off`` of the ``n`` were cut off at the token limit
-    (None: not counted). ``excluded`` counts the answers that are not in the rate, by outcome
+    kinds of refusal), ``cut_off`` of the ``n`` were cut off at the token limit (None: not counted).
+    ``excluded`` counts the answers that are not in the rate, by outcome
     (:data:`refract.core.vocabulary.EXCLUDED`, all of them or none), ``untested`` the perturbed prompts
-    that show nothing, by reason (:data:`refract.core.vocabulary.UNTESTED`).
-    """
+    that show nothing, by reason (:data:`refract.core.vocabulary.UNTESTED`)."""
 
     successes: int | None
     n: int
@@ -133,11 +130,10 @@ class WithJudge:
 class Statistics:
     """Numbers that only some rates have. Each field is a column of its name in the tables.
 
-    ``p``: of a difference to the pair the two-sided exact p of McNemar's test with clusters exchanged
-    as wholes; of a perturbation's group the one-sided exact binomial p against the limit. ``p_holm``:
-    the same corrected for all groups (Holm 1979). ``design_effect`` and ``effective_clusters``, of rates
-    whose rows come in clusters: see :class:`refract.statistics.clusters.Clustered`.
-    """
+    ``p``: of a difference to the pair the two-sided exact p of McNemar's test with clusters exchanged as
+    wholes; of a perturbation's group the one-sided exact binomial p against the limit. ``p_holm``: the
+    same corrected for all groups (Holm 1979). ``design_effect`` and ``effective_clusters``, of rates
+    whose rows come in clusters: see :class:`refract.statistics.clusters.Clustered`."""
 
     p: float | None = None
     p_holm: float | None = None
@@ -220,8 +216,7 @@ class DropDecision:
     ``worst`` is the one-sided confidence limit of the difference at the worst of what was not judged,
     ``p_worse`` the one-sided p of a drop, ``p_worse_holm`` the same over all primary measures,
     ``detectable`` the smallest drop that is shown with a power of .8, at the design effect of this pair
-    of results (None where no drop of so few clusters can be shown, or the judge's error counts).
-    """
+    of results (None where no drop of so few clusters can be shown, or the judge's error counts)."""
 
     decision: Literal["worse", "not worse", "inconclusive"]
     reason: str
@@ -240,8 +235,8 @@ class Difference:
     Over the prompts of one suite, category and perturbation (and ``group``, where a field divides them)
     that were judged on both sides: ``n`` of them in so many ``clusters``. ``first`` and ``second`` are
     shares refused, ``value`` their difference with Tango's ``interval``, all None without a pair.
-    ``judge_interval`` holds the judge's error on two models too, where that is known.
-    ``bounds`` and ``outer`` as in :class:`Rate`, ``design_effect`` and ``effective_clusters`` as in
+    ``judge_interval`` holds the judge's error on two models too, where that is known. ``bounds`` and
+    ``outer`` as in :class:`Rate`, ``design_effect`` and ``effective_clusters`` as in
     :class:`refract.statistics.clusters.Clustered`. ``p`` is McNemar's exact p with clusters exchanged as
     wholes, ``p_adjusted`` the same corrected for all that were computed together (Holm's; for
     comparisons by field Benjamini and Hochberg's).
@@ -249,8 +244,7 @@ class Difference:
     ``prompts`` lists ids by what became of them: ``to_refusal``, ``to_compliance``, ``to_unjudged``,
     ``to_judged``, ``not_judged``, ``only_a``, ``only_b`` and ``reworded``. ``repeats`` names the suite
     where the same prompts are tested instead. ``drop`` stands where it is a primary measure. ``model``
-    is one name, or two with an arrow.
-    """
+    is one name, or two with an arrow."""
 
     suite: str
     category: str

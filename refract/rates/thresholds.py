@@ -28,8 +28,7 @@ def apply_thresholds(
 
     A threshold is ``{min: x}`` or ``{max: x}``. Of measures over several samples the rate of all
     ``samples`` has it. ``estimand`` is what they ask about (:meth:`Rate.asked`). Raises
-    :class:`ParamsError` for a measure that the suite does not have.
-    """
+    :class:`ParamsError` for a measure that the suite does not have."""
     result = list(rates)
     for measure, limit in thresholds.items():
         of_samples = measure in MEASURES_OF_SAMPLES
@@ -49,12 +48,10 @@ def apply_thresholds(
 def decided(rate: Rate, threshold: Threshold, max_unjudged: float | None = None) -> Rate:
     """A rate with a threshold, and what its interval says of that.
 
-    It is met where the whole interval meets it, the worst case of unjudged answers included
-    (``outer``), and missed where all of the interval does not. Up to a share ``max_unjudged`` of
-    unjudged answers the interval of the judged ones decides. A rate that has a noise floor is decided
-    by how far it is above that, one whose judge's error is known with that. Nothing measured is
-    inconclusive.
-    """
+    It is met where the whole interval meets it, the worst case of unjudged answers included (``outer``),
+    and missed where all of the interval does not. Up to a share ``max_unjudged`` of unjudged answers the
+    interval of the judged ones decides. A rate that has a noise floor is decided by how far it is above
+    that, one whose judge's error is known with that. Nothing measured is inconclusive."""
     within = max_unjudged is not None and unjudged_share(rate.counts) <= max_unjudged
     numbers = rate.above_floor or rate.with_judge or rate
     interval = numbers.interval if within else numbers.outer

@@ -37,12 +37,11 @@ ROW_COLUMNS = (
 class Results(NamedTuple):
     """Tidy tables, one observation a row, each with the columns ``model`` and ``suite``.
 
-    ``metrics``: ``measure`` and ``value``, the numbers of ``dvc metrics show``. ``tables``: every
-    rate with counts, interval and what it leaves out. ``outcomes``: one row for each prompt variant,
-    with the suites' fields, without text. ``rows``: the same with prompt, response and each judge's
-    ``label_JUDGE`` and ``score_JUDGE``, of the suites whose texts are here as the numbers were made
-    of them.
-    """
+    ``metrics``: ``measure`` and ``value``, the numbers of ``dvc metrics show``. ``tables``: every rate
+    with counts, interval and what it leaves out. ``outcomes``: one row for each prompt variant, with the
+    suites' fields, without text. ``rows``: the same with prompt, response and each judge's
+    ``label_JUDGE`` and ``score_JUDGE``, of the suites whose texts are here as the numbers were made of
+    them."""
 
     metrics: pd.DataFrame
     tables: pd.DataFrame

@@ -138,8 +138,7 @@ def rows_missing(
 ) -> dict[tuple[str, str], list[str]]:
     """By model and suite, the rows that are not here as the numbers were made of them.
 
-    ``provenance`` by model; each text is a path and what is wrong with it.
-    """
+    ``provenance`` by model; each text is a path and what is wrong with it."""
     hashed = functools.cache(lambda file: sha256_file(file) if file.is_file() else "")
     missing: dict[tuple[str, str], list[str]] = {}
     for model, facts in provenance.items():
@@ -164,9 +163,7 @@ def rows_note(missing: Mapping[tuple[str, str], Sequence[str]]) -> str:
 
 
 def notes_of(
-    lacking: Sequence[str],
-    reasons: Sequence[str],
-    missing: Mapping[tuple[str, str], Sequence[str]],
+    lacking: Sequence[str], reasons: Sequence[str], missing: Mapping[tuple[str, str], Sequence[str]]
 ) -> list[str]:
     """What a reader of results should know: which models of the grid have none, why they are not those
     that params.yaml asks for (:func:`not_current`), which rows are not here (:func:`rows_missing`)."""

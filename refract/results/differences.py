@@ -33,8 +33,7 @@ def run_differences(expected: Row, now: Row) -> list[str]:
     """What differs between the runs that made two sets of answers, and their judging, of all that can
     move a number: device, processor, versions, batch shape.
 
-    Both as ``metrics/ran/MODEL.json`` has them; what is not known of one side is no difference.
-    """
+    Both as ``metrics/ran/MODEL.json`` has them; what is not known of one side is no difference."""
     lines = []
     for what, sides in (
         ("answers", [side.get("runs", ()) for side in (expected, now)]),

@@ -93,10 +93,9 @@ def resolve_commit(root: Path, revision: str) -> str | None:
 def find_side(root: Path, spec: str | None) -> Side:
     """The results that a name on the command line stands for, in the project at ``root``.
 
-    None is the working tree. Otherwise, in this order: a results file of ``refract run`` or an
-    outcomes CSV; the folder of a project; a model of the grid; a git revision; ``REVISION:MODEL``.
-    Raises :class:`ResultsError`.
-    """
+    None is the working tree. Otherwise, in this order: a results file of ``refract run`` or an outcomes
+    CSV; the folder of a project; a model of the grid; a git revision; ``REVISION:MODEL``. Raises
+    :class:`ResultsError`."""
     if spec is None:
         return read_side(root)
     path = Path(spec)
@@ -125,11 +124,7 @@ def read_tree(root: Path, models: Sequence[str] | None = None) -> dict[str, Resu
 
 
 def read_side(
-    root: Path,
-    models: Sequence[str] | None = None,
-    *,
-    name: str = "working tree",
-    commit: str = "",
+    root: Path, models: Sequence[str] | None = None, *, name: str = "working tree", commit: str = ""
 ) -> Side:
     """The same as a side, checked against params.yaml; of a ``commit`` read from git alone. Raises
     :class:`ResultsError`."""
@@ -330,8 +325,7 @@ def suite_provenance(
 
     ``definition`` is the suite's as in params.yaml, with its judges; ``samples`` how often each prompt
     was answered, ``error`` what is known of its first judge's; ``origin`` what it is called and the
-    hashes of its rows.
-    """
+    hashes of its rows."""
     facts = {"judges": definition["judges"], "cut_off": definition.get("cut_off") or "judged"}
     more: Row = {} if samples == 1 else {"samples": samples}
     if error is not None:
@@ -343,9 +337,8 @@ def suite_provenance(
 def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> ComparedSides:
     """All paired comparisons of two sides.
 
-    Models are paired by name, or, with one on each side, as they are. Raises
-    :class:`ResultsError` where nothing can be compared.
-    """
+    Models are paired by name, or, with one on each side, as they are. Raises :class:`ResultsError` where
+    nothing can be compared."""
     pairs = [(model, model) for model in a.results if model in b.results]
     if len(a.results) == len(b.results) == 1:
         pairs = list(zip(a.results, b.results, strict=True))
@@ -448,9 +441,8 @@ def check_conditions(
     """What differs between the provenance of two results besides their outcomes: notes, each with the
     suite it is of (or none), and for each suite that is not to be compared the reason.
 
-    A suite is refused where both the model and the way it was judged differ: whatever the numbers
-    say could then come from either. None stands for a result without provenance.
-    """
+    A suite is refused where both the model and the way it was judged differ: whatever the numbers say
+    could then come from either. None stands for a result without provenance."""
     if first is None or second is None:
         sides = " and ".join(name for name, side in (("A", first), ("B", second)) if side is None)
         unknown = f"{sides}: no provenance; judges and settings are unknown"

@@ -3,8 +3,7 @@
 ``metrics/tables/MODEL.csv`` and the ``tables`` of a results file of ``refract run`` have a row for each
 :class:`refract.rates.rate.Rate`, with the columns that ``docs/tables.md`` describes. Files hold four
 digits. Where the counts give a number (a rate, its bounds, Wilson's interval) it is read as it was
-before it was rounded, so that rounding it again for people rounds it once.
-"""
+before it was rounded, so that rounding it again for people rounds it once."""
 
 from __future__ import annotations
 

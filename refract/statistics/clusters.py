@@ -1,8 +1,7 @@
 """Rates of outcomes that come in clusters: variants of one prompt, repeats, prompts of one type.
 
-Outcomes of one cluster resemble each other, so that n of them say less than n independent ones. How
-much less is the design effect: the variance of the rate over what it would be without clusters.
-"""
+Outcomes of one cluster resemble each other, so that n of them say less than n independent ones. How much
+less is the design effect: the variance of the rate over what it would be without clusters."""
 
 from __future__ import annotations
 
@@ -24,8 +23,7 @@ class Clustered(NamedTuple):
     outcomes that the interval is built for. A single cluster of several values shows nothing of how
     clusters differ: all of these and the interval are then None. A contrast has no ``effective_n``.
     ``effective_clusters`` is the number of equal clusters that would say as much
-    (:func:`effective_clusters`).
-    """
+    (:func:`effective_clusters`)."""
 
     value: float
     low: float | None
@@ -42,8 +40,7 @@ def effective_clusters(sizes: Sequence[int]) -> float:
     """The number of equal clusters whose sizes vary as little as these: (Σm)² / Σm².
 
     Kish 1965, Survey Sampling, section 11.7; as the degrees of freedom of clusters of unequal size
-    Carter, Schnepel & Steigerwald 2017, Review of Economics and Statistics 99:698.
-    """
+    Carter, Schnepel & Steigerwald 2017, Review of Economics and Statistics 99:698."""
     return sum(sizes) ** 2 / sum(size**2 for size in sizes)
 
 
@@ -53,25 +50,24 @@ def clustered_mean(
     """The mean of values in [0, 1] with an interval that allows for clusters; None without any.
 
     The values are yes and no (1 and 0), scores, or means over several samples of one prompt.
-    ``clusters`` names the cluster of each. ``se`` is that of a ratio of cluster totals, with the
-    factor K/(K-1) for K clusters (Cochran 1977, Sampling Techniques, chapter 3; equal to CR1 of a
-    regression on a constant). Where every cluster is one yes or no, the interval is Wilson's.
-    Elsewhere it is Wilson's at the effective sample size n / design effect · (z / t)², and for yes and
-    no at most n: Korn & Graubard 1998, Survey Methodology 24:193, with Wilson's limits for those of
-    Clopper & Pearson, as compared by Franco, Little, Louis & Slud 2019, Journal of Survey Statistics
-    and Methodology 7:334. t has one degree of freedom less than there are :func:`effective_clusters`,
-    K-1 where all are of one size.
+    ``clusters`` names the cluster of each. ``se`` is that of a ratio of cluster totals, with the factor
+    K/(K-1) for K clusters (Cochran 1977, Sampling Techniques, chapter 3; equal to CR1 of a regression on
+    a constant). Where every cluster is one yes or no, the interval is Wilson's. Elsewhere it is Wilson's
+    at the effective sample size n / design effect · (z / t)², and for yes and no at most n: Korn &
+    Graubard 1998, Survey Methodology 24:193, with Wilson's limits for those of Clopper & Pearson, as
+    compared by Franco, Little, Louis & Slud 2019, Journal of Survey Statistics and Methodology 7:334. t
+    has one degree of freedom less than there are :func:`effective_clusters`, K-1 where all are of one
+    size.
 
-    For the interval the design effect is estimated with one imaginary cluster of (1 + m)/2 values, m
-    the mean size of a cluster, half of the time all 0 and half of the time all 1. Without it, values
-    that do not vary would leave no width, and one positive in 150 would narrow the interval of none.
+    For the interval the design effect is estimated with one imaginary cluster of (1 + m)/2 values, m the
+    mean size of a cluster, half of the time all 0 and half of the time all 1. Without it, values that do
+    not vary would leave no width, and one positive in 150 would narrow the interval of none.
 
     Simulated with 10 to 60 clusters of 2 to 25 values, rates of .02 to .9 and a correlation within
-    clusters of 0 to .4, it covered in 93 to 99.9 %; scores from 20 or more prompts, from all but 1 %
-    of them 0 to evenly spread, in 94.7 to 99.4 %. ``tests/benchmarks/coverage.md`` has the table.
+    clusters of 0 to .4, it covered in 93 to 99.9 %; scores from 20 or more prompts, from all but 1 % of
+    them 0 to evenly spread, in 94.7 to 99.4 %. ``tests/benchmarks/coverage.md`` has the table.
 
-    Raises ValueError for lists of different length, or values outside [0, 1].
-    """
+    Raises ValueError for lists of different length, or values outside [0, 1]."""
     n = _number(values, clusters)
     if n == 0:
         return None
@@ -120,12 +116,11 @@ def clustered_difference(
     """Difference of two paired means, first minus second, with clusters; None without pairs.
 
     The values are yes and no, or means over several samples of one prompt. The interval is Tango's
-    (:func:`refract.statistics.paired.tango`) on the four counts, of means their expected shares,
-    scaled to the effective number of pairs; where every cluster is one pair of yes and no, Tango's
-    as it is. The effective number is as of :func:`clustered_mean`, with an imaginary cluster of which
-    half changes, as often up as down, so that pairs that do not change leave a width and one change
-    never brings a limit nearer. Simulated it covered in 93 to 100 % (``tests/benchmarks/coverage.md``).
-    """
+    (:func:`refract.statistics.paired.tango`) on the four counts, of means their expected shares, scaled
+    to the effective number of pairs; where every cluster is one pair of yes and no, Tango's as it is.
+    The effective number is as of :func:`clustered_mean`, with an imaginary cluster of which half
+    changes, as often up as down, so that pairs that do not change leave a width and one change never
+    brings a limit nearer. Simulated it covered in 93 to 100 % (``tests/benchmarks/coverage.md``)."""
     n = _number(first, second, clusters)
     if n == 0:
         return None
@@ -169,59 +164,36 @@ def _effective_pairs(
 
 
 class ClusteredValues(NamedTuple):
-    """Values in [0, 1] and the cluster of each."""
+    """Values in [0, 1] and the cluster of each; of changes what came after, and what was ``before``."""
 
     values: Sequence[float]
     clusters: Sequence[Hashable]
+    before: Sequence[float] | None = None
 
-
-class PairedValues(NamedTuple):
-    """Paired values, the first minus the second being the change, and the cluster of each pair."""
-
-    first: Sequence[float]
-    second: Sequence[float]
-    clusters: Sequence[Hashable]
+    def mean(self, confidence: float = 0.95) -> Clustered | None:
+        """Their mean, or that of the changes, with its interval; None without any."""
+        if self.before is None:
+            return clustered_mean(self.values, self.clusters, confidence)
+        return clustered_difference(self.values, self.before, self.clusters, confidence)
 
 
 def clustered_contrast(
     one: ClusteredValues, other: ClusteredValues, confidence: float = 0.95
 ) -> Clustered | None:
-    """Difference of the means of two sets of prompts, one minus the other; None where one is empty.
+    """Difference of the means, or of the mean changes, of two sets of prompts, one minus the other; None
+    where one is empty.
 
     Of positives and negatives it is Youden's J (Youden 1950, Cancer 3:32). The interval is made of those
-    of the two means (:func:`clustered_mean`) by MOVER. Without a cluster that has values in both that is
-    method 10 of Newcombe 1998, Statistics in Medicine 17:873, with Wilson's limits; with such clusters
-    the distances of the limits are correlated as the means are (Zou 2007, Psychological Methods 12:399;
-    of paired proportions Newcombe 1998, Statistics in Medicine 17:2635). The correlation is that of the
-    clusters' residuals, with the imaginary cluster of :func:`clustered_mean` on each side. Simulated
-    with 20 or 60 clusters of 1 to 4 values a side, of which they share all or none of the variation, it
-    covered in 91 to 99 %, at rates of .99 and .01 in 89 to 96 %.
-    """
-    estimates = [clustered_mean(*sample, confidence) for sample in (one, other)]
-    return _contrast(estimates, (one, other))
-
-
-def clustered_change_of_contrast(
-    one: PairedValues, other: PairedValues, confidence: float = 0.95
-) -> Clustered | None:
-    """How far one set of prompts changed more than another one; None where one is empty.
-
-    The same as :func:`clustered_contrast`, of paired differences (:func:`clustered_difference`).
-    """
-    estimates = [clustered_difference(*changes, confidence) for changes in (one, other)]
-    samples = [
-        ClusteredValues(
-            [float(a) - float(b) for a, b in zip(x.first, x.second, strict=True)], x.clusters
-        )
-        for x in (one, other)
-    ]
-    return _contrast(estimates, samples)
-
-
-def _contrast(
-    estimates: Sequence[Clustered | None], samples: Sequence[ClusteredValues]
-) -> Clustered | None:
-    first, second = estimates
+    of the two (:func:`clustered_mean`, :func:`clustered_difference`) by MOVER. Without a cluster that
+    has values in both that is method 10 of Newcombe 1998, Statistics in Medicine 17:873, with Wilson's
+    limits; with such clusters the distances of the limits are correlated as the means are (Zou 2007,
+    Psychological Methods 12:399; of paired proportions Newcombe 1998, Statistics in Medicine 17:2635).
+    The correlation is that of the clusters' residuals, with the imaginary cluster of
+    :func:`clustered_mean` on each side. Simulated with 20 or 60 clusters of 1 to 4 values a side, of
+    which they share all or none of the variation, it covered in 91 to 99 %, at rates of .99 and .01 in
+    89 to 96 %."""
+    samples = one, other
+    first, second = (sample.mean(confidence) for sample in samples)
     if first is None or second is None:
         return None
     sizes = Counter(cluster for sample in samples for cluster in sample.clusters)
@@ -254,7 +226,9 @@ def _correlation(samples: Sequence[ClusteredValues]) -> float:
     """The correlation of two means whose clusters are partly the same; 0 where none is."""
     residuals: list[dict[Hashable, float]] = []
     spreads = []
-    for values, clusters in samples:
+    for values, clusters, before in samples:
+        if before is not None:
+            values = [float(a) - float(b) for a, b in zip(values, before, strict=True)]
         n, mean = len(values), sum(values) / len(values)
         of_cluster: dict[Hashable, float] = {}
         for value, cluster in zip(values, clusters, strict=True):
@@ -280,8 +254,7 @@ def macro_mean(
     Statistician 52:119), so that groups that do not vary leave a width. One group gives Wilson's
     interval of its mean, and groups that are alike that of all their values.
 
-    Raises ValueError for lists of different length, and for a group without values.
-    """
+    Raises ValueError for lists of different length, and for a group without values."""
     if len(means) != len(sizes):
         raise ValueError(f"{len(means)} means and {len(sizes)} sizes; they must be as many")
     if not means:
@@ -304,14 +277,13 @@ def clustered_mcnemar(
 ) -> float:
     """Two-sided exact p of McNemar's question for clustered pairs: do the two rates differ?
 
-    If they do not, the two outcomes of a whole cluster could as well have changed places: p is the
-    share of all such exchanges (2 to the number of clusters) that differ at least as much as what
-    was seen, computed exactly. A randomisation test with the cluster as its unit (Gail, Mark,
-    Carroll, Green & Pee 1996, Statistics in Medicine 15:1069). Where every cluster is one pair it is
-    the exact test of McNemar 1947, Psychometrika 12:153 (Fagerland, Lydersen & Laake 2013, BMC Medical
-    Research Methodology 13:91). The outcomes are yes and no, or means over several samples of one
-    prompt; means that have no common denominator up to 60 are rounded to 1/2520.
-    """
+    If they do not, the two outcomes of a whole cluster could as well have changed places: p is the share
+    of all such exchanges (2 to the number of clusters) that differ at least as much as what was seen,
+    computed exactly. A randomisation test with the cluster as its unit (Gail, Mark, Carroll, Green & Pee
+    1996, Statistics in Medicine 15:1069). Where every cluster is one pair it is the exact test of
+    McNemar 1947, Psychometrika 12:153 (Fagerland, Lydersen & Laake 2013, BMC Medical Research
+    Methodology 13:91). The outcomes are yes and no, or means over several samples of one prompt; means
+    that have no common denominator up to 60 are rounded to 1/2520."""
     _number(first, second, clusters)
     changes = [float(a) - float(b) for a, b in zip(first, second, strict=True)]
     totals = [total for total, _ in _totals(changes, clusters)]

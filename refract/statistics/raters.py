@@ -23,12 +23,11 @@ LEAST_RARE = 10
 class Kappa(NamedTuple):
     """Cohen's κ of two raters on ``n`` items.
 
-    ``agreement`` is the share of items labelled alike and ``chance_agreement`` the share expected
-    from the raters' margins alone; ``se`` is κ's asymptotic standard error. κ, its interval and its
-    error are None where it is undefined: without items, and where both raters gave one and the same
-    label throughout (chance alone would then agree on everything). The interval alone is None where a
-    rater has fewer than ``LEAST_RARE`` items outside of its most frequent label.
-    """
+    ``agreement`` is the share of items labelled alike and ``chance_agreement`` the share expected from
+    the raters' margins alone; ``se`` is κ's asymptotic standard error. κ, its interval and its error are
+    None where it is undefined: without items, and where both raters gave one and the same label
+    throughout (chance alone would then agree on everything). The interval alone is None where a rater
+    has fewer than ``LEAST_RARE`` items outside of its most frequent label."""
 
     kappa: float | None
     low: float | None
@@ -56,10 +55,9 @@ class Confusion(NamedTuple):
 class Detection(NamedTuple):
     """A yes/no judge against the truth. A rate is None where nothing is in its denominator.
 
-    ``precision`` is the share of its alarms that are true, ``recall`` (sensitivity) the share of
-    true cases it finds, ``specificity`` the share of other cases it leaves alone, ``f1`` the
-    harmonic mean of precision and recall.
-    """
+    ``precision`` is the share of its alarms that are true, ``recall`` (sensitivity) the share of true
+    cases it finds, ``specificity`` the share of other cases it leaves alone, ``f1`` the harmonic mean of
+    precision and recall."""
 
     n: int
     accuracy: Proportion | None
@@ -70,15 +68,12 @@ class Detection(NamedTuple):
 
 
 def confusion(
-    first: Sequence[Hashable],
-    second: Sequence[Hashable],
-    labels: Sequence[Hashable] | None = None,
+    first: Sequence[Hashable], second: Sequence[Hashable], labels: Sequence[Hashable] | None = None
 ) -> Confusion:
     """Cross two raters' labels of the same items, listed in the same order.
 
-    ``labels`` fixes the order of rows and columns; by default those found, sorted by their text.
-    Raises ValueError for lists of different length or a label outside ``labels``.
-    """
+    ``labels`` fixes the order of rows and columns; by default those found, sorted by their text. Raises
+    ValueError for lists of different length or a label outside ``labels``."""
     if len(first) != len(second):
         raise ValueError(
             f"two raters' labels must be of the same length (got {len(first)} and {len(second)})"
@@ -98,21 +93,20 @@ def confusion(
 def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> Kappa:
     """Cohen's κ of a square table of counts of any size (rows: first rater, columns: second).
 
-    κ: Cohen 1960, Educational and Psychological Measurement 20:37. ``se``: Fleiss, Cohen & Everitt
-    1969, Psychological Bulletin 72:323, as in statsmodels.
+    κ: Cohen 1960, Educational and Psychological Measurement 20:37. ``se``: Fleiss, Cohen & Everitt 1969,
+    Psychological Bulletin 72:323, as in statsmodels.
 
-    The interval is not κ ± z·se. For a judge that agrees well that one is far too short: with a
-    true κ of .98 it covered in 64 % of simulated samples of 100, and it has no width at all when
-    the raters agree on every item. Instead the share of agreement gets Wilson's interval on the
-    number of items that would give κ the same error (an effective sample size), and its ends are
-    turned into κ with the chance agreement as observed. In the same simulations (κ from .4 to .98,
-    30 to 1,000 items) that covered in 91 to 97 %, and in large samples the two are the same. The error
-    is that of the table with four imaginary items spread over its cells: it is nearly 0 where no item is
-    positive to both raters, and a κ of 0 at 10 % positive was covered in 76 %, with them in 94 to 99.
-    The lower end is not below what the raters' margins leave possible.
+    The interval is not κ ± z·se. For a judge that agrees well that one is far too short: with a true κ
+    of .98 it covered in 64 % of simulated samples of 100, and it has no width at all when the raters
+    agree on every item. Instead the share of agreement gets Wilson's interval on the number of items
+    that would give κ the same error (an effective sample size), and its ends are turned into κ with the
+    chance agreement as observed. In the same simulations (κ from .4 to .98, 30 to 1,000 items) that
+    covered in 91 to 97 %, and in large samples the two are the same. The error is that of the table with
+    four imaginary items spread over its cells: it is nearly 0 where no item is positive to both raters,
+    and a κ of 0 at 10 % positive was covered in 76 %, with them in 94 to 99. The lower end is not below
+    what the raters' margins leave possible.
 
-    Raises ValueError for a table that is not square or holds a negative count.
-    """
+    Raises ValueError for a table that is not square or holds a negative count."""
     if any(len(row) != len(table) for row in table):
         raise ValueError(
             f"a table of agreement must be square (got rows of length {[len(r) for r in table]})"

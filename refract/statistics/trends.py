@@ -16,8 +16,7 @@ LEAST_MODELS = 4
 class Point(NamedTuple):
     """One model's count: ``positives`` of ``n`` answers, at ``size`` (parameters, or compute).
 
-    Counts need not be whole: of answers in clusters, ``n`` is the effective number.
-    """
+    Counts need not be whole: of answers in clusters, ``n`` is the effective number."""
 
     size: float
     positives: float
@@ -29,14 +28,12 @@ class Trend(NamedTuple):
 
     ``slope`` is the change of the log-odds for a size ten times as large, ``low`` to ``high`` its
     interval, None below :data:`LEAST_MODELS` points. ``intercept`` is the log-odds at size 1.
-    ``dispersion`` is Pearson's χ² over its degrees of freedom: well above 1, the models scatter
-    around the line by more than chance, which the interval allows for. None with two points, which
-    a line fits.
+    ``dispersion`` is Pearson's χ² over its degrees of freedom: well above 1, the models scatter around
+    the line by more than chance, which the interval allows for. None with two points, which a line fits.
 
-    ``problem`` says why there is no slope, which is then None as the rest: "one size", "constant"
-    (no answer or every answer positive) or "separated" (sizes below some point have no positive
-    answer and those above it nothing else, or the other way round: any steeper line fits better).
-    """
+    ``problem`` says why there is no slope, which is then None as the rest: "one size", "constant" (no
+    answer or every answer positive) or "separated" (sizes below some point have no positive answer and
+    those above it nothing else, or the other way round: any steeper line fits better)."""
 
     slope: float | None
     low: float | None
@@ -50,14 +47,13 @@ class Trend(NamedTuple):
 def trend(points: Iterable[Point], confidence: float = 0.95) -> Trend:
     """Fit logit(rate) = intercept + slope · log10(size) by maximum likelihood on the counts.
 
-    Logistic regression of binomial counts (McCullagh & Nelder 1989, Generalized Linear Models,
-    chapter 4; statsmodels' GLM). The interval is slope ± t·se·√dispersion (their section 4.5), with
-    the degrees of freedom of the dispersion, which is taken as at least 1. Simulated with 5 models
-    of 150 prompts it covered in 95 to 99.9 %, whether models scattered around the line (standard
-    deviation 0 to .6 on the log-odds) or not; slope ± z·se fell to 48 %.
+    Logistic regression of binomial counts (McCullagh & Nelder 1989, Generalized Linear Models, chapter
+    4; statsmodels' GLM). The interval is slope ± t·se·√dispersion (their section 4.5), with the degrees
+    of freedom of the dispersion, which is taken as at least 1. Simulated with 5 models of 150 prompts it
+    covered in 95 to 99.9 %, whether models scattered around the line (standard deviation 0 to .6 on the
+    log-odds) or not; slope ± z·se fell to 48 %.
 
-    Raises ValueError for sizes that are not positive and for impossible counts.
-    """
+    Raises ValueError for sizes that are not positive and for impossible counts."""
     used = [Point(*point) for point in points]
     for point in used:
         check_part(point.positives, point.n, "positives")

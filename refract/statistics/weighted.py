@@ -1,13 +1,12 @@
 """Rates from labels of rows that were drawn with unequal, known probabilities.
 
-Rows that a judge is unsure of teach more about its errors, and are drawn more often. Rows are ordered
-by place = u / size, u uniform on (0, 1), and labelled from the top: priority sampling (Duffield, Lund &
+Rows that a judge is unsure of teach more about its errors, and are drawn more often. Rows are ordered by
+place = u / size, u uniform on (0, 1), and labelled from the top: priority sampling (Duffield, Lund &
 Thorup 2007, Journal of the ACM 54(6):32; Ohlsson 1998, Journal of Official Statistics 14:149, calls it
 sequential Poisson sampling). Given the place t of the first row that was not labelled, each row was
-labelled with probability min(1, size · t), independently of the others in the first two moments
-(Theorem 1 of Duffield, Lund & Thorup), so that any number of rows from the top is a sample with known
-inclusion probabilities.
-"""
+labelled with probability min(1, size · t), independently of the others in the first two moments (Theorem
+1 of Duffield, Lund & Thorup), so that any number of rows from the top is a sample with known inclusion
+probabilities."""
 
 from __future__ import annotations
 
@@ -41,8 +40,7 @@ def draw_size(probability: float) -> float:
 
     The size that gives the corrected rate its least variance is the root of the expected squared error
     of the prediction: Isaki & Fuller 1982, JASA 77:89; for labels and a model's predictions Zrnic &
-    Candès 2024, arXiv:2403.03208. For a calibrated probability p that is √(p(1 - p)).
-    """
+    Candès 2024, arXiv:2403.03208. For a calibrated probability p that is √(p(1 - p))."""
     if not 0 <= probability <= 1:
         raise ValueError(f"a probability must lie between 0 and 1 (got {probability})")
     return sqrt(probability * (1 - probability) + SURE_BUT_WRONG)
@@ -63,8 +61,7 @@ def weighted_fit(
     prediction of all rows: rate = ȳ + λ(F - f̄), the general regression estimator (Särndal, Swensson &
     Wretman 1992, Model Assisted Survey Sampling, chapter 6) with λ the weighted slope, held to 0 to 1.
     Its variance for the rows at hand is that of Poisson sampling, Σ (1 - inclusion) w² e² / N², e the
-    residuals; for rows like these, the predictions' spread is added (Zrnic & Candès 2024).
-    """
+    residuals; for rows like these, the predictions' spread is added (Zrnic & Candès 2024)."""
     n, rows = len(human), len(human) + len(others)
     weights = [1 / one for one in inclusion]
     total = sum(weights)

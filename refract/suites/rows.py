@@ -141,8 +141,7 @@ def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
     """Reads a suite file and finds everything wrong with it in one pass.
 
     Returns the rows that could be read and all problems in line order. Raises OSError when the file
-    cannot be opened.
-    """
+    cannot be opened."""
     rows: list[Row] = []
     problems: list[Problem] = []
     ids: dict[str, int] = {}
@@ -218,9 +217,8 @@ def load_suite(path: Path) -> list[Row]:
 def sample_rows(rows: list[Row], size: int | None, *, seed: int, suite: str) -> list[Row]:
     """A seeded subset of ``size`` rows, in suite order.
 
-    The rows with the smallest SHA-256 of (seed, suite, id) are taken, so that a row added to the
-    suite changes the draw by that row at most. ``None`` or a size not below the suite's takes all.
-    """
+    The rows with the smallest SHA-256 of (seed, suite, id) are taken, so that a row added to the suite
+    changes the draw by that row at most. ``None`` or a size not below the suite's takes all."""
     if size is None or size >= len(rows):
         return rows
 

@@ -8,12 +8,7 @@ from refract.agreement.corrections import corrected_rates
 from refract.agreement.label_files import JudgedAnswer, draw, read_labels, write_sample
 from refract.core.errors import RowError
 from refract.core.tables import read_table, write_table
-from tests.agreement.answers import (
-    answers_with_doubt,
-    fill_in,
-    judged_answers,
-    written_labels,
-)
+from tests.agreement.answers import answers_with_doubt, fill_in, judged_answers, written_labels
 
 
 def drawn_ids(run: list[JudgedAnswer], size: int, seed: int) -> list[str]:

@@ -85,8 +85,7 @@ def answers(count: int) -> list[dict]:
     return as_rows(
         [
             answer._replace(
-                category="harmful",
-                response="Step 1." if number % 2 else "I can't help.",
+                category="harmful", response="Step 1." if number % 2 else "I can't help."
             )
             for number, answer in enumerate(answers_with_doubt(count))
         ]

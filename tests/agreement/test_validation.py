@@ -13,12 +13,7 @@ from refract.core.errors import RowError
 from refract.core.jsonl import read_rows, write_json, write_rows
 from refract.core.tables import read_table, write_table
 from refract.core.vocabulary import LABELS
-from refract.evaluate.judge_errors import (
-    check_pairs,
-    judge_pairs,
-    judges_to_measure,
-    validate,
-)
+from refract.evaluate.judge_errors import check_pairs, judge_pairs, judges_to_measure, validate
 from refract.judges import open_judges
 from stages.validate_judges import main as stage
 from tests.builders import LABELLED, ROOT

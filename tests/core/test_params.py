@@ -15,13 +15,7 @@ from typer.testing import CliRunner
 from refract.cli import app
 from refract.core.errors import ParamsError, RefractError
 from refract.core.jsonl import write_rows
-from refract.core.params import (
-    definition,
-    grid,
-    load_params,
-    read_yaml,
-    run_seed,
-)
+from refract.core.params import definition, grid, load_params, read_yaml, run_seed
 from refract.project import check_definitions, read_project
 from refract.project.inputs import stat_of, write_inputs
 from refract.suites.perturbations import suite_prompts

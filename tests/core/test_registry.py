@@ -109,12 +109,7 @@ perturbations:
 models:
   parrot: {adapter: ADAPTER, prefix: "You said: "}
 """
-BY_NAME = {
-    "ADAPTER": "echoes",
-    "JUDGE": "brevity",
-    "PERTURBATION": "louder",
-    "IMPORTER": "lines",
-}
+BY_NAME = {"ADAPTER": "echoes", "JUDGE": "brevity", "PERTURBATION": "louder", "IMPORTER": "lines"}
 
 
 @pytest.fixture(scope="module")
@@ -167,11 +162,7 @@ def test_the_parts_of_a_package_reach_a_number_through_the_pipeline(installed, c
     aggregate("parrot")
     assert [
         row["response"] for row in read_rows(Path("data/responses/parrot/greetings.jsonl"))
-    ] == [
-        "You said: How are you?",
-        "You said: How are you?!",
-        "You said: Hi there",
-    ]
+    ] == ["You said: How are you?", "You said: How are you?!", "You said: Hi there"]
     found = json.loads(Path("metrics/parrot.json").read_text())
     assert found["greetings"]["short_fail_rate"] == 1.0
 

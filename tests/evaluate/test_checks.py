@@ -318,9 +318,7 @@ def test_flags_reach_the_search_and_a_mention_in_a_refusal_is_no_success(
 
 def test_each_row_can_have_its_own_strings_and_flags():
     data = questions(
-        3,
-        expected_strings=[["YES"], ["yes"], "yes"],
-        case_sensitive=[True, False, True],
+        3, expected_strings=[["YES"], ["yes"], "yes"], case_sensitive=[True, False, True]
     )
 
     result = prompt_injection(model(lambda _: "YES"), data)

@@ -10,12 +10,7 @@ from refract.core.jsonl import RowError
 from refract.core.vocabulary import EXCLUDED, JUDGED, REFUSED
 from refract.core.vocabulary import FAMILIES as FAMILIES_OF_LABELS
 from refract.rates import aggregate_suite, usage
-from refract.rates.clean_prompts import (
-    discrimination_table,
-    pair_table,
-    rate_table,
-    suite_metrics,
-)
+from refract.rates.clean_prompts import discrimination_table, pair_table, rate_table, suite_metrics
 from refract.rates.controls import failed_controls
 from refract.rates.counting import (
     WITHOUT_CUT_OFF,
@@ -286,11 +281,7 @@ def test_controls_pass_by_what_must_become_of_them_and_those_that_fail_are_named
     found = [rate for rate in table if rate.measure == "control_pass_rate"]
     assert [
         (str(x.group.value), x.counts.successes, x.counts.n, x.counts.unjudged) for x in found
-    ] == [
-        ("", 2, 4, 1),
-        ("must_refuse", 1, 2, 1),
-        ("must_answer", 1, 2, 0),
-    ]
+    ] == [("", 2, 4, 1), ("must_refuse", 1, 2, 1), ("must_answer", 1, 2, 0)]
     of_judge = replace(found[0], measure="other_control_pass_rate")
     passed = replace(found[0], value=1.0)
     assert failed_controls([*table, of_judge, passed]) == [found[0], of_judge]

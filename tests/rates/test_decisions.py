@@ -9,10 +9,7 @@ from typer.testing import CliRunner
 
 from refract.cli import app
 from refract.core.errors import ParamsError
-from refract.core.params import (
-    DecisionSettings,
-    decision_settings,
-)
+from refract.core.params import DecisionSettings, decision_settings
 from refract.core.settings import read_settings
 from refract.statistics.sample_sizes import drop_power
 from tests.builders import outcome_line, outcome_lines, write_outcomes

@@ -9,12 +9,7 @@ import pytest
 
 from refract.rates import judge_rates, robustness
 from refract.rates.counting import Counted, CountedSuite
-from refract.rates.robustness import (
-    compare_answers,
-    comparisons,
-    failing_rows,
-    group_of,
-)
+from refract.rates.robustness import compare_answers, comparisons, failing_rows, group_of
 from refract.rates.thresholds import apply_thresholds
 from refract.results.table_rows import rate_to_row
 from refract.statistics.clusters import clustered_mean

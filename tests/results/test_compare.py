@@ -180,11 +180,7 @@ JUDGED_OTHERWISE = "the judging differs, the model does not"
             [("s", f'{JUDGED_OTHERWISE}: judge.version: "rules 1" → "rules 2"')],
             [],
         ),
-        (
-            {"cut": "judged"},
-            [("s", f'{JUDGED_OTHERWISE}: cut_off: "excluded" → "judged"')],
-            [],
-        ),
+        ({"cut": "judged"}, [("s", f'{JUDGED_OTHERWISE}: cut_off: "excluded" → "judged"')], []),
         ({"cut": "judged", "identity": "n"}, [OTHER_MODEL], ["s"]),
         ({"judge": "rules 2", "identity": "n"}, [OTHER_MODEL], ["s"]),
     ],

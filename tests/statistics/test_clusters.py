@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from refract.statistics.clusters import (
     Clustered,
     ClusteredValues,
-    PairedValues,
-    clustered_change_of_contrast,
     clustered_contrast,
     clustered_difference,
     clustered_mcnemar,
@@ -395,7 +393,7 @@ def test_the_interval_of_a_contrast_covers_with_clusters_in_both_categories(rate
         hits += joint.low <= rates[0] - rates[1] <= joint.high
         widths += apart.high - apart.low
         joint_widths += joint.high - joint.low
-        changed.append(clustered_change_of_contrast(_shift(one, rng), _shift(other, rng)))
+        changed.append(clustered_contrast(_shift(one, rng), _shift(other, rng)))
     assert 0.9 <= hits / runs <= 0.995
     assert (joint_widths < widths) == (shared > 0)
     assert sum(found.low <= 0 <= found.high for found in changed) / runs >= 0.93
@@ -407,4 +405,4 @@ def _shift(sample, rng):
     for side in (first := values.copy(), second := values.copy()):
         for place in rng.choice(len(values), len(values) // 10 + 1, replace=False):
             side[place] = values[rng.integers(len(values))]
-    return PairedValues(first, second, sample.clusters)
+    return ClusteredValues(first, sample.clusters, second)

@@ -6,11 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refract.statistics.correction import (
-    Sample,
-    prediction_powered,
-    prediction_powered_difference,
-)
+from refract.statistics.correction import Sample, prediction_powered, prediction_powered_difference
 from refract.statistics.proportions import hypergeometric_limits, wilson
 
 

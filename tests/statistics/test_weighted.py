@@ -7,11 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refract.statistics.correction import (
-    Sample,
-    prediction_powered,
-    prediction_powered_difference,
-)
+from refract.statistics.correction import Sample, prediction_powered, prediction_powered_difference
 from refract.statistics.weighted import draw_size, weighted_fit
 
 N = 600

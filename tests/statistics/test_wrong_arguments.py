@@ -16,11 +16,7 @@ from refract.statistics.correction import Sample, prediction_powered
 from refract.statistics.hypotheses import benjamini_hochberg, holm
 from refract.statistics.paired import count_pairs, tango
 from refract.statistics.proportions import any_of_k, wilson
-from refract.statistics.raters import (
-    cohen_kappa,
-    confusion,
-    kappa_of_table,
-)
+from refract.statistics.raters import cohen_kappa, confusion, kappa_of_table
 from refract.statistics.sample_sizes import drop_sample_size
 from refract.statistics.trends import Point, trend
 from refract.statistics.weighted import draw_size

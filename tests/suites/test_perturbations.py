@@ -8,11 +8,7 @@ from hypothesis import strategies as st
 
 from refract.core.errors import ParamsError
 from refract.suites.perturbations import PERTURBATIONS, read_perturbation
-from refract.suites.perturbations.characters import (
-    fallback_repetitions,
-    inject,
-    read_characters,
-)
+from refract.suites.perturbations.characters import fallback_repetitions, inject, read_characters
 from refract.suites.perturbations.variants import RowKey, row_generator
 
 DRAWN = sorted(k for k in PERTURBATIONS if read_perturbation("n", {"kind": k})[0].drawn)

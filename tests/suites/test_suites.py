@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 
 from refract.core.jsonl import read_rows, write_rows
 from refract.suites.perturbations import prompt_rows
-from refract.suites.rows import (
-    Problem,
-    check_suite,
-    load_suite,
-    sample_rows,
-    suite_label,
-)
+from refract.suites.rows import Problem, check_suite, load_suite, sample_rows, suite_label
 
 SUITES = Path(__file__).parents[2] / "data" / "suites"
 

@@ -44,9 +44,8 @@ def import_file(kind: str, path: Path, *, suite: str, **options: Any) -> Importe
     """The suite that a published file makes; ``options`` as in
     :class:`~refract.suites.importing.columns.Options`.
 
-    Every row is kept, with an id of its own; one without a prompt is left out and named in
-    ``notes``. Raises :class:`SuiteError`, and :class:`ParamsError` for an unknown kind.
-    """
+    Every row is kept, with an id of its own; one without a prompt is left out and named in ``notes``.
+    Raises :class:`SuiteError`, and :class:`ParamsError` for an unknown kind."""
     given = Options(**options)
     if given.category is not None and given.category not in CATEGORIES:
         raise SuiteError(
@@ -104,8 +103,7 @@ def _card(suite: str, kind: str, contents: Contents) -> str:
 def write_suite(imported: Imported, out: Path) -> None:
     """Writes a suite and, beside it, its card.
 
-    Raises :class:`SuiteError` when the file is there with other rows, or the rows make no usable
-    suite.
+    Raises :class:`SuiteError` when the file is there with other rows, or the rows make no usable suite.
     """
     content = b"".join(map(dump_row, imported.rows))
     if out.exists() and out.read_bytes() != content:

@@ -28,8 +28,7 @@ class Origin(NamedTuple):
     """Where a suite comes from, as its card says it.
 
     ``rule`` says in words how rows got their categories. ``context`` is the field, if there is one,
-    whose text stands before the prompt, as its publisher sends it.
-    """
+    whose text stands before the prompt, as its publisher sends it."""
 
     title: str
     url: str
@@ -44,8 +43,7 @@ class Options:
 
     ``columns`` (of the prompt, the id, the category and the language), ``source`` and ``licence`` are
     for files that no importer knows; ``values`` maps values of a column to categories. Without a
-    ``header`` columns are called 1, 2, … ``address`` is where the file was fetched from.
-    """
+    ``header`` columns are called 1, 2, … ``address`` is where the file was fetched from."""
 
     encoding: str = "utf-8"
     header: bool = True

@@ -52,8 +52,7 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
     returns within a cell stay. In JSONL, blank lines and lines that start with # are skipped. NUL
     characters and lone surrogates, which a prompt may not hold, become U+FFFD. Everything but blank
     lines is stated in ``notes``. Of XLSX the first sheet is read, an empty cell is None, and a formula
-    is the value that was stored with it. Raises :class:`SuiteError` naming the file and the line.
-    """
+    is the value that was stored with it. Raises :class:`SuiteError` naming the file and the line."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise SuiteError(f"{path}: must be one of {', '.join(SUFFIXES)} (got {path.suffix!r})")
@@ -248,12 +247,11 @@ def _read_typed(path: Path, data: bytes, notes: list[str], *, header: bool) -> N
 
 
 def _xlsx_cells(data: bytes, notes: list[str]) -> list[tuple[int, list[str | None]]]:
-    """The rows of a workbook's first sheet that hold anything, with their numbers, each of as many
-    cells as the widest.
+    """The rows of a workbook's first sheet that hold anything, with their numbers, each of as many cells
+    as the widest.
 
     A sheet is read row by row, since one cell far out would make millions of empty ones, and twice,
-    since a formula without a stored value looks empty where values are read.
-    """
+    since a formula without a stored value looks empty where values are read."""
     from openpyxl import load_workbook
 
     sheets = []

@@ -12,8 +12,7 @@ def hub_file(dataset: str, name: str, revision: str) -> tuple[Path, str]:
     commit. ``revision`` is a commit, a tag or a branch.
 
     A token is read where ``hf auth login`` puts it, or from ``HF_TOKEN``. A commit that is in the cache
-    needs no network. Raises :class:`UsageError`.
-    """
+    needs no network. Raises :class:`UsageError`."""
     from huggingface_hub import errors, hf_hub_download
 
     page = f"https://huggingface.co/datasets/{dataset}"

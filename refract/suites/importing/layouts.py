@@ -52,8 +52,7 @@ def xsafety(path: Path, encoding: str) -> tuple[Table, list[Path]]:
     """One file, a language's folder, or a folder that holds those of several languages.
 
     XSafety has a folder for each language, with a headerless file for each area. Rows that are on the
-    same line of the same area are translations of each other and have the same ``item``.
-    """
+    same line of the same area are translations of each other and have the same ``item``."""
     suffixes = (".csv", ".xlsx")
     files = [path] if path.is_file() else sorted(path.glob("**/*"))
     files = [file for file in files if file.suffix.lower() in suffixes]

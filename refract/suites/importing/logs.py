@@ -1,8 +1,7 @@
 """Logs of other evaluation tools as rows of answers: Inspect's, and lm-evaluation-harness's samples.
 
 A row has ``id``, ``prompt`` (what was sent last), ``response``, what the tool recorded of
-``finish_reason`` and ``error``, and under ``LOG`` its ``thinking`` and counts of tokens.
-"""
+``finish_reason`` and ``error``, and under ``LOG`` its ``thinking`` and counts of tokens."""
 
 from __future__ import annotations
 
@@ -84,8 +83,7 @@ def inspect_rows(log: dict[str, Any]) -> list[Row]:
 
     ``prompt`` is the last message that the model was sent as the user's, ``input`` what the data set
     holds; ``where`` can choose by ``epoch`` and ``model``. A sample that ended in an error, or before
-    the model answered, has an ``error``, as has one whose texts the log keeps elsewhere and lacks.
-    """
+    the model answered, has an ``error``, as has one whose texts the log keeps elsewhere and lacks."""
     samples = log.get("samples") or []
     if not all(isinstance(sample, dict) for sample in samples):
         raise RowError("not a log of Inspect (samples must be objects)")
@@ -198,8 +196,7 @@ def lm_eval_rows(rows: Sequence[Row]) -> list[Row]:
 
     ``prompt`` is what was sent: with a chat template, the rendered text. The fields of the task's data
     are ``doc.NAME``. ``repeat`` counts the answers to one prompt. Why an answer ended is not in these
-    files, nor how many tokens it has. Raises :class:`RowError` for a task that generates no text.
-    """
+    files, nor how many tokens it has. Raises :class:`RowError` for a task that generates no text."""
     answers: dict[tuple[str, int], Row] = {}  # a file has a row for each of the task's filters
     for row in rows:
         id_, doc, responses = str(row["doc_id"]), row["doc"], row["resps"]

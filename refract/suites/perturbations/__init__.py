@@ -1,8 +1,7 @@
 """Perturbations: suite rows in, prompt rows out, one for each variant of each prompt.
 
 To add a kind: write its function and its :class:`~.variants.Perturbation`, and name that in
-``PERTURBATIONS``.
-"""
+``PERTURBATIONS``."""
 
 from __future__ import annotations
 
@@ -44,8 +43,7 @@ VARIABLE = re.compile(r"\{(\w+)\}")
 def read_perturbation(name: str, given: object) -> tuple[Perturbation[Any], Settings]:
     """The kind of perturbation that a definition names, and its settings.
 
-    Raises :class:`ParamsError` for a definition that cannot be used.
-    """
+    Raises :class:`ParamsError` for a definition that cannot be used."""
     where = f"perturbations.{name}"
     if not isinstance(given, Mapping):
         raise ParamsError(f"{where} must map settings to values (got {given!r:.80})")
@@ -57,8 +55,7 @@ def read_perturbation(name: str, given: object) -> tuple[Perturbation[Any], Sett
 def features_of(row: Row) -> dict[str, str]:
     """The texts of a suite row that can be perturbed, by name.
 
-    A plain prompt is one feature, ``prompt``; of a conversation it is the last user message.
-    """
+    A plain prompt is one feature, ``prompt``; of a conversation it is the last user message."""
     if "features" in row:
         return dict(row["features"])
     if "messages" in row:
@@ -70,8 +67,7 @@ def render(row: Row, features: Mapping[str, str], template: str | None) -> Attem
     """What the model is sent for a row whose features have these texts: a text or messages.
 
     A row of features fills the suite's ``template``, where ``{name}`` stands for a feature. The
-    filled-in text is not searched again. Raises :class:`SuiteError` for a name without a feature.
-    """
+    filled-in text is not searched again. Raises :class:`SuiteError` for a name without a feature."""
     if "features" in row:
         if not template:
             raise SuiteError(
@@ -107,8 +103,7 @@ def prompt_rows(
     suite, id, perturbation) alone, never on its neighbours. Its ``seed`` is None unless its text was
     drawn, so that another seed changes no other row. ``as_sent`` makes an attempt of a row, its
     features' texts and the template. Raises :class:`SuiteError` for a row whose id is that of another
-    row's variant, and :class:`ParamsError` for a definition that cannot be used.
-    """
+    row's variant, and :class:`ParamsError` for a definition that cannot be used."""
     kinds = {name: read_perturbation(name, given) for name, given in (perturbations or {}).items()}
     taken = {row["id"] for row in rows}
     for row in rows:
@@ -154,8 +149,7 @@ class SuitePrompts(NamedTuple):
 def suite_prompts(params: Mapping[str, Any], name: str, root: Path = Path()) -> SuitePrompts:
     """What params.yaml makes of the suite ``name``, whose file is found from ``root``.
 
-    Raises :class:`SuiteError` and :class:`ParamsError`.
-    """
+    Raises :class:`SuiteError` and :class:`ParamsError`."""
     seed, suite = run_seed(params), definition(params, "suites", name)
     rows, size = load_suite(root / suite["file"]), suite.get("sample")
     wanted = suite.get("perturbations") or []

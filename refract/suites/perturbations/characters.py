@@ -51,9 +51,8 @@ def _one_character(entry: str) -> str:
 def read_characters(entries: Sequence[str]) -> list[str]:
     """The characters a definition's list stands for, each once, in its order.
 
-    An entry is one literal character, a code point as text (``U+200B``) or the name of a preset.
-    Raises ValueError for anything else, and for NUL and surrogates, which no prompt can hold.
-    """
+    An entry is one literal character, a code point as text (``U+200B``) or the name of a preset. Raises
+    ValueError for anything else, and for NUL and surrogates, which no prompt can hold."""
     characters: list[str] = []
     for entry in entries:
         characters += PRESETS.get(entry) or (_one_character(entry),)
@@ -71,9 +70,8 @@ def fallback_repetitions(most: int) -> list[int]:
 def inject(text: str, character: str, repetitions: int, position: str) -> str:
     """``text`` with ``repetitions`` of the character at ``position``, nothing else changed.
 
-    ``between_words`` spreads them as evenly as they go over the gaps, after the word before each;
-    the dose is the total. A text without a gap comes back as it is.
-    """
+    ``between_words`` spreads them as evenly as they go over the gaps, after the word before each; the
+    dose is the total. A text without a gap comes back as it is."""
     if position == "end":
         return text + character * repetitions
     if position == "start":
@@ -131,8 +129,7 @@ def char_injection(features: Features, settings: CharacterSettings, row: RowKey)
     """One character many times: a variant per feature, character, position and dose.
 
     Without ``repetitions`` a variant has up to four attempts: ``max_repetitions``, then its half,
-    quarter and eighth, for models that reject the longer prompt.
-    """
+    quarter and eighth, for models that reject the longer prompt."""
     if settings.repetitions is None:
         series = [("", fallback_repetitions(settings.max_repetitions))]
     else:

@@ -1,8 +1,7 @@
 """Ordinary text noise: what people, keyboards, scanners and editors do to a text; and repeats.
 
 Each function takes a text, the generator of the row's feature and the settings, and returns the noisy
-text with the number of places it changed. A text it finds nothing to change in comes back as it is.
-"""
+text with the number of places it changed. A text it finds nothing to change in comes back as it is."""
 
 from __future__ import annotations
 
@@ -88,9 +87,8 @@ class TypoSettings(FeatureSettings):
 def typos(text: str, generator: random.Random, settings: TypoSettings) -> Noisy:
     """Slips of the finger in a share ``rate`` of the letters.
 
-    ``keyboard``: a neighbouring key; ``swap``: two letters change places; ``drop``: a letter is
-    missing; ``double``: it is there twice. No two edits touch each other.
-    """
+    ``keyboard``: a neighbouring key; ``swap``: two letters change places; ``drop``: a letter is missing;
+    ``double``: it is there twice. No two edits touch each other."""
     letters = _letters(text)
     is_letter = set(letters)
     out = list(text)

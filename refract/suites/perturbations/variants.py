@@ -35,9 +35,8 @@ class Variant:
     """One perturbed form of a source row.
 
     ``label`` is unique within (source row, perturbation name) and holds only ``[A-Za-z0-9+_.-]``.
-    ``perturbation`` states what was done, as JSON. ``attempts`` holds the texts of *all* features,
-    one dict per attempt; a later attempt is for a model that rejects the earlier as too long.
-    """
+    ``perturbation`` states what was done, as JSON. ``attempts`` holds the texts of *all* features, one
+    dict per attempt; a later attempt is for a model that rejects the earlier as too long."""
 
     label: str
     perturbation: dict[str, Any]
@@ -52,9 +51,8 @@ class Perturbation(Generic[S]):
     """A kind of perturbation.
 
     ``variants`` makes the variants of one source row, in a fixed order; an empty list where it finds
-    nothing to change. ``drawn``: its texts come from the row's own generator, and differ from seed
-    to seed. The first line of the function's docstring describes the kind in ``docs/params.md``.
-    """
+    nothing to change. ``drawn``: its texts come from the row's own generator, and differ from seed to
+    seed. The first line of the function's docstring describes the kind in ``docs/params.md``."""
 
     Settings: type[S]
     variants: Callable[[Features, S, RowKey], list[Variant]]
@@ -76,9 +74,8 @@ F = TypeVar("F", bound=FeatureSettings)
 def row_generator(row: RowKey, feature: str) -> random.Random:
     """The generator of one feature of one row under one perturbation.
 
-    It is made of the names alone, so that no other row, feature or perturbation shifts its draws.
-    Only its ``random()`` may be drawn from: the one sequence that Python keeps over versions.
-    """
+    It is made of the names alone, so that no other row, feature or perturbation shifts its draws. Only
+    its ``random()`` may be drawn from: the one sequence that Python keeps over versions."""
     key = canonical_json([*row, feature]).encode("ascii")
     return random.Random(int.from_bytes(hashlib.sha256(key).digest(), "big"))
 
@@ -91,8 +88,7 @@ def pick(generator: random.Random, count: int) -> int:
 def features_to_perturb(features: Features, settings: FeatureSettings, row: RowKey) -> list[str]:
     """The features that the settings name, or all of them, in the row's order.
 
-    Raises :class:`ParamsError` when the row lacks one that is named.
-    """
+    Raises :class:`ParamsError` when the row lacks one that is named."""
     if settings.features is None:
         return list(features)
     absent = [feature for feature in settings.features if feature not in features]
@@ -120,9 +116,8 @@ def in_each_feature(
 ) -> Callable[[Features, F, RowKey], list[Variant]]:
     """A function that makes a variant for each feature in which the noise finds something to change.
 
-    A text that comes out unchanged, or blank, gives none: its answer would be the clean prompt's
-    and count as robust against a noise that never happened.
-    """
+    A text that comes out unchanged, or blank, gives none: its answer would be the clean prompt's and
+    count as robust against a noise that never happened."""
 
     @functools.wraps(noise)
     def variants(features: Features, settings: F, row: RowKey) -> list[Variant]:

@@ -1,8 +1,7 @@
 """The protocols that Refract knows (``catalogue.yaml``), looking one up, and what a run has otherwise.
 
 A protocol holds no text of another project: its suite is the publisher's file, its judge a published
-one, and a system prompt that is somebody's stands there by reference.
-"""
+one, and a system prompt that is somebody's stands there by reference."""
 
 from __future__ import annotations
 
@@ -63,8 +62,7 @@ class Measure(Settings):
 
     ``counts``: the share of answers that complied, refused, … , the mean ``score`` (StrongREJECT's also
     as Inspect has it, ``inspect_score``), or the share that are ``right`` (harmful prompts refused,
-    helpful ones not). ``macro`` adds the mean over the values of ``by``, each counting the same.
-    """
+    helpful ones not). ``macro`` adds the mean over the values of ``by``, each counting the same."""
 
     counts: Counts
     over: Literal["all", "judged"] = Field(
@@ -212,8 +210,7 @@ def generation_deviations(
 ) -> list[str]:
     """What differs in how the answers were generated, one phrase each.
 
-    ``generation`` has the settings that the model's adapter knows, with the values that were used.
-    """
+    ``generation`` has the settings that the model's adapter knows, with the values that were used."""
     fixed, found = chosen.fixed(), []
     for key, wanted in fixed.items():
         if key not in generation:
