@@ -15,7 +15,8 @@ SUITES = ("harmful_helpful", "jailbreak_styles", "prompt_injection", "refusal_ca
 
 def run(cli, *suites: object):
     asked = [argument for suite in suites for argument in ("--suite", suite)]
-    return cli("run", "--model", MODEL, *asked, "--out", "r.json", "--rows", "rows.jsonl")
+    asked += ["--judge", "rules", "--out", "r.json", "--rows", "rows.jsonl"]
+    return cli("run", "--model", MODEL, *asked)
 
 
 def test_every_clean_prompt_of_the_default_suites_is_answered_without_weights(cli, tmp_path):
