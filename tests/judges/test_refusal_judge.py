@@ -75,16 +75,16 @@ def test_what_a_redirection_is_can_be_said(setting):
 
 
 def test_an_answers_logits_do_not_depend_on_those_beside_it():
-    texts = answers(24)
-    prompts = [PROMPT if number % 3 else "" for number in range(24)]
+    texts = answers(12)
+    prompts = [PROMPT if number % 3 else "" for number in range(12)]
     together = encoder.logits_of(texts, prompts)
-    order = random.Random(2).sample(range(24), 24)
+    order = random.Random(2).sample(range(12), 12)
     shuffled = encoder.logits_of([texts[i] for i in order], [prompts[i] for i in order])
     assert [together[i] for i in order] == shuffled
-    parts = [encoder.logits_of(texts[at : at + 7], prompts[at : at + 7]) for at in range(0, 24, 7)]
+    parts = [encoder.logits_of(texts[at : at + 7], prompts[at : at + 7]) for at in range(0, 12, 7)]
     assert [row for part in parts for row in part] == together
-    alone = [encoder.logits_of([texts[i]], [prompts[i]])[0] for i in range(4)]
-    assert alone == together[:4]
+    alone = [encoder.logits_of([texts[i]], [prompts[i]])[0] for i in range(2)]
+    assert alone == together[:2]
 
 
 def test_the_beginning_and_the_end_of_a_long_answer_and_the_end_of_its_prompt_are_read():
@@ -130,7 +130,7 @@ def test_where_the_rules_see_nothing_the_evidence_is_the_sentence_that_decided()
 
 
 def test_float32_moves_no_digit_of_a_verdict(monkeypatch):
-    texts = answers(48)
+    texts = answers(16)
     fast = judged(JUDGE, *texts, prompt=PROMPT)
     inputs = encoder.tokens_of(texts, [PROMPT] * len(texts))
     pairs = zip(
