@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -26,7 +27,7 @@ def show(
     Args:
         wide: Every judge with counts, cut-off answers and bounds; where answers came from; all warnings.
     """
-    from refract.cli.printing import print_table, print_text
+    from refract.cli.printing import brief_intervals, print_by_suite, print_table, print_text
     from refract.core.params import decision_settings, grid
     from refract.core.progress import answer_line, ran_file, read_object, warning_lines
     from refract.models.origins import arithmetic_line
@@ -34,6 +35,7 @@ def show(
     from refract.report.first_table import first_table, threshold_table
     from refract.report.report_files import PAGE, REPORT
     from refract.report.view import View, read_titles
+    from refract.report.wording import percent
     from refract.results.current import notes_of, rows_missing, without_results
     from refract.results.differences import reproduced
     from refract.results.sources import read_side
@@ -48,18 +50,21 @@ def show(
     # Models without provenance that can be used are named by the side's reasons.
     provenance = {m: result.provenance for m, result in side.results.items() if result.provenance}
     titles = read_titles(params.get("metadata"), models, grid(params, "suites"))
-    view = View(rates, provenance, titles)
+    view = View(rates, provenance, titles, confidence=decision_settings(root).confidence)
     table, limits = first_table(view, wide=wide), threshold_table(view)
-    if table.rows:
+    if wide and table.rows:
         print_table(table.header, table.rows)
+    elif table.rows:
+        say(f"share refused [{percent(view.confidence)}]")
+        print_by_suite(table)
+    if table.rows:
         say()
     unmet: dict[str, list[str]] = {}
     for suite, model, measure, shown, limit, verdict in limits.rows:
-        what = f"  {verdict}: {suite} {measure}, {limit}"
-        unmet.setdefault(what, []).append(f"{model} {shown}")
+        said = shown if wide else shown.partition(" [")[0]
+        unmet.setdefault(f"  {verdict}: {suite} {measure}, {limit}", []).append(f"{model} {said}")
     verdicts = [f"{what}: {'; '.join(of)}" for what, of in unmet.items()]
-    # What intervals of the judge's error are is explained in the report.
-    note = view.interval_note if wide else view.interval_note.partition(": ")[0]
+    note = view.interval_note if wide else brief_intervals(view.interval_note)
     if about == "these_prompts":
         note = "Intervals are on these very prompts: of several samples of an answer, and of the judge."
     brief = [note if x == view.interval_note else x for x in table.notes]
@@ -75,13 +80,14 @@ def show(
     for line, of in certified.items():
         print_text(f"{', '.join(of)}: {line}")
     for kind, path in (("report", root / REPORT), ("page", root / PAGE)):
-        say(f"{kind}: {path}" if path.is_file() else f"{kind}: no {path}; run: dvc repro")
+        place = path if wide else os.path.relpath(path)
+        say(f"{kind}: {place}" if path.is_file() else f"{kind}: no {place}; run: dvc repro")
     if wide and (line := answer_line(root, models)):
         print_text(line)
     for line in warning_lines(root, models, short=not wide):
         print_text(line)
     if text := reproduced(root):
-        say(text)
+        print_text(text)
 
 
 def page() -> None:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from refract.core.showing import printable, say, text_columns
 from refract.core.types import Row
+
+if TYPE_CHECKING:
+    from refract.report.first_table import ShownTable
 
 GAP = 2  # blanks between two columns
 NAME = 32  # cells of a text column up to this width are never wrapped, longer ones at blanks
 
 
-def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, rule: bool = True) -> None:
     """A table for people, in which no word, number or name is cut or broken.
 
     Text stands left, numbers right. Where it is wider than the terminal it becomes several, each with
     the leading text columns and as many others as fit; where not even one fits beside these, a list. A
-    pipe has no width.
+    pipe has no width. ``rule``: with a line under the header, and blank ones between the tables.
     """
     from rich.cells import cell_len
     from rich.console import Console
@@ -41,7 +46,8 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
     columns = range(len(header))
     if width is None:
-        _print(header, lines, text, {column: natural(column) for column in columns})
+        widths = {column: natural(column) for column in columns}
+        _print(header, lines, text, widths, rule)
         return
     least = [needed(column) for column in columns]
     # A table without numbers has one column of names, and what is said of them.
@@ -53,7 +59,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
             say()
         return
     for place, block in enumerate(blocks):
-        if place:
+        if place and rule:
             say()
         room = width - sum(least[x] + GAP for x in block) + GAP
         widths = {}
@@ -63,7 +69,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
             room -= more
         # A row that has nothing in the columns of a further table is not repeated there.
         held = [x for x in lines if not place or any(x[n] != "—" for n in block[keys:])]
-        _print(header, held, text, widths)
+        _print(header, held, text, widths, rule)
 
 
 def _blocks(least: Sequence[int], keys: int, width: int) -> list[list[int]]:
@@ -83,14 +89,22 @@ def _print(
     lines: Sequence[Sequence[str]],
     text: Sequence[bool],
     widths: dict[int, int],
+    rule: bool,
 ) -> None:
     """Prints some columns of a table, each as wide as said."""
     from rich.box import SIMPLE_HEAD
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    def shown(value: str, column: int) -> Text:
+        # Rich would strip the blanks behind a number without a mark.
+        blanks = 0 if text[column] else widths[column] - cell_len(value)
+        return Text(" " * blanks + value, justify="left")
+
+    box, gap = (SIMPLE_HEAD, GAP - 1) if rule else (None, GAP)  # a box has a blank of its own
+    table = Table(box=box, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
     for column, width in widths.items():
         table.add_column(
             Text(header[column]),
@@ -99,8 +113,35 @@ def _print(
             vertical="bottom",
         )
     for line in lines:
-        table.add_row(*(Text(line[column]) for column in widths))
+        table.add_row(*(shown(line[column], column) for column in widths))
     Console(width=sum(widths.values()) + GAP * len(widths)).print(table, crop=False)
+
+
+def print_by_suite(table: ShownTable) -> None:
+    """The first table of the report as one for each suite: its name, below it the models, and across
+    the measures that it has."""
+    for suite in dict.fromkeys(row[0] for row in table.rows):
+        rows = [[f" {row[1]}", *row[2:]] for row in table.rows if row[0] == suite]
+        block = table._replace(header=[suite, *table.header[2:]], rows=rows).filled
+        columns = list(zip(*block.rows, strict=True))
+        for place, cells in enumerate(columns[1:], 1):
+            # A mark stands behind a number; numbers without one stay below each other.
+            tight = [re.sub(r" (\W)$", r"\1", cell) for cell in cells]
+            marked = any(map(str.__ne__, tight, cells))
+            columns[place] = tuple(
+                f"{new} " if marked and new == old else new
+                for new, old in zip(tight, cells, strict=True)
+            )
+        header = [name.removesuffix(" refused") for name in block.header]
+        print_table(header, list(zip(*columns, strict=True)), rule=False)
+
+
+def brief_intervals(note: str) -> str:
+    """What intervals allow for, without how far a judge is from people, of the whole note."""
+    first, *others = (part.partition(": ")[0] for part in note.split("; "))
+    if others:
+        first = re.sub(r" \(.*\)$", "", first)
+    return "; ".join([first, *(other.removeprefix("intervals are ") for other in others)])
 
 
 def print_text(text: str) -> None:

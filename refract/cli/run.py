@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from refract.cli.options import Confidence, JudgeBaseUrl, JudgeModel, files_named, keep_inputs
-from refract.cli.printing import print_table
+from refract.cli.printing import brief_intervals, print_table, print_text
 from refract.core.errors import RefractError, UsageError
 from refract.core.showing import say
 from refract.core.types import Row
@@ -272,7 +272,7 @@ def _print_rates(evaluation: Evaluation, confidence: float, *, wide: bool = Fals
     left_out = empty | ({0} if len({row[0] for row in rows}) == 1 else set())
     kept = [n for n in range(len(header)) if n not in left_out]
     print_table([header[n] for n in kept], [[row[n] for n in kept] for row in rows])
-    say(view.interval_note)
+    print_text(view.interval_note if wide else brief_intervals(view.interval_note))
 
 
 def _print_summary(evaluation: Evaluation) -> None:
@@ -294,7 +294,8 @@ def _print_summary(evaluation: Evaluation) -> None:
                 parts.append(f"{measure} {short_text(judged[measure])}")
         unjudged = sum(row["outcome"] in EXCLUDED for row in result.rows())
         parts += [f"{unjudged} not judged"] if unjudged else []
-        say(f"{evaluation.model}, {result.label}: {'; '.join(parts) or 'nothing was judged'}")
+        told = "; ".join(parts) or "nothing was judged"
+        print_text(f"{evaluation.model}, {result.label}: {told}")
 
 
 def _where_to(

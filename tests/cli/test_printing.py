@@ -10,6 +10,7 @@ from rich.cells import cell_len
 
 from refract.cli import printing
 from refract.core.showing import text_columns
+from refract.report.first_table import ShownTable
 
 WIDTHS = (40, 80, 120)
 NAMES = ("smollm2_135m", "harmful_helpful[sampled 60/309, seed=0]", "—", "x", "模型一", "")
@@ -94,6 +95,38 @@ def test_a_wide_table_becomes_several_with_the_text_columns_in_each(printed):
         "discrimination: 0.16 [0.09, 0.23]",
         "",
     ]
+
+
+def test_the_first_table_is_one_for_each_suite_with_the_measures_it_has(capsys):
+    rows = [
+        ["b", "first", "0.16 [0.11, 0.23] †", "—", "0.02 [-0.10, 0.14]"],
+        ["b", "second", "0.92 [0.85, 0.95]", "—", "—"],
+        ["h", "first", "0.29", "0.00 ‡", "—"],
+    ]
+    header = ["suite", "model", "harmful refused", "helpful refused", "discrimination"]
+    printing.print_by_suite(ShownTable(header, rows, []))
+    assert capsys.readouterr().out.splitlines() == [
+        "b                   harmful      discrimination",
+        " first   0.16 [0.11, 0.23]†  0.02 [-0.10, 0.14]",
+        " second  0.92 [0.85, 0.95]                    —",
+        "h       harmful  helpful",
+        " first     0.29    0.00‡",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("notes", "brief"),
+    [
+        ("", ""),
+        ("Intervals are of prompts and judge: far.", "Intervals are of prompts and judge"),
+        (
+            "Intervals are of prompts and judge (a): far; intervals are of the prompts alone (c): no.",
+            "Intervals are of prompts and judge; of the prompts alone (c)",
+        ),
+    ],
+)
+def test_what_intervals_are_of_is_said_briefly(notes, brief):
+    assert printing.brief_intervals(notes) == brief
 
 
 def test_columns_of_numbers_are_known_by_what_most_cells_start_with():
