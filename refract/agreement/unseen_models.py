@@ -21,9 +21,7 @@ MEASURED_WITH = {"redirection": "refusal"}
 NO_MATTER = ("kind", "version", "validate", "batch_size", "device")
 
 
-def counting_lines(
-    entries: Sequence[LedgerEntry], judge: str, version: str, question: str = ANY
-) -> list[LedgerEntry]:
+def counting_lines(entries: Sequence[LedgerEntry], judge: str, version: str) -> list[LedgerEntry]:
     """The lines of a judge on one model each whose answers had no part in it, of sources that ask one
     question, partial refusals being refusals.
 
@@ -47,7 +45,7 @@ def counting_lines(
         entry
         for entry in entries
         if (entry.judge, entry.version) == (judge, version)
-        and (entry.question, entry.partial) == (question, "refusal")
+        and (entry.question, entry.partial) == (ANY, "refusal")
         and entry.model not in ("", ALL)
         and entry.n >= LEAST_ANSWERS
         and not seen(entry)

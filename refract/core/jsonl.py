@@ -15,7 +15,8 @@ from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow
 BOM = b"\xef\xbb\xbf"
 
 _dumps = json.JSONEncoder(ensure_ascii=False, sort_keys=True, allow_nan=False).encode
-_canonical = json.JSONEncoder(
+# The one spelling of a JSON value that hashes are taken of.
+canonical_json = json.JSONEncoder(
     ensure_ascii=True, sort_keys=True, allow_nan=False, separators=(",", ":")
 ).encode
 
@@ -27,14 +28,9 @@ def _reject_constant(name: str) -> None:
 _loads = json.JSONDecoder(parse_constant=_reject_constant).decode
 
 
-def canonical_json(value: Any) -> str:
-    """The one spelling of a JSON value that hashes are taken of (ASCII, sorted keys, no spaces)."""
-    return _canonical(value)
-
-
 def sha256_json(value: Any) -> str:
     """SHA-256 of :func:`canonical_json`, in hex."""
-    return hashlib.sha256(_canonical(value).encode("ascii")).hexdigest()
+    return hashlib.sha256(canonical_json(value).encode("ascii")).hexdigest()
 
 
 def sha256_file(path: Path) -> str:

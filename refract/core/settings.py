@@ -161,7 +161,11 @@ def _sentence(
     """The first thing wrong with a definition, in one sentence, which shows no secret in it."""
     given, problems = without_secrets(given)[0], error.errors()
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    path = [str(part) for part in problem["loc"] if isinstance(part, int) or _is_key(part, given)]
+    path = [  # without pydantic's own names of alternatives
+        str(part)
+        for part in problem["loc"]
+        if isinstance(part, int) or (part.replace("_", "").isalnum() and part.islower())
+    ]
     if not problem["loc"]:  # a check of several settings together; its message names them
         return f"{where}: {problem['ctx']['error']}"
     key, shown = str(problem["loc"][0]), ".".join(path) or str(problem["loc"][0])
@@ -180,8 +184,3 @@ def _sentence(
     if len(path) == 2 and path[1].isdigit():  # one entry of a list, which may be long
         got = f"{problem['input']!r:.80} in it"
     return f"{where}: {key} must be {allowed} (got {got})"
-
-
-def _is_key(part: str | int, given: Mapping[str, Any]) -> bool:
-    """Whether part of an error's place is a key of the user's, and no name of pydantic's own."""
-    return isinstance(part, str) and part.replace("_", "").isalnum() and part.islower()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -29,6 +30,12 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Row]) -> None
     writer.writeheader()
     writer.writerows(rows)
     write_bytes(path, lines)
+
+
+def parse_table(text: str) -> list[dict[str, str]]:
+    """The rows of the text of a CSV table; values are strings. Raises csv.Error."""
+    csv.field_size_limit(sys.maxsize)  # answers can be long
+    return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
 def read_table(path: Path) -> list[dict[str, str]]:

@@ -87,41 +87,25 @@ DIGITS = 4
 UNTESTED = ("clean_not_judged", "not_injected", "not_answered", "not_compared")
 
 OUTCOME_COLUMNS = (
-    "suite",
-    "prompt_id",
-    "source_id",
-    "category",
-    "perturbation",
-    "prompt_sha256",
-    "outcome",
-    "changed",
-    "cluster",
-    "cut_off",
-    "sample",
+    *("suite", "prompt_id", "source_id", "category", "perturbation", "prompt_sha256", "outcome"),
+    *("changed", "cluster", "cut_off", "sample"),
 )
 # Names that no field of a suite can have in a table of outcomes, or of rows with texts.
 TAKEN = {*OUTCOME_COLUMNS, "model", "prompt", "response", "finish_reason", "error"}
 FAILURE_COLUMNS = (
-    "suite",
-    "prompt_id",
-    "perturbation",
-    "group",
-    "repetitions",
-    "dose",
-    "clean_prompt",
-    "perturbed_prompt",
-    "clean_response",
-    "perturbed_response",
-    "clean_outcome",
-    "outcome",
-    "similarity",
-    "changed_by",
+    *("suite", "prompt_id", "perturbation", "group", "repetitions", "dose"),
+    *(
+        "clean_prompt",
+        "perturbed_prompt",
+        "clean_response",
+        "perturbed_response",
+        "clean_outcome",
+        "outcome",
+    ),
+    *("similarity", "changed_by"),
 )
 
 
 def outcome_columns(lines: Iterable[Mapping[str, object]]) -> list[str]:
     """The columns of a table of outcomes: those that all have, then the suites' fields by name."""
-    return [
-        *OUTCOME_COLUMNS,
-        *sorted({key for line in lines for key in line} - set(OUTCOME_COLUMNS)),
-    ]
+    return [*OUTCOME_COLUMNS, *sorted({key for line in lines for key in line} - {*OUTCOME_COLUMNS})]

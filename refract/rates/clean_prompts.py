@@ -15,6 +15,7 @@ from refract.rates.counting import (
     CountedSuite,
     PromptMeans,
     answer_rate,
+    counts_of,
     excluded_counts,
     interval_of,
     overall_rates,
@@ -131,14 +132,7 @@ def _discrimination(
         )
     )
     answers = [answer for side in sides for answer in side]
-    judged = [answer for answer in answers if answer.outcome in JUDGED] if estimate else []
-    counts = Counts(
-        None,
-        n=len(judged),
-        clusters=len({answer.cluster for answer in judged}),
-        cut_off=sum(answer.cut_off for answer in judged),
-        excluded=excluded_counts(a.outcome for a in answers if a.outcome not in JUDGED),
-    )
+    counts = counts_of(answers, [bool(estimate) and a.outcome in JUDGED for a in answers])
     rate = rate_of(measure, counts, group, estimate, lower, upper)
     these = [mean_of_samples(of.samples, confidence) for of in (one, other)]
     if these[0] is None or these[1] is None:

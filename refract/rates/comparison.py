@@ -387,8 +387,8 @@ def _evidence(
 
 
 def _primary(group: PairedOutcomes, settings: DecisionSettings) -> bool:
-    row = {"category": group.category, "perturbation": group.perturbation}
-    return is_primary(row, settings) and not group.repeats
+    clean = not group.perturbation and not group.repeats
+    return clean and group.category in settings.categories
 
 
 def is_primary(row: Outcome, settings: DecisionSettings) -> bool:

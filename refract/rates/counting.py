@@ -133,20 +133,12 @@ class PromptMeans(NamedTuple):
     clusters: list[Hashable]
     samples: Sequence[Sequence[float]] = ()
 
-    def these(self, confidence: float) -> Interval | None:
-        """The interval of the mean on these very prompts."""
-        return interval_of(mean_of_samples(self.samples, confidence))
-
     @property
     def sample(self) -> ClusteredValues:
         """The known ones, with their clusters."""
         pairs = zip(self.known, self.clusters, strict=True)
         clusters = [cluster for value, cluster in pairs if value is not None]
         return ClusteredValues([x for x in self.known if x is not None], clusters)
-
-    def mean(self, confidence: float) -> Clustered | None:
-        """The mean of the known ones, with its interval; None without any."""
-        return self.sample.mean(confidence)
 
 
 def prompt_means(values: Sequence[float | None], answers: Sequence[Counted]) -> PromptMeans:
@@ -199,21 +191,14 @@ def mean_rate(
     Several samples of one prompt enter as the prompt's mean. What is unknown is excluded under the
     answer's outcome, and 0 or 1 in the bounds."""
     means = prompt_means(values, answers)
-    estimate = means.mean(confidence)
+    estimate = means.sample.mean(confidence)
     lower = upper = estimate
     if estimate is None or None in values:
         lower = clustered_mean(means.lowest, means.clusters, confidence)
         upper = clustered_mean(means.highest, means.clusters, confidence)
-    pairs = list(zip(values, answers, strict=True))
-    counts = Counts(
-        successes,
-        n=sum(value is not None for value in values),
-        clusters=estimate.clusters if estimate else 0,
-        cut_off=sum(answer.cut_off for value, answer in pairs if value is not None),
-        excluded=excluded_counts(answer.outcome for value, answer in pairs if value is None),
-    )
+    counts = counts_of(answers, [value is not None for value in values], successes)
     rate = rate_of(measure, counts, group, estimate, lower, upper)
-    return replace(rate, these=means.these(confidence))
+    return replace(rate, these=interval_of(mean_of_samples(means.samples, confidence)))
 
 
 def rate_of(
@@ -287,6 +272,21 @@ def excluded_counts(outcomes: Iterable[str]) -> dict[str, int]:
     """How many answers have each outcome that no rate counts."""
     counts = Counter(outcomes)
     return {label: counts[label] for label in EXCLUDED}
+
+
+def counts_of(
+    answers: Sequence[Counted], counted: Sequence[bool], successes: int | None = None
+) -> Counts:
+    """The counts of some answers, of which those that are not counted are excluded by outcome."""
+    pairs = list(zip(answers, counted, strict=True))
+    inside = [answer for answer, is_counted in pairs if is_counted]
+    return Counts(
+        successes,
+        n=len(inside),
+        clusters=len({answer.cluster for answer in inside}),
+        cut_off=sum(answer.cut_off for answer in inside),
+        excluded=excluded_counts(answer.outcome for answer, is_counted in pairs if not is_counted),
+    )
 
 
 def coverage_warnings(rate: Rate, looped: int = 0) -> list[str]:

@@ -4,6 +4,7 @@ and how they spread."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from math import sqrt
 
@@ -14,10 +15,10 @@ from refract.rates.counting import (
     CountedSuite,
     PromptMeans,
     clusters_of,
-    excluded_counts,
+    counts_of,
     rate_of,
 )
-from refract.rates.rate import Counts, Group, Rate
+from refract.rates.rate import Group, Rate
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.proportions import all_of_k, any_of_k, changes_in_k
 
@@ -172,17 +173,15 @@ def _rate(
     measure: str, group: Group, prompts: Prompts, means: PromptMeans, confidence: float
 ) -> Rate:
     """A mean over prompts; ``n`` counts prompts, the excluded counts are of answers."""
-    estimate = means.mean(confidence)
+    estimate = means.sample.mean(confidence)
     lower, upper = (
         clustered_mean(ends, means.clusters, confidence) if ends else None
         for ends in (means.lowest, means.highest)
     )
     answers = [answer for prompt in prompts for answer in prompt]
-    counts = Counts(
-        None,
+    counts = replace(
+        counts_of(answers, [answer.outcome in JUDGED for answer in answers]),
         n=sum(value is not None for value in means.known),
         clusters=estimate.clusters if estimate else 0,
-        cut_off=sum(a.cut_off and a.outcome in JUDGED for a in answers),
-        excluded=excluded_counts(a.outcome for a in answers if a.outcome not in JUDGED),
     )
     return rate_of(measure, counts, group, estimate, lower, upper)

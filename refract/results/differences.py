@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any
 
 from refract.core.environment import git, same_release
 from refract.core.progress import ran_file, read_object
+from refract.core.tables import parse_table
 from refract.core.types import Row
 from refract.results.current import differing, named
 
@@ -123,9 +122,7 @@ def _in_head(root: Path, path: str) -> str | None:
 
 def _rates(tables: Mapping[str, str]) -> dict[tuple[str, ...], tuple[str, ...]]:
     """The rates of models' tables by what names them, as they are written."""
-    rows = (
-        (Path(x).stem, row) for x in tables for row in csv.DictReader(io.StringIO(tables[x], ""))
-    )
+    rows = ((Path(path).stem, row) for path in tables for row in parse_table(tables[path]))
     return {
         (model, *(row[x] for x in NAMES)): tuple(row[x] for x in NUMBERS) for model, row in rows
     }

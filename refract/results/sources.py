@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import csv
 import functools
-import io
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +21,7 @@ from refract.core.jsonl import (
     write_rows,
 )
 from refract.core.params import DecisionSettings, grid, parse_yaml
-from refract.core.tables import read_table, write_table
+from refract.core.tables import parse_table, read_table, write_table
 from refract.core.types import Row
 from refract.core.vocabulary import outcome_columns
 from refract.rates.comparison import (
@@ -193,9 +191,7 @@ def _read_models(read: ReadFile, models: Sequence[str], commit: str = "") -> dic
 
 
 def _rows(text: bytes | None) -> list[dict[str, str]]:
-    csv.field_size_limit(sys.maxsize)
-    rows = list(csv.DictReader(io.StringIO((text or b"").decode(), newline="")))
-    if not rows:
+    if not (rows := parse_table((text or b"").decode())):
         raise ValueError("it holds no rows")
     return rows
 

@@ -187,7 +187,7 @@ def _random_fit(
     pairs: Pairs, sample: Sample, names: Sequence[Hashable], names_others: Sequence[Hashable]
 ) -> Fit:
     """The fit of labels on rows that were all as likely to be drawn."""
-    n, others = pairs.n, len(sample.others)
+    n, others = sum(pairs), len(sample.others)
     labelled_rate = (pairs.both + pairs.first_only) / n
     judged_positive = sum(one >= 0.5 for one in sample.others)
     judged_rate = (pairs.both + pairs.second_only) / n

@@ -20,11 +20,6 @@ class Pairs(NamedTuple):
     second_only: int
     neither: int
 
-    @property
-    def n(self) -> int:
-        """Number of pairs."""
-        return sum(self)
-
 
 def count_pairs(first: Sequence[bool], second: Sequence[bool]) -> Pairs:
     """Count the pairs of two outcomes listed in the same order of prompts.

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from refract.api import judge_rows
 from refract.core.errors import RefractError
 from refract.core.jsonl import read_rows
+from refract.core.published_text import names_in
 from refract.core.showing import csv_cell, visible
 from refract.judges import judge_suite, open_judges
 from refract.models.protocol import Answer
 from refract.models.store import answer_row
-from refract.suites.importing import import_file, importer_names, write_suite
+from refract.suites.importing import IMPORTERS, PUBLISHED, import_file, write_suite
 from refract.suites.perturbations import prompt_rows
 from refract.suites.rows import CATEGORIES, STRING_FLAGS, SuiteError, check_suite
 from tests.fuzz import fuzzed
@@ -135,7 +136,7 @@ ENCODINGS = ("utf-8", "cp1252", "utf-16", "utf-7", "punycode", "idna", "hex", "r
     FILES,
     st.sampled_from([".csv", ".json", ".jsonl", ".tsv", ".parquet", ".xlsx"]),
     st.sampled_from(ENCODINGS) | st.just("utf-8"),
-    st.sampled_from(importer_names()),
+    st.sampled_from([*names_in(PUBLISHED), *IMPORTERS]),
 )
 def test_any_published_file_is_imported_or_refused_in_a_message(
     tmp_path_factory, data, suffix, encoding, kind

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from refract.core.jsonl import read_rows
-from refract.suites.importing import find_importer, import_file, importer_names
+from refract.core.published_text import names_in
+from refract.suites.importing import PUBLISHED, find_importer, import_file
 from refract.suites.rows import SuiteError, check_suite
 from tests.outside import outside
 from tests.suites.test_importing import refract
@@ -273,7 +274,7 @@ def test_harmless_questions_of_do_not_answer_in_chinese_are_mapped_by_their_type
     assert "fp is borderline" in imported.card
 
 
-@pytest.mark.parametrize("kind", sorted({*importer_names()} - {"generic"}))
+@pytest.mark.parametrize("kind", names_in(PUBLISHED))
 def test_the_docs_say_where_each_publishers_file_is_its_licence_and_whether_it_is_gated(kind):
     (line,) = [line for line in DOCS.splitlines() if line.startswith(f"| `{kind}` |")]
     importer = find_importer(kind)

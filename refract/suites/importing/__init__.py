@@ -19,11 +19,6 @@ GENERIC = {"generic": "refract.suites.importing.columns:generic"}
 IMPORTERS = Registry(GENERIC, "refract.importers", "__call__")
 
 
-def importer_names() -> list[str]:
-    """The names of the importers that come with this package."""
-    return sorted([*names_in(PUBLISHED), *IMPORTERS])
-
-
 def find_importer(kind: str, where: str = "kind") -> Importer:
     """An importer by its name; ``where`` says in messages where it was given. Raises ParamsError."""
     if kind in names_in(PUBLISHED):
