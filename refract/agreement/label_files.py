@@ -132,10 +132,9 @@ def label_of(row: Mapping[str, str], where: str) -> str:
 
 
 def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
-    """The labels of a file that :func:`write_sample` wrote, joined to the answers of a run.
-
-    Raises :class:`RowError` for a file of another form, a label that is none of ``LABELS``, or two rows
-    on one prompt."""
+    """The labels of a file that :func:`write_sample` wrote, joined to the answers of a run. Raises
+    :class:`RowError` for a file of another form, a label that is none of ``LABELS``, or two rows on one
+    prompt."""
     rows = label_rows(path)
     known = {answer.key: answer for answer in answers}
     by_id: dict[str, str] = {}

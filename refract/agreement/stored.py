@@ -45,10 +45,8 @@ def stored_suites(
     root: Path, params: Mapping[str, Any], model: str, settings: DecisionSettings = DEFAULTS
 ) -> Iterator[Stored]:
     """The suites of the grid, as a project's ``data/`` has them for one model, with the confidence and
-    the intervals of ``settings``.
-
-    Raises FileNotFoundError where something is missing, and :class:`refract.core.errors.RefractError`
-    for rows that cannot be used."""
+    the intervals of ``settings``. Raises FileNotFoundError where something is missing, and
+    :class:`refract.core.errors.RefractError` for rows that cannot be used."""
     verdict_folder = root / f"data/verdicts/{model}"
     judges = json.loads((verdict_folder / "judges.json").read_text("utf-8"))
     families = json.loads((verdict_folder / "families.json").read_text("utf-8"))
@@ -86,10 +84,9 @@ def stored_suites(
 def stored_answers(
     root: Path, params: Mapping[str, Any], model: str, suite: str
 ) -> list[JudgedAnswer]:
-    """The judged answers of a model of a project to a suite, cut off or not.
-
-    Raises :class:`UsageError` where the pipeline has not run, and
-    :class:`refract.core.errors.RefractError` for what cannot be used."""
+    """The judged answers of a model of a project to a suite, cut off or not. Raises :class:`UsageError`
+    where the pipeline has not run, and :class:`refract.core.errors.RefractError` for what cannot be
+    used."""
     wanted = definition(params, "suites", suite)
     for folder in ("prompts", f"responses/{model}", f"verdicts/{model}"):
         file = root / f"data/{folder}/{suite}.jsonl"
@@ -146,10 +143,9 @@ PROMPTS = (str, [{"role": str, "content": str}])
 
 
 def answers_in(path: Path, suite: str | None = None) -> list[JudgedAnswer]:
-    """The judged answers of a ``--rows`` file of ``refract run``, to one suite.
-
-    Raises :class:`UsageError` for a file of several suites without a ``suite``, :class:`RowError` for
-    other rows."""
+    """The judged answers of a ``--rows`` file of ``refract run``, to one suite. Raises
+    :class:`UsageError` for a file of several suites without a ``suite``, :class:`RowError` for other
+    rows."""
     if not path.is_file():
         raise UsageError(f"--rows: no file {path}")
     answers = []

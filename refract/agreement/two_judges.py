@@ -57,10 +57,9 @@ class Join(NamedTuple):
 
 
 def join_files(first: Path, second: Path, judges: Sequence[str | None]) -> Join:
-    """The joined verdicts of two files or folders; ``judges`` as of :func:`read_filed_verdicts`.
-
-    Raises :class:`UsageError` where a file is missing or nothing joins, :class:`RowError` for rows that
-    cannot be used."""
+    """The joined verdicts of two files or folders; ``judges`` as of :func:`read_filed_verdicts`. Raises
+    :class:`UsageError` where a file is missing or nothing joins, :class:`RowError` for rows that cannot
+    be used."""
     for path in (first, second):
         if not path.exists():
             raise UsageError(f"no file or folder {path}")
@@ -187,10 +186,9 @@ def defense(
     Either layer stops an answer for the ``system``. ``gain`` is what the outer layer adds, system minus
     inner: the share stopped by the outer layer alone. Since the system stops whatever the inner layer
     stops, that share is all there is to the difference: it cannot be negative, and one answer shows that
-    it is not 0. ``unjudged`` counts the answers left out, by the layers that did not judge them.
-
-    Raises ValueError if the two differ in length, and :class:`UsageError` where no answer was judged by
-    both."""
+    it is not 0. ``unjudged`` counts the answers left out, by the layers that did not judge them. Raises
+    ValueError if the two differ in length, and :class:`UsageError` where no answer was judged by both.
+    """
     pairs = list(zip(inner, outer, strict=True))
     judged = [(bool(a), bool(b)) for a, b in pairs if a is not None and b is not None]
     unjudged = {

@@ -45,7 +45,6 @@ def read_table(path: Path) -> list[dict[str, str]]:
 
 def iter_table(path: Path) -> Iterator[dict[str, str]]:
     """The rows of a CSV table, one by one; values are strings; a leading byte order mark is dropped.
-
     Raises :class:`RowError`."""
     csv.field_size_limit(sys.maxsize)  # answers can be long
     try:

@@ -71,8 +71,6 @@ def refusal_of(label: str | None) -> bool | None:
     return label in REFUSED if label in JUDGED else None
 
 
-# What a rate's interval says of a threshold.
-MET, MISSED, INCONCLUSIVE = "met", "missed", "inconclusive"
 # What a rate is about: prompts of which a suite is a sample, or the prompts of the suite alone.
 Estimand = Literal["prompts_like_these", "these_prompts"]
 # The field of table rows that are of several samples per prompt.

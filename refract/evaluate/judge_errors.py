@@ -43,7 +43,6 @@ class Validation(NamedTuple):
 
 def judges_to_measure(params: Mapping[str, Any]) -> dict[str, Judge]:
     """The judges of params.yaml to measure: the ``SHIPPED`` ones, and others with ``validate: true``.
-
     Raises :class:`refract.core.errors.ParamsError` for definitions that cannot be used."""
     names = sorted(params.get("judges") or ())
     definitions = {name: definition(params, "judges", name) for name in names}

@@ -51,9 +51,8 @@ def default_folder() -> Path:
 
 
 def read_project(folder: Path) -> Project:
-    """The project in a folder, with every definition in its params.yaml checked.
-
-    Raises :class:`ParamsError` for the first thing wrong with the file, used or not."""
+    """The project in a folder, with every definition in its params.yaml checked. Raises
+    :class:`ParamsError` for the first thing wrong with the file, used or not."""
     params = load_params(folder / PARAMS)
     check_definitions(params)
     return Project(folder, params)
@@ -132,9 +131,8 @@ def find_model(name: str, project: Project) -> dict[str, Any]:
 
 
 def find_suite(name: str, project: Project) -> tuple[str, dict[str, Any]]:
-    """A suite by its name in params.yaml or by its file: (name, definition).
-
-    Raises :class:`UsageError` when it is neither."""
+    """A suite by its name in params.yaml or by its file: (name, definition). Raises :class:`UsageError`
+    when it is neither."""
     known = project.params.get("suites") or {}
     if name in known:
         suite = definition(project.params, "suites", name)

@@ -168,9 +168,8 @@ def _field_values(sources: Sequence[Row], fields: Sequence[str]) -> dict[str, di
 
 
 def _fail_limits(thresholds: dict[str, Any], perturbations: set[str]) -> dict[str, float]:
-    """Takes the limits of perturbations' fail rates out of a suite's thresholds.
-
-    Raises :class:`ParamsError` for one that is not ``{max: x}``."""
+    """Takes the limits of perturbations' fail rates out of a suite's thresholds. Raises
+    :class:`ParamsError` for one that is not ``{max: x}``."""
     limits = {}
     for name in perturbations:
         limit = thresholds.pop(f"{name}_fail_rate", None)

@@ -65,9 +65,8 @@ def clustered_mean(
 
     Simulated with 10 to 60 clusters of 2 to 25 values, rates of .02 to .9 and a correlation within
     clusters of 0 to .4, it covered in 93 to 99.9 %; scores from 20 or more prompts, from all but 1 % of
-    them 0 to evenly spread, in 94.7 to 99.4 %. ``tests/benchmarks/coverage.md`` has the table.
-
-    Raises ValueError for lists of different length, or values outside [0, 1]."""
+    them 0 to evenly spread, in 94.7 to 99.4 %. ``tests/benchmarks/coverage.md`` has the table. Raises
+    ValueError for lists of different length, or values outside [0, 1]."""
     n = _number(values, clusters)
     if n == 0:
         return None
@@ -252,9 +251,8 @@ def macro_mean(
     (Franco, Little, Louis & Slud 2019, Journal of Survey Statistics and Methodology 7:334). For the
     variance two positives and two negatives are added to each group (Agresti & Coull 1998, The American
     Statistician 52:119), so that groups that do not vary leave a width. One group gives Wilson's
-    interval of its mean, and groups that are alike that of all their values.
-
-    Raises ValueError for lists of different length, and for a group without values."""
+    interval of its mean, and groups that are alike that of all their values. Raises ValueError for lists
+    of different length, and for a group without values."""
     if len(means) != len(sizes):
         raise ValueError(f"{len(means)} means and {len(sizes)} sizes; they must be as many")
     if not means:

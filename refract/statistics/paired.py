@@ -22,9 +22,8 @@ class Pairs(NamedTuple):
 
 
 def count_pairs(first: Sequence[bool], second: Sequence[bool]) -> Pairs:
-    """Count the pairs of two outcomes listed in the same order of prompts.
-
-    Raises ValueError if the two differ in length."""
+    """Count the pairs of two outcomes listed in the same order of prompts. Raises ValueError if the two
+    differ in length."""
     if len(first) != len(second):
         raise ValueError(
             f"paired outcomes must be of the same length (got {len(first)} and {len(second)})"

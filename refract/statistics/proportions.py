@@ -36,7 +36,6 @@ def settled(value: float) -> float:
 @cache
 def normal_quantile(confidence: float) -> float:
     """The z that leaves ``1 - confidence`` in the two tails of a standard normal (.95 gives 1.96).
-
     Raises ValueError unless 0 < confidence < 1."""
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be above 0 and below 1, such as 0.95 (got {confidence})")
@@ -64,9 +63,8 @@ def wilson(successes: float, n: float, confidence: float = 0.95) -> Interval | N
     whole (an effective sample size is allowed). No success gives a low end of exactly 0 and nothing but
     successes a high end of exactly 1. Equal to statsmodels' ``proportion_confint``
     (``method="wilson"``); written out because it is called for every cell of every table, and importing
-    statsmodels takes longer than a whole report.
-
-    Raises ValueError for counts that are negative or more successes than observations."""
+    statsmodels takes longer than a whole report. Raises ValueError for counts that are negative or more
+    successes than observations."""
     check_part(successes, n)
     z = normal_quantile(confidence)
     return wilson_at(successes, n, z) if n else None

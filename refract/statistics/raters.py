@@ -104,9 +104,8 @@ def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> 
     covered in 91 to 97 %, and in large samples the two are the same. The error is that of the table with
     four imaginary items spread over its cells: it is nearly 0 where no item is positive to both raters,
     and a κ of 0 at 10 % positive was covered in 76 %, with them in 94 to 99. The lower end is not below
-    what the raters' margins leave possible.
-
-    Raises ValueError for a table that is not square or holds a negative count."""
+    what the raters' margins leave possible. Raises ValueError for a table that is not square or holds a
+    negative count."""
     if any(len(row) != len(table) for row in table):
         raise ValueError(
             f"a table of agreement must be square (got rows of length {[len(r) for r in table]})"

@@ -96,10 +96,8 @@ def _card(suite: str, kind: str, contents: Contents) -> str:
 
 
 def write_suite(imported: Imported, out: Path) -> None:
-    """Writes a suite and, beside it, its card.
-
-    Raises :class:`SuiteError` when the file is there with other rows, or the rows make no usable suite.
-    """
+    """Writes a suite and, beside it, its card. Raises :class:`SuiteError` when the file is there with
+    other rows, or the rows make no usable suite."""
     content = b"".join(map(dump_row, imported.rows))
     if out.exists() and out.read_bytes() != content:
         raise SuiteError(f"{out} exists and holds other rows; name another file with --out")

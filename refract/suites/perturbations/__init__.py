@@ -14,7 +14,7 @@ from refract.core.errors import ParamsError
 from refract.core.params import definition, run_seed
 from refract.core.registry import Registry, find
 from refract.core.settings import Settings, read_settings
-from refract.core.types import Attempt, PromptRow, Row
+from refract.core.types import Attempt, PromptRow, Row, given_prompt
 from refract.suites.perturbations.variants import Perturbation, RowKey
 from refract.suites.rows import SuiteError, load_suite, sample_rows, suite_label
 
@@ -41,9 +41,8 @@ VARIABLE = re.compile(r"\{(\w+)\}")
 
 
 def read_perturbation(name: str, given: object) -> tuple[Perturbation[Any], Settings]:
-    """The kind of perturbation that a definition names, and its settings.
-
-    Raises :class:`ParamsError` for a definition that cannot be used."""
+    """The kind of perturbation that a definition names, and its settings. Raises :class:`ParamsError`
+    for a definition that cannot be used."""
     where = f"perturbations.{name}"
     if not isinstance(given, Mapping):
         raise ParamsError(f"{where} must map settings to values (got {given!r:.80})")
@@ -109,13 +108,9 @@ def prompt_rows(
     for row in rows:
         features = features_of(row)
         clean: PromptRow = {
-            "prompt_id": row["id"],
-            "source_id": row["id"],
+            **given_prompt(row["id"], as_sent(row, features, template)),
             "suite": suite,
             "category": row["category"],
-            "perturbation": None,
-            "attempts": [as_sent(row, features, template)],
-            "seed": None,
         }
         yield clean
         for name, (kind, settings) in kinds.items():
@@ -147,9 +142,8 @@ class SuitePrompts(NamedTuple):
 
 
 def suite_prompts(params: Mapping[str, Any], name: str, root: Path = Path()) -> SuitePrompts:
-    """What params.yaml makes of the suite ``name``, whose file is found from ``root``.
-
-    Raises :class:`SuiteError` and :class:`ParamsError`."""
+    """What params.yaml makes of the suite ``name``, whose file is found from ``root``. Raises
+    :class:`SuiteError` and :class:`ParamsError`."""
     seed, suite = run_seed(params), definition(params, "suites", name)
     rows, size = load_suite(root / suite["file"]), suite.get("sample")
     wanted = suite.get("perturbations") or []
