@@ -11,7 +11,7 @@ from refract.core.params import DecisionSettings
 from refract.core.types import Row
 from refract.core.vocabulary import DISCRIMINATION, OUTCOME_COLUMNS, outcome_columns
 from refract.rates.comparison import DEFAULTS, PairedOutcomes, compare_groups, pair_outcomes
-from refract.rates.rate import Difference, rounded
+from refract.rates.rate import Difference, Interval, rounded
 from refract.report.wording import Titles
 from refract.results.sources import errors_between, stand_ins
 from refract.statistics.hypotheses import benjamini_hochberg, holm
@@ -23,6 +23,12 @@ COLUMNS = (
     *("rate_first", "rate_second", "difference", "low", "high", "p", "p_adjusted"),
     *("judge_low", "judge_high"),
 )
+# What became of a prompt, seen from the other side.
+TURNED = {
+    **{"to_refusal": "to_compliance", "to_compliance": "to_refusal"},
+    **{"to_unjudged": "to_judged", "to_judged": "to_unjudged"},
+    **{"only_a": "only_b", "only_b": "only_a"},
+}
 ORDER = ("harmful", "helpful", "borderline", *DISCRIMINATION)
 Provenance = Mapping[str, Row]
 Outcomes = Mapping[str, Sequence[Mapping[str, str]]]
@@ -38,6 +44,28 @@ class Compared(NamedTuple):
     first: str
     second: str
     difference: Difference
+
+    @property
+    def turned(self) -> Compared:
+        """The same two models, ``second`` minus ``first``; which side is worse is not decided."""
+        of = self.difference
+        turned = replace(
+            of,
+            first=of.second,
+            second=of.first,
+            value=None if of.value is None else -of.value + 0.0,  # no -0.0
+            interval=_turned(of.interval),
+            bounds=_turned(of.bounds),
+            outer=_turned(of.outer),
+            judge_interval=_turned(of.judge_interval),
+            prompts={TURNED.get(key, key): ids for key, ids in of.prompts.items()},
+            drop=None,
+        )
+        return Compared(self.second, self.first, turned)
+
+
+def _turned(ends: Interval | None) -> Interval | None:
+    return ends and Interval(-ends[1] + 0.0, -ends[0] + 0.0)
 
 
 class Nearest(NamedTuple):

@@ -81,7 +81,8 @@ def page_parts(
     script = texts + script
     suites = [rate.suite for rate in view.every] + [pair.difference.suite for pair in view.compared]
     compared = sorted(
-        view.compared,
+        # Each pair in both orders, since either model may be chosen first.
+        (of for pair in view.compared for of in (pair, pair.turned)),
         key=lambda pair: (*map(view.models.index, pair[:2]), suites.index(pair.difference.suite)),
     )
     page = templates_of(view, markdown=False).get_template("page.html.j2")

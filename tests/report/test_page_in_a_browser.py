@@ -534,7 +534,9 @@ def test_two_models_are_one_link_away_and_lead_to_the_prompts_on_which_they_diff
     assert texts(browser, tables) == []  # two and three were not compared
     assert browser.find_element("id", "no-pair").is_displayed()
     second.send_keys(Keys.HOME)
-    assert texts(browser, f"{tables} .suite") == ["one − two"]
+    # The model that is chosen first is the first of the columns, too.
+    assert texts(browser, f"{tables} .suite") == ["two − one"]
+    assert "-0.50 [-0.70, -0.20]" in " ".join(texts(browser, f"{tables} td"))
     (link,) = browser.find_elements("css selector", f"{tables} a")
     assert link.text == "1"
     link.send_keys(Keys.ENTER)

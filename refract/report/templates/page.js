@@ -287,7 +287,7 @@
   const pairs = [...document.querySelectorAll("#compare tbody")];
   function compare() {
     const chosen = ["first", "second"].map((key) => $("of-" + key).value);
-    for (const body of pairs) body.hidden = !(chosen[0] !== chosen[1] && chosen.includes(body.dataset.first) && chosen.includes(body.dataset.second));
+    for (const body of pairs) body.hidden = !(chosen[0] === body.dataset.first && chosen[1] === body.dataset.second);
     const none = pairs.every((body) => body.hidden);
     $("compared").hidden = none;
     $("no-pair").hidden = !none;
