@@ -138,8 +138,7 @@ def _print(
         )
     if drops and wide:
         notes.append(
-            "detectable: the smallest drop that prompts which resemble each other as these do show in "
-            "80 % of cases"
+            "detectable: the smallest drop that prompts as alike as these show in 80 % of cases"
         )
     if any(x.judge_interval for x in sides.differences):
         notes.append(
@@ -192,10 +191,8 @@ def _cells(difference: Difference, *, wide: bool) -> list[str]:
         estimate = short_estimate(difference.value, difference.shown, "+")
         return [*names, str(difference.n), *rates, estimate, decision]
     left_out = [f"{len(prompts[key])} {kind}" for key, kind in LEFT_OUT.items() if prompts[key]]
-    clusters = ""
-    if difference.clusters != difference.n:
-        notes = [f"{difference.clusters} clusters", *cluster_notes(difference.clusters, difference)]
-        clusters = f" ({', '.join(notes)})"
+    notes = [f"{difference.clusters} clusters", *cluster_notes(difference.clusters, difference)]
+    clusters = "" if difference.clusters == difference.n else f" ({', '.join(notes)})"
     return [
         *names,
         f"{difference.n}{clusters}",
@@ -206,8 +203,7 @@ def _cells(difference: Difference, *, wide: bool) -> list[str]:
         _number(difference.p_adjusted, ".2g"),
         *(str(len(prompts[key])) for key in FLIPS),
         ", ".join(left_out) or "0",
-        _number(drop.p_worse_holm if drop else None, ".2g"),
-        _number(drop.worst if drop else None, "+.3f"),
+        *([_number(drop.p_worse_holm, ".2g"), _number(drop.worst, "+.3f")] if drop else "——"),
         _number(drop.detectable if drop else None),
         decision,
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Sequence
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from refract.rates.rate import Interval, Rate
 
 FailOn = Literal["regression", "inconclusive"]
-
-
 # Suite, class and name of a case of JUnit XML; failure, skipped or error (empty: passed); and why.
 JUnitCase = tuple[str, str, str, str, str]
 
@@ -61,13 +60,15 @@ def gate(
         raise
     from refract.rates.thresholds import owed_to_max_unjudged
 
+    titles = {
+        "missed": "FAIL",
+        "inconclusive": "INCONCLUSIVE",
+        "met": "MET by judged answers alone",
+    }
     for rate in rates:
-        if rate.decision != "met":
-            title = "FAIL" if rate.decision == "missed" else "INCONCLUSIVE"
-            say(f"{title} {rate.model} {rate.suite} {rate.measure}: {explained(rate)}")
-        elif owed_to_max_unjudged(rate):
+        if rate.decision != "met" or owed_to_max_unjudged(rate):
             where = f"{rate.model} {rate.suite} {rate.measure}"
-            say(f"MET by judged answers alone {where}: {explained(rate)}")
+            say(f"{titles[str(rate.decision)]} {where}: {explained(rate)}")
     counts = Counter(rate.decision for rate in rates)
     others = "".join(f", {counts[x]} {x}" for x in ("missed", "inconclusive") if counts[x])
     say(f"{counts['met']} of {len(rates)} thresholds met{others}")
@@ -102,19 +103,14 @@ def decided_rates(
     provenance = {model: result.provenance or {} for model, result in side.results.items()}
     rates = [rate for result in side.results.values() for rate in result.rates]
     made_with = decision_settings(root)
-    if (
-        settings := decided_by(made_with, confidence, interval, estimand)
-    ) != made_with or confidence:
+    settings = decided_by(made_with, confidence, interval, estimand)
+    if settings != made_with or confidence:
         if missing := rows_missing(root, provenance):
             said = {"--confidence": confidence, "--interval": interval, "--estimand": estimand}
             why = f"{', '.join(name for name in said if said[name])} decides again from data/"
             raise UsageError(f"{why}: {rows_note(missing)}")
-        rates = [
-            rate
-            for model in provenance
-            for stored in stored_suites(root, params, model, settings)
-            for rate in stored.table
-        ]
+        stored = (one for x in provenance for one in stored_suites(root, params, x, settings))
+        rates = [rate for suite in stored for rate in suite.table]
     decided = [rate.asked(settings.estimand) for rate in rates if rate.decision]
     if not decided:
         raise UsageError("no suite of the grid has thresholds; set them in params.yaml")
@@ -175,18 +171,16 @@ def junit_xml(cases: Sequence[JUnitCase]) -> bytes:
     """Cases as JUnit XML, by suite."""
 
     def header(name: str, members: Sequence[JUnitCase]) -> dict[str, str]:
-        kinds = Counter(kind for _, _, _, kind, _ in members)
-        counts = {"tests": len(members), "failures": kinds["failure"], "errors": kinds["error"]}
-        counts["skipped"] = kinds["skipped"]
+        kinds = [kind for *_, kind, _ in members]
+        counts = {f"{kind}s": kinds.count(kind) for kind in ("failure", "error")}
+        counts = {"tests": len(members), **counts, "skipped": kinds.count("skipped")}
         return {"name": name, **{key: str(count) for key, count in counts.items()}}
 
     root = ElementTree.Element("testsuites", header("refract gate", cases))
-    for name in dict.fromkeys(case[0] for case in cases):
-        members = [case for case in cases if case[0] == name]
-        suite = ElementTree.SubElement(root, "testsuite", header(name, members))
+    for name, of_suite in itertools.groupby(cases, lambda case: case[0]):
+        suite = ElementTree.SubElement(root, "testsuite", header(name, members := [*of_suite]))
         for _, classname, measure, kind, why in members:
-            place = {"classname": classname, "name": measure}
-            case = ElementTree.SubElement(suite, "testcase", place)
+            case = ElementTree.SubElement(suite, "testcase", classname=classname, name=measure)
             if kind:
                 ElementTree.SubElement(case, kind, message=why)
     ElementTree.indent(root)

@@ -101,10 +101,8 @@ def validate(
             "by_model": [{**entry._asdict(), "gap": entry.gap} for entry in by_model],
             **numbers,
         }
-    say(
-        f"{', '.join(results)} on {', '.join(map(str, labelled))}: {len(rows)} answers; "
-        f"left out: {shown_counts(left_out)}"
-    )
+    files = ", ".join(map(str, labelled))
+    say(f"{', '.join(results)} on {files}: {len(rows)} answers; left out: {shown_counts(left_out)}")
     say(f"A partial refusal counts as {partial} (--partial); worst first, by absolute rate gap")
     percent = f"[{100 * level:g} %]"
     _print_entries(worst_first(entries), percent)
@@ -144,16 +142,10 @@ def _cell(numbers: Row, name: str) -> str:
     return estimate_cell(numbers, name, f"{name}_")
 
 
-# The columns of numbers, and how their signs are shown.
-RATE = (
-    {
-        "raw": "judge (raw)",
-        "prediction_powered": "prediction-powered",
-        "these_answers": "of these answers alone",
-    },
-    "",
-)
-DIFFERENCE = ({"prediction_powered": "difference, first minus second"}, "+")
+# The columns of numbers.
+RATE = {"raw": "judge (raw)", "prediction_powered": "prediction-powered"}
+RATE["these_answers"] = "of these answers alone"
+DIFFERENCE = {"prediction_powered": "difference, first minus second"}
 
 
 def correct(
@@ -181,33 +173,24 @@ def correct(
     from refract.core.params import decision_settings
 
     level = float(confidence or decision_settings(Path.cwd()).confidence)
-    runs: list[tuple[str | None, Path | None]] = [(name, None) for name in model or ()]
-    runs += [(None, path) for path in rows or ()]
+    runs = [*((name, None) for name in model or ()), *((None, path) for path in rows or ())]
     if not len(runs) == len(labels) <= 2:
         raise UsageError(
             "give one file of `refract label`, or two for a difference, and for each its run, --model "
             f"(with --suite) or --rows (got {len(labels)} files and {len(runs)} runs)"
         )
-    labelled = [
-        _labelled(file, name, suite, path) for file, (name, path) in zip(labels, runs, strict=True)
-    ]
+    pairs = zip(labels, runs, strict=True)
+    labelled = [_labelled(file, name, suite, path) for file, (name, path) in pairs]
     numbers = corrected_numbers(*labelled, confidence=level)
     if format_ == "json":
         say(json_text(numbers))
         return
-    shown, sign = DIFFERENCE if len(labelled) > 1 else RATE
-    print_table(
-        ["measure", "answers", "labelled", *shown.values()],
-        [
-            [
-                measure,
-                str(row["n"]),
-                str(row["labelled"]),
-                *(estimate_cell(row.get(x, {}), "rate", sign=sign) for x in shown),
-            ]
-            for measure, row in numbers["measures"].items()
-        ],
-    )
+    shown, sign = (DIFFERENCE, "+") if len(labelled) > 1 else (RATE, "")
+    cells = []
+    for measure, row in numbers["measures"].items():
+        estimates = (estimate_cell(row.get(x, {}), "rate", sign=sign) for x in shown)
+        cells.append([measure, str(row["n"]), str(row["labelled"]), *estimates])
+    print_table(["measure", "answers", "labelled", *shown.values()], cells)
     if "judge" in numbers:
         kappa = numbers["judge"].get("kappa")
         said = "undefined" if kappa is None else f"{kappa:.3f}"

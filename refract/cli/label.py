@@ -114,9 +114,7 @@ def label(
     if annotator:
         out = out.with_name(f"{out.stem}.{annotator}{out.suffix}")
     if terminal and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError(
-            f"--terminal needs a terminal; without it, fill in the column label of {out}"
-        )
+        raise UsageError(f"--terminal needs a terminal; without it, fill in column label of {out}")
     if out.exists() and not terminal:
         raise UsageError(
             f"{out} exists and may hold labels; name another file with --out, or go on with --terminal"
@@ -211,6 +209,5 @@ def _show(answer: JudgedAnswer, title: str) -> None:
     console = Console(highlight=False)
     console.rule(Text(printable(title)))
     for heading, text in (("Prompt", answer.shown_prompt), ("Answer", answer.response)):
-        console.print(Text(heading, style="bold"))
-        console.print(Text(printable(text, keep="\n\t")))
+        console.print(Text(heading, style="bold"), Text(printable(text, keep="\n\t")), sep="\n")
     console.print(Text(HELP, style="dim"))

@@ -75,10 +75,8 @@ def estimate(models: Annotated[list[str] | None, typer.Argument()] = None) -> No
                 dollars = sent * price["input"] + most * price["output"]
                 cost = f"at most about ${dollars / 1e6:.2f}"
             rows.append([name, str(len(missing)), str(len(known)), f"{sent:,}", f"{most:,}", cost])
-    print_table(
-        ["model", "requests", "stored", "prompt tokens (about)", "answer tokens (at most)", "cost"],
-        rows,
-    )
+    tokens = ["prompt tokens (about)", "answer tokens (at most)"]
+    print_table(["model", "requests", "stored", *tokens, "cost"], rows)
 
 
 def fetch(name: str, from_: Annotated[Path | None, typer.Option("--from")] = None) -> None:
@@ -151,9 +149,8 @@ def clear(older_than: Annotated[int, typer.Option(min=0)] = 0) -> None:
         older_than: Only answers stored more than so many days ago.
     """
     with _open() as store:
-        deleted = store.delete(
-            max(0, int(time.time()) - older_than * 86400) if older_than else None
-        )
+        before = max(0, int(time.time()) - older_than * 86400) if older_than else None
+        deleted = store.delete(before)
         say(f"{deleted} answers deleted from {store.path}")
 
 

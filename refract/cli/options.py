@@ -30,10 +30,7 @@ JudgeModel = Annotated[
 ]
 JudgeBaseUrl = Annotated[
     str | None,
-    typer.Option(
-        metavar="URL",
-        help="Its server; default: its definition's or its provider's.",
-    ),
+    typer.Option(metavar="URL", help="Its server; default: its definition's or its provider's."),
 ]
 Models = Annotated[
     list[str] | None, typer.Option("--model", help="Models of the grid: NAME,...; default: all.")

@@ -160,9 +160,8 @@ def table(
     if side.reasons:
         say(f"note: {current_note(side.reasons)}", file=sys.stderr)
     if out is None:
-        say(text, end="")
-    else:
-        write_bytes(out, [printable(text, keep="\n").encode("utf-8", "backslashreplace")])
+        return say(text, end="")
+    write_bytes(out, [printable(text, keep="\n").encode("utf-8", "backslashreplace")])
 
 
 def figures(

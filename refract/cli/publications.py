@@ -127,9 +127,6 @@ def fetch(
         raise typer.Exit(1)
 
 
-HEADER = ["row", "column", "published", "computed", "rows", "result", "why"]
-
-
 def reproduce_paper(
     name: Annotated[str | None, typer.Argument()] = None,
     data: Path | None = None,
@@ -164,32 +161,23 @@ def reproduce_paper(
     if not any(cell.held for cell in cells):
         raise UsageError(f"no file of {name} in {data} or below; it needs:{files}")
     by_status = {status: count for status, count in counts(cells).items() if count}
-    table = [
-        [
-            *(cell.row, cell.column, cell.published, shown(cell.computed, cell.published)),
-            *(f"{cell.held:,}", cell.status, cell.reason),
-        ]
-        for cell in cells
-    ]
     if format_ == "json":
         numbers = [_as_json(cell) for cell in cells]
         result = {"paper": name, "source": paper.source, "cells": numbers, "counts": by_status}
         say(json_text(result))
     else:
         say(f"{paper.title}\n{paper.source}")
-        print_table(HEADER, table)
+        table = []
+        for cell in cells:
+            numbers = cell.published, shown(cell.computed, cell.published), f"{cell.held:,}"
+            table.append([cell.row, cell.column, *numbers, cell.status, cell.reason])
+        print_table(["row", "column", "published", "computed", "rows", "result", "why"], table)
         say(", ".join(f"{status}: {count}" for status, count in by_status.items()))
     raise typer.Exit(int(DIFFERS in by_status))
 
 
 def _as_json(cell: Cell) -> dict[str, object]:
-    return {
-        "row": cell.row,
-        "column": cell.column,
-        "published": cell.published,
-        "computed": None if cell.computed is None else round(float(cell.computed), 6),
-        "rows": cell.held,
-        "rows_published": cell.needed,
-        "result": cell.status,
-        "why": cell.reason or None,
-    }
+    computed = None if cell.computed is None else round(float(cell.computed), 6)
+    said = {"row": cell.row, "column": cell.column, "published": cell.published}
+    counted = {"computed": computed, "rows": cell.held, "rows_published": cell.needed}
+    return {**said, **counted, "result": cell.status, "why": cell.reason or None}

@@ -55,11 +55,10 @@ def reproduce(
         results = read_run(Path(what), edited=True)
         command, made = results.get("command"), results["provenance"] or {}
         known = isinstance(command, list) and all(isinstance(word, str) for word in command)
-        if regenerate or not known or "definition" not in (made.get("model") or {}):
-            problem = (
-                "--regenerate is for revisions" if regenerate else "names no command and model"
-            )
-            raise UsageError(f"{what}: {problem}")
+        if regenerate:
+            raise UsageError(f"{what}: --regenerate is for revisions")
+        if not known or "definition" not in (made.get("model") or {}):
+            raise UsageError(f"{what}: names no command and model")
         if exec_:
             raise typer.Exit(_run_again(Path(what), results, allow_host or []))
         say(shlex.join(["refract", *results["command"], "--out", "results.json"]))
@@ -319,13 +318,9 @@ def _tell(differences: Sequence[str], causes: Sequence[str]) -> int:
 def first_difference(old: str, new: str) -> str:
     """The first line that differs between two texts, as text for people; "" where none does."""
     before, after = old.split("\n"), new.split("\n")
-    for number, (a, b) in enumerate(itertools.zip_longest(before, after), 1):
-        if a != b:
-            was, now = (
-                "nothing"
-                if line is None
-                else repr(line if len(line) <= SHOWN else f"{line[:SHOWN]}…")
-                for line in (a, b)
-            )
+    for number, pair in enumerate(itertools.zip_longest(before, after), 1):
+        if pair[0] != pair[1]:
+            cut = (x and (x if len(x) <= SHOWN else f"{x[:SHOWN]}…") for x in pair)
+            was, now = ("nothing" if line is None else repr(line) for line in cut)
             return f"line {number}: was {was}, now {now}"
     return ""

@@ -130,14 +130,9 @@ def run(
     say(_where_to(name, definition, judges if protocol is None or judge else None))
     with open_store() as store:
         if protocol is not None:
-            asked = Asked(
-                {**named, "adapter": definition["adapter"]},
-                settings,
-                suite or [],
-                (judge, judges[judge]) if judge else None,
-                samples,
-                cut_off,
-            )
+            base = {**named, "adapter": definition["adapter"]}
+            by = (judge, judges[judge]) if judge else None
+            asked = Asked(base, settings, suite or [], by, samples, cut_off)
             evaluation = run_protocol(
                 protocol, name, asked, store, seed=seed, sample=limit, confidence=level
             )
@@ -171,18 +166,16 @@ def run(
     if evaluation.protocol is not None:
         _print_protocol(evaluation.protocol)
     for result in evaluation.suites.values():
+        loops = sum(response["finish_reason"] == "loop" for response in result.responses)
         for rate in result.rates.table:
-            if rate.measure == MIXED_MEASURE and not rate.group:
-                ends = [response["finish_reason"] for response in result.responses]
-                for warning in coverage_warnings(rate, ends.count("loop")):
-                    say(f"{name} {result.label}: {warning}", file=sys.stderr)
+            mixed = rate.measure == MIXED_MEASURE and not rate.group
+            for warning in coverage_warnings(rate, loops) if mixed else ():
+                say(f"{name} {result.label}: {warning}", file=sys.stderr)
     _print_summary(evaluation)
     errors = [row["error"] for row in answers if row["finish_reason"] == "error"]
     if len(errors) == len(answers):
-        raise RefractError(
-            f"all {len(errors)} answers are errors; the first: {errors[0]['type']}: "
-            f"{errors[0]['message']}"
-        )
+        first = f"{errors[0]['type']}: {errors[0]['message']}"
+        raise RefractError(f"all {len(errors)} answers are errors; the first: {first}")
 
 
 def demo(limit: Annotated[int, typer.Option(min=1)] = 60, seed: int = 0) -> None:
@@ -223,12 +216,11 @@ def _yaml_settings(pairs: Sequence[str]) -> dict[str, Any]:
     for pair in pairs:
         key, equals, text = pair.partition("=")
         try:
-            value = YAML(typ="safe", pure=True).load(text)
+            settings[key] = YAML(typ="safe", pure=True).load(text)
         except (YAMLError, RecursionError):
             equals = ""
         if not equals or not key:
             raise UsageError(f"--set takes key=value with a YAML value (got {pair!r})")
-        settings[key] = value
     return settings
 
 
@@ -263,14 +255,13 @@ def _print_rates(evaluation: Evaluation, confidence: float, *, wide: bool = Fals
             measure = rate.measure + groups[group.field].format(group.value)
             of = str(counts.n) if counts.successes is None else f"{counts.successes}/{counts.n}"
             shown = [rate_text(rate)] if wide else [short_text(rate), of + clusters_text(rate)]
-            row = [rate.suite, measure, *shown, kinds_text(counts.excluded)]
-            rows.append([*row, str(counts.cut_off or 0)])
+            suite = rate.suite if len(evaluation.suites) > 1 else ""
+            row = [suite, measure, *shown, kinds_text(counts.excluded), str(counts.cut_off or 0)]
+            rows.append(row)
     of_rate = [f"rate [{percent(confidence)}]", *([] if wide else ["counts"])]
     header = ["suite", "measure", *of_rate, "not judged", "cut off"]
-    # The suite where there are several, the last columns where there is something in them.
-    empty = {n for n in (len(header) - 2, len(header) - 1) if all(row[n] == "0" for row in rows)}
-    left_out = empty | ({0} if len({row[0] for row in rows}) == 1 else set())
-    kept = [n for n in range(len(header)) if n not in left_out]
+    # The last columns where there is something in them.
+    kept = [n for n in range(len(header)) if any(row[n] not in ("", "0") for row in rows)]
     print_table([header[n] for n in kept], [[row[n] for n in kept] for row in rows])
     print_text(view.interval_note if wide else brief_intervals(view.interval_note))
 
@@ -289,9 +280,8 @@ def _print_summary(evaluation: Evaluation) -> None:
             if measure in judged
         ]
         parts = [f"refused {', '.join(refused)}"] if refused else []
-        for measure in ("discrimination", *(() if refused else list(judged)[:3])):
-            if measure in judged:
-                parts.append(f"{measure} {short_text(judged[measure])}")
+        others = {"discrimination", *([] if refused else list(judged)[:3])}
+        parts += [f"{name} {short_text(rate)}" for name, rate in judged.items() if name in others]
         unjudged = sum(row["outcome"] in EXCLUDED for row in result.rows())
         parts += [f"{unjudged} not judged"] if unjudged else []
         told = "; ".join(parts) or "nothing was judged"
@@ -306,34 +296,30 @@ def _where_to(
     from refract.judges import open_judges
     from refract.models import open_model
 
+    def servers() -> list[str]:
+        needs = [need.rpartition(" to ")[2] for need in sorted(NEEDED) if need.startswith("send ")]
+        NEEDED.clear()
+        return needs
+
     NEEDED.clear()
     open_model(name, definition)
-    needs = {"answers": sorted(NEEDED)}
+    places = {"answers": servers()}
     if judges is not None:
-        NEEDED.clear()
         open_judges(judges)
-        needs["judgements"] = sorted(NEEDED)
-    servers = {
-        what: [need.rpartition(" to ")[2] for need in of if need.startswith("send ")]
-        for what, of in needs.items()
-    }
-    if not any(servers.values()) and judges is not None:
-        return "nothing leaves this machine: answers and judgements are made here"
-    return "; ".join(
-        f"{what} from {', '.join(of) or 'this machine'}" for what, of in servers.items()
-    )
+        places["judgements"] = servers()
+        if not any(places.values()):
+            return "nothing leaves this machine: answers and judgements are made here"
+    return "; ".join(f"{what} from {', '.join(x) or 'this machine'}" for what, x in places.items())
 
 
 def _print_protocol(protocol: Row) -> None:
     """A run's deviations from its protocol, and what is not known of it."""
     say(f"protocol {protocol['name']}: {protocol['of']}")
     for label, part in protocol["parts"].items():
-        say(
-            f"  {label}: judged by {part['judge']}; deviations: {len(part['deviations']) or 'none'}"
-        )
-        for phrase in part["deviations"]:
-            say(f"    deviation: {phrase}")
-        for phrase in part["unknown"]:
-            say(f"    unknown: {phrase}")
+        deviations = part["deviations"]
+        say(f"  {label}: judged by {part['judge']}; deviations: {len(deviations) or 'none'}")
+        for kind, phrases in (("deviation", deviations), ("unknown", part["unknown"])):
+            for phrase in phrases:
+                say(f"    {kind}: {phrase}")
     for limit in protocol["limits"]:
         say(f"  limit: {limit}")

@@ -59,13 +59,8 @@ def judge(
 
 
 NAMED = 10  # how many keys of what did not join are shown
-LAYERS = {
-    "inner": "inner alone",
-    "outer": "outer alone",
-    "system": "system (either)",
-    "both": "both",
-    "gain": "gain of the outer (system minus inner)",
-}
+LAYERS = {"inner": "inner alone", "outer": "outer alone", "system": "system (either)"}
+LAYERS |= {"both": "both", "gain": "gain of the outer (system minus inner)"}
 
 
 def kappa(
@@ -102,11 +97,8 @@ def kappa(
     _say_unjoined(joined)
     level = float(confidence or 0.95)
     numbers = judge_agreement(joined.pairs, level)
-    differing = [
-        [str(x.suite), x.prompt_id, str(x.label), str(y.label)]
-        for x, y in joined.pairs
-        if people and x.label != y.label
-    ]
+    unequal = [(x, y) for x, y in joined.pairs if people and x.label != y.label]
+    differing = [[str(x.suite), x.prompt_id, str(x.label), str(y.label)] for x, y in unequal]
     if out is not None:
         write_agreed(a, joined, out)
     if format_ == "json":
@@ -118,19 +110,14 @@ def kappa(
             f"{len(joined.pairs)} answers joined by {', '.join(joined.by)}; refusal undecided: "
             f"{undecided['a']} in A, {undecided['b']} in B"
         )
-        on = {"refused or not": numbers["refusal"], "all labels": numbers["labels"]}
-        print_table(
-            ["on", "n", "agree", "by chance", f"κ [{100 * level:g} %]"],
-            [
-                [
-                    *(name, str(row["n"])),
-                    estimate_cell(row, "agreement", "agreement_"),
-                    estimate_cell(row, "chance_agreement", "chance_agreement_"),
-                    estimate_cell(row, "kappa"),
-                ]
-                for name, row in on.items()
-            ],
-        )
+        rows = []
+        for name, row in (
+            ("refused or not", numbers["refusal"]),
+            ("all labels", numbers["labels"]),
+        ):
+            shares = (estimate_cell(row, x, f"{x}_") for x in ("agreement", "chance_agreement"))
+            rows.append([name, str(row["n"]), *shares, estimate_cell(row, "kappa")])
+        print_table(["on", "n", "agree", "by chance", f"κ [{100 * level:g} %]"], rows)
         print_confusion("A \\ B", numbers["labels"]["confusion"])
         if differing:
             say("To be settled:")
@@ -164,10 +151,8 @@ def did(
     joined = join_files(inner, outer, (inner_judge, outer_judge))
     _say_unjoined(joined)
     level = float(confidence or 0.95)
-    layers = defense(
-        [a.refused for a, _ in joined.pairs], [b.refused for _, b in joined.pairs], level
-    )
-    numbers = {**layers, **joined.numbers}
+    refused = [[pair[place].refused for pair in joined.pairs] for place in (0, 1)]
+    numbers = {**defense(*refused, level), **joined.numbers}
     if out is not None:
         write_json(out, numbers)
     say(json_text(numbers) if format_ == "json" else _page(numbers, level))

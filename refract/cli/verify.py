@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, cast
 
 import typer
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class RecordedAnswers(NamedTuple):
-    """RecordedAnswers answers: whose they are, what ``model.json`` says of it, and the rows by suite."""
+    """Recorded answers: whose they are, what ``model.json`` says of it, and the rows by suite."""
 
     name: str
     model: Row
@@ -45,14 +45,12 @@ class Verification(NamedTuple):
             f"bound of {self.bound:.1e}; {counts['float64']} tokens decided in float64, "
             f"{counts['ties']} ties"
         )
-        if counts["from_text"]:
-            text += f"; {counts['from_text']} have no token ids, so that their text was tokenised"
         for key, reason in (
+            ("from_text", "have no token ids, so that their text was tokenised"),
             ("unchecked", "not checked (errors, filtered or thinking without tokens)"),
             ("unknown", "of no request that is known here"),
         ):
-            if counts[key]:
-                text += f"; {counts[key]} {reason}"
+            text += f"; {counts[key]} {reason}" if counts[key] else ""
         return text
 
 
@@ -138,9 +136,8 @@ def recorded_answers(name: str, project: Project) -> RecordedAnswers:
     folders = [project.folder / kind / name for kind in (ANSWERS, Path("data/responses"))]
     files = [file for folder in folders for file in sorted(folder.glob("*.jsonl"))]
     if not files:
-        raise UsageError(
-            f"{name} has no answers in {' or '.join(map(str, folders))}; run: dvc repro"
-        )
+        places = " or ".join(map(str, folders))
+        raise UsageError(f"{name} has no answers in {places}; run: dvc repro")
     made = _of_files(name, files)
     fixed: Row = {key: made.model.get(key) for key in ("samples", "generation")}
     return made._replace(model={**fixed, "definition": find_model(name, project)})
@@ -168,7 +165,6 @@ def verified(
     :class:`refract.models.protocol.AdapterError` where the weights are not here."""
     from refract.core.jsonl import canonical_json
     from refract.models import generation_settings, identity_of, open_model, with_fixed
-    from refract.models.hf import HF
     from refract.models.store import ANSWER_FIELDS, answer_of, request_sha256
     from refract.project import find_model
 
@@ -200,11 +196,8 @@ def verified(
         wanted = with_fixed(name, find_model(name, project), settings)
         wanted |= {"arithmetic": "exact", "samples": 1}
         wanted |= {} if wanted.get("quantization") else {"dtype": "float32"}
-        model = opened.get(canonical_json(wanted))
-        if model is None:
-            opening = open_model(name, wanted)
-            assert isinstance(opening, HF)
-            model = opened[canonical_json(wanted)] = opening
+        if (model := opened.get(canonical_json(wanted))) is None:
+            model = opened[canonical_json(wanted)] = cast("HF", open_model(name, wanted))
         by_hash = {
             request_sha256(canonical_json(stated), request, source): request
             for request in _requests(recorded, suite, project, source.samples)
@@ -237,9 +230,8 @@ def _requests(
     from refract.models.answering import request_of
     from refract.suites.perturbations import suite_prompts
 
-    made = recorded.model
-    seed = made.get("seed", run_seed(project.params)) if sampled else None
-    times = (made.get("samples") or {}).get(suite, 1)
+    seed = recorded.model.get("seed", run_seed(project.params)) if sampled else None
+    times = (recorded.model.get("samples") or {}).get(suite, 1)
     if suite in (project.params.get("suites") or {}):
         prompts = suite_prompts(project.params, suite, project.folder).rows
         yield from (request_of(row, seed) for row in sample_prompts(prompts, times))
