@@ -68,12 +68,7 @@ def options(
 MEASURE, RESULTS, JUDGES, MAINTAIN = "Measure", "Results", "Judges", "Suites, models and projects"
 COMMANDS: dict[str, tuple[Callable[..., object], ...]] = {
     MEASURE: (
-        run.run,
-        run.demo,
-        work.work,
-        project.init,
-        models.estimate,
-        power.power,
+        *(run.run, run.demo, work.work, project.init, models.estimate, power.power),
         publications.protocols,
     ),
     RESULTS: (

@@ -137,9 +137,7 @@ def _print(
             "row the decision and p worse; p alone is of a row named before the answers were seen"
         )
     if drops and wide:
-        notes.append(
-            "detectable: the smallest drop that prompts as alike as these show in 80 % of cases"
-        )
+        notes.append("detectable: the smallest drop that prompts as alike show in 80 % of cases")
     if any(x.judge_interval for x in sides.differences):
         notes.append(
             "intervals, worst cases and decisions of two models hold the judge's error on both (p does "

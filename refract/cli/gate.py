@@ -60,15 +60,11 @@ def gate(
         raise
     from refract.rates.thresholds import owed_to_max_unjudged
 
-    titles = {
-        "missed": "FAIL",
-        "inconclusive": "INCONCLUSIVE",
-        "met": "MET by judged answers alone",
-    }
+    titles = {"missed": "FAIL", "met": "MET by judged answers alone"}
     for rate in rates:
         if rate.decision != "met" or owed_to_max_unjudged(rate):
             where = f"{rate.model} {rate.suite} {rate.measure}"
-            say(f"{titles[str(rate.decision)]} {where}: {explained(rate)}")
+            say(f"{titles.get(str(rate.decision), 'INCONCLUSIVE')} {where}: {explained(rate)}")
     counts = Counter(rate.decision for rate in rates)
     others = "".join(f", {counts[x]} {x}" for x in ("missed", "inconclusive") if counts[x])
     say(f"{counts['met']} of {len(rates)} thresholds met{others}")

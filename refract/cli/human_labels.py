@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from refract.cli.label import run_answers
-from refract.cli.options import Confidence, NumbersFile, files_named, keep_inputs, listed, mapping
+from refract.cli.options import (
+    AsJson,
+    Confidence,
+    NumbersFile,
+    files_named,
+    keep_inputs,
+    listed,
+    mapping,
+)
 from refract.cli.printing import estimate_cell, print_table
 from refract.cli.verdicts import print_confusion
 from refract.core.errors import RowError, UsageError
@@ -69,9 +77,8 @@ def validate(
     project = find_project()
     definitions = {name: find_judge(name, project) for name in judge or ["refusal"]}
     keep_inputs({"--out": out}, [*labelled, *files_named(definitions)])
-    rows, left_out = read_labelled(
-        labelled, response_column, label_column, prompt_column, listed(skip)
-    )
+    columns = response_column, label_column, prompt_column
+    rows, left_out = read_labelled(labelled, *columns, listed(skip))
     values = [row["label"] for row in rows]
     truth = labels_of(values, listed(positive), mapping("--map", map_))
     opened = {name: open_judge(name, definition) for name, definition in definitions.items()}
@@ -96,10 +103,8 @@ def validate(
         results[name] = {
             "judge": {name: {**definitions[name], "version": version}},
             "files": {str(path): sha256_file(path) for path in labelled},
-            "left_out": left_out,
-            "partial": partial,
+            **{"left_out": left_out, "partial": partial, **numbers},
             "by_model": [{**entry._asdict(), "gap": entry.gap} for entry in by_model],
-            **numbers,
         }
     files = ", ".join(map(str, labelled))
     say(f"{', '.join(results)} on {files}: {len(rows)} answers; left out: {shown_counts(left_out)}")
@@ -121,7 +126,7 @@ def _print_entries(entries: Sequence[LedgerEntry], percent: str) -> None:
     rows = []
     for entry in entries:
         names = [entry.judge, entry.source, entry.model or "not stated", str(entry.n)]
-        cells = [_cell(entry._asdict(), name) for name in shares]
+        cells = [estimate_cell(entry._asdict(), name, f"{name}_") for name in shares]
         rows.append([*names, *cells[:2], shown_gap(entry), *cells[2:]])
     header = ["judge", "source", "model", "n", "human", "judge's", f"rate gap, points {percent}"]
     print_table([*header, f"κ {percent}", "precision", "recall"], rows)
@@ -133,13 +138,9 @@ def _print_scores(numbers: Row, percent: str) -> None:
     if "label_accuracy" in numbers:
         columns |= {"label_accuracy": "all four labels", "label_kappa": f"κ of all four {percent}"}
     counts = [str(numbers[name]) for name in ("n", "unjudged")]
-    cells = [_cell(numbers, name) for name in columns]
+    cells = [estimate_cell(numbers, name, f"{name}_") for name in columns]
     print_table(["n", "unjudged", *columns.values()], [[*counts, *cells]])
     print_confusion("human \\ judge", numbers["confusion"])
-
-
-def _cell(numbers: Row, name: str) -> str:
-    return estimate_cell(numbers, name, f"{name}_")
 
 
 # The columns of numbers.
@@ -154,7 +155,7 @@ def correct(
     suite: str | None = None,
     rows: list[Path] | None = None,
     confidence: Confidence = None,
-    format_: Annotated[Literal["table", "json"], typer.Option("--format")] = "table",
+    format_: AsJson = "table",
 ) -> None:
     """Refusal rates from human labels of a part of a run and the judge's verdicts on the rest.
 
@@ -167,7 +168,6 @@ def correct(
         model: The model that was labelled; of two files, one for each in order.
         suite: Its suite; or the suite of --rows.
         rows: Instead of --model: the --rows file of `refract run`, one for each.
-        format_: How it is printed.
     """
     from refract.agreement.corrections import corrected_numbers
     from refract.core.params import decision_settings

@@ -114,7 +114,9 @@ def label(
     if annotator:
         out = out.with_name(f"{out.stem}.{annotator}{out.suffix}")
     if terminal and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError(f"--terminal needs a terminal; without it, fill in column label of {out}")
+        raise UsageError(
+            f"--terminal needs a terminal; without it, fill in the column label of {out}"
+        )
     if out.exists() and not terminal:
         raise UsageError(
             f"{out} exists and may hold labels; name another file with --out, or go on with --terminal"

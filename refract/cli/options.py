@@ -32,6 +32,7 @@ JudgeBaseUrl = Annotated[
     str | None,
     typer.Option(metavar="URL", help="Its server; default: its definition's or its provider's."),
 ]
+AsJson = Annotated[Literal["table", "json"], typer.Option("--format", help="How it is printed.")]
 Models = Annotated[
     list[str] | None, typer.Option("--model", help="Models of the grid: NAME,...; default: all.")
 ]
@@ -40,9 +41,7 @@ Suites = Annotated[
 ]
 Confidence = Annotated[
     Literal[".90", ".95", ".99"] | None,
-    typer.Option(
-        help="Confidence of intervals and decisions; default: .95, or what the project sets."
-    ),
+    typer.Option(help="Confidence of intervals and decisions; default: .95, or the project's."),
 ]
 IntervalOf = Annotated[
     Literal["prompts", "prompts_and_judge"] | None,

@@ -136,9 +136,7 @@ def table(
 
     place = Path(source or "")
     beside = [place.with_suffix(".outcomes.csv")] if place.is_file() else []
-    keep_inputs(
-        {"--out": out}, [place / path for path in PIPELINE] if not beside else [place, *beside]
-    )
+    keep_inputs({"--out": out}, [place, *beside] if beside else [place / x for x in PIPELINE])
     side = find_side(Path.cwd(), source)
     wanted = listed(models) or list(side.results)
     check_names("--model", wanted, side.results)

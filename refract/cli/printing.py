@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from refract.core.showing import printable, say, text_columns
 from refract.core.types import Row
@@ -106,12 +106,8 @@ def _print(
     box, gap = (SIMPLE_HEAD, GAP - 1) if rule else (None, GAP)  # a box has a blank of its own
     table = Table(box=box, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
     for column, width in widths.items():
-        table.add_column(
-            Text(header[column]),
-            width=width,
-            justify="left" if text[column] else "right",
-            vertical="bottom",
-        )
+        side: Literal["left", "right"] = "left" if text[column] else "right"
+        table.add_column(Text(header[column]), width=width, justify=side, vertical="bottom")
     for line in lines:
         table.add_row(*(shown(line[column], column) for column in widths))
     Console(width=sum(widths.values()) + GAP * len(widths)).print(table, crop=False)
@@ -150,13 +146,9 @@ def print_text(text: str) -> None:
 
     if (console := Console()).is_terminal:
         indent = " " * (len(text) - len(text.lstrip()) + 2)
-        text = textwrap.fill(
-            text,
-            console.width,
-            subsequent_indent=indent,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        whole = textwrap.TextWrapper(console.width, break_long_words=False, break_on_hyphens=False)
+        whole.subsequent_indent = indent
+        text = whole.fill(text)
     say(text)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from refract.cli.options import documented
+from refract.cli.options import AsJson, documented
 from refract.cli.printing import print_table
 from refract.core.errors import UsageError
 from refract.core.showing import json_text, say
@@ -83,9 +83,8 @@ def list_judges(context: typer.Context, name: str | None = None) -> None:
                 kept = source.kept_at if source.is_here else "not here"
                 say(f"    SHA-256 {source.sha256}; {kept}")
             if clip := judge.clip:
-                say(
-                    f"  answers clipped to {clip.tokens} of the judge's tokens, cut off {clip.side}"
-                )
+                tokens = f"{clip.tokens} of the judge's tokens"
+                say(f"  answers clipped to {tokens}, cut off {clip.side}")
             say(f"  tried: {judge.tried}")
         say(f"  licence {judge.licence}; agreement: {judge.agreement}")
 
@@ -130,7 +129,7 @@ def fetch(
 def reproduce_paper(
     name: Annotated[str | None, typer.Argument()] = None,
     data: Path | None = None,
-    format_: Annotated[Literal["table", "json"], typer.Option("--format")] = "table",
+    format_: AsJson = "table",
 ) -> None:
     """Recompute a published table from recorded answers and labels, beside the published numbers.
 
@@ -141,7 +140,6 @@ def reproduce_paper(
     Args:
         name: The paper; without one, papers are listed.
         data: A folder that holds the publisher's files.
-        format_: How it is printed.
     """
     from refract.papers import open_paper, paper_cells, paper_names
     from refract.papers.cells import DIFFERS, Folder, counts, shown
@@ -169,8 +167,8 @@ def reproduce_paper(
         say(f"{paper.title}\n{paper.source}")
         table = []
         for cell in cells:
-            numbers = cell.published, shown(cell.computed, cell.published), f"{cell.held:,}"
-            table.append([cell.row, cell.column, *numbers, cell.status, cell.reason])
+            compared = cell.published, shown(cell.computed, cell.published), f"{cell.held:,}"
+            table.append([cell.row, cell.column, *compared, cell.status, cell.reason])
         print_table(["row", "column", "published", "computed", "rows", "result", "why"], table)
         say(", ".join(f"{status}: {count}" for status, count in by_status.items()))
     raise typer.Exit(int(DIFFERS in by_status))

@@ -174,11 +174,8 @@ def verify_recorded(folder: Path, name: str) -> list[str]:
             say(f"not verified: {error}")
             return []
     show(found)
-    return [
-        f"answer {name} {suite.suite} {failure['prompt_id']}: {failure['problem']}"
-        for suite in found
-        for failure in suite.failures
-    ]
+    failed = ((suite.suite, failure) for suite in found for failure in suite.failures)
+    return [f"answer {name} {suite} {x['prompt_id']}: {x['problem']}" for suite, x in failed]
 
 
 def _runs_here(definition: Mapping[str, Any]) -> bool:
@@ -244,18 +241,15 @@ def _run(command: Sequence[str], out: Path, hosts: Sequence[str], store: Mapping
     program = [sys.executable, "-P", "-c", "from refract.cli import main; main()"]
     while not out.is_file():
         env = {**os.environ, **store, VARIABLE: json.dumps(sorted(allowed))}
-        done = subprocess.run(
-            [*program, *command, "--out", str(out)], env=env, capture_output=True, text=True
-        )
+        words = [*program, *command, "--out", str(out)]
+        done = subprocess.run(words, env=env, capture_output=True, text=True)
         needed = re.search(r"^refract: not allowed: (.+)$", done.stderr, re.M)
         if needed is None:
             if not out.is_file():
                 raise RefractError(f"the run failed: {done.stderr.strip()[-2000:]}")
         elif not needed[1].startswith("send ") or needed[1] in allowed:
-            what = f"the file asks to {needed[1]}, which your params.yaml does not name"
-            raise UsageError(
-                f"{what}; if you trust it, run the command that is printed without --exec"
-            )
+            what = f"the file asks to {needed[1]}, which your params.yaml does not name; if you"
+            raise UsageError(f"{what} trust it, run the command that is printed without --exec")
         else:
             say(f"the file asks to {needed[1]}, which params.yaml and --allow-host do not name")
             typer.confirm("allow it?", abort=True)

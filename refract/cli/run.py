@@ -123,10 +123,8 @@ def run(
     used = [find_suite(one, project)[1] for one in ([] if protocol else suite or [])]
     published = [one.rpartition("=")[2] for one in suite or [] if protocol]
     beside = {} if out.is_dir() else run_files(out)
-    keep_inputs(
-        {"--out": out, **beside, "--rows": rows},
-        [*files_named(definition, judges, used), *published],
-    )
+    published += map(str, files_named(definition, judges, used))
+    keep_inputs({"--out": out, **beside, "--rows": rows}, published)
     say(_where_to(name, definition, judges if protocol is None or judge else None))
     with open_store() as store:
         if protocol is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from refract.cli.options import (
+    AsJson,
     Confidence,
     JudgeBaseUrl,
     JudgeModel,
@@ -69,7 +70,7 @@ def kappa(
     judge_a: str | None = None,
     judge_b: str | None = None,
     strict: Annotated[bool, typer.Option("--strict")] = False,
-    format_: Annotated[Literal["table", "json"], typer.Option("--format")] = "table",
+    format_: AsJson = "table",
     out: Path | None = None,
     confidence: Confidence = None,
 ) -> None:
@@ -83,7 +84,6 @@ def kappa(
         judge_a: Which judge of A, where rows have several.
         judge_b: The same, of B.
         strict: Exit with 1 unless every verdict joined.
-        format_: How it is printed.
         out: Of two people: write A here with blanks where B differs, which `refract label --terminal`
             then asks for.
     """
@@ -105,11 +105,9 @@ def kappa(
         listed = {"disagreements": differing} if people else {}
         say(json_text({**joined.numbers, "joined": len(joined.pairs), **numbers, **listed}))
     else:
-        undecided = numbers["undecided"]
-        say(
-            f"{len(joined.pairs)} answers joined by {', '.join(joined.by)}; refusal undecided: "
-            f"{undecided['a']} in A, {undecided['b']} in B"
-        )
+        undecided = "{a} in A, {b} in B".format(**numbers["undecided"])
+        by = ", ".join(joined.by)
+        say(f"{len(joined.pairs)} answers joined by {by}; refusal undecided: {undecided}")
         rows = []
         for name, row in (
             ("refused or not", numbers["refusal"]),
@@ -151,8 +149,8 @@ def did(
     joined = join_files(inner, outer, (inner_judge, outer_judge))
     _say_unjoined(joined)
     level = float(confidence or 0.95)
-    refused = [[pair[place].refused for pair in joined.pairs] for place in (0, 1)]
-    numbers = {**defense(*refused, level), **joined.numbers}
+    first, second = ([pair[place].refused for pair in joined.pairs] for place in (0, 1))
+    numbers = {**defense(first, second, level), **joined.numbers}
     if out is not None:
         write_json(out, numbers)
     say(json_text(numbers) if format_ == "json" else _page(numbers, level))
@@ -170,18 +168,15 @@ def _say_unjoined(joined: Join) -> None:
 def print_confusion(corner: str, counts: Mapping[str, Mapping[str, int]]) -> None:
     """Prints how often labels of two raters met, by the first rater's label and the second's."""
     columns = list(dict.fromkeys(label for row in counts.values() for label in row))
-    print_table(
-        [corner, *columns],
-        [[label, *(str(row.get(name, 0)) for name in columns)] for label, row in counts.items()],
-    )
+    rows = [[label, *(str(of.get(x, 0)) for x in columns)] for label, of in counts.items()]
+    print_table([corner, *columns], rows)
 
 
 def _page(numbers: Row, confidence: float) -> str:
     rows = []
     for layer, name in LAYERS.items():
-        share = numbers[layer]
-        interval = f"{share['low']:.4f} to {share['high']:.4f}"
-        rows.append([name, share["stopped"], numbers["n"], f"{share['rate']:.4f}", interval])
+        rate, interval = "{rate:.4f},{low:.4f} to {high:.4f}".format(**numbers[layer]).split(",")
+        rows.append([name, numbers[layer]["stopped"], numbers["n"], rate, interval])
     header = ("Layer", "Stopped", "of", "Rate", f"{100 * confidence:g} % interval")
     unjudged = numbers["unjudged"]
     return (

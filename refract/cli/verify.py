@@ -94,9 +94,8 @@ def verify(
 def show(found: list[Verification]) -> None:
     """Prints a line for each suite and for each answer that fails."""
     for verification in found:
-        say(verification)
-        for failure in verification.failures:
-            say(f"  {failure['prompt_id']}: {failure['problem']}")
+        failed = (f"  {x['prompt_id']}: {x['problem']}" for x in verification.failures)
+        say("\n".join([str(verification), *failed]))
 
 
 def _recorded(what: str, project: Project) -> RecordedAnswers:

@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from refract.cli.gate import explained, fails, junit_case, junit_xml
-from refract.core.jsonl import read_rows
 from refract.core.tables import read_table
 from refract.rates.rate import Rate
 from refract.rates.thresholds import owed_to_max_unjudged
@@ -122,15 +121,13 @@ def test_a_regression_is_a_miss_that_is_shown_or_hidden_by_unjudged_answers(give
 )
 def test_what_was_met_by_judged_answers_alone_is_said(outer, unjudged, named):
     found = check(
+        **{"rate": 0.922, "successes": 119, "n": 129, "low": 0.863, "high": 0.957},
         **{
-            "rate": 0.922,
-            "successes": 119,
-            "n": 129,
-            "low": 0.863,
-            "high": 0.957,
             "decision": "met",
+            "outer_low": outer[0],
+            "outer_high": outer[1],
+            "excluded_error": unjudged,
         },
-        **{"outer_low": outer[0], "outer_high": outer[1], "excluded_error": unjudged},
     )
     assert owed_to_max_unjudged(found) == named
     if named:
@@ -156,9 +153,7 @@ def test_another_confidence_is_computed_from_the_answers_and_decides(project):
     }
     assert shown[".95"] == project.refract("gate", "fragile").stdout
     ends = {
-        level: [
-            float(end) for end in re.search(r"cc_fail_rate: \S+ \[(.+?), (.+?)\]", text).groups()
-        ]
+        level: [*map(float, re.search(r"cc_fail_rate: \S+ \[(.+?), (.+?)\]", text).groups())]
         for level, text in shown.items()
     }
     assert ends[".99"][0] < ends[".95"][0] < ends[".90"][0]
@@ -190,14 +185,6 @@ def test_the_projects_confidence_is_that_of_tables_and_moves_no_rate(project, tm
     )
     assert [row["rate"] for row in after] == [row["rate"] for row in before]
     assert all(b["low"] <= a["low"] for a, b in zip(before, after, strict=True) if a["low"])
-
-
-def test_the_failing_rows_are_a_table_with_visible_characters(project):
-    table = (project.folder / "data/failures/fragile.csv").read_text("utf-8")
-    assert "<U+000D x1000>" in table
-    assert "\r" not in table
-    verdicts = read_rows(project.folder / "data/verdicts/fragile/alpha.jsonl")
-    assert len(verdicts) == 24
 
 
 def test_estimate_counts_what_the_store_lacks(project, tmp_path):

@@ -56,7 +56,4 @@ def test_options_are_in_panels_and_say_what_their_values_are():
 def test_commands_are_shown_in_groups():
     shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).stdout
     assert re.findall(r"─ (.*?) ─", shown) == ["Options", *COMMANDS]
-
-
-def test_the_help_of_the_command_itself_shows_an_example():
-    assert "Example: refract run " in CliRunner().invoke(app, ["--help"]).stdout
+    assert "Example: refract run " in shown

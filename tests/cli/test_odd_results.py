@@ -11,6 +11,7 @@ import pytest
 from refract.core.jsonl import sha256_json, write_bytes, write_rows
 
 DEEP = "[" * 100_000
+RUN = ("run", "--suite", "s.jsonl", "--out", "r")
 COMMANDS = [
     ("compare", "{}", "ok.json"),
     ("compare", "ok.json", "{}"),
@@ -62,11 +63,8 @@ def test_results_that_were_changed_are_used_or_refused_in_a_message(cli, results
 @pytest.mark.parametrize(
     "command",
     [
-        ("compare", ".", "ok.json"),
-        ("export", ".", "--out", "exported"),
-        ("show",),
-        ("gate",),
-        ("table",),
+        *(("compare", ".", "ok.json"), ("export", ".", "--out", "exported")),
+        *(("show",), ("gate",), ("table",)),
     ],
 )
 def test_provenance_that_is_none_is_refused_in_a_message(cli, results, command, facts):
@@ -97,22 +95,12 @@ def test_rows_that_were_changed_are_labelled_or_refused_in_a_message(cli, result
 @pytest.mark.parametrize(
     "command",
     [
-        (
-            "run",
-            "--adapter",
-            "synthetic",
-            "--suite",
-            "s.jsonl",
-            "--set",
-            f"seed={'[' * 2000}",
-            "--out",
-            "r",
-        ),
+        (*RUN, "--adapter", "synthetic", "--set", f"seed={'[' * 2000}"),
         ("cache", "clear", "--older-than", "9" * 30),
-        ("run", "--adapter", "recorded", "--path", "deep.json", "--suite", "s.jsonl", "--out", "r"),
-        ("run", "--adapter", "hf", "--model-id", "./deep", "--suite", "s.jsonl", "--out", "r"),
+        (*RUN, "--adapter", "recorded", "--path", "deep.json"),
+        (*RUN, "--adapter", "hf", "--model-id", "./deep"),
     ],
-    ids=lambda command: " ".join(command[:3]),
+    ids=lambda command: " ".join(command[-4:])[:40],
 )
 def test_what_is_too_deep_or_too_large_ends_in_a_message(cli, command):
     write_rows(Path("s.jsonl"), [{"id": "a", "prompt": "hello there", "category": "helpful"}])

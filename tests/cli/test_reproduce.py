@@ -202,8 +202,7 @@ def test_inputs_are_named_in_the_order_in_which_they_work():
     old, new = (
         {
             "suites": {"s": {"sha256": side, "responses_sha256": side}},
-            "judges": {"j": {"version": side}},
-            "model": {"seed": side},
+            **{"judges": {"j": {"version": side}}, "model": {"seed": side}},
         }
         for side in "ab"
     )
