@@ -79,9 +79,10 @@ def show(
             certified.setdefault("all answers certified" if whole else line, []).append(model)
     for line, of in certified.items():
         print_text(f"{', '.join(of)}: {line}")
-    for kind, path in (("report", root / REPORT), ("page", root / PAGE)):
-        place = path if wide else os.path.relpath(path)
-        say(f"{kind}: {place}" if path.is_file() else f"{kind}: no {place}; run: dvc repro")
+    places = {"report": os.path.relpath(root / REPORT), "page": os.path.relpath(root / PAGE)}
+    there = {kind: os.path.isfile(place) for kind, place in places.items()}
+    told = [f"{kind}: {'' if there[kind] else 'no '}{place}" for kind, place in places.items()]
+    say("; ".join([*told, *([] if all(there.values()) else ["run: dvc repro"])]))
     if wide and (line := answer_line(root, models)):
         print_text(line)
     for line in warning_lines(root, models, short=not wide):

@@ -141,14 +141,16 @@ def brief_intervals(note: str) -> str:
 
 
 def print_text(text: str) -> None:
-    """A line for people: in a terminal broken at blanks alone, and further lines of it indented."""
+    """A line for people: in a terminal broken at blanks alone, but for those of an interval and before
+    it, and further lines of it indented."""
     from rich.console import Console
 
     if (console := Console()).is_terminal:
         indent = " " * (len(text) - len(text.lstrip()) + 2)
         whole = textwrap.TextWrapper(console.width, break_long_words=False, break_on_hyphens=False)
         whole.subsequent_indent = indent
-        text = whole.fill(text)
+        kept = re.sub(r"\S+ \[[-+., \d]*\]", lambda found: found[0].replace(" ", "\N{NBSP}"), text)
+        text = whole.fill(kept).replace("\N{NBSP}", " ")
     say(text)
 
 

@@ -129,6 +129,15 @@ def test_what_intervals_are_of_is_said_briefly(notes, brief):
     assert printing.brief_intervals(notes) == brief
 
 
+def test_a_long_line_is_broken_at_blanks_and_in_no_interval(capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "24")
+    printing.print_text("  refused 0.88 [0.82, -0.97] of 129 harmful")
+    assert capsys.readouterr().out.splitlines() == [
+        *("  refused", "    0.88 [0.82, -0.97]", "    of 129 harmful")
+    ]
+
+
 def test_columns_of_numbers_are_known_by_what_most_cells_start_with():
     rows = [
         ["a", "—", "typos", "none", "$3"],
