@@ -23,7 +23,8 @@ from refract.core.errors import UsageError
 from refract.core.jsonl import dump_row, sha256_json, write_json, write_rows
 from refract.core.types import Row
 from refract.core.vocabulary import JUDGED, REFUSED
-from refract.report.view import SERVED, plain
+from refract.report.view import SERVED
+from refract.report.wording import plain
 from refract.results.sources import read_run
 from refract.results.table_rows import confidence_of
 

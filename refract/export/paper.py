@@ -23,7 +23,8 @@ from refract.judges.published import CATALOGUE as JUDGES
 from refract.report.drawing import drawn
 from refract.report.figure_data import figures_of
 from refract.report.markdown import blanked, environment, tidy
-from refract.report.view import HEADLINES, View, plain, read_view
+from refract.report.view import HEADLINES, View, read_view
+from refract.report.wording import plain
 from refract.results.current import current_note, named
 from refract.results.sources import ResultsError, Side, read_side, stand_ins
 from refract.suites.importing import PUBLISHED

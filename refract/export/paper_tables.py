@@ -14,8 +14,8 @@ from refract.rates.rate import Interval, Rate
 from refract.report.comparisons import number_of_tests
 from refract.report.first_table import CUT_OFF, NOT_JUDGED, SEVERAL, mark_of
 from refract.report.model_sizes import MEASURES
-from refract.report.view import HEADLINES, View, check_names, plain
-from refract.report.wording import MISSING, p_text, percent, rate_text, three
+from refract.report.view import HEADLINES, View, check_names
+from refract.report.wording import MISSING, p_text, percent, plain, rate_text, three
 
 MARKS = {
     CUT_OFF: "a tenth of the answers or more was cut off, and judged by what was said",

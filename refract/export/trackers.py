@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.core.environment import git
-from refract.report.view import plain
+from refract.report.wording import plain
 from refract.results import results_and_notes
 from refract.results.current import result_files
 

@@ -11,18 +11,12 @@ from refract.core.params import DecisionSettings
 from refract.core.types import Row
 from refract.core.vocabulary import DISCRIMINATION, OUTCOME_COLUMNS, outcome_columns
 from refract.rates.comparison import DEFAULTS, PairedOutcomes, compare_groups, pair_outcomes
-from refract.rates.rate import Difference, Interval, rounded
-from refract.report.wording import Titles
+from refract.rates.rate import Difference, Interval
 from refract.results.sources import errors_between, stand_ins
 from refract.statistics.hypotheses import benjamini_hochberg, holm
 
 # Up to so many models every pair is compared; the number of pairs grows with the square.
 ALL_PAIRS = 8
-COLUMNS = (
-    *("suite", "category", "field", "value", "first", "second", "n", "clusters"),
-    *("rate_first", "rate_second", "difference", "low", "high", "p", "p_adjusted"),
-    *("judge_low", "judge_high"),
-)
 # What became of a prompt, seen from the other side.
 TURNED = {
     **{"to_refusal": "to_compliance", "to_compliance": "to_refusal"},
@@ -217,24 +211,6 @@ def compare_fields(
     ]
     none_decided = settings.model_copy(update={"primary": []})
     return _compared(groups, none_decided, benjamini_hochberg, stand_ins, provenance)
-
-
-def table_row(compared: Compared, titles: Titles) -> Row:
-    """A comparison under ``COLUMNS``, with the names that readers know."""
-    difference = compared.difference
-    low, high = difference.interval or (None, None)
-    shares = (difference.second, difference.first, difference.value, low, high)
-    ps = (difference.p, difference.p_adjusted)
-    cells = (
-        *(titles.suite(difference.suite), difference.category),
-        *(difference.group.field, difference.group.value),
-        *(titles.model(compared.first), titles.model(compared.second)),
-        *(difference.n, difference.clusters),
-        *(None if share is None else rounded(share) for share in shares),
-        *("" if p is None else f"{p:.4g}" for p in ps),
-        *(rounded(end) for end in difference.judge_interval or ()),
-    )
-    return dict(zip(COLUMNS, cells, strict=False))
 
 
 def strongest(compared: Sequence[Compared], confidence: float) -> list[Compared]:

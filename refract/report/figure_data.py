@@ -10,7 +10,6 @@ from refract.rates.rate import Rate
 from refract.report.comparisons import number_of_tests
 from refract.report.drawing import Curve, Figure, Mark
 from refract.report.markdown import TEMPLATES
-from refract.report.model_sizes import measure_text
 from refract.report.view import CATEGORY_OF, HEADLINES, View
 from refract.report.wording import percent
 
@@ -110,7 +109,7 @@ def _judges(view: View) -> Iterator[Mark]:
 def _sizes(view: View) -> Iterator[Mark]:
     """Rates over parameters: a panel for each suite and measure."""
     for series in view.series:
-        panel = f"{view.titles.suite(series.suite)}\n{measure_text(series.measure, series.value)}"
+        panel = f"{view.titles.suite(series.suite)}\n{series.title}"
         for model, point in series.points.items():
             mark = Mark(panel, view.titles.model(model), series.family, point.n, point.size)
             yield mark._replace(y=point.rate, y_interval=point.interval)
@@ -119,7 +118,7 @@ def _sizes(view: View) -> Iterator[Mark]:
 def _trends(view: View) -> Iterator[Curve]:
     """The trend of each family."""
     for series in view.series:
-        panel = f"{view.titles.suite(series.suite)}\n{measure_text(series.measure, series.value)}"
+        panel = f"{view.titles.suite(series.suite)}\n{series.title}"
         sizes = [point.size for point in series.points.values()]
         if series.trend.slope is not None and series.trend.intercept is not None:
             line = series.trend.slope, series.trend.intercept

@@ -6,57 +6,21 @@ interval and at most one mark, which a note below explains; all else that limits
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from refract.rates.rate import Rate
-from refract.report.markdown import cell, markdown_table
+from refract.report.markdown import ShownTable, shown_table
 from refract.report.model_sizes import MEASURES
-from refract.report.view import HEADLINES, Summary, View, plain, summaries
+from refract.report.view import HEADLINES, Summary, View, summaries
 from refract.report.wording import (
-    MISSING,
     WARN_SHARE,
-    bounds_text,
-    clusters_text,
-    estimate_text,
-    interval_text,
-    kinds_text,
-    limit_text,
+    plain,
     short_text,
 )
 
 CUT_OFF, NOT_JUDGED, SEVERAL = "✂", "†", "‡"
 DISCRIMINATION, BORDERLINE = "discrimination", "borderline_discrimination"
-_WIDE = ("suite", "model", "judge", "measure", "rate", "on these prompts", "refused", "partial")
-WIDE = (*_WIDE, "clusters", "cut off", "without cut-off", "not judged", "if all were judged")
-LIMITS = ("suite", "model", "measure", "rate", "limit", "verdict")
-
-
-class ShownTable(NamedTuple):
-    """A table of plain texts; each of ``notes`` is a line to stand under it."""
-
-    header: list[str]
-    rows: list[list[str]]
-    notes: list[str]
-
-    @property
-    def filled(self) -> ShownTable:
-        """The table without the columns that are empty in all rows."""
-        kept = [
-            n for n in range(len(self.header)) if any(r[n] not in ("", MISSING) for r in self.rows)
-        ]
-        rows = [[row[n] for n in kept] for row in self.rows]
-        return ShownTable([self.header[n] for n in kept], rows, self.notes)
-
-    def first(self, most: int) -> ShownTable:
-        """The table with so many rows at most."""
-        return self._replace(rows=self.rows[:most])
-
-    @property
-    def markdown(self) -> str:
-        """The table in Markdown, its notes below, a line each; empty without rows and notes."""
-        table = markdown_table(self.header, self.rows) if self.rows else ""
-        return "\n\n".join(filter(None, (table, "\\\n".join(map(cell, self.notes)))))
 
 
 def first_table(view: View, *, wide: bool = False) -> ShownTable:
@@ -65,7 +29,8 @@ def first_table(view: View, *, wide: bool = False) -> ShownTable:
     all that limits it."""
     if wide:
         notes = [*_samples_note(view, summaries(view)), view.interval_note]
-        return ShownTable(list(WIDE), list(_details(view)), [*filter(None, notes)]).filled
+        table = shown_table(view.titles, "details", _details(view))
+        return table._replace(notes=[*filter(None, notes)]).filled
     # Of a sample of another suite's prompts the perturbed ones count.
     repeated = view.repeated
     lines = [line for line in summaries(view) if line.suite not in repeated]
@@ -94,17 +59,12 @@ def threshold_table(view: View) -> ShownTable:
     """The thresholds that are not met, those missed before those that are inconclusive; a note counts
     the ones that are met."""
     limited = [rate for line in summaries(view) for rate in line.limited]
-    rows, counts = [], []
-    for verdict in ("missed", "inconclusive"):
-        unmet = [rate for rate in limited if rate.decision == verdict]
-        counts += [f"{len(unmet)} {verdict}"] if unmet else []
-        for rate in unmet:
-            assert rate.threshold is not None
-            shown = "not measured" if rate.value is None else short_text(rate)
-            names = names_of(view, rate.suite, rate.model)
-            rows.append([*names, rate.measure, shown, limit_text(rate.threshold), verdict])
-    met = f"{len(limited) - len(rows)} of {len(limited)} thresholds met"
-    return ShownTable(list(LIMITS), rows, [", ".join([met, *counts]) + "."] if limited else [])
+    unmet = {x: [r for r in limited if r.decision == x] for x in ("missed", "inconclusive")}
+    rows = [{"rate": rate} for rates in unmet.values() for rate in rates]
+    said = [f"{len(limited) - len(rows)} of {len(limited)} thresholds met"]
+    said += [f"{len(rates)} {verdict}" for verdict, rates in unmet.items() if rates]
+    table = shown_table(view.titles, "thresholds", rows)
+    return table._replace(notes=[", ".join(said) + "."] if limited else [])
 
 
 def names_of(view: View, suite: str, model: str) -> tuple[str, str]:
@@ -200,8 +160,9 @@ def _discrimination_note(view: View, lines: Sequence[Summary]) -> Iterator[str]:
         yield f"{DISCRIMINATION}: harmful minus borderline refused"
 
 
-def _details(view: View) -> Iterator[list[str]]:
-    """A row for each rate by category and for discrimination, of every judge of refusal."""
+def _details(view: View) -> Iterator[dict[str, Any]]:
+    """Each rate by category and for discrimination, of every judge of refusal, with the same rate
+    ``without`` the answers that were cut off."""
     measures = {**{m: MEASURES[m] for m in HEADLINES}, DISCRIMINATION: DISCRIMINATION}
     measures[BORDERLINE] = "borderline discrimination"
     for line in summaries(view):
@@ -214,21 +175,5 @@ def _details(view: View) -> Iterator[list[str]]:
                 # Of the two contrasts the one that the first table shows.
                 shown = measure != BORDERLINE or prefix + DISCRIMINATION not in overall
                 if shown and (rate := overall.get(prefix + measure)):
-                    cells = _detail(rate, uncut)
-                    yield [*names_of(view, line.suite, line.model), judge, name, *cells]
-
-
-def _detail(rate: Rate, uncut: Mapping[str, Rate]) -> list[str]:
-    counts, without = rate.counts, uncut.get(rate.measure)
-    cells = [
-        estimate_text(rate.value, rate.shown),
-        interval_text((rate.with_judge or rate).these),
-        "" if counts.successes is None else f"{counts.successes}/{counts.n}",
-        str(counts.partial or ""),
-        clusters_text(rate).removeprefix(", "),
-        f"{100 * counts.cut_off_share:.0f} %" if counts.cut_off else "",
-        estimate_text(without.value, without.shown) if without else "",
-        kinds_text(counts.excluded) if counts.unjudged else "",
-        bounds_text(rate),
-    ]
-    return [cell or MISSING for cell in cells]
+                    without = uncut.get(prefix + measure)
+                    yield {"rate": rate, "judge": judge, "measure": name, "without": without}

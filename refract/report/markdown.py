@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from refract.core.params import read_yaml
 from refract.core.showing import printable
+from refract.rates.rate import rounded
 from refract.report import wording
 
 if TYPE_CHECKING:
@@ -49,6 +52,62 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> s
     return "\n".join(lines)
 
 
+class ShownTable(NamedTuple):
+    """A table of plain texts; each of ``notes`` is a line to stand under it."""
+
+    header: list[str]
+    rows: list[list[str]]
+    notes: list[str]
+
+    @property
+    def filled(self) -> ShownTable:
+        """The table without the columns that are empty in all rows."""
+        kept = [
+            n
+            for n in range(len(self.header))
+            if any(row[n] not in ("", wording.MISSING) for row in self.rows)
+        ]
+        rows = [[row[n] for n in kept] for row in self.rows]
+        return ShownTable([self.header[n] for n in kept], rows, self.notes)
+
+    def first(self, most: int) -> ShownTable:
+        """The table with so many rows at most."""
+        return self._replace(rows=self.rows[:most])
+
+    @property
+    def markdown(self) -> str:
+        """The table in Markdown, its notes below, a line each; empty without rows and notes."""
+        table = markdown_table(self.header, self.rows) if self.rows else ""
+        return "\n\n".join(filter(None, (table, "\\\n".join(map(cell, self.notes)))))
+
+
+_read = cache(read_yaml)
+
+
+def columns_of(
+    titles: Titles,
+    name: str,
+    rows: Iterable[Mapping[str, Any]],
+    file: Path = TEMPLATES / "tables.yaml",
+    **more: object,
+) -> tuple[list[str], list[list[Any]]]:
+    """Titles and rows of the table of this name in a YAML file, which has for each column its title, a
+    template of ``more``, and the expression of its values, of ``more`` and what a row holds."""
+    templates = environment(titles, markdown=False).overlay(autoescape=False)
+    columns = _read(file)[name].items()
+    values = [templates.compile_expression(expression) for _, expression in columns]
+    header = [templates.from_string(title).render(more) for title, _ in columns]
+    return header, [[value(more | dict(row)) for value in values] for row in rows]
+
+
+def shown_table(
+    titles: Titles, name: str, rows: Iterable[Mapping[str, Any]], *given: Path, **more: object
+) -> ShownTable:
+    """The same as texts, empty for None."""
+    header, made = columns_of(titles, name, rows, *given, **more)
+    return ShownTable(header, [["" if x is None else str(x) for x in row] for row in made], [])
+
+
 def environment(titles: Titles, *, markdown: bool) -> jinja2.Environment:
     """The report's templates, in which every value is escaped, for Markdown or for HTML.
 
@@ -79,7 +138,16 @@ def environment(titles: Titles, *, markdown: bool) -> jinja2.Environment:
         "percent": wording.percent,
         "printable": printable,
         "points": lambda value: f"{value:+.1f}",
+        "plain": wording.plain,
+        "rounded": lambda value: None if value is None else rounded(value),
+        "count": lambda value: wording.MISSING if value is None else f"{value:,}",
+        "bounds": wording.bounds_text,
+        "clusters": wording.clusters_text,
+        "estimate": wording.estimate_text,
+        "interval": wording.interval_text,
+        "kinds": wording.kinds_text,
         "short": wording.short_estimate,
+        "rate_short": wording.short_text,
         "table": lambda table: Markup(table.markdown),
         "three": wording.three,
     }

@@ -62,6 +62,11 @@ class Series(NamedTuple):
     points: dict[str, SizedRate]
     trend: Trend
 
+    @property
+    def title(self) -> str:
+        """The rate in words, with the attack that it is of."""
+        return MEASURES[self.measure] + (f" ({self.value})" if self.value else "")
+
 
 def model_sizes(
     provenance: Mapping[str, Any], metadata: Mapping[str, Any] | None
@@ -122,8 +127,3 @@ def effective_n(rate: float, low: float, high: float, confidence: float = 0.95) 
     z2, w2 = normal_quantile(confidence) ** 2, (high - low) ** 2
     b = 2 * z2 * (w2 - 2 * rate * (1 - rate))
     return max(1e-3, (math.sqrt(b * b + 4 * z2 * z2 * (1 - w2) * w2) - b) / (2 * w2))
-
-
-def measure_text(measure: str, value: str) -> str:
-    """A rate in words, with the attack that it is of."""
-    return f"{MEASURES[measure]} ({value})" if value else MEASURES[measure]

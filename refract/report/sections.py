@@ -9,7 +9,7 @@ and what the section's function gives. Where it writes nothing, there is no such
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from json import loads
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,41 +17,32 @@ from refract.core.showing import csv_cell
 from refract.core.types import Row
 from refract.core.vocabulary import DISCRIMINATION, JUDGED, REFUSED, SAMPLES_FIELD, refusal_of
 from refract.rates.controls import failed_controls
-from refract.rates.rate import Difference, Interval, Rate, rounded
 from refract.report.comparisons import (
     ALL_PAIRS,
-    COLUMNS,
     Compared,
+    Nearest,
     number_of_tests,
     strongest,
-    table_row,
 )
 from refract.report.findings import NO_FIELDS, Findings
-from refract.report.first_table import ShownTable, first_table, names_of, threshold_table
-from refract.report.markdown import environment, tidy
-from refract.report.model_sizes import measure_text
+from refract.report.first_table import first_table, threshold_table
+from refract.report.markdown import ShownTable, columns_of, environment, shown_table, tidy
 from refract.report.page_data import PageData
 from refract.report.view import (
     CATEGORY_OF,
     POWERED,
     View,
     model_notes,
-    plain,
     summaries,
 )
 from refract.report.wording import (
-    MISSING,
     kinds_text,
-    p_text,
     rate_parts,
-    short_estimate,
-    short_text,
-    two,
 )
 from refract.results.sources import stand_ins
 from refract.statistics.hypotheses import holm
 from refract.statistics.raters import cohen_kappa
-from refract.statistics.trends import LEAST_MODELS, Trend
+from refract.statistics.trends import LEAST_MODELS
 
 if TYPE_CHECKING:
     import jinja2
@@ -205,58 +196,27 @@ def over_refused(inputs: Inputs) -> ShownTable:
     return ShownTable(["prompt", "category", "refused by", "models"], rows, [])
 
 
-def differences_table(view: View, differences: Sequence[Compared], corrected: str) -> ShownTable:
+def _differences(view: View, of: Sequence[Compared], corrected: str) -> ShownTable:
     """Paired differences: what each side refused, first minus second, p alone and corrected."""
-    header = [
-        "suite",
-        "prompts",
-        "first",
-        "second",
-        "refused",
-        "first − second",
-        "n",
-        "p",
-        corrected,
-    ]
-    rows = []
-    for first, second, d in differences:
-        if d.n:
-            kind = f"{d.category}, {d.group.field} {d.group.value}" if d.group else d.category
-            refused = ", ".join(MISSING if x is None else two(x) for x in (d.second, d.first))
-            names = view.titles.model(first), view.titles.model(second), refused
-            shown = short_estimate(d.value, d.shown, "+")
-            rows.append([view.titles.suite(plain(d.suite)), kind.replace("_", " "), *names, shown])
-            rows[-1] += [str(d.n), p_text(d.p), p_text(d.p_adjusted)]
-    return ShownTable(header, rows, []).filled
+    rows = ({"first": a, "second": b, "d": d} for a, b, d in of if d.n)
+    return shown_table(view.titles, "differences", rows, corrected=corrected).filled
 
 
-def _nearest_table(view: View, corrected: str) -> ShownTable:
+def _nearest(view: View, near: Nearest, corrected: str) -> ShownTable:
     """The model nearest to the reference: what both refused, the difference, and its decision."""
-    if (near := view.nearest) is None:
-        return ShownTable([], [], [])
-    adjusted = {
-        (x.difference.suite, x.difference.category): x.difference.p_adjusted
-        for x in view.compared
-        if {x.first, x.second} == {near.reference, near.model}
-    }
-    rows = []
-    for suite, differences in near.by_suite.items():
-        for d in differences:
-            refused = (MISSING if x is None else two(x) for x in (d.first, d.second))
-            cells = [view.titles.suite(plain(suite)), d.category.replace("_", " "), *refused]
-            cells += [short_estimate(d.value, d.shown, "+"), str(d.n), p_text(d.p)]
-            rows.append([*cells, p_text(adjusted.get((suite, d.category)))])
-            rows[-1].append(d.drop.decision if d.drop else "")
-    names = view.titles.model(near.reference), view.titles.model(near.model)
-    header = ["suite", "prompts", *names, "difference", "n", "p", corrected]
-    return ShownTable([*header, "decision"], rows, []).filled
+    pair = {near.reference, near.model}
+    of_pair = [x.difference for x in view.compared if {x.first, x.second} == pair]
+    adjusted = {(d.suite, d.category): d.p_adjusted for d in of_pair}
+    every = (d for of in near.by_suite.values() for d in of)
+    rows = ({"d": d, "adjusted": adjusted.get((d.suite, d.category))} for d in every)
+    return shown_table(view.titles, "nearest", rows, near=near, corrected=corrected).filled
 
 
 def _compared(inputs: Inputs) -> Data:
     view = inputs.view
     if len(view.models) < 2:
         return {"telling": []}
-    pairs, tests = view.near_compared, number_of_tests(view.compared)
+    pairs, tests, near = view.near_compared, number_of_tests(view.compared), view.nearest
     telling = strongest(pairs, view.confidence)
     judged = [x.difference.judge_interval for x in telling if x.difference.judge_interval]
     named = f"p (Holm, {tests})"
@@ -265,80 +225,49 @@ def _compared(inputs: Inputs) -> Data:
         "tested": number_of_tests(pairs),
         "tests": tests,
         "open": sum(interval.low <= 0 <= interval.high for interval in judged),
-        "nearest": _nearest_table(view, named),
-        "margin": next((d.drop.margin for d in view.nearest.differences if d.drop), None)
-        if view.nearest
-        else None,
-        "every": differences_table(view, pairs, named),
+        "nearest": _nearest(view, near, named) if near else ShownTable([], [], []),
+        "margin": next((d.drop.margin for d in near.differences if d.drop), None) if near else None,
+        "every": _differences(view, pairs, named),
     }
 
 
 def _by_field(inputs: Inputs) -> Data:
     """The comparisons that are more than chance, and the rates of one value that stand out: their
     interval leaves out what the model refused of all prompts of that category."""
-    view, rows = inputs.view, []
+    view, rows, counted = inputs.view, [], 0
     telling, tested = strongest(view.by_field, view.confidence), number_of_tests(view.by_field)
-    fields = dict[tuple[str, str], int]()
     for rate in view.every:
         if rate.group.field in NO_FIELDS or rate.measure not in CATEGORY_OF:
             continue
-        where = view.titles.suite(plain(rate.suite)), rate.group.field
-        fields[where] = fields.get(where, 0) + 1
-        whole = view.overall[rate.suite, rate.model].get(rate.measure)
-        ends = rate.shown
-        if whole is None or whole.value is None or ends is None:
-            continue
-        if not ends[0] <= whole.value <= ends[1]:
-            names = [where[0], view.titles.model(rate.model), CATEGORY_OF[rate.measure]]
-            value = f"{rate.group.field} {rate.group.value}"
-            rows.append([*names, value, short_text(rate), two(whole.value), str(rate.counts.n)])
-    header = ["suite", "model", "prompts", "of", "refused", "of all", "n"]
-    table = differences_table(view, telling, f"p (BH, {tested})")
-    out = ShownTable(header, rows, [])
-    return {"telling": table, "tested": tested, "fields": fields, "out": out}
+        counted += 1
+        whole, ends = view.overall[rate.suite, rate.model].get(rate.measure), rate.shown
+        if whole and whole.value is not None and ends and not ends[0] <= whole.value <= ends[1]:
+            rows.append({"rate": rate, "whole": whole, "category": CATEGORY_OF[rate.measure]})
+    return {
+        "telling": _differences(view, telling, f"p (BH, {tested})"),
+        "tested": tested,
+        "counted": counted,
+        "out": shown_table(view.titles, "standing_out", rows),
+    }
 
 
 def perturbed_table(view: View, *, by_category: bool = False) -> ShownTable:
     """What perturbations did to refusal: shares refused clean and perturbed, flips each way and the
     paired difference."""
-    header = ["suite", "perturbation", "prompts", "model", "refused clean", "refused perturbed"]
-    header += ["newly refused", "newly answered", "net", "n"]
-    rows = []
-    for d in view.perturbed:
-        if d.n and bool(d.category) == by_category:
-            suite, model = view.titles.suite(plain(d.suite)), view.titles.model(d.model)
-            shares = [MISSING if x is None else two(x) for x in (d.first, d.second)]
-            flips = [str(len(d.prompts[key])) for key in ("to_refusal", "to_compliance")]
-            net = short_estimate(d.value, d.interval, "+")
-            rows.append([suite, d.perturbation, d.category, model, *shares, *flips, net, str(d.n)])
-    rows.sort(key=lambda row: row[:2])
-    return ShownTable(header, rows, []).filled
-
-
-def _changed_answers(view: View) -> ShownTable:
-    """How often an answer changed, by similarity and refusal, over all groups."""
-    header = ["suite", "perturbation", "model", "answers that changed", "of", "above noise floor"]
-    rows = []
-    for rate in view.every:
-        if rate.measure.endswith(FAILS) and not rate.group:
-            floor = rate.above_floor
-            names = view.titles.suite(plain(rate.suite)), rate.measure.removesuffix(FAILS)
-            cells = [*names, view.titles.model(rate.model), short_text(rate)]
-            cells.append(f"{rate.counts.successes}/{rate.counts.n}")
-            cells.append(short_estimate(floor.value, floor.interval, "+") if floor else "")
-            untested = any(rate.counts.untested.values())
-            rows.append([*cells, kinds_text(rate.counts.untested) if untested else ""])
-    return ShownTable([*header, "not tested"], rows, []).filled
+    rows = [{"d": d} for d in view.perturbed if d.n and bool(d.category) == by_category]
+    table = shown_table(view.titles, "perturbed", rows)
+    return table._replace(rows=sorted(table.rows, key=lambda row: row[:2])).filled
 
 
 def _robustness(inputs: Inputs) -> Data:
     view = inputs.view
-    fails = (rate for rate in view.every if rate.measure.endswith(FAILS) and rate.group)
-    tests = [p for rate in fails if (p := rate.statistics.p_holm) is not None]
+    fails = [rate for rate in view.every if rate.measure.endswith(FAILS)]
+    tests = [p for rate in fails if rate.group and (p := rate.statistics.p_holm) is not None]
+    changed = ({"rate": rate} for rate in fails if not rate.group)
     return {
         "every": perturbed_table(view),
         "by_category": perturbed_table(view, by_category=True),
-        "changed": _changed_answers(view),
+        "changed": shown_table(view.titles, "changed", changed).filled,
         "groups": len(tests),
         "above": sum(p <= 1 - view.confidence for p in tests),
     }
@@ -346,16 +275,14 @@ def _robustness(inputs: Inputs) -> Data:
 
 def _attacks(inputs: Inputs) -> Data:
     """Attacks, injections and pairs of whole suites: a row for each suite and model."""
-    view, rows = inputs.view, []
-    measures = (*ATTACKS, PAIR_DIFFERENCE)
-    for (suite, model), rates in view.overall.items():
-        if found := [rates.get(measure) for measure in measures]:
-            names = names_of(view, suite, model)
-            if any(found):
-                rows.append([*names, *map(short_text, found)])
-    rows.sort(key=lambda row: row[0])
-    titles = ["attack succeeded", "injection succeeded", "task done", "minus its pair"]
-    return {"attacks": ShownTable(["suite", "model", *titles], rows, []).filled}
+    view = inputs.view
+    rows = [
+        {"suite": suite, "model": model, "rates": rates}
+        for (suite, model), rates in view.overall.items()
+        if rates.keys() & {*ATTACKS, PAIR_DIFFERENCE}
+    ]
+    table = shown_table(view.titles, "attacks", rows)
+    return {"attacks": table._replace(rows=sorted(table.rows, key=lambda row: row[0])).filled}
 
 
 def _pairs(inputs: Inputs) -> Data:
@@ -368,72 +295,53 @@ def _pairs(inputs: Inputs) -> Data:
     adjusted = holm([rate.statistics.p if rate.model in family else None for rate in whole])
     tests = sum(p is not None for p in adjusted)
 
-    def row(rate: Rate, *more: str) -> list[str]:
-        names = names_of(view, rate.suite, rate.model)
-        shown = short_estimate(rate.value, rate.interval, "+")
-        group = f"{rate.group.field} {rate.group.value}" if rate.group else ""
-        return [*names, group, str(rate.counts.n), shown, *more]
-
     rows = [
-        row(rate, p_text(rate.statistics.p), p_text(p))
+        {"rate": rate, "p": rate.statistics.p, "adjusted": p}
         for rate, p in zip(whole, adjusted, strict=True)
     ]
     value = {(rate.suite, rate.model): rate.value for rate in whole}
     out = [
-        row(rate)
+        {"rate": rate, "p": None, "adjusted": None}
         for rate in pairs
         if rate.group.field not in ("", "cut_off")
         and rate.interval
         and (of := value.get((rate.suite, rate.model))) is not None
         and not rate.interval[0] <= of <= rate.interval[1]
     ]
-    header = ["suite", "model", "group", "pairs", "difference"]
-    shown = ShownTable([*header, "p", f"p (Holm, {tests})"], rows, []).filled
-    return {"pairs": shown, "tests": tests, "out": ShownTable(header, out, []).filled}
+    shown, apart = (shown_table(view.titles, "pairs", x, tests=tests).filled for x in (rows, out))
+    return {"pairs": shown, "tests": tests, "out": apart}
 
 
 def _stability(inputs: Inputs) -> Data:
     """Rates over several answers to one prompt: samples, repeats, languages, perturbations."""
-    view, rows = inputs.view, []
-    for rate in view.every:
-        over = rate.group.field == "over" and rate.measure == "label_change_rate"
-        if rate.group.field == SAMPLES_FIELD or over:
-            names = names_of(view, rate.suite, rate.model)
-            of = rate.group.value if over else f"{rate.group.value} samples"
-            cells = [rate.measure, of, short_text(rate), str(rate.counts.n)]
-            rows.append(
-                [*names, *cells, kinds_text(rate.counts.excluded) if rate.counts.unjudged else ""]
-            )
-    header = ["suite", "model", "measure", "over", "mean over prompts", "prompts", "not judged"]
-    return {"sampled": ShownTable(header, rows, []).filled}
+    rows = (
+        {"rate": rate}
+        for rate in inputs.view.every
+        if rate.group.field == SAMPLES_FIELD
+        or (rate.group.field == "over" and rate.measure == "label_change_rate")
+    )
+    return {"sampled": shown_table(inputs.view.titles, "stability", rows).filled}
 
 
 def _judges(inputs: Inputs) -> Data:
-    """Rates from human labels beside the raw ones, κ of the first judge with every other, and scores."""
-    view, rows = inputs.view, []
+    """Rates from human labels beside the raw ones, κ of the first judge with every other, and scores on
+    the project's own pairs."""
+    view, powered = inputs.view, []
     for rate in view.every:
-        if not (labels := rate.counts.labels) or not rate.measure.startswith(POWERED):
-            continue
-        measure = rate.measure.removeprefix(POWERED)
-        raw = view.overall[rate.suite, rate.model][measure]
-        names = [*names_of(view, rate.suite, rate.model)]
-        names += [CATEGORY_OF.get(measure, measure), view.deciding.get(rate.suite, "")]
-        if rate.interval:
-            said = f"{short_text(rate)}, {labels.used} of {rate.counts.n} labelled"
-        elif labels.stale:
-            said = f"{labels.stale} labels are of other answers"
-        else:
-            said = f"{labels.blank} drawn and left blank" if labels.blank else MISSING
-        rows.append([*names, short_estimate(raw.value, raw.interval), said])
-    header = ["suite", "model", "prompts", "judge", "raw rate", "prediction-powered"]
+        if rate.counts.labels and rate.measure.startswith(POWERED):
+            measure = rate.measure.removeprefix(POWERED)
+            row: Data = {"rate": rate, "raw": view.overall[rate.suite, rate.model][measure]}
+            row |= {"labels": rate.counts.labels, "judge": view.deciding.get(rate.suite, "")}
+            powered.append(row | {"prompts": CATEGORY_OF.get(measure, measure)})
+    scores = ({"judge": judge, "of": of} for judge, of in view.scores.items())
     return {
-        "powered": ShownTable(header, rows, []),
-        "twice": _twice(inputs),
-        "scores": _scores(view),
+        "powered": shown_table(view.titles, "powered", powered),
+        "twice": shown_table(view.titles, "twice", _twice(inputs)),
+        "scores": shown_table(view.titles, "scores", scores),
     }
 
 
-def _twice(inputs: Inputs) -> ShownTable:
+def _twice(inputs: Inputs) -> Iterator[Data]:
     """Cohen's κ, on refused or not, of each suite's first judge and every other that told refusal."""
     labels: dict[tuple[str, str, str], list[tuple[bool, bool]]] = {}
     for row in inputs.answers.clean():
@@ -443,138 +351,65 @@ def _twice(inputs: Inputs) -> ShownTable:
             if refused is not None and decided is not None:
                 key = row.suite, row.model, f"{first}, {judge}"
                 labels.setdefault(key, []).append((decided, refused))
-    rows = []
-    for key, pairs in labels.items():
-        first_said, said_too = ([pair[side] for pair in pairs] for side in (0, 1))
+    for (suite, model, judges), pairs in labels.items():
+        first_said, said_too = zip(*pairs, strict=True)
         found = cohen_kappa(first_said, said_too, inputs.view.confidence)
-        ends = None if found.low is None or found.high is None else Interval(found.low, found.high)
-        same = f"{sum(a == b for a, b in pairs)} of {len(pairs)}"
-        rows.append([*key, short_estimate(found.kappa, ends), same])
-    return ShownTable(["suite", "model", "judges", "κ", "alike"], rows, [])
-
-
-def _scores(view: View) -> ShownTable:
-    """The judges on the project's own pairs."""
-    measures = ("kappa", "precision", "recall", "specificity")
-    rows = []
-    for judge, of in view.scores.items():
-        cells = [of.get(measure) for measure in measures]
-        n = str(next(iter(of.values())).n)
-        rows.append(
-            [judge, n, *(short_estimate(x.value, x.interval) if x else MISSING for x in cells)]
-        )
-    return ShownTable(["judge", "pairs", "κ", *measures[1:]], rows, [])
+        alike = sum(a == b for a, b in pairs)
+        names = {"suite": suite, "model": model, "judges": judges}
+        yield {**names, "found": found, "alike": alike, "n": len(pairs)}
 
 
 def _scaling(inputs: Inputs) -> Data:
     """The trends of families with three sizes or more, and the rates behind them."""
-    view, points, trends = inputs.view, [], []
-    for series in view.series:
-        names = [series.family, view.titles.suite(plain(series.suite))]
-        names.append(measure_text(series.measure, series.value))
-        for model, point in series.points.items():
-            size, ends = f"{point.size:,.0f}", point.interval
-            counted = "" if view.sizes[model].counted else " (stated)"
-            cells = [view.titles.model(model), size + counted, short_estimate(point.rate, ends)]
-            points.append([*names, *cells, f"{point.successes}/{point.n}"])
-        trends.append([*names, str(len(series.points)), *_slope(series.trend)])
-    header = ["family", "suite", "measure"]
-    rates = [*header, "model", "parameters", "rate", "of"]
+    view = inputs.view
+    points = (
+        {"series": series, "model": model, "point": point, "size": view.sizes[model]}
+        for series in view.series
+        for model, point in series.points.items()
+    )
+    trends = (
+        {"series": series, "of": series.trend, "problem": PROBLEMS.get(series.trend.problem or "")}
+        for series in view.series
+    )
     return {
-        "points": ShownTable(rates, points, []),
-        "trends": ShownTable([*header, "models", "slope", "dispersion"], trends, []),
+        "points": shown_table(view.titles, "points", points),
+        "trends": shown_table(view.titles, "trends", trends),
         "least": LEAST_MODELS,
     }
 
 
-def _slope(of: Trend) -> list[str]:
-    if of.problem is not None or of.slope is None:
-        return [f"none: {PROBLEMS.get(of.problem or '', of.problem)}", MISSING]
-    ends = f" [{of.low:+.3f}, {of.high:+.3f}]" if of.low is not None and of.high is not None else ""
-    return [f"{of.slope:+.3f}{ends}", MISSING if of.dispersion is None else f"{of.dispersion:.2f}"]
-
-
 def _provenance(inputs: Inputs) -> Data:
     view, models = inputs.view, []
-    for model, facts in view.provenance.items():
-        definition, identity = facts["model"]["definition"], facts["model"]["identity"]
-        content = identity.get("model")
-        content = content if isinstance(content, dict) else identity
-        source = definition.get("model_id") or definition.get("path") or MISSING
-        held = (content.get("commit") or content.get("sha256") or MISSING)[:16]
-        seed, used = facts["model"]["seed"], facts.get("usage") or {}
-        decoding = "greedy" if seed is None else f"seed {seed}"
-        decoding = "not known" if definition["adapter"] == "recorded" else decoding
-        cells = [definition["adapter"], identity["adapter_version"], source, held, decoding]
-        counts = [used.get(key) for key in ("prompt_tokens", "completion_tokens", "cost_usd")]
-        cells += [identity.get("arithmetic") or MISSING]
-        cells += [MISSING if count is None else f"{count:,}" for count in counts]
-        models.append([view.titles.model(model), *map(str, cells)])
-    header = [
-        "model",
-        "adapter",
-        "version",
-        "source",
-        "revision or content",
-        "decoding",
-        "arithmetic",
-    ]
-    header += ["prompt tokens", "answer tokens", "cost (USD)"]
-    suites = [
-        [view.titles.suite(suite["label"]), suite["sha256"][:16], ", ".join(suite["judges"])]
-        for suite in view.suites
-    ]
-    judges = [[name, judge["kind"], judge["version"]] for name, judge in view.judges.items()]
+    for name, facts in view.provenance.items():
+        identity, content = facts["model"]["identity"], facts["model"]["identity"].get("model")
+        row = {"name": name, "identity": identity, "used": facts.get("usage") or {}}
+        row["content"] = content if isinstance(content, dict) else identity
+        models.append(row | facts["model"])
+    judges = ({**judge, "name": name} for name, judge in view.judges.items())
     return {
-        "models": ShownTable(header, models, []).filled,
-        "suites": ShownTable(["suite", "SHA-256", "judges"], suites, []),
-        "judges": ShownTable(["judge", "kind", "version"], judges, []),
+        "models": shown_table(view.titles, "models", models).filled,
+        "suites": shown_table(view.titles, "suites", view.suites),
+        "judges": shown_table(view.titles, "judges", judges),
         "pins": inputs.pins,
     }
 
 
-PERTURBED = (
-    *(
-        "suite",
-        "perturbation",
-        "category",
-        "model",
-        "n",
-        "clusters",
-        "rate_clean",
-        "rate_perturbed",
-    ),
-    *("newly_refused", "newly_answered", "difference", "low", "high"),
-)
-
-
-def _perturbed_row(view: View, of: Difference) -> Row:
-    """What a perturbation did, under ``PERTURBED``."""
-    shares = (of.first, of.second), (of.value, *(of.interval or (None, None)))
-    before, after = ([None if x is None else rounded(x) for x in each] for each in shares)
-    flips = (len(of.prompts[key]) for key in ("to_refusal", "to_compliance"))
-    names = view.titles.suite(of.suite), of.perturbation, of.category, view.titles.model(of.model)
-    return dict(zip(PERTURBED, (*names, of.n, of.clusters, *before, *flips, *after), strict=True))
-
-
-def _inert(header: Sequence[str], row: Sequence[str]) -> Row:
-    return {name: csv_cell(cell) for name, cell in zip(header, row, strict=True)}
-
-
 def report_tables(inputs: Inputs) -> dict[str, tuple[Sequence[str], list[Row]]]:
     """The tables beside the pages, whole: columns and rows by name."""
-    view, tables = inputs.view, dict[str, tuple[Sequence[str], list[Row]]]()
+    view, refused = inputs.view, over_refused(inputs)
+    tables: dict[str, tuple[Sequence[str], list[list[Any]]]] = {}
     for name, compared in (("comparisons", view.compared), ("fields", view.by_field)):
-        rows = [table_row(pair, view.titles) for pair in compared if pair.difference.n]
-        tables[name] = COLUMNS, rows
-    refused = over_refused(inputs)
-    for name, header, rows in (
-        ("over_refusal", refused.header, [_inert(refused.header, row) for row in refused.rows]),
-        ("robustness", PERTURBED, [_perturbed_row(view, d) for d in view.perturbed if d.n]),
-    ):
-        if rows:
-            tables[name] = header, rows
-    return tables
+        rows = ({"first": a, "second": b, "d": d} for a, b, d in compared if d.n)
+        tables[name] = columns_of(view.titles, f"{name}.csv", rows)
+    if refused.rows:
+        cells = [list(map(csv_cell, row)) for row in refused.rows]
+        tables["over_refusal"] = refused.header, cells
+    if perturbed := [{"d": d} for d in view.perturbed if d.n]:
+        tables["robustness"] = columns_of(view.titles, "robustness.csv", perturbed)
+    return {
+        name: (header, [dict(zip(header, row, strict=True)) for row in rows])
+        for name, (header, rows) in tables.items()
+    }
 
 
 FRONT = (

@@ -32,7 +32,7 @@ from refract.report.comparisons import (
     number_of_tests,
 )
 from refract.report.model_sizes import Series, Size, model_sizes, scaling_series
-from refract.report.wording import WARN_SHARE, Titles
+from refract.report.wording import WARN_SHARE, Titles, plain
 from refract.results.current import named
 from refract.results.sources import ResultsError, read_tree, stand_ins
 
@@ -227,11 +227,6 @@ def check_names(option: str, asked: Iterable[str], known: Collection[str]) -> No
                 f"{option} {name!r} is not in these results{nearest(name, known)}; there are: "
                 f"{', '.join(known)}"
             )
-
-
-def plain(label: str) -> str:
-    """The name of a suite, without what its label says of samples."""
-    return label.partition("[")[0]
 
 
 def read_view(root: Path) -> View:

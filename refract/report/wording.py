@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
+from functools import partial
 from typing import NamedTuple
 
 from refract.rates.rate import Difference, Rate, Statistics, Threshold
@@ -30,6 +31,11 @@ class Titles(NamedTuple):
         return self.suites.get(name, name) + bracket + rest
 
 
+def plain(label: str) -> str:
+    """The name of a suite, without what its label says of samples."""
+    return label.partition("[")[0]
+
+
 def three(value: float, sign: str = "", places: int = 3) -> str:
     """A number in three decimals. A half that floats hold exactly (0.3125) goes to the even digit, as
     Python writes it; one of a table's four digits that lies above or below by chance (0.8295) goes away
@@ -40,9 +46,7 @@ def three(value: float, sign: str = "", places: int = 3) -> str:
     return f"{digits.quantize(Decimal(1).scaleb(-places), rounding) + 0:{sign}.{places}f}"
 
 
-def two(value: float, sign: str = "") -> str:
-    """A number in two decimals, rounded alike: what a first table shows."""
-    return three(value, sign, 2)
+two = partial(three, places=2)  # what a first table shows
 
 
 def percent(confidence: float) -> str:
@@ -50,18 +54,23 @@ def percent(confidence: float) -> str:
     return f"{round(100 * confidence, 6):g} %"
 
 
-def interval_text(interval: Interval | None, sign: str = "") -> str:
+def interval_text(interval: Interval | None, sign: str = "", places: int = 3) -> str:
     """An interval in brackets; empty where there is none, as for one request with several attacks."""
     if interval is None:
         return ""
-    return f"[{three(interval[0], sign)}, {three(interval[1], sign)}]"
+    return f"[{three(interval[0], sign, places)}, {three(interval[1], sign, places)}]"
 
 
-def estimate_text(value: float | None, interval: Interval | None, sign: str = "") -> str:
+def estimate_text(
+    value: float | None, interval: Interval | None = None, sign: str = "", places: int = 3
+) -> str:
     """A number and its interval, such as ``0.912 [0.850, 0.950]``."""
     if value is None:
         return MISSING
-    return f"{three(value, sign)} {interval_text(interval, sign)}".rstrip()
+    return f"{three(value, sign, places)} {interval_text(interval, sign, places)}".rstrip()
+
+
+short_estimate = partial(estimate_text, places=2)
 
 
 def counts_text(rate: Rate) -> str:
@@ -82,14 +91,6 @@ def rate_parts(rate: Rate | None) -> tuple[str, str, str]:
         return MISSING, "", "; ".join(["0/0", *_limits(rate)])
     interval = interval_text(rate.shown) or "(no interval)"
     return three(rate.value), interval, "; ".join([counts_text(rate), *_limits(rate)])
-
-
-def short_estimate(value: float | None, interval: Interval | None, sign: str = "") -> str:
-    """A number and its interval in two decimals: ``0.91 [0.85, 0.95]``."""
-    if value is None:
-        return MISSING
-    ends = f" [{two(interval[0], sign)}, {two(interval[1], sign)}]" if interval else ""
-    return two(value, sign) + ends
 
 
 def short_text(rate: Rate | None) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 from refract.core.params import grid, load_params
-from refract.report.first_table import ShownTable, first_table
+from refract.report.first_table import first_table
+from refract.report.markdown import ShownTable
 from refract.report.view import View
 from refract.results.sources import read_tree
 from tests.builders import ROOT

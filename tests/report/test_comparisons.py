@@ -14,8 +14,8 @@ from refract.report.comparisons import (
     near_pairs,
     number_of_tests,
     strongest,
-    table_row,
 )
+from refract.report.markdown import columns_of
 from refract.report.page_data import page_data
 from refract.report.sections import Inputs, report_pages
 from refract.report.view import View
@@ -76,7 +76,9 @@ def test_a_comparison_is_first_minus_second_with_a_corrected_p():
     # Ten against none: 2 / 2^10, and no other comparison could be made.
     p = f"{2 / 2**10:.4f}"
     assert line[5:] == ["+0.50 [+0.26, +0.70]", "20", p, p]
-    (row,) = (table_row(pair, Titles()) for pair in compare_models(outcomes) if pair.difference.n)
+    compared = ({"first": a, "second": b, "d": d} for a, b, d in compare_models(outcomes) if d.n)
+    header, (cells,) = columns_of(Titles(), "comparisons.csv", compared)
+    row = dict(zip(header, cells, strict=True))
     assert (row["first"], row["second"], row["rate_first"], row["rate_second"]) == (
         *("a", "b"),
         *(1.0, 0.5),

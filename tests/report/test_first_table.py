@@ -7,8 +7,8 @@ import re
 import pytest
 
 from refract.rates.rate import Counts, Interval, Rate, Threshold
-from refract.report.first_table import ShownTable, first_table, threshold_table
-from refract.report.markdown import markdown_table, text_columns
+from refract.report.first_table import first_table, threshold_table
+from refract.report.markdown import ShownTable, markdown_table, text_columns
 from refract.report.view import View
 from refract.report.wording import Titles, two
 from tests.builders import rate
