@@ -11,7 +11,7 @@ from refract.core.showing import printable, say, text_columns
 from refract.core.types import Row
 
 if TYPE_CHECKING:
-    from refract.report.first_table import ShownTable
+    from refract.report.markdown import ShownTable
 
 GAP = 2  # blanks between two columns
 NAME = 32  # cells of a text column up to this width are never wrapped, longer ones at blanks

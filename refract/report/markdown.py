@@ -89,7 +89,7 @@ def columns_of(
     name: str,
     rows: Iterable[Mapping[str, Any]],
     file: Path = TEMPLATES / "tables.yaml",
-    **more: object,
+    **more: Any,
 ) -> tuple[list[str], list[list[Any]]]:
     """Titles and rows of the table of this name in a YAML file, which has for each column its title, a
     template of ``more``, and the expression of its values, of ``more`` and what a row holds."""
@@ -101,7 +101,7 @@ def columns_of(
 
 
 def shown_table(
-    titles: Titles, name: str, rows: Iterable[Mapping[str, Any]], *given: Path, **more: object
+    titles: Titles, name: str, rows: Iterable[Mapping[str, Any]], *given: Path, **more: Any
 ) -> ShownTable:
     """The same as texts, empty for None."""
     header, made = columns_of(titles, name, rows, *given, **more)

@@ -85,7 +85,6 @@ class Section(NamedTuple):
 def templates_of(view: View, *, markdown: bool) -> jinja2.Environment:
     """The templates of the report or of its page, with what both show."""
     templates = environment(view.titles, markdown=markdown)
-    templates.filters["plain"] = plain
     lines = summaries(view)
     templates.globals |= CONSTANTS | {
         "view": view,

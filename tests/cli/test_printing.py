@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from refract.cli import printing
 from refract.core.showing import text_columns
-from refract.report.first_table import ShownTable
+from refract.report.markdown import ShownTable
 
 WIDTHS = (40, 80, 120)
 NAMES = ("smollm2_135m", "harmful_helpful[sampled 60/309, seed=0]", "—", "x", "模型一", "")
