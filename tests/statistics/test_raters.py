@@ -171,7 +171,7 @@ def test_the_interval_of_kappa_covers_nineteen_times_in_twenty(
     for table, repeats in zip(found.tolist(), times.tolist(), strict=True):
         result = kappa_of_table([table[:2], table[2:]])
         covered += repeats * (result.low is None or result.low <= truth <= result.high)
-    assert 0.93 < covered / 800 < 0.97
+    assert 0.93 < covered / 800 < 0.975
 
 
 def test_a_judge_measured_on_a_published_set_has_its_published_scores():
