@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from refract.cli.options import Confidence, IntervalOf, decided_by
-from refract.cli.printing import print_table
+from refract.cli.printing import print_table, print_text
 from refract.core.showing import json_text, say
 from refract.report.markdown import cell, markdown_table
 from refract.report.wording import cluster_notes, estimate_text, short_estimate
@@ -105,15 +105,18 @@ def _print(
     decisions = Counter(drop.decision for *_, drop in drops)
     counts = ", ".join(f"{count} {kind}" for kind, count in sorted(decisions.items())) or "none"
     say(f"**Primary measures: {counts}.**" if markdown else f"Primary measures: {counts}.")
+    models = list(dict.fromkeys(x.model for x in sides.differences))
+    # Of one model, or one pair, the name stands above the table alone.
+    of = f"{models[0]} " if len(models) == 1 else ""
     for where, difference, drop in drops:
         if drop.regression:
-            line = f"{where}: {_why(difference, drop, named)}"
-            say(f"- {cell(line) if markdown else line}")
+            line = f"{where.removeprefix(of)}: {_why(difference, drop, named)}"
+            print_text(f"- {cell(line) if markdown else line}")
     tests = sum(x.p_adjusted is not None for x in sides.differences)
     header = ["suite", "category", "n", "A", "B", f"B − A [{100 * sides.confidence:g} %]"]
     more = ["p", f"p (Holm, {tests})", *FLIPS.values(), "left out"]
     header += [*more, named, "worst case", "detectable", "decision"] if wide else ["decision"]
-    for model in dict.fromkeys(x.model for x in sides.differences):
+    for model in models:
         rows = [_cells(x, wide=wide) for x in sides.differences if x.model == model]
         _print_table(model, header, rows, markdown)
     if flips:
@@ -124,7 +127,14 @@ def _print(
             for prompt in x.prompts[key]
         ]
         _print_table("flips", FLIP_HEADER, flipped, markdown)
-    notes = [f"{where}: {drop.reason}" for where, _, drop in drops if drop.reason] + sides.notes
+    reasons: dict[str, list[str]] = {}
+    for where, _, drop in drops:
+        if drop.reason and not drop.regression:
+            reasons.setdefault(drop.reason, []).append(where.removeprefix(of))
+    notes = [f"{', '.join(places)}: {reason}" for reason, places in reasons.items()]
+    notes += [
+        note.removeprefix(f"{of[:-1]}: ").removeprefix(of) if of else note for note in sides.notes
+    ]
     for _, _, drop in drops[:1]:
         notes.append(
             f"decision: not worse, if the worst case of what was not judged is within the margin of "
@@ -144,7 +154,9 @@ def _print(
             "not); --interval prompts leaves it out, labels of both runs replace it (refract correct)"
         )
     if notes:
-        say("\n" + "\n".join(f"- {note}" for note in notes))
+        say()
+    for note in notes:
+        print_text(f"- {note}")
 
 
 def _print_table(

@@ -359,6 +359,19 @@ def test_the_p_of_a_regression_is_called_what_its_column_is(cli, monkeypatch):
     assert "p (Holm)" not in done.out + done.err
 
 
+def test_one_reason_is_said_once_and_the_model_above_the_table_alone(cli, monkeypatch):
+    sides = {name: side(name, o="rrrr") for name in "ab"}
+    for one in sides.values():
+        for row in one.results["o"].outcomes[:2]:
+            row["category"] = "borderline"
+    monkeypatch.setattr("refract.results.sources.find_side", lambda _, name: sides[name])
+    done = cli("compare", "a", "b")
+    assert done.out.count("too few prompts") == 1
+    assert re.search(
+        r"(?m)^- s (harmful, s borderline|borderline, s harmful): too few prompts", done.out
+    )
+
+
 @pytest.mark.parametrize(
     ("gone", "category", "undecided"),
     [("o", "harmful", 1), ("s", "harmful", 1), ("o", "other", 0), ("", "harmful", 0)],
