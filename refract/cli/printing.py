@@ -134,10 +134,7 @@ def print_by_suite(table: ShownTable) -> None:
 
 def brief_intervals(note: str) -> str:
     """What intervals allow for, without how far a judge is from people, of the whole note."""
-    first, *others = (part.partition(": ")[0] for part in note.split("; "))
-    if others:
-        first = re.sub(r" \(.*\)$", "", first)
-    return "; ".join([first, *(other.removeprefix("intervals are ") for other in others)])
+    return "; ".join(part.partition(": ")[0] for part in note.split("; "))
 
 
 def print_text(text: str) -> None:

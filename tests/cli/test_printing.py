@@ -120,8 +120,8 @@ def test_the_first_table_is_one_for_each_suite_with_the_measures_it_has(capsys):
         ("", ""),
         ("Intervals are of prompts and judge: far.", "Intervals are of prompts and judge"),
         (
-            "Intervals are of prompts and judge (a): far; intervals are of the prompts alone (c): no.",
-            "Intervals are of prompts and judge; of the prompts alone (c)",
+            "Intervals are of prompts and judge: far; intervals of c are of the prompts alone: no.",
+            "Intervals are of prompts and judge; intervals of c are of the prompts alone",
         ),
     ],
 )
