@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
+from pathlib import Path
 from typing import NamedTuple
 
 from refract.agreement.ledger import LEDGER, read_ledger
 from refract.agreement.unseen_models import counting_lines
 from refract.core.errors import UsageError
 from refract.core.vocabulary import DISCRIMINATION
-from refract.rates.rate import Interval, Rate
+from refract.rates.rate import Rate
 from refract.report.comparisons import number_of_tests
 from refract.report.first_table import CUT_OFF, NOT_JUDGED, SEVERAL, mark_of
+from refract.report.markdown import ShownTable, shown_table
 from refract.report.model_sizes import MEASURES
 from refract.report.view import HEADLINES, View, check_names
-from refract.report.wording import MISSING, p_text, percent, plain, rate_text, three
+from refract.report.wording import MISSING, estimate_text, percent, plain, rate_text
 
+TABLES = Path(__file__).parent / "templates/tables.yaml"
 MARKS = {
     CUT_OFF: "a tenth of the answers or more was cut off, and judged by what was said",
     NOT_JUDGED: "some answers were not judged and are in no rate",
@@ -35,16 +38,6 @@ class PaperTable(NamedTuple):
     caption: str = ""
     label: str = "rates"
     grouped: bool = False
-
-
-def _ends(interval: Interval, places: int, sign: str = "") -> str:
-    return f"[{', '.join(three(end, sign, places) for end in interval)}]"
-
-
-def _estimate(value: float | None, interval: Interval | None, places: int, sign: str = "") -> str:
-    if value is None:
-        return MISSING
-    return three(value, sign, places) + (f" {_ends(interval, places, sign)}" if interval else "")
 
 
 def paper_table(
@@ -90,9 +83,10 @@ def paper_table(
         names = [*([plain(key[0])] if several else []), key[1], *([key[2]] if by else [])]
         shown += [(key[1], plain(key[0]), rate) for rate in cells if rate]
         texts = (
-            f"{_estimate(r.value, r.shown, places)} {mark_of(r)}" if r else MISSING for r in cells
+            f"{estimate_text(r.value, r.shown, '', places)} {mark_of(r)}".rstrip() if r else MISSING
+            for r in cells
         )
-        rows.append([*names, *(map(rate_text, cells) if wide else map(str.rstrip, texts))])
+        rows.append([*names, *(map(rate_text, cells) if wide else texts)])
     header = [*(["Suite"] if several else []), "Model", *([by] if by else [])]
     titles = [MEASURES.get(m, m.replace("_", " ")).capitalize() for m in columns]
     notes = [*([] if wide else mark_notes(shown)), *_samples(order), *filter(None, [note])]
@@ -133,77 +127,48 @@ def interval_table(
     view: View, measures: Sequence[str], label: str, caption: str, places: int
 ) -> PaperTable:
     """A line for each suite, model and measure, of every judge, with both intervals."""
-    rows, shown = [], []
+    rows = []
     for suite, model, measure in product(view.deciding, view.models, measures):
         for judge in ("", *(name for name in view.judges if name != view.deciding[suite])):
             overall = view.overall.get((suite, model), {})
             if rate := overall.get(f"{judge}_{measure}" if judge else measure):
-                names = view.titles.model(model), view.titles.suite(plain(suite))
-                shown.append((*names, rate))
                 title = MEASURES.get(measure, measure.replace("_", " "))
-                rows.append(
-                    [
-                        *reversed(names),
-                        title + (f" ({judge})" if judge else ""),
-                        str(rate.counts.n),
-                        f"{_estimate(rate.value, rate.interval, places)} {mark_of(rate)}".rstrip(),
-                        _ends(rate.with_judge.interval, places) if rate.with_judge else MISSING,
-                        _ends(rate.these, places) if rate.these else MISSING,
-                    ]
-                )
-    header = ["Suite", "Model", "Measure", "Answers", "Rate, prompts", "Prompts and judge"]
-    header.append("These prompts")
-    if not any(
-        rate.these for *_, rate in shown
-    ):  # one answer to each, which has no noise of its own
-        header, rows = header[:-1], [row[:-1] for row in rows]
-    about = [*_samples(dict.fromkeys(rate.suite for *_, rate in shown)), view.interval_note]
-    notes = [*mark_notes(shown), *filter(None, about)]
+                title += f" ({judge})" if judge else ""
+                rows.append({"rate": rate, "measure": title, "mark": mark_of(rate)})
+    table = shown_table(view.titles, "intervals", rows, TABLES, places=places)
+    rates: list[Rate] = [row["rate"] for row in rows]
+    if not any(rate.these for rate in rates):  # one answer to each, which has no noise of its own
+        table = ShownTable(table.header[:-1], [row[:-1] for row in table.rows], [])
+    names = [(view.titles.model(r.model), view.titles.suite(plain(r.suite))) for r in rates]
+    marks = mark_notes((*name, rate) for name, rate in zip(names, rates, strict=True))
+    about = [*_samples(dict.fromkeys(rate.suite for rate in rates)), view.interval_note]
     caption += f", with {percent(view.confidence)} intervals of prompts, and of prompts and judge."
-    return PaperTable(header, rows, 3, notes, caption, label, True)
+    return _paper(table._replace(notes=[*marks, *filter(None, about)]), caption, label)
 
 
 def difference_table(view: View, places: int) -> PaperTable:
     """The models compared on the prompts that both answered: with the reference, and of neighbours."""
-    rows = [
-        [
-            f"{view.titles.model(pair.first)} − {view.titles.model(pair.second)}",
-            view.titles.suite(plain(x.suite)),
-            x.category.replace("_", " ") + (" refused" if x.category not in DISCRIMINATION else ""),
-            str(x.n),
-            *(_estimate(share, None, places) for share in (x.second, x.first)),
-            _estimate(x.value, x.shown, places, "+"),
-            p_text(x.p_adjusted),
-        ]
-        for pair in view.near_compared
-        if (x := pair.difference).n
-    ]
-    header = ["Models", "Suite", "Category", "Prompts", "First", "Second", "Difference", "p"]
-    caption = f"Models compared on the same prompts, with {percent(view.confidence)} intervals."
+    rows = ({"first": a, "second": b, "d": d} for a, b, d in view.near_compared if d.n)
+    given = {"places": places, "contrasts": DISCRIMINATION}
+    table = shown_table(view.titles, "differences", rows, TABLES, **given)
     tests = view.tests or number_of_tests(view.compared)
     notes = [f"p is corrected for {tests} tests (Holm)."] if tests else []
-    return PaperTable(header, rows, 3, notes, caption, "differences", True)
+    caption = f"Models compared on the same prompts, with {percent(view.confidence)} intervals."
+    return _paper(table._replace(notes=notes), caption, "differences")
 
 
 def agreement_table(view: View, places: int) -> PaperTable:
     """How far each judge is from people on models whose answers had no part in making it."""
-    entries = read_ledger(LEDGER)
-    rows = [
-        [
-            *(name, line.source, line.model, str(line.n)),
-            *(_estimate(share, None, places) for share in (line.human_rate, line.judge_rate)),
-            _estimate(line.gap, _interval(line.gap_low, line.gap_high), places, "+"),
-            _estimate(line.kappa, _interval(line.kappa_low, line.kappa_high), places),
-        ]
+    entries, judges = read_ledger(LEDGER), view.judges
+    rows = (
+        {"name": name, "line": line}
         for name in dict.fromkeys(view.deciding.values())
-        for line in counting_lines(
-            entries, str(view.judges[name]["kind"]), str(view.judges[name]["version"])
-        )
-    ]
-    header = ["Judge", "Source", "Model", "Answers", "People", "Judge's", "Gap", "κ"]
+        for line in counting_lines(entries, judges[name]["kind"], str(judges[name]["version"]))
+    )
+    table = shown_table(view.titles, "agreement", rows, TABLES, places=places)
     caption = "Refused by people and by the judge, on models kept apart from it; 95 % intervals."
-    return PaperTable(header, rows, 3, [], caption, "agreement", True)
+    return _paper(table, caption, "agreement")
 
 
-def _interval(low: float | None, high: float | None) -> Interval | None:
-    return None if low is None or high is None else Interval(low, high)
+def _paper(table: ShownTable, caption: str, label: str) -> PaperTable:
+    return PaperTable(table.header, table.rows, 3, table.notes, caption, label, True)
