@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from refract.agreement.ledger import LEDGER, read_ledger
 from refract.agreement.unseen_models import counting_lines
@@ -127,7 +127,7 @@ def interval_table(
     view: View, measures: Sequence[str], label: str, caption: str, places: int
 ) -> PaperTable:
     """A line for each suite, model and measure, of every judge, with both intervals."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for suite, model, measure in product(view.deciding, view.models, measures):
         for judge in ("", *(name for name in view.judges if name != view.deciding[suite])):
             overall = view.overall.get((suite, model), {})

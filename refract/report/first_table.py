@@ -20,6 +20,11 @@ from refract.report.wording import (
 )
 
 CUT_OFF, NOT_JUDGED, SEVERAL = "✂", "†", "‡"
+MARKS = {
+    CUT_OFF: "a tenth of the answers or more was cut off, and judged by what was said",
+    NOT_JUDGED: "not judged",
+    SEVERAL: "several limits, or no interval",
+}
 DISCRIMINATION, BORDERLINE = "discrimination", "borderline_discrimination"
 
 
@@ -104,47 +109,31 @@ def mark_of(rate: Rate | None) -> str:
 
 def _mark_notes(view: View, lines: Sequence[Summary]) -> Iterator[str]:
     """What each mark stands for, with counts by model."""
-    marked: dict[str, dict[str, list[tuple[Summary, Rate]]]] = {}
+    marked: dict[tuple[str, str], list[tuple[Summary, Rate]]] = {}
     for line in lines:
-        for rate in line.headlines:
-            if rate is not None and (mark := mark_of(rate)):
-                of_model = marked.setdefault(mark, {}).setdefault(line.model, [])
-                of_model.append((line, rate))
-    for mark, what, counted in (
-        (
-            CUT_OFF,
-            "a tenth of the answers or more was cut off, and judged by what was said",
-            _cut_off,
-        ),
-        (NOT_JUDGED, "not judged", _not_judged),
-        (SEVERAL, "several limits, or no interval", _several),
-    ):
-        if models := marked.get(mark):
-            said = (f"{counted(of)} of {view.titles.model(name)}" for name, of in models.items())
+        for rate in filter(None, line.headlines):
+            marked.setdefault((mark_of(rate), line.model), []).append((line, rate))
+    for mark, what in MARKS.items():
+        of_mark = ((model, of) for (its, model), of in marked.items() if its == mark)
+        if said := [f"{_counted(mark, of)} of {view.titles.model(x)}" for x, of in of_mark]:
             yield f"{mark} {what}: {'; '.join(said)}"
 
 
-def _cut_off(marked: Sequence[tuple[Summary, Rate]]) -> str:
+def _counted(mark: str, marked: Sequence[tuple[Summary, Rate]]) -> str:
+    """What a mark stands for at some rates, in numbers."""
     counts = [rate.counts for _, rate in marked]
-    return f"{sum(of.cut_off or 0 for of in counts)} of {sum(of.n for of in counts)}"
-
-
-def _not_judged(marked: Sequence[tuple[Summary, Rate]]) -> str:
-    """How many were not judged of all clean answers of the suites where a mark stands."""
-    counts = {line.suite: line.refusal.counts for line, _ in marked}.values()
-    unjudged = sum(of.unjudged for of in counts)
-    return f"{unjudged} of {sum(of.n for of in counts) + unjudged}"
-
-
-def _several(marked: Sequence[tuple[Summary, Rate]]) -> str:
-    counts = [rate.counts for _, rate in marked]
-    said = [f"{_cut_off(marked)} cut off"] if any(of.cut_off for of in counts) else []
-    unjudged, alone = (
-        sum(of.unjudged for of in counts),
-        any(SEVERAL in _limits(r) for _, r in marked),
-    )
-    said += [f"{unjudged} not judged"] if unjudged else []
-    return ", ".join([*said, *(["answers to one request alone"] if alone else [])])
+    cut_off, unjudged = sum(of.cut_off or 0 for of in counts), sum(of.unjudged for of in counts)
+    said = f"{cut_off} of {sum(of.n for of in counts)}"
+    if mark == CUT_OFF:
+        return said
+    if mark == NOT_JUDGED:  # of all clean answers of these suites
+        suites = {line.suite: line.refusal.counts for line, _ in marked}.values()
+        unjudged = sum(of.unjudged for of in suites)
+        return f"{unjudged} of {sum(of.n for of in suites) + unjudged}"
+    alone = any(SEVERAL in _limits(rate) for _, rate in marked)
+    texts = {f"{said} cut off": cut_off, f"{unjudged} not judged": unjudged}
+    texts["answers to one request alone"] = alone
+    return ", ".join(text for text, n in texts.items() if n)
 
 
 def _discrimination_note(view: View, lines: Sequence[Summary]) -> Iterator[str]:
