@@ -67,7 +67,7 @@ def test_is_the_safety_prompt_safer_and_what_does_it_cost():
     text = compared({"plain": PLAIN, "other": PLAIN, "safety": safety}, models)
     ends = r"\[-?0\.\d\d, 0\.\d\d\]"
     assert re.search(
-        r"Compared with plain on s, safety \(the same with a system prompt\) refused "
+        r"Against plain on s, safety \(the same with a system prompt\) refused "
         rf"0\.50 {ends} more of the harmful prompts; 0\.03 {ends} "
         rf"more of the helpful prompts \(inconclusive at a margin of 0\.05\); its discrimination is "
         rf"0\.4[78] {ends} higher\.",
@@ -79,7 +79,7 @@ def test_a_model_that_refuses_less_of_harmful_prompts_is_said_to_and_no_cost_is_
     models = {"plain": facts(dtype="float32"), "low": facts(dtype="int8")}
     worse = of_kinds("c" * 75 + "r" * 5, "c" * 80)
     text = compared({"plain": PLAIN, "low": worse}, models)
-    assert "Compared with plain on s, low (the same but for dtype) refused 0.19 [" in text
+    assert "Against plain on s, low (the same but for dtype) refused 0.19 [" in text
     assert re.search(r"0\.19 \[0\.\d\d, 0\.\d\d\] fewer of the harmful prompts", text)
     assert re.search(r"0\.00 \[-0\.\d\d, 0\.\d\d\] more of the helpful prompts", text)
     assert "(may be chance; not worse by more than 0.05)" in text

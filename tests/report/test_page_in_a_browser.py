@@ -519,7 +519,10 @@ def test_two_models_are_one_link_away_and_lead_to_the_prompts_on_which_they_diff
 
     said = ("a shared start, but one ends thus", "a shared start, but two ends thus")
     page = two_models(tmp_path, (*said, "refusal"), (*said, "compliance"), (*said, "error"))
-    visit(browser, page)
+    for width in (390, 1280):
+        visit(browser, page, width)
+        shown = [x.is_displayed() for x in browser.find_elements("css selector", "#compare tbody")]
+        assert shown.count(True) == 1
     browser.find_element("link text", "Compare two models").click()
     tables = "#compare tbody:not([hidden])"
     assert texts(browser, f"{tables} .suite") == ["one − two"]
