@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import ceil
 
 from refract.export.paper_tables import PaperTable
-from refract.report.markdown import blanked, cell, markdown_table
+from refract.report.markdown import ShownTable, blanked, cell
 
 # What LaTeX would obey, or set as another character, in text.
 _MARKS = {
@@ -40,9 +40,8 @@ _LATEX = str.maketrans({mark: f"\\{mark}" for mark in "{}$&#%_"} | _MARKS)
 
 def as_markdown(table: PaperTable) -> str:
     """The table as Markdown, its caption above and its notes below."""
-    notes = "\\\n".join(map(cell, table.notes))
-    shown = [cell(table.caption), markdown_table(table.header, table.rows), notes]
-    return "\n\n".join(filter(None, shown)) + "\n"
+    shown = ShownTable(table.header, table.rows, table.notes).markdown
+    return "\n\n".join(filter(None, (cell(table.caption), shown))) + "\n"
 
 
 def latex(text: str) -> str:

@@ -105,13 +105,11 @@ def scaling_series(
     for family in dict.fromkeys(size.family for size in sized.values() if size.family):
         for model in sorted(sized, key=lambda model: (sized[model].parameters, model)):
             for rate in sized_rates(rates[model]) if sized[model].family == family else ():
-                counts = rate.counts
                 # One request alone has no interval, and no weight in a trend.
-                if rate.interval is not None and counts.successes is not None:
+                if rate.interval is not None and (yes := rate.counts.successes) is not None:
                     key = rate.suite, rate.measure, rate.group.value, family
-                    groups.setdefault(key, {})[model] = SizedRate(
-                        sized[model].parameters or 0, counts.successes, counts.n, rate.interval
-                    )
+                    point = sized[model].parameters or 0, yes, rate.counts.n, rate.interval
+                    groups.setdefault(key, {})[model] = SizedRate(*point)
     return [
         Series(
             *key, points, trend([sized.point(confidence) for sized in points.values()], confidence)
