@@ -18,6 +18,7 @@ from refract.report.markdown import ShownTable, shown_table
 from refract.report.model_sizes import MEASURES
 from refract.report.view import HEADLINES, View, check_names
 from refract.report.wording import MISSING, estimate_text, percent, plain, rate_text
+from refract.results.sources import stand_ins
 
 TABLES = Path(__file__).parent / "templates/tables.yaml"
 MARKS = {
@@ -137,7 +138,8 @@ def interval_table(
                 rows.append({"rate": rate, "measure": title, "mark": mark_of(rate)})
     table = shown_table(view.titles, "intervals", rows, TABLES, places=places)
     rates: list[Rate] = [row["rate"] for row in rows]
-    if not any(rate.these for rate in rates):  # one answer to each, which has no noise of its own
+    # One answer to each prompt has no noise of its own.
+    if not any(rate.these and rate.these.low < rate.these.high for rate in rates):
         table = ShownTable(table.header[:-1], [row[:-1] for row in table.rows], [])
     names = [(view.titles.model(r.model), view.titles.suite(plain(r.suite))) for r in rates]
     marks = mark_notes((*name, rate) for name, rate in zip(names, rates, strict=True))
@@ -147,8 +149,11 @@ def interval_table(
 
 
 def difference_table(view: View, places: int) -> PaperTable:
-    """The models compared on the prompts that both answered: with the reference, and of neighbours."""
-    rows = ({"first": a, "second": b, "d": d} for a, b, d in view.near_compared if d.n)
+    """The live models compared on the prompts that both answered: with the reference, and of
+    neighbours. All of them, and the synthetic ones, are in ``metrics/report/comparisons.csv``."""
+    stand = {*stand_ins(view.provenance)}
+    live = [pair for pair in view.near_compared if not {pair.first, pair.second} & stand]
+    rows = ({"first": a, "second": b, "d": d} for a, b, d in live or view.near_compared if d.n)
     given = {"places": places, "contrasts": DISCRIMINATION}
     table = shown_table(view.titles, "differences", rows, TABLES, **given)
     tests = view.tests or number_of_tests(view.compared)

@@ -8,8 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from refract.core.params import read_yaml
-from refract.core.showing import printable
+from refract.core.showing import printable, text_columns
 from refract.rates.rate import rounded
 from refract.report import wording
 
@@ -35,18 +34,11 @@ def cell(text: object) -> str:
     return blanked(text).translate(ESCAPED)
 
 
-def text_columns(header: Sequence[str], rows: Sequence[Sequence[object]]) -> list[bool]:
-    """Which columns are texts, to be left-aligned: those in which no cell starts as a number does."""
-    return [
-        not any(re.match(r"[-+−—<\[\d]", str(row[column])) for row in rows)
-        for column in range(len(header))
-    ]
-
-
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A Markdown table: columns of texts left-aligned, those of numbers right-aligned."""
     rows = list(rows)
-    ends = (":--" if text else "--:" for text in text_columns(header, rows))
+    cells = [[str(value) for value in row] for row in rows]
+    ends = (":--" if text else "--:" for text in text_columns(cells, len(header)))
     lines = [f"| {' | '.join(map(cell, header))} |", f"|{'|'.join(ends)}|"]
     lines += [f"| {' | '.join(map(cell, row))} |" for row in rows]
     return "\n".join(lines)
@@ -81,7 +73,11 @@ class ShownTable(NamedTuple):
         return "\n\n".join(filter(None, (table, "\\\n".join(map(cell, self.notes)))))
 
 
-_read = cache(read_yaml)
+@cache
+def _read(file: Path) -> dict[str, Any]:
+    from refract.core.params import read_yaml
+
+    return dict(read_yaml(file))
 
 
 def columns_of(

@@ -143,7 +143,9 @@ def limits(inputs: Inputs) -> Data:
             unjudged.update(counts.excluded)
         parts = [f"{cut_off:,} cut off at the token limit"] if cut_off else []
         parts += [f"not judged: {kinds_text(unjudged)}"] if unjudged.total() else []
-        parts += [f"{looped:,} of all, perturbed ones included, ended in a loop"] if looped else []
+        parts += (
+            [f"{looped:,} ended in a loop, answers to perturbed prompts included"] if looped else []
+        )
         if parts:
             of = f"of {answers:,} answers to clean prompts "
             lines.append(f"{view.titles.model(model)}: {of}{'; '.join(parts)}.")

@@ -200,8 +200,8 @@ class View:
     def near_compared(self) -> list[Compared]:
         """The comparisons with the reference, and of neighbours."""
         reference = self.reference if self.reference in self.models else self.models[0]
-        near = set(near_pairs(self.models, reference))
-        return [pair for pair in self.compared if (pair.first, pair.second) in near]
+        near = [{*pair} for pair in near_pairs(self.models, reference)]
+        return [pair for pair in self.compared if {pair.first, pair.second} in near]
 
     def only(self, models: Sequence[str], suites: Sequence[str]) -> View:
         """The numbers of some models and suites, of all where none is named. What was corrected for
@@ -260,8 +260,9 @@ def read_view(root: Path) -> View:
         provenance,
         read_titles(metadata, models, grid(params, "suites")),
         reference,
-        compare_models(*compared),
-        compare_fields(*compared),
+        # As in the sentences: a later model minus the one before it in the grid.
+        [pair.turned for pair in compare_models(*compared)],
+        [pair.turned for pair in compare_fields(*compared)],
         model_sizes(provenance, metadata),
         _scores(root / "metrics/judges_agreement.csv", "measure", "value"),
         _scores(root / "metrics/judges.csv", "value", "accuracy"),

@@ -8,7 +8,7 @@ import pytest
 
 from refract.rates.rate import Counts, Interval, Rate, Threshold
 from refract.report.first_table import first_table, threshold_table
-from refract.report.markdown import ShownTable, markdown_table, text_columns
+from refract.report.markdown import ShownTable, markdown_table
 from refract.report.view import View
 from refract.report.wording import Titles, two
 from tests.builders import rate
@@ -191,7 +191,6 @@ def test_columns_of_texts_stand_left_and_those_of_numbers_right():
         ["m1", "0.5 ✂", "<0.0001", "-0.1", "at most 0.1", ""],
         ["m2", "—", "0.2", "+0.1", "", "x 1"],
     ]
-    assert text_columns(header, rows) == [True, False, False, False, True, True]
     line = markdown_table(header, rows).split("\n")[1]
     assert line == "|:--|--:|--:|--:|:--|:--|"
 
