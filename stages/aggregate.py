@@ -31,6 +31,7 @@ def main(name: str) -> None:
     settings = decision_settings(Path())
     judges = json.loads(Path(f"data/verdicts/{name}/judges.json").read_text("utf-8"))
     model = json.loads(Path(f"data/responses/{name}/model.json").read_text("utf-8"))
+    unread = json.loads(Path(f"data/verdicts/{name}/unread.json").read_text("utf-8"))
     rates: list[Rate] = []
     outcomes: list[Row] = []
     failures: list[Row] = []
@@ -63,6 +64,7 @@ def main(name: str) -> None:
         origin = {"label": stored.label, "sha256": sha256_file(Path(definition["file"])), **hashes}
         suites[suite] = suite_provenance(definition, stored.samples, stored.judge_error, **origin)
         suites[suite]["definition"] = suite_inputs(params, suite)
+        suites[suite]["unread"] = unread[suite]
         if definition.get("protocol"):
             of = (definition, model, suite, judges, stored.samples, suites[suite]["sha256"])
             suites[suite]["protocol"] = protocol_notes(*of)

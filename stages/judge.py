@@ -21,7 +21,8 @@ from refract.suites.rows import load_suite
 
 def main(name: str) -> None:
     """Writes ``data/verdicts/NAME/SUITE.jsonl`` for each suite of the grid, and about its judges
-    ``judges.json`` (definitions and versions) and ``families.json``."""
+    ``judges.json`` (definitions and versions), ``families.json`` and ``unread.json`` (warnings of
+    languages that a judge was not measured in, by suite)."""
     run = StageRun("judge", name)
     params = load_definitions("suites", "judges")
     folder = Path("data/verdicts") / name
@@ -39,11 +40,13 @@ def main(name: str) -> None:
     for suite, given in suites.items():
         check_counted(suite, of_suite[suite], perturbed=bool(given.get("perturbations")))
     judged: Counter[str] = Counter()
+    unread: dict[str, list[str]] = {}
     for suite, given in suites.items():
         responses = read_responses(Path(f"data/responses/{name}/{suite}.jsonl"))
         prompts = answered_prompts(read_prompts(Path(f"data/prompts/{suite}.jsonl")), responses)
         sources = load_suite(Path(given["file"]))
-        for warning in language_warnings(sources, {j: definitions[j] for j in of_suite[suite]}):
+        unread[suite] = language_warnings(sources, {j: definitions[j] for j in of_suite[suite]})
+        for warning in unread[suite]:
             run.warn(f"{suite}: {warning}")
         by_id = {row["id"]: row for row in sources}
         verdicts = judge_suite(prompts, responses, by_id, of_suite[suite])
@@ -61,6 +64,7 @@ def main(name: str) -> None:
         {name: {**definitions[name], "version": judge.version} for name, judge in judges.items()},
     )
     write_json(folder / "families.json", {name: judge.FAMILY for name, judge in judges.items()})
+    write_json(folder / "unread.json", unread)
     note_verdicts(ran_file(name), folder, suites)
     run.end("judged by " + ", ".join(f"{judge} ({count:,})" for judge, count in judged.items()))
 

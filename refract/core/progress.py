@@ -147,15 +147,18 @@ def last_runs(root: Path, models: Sequence[str]) -> dict[str, Row]:
 def warning_lines(root: Path, models: Sequence[str], *, short: bool = False) -> list[str]:
     """The warnings of the last runs in one place, what several models have in common once; and over all
     models the counts of what is worth no warning: ``3 of 900 answers not judged``. ``short``: without
-    these, remarks in brackets, what is to be done, and what the result table says (thresholds, cut off,
-    not judged)."""
+    these, and but for errors without remarks in brackets, what is to be done, and what the result table
+    says (thresholds, cut off, not judged)."""
     runs = last_runs(root, models)
     common: dict[tuple[str, str], list[str]] = {}
     for name, run in runs.items():
         stage, _, model = name.partition("@")
         for text in run["warnings"]:
-            if not (short and re.search(r"\d+ of \d+ (thresholds|answers) ", text)):
-                told = re.sub(r" \(.*?\)", "", text.partition("; ")[0]) if short else text
+            errors = " answers are errors" in text
+            if not short or errors:
+                common.setdefault((stage, text), []).append(model)
+            elif not re.search(r"\d+ of \d+ (thresholds|answers) ", text):
+                told = re.sub(r" \(.*?\)", "", text.partition("; ")[0])
                 common.setdefault((stage, told), []).append(model)
     lines = [f"warnings ({sum(map(len, common.values()))}):"] if common else []
     for (stage, text), of in common.items():

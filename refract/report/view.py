@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.core.errors import ParamsError, UsageError
-from refract.core.jsonl import iter_rows
 from refract.core.params import Metadata, decision_settings, grid, load_params
 from refract.core.settings import nearest, read_settings
 from refract.core.tables import read_table
 from refract.core.vocabulary import JUDGED, REFUSED, Estimand
-from refract.judges import language_warnings
 from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Difference, Interval, Rate
 from refract.report.comparisons import (
@@ -294,13 +292,9 @@ def _of_suites(root: Path, provenance: Mapping[str, Any]) -> tuple[list[str], li
         for suite in facts["suites"].values():
             if not (name := suite.get("definition", {}).get("file")):
                 continue
-            file, pointer = root / name, root / f"{name}.dvc"
-            if pointer.is_file():
+            if (root / f"{name}.dvc").is_file():
                 private[suite["label"]] = None
-            judges = {name: facts["judges"][name] for name in suite["judges"]}
-            if file.is_file():
-                warned = language_warnings(iter_rows(file), judges)
-                unread |= dict.fromkeys(f"{suite['label']}: {warning}" for warning in warned)
+            unread |= dict.fromkeys(f"{suite['label']}: {said}" for said in suite.get("unread", ()))
     return list(unread), list(private)
 
 

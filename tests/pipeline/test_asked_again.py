@@ -93,7 +93,7 @@ def test_a_judge_that_failed_is_asked_again(tmp_path):
         for _ in range(2):
             assert project.repro().ran == {"judge@one"}
         names = {path.name for path in (project.folder / "data/verdicts/one").iterdir()}
-        assert names == {"alpha.jsonl", "families.json", "judges.json"}
+        assert names == {"alpha.jsonl", "families.json", "judges.json", "unread.json"}
         runs = json.loads((project.folder / "data/runs/inputs.json").read_text("utf-8"))
         assert runs["again"] == {"data/verdicts/one": 12}
         # The judge's server is there again: its model's definition stays as it is.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from refract.core.jsonl import write_rows
+from refract.judges import language_warnings
 from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Interval, Rate
 from refract.report.comparisons import DEFAULTS, compare_nearest, compare_perturbed
@@ -180,11 +180,12 @@ def test_a_control_that_failed_is_said_before_all_numbers():
 
 
 def test_languages_that_a_judge_was_not_measured_in_are_named_with_the_way_out(tmp_path):
-    write_rows(tmp_path / "s.jsonl", [{"id": "a", "language": "de"}, {"id": "b", "language": "en"}])
     (tmp_path / "s.jsonl.dvc").touch()
-    suite = {"label": "s", "judges": ["mine"], "definition": {"file": "s.jsonl"}}
+    unread = language_warnings(
+        [{"language": "de"}, {"language": "en"}], {"mine": {"kind": "refusal"}}
+    )
+    suite = {"label": "s", "judges": ["mine"], "definition": {"file": "s.jsonl"}, "unread": unread}
     models = {"one": facts(suites={"s": suite | {"sha256": "ab"}})}
-    models["one"]["judges"] = {"mine": {"kind": "refusal", "version": "1"}}
     unread, private = _of_suites(tmp_path, models)
     assert private == ["s"]
     view = View({"one": [rate("refusal_rate", 1, 2)]}, models, unread=unread)
