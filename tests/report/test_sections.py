@@ -183,8 +183,8 @@ def write_outcomes(project: Path, **outcomes: str) -> None:
 def test_the_report_in_git_is_what_its_numbers_give(tmp_path):
     """All pages but the one of over-refused prompts, and the tables behind the figures."""
     view = read_view(ROOT)
-    refused = answered("a", "helpful", "refusal", model=view.models[0])  # such that there is that page
-    answers = page_data([refused])
+    # Such that there is that page.
+    answers = page_data([answered("a", "helpful", "refusal", model=view.models[0])])
     pages = report_pages(Inputs(view, answers, pinned_libraries(ROOT / "constraints.txt")))
     assert pages.pop("report") == (ROOT / "metrics/report.md").read_text("utf-8")
     names = [path.stem for path in sorted((ROOT / "metrics/report").glob("*.md"))]
