@@ -101,11 +101,19 @@ def _print(
     markdown: bool,
 ) -> None:
     """The decisions, the differences, and the remarks below. A drop's p is ``named`` so."""
+    from refract.report.comparisons import ORDER
+
     say(f"A: {sides.a}, B: {sides.b}\n")
     decisions = Counter(drop.decision for *_, drop in drops)
     counts = ", ".join(f"{count} {kind}" for kind, count in sorted(decisions.items())) or "none"
     say(f"**Primary measures: {counts}.**" if markdown else f"Primary measures: {counts}.")
     models = list(dict.fromkeys(x.model for x in sides.differences))
+    suites = list(dict.fromkeys(x.suite for x in sides.differences))
+    kinds = {kind: place for place, kind in enumerate(ORDER)}
+    ordered = sorted(
+        sides.differences,
+        key=lambda x: (suites.index(x.suite), kinds.get(x.category, len(kinds))),
+    )
     # Of one model, or one pair, the name stands above the table alone.
     of = f"{models[0]} " if len(models) == 1 else ""
     for where, difference, drop in drops:
@@ -117,7 +125,7 @@ def _print(
     more = ["p", f"p (Holm, {tests})", *FLIPS.values(), "left out"]
     header += [*more, named, "worst case", "detectable", "decision"] if wide else ["decision"]
     for model in models:
-        rows = [_cells(x, wide=wide) for x in sides.differences if x.model == model]
+        rows = [_cells(x, wide=wide) for x in ordered if x.model == model]
         _print_table(model, header, rows, markdown)
     if flips:
         flipped = [
