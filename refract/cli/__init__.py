@@ -80,7 +80,10 @@ COMMANDS: dict[str, tuple[Callable[..., object], ...]] = {
         *(verdicts.judge, label.label, human_labels.correct, human_labels.validate),
         *(verdicts.kappa, verdicts.did),
     ),
-    MAINTAIN: (suite_files.lint, suite_files.import_suite, project.doctor, project.stage),
+    MAINTAIN: (
+        *(suite_files.lint, suite_files.import_suite, suite_files.rewrite),
+        *(project.doctor, project.stage),
+    ),
 }
 for title, commands in COMMANDS.items():
     for command in commands:

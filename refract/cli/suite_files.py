@@ -115,3 +115,28 @@ def import_suite(
     say(f"{target}: {len(imported.rows)} rows ({shown}); card: {target.with_suffix('.md')}")
     for note in imported.notes:
         say(f"  {note}")
+
+
+def rewrite(perturbation: str) -> None:
+    """Have a model rewrite the prompts of a perturbation of kind rewrite, and keep what it wrote.
+
+    Only texts that the perturbation's file lacks are asked. What the model declined to rewrite is kept
+    as that and has no variant; exit with 1 if some requests failed, which run again are asked again.
+
+    Example: refract rewrite past_tense
+
+    Args:
+        perturbation: Its name in params.yaml.
+    """
+    from refract.evaluate.rewriting import write_rewritings
+    from refract.models.store import open_store
+    from refract.project import project_root, read_project
+
+    with open_store() as store:
+        path, counts = write_rewritings(perturbation, read_project(project_root()), store)
+    written = counts.pop("compliance", 0)
+    kept, failed = counts.pop("kept"), counts.pop("error", 0)
+    said = [f"{written} written", f"{kept} kept", f"{failed} errors"]
+    said += [f"{count} not rewritten ({outcome})" for outcome, count in sorted(counts.items())]
+    say(f"{path}: {', '.join(said)}")
+    raise typer.Exit(int(failed > 0))

@@ -200,6 +200,7 @@ def write_inputs(params: Mapping[str, Any], seen: Stat, known: Mapping[str, Any]
         written[path] = hashes.of_definition(params["models"][name], before)
         written[f"verdicts/{name}.json"] = _mark_errors(name, again, hashes.watched)
     files = {name: {"file": suite["file"]} for name, suite in suites.items()}
+    files |= {f"perturbations.{name}": params["perturbations"][name] for name in used_by}
     for path, catalogue, named in (
         ("suites.json", prompts, files),
         ("judges.json", {"judges": judges}, judges),

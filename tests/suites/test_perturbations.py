@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refract.core.errors import ParamsError
+from refract.core.registry import find
 from refract.suites.perturbations import PERTURBATIONS, read_perturbation
 from refract.suites.perturbations.characters import fallback_repetitions, inject, read_characters
 from refract.suites.perturbations.variants import RowKey, row_generator
 
-DRAWN = sorted(k for k in PERTURBATIONS if read_perturbation("n", {"kind": k})[0].drawn)
+DRAWN = sorted(kind for kind in PERTURBATIONS if find(PERTURBATIONS, kind, "kind").drawn)
 # Digits that are not spelled.
 PARTS_OF_SOMETHING_ELSE = (
     *("v2 at 10:30", "2024-05-01", "1.2.3", "agent 007"),
@@ -180,13 +181,14 @@ def test_the_noise_of_a_known_row_keeps_its_bytes():
         for variant in variants({"kind": kind}, text)
     } == {
         "homoglyphs": "Рlease explain hоw a modern stеam engine turnѕ heat into motіon.",
+        "leetspeak": "Pl3a53 explain how a mod3rn 5734m 3ngin3 turn5 he4t int0 mo710n.",
         "ocr": "Please explain how a modern steam enqine turns heat irito motjon.",
         "typos": "Please explain how a modrn steam engine turnns heat into motjon.",
     }
 
 
 @given(
-    kind=st.sampled_from(sorted(set(PERTURBATIONS) - {"repeat"})),
+    kind=st.sampled_from(sorted(set(PERTURBATIONS) - {"repeat", "frame", "rewrite"})),
     texts=st.dictionaries(
         st.text(min_size=1, max_size=5),
         st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=60)

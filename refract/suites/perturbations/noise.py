@@ -46,12 +46,12 @@ def _shuffled(generator: random.Random, places: list[T]) -> list[T]:
     return [place for _, place in sorted(zip(draws, places, strict=True), key=lambda pair: pair[0])]
 
 
-def _drawn(generator: random.Random, places: list[T], rate: float, of: int) -> list[T]:
+def drawn_places(generator: random.Random, places: list[T], rate: float, of: int) -> list[T]:
     """Some of the places: the rate's share ``of`` so many, at least one, so that no text escapes."""
     return _shuffled(generator, places)[: max(1, round(rate * of))]
 
 
-def _letters(text: str) -> list[int]:
+def letters_of(text: str) -> list[int]:
     """Indices of letters that no combining mark follows, which would be left behind by an edit."""
     return [
         index
@@ -89,7 +89,7 @@ def typos(text: str, generator: random.Random, settings: TypoSettings) -> Noisy:
 
     ``keyboard``: a neighbouring key; ``swap``: two letters change places; ``drop``: a letter is missing;
     ``double``: it is there twice. No two edits touch each other."""
-    letters = _letters(text)
+    letters = letters_of(text)
     is_letter = set(letters)
     out = list(text)
     taken: set[int] = set()
@@ -172,7 +172,7 @@ class OcrSettings(FeatureSettings):
 
 def ocr(text: str, generator: random.Random, settings: OcrSettings) -> Noisy:
     """What a scanner misreads (``rn`` for ``m``, ``0`` for ``O``), a share ``rate`` of letters."""
-    chosen = _drawn(
+    chosen = drawn_places(
         generator, list(_OCR.finditer(text)), settings.rate, sum(map(str.isalnum, text))
     )
     pieces = []
@@ -190,8 +190,8 @@ class HomoglyphSettings(FeatureSettings):
 
 def homoglyphs(text: str, generator: random.Random, settings: HomoglyphSettings) -> Noisy:
     """Latin letters replaced by Cyrillic or Greek look-alikes, a share ``rate`` of all letters."""
-    places = [index for index in _letters(text) if ord(text[index]) in LOOK_ALIKES]
-    chosen = set(_drawn(generator, places, settings.rate, sum(map(str.isalpha, text))))
+    places = [index for index in letters_of(text) if ord(text[index]) in LOOK_ALIKES]
+    chosen = set(drawn_places(generator, places, settings.rate, sum(map(str.isalpha, text))))
     out = [char.translate(LOOK_ALIKES) if i in chosen else char for i, char in enumerate(text)]
     return "".join(out), len(chosen)
 

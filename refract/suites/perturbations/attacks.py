@@ -1,0 +1,152 @@
+"""What attackers do to a request: encode it, put it into a frame, have a model say it otherwise."""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import functools
+import hashlib
+import random
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from refract.core.errors import ParamsError
+from refract.core.jsonl import canonical_json, read_rows
+from refract.core.published_text import Source, fetch, read_text
+from refract.suites.perturbations.noise import TABLES, Rate, drawn_places, letters_of
+from refract.suites.perturbations.variants import (
+    FeatureSettings,
+    Noisy,
+    Perturbation,
+    in_each_feature,
+)
+
+# Stands in a frame or an instruction for the text of the feature.
+PLACE = "{prompt}"
+
+
+def _with_place(text: str) -> str:
+    if PLACE not in text:
+        raise ValueError(f"must hold {PLACE}, the place of the text")
+    return text
+
+
+Frame = Annotated[
+    Annotated[str, AfterValidator(_with_place)] | Source,
+    Field(
+        json_schema_extra={
+            "allowed": f"a text with {PLACE} in it, or where a published one stands: {{package or "
+            "repository, path, at, sha256}"
+        }
+    ),
+]
+
+
+class LeetspeakSettings(FeatureSettings):
+    rate: Rate = Field(0.5, description="share of the letters that have a digit")
+
+
+def leetspeak(text: str, generator: random.Random, settings: LeetspeakSettings) -> Noisy:
+    """Digits for letters they look like (``h0w``), a share ``rate`` of those that have one."""
+    places = [index for index in letters_of(text) if text[index].lower() in TABLES["leetspeak"]]
+    chosen = set(drawn_places(generator, places, settings.rate, len(places)))
+    out = [TABLES["leetspeak"][c.lower()] if i in chosen else c for i, c in enumerate(text)]
+    return "".join(out), len(chosen)
+
+
+class FrameSettings(FeatureSettings):
+    frame: Frame = Field(description="what is said around the text: a prefix, a suffix, a story")
+    place: str = Field(
+        PLACE, min_length=1, description="what stands in a published frame for the text"
+    )
+
+
+class EncodeSettings(FrameSettings):
+    encoding: Literal["base64", "hex", "rot13", "reversed"] = Field(
+        "base64", description="of the UTF-8 bytes, or of the letters"
+    )
+    frame: Frame = Field(PLACE, description="what is said around the encoded text")
+
+
+def encode(text: str, generator: random.Random, settings: EncodeSettings) -> Noisy:
+    """The text in base64, hex or ROT13, or from its end to its start."""
+    data = text.encode("utf-8")
+    encoded = {
+        "base64": base64.b64encode(data).decode("ascii"),
+        "hex": data.hex(),
+        "rot13": codecs.encode(text, "rot13"),
+        "reversed": text[::-1],
+    }[settings.encoding]
+    return filled(settings.frame, encoded, settings.place), 1
+
+
+def frame(text: str, generator: random.Random, settings: FrameSettings) -> Noisy:
+    """The text within another one: a prefix, a suffix, or an attack's published template."""
+    return filled(settings.frame, text, settings.place), 1
+
+
+def filled(given: str | Source, text: str, place: str = PLACE) -> str:
+    """A frame with the text in its place. Raises :class:`ParamsError` where it has no place, and
+    :class:`refract.core.published_text.SourceError` where a published one cannot be had."""
+    whole = _published(given) if isinstance(given, Source) else given
+    if place not in whole:
+        raise ParamsError(f"{given}: the text has no {place!r}; say with `place` what stands there")
+    return whole.replace(place, text)
+
+
+@functools.cache
+def _published(source: Source) -> str:
+    fetch([source])
+    return read_text(source)
+
+
+class RewriteSettings(FeatureSettings):
+    file: str = Field(description="the JSONL file that `refract rewrite` writes; keep it in git")
+    model: str = Field(description="who rewrites: a name from `models`")
+    instruction: Frame = Field(description="what the model is asked")
+
+    @property
+    def made_by(self) -> str:
+        """What its rows hold of model and instruction, so that neither changes unseen."""
+        asked = self.instruction
+        content = [self.model, asked if isinstance(asked, str) else asked.sha256]
+        return hashlib.sha256(canonical_json(content).encode()).hexdigest()
+
+
+def source_sha256(text: str) -> str:
+    """By which a file of rewritings finds a text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def kept_rewritings(settings: RewriteSettings) -> dict[str, dict[str, Any]]:
+    """The rows of the file that are by this model and instruction, by :func:`source_sha256`."""
+    path = Path(settings.file)
+    stat = path.stat() if path.is_file() else None
+    return _rows_by(path, settings.made_by, stat.st_mtime_ns) if stat else {}
+
+
+@functools.lru_cache(maxsize=16)
+def _rows_by(path: Path, made_by: str, changed_at: int) -> dict[str, dict[str, Any]]:
+    return {row["source_sha256"]: row for row in read_rows(path) if row["made_by"] == made_by}
+
+
+def rewrite(text: str, generator: random.Random, settings: RewriteSettings) -> Noisy:
+    """What a model made of the text: a paraphrase, the past tense, a translation.
+
+    ``refract rewrite`` asks the model and keeps what it wrote; a text that it declined to rewrite, or
+    gave back as it was, has no variant."""
+    row = kept_rewritings(settings).get(source_sha256(text))
+    if row is None:
+        raise ParamsError(
+            f"{settings.file} has nothing that {settings.model} made of {text!r:.60} by this "
+            "instruction; run: refract rewrite NAME, with the perturbation's name"
+        )
+    return row["text"] or text, 1
+
+
+LEETSPEAK = Perturbation(LeetspeakSettings, in_each_feature("leetspeak", leetspeak), drawn=True)
+ENCODE = Perturbation(EncodeSettings, in_each_feature("encode", encode))
+FRAME = Perturbation(FrameSettings, in_each_feature("frame", frame))
+REWRITE = Perturbation(RewriteSettings, in_each_feature("rewrite", rewrite))

@@ -1,0 +1,124 @@
+"""Perturbations of attackers: encodings, frames, and what a model makes of a prompt."""
+
+import base64
+import codecs
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refract.core.errors import ParamsError
+from refract.core.jsonl import read_rows, write_rows
+from refract.core.published_text import SourceError
+from refract.evaluate.rewriting import write_rewritings
+from refract.models.store import ResponseStore
+from refract.project import Project
+from refract.suites.perturbations import suite_prompts
+from tests.suites.test_perturbations import text_of, variants
+
+DECODERS = {
+    "base64": lambda text: base64.b64decode(text).decode("utf-8"),
+    "hex": lambda text: bytes.fromhex(text).decode("utf-8"),
+    "rot13": lambda text: codecs.decode(text, "rot13"),
+    "reversed": lambda text: text[::-1],
+}
+
+
+@given(
+    text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(
+        lambda text: text.strip() and text != text[::-1] and text != codecs.encode(text, "rot13")
+    ),
+    encoding=st.sampled_from(sorted(DECODERS)),
+)
+def test_an_encoded_prompt_decodes_to_the_prompt(text, encoding):
+    framed = text_of({"kind": "encode", "encoding": encoding, "frame": "<<{prompt}>>"}, text)
+    assert framed[:2] + framed[-2:] == "<<>>"
+    assert DECODERS[encoding](framed[2:-2]) == text
+
+
+def test_leetspeak_changes_the_share_of_letters_that_its_rate_says():
+    assert text_of({"kind": "leetspeak", "rate": 1}, "Bake the toast") == "84k3 7h3 70457"
+    (half,) = variants({"kind": "leetspeak", "rate": 0.5}, "Bake the toast")
+    text = half.attempts[0]["prompt"]
+    assert half.perturbation["edits"] == 5
+    assert sum(a != b for a, b in zip(text, "Bake the toast", strict=True)) == 5
+    assert variants({"kind": "leetspeak"}, "??") == []
+
+
+def test_a_frame_is_a_text_or_a_published_one_with_the_sha_256_that_is_expected(tmp_path):
+    assert text_of({"kind": "frame", "frame": "A {prompt} B {prompt}"}, "x") == "A x B x"
+    published = tmp_path / "attack.txt"
+    published.write_text("You are a pirate. [GOAL]")
+    source = {
+        "path": str(published),
+        "sha256": hashlib.sha256(published.read_bytes()).hexdigest(),
+    }
+    definition = {"kind": "frame", "frame": source, "place": "[GOAL]"}
+    assert text_of(definition, "Sing.") == "You are a pirate. Sing."
+    with pytest.raises(ParamsError, match="place"):
+        text_of({"kind": "frame", "frame": source}, "Sing.")
+    with pytest.raises(SourceError, match="SHA-256"):
+        text_of({**definition, "frame": {**source, "sha256": "0" * 64}}, "Sing.")
+    with pytest.raises(ParamsError, match="must hold"):
+        text_of({"kind": "frame", "frame": "no place"}, "Sing.")
+
+
+@pytest.fixture
+def project(tmp_path):
+    rows = [{"id": f"r{n}", "category": "helpful", "prompt": f"Question {n}?"} for n in range(12)]
+    write_rows(tmp_path / "own.jsonl", rows)
+    rewrite = {
+        "kind": "rewrite",
+        "model": "writer",
+        "file": str(tmp_path / "kept.jsonl"),
+        "instruction": "Say in other words: {prompt}",
+    }
+    suite = {"file": "own.jsonl", "judges": ["rules"], "perturbations": ["reworded"]}
+    writer = {"adapter": "synthetic", "refusal_rate": {"helpful": 0.5}}
+    params = {
+        "seed": 1,
+        "suites": {"own": suite},
+        "perturbations": {"reworded": rewrite},
+        "models": {"writer": writer},
+    }
+    return Project(tmp_path, params)
+
+
+def test_a_rewriting_is_asked_once_kept_in_a_file_and_no_variant_where_it_was_declined(project):
+    with pytest.raises(ParamsError, match="refract rewrite"):
+        suite_prompts(project.params, "own", project.folder)
+    path, counts = write_rewritings("reworded", project, ResponseStore(None))
+    rows = read_rows(path)
+    written = {row["source_sha256"]: row["text"] for row in rows if row["outcome"] == "compliance"}
+    assert counts == {"kept": 0, "refusal": 12 - len(written), "compliance": len(written)}
+    assert 0 < len(written) < 12 == len(rows)
+    assert [row["source_sha256"] for row in rows] == sorted(row["source_sha256"] for row in rows)
+
+    made = suite_prompts(project.params, "own", project.folder).rows
+    variants_of = {row["source_id"]: row["attempts"] for row in made if row["perturbation"]}
+    sources = {row["id"]: row["prompt"] for row in read_rows(project.folder / "own.jsonl")}
+    sha = {id_: hashlib.sha256(text.encode()).hexdigest() for id_, text in sources.items()}
+    assert variants_of == {id_: [written[sha[id_]]] for id_ in sha if sha[id_] in written}
+
+    before = path.read_bytes()
+    assert write_rewritings("reworded", project, ResponseStore(None))[1] == {"kept": 12}
+    assert path.read_bytes() == before
+
+
+def test_a_rewriting_by_another_model_or_instruction_counts_as_missing(project):
+    write_rewritings("reworded", project, ResponseStore(None))
+    for key, value in {"model": "other", "instruction": "Else: {prompt}"}.items():
+        changed = {**project.params["perturbations"]["reworded"], key: value}
+        params = {**project.params, "perturbations": {"reworded": changed}}
+        with pytest.raises(ParamsError, match="refract rewrite"):
+            suite_prompts(params, "own", project.folder)
+
+
+def test_only_a_perturbation_of_kind_rewrite_that_a_suite_names_can_be_written(project):
+    params = project.params
+    params["perturbations"]["typos"] = {"kind": "typos"}
+    params["perturbations"]["unused"] = params["perturbations"]["reworded"]
+    for name in ("typos", "unused", "absent"):
+        with pytest.raises(ParamsError, match=f"perturbations.{name}"):
+            write_rewritings(name, project, ResponseStore(None))
