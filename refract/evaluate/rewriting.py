@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 from refract.core.errors import ParamsError
 from refract.core.jsonl import write_rows
 from refract.core.params import run_seed
+from refract.core.published_text import Source
 from refract.core.types import Row
 from refract.evaluate import Suite, evaluate
 from refract.models import open_model
@@ -16,10 +19,12 @@ from refract.models.store import ResponseStore
 from refract.project import Project, find_model
 from refract.suites.perturbations import features_of, read_perturbation
 from refract.suites.perturbations.attacks import (
+    PLACE,
     RewriteSettings,
     filled,
     kept_rewritings,
     source_sha256,
+    whole_text,
 )
 from refract.suites.rows import load_suite, sample_rows
 
@@ -81,7 +86,7 @@ def _asked(
 ) -> Iterable[Row]:
     definition = find_model(settings.model, project)
     asked = [
-        {"id": sha, "category": "helpful", "prompt": filled(settings.instruction, text)}
+        {"id": sha, "category": "helpful", **_request(settings.instruction, text)}
         for sha, text in missing.items()
     ]
     evaluation = evaluate(
@@ -94,12 +99,12 @@ def _asked(
         seed=run_seed(project.params),
     )
     for row in evaluation.rows():
-        whole = row["outcome"] != "compliance" or row["finish_reason"] == "stop"
-        outcome = row["outcome"] if whole else "cut_off"
+        outcome, written = row["outcome"], _written(row["response"], settings.field)
+        if outcome == "compliance" and (row["finish_reason"] != "stop" or not written):
+            outcome = "not read" if row["finish_reason"] == "stop" else "cut_off"
         counts[outcome] += 1
         if outcome == "error":
             continue
-        written = row["response"].strip().strip('"“”')
         yield {
             "source_sha256": row["prompt_id"],
             "made_by": settings.made_by,
@@ -109,3 +114,22 @@ def _asked(
             "request_sha256": row["request_sha256"],
             "answer_sha256": row["answer_sha256"],
         }
+
+
+def _request(instruction: str | Source, text: str) -> Row:
+    """The content of a suite's row that asks for a rewriting of the text."""
+    if PLACE in whole_text(instruction):
+        return {"prompt": filled(instruction, text)}
+    system = {"role": "system", "content": whole_text(instruction)}
+    return {"messages": [system, {"role": "user", "content": text}]}
+
+
+def _written(answer: str, field: str | None) -> str | None:
+    """What the model wrote; None where its answer is not the JSON that was asked for."""
+    if field is None:
+        return answer.strip().strip('"“”')
+    try:
+        found = json.loads(re.sub(r"^```(json)?|```$", "", answer.strip()))[field]
+    except (ValueError, TypeError, KeyError):
+        return None
+    return found.strip() if isinstance(found, str) else None

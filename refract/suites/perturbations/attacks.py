@@ -90,28 +90,39 @@ def frame(text: str, generator: random.Random, settings: FrameSettings) -> Noisy
 def filled(given: str | Source, text: str, place: str = PLACE) -> str:
     """A frame with the text in its place. Raises :class:`ParamsError` where it has no place, and
     :class:`refract.core.published_text.SourceError` where a published one cannot be had."""
-    whole = _published(given) if isinstance(given, Source) else given
+    whole = whole_text(given)
     if place not in whole:
         raise ParamsError(f"{given}: the text has no {place!r}; say with `place` what stands there")
     return whole.replace(place, text)
 
 
 @functools.cache
-def _published(source: Source) -> str:
-    fetch([source])
-    return read_text(source)
+def whole_text(given: str | Source) -> str:
+    """A frame or instruction as it stands, fetched at its first use where it is published."""
+    if isinstance(given, str):
+        return given
+    fetch([given])
+    text = read_text(given)
+    return text.removesuffix("\n") if given.style == "jinja" else text
 
 
 class RewriteSettings(FeatureSettings):
     file: str = Field(description="the JSONL file that `refract rewrite` writes; keep it in git")
     model: str = Field(description="who rewrites: a name from `models`")
-    instruction: Frame = Field(description="what the model is asked")
+    instruction: Frame = Field(
+        description="what the model is asked; one without {prompt}, of a publisher, is its system "
+        "prompt, and the text the user's message"
+    )
+    field: str | None = Field(
+        None,
+        description="the field of the model's JSON that holds what it wrote; null: its whole answer",
+    )
 
     @property
     def made_by(self) -> str:
         """What its rows hold of model and instruction, so that neither changes unseen."""
         asked = self.instruction
-        content = [self.model, asked if isinstance(asked, str) else asked.sha256]
+        content = [self.model, asked if isinstance(asked, str) else asked.sha256, self.field]
         return hashlib.sha256(canonical_json(content).encode()).hexdigest()
 
 
