@@ -54,6 +54,8 @@ FAMILIES = {
     "refusal": Family(LABELS, "refusal_rate", REFUSED),
     "pass_fail": Family(("pass", "fail"), "fail_rate", ("fail",)),
     "harmful": Family(("harmful", "harmless"), "harmful_rate", ("harmful",)),
+    # Why what was asked was not done; its measure is the share that a model was not able to do.
+    "cause": Family(("will_not", "cannot", "answered"), "cannot_rate", ("cannot",)),
     # Whether an answer holds certain strings; the first such judge of a suite measures attacks.
     "strings": Family(("found", "not_found"), "found_rate", ("found",)),
     # A score from 0 to 1, with a label of refusal or none at all.

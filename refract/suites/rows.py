@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from refract.core.errors import RefractError
+from pydantic import Field, model_validator
+
+from refract.core.errors import ParamsError, RefractError
 from refract.core.jsonl import BOM, canonical_json, parse_line
+from refract.core.settings import Number, Settings, read_settings
 from refract.core.showing import core, fold, starts_formula
 from refract.core.types import Row
 from refract.core.vocabulary import CONTROLS
@@ -34,6 +37,29 @@ class Problem(NamedTuple):
     line: int
     message: str
     harmless: bool = False
+
+
+class Question(Settings):
+    """A question of a row's ``rubric``: yes or no, or a number on a scale, taken from 0 to 1."""
+
+    question: Annotated[str, Field(pattern=r"\S")]
+    weight: Annotated[Number, Field(gt=0)] = Field(1, description="in the mean of the answers")
+    scale: Annotated[list[int], Field(min_length=2, max_length=2)] | None = Field(
+        None, description="lowest and highest number; null: yes (1) or no (0)"
+    )
+    gate: bool = Field(
+        False, description="is no part of the mean; its answer takes that share away"
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Question:
+        if self.scale and not 0 < self.scale[1] - self.scale[0] <= 100:
+            raise ValueError("scale must be [lowest, highest], at most 100 apart")
+        return self
+
+
+# How the answers to a rubric add up: their weighted mean, the highest, or the lowest.
+RUBRIC_SCORES = ("mean", "any", "all")
 
 
 class SuiteError(RefractError, ValueError):
@@ -131,9 +157,33 @@ def field_problems(row: Row) -> list[str]:
         problems.append(f"'requirement' must be a text (got {_kind(requirement)})")
     if "pair_id" in row and not isinstance(row["pair_id"], str):
         problems.append(f"'pair_id' must be the id of a row (got {_kind(row['pair_id'])})")
+    if "rubric" in row:
+        problems += _rubric_problems(row)
     control = row.get("control")
     if "control" in row and control not in [*CONTROLS]:
         problems.append(f"'control' must be {' or '.join(CONTROLS)} (got {control!r})")
+    return problems
+
+
+def rubric_of(row: Row) -> list[Question]:
+    """The questions of a row's rubric; none where it has no rubric. Raises :class:`ParamsError`."""
+    return [
+        read_settings(Question, f"question {number}", given)
+        for number, given in enumerate(row.get("rubric", []), 1)
+    ]
+
+
+def _rubric_problems(row: Row) -> list[str]:
+    given, how = row["rubric"], row.get("rubric_score", "mean")
+    if not isinstance(given, list):
+        return [f"'rubric' must be a list of questions (got {_kind(given)})"]
+    try:
+        counted = sum(not question.gate for question in rubric_of(row))
+    except ParamsError as error:
+        return [f"'rubric': {error}"]
+    problems = [] if counted else ["'rubric' needs a question that is no gate"]
+    if how not in RUBRIC_SCORES:
+        problems.append(f"'rubric_score' must be {', '.join(RUBRIC_SCORES)} (got {how!r:.80})")
     return problems
 
 

@@ -157,7 +157,14 @@ def test_rows_has_every_field_that_stages_write():
 
 def test_rows_has_every_field_of_a_suite_that_the_project_reads():
     known = {*STRING_FLAGS, "id", "category", "prompt", "messages", "features", "pair_id"}
-    known |= {"expected_strings", "task_strings", "requirement", "control"}
+    known |= {
+        "expected_strings",
+        "task_strings",
+        "requirement",
+        "rubric",
+        "rubric_score",
+        "control",
+    }
     assert names(ROWS["Suite"][1:]) == known
     assert all(f"`{category}`" in text_of("rows.md") for category in CATEGORIES)
 

@@ -21,7 +21,7 @@ NEEDED: dict[str, dict] = {
     "classifier": {"model": {"adapter": "hf", "model_id": "none"}, "labels": {"x": "refusal"}},
     "published": {"judge": "wildguard"},
 }
-for kind in ("coherency", "harmfulness", "llm_refusal", "requirement"):
+for kind in ("coherency", "harmfulness", "llm_refusal", "refusal_cause", "requirement", "rubric"):
     NEEDED[kind] = {"model": {"adapter": "synthetic"}}
 
 

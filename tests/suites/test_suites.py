@@ -67,6 +67,23 @@ def test_an_empty_file_is_a_problem_of_line_1(tmp_path, content):
     assert problems_of(tmp_path, content) == empty
 
 
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"rubric": "Is it so?"}, "'rubric' must be a list of questions (got a text)"),
+        ({"rubric": []}, "'rubric' needs a question that is no gate"),
+        ({"rubric": [{"question": "A?", "gate": True}]}, "'rubric' needs a question that is no"),
+        ({"rubric": [{"question": "A?"}, {"ask": "B?"}]}, "'rubric': question 2: "),
+        ({"rubric": [{"question": "A?", "scale": [5, 1]}]}, "scale must be [lowest, highest]"),
+        ({"rubric": [{"question": "A?"}], "rubric_score": "sum"}, "must be mean, any, all (got 's"),
+    ],
+)
+def test_a_rubric_that_cannot_be_scored_is_a_problem(tmp_path, fields, said):
+    ((number, text),) = problems_of(tmp_path, line(**fields))
+    assert number == 1
+    assert said in text
+
+
 def test_all_problems_come_in_one_pass(tmp_path):
     lines = [
         b"\xef\xbb\xbf" + line() + b"\r",
