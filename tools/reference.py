@@ -1,5 +1,5 @@
 """``python -m tools.reference``: docs/params.md and docs/params.schema.json, from the settings, and the
-tables of docs/published-judges.md and docs/protocols.md.
+tables of docs/published-judges.md, docs/protocols.md and docs/suites.md.
 
 In the pages the text between ``<!-- NAME: … -->`` and ``<!-- end -->`` is written here; the rest is
 written by hand. The schema is for editors, which find it by the first line of params.yaml.
@@ -22,11 +22,13 @@ from refract.core.params import (
     SuiteSettings,
     ValidationSettings,
 )
+from refract.core.published_text import names_in
 from refract.core.registry import PLACE, Registry, find
 from refract.core.settings import Settings, schema_of
 from refract.judges import JUDGES
 from refract.judges.published import entry, names
 from refract.models import ADAPTERS
+from refract.suites.importing import PUBLISHED, find_importer
 from refract.suites.perturbations import PERTURBATIONS
 from refract.suites.protocols import catalogue as protocols
 
@@ -34,6 +36,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 PAGE, SCHEMA = DOCS / "params.md", DOCS / "params.schema.json"
 JUDGES_PAGE = DOCS / "published-judges.md"
 PROTOCOLS_PAGE = DOCS / "protocols.md"
+SUITES_PAGE = DOCS / "suites.md"
 Schema = dict[str, Any]
 
 
@@ -164,6 +167,23 @@ def judges_page(text: str) -> str:
     return f"{text[:start]}\n{table}\n\n{text[text.index('<!-- end -->', start) :]}"
 
 
+def suites_page(text: str) -> str:
+    """docs/suites.md with the table of published suites as the catalogue has them."""
+    lines = [
+        "| kind | rows | licence, as stated | access | address of the file |",
+        "|" + 5 * "---|",
+    ]
+    for name in names_in(PUBLISHED):
+        found: Any = find_importer(name)
+        rows = "" if found.rows is None else f"{found.rows:,}"
+        cells = rows, found.licence, "gated" if found.gated else "open", f"`{found.file}`"
+        lines.append(f"| `{name}`: {found.title} | {' | '.join(cells)} |")
+    mark = "<!-- published suites: written by `make readme` -->\n"
+    start = text.index(mark) + len(mark)
+    table = "\n".join(lines)
+    return f"{text[:start]}\n{table}\n\n{text[text.index('<!-- end -->', start) :]}"
+
+
 def protocols_page(text: str) -> str:
     """docs/protocols.md with the table of protocols as the catalogues have them."""
     lines = ["| command | what | numbers | answers | judge | needs |", "|" + 6 * "---|"]
@@ -261,6 +281,7 @@ def main() -> None:
     PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")
     SCHEMA.write_text(written_schema(), "utf-8")
     PROTOCOLS_PAGE.write_text(protocols_page(PROTOCOLS_PAGE.read_text("utf-8")), "utf-8")
+    SUITES_PAGE.write_text(suites_page(SUITES_PAGE.read_text("utf-8")), "utf-8")
     JUDGES_PAGE.write_text(judges_page(JUDGES_PAGE.read_text("utf-8")), "utf-8")
 
 

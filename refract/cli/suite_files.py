@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -38,8 +39,9 @@ def lint(files: list[Path]) -> None:
 
 
 def import_suite(
-    kind: str,
-    file: Path,
+    kind: Annotated[str | None, typer.Argument()] = None,
+    file: Annotated[Path | None, typer.Argument()] = None,
+    list_: Annotated[bool, typer.Option("--list")] = False,
     out: Path | None = None,
     category: str | None = None,
     language: str | None = None,
@@ -60,9 +62,10 @@ def import_suite(
     Example: refract import-suite xstest xstest_prompts.csv --out data/suites/xstest.jsonl
 
     Args:
-        kind: Whose file it is (an unknown name lists all), or generic: any file by its columns.
-        file: The file as its publisher ships it: CSV, TSV, JSON, JSONL, Parquet or XLSX; with --dataset
-          its path there.
+        kind: Whose file it is, or generic: any file by its columns.
+        file: The file as its publisher ships it: CSV, TSV, JSON, JSONL, Parquet or XLSX, or a folder of
+          them; with --dataset its path there; default: what the hub serves.
+        list_: List the kinds: rows, licence, access, source, citation.
         out: The suite (JSONL); default: data/suites/KIND.jsonl.
         category: harmful, helpful or borderline, for every row.
         language: Code of the language of every row, such as de.
@@ -78,21 +81,41 @@ def import_suite(
         source: generic: source, for the card.
         licence: generic: licence, for the card.
     """
-    from refract.suites.importing import find_importer, import_file, write_suite
-    from refract.suites.importing.hub import hub_file
+    from refract.core.published_text import names_in
+    from refract.suites.importing import PUBLISHED, find_importer, import_file, write_suite
+    from refract.suites.importing.hub import ON_HUB, hub_file
 
-    find_importer(kind, "KIND")
+    if list_:
+        from refract.export.paper import reference_keys
+
+        for name in names_in(PUBLISHED):
+            entry: Any = find_importer(name)
+            rows = "rows not known" if entry.rows is None else f"{entry.rows:,} rows"
+            say(f"{name}: {rows}; {entry.licence}; {'gated' if entry.gated else 'open'}")
+            say(f"  {entry.title}; cite {', '.join(reference_keys(name, entry.title))}")
+            say(f"  {entry.file}")
+        return
+    if kind is None:
+        raise UsageError("KIND is missing; refract import-suite --list shows them")
+    importer = find_importer(kind, "KIND")
     columns = (prompt_column, id_column, category_column, language_column)
     pairs = zip(("prompt", "id", "category", "language"), columns, strict=True)
     named = {what: column for what, column in pairs if column is not None}
     if kind != "generic" and (named or not header):
         raise UsageError("columns are for the kind generic to name; other kinds know theirs")
-    path, address = file, None
+    place, address = file.as_posix() if file else "", None
+    if file is None:
+        served = str(getattr(importer, "file", "any file"))
+        if (hub := re.fullmatch(ON_HUB, served)) is None:
+            raise UsageError(f"FILE is missing: {served}")
+        dataset, pinned, place = hub.groups()
+        revision = pinned if revision == "main" else revision
+    path = Path(place)
     if dataset is not None:
-        path, address = hub_file(dataset, file.as_posix(), revision)
-    elif not file.exists():
-        raise UsageError(f"no file {file}")
-    name = file.stem if kind == "generic" else kind.rpartition(":")[2]
+        path, address = hub_file(dataset, place, revision)
+    elif not path.exists():
+        raise UsageError(f"no file {path}")
+    name = path.stem if kind == "generic" else kind.rpartition(":")[2]
     target = out or Path("data/suites") / f"{name}.jsonl"
     keep_inputs({"--out": target, "its card": target.with_suffix(".md")}, [path])
     imported = import_file(

@@ -60,6 +60,11 @@ def test_the_table_of_published_judges_is_the_catalogues():
     assert reference.judges_page(text) == text, "run: make readme"
 
 
+def test_the_table_of_published_suites_is_the_catalogues():
+    text = text_of("suites.md")
+    assert reference.suites_page(text) == text, "run: make readme"
+
+
 def test_the_table_of_protocols_is_the_catalogues():
     text = text_of("protocols.md")
     assert reference.protocols_page(text) == text, "run: make readme"

@@ -182,7 +182,7 @@ PROMPT = ["0", "text", "n", "J", "s", "en"]
         ([PROMPT], [meta_row("1")], "must both have each index"),
         ([PROMPT], [meta_row(strings="__import__('os')")], "'expected_strings' must be a list of"),
         ([PROMPT], [meta_row(flag="maybe")], "_must_be_found' must be true or false .got a text"),
-        ([PROMPT], [meta_row(method="LLM")], "must be StringMatchingMethod .got 'LLM'"),
+        ([PROMPT], [meta_row(method="LLM")], "no row has a prompt and a category"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_an_error_that_says_where(tmp_path, prompts, meta, message):

@@ -178,7 +178,7 @@ def test_any_file_is_imported_by_its_columns(tmp_path):
     ]
     card = out.with_suffix(".md").read_text("utf-8")
     assert "**Source.** my own. my own\n\n**Licence.** CC0." in card
-    assert "From the column Label: ok is helpful, bad is harmful." in card
+    assert "From the column Label. By Label, as --map says: ok is helpful, bad is harmful." in card
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,12 @@ from pathlib import Path
 import pytest
 
 from refract.core.jsonl import read_rows
-from refract.core.published_text import names_in
-from refract.suites.importing import PUBLISHED, find_importer, import_file
+from refract.suites.importing import import_file
 from refract.suites.rows import SuiteError, check_suite
 from tests.outside import outside
 from tests.suites.test_importing import refract
 
 INSPECT = Path(__file__).parents[1] / "corpora/logs/inspect_four_prompts.json"
-DOCS = (Path(__file__).parents[2] / "docs/suites.md").read_text("utf-8")
 
 
 def rows_of(path: Path, kind: str, **options: object) -> list[dict]:
@@ -38,7 +36,7 @@ def test_parquet_keeps_lists_numbers_and_missing_values(tmp_path):
     parquet.write_table(table, tmp_path / "question.parquet")
     imported = import_file("sorrybench", tmp_path / "question.parquet", suite="s")
     row = {"id": "sorrybench-81", "prompt": "Say a\r\nrude word.", "category": "harmful"}
-    row |= {"area": 1, "style": "base", "language": "en"}
+    row |= {"area": 1, "style": "base", "language": "en", "pair_id": "sorrybench-81"}
     other = {"id": "sorrybench-81-2", "prompt": "Dis un gros mot.", "language": "fr"}
     assert imported.rows == [row, row | other | {"style": "translate-fr"}]
     assert imported.notes[1:] == [
@@ -178,36 +176,22 @@ def test_a_wide_file_makes_a_row_for_each_language_and_says_which_are_translatio
     path = tmp_path / "m.csv"
     path.write_text("id,source,tags,en,th,sw\n0,x,['a'],one,หนึ่ง,moja\n1,x,['b'],two,,mbili\n")
     imported = import_file("multijail", path, suite="s")
-    assert [(row["id"], row["item"], row["language"], row["prompt"]) for row in imported.rows] == [
-        ("multijail-0-en", "multijail-0", "en", "one"),
-        ("multijail-0-th", "multijail-0", "th", "หนึ่ง"),
-        ("multijail-0-sw", "multijail-0", "sw", "moja"),
-        ("multijail-1-en", "multijail-1", "en", "two"),
-        ("multijail-1-sw", "multijail-1", "sw", "mbili"),
+    assert [
+        (row["id"], row["pair_id"], row["language"], row["prompt"]) for row in imported.rows
+    ] == [
+        ("multijail-0-en", "multijail-0-en", "en", "one"),
+        ("multijail-0-th", "multijail-0-en", "th", "หนึ่ง"),
+        ("multijail-0-sw", "multijail-0-en", "sw", "moja"),
+        ("multijail-1-en", "multijail-1-en", "en", "two"),
+        ("multijail-1-sw", "multijail-1-en", "sw", "mbili"),
     ]
     assert imported.notes == ["Rows without a prompt, left out: 1 (line 3)."]
 
 
-def test_xsafety_is_a_folder_for_each_language_with_a_file_for_each_area(tmp_path):
-    for language, first in (("en", "good?,\n"), ("sp", '"¿bueno, no?"\n')):
-        (tmp_path / language).mkdir()
-        name = "Mental_Health_n.csv" if language == "en" else "Mental_Health.csv"
-        (tmp_path / language / name).write_text(f"\ufeff{first}", "utf-8")
+def test_a_folder_without_a_file_of_the_publishers_is_an_error(tmp_path):
     (tmp_path / "LICENSE").write_text("terms")
-    imported = import_file("xsafety", tmp_path, suite="s")
-    assert imported.rows == [
-        {
-            "id": f"xsafety-mental_health-001-{code}",
-            "prompt": text,
-            "category": "harmful",
-            "area": "mental_health",
-            "item": "mental_health-001",
-            "language": code,
-        }
-        for code, text in (("en", "good?"), ("es", "¿bueno, no?"))
-    ]
     with pytest.raises(SuiteError, match="holds no file of prompts"):
-        import_file("xsafety", tmp_path / "LICENSE", suite="s")
+        import_file("xsafety", tmp_path, suite="s")
 
 
 def test_xsafety_as_published_has_the_same_rows_in_each_language(tmp_path):
@@ -218,52 +202,8 @@ def test_xsafety_as_published_has_the_same_rows_in_each_language(tmp_path):
     rows, problems = check_suite(out)
     assert all(problem.harmless for problem in problems)
     assert Counter(row["language"] for row in rows) == {"de": 2800, "en": 2800}
-    assert set(Counter(row["item"] for row in rows).values()) == {2}
+    assert set(Counter(row["pair_id"] for row in rows).values()) == {2}
     assert len({row["area"] for row in rows}) == 14
-
-
-@pytest.mark.parametrize(
-    ("kind", "row", "expected"),
-    [
-        (
-            "cyberseceval_frr",
-            {
-                "mutated_prompt": "p",
-                "is_malicious": False,
-                "speaking_language": "Thai",
-                "prompt_id": 7,
-            },
-            {"category": "borderline", "language": "th", "item": 7},
-        ),
-        (
-            "falsereject",
-            {"prompt": "p", "category": 3, "category_text": "c"},
-            {"category": "borderline", "area": "c", "area_number": 3},
-        ),
-        ("orfuzz", {"input": "p"}, {"category": "borderline"}),
-        (
-            "donotanswer_zh",
-            {"id": 4, "question_type": "q", "zh_question": "p", "en_question": "e"},
-            {
-                "id": "donotanswer_zh-4-zh",
-                "category": "harmful",
-                "question_type": "q",
-                "language": "zh",
-                "item": "donotanswer_zh-4",
-            },
-        ),
-        (
-            "ailuminate",
-            {"prompt_text": "p", "release_prompt_id": "a1", "locale": "fr_FR", "hazard": "vcr"},
-            {"id": "a1", "category": "harmful", "language": "fr", "hazard": "vcr"},
-        ),
-    ],
-)
-def test_a_kind_reads_the_columns_of_its_publisher(tmp_path, kind, row, expected):
-    path = tmp_path / "a.json"
-    path.write_text(json.dumps([row]))
-    (found,) = rows_of(path, kind)
-    assert found == {"id": f"{kind}-0001", "prompt": "p", **expected}
 
 
 def test_harmless_questions_of_do_not_answer_in_chinese_are_mapped_by_their_type(tmp_path):
@@ -272,14 +212,3 @@ def test_harmless_questions_of_do_not_answer_in_chinese_are_mapped_by_their_type
     imported = import_file("donotanswer_zh", path, suite="s", values={"fp": "borderline"})
     assert [row["category"] for row in imported.rows] == ["harmful", "borderline"]
     assert "fp is borderline" in imported.card
-
-
-@pytest.mark.parametrize("kind", names_in(PUBLISHED))
-def test_the_docs_say_where_each_publishers_file_is_its_licence_and_whether_it_is_gated(kind):
-    (line,) = [line for line in DOCS.splitlines() if line.startswith(f"| `{kind}` |")]
-    importer = find_importer(kind)
-    assert importer.file in line
-    assert (
-        importer.licence.partition(":")[0].partition(" (data)")[0].partition(" in the")[0] in line
-    )
-    assert line.endswith("| gated |") is importer.gated

@@ -11,7 +11,13 @@ from refract.core.jsonl import dump_row, sha256_file, write_bytes
 from refract.core.published_text import find_entry, names_in
 from refract.core.registry import Registry, find
 from refract.core.types import Row
-from refract.suites.importing.columns import Contents, Importer, Options, Published
+from refract.suites.importing.columns import (
+    CategoryColumn,
+    Contents,
+    Importer,
+    Options,
+    Published,
+)
 from refract.suites.rows import CATEGORIES, SuiteError, check_suite
 
 PUBLISHED = Path(__file__).with_name("published.yaml")
@@ -50,7 +56,8 @@ def import_file(kind: str, path: Path, *, suite: str, **options: Any) -> Importe
     if strange:
         raise SuiteError(f"a category must be one of {', '.join(CATEGORIES)} (got {strange[0]!r})")
     importer = find_importer(kind)
-    if given.values and kind != "generic" and not getattr(importer, "by_value", None):
+    by = getattr(importer, "category", None)
+    if given.values and kind != "generic" and not isinstance(by, CategoryColumn):
         raise UsageError(f"{kind} knows the category of each row; --map is for other kinds")
     rows, origin, files, notes = importer(kind, path, given)
     if given.address is not None:

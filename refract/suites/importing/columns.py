@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
 from refract.core.settings import Settings
 from refract.core.types import Category, Row
-from refract.suites.importing.file_formats import Table, column_of, read_table
-from refract.suites.importing.layouts import LAYOUTS
-from refract.suites.rows import CATEGORIES, CONTENT, STRING_FLAGS, SuiteError
+from refract.suites.importing.file_formats import (
+    Table,
+    column_of,
+    joined,
+    literal,
+    messages_of,
+    read_table,
+    read_tables,
+)
+from refract.suites.rows import CATEGORIES, CONTENT, STRING_FLAGS, SuiteError, row_problems
 
 # Columns that `generic` takes for the prompt and the id unless others are named.
 PROMPTS = ("prompt", "goal", "question", "behavior", "instruction", "text")
@@ -70,156 +79,188 @@ Importer = Callable[[str, Path, Options], Contents]
 
 
 class CategoryColumn(Settings):
-    """The column that tells a row's category."""
+    """The column that tells a row's category; a file may lack one that is ``optional``."""
 
     column: str
-    values: dict[str, Category] = Field(
-        description="category of each value, or of each that starts like a key that ends in *"
-    )
-    optional: bool = Field(False, description="whether a file may lack the column")
+    values: dict[str, Category]
+    optional: bool = False
 
     def category_of(self, row: Row) -> str | None:
-        """None for a value that stands for no category."""
+        """None for a value that stands for no category; a key that ends in * is of all that start so."""
         value = str(row.get(self.column))
         starts = (key for key in self.values if key[-1:] == "*" and value.startswith(key[:-1]))
         return self.values.get(value) or next((self.values[key] for key in starts), None)
 
 
 class LanguageColumn(Settings):
-    """The column that tells a row's language, and how its values become codes."""
+    """The column that tells a row's language: the group of a pattern that is the whole value, else
+    ``otherwise``, else the value; ``codes`` are of lower-case values."""
 
     column: str
-    codes: dict[str, str] = Field(default_factory=dict, description="code of each lower-case value")
-    pattern: str = Field("(.*)", description="its group is the code, where it is the whole value")
-    otherwise: str | None = Field(None, description="the code of other values; null: the value")
+    codes: dict[str, str] = Field(default_factory=dict)
+    pattern: str = "(.*)"
+    otherwise: str | None = None
 
-    def code_of(self, value: str) -> str:
+    def code_of(self, row: Row) -> str | None:
+        value = str(row.get(self.column) or "")
         match = re.fullmatch(self.pattern, value, re.DOTALL)
         code = match[1] if match else self.otherwise or value
-        return self.codes.get(code.strip().lower(), code)
+        return self.codes.get(code.strip().lower(), code) if value else None
 
 
 class Published(Settings):
-    """How a published file becomes a suite: an entry of ``published.yaml``."""
+    """How a published file becomes a suite: an entry of ``published.yaml``, whose head says what each
+    key means."""
 
     title: str
     url: str
     licence: str
-    file: str = Field(description="where the publisher's file is")
-    layout: Literal["giskard", "xsafety"] | None = Field(
-        None, description="how several files are read as one table; null: it is one file"
-    )
-    gated: bool = Field(False, description="whether its terms must be accepted there first")
-    prompt: list[str] = Field([], description="the column, the first of these that the file has")
-    id: list[str] = Field([], description="the column, the first of these that the file has")
-    kept: dict[str, str] = Field(
-        {}, description="further columns, and their fields in the suite; others are left out"
-    )
+    file: str
+    rows: int | None = None
+    gated: bool = False
+    files: str | None = None
+    join: dict[str, str] = Field(default_factory=dict)
+    header: bool = True
+    literals: list[str] = Field(default_factory=list)
+    prompt: list[str] = Field(default_factory=list)
+    prompts: dict[str, dict[str, str]] = Field(default_factory=dict)
+    turns: str | None = None
+    answers: bool = False
+    context: str | None = None
+    id: list[str] = Field(default_factory=list)
+    pair: str | None = None
+    calls: str | None = None
+    kept: dict[str, str] = Field(default_factory=dict)
     category: Category | CategoryColumn = "harmful"
-    rule: str = Field(
-        "Every row is harmful: a request that a model should refuse.",
-        description="in words, how rows get their categories",
-    )
-    by_value: str | None = Field(
-        None, description="a column whose values users may map to other categories"
-    )
-    context: str | None = Field(
-        None, description="a column whose text stands before the prompt, as its publisher sends it"
-    )
+    rule: str = "Every row is harmful: a request that a model should refuse."
     language: LanguageColumn | None = None
-    languages: dict[str, str] = Field(
-        {},
-        description="columns with prompts, by their languages: each row of the file makes a row for "
-        "each of them, and the field `item` says which are translations of each other",
-    )
 
     def __call__(self, kind: str, path: Path, options: Options) -> Contents:
-        if self.layout:
-            table, files = LAYOUTS[self.layout](path, options.encoding)
-        else:
-            table, files = read_table(path, options.encoding, header=options.header), [path]
+        table, files = read_tables(path, options.encoding, self.files, header=self.header)
+        for name, by in self.join.items():
+            files.append(path.with_name(name))
+            table = joined(table, path, files[-1], by, options.encoding)
+        for row in table.rows:
+            row |= {x: literal(row[x]) for x in row if any(fnmatch(x, y) for y in self.literals)}
         return self.contents(kind, path, table, options)._replace(files=files)
 
     def contents(self, kind: str, path: Path, table: Table, options: Options) -> Contents:
         """The suite of a table that was read. Raises :class:`SuiteError`."""
-        # With prompts, and the language where that is what they differ by.
-        columns: dict[str, str | None] = {
-            n: c for n, c in self.languages.items() if n in table.columns
-        }
+        turns = [name for name in table.columns if self.turns and fnmatch(name, self.turns)]
+        columns = {name: of for name, of in self.prompts.items() if name in table.columns}
         if not columns:
-            names = list(self.languages) or self.prompt
-            columns = {column_of(path, table, names, "prompt"): None}
-        id_ = next((name for name in self.id if name in table.columns), None)
+            names = turns or [*self.prompts, *self.prompt, *filter(None, [self.turns])]
+            columns = {column_of(path, table, names, "prompt"): {}}
+        id_ = next((name for name in self.id if name in table.columns or "{" in name), None)
         by = self.category if isinstance(self.category, CategoryColumn) else None
         if by and not by.optional and options.category is None and by.column not in table.columns:
             raise SuiteError(f"{path}: lacks the column {by.column}")
         notes = list(table.notes)
-        used = {*columns, *self.kept, id_, self.language and self.language.column}
+        used = {*columns, *turns, *self.kept, id_, self.pair, self.calls}
+        used |= {x.get("rubric") for x in columns.values()}
+        used |= {self.language.column} if self.language else set()
         unused = [name for name in table.columns if name not in used]
         if unused:
             notes.append(f"Columns that are not carried over: {', '.join(map(repr, unused))}.")
         rows: dict[str, Row] = {}
+        pairs: dict[str, list[Row]] = defaultdict(list)
         renumbered: list[str] = []
         blank: list[int | str] = []
         unclassed: list[int | str] = []
         for number, (source, line) in enumerate(zip(table.rows, table.lines, strict=True), 1):
-            category = self._category(source, options)
-            if category is None:
-                unclassed.append(line)
-                continue
-            for column, of_column in columns.items():
-                text = source.get(column)
-                if isinstance(text, list) and len(text) == 1:  # the turns of a conversation of one
-                    text = text[0]
-                if not isinstance(text, str | None):
+            for column, of in columns.items():
+                category = options.category or of.get("category")
+                if by and category is None:
+                    category = options.values.get(str(source.get(by.column)))
+                category = category or (by.category_of(source) if by else str(self.category))
+                if category is None:
+                    unclassed.append(line)
+                    continue
+                value = [source.get(name) for name in turns] if turns else source.get(column)
+                if not isinstance(value, str | list | dict | None):
                     raise SuiteError(
-                        f"{path}: line {line}: {column!r} must be a text (got {text!r:.60})"
+                        f"{path}: line {line}: {column!r} must be a text (got {value!r:.60})"
                     )
-                if text is None or not text.strip():
+                if not (content := self._content(value, source)):
                     blank.append(line)
                     continue
-                if self.context and source.get(self.context):
-                    text = f"{source[self.context]}\n\n---\n\n{text}"
-                item = _id(kind, None if id_ is None else source.get(id_), number)
-                wanted = row_id = f"{item}-{of_column}" if of_column else item
+                own = self.language.code_of(source) if self.language else None
+                language = of.get("language") or options.language or own
+                about = {"number": number, **source, "language": language}
+                item = _id(kind, None if id_ is None else _value(about, id_), number)
+                suffix = of.get("language") or of.get("category")
+                wanted = row_id = f"{item}-{suffix}" if suffix else item
                 again = 1
                 while row_id in rows:
                     again += 1
                     row_id = f"{wanted}-{again}"
                 if again > 1:
                     renumbered.append(row_id)
-                row = {name: source.get(key) for key, name in self.kept.items()}
-                row["language"] = of_column or options.language or self._language(source)
-                if of_column:
-                    row["item"] = item
-                rows[row_id] = {
-                    **{name: value for name, value in row.items() if value not in (None, "")},
-                    "id": row_id,
-                    "prompt": text,
-                    "category": category,
-                }
+                row = {name: _value(source, key) for key, name in self.kept.items()}
+                row |= {"language": language, "rubric": _rubric(source.get(of.get("rubric", "")))}
+                row |= _tools(source.get(self.calls or ""), category)
+                row = {name: value for name, value in row.items() if value not in (None, "")}
+                rows[row_id] = row | {"id": row_id, **content, "category": category}
+                if problems := row_problems(rows[row_id]):
+                    raise SuiteError(f"{path}: line {line}: {problems[0]}")
+                pair = _value(about, self.pair) if self.pair else item
+                if (self.pair or len(columns) > 1) and pair not in (None, ""):
+                    pairs[str(pair)].append(rows[row_id])
+        for matched in pairs.values():
+            first = next((row for row in matched if row.get("language") == "en"), matched[0])
+            for row in matched if len(matched) > 1 else ():
+                row["pair_id"] = first["id"]
         notes += _left_out("a prompt", blank) + _left_out("a category", unclassed)
         if renumbered:
             notes.append(f"Ids that occurred before and got a number: {', '.join(renumbered)}.")
         if not rows:
-            raise SuiteError(f"{path}: no row has a prompt")
+            raise SuiteError(f"{path}: no row has a prompt{' and a category' * bool(unclassed)}")
         context = self.kept[self.context] if self.context else None
         rule = self.rule
-        if options.values and self.by_value:
+        if options.values and by:
             mapped = ", ".join(f"{value} is {name}" for value, name in options.values.items())
-            rule = f"{rule} By {self.by_value}, as --map says: {mapped}."
+            rule = f"{rule} By {by.column}, as --map says: {mapped}."
         origin = Origin(self.title, self.url, self.licence, rule, context)
         return Contents(list(rows.values()), origin, [path], notes)
 
-    def _category(self, row: Row, options: Options) -> str | None:
-        mapped = options.values.get(str(row.get(self.by_value))) if self.by_value else None
-        by = self.category
-        own = by.category_of(row) if isinstance(by, CategoryColumn) else by
-        return options.category or mapped or own
+    def _content(self, value: Any, source: Row) -> Row:
+        """The fields of a row that say what is asked; empty where nothing is."""
+        if isinstance(value, list | dict):
+            messages = messages_of(value, answers=self.answers)
+            if [message["role"] for message in messages] != ["user"]:
+                return {"messages": messages} if messages else {}
+            value = messages[0]["content"]
+        if value is None or not value.strip():
+            return {}
+        if self.context and source.get(self.context):
+            value = f"{source[self.context]}\n\n---\n\n{value}"
+        return {"prompt": value}
 
-    def _language(self, row: Row) -> str | None:
-        value = row.get(self.language.column) if self.language else None
-        return self.language.code_of(str(value)) if self.language and value else None
+
+def _rubric(questions: Any) -> list[Row] | None:
+    asked = questions if isinstance(questions, list) else []
+    return [q if isinstance(q, dict) else {"question": q} for q in asked] or None
+
+
+def _tools(names: Any, category: str) -> Row:
+    """The tools of some names, which are all that is known of them, and which of them may be called."""
+    if not isinstance(names, list):
+        return {}
+    names = list(dict.fromkeys(map(str, names)))
+    form = {"parameters": {"type": "object", "properties": {}}}
+    about = [{"name": name, "description": name.replace("_", " "), **form} for name in names]
+    tools = [{"type": "function", "function": function} for function in about]
+    return {"tools": tools, "harmful_calls" if category == "harmful" else "wanted_calls": names}
+
+
+def _value(row: Row, name: str) -> Any:
+    """What a row has in a column, in a part of it (``about.source``), or as a text of its columns."""
+    if "{" in name:
+        return name.format_map(defaultdict(str, row))
+    value: Any = row
+    for part in [name] if name in row else name.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
 
 
 def _left_out(what: str, lines: list[int | str]) -> list[str]:
@@ -265,7 +306,6 @@ def generic(kind: str, path: Path, options: Options) -> Contents:
         as_field = re.sub(r"\W+", "_", name.strip()).strip("_").lower() or f"column_{number + 1}"
         as_field = f"source_{as_field}" if as_field in RESERVED else as_field
         kept[name] = f"{as_field}_{number + 1}" if as_field in kept.values() else as_field
-    mapped = ", ".join(f"{value} is {category}" for value, category in options.values.items())
     entry = {
         "title": options.source or path.name,
         "url": options.source or "not stated",
@@ -276,6 +316,6 @@ def generic(kind: str, path: Path, options: Options) -> Contents:
         "id": list(ids),
         "kept": kept,
         "category": {"column": by, "values": values},
-        "rule": f"From the column {by}" + (f": {mapped}." if mapped else "."),
+        "rule": f"From the column {by}.",
     }
     return Published.model_validate(entry).contents(kind, path, table, options)

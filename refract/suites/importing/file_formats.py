@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +31,9 @@ LONGEST_FIELD = 10_000_000
 TYPED = {".parquet": "pyarrow", ".xlsx": "openpyxl"}
 TEXTS = (".csv", ".tsv", ".json", ".jsonl")
 SUFFIXES = (*TEXTS, *TYPED, ".eval")
+# Who speaks, by what publishers call them.
+SPEAKERS = {"system": "system", "user": "user", "human": "user"}
+SPEAKERS |= dict.fromkeys(("assistant", "bot", "gpt", "model"), "assistant")
 # Rows with the line that each ends on, or its number where a file has no lines.
 Numbered = list[tuple[int, Row]]
 
@@ -40,6 +45,74 @@ class Table(NamedTuple):
     lines: list[int | str]
     columns: list[str]
     notes: list[str]
+
+
+def literal(text: Any) -> Any:
+    """The value of JSON or Python that a text writes; anything else as it is."""
+    for read in (parse_json, ast.literal_eval) if isinstance(text, str) else ():
+        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            return _plain(read(text))
+    return text
+
+
+def joined(table: Table, path: Path, other: Path, by: str, encoding: str) -> Table:
+    """A table with the columns of another file, for the same values of a column. Raises
+    :class:`SuiteError`."""
+    more = read_table(other, encoding)
+    found = {row.get(by): row for row in more.rows}
+    own = [row.get(by) for row in table.rows]
+    if len({*own}) != len(own) or {*own} != {*found}:
+        raise SuiteError(f"{path} and {other} must both have each {by}, and {path} have it once")
+    rows = [{**row, **found[row.get(by)]} for row in table.rows]
+    return Table(rows, table.lines, list(rows[0]), table.notes + more.notes)
+
+
+def messages_of(value: Any, *, answers: bool) -> list[dict[str, str]]:
+    """The messages of a published conversation up to the user's last one: each a text (the user's), an
+    object with a role and a text, or one with a text for each role. Without ``answers`` the
+    assistant's are left out."""
+    messages: list[dict[str, str]] = []
+    for turn in value if isinstance(value, list) else [value]:
+        said: dict[Any, Any] = turn if isinstance(turn, dict) else {"user": turn}
+        if (role := said.get("role", said.get("from"))) is not None:
+            said = {role: next((said[x] for x in ("content", "body", "value") if x in said), None)}
+        messages += [
+            {"role": SPEAKERS[name], "content": text}
+            for name, text in said.items()
+            if name in SPEAKERS and isinstance(text, str) and text.strip()
+        ]
+    kept = [message for message in messages if answers or message["role"] != "assistant"]
+    while kept and kept[-1]["role"] != "user":
+        kept.pop()
+    return kept
+
+
+def read_tables(
+    path: Path, encoding: str, pattern: str | None, *, header: bool
+) -> tuple[Table, list[Path]]:
+    """A file, or those of a folder whose paths end in a pattern, as one table, and the files; named
+    groups of the pattern are columns, and ``number`` is a row's number in its file. Raises
+    :class:`SuiteError`."""
+    if pattern is None:
+        return read_table(path, encoding, header=header), [path]
+    ends = re.compile(f"(?:{pattern})$")
+    files = [path] if path.is_file() else sorted(path.rglob("*"))
+    files = [file for file in files if file == path or ends.search(file.as_posix())]
+    if not files:
+        raise SuiteError(f"{path}: holds no file of prompts (a path that ends in {pattern})")
+    together = Table([], [], [], [])
+    for file in files:
+        table, match = read_table(file, encoding, header=header), ends.search(file.as_posix())
+        named = {of: str(text).lower() for of, text in match.groupdict().items()} if match else {}
+        where = "" if file == path else "/".join(file.parts[-2:])
+        notes = [f"{where}: {note}" for note in table.notes if "byte order" not in note]
+        together.notes.extend(notes if where else table.notes)
+        for number, (row, line) in enumerate(zip(table.rows, table.lines, strict=True), 1):
+            together.rows.append({**row, **named, "number": number})
+            together.lines.append(f"{line} of {where}" if where else line)
+        together.columns.extend(x for x in table.columns if x not in together.columns)
+        together.columns.extend(x for x in named if x not in together.columns)
+    return together, files
 
 
 def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> Table:
@@ -213,8 +286,9 @@ def _read_json(path: Path, text: str, notes: list[str]) -> Numbered:
         raise SuiteError(f"{path}: not JSON ({error})") from None
     if is_inspect(value):
         return asked_rows(inspect_rows(value), notes)
-    if isinstance(value, dict) and "jailbreaks" in value:
-        value = value["jailbreaks"]  # JailbreakBench's artifacts
+    if isinstance(value, dict) and value:  # rows beside what is said of all of them, or a row
+        lists = [x for x in value.values() if isinstance(x, list) and x and isinstance(x[0], dict)]
+        value = lists[0] if len(lists) == 1 else [value]
     if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
         raise SuiteError(f"{path}: expected a list of objects")
     return list(enumerate(value, 1))
@@ -292,7 +366,7 @@ def _cell_text(value: Any) -> str | None:
 
 def _plain(value: Any) -> Any:
     """A value as JSON has it; dates and decimals as texts, and bytes as the UTF-8 that they are."""
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
     if isinstance(value, dict):
         return {str(key): _plain(part) for key, part in value.items()}

@@ -6,6 +6,9 @@ from pathlib import Path
 
 from refract.core.errors import UsageError
 
+# The address of a file: its data set, revision and path.
+ON_HUB = r"https://huggingface\.co/datasets/([^/]+/[^/]+)/resolve/([^/]+)/(.+)"
+
 
 def hub_file(dataset: str, name: str, revision: str) -> tuple[Path, str]:
     """A file of a data set in the local cache of the hub, downloaded once, and its address with the
