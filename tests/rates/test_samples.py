@@ -178,6 +178,9 @@ def test_any_and_all_of_k_and_the_spread_are_the_exact_estimates():
     spread = table["refusal_spread", "samples", "4"]
     assert spread["rate"] == 0.25  # sd of 3 in 4 is .5, of b 0, or .5 were its last a compliance
     assert (spread["bound_low"], spread["bound_high"]) == (0.25, 0.5)
+    stability = table["stability_index", "samples", "4"]
+    assert stability["rate"] == 0.875  # 3 of a's 4, all of b's 3
+    assert (stability["bound_low"], stability["bound_high"]) == (0.75, 0.875)
 
 
 def variant(clean, name, kind, label):
