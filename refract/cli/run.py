@@ -65,7 +65,7 @@ def run(
         limit <N>: Only so many prompts of each suite, drawn by --seed.
         [With what model]
         model <NAME>: A model of params.yaml; other options override it.
-        adapter <anthropic|hf|openai|recorded|synthetic>: How it is reached; vLLM and other servers:
+        adapter <anthropic|hf|openai|recorded|synthetic|vllm>: How it is reached; servers of any kind:
           openai and --base-url.
         model_id <ID>: Folder, hub id or the provider's name for it.
         base_url <URL>: Its server.

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from refract.project import Project
 
 
+# Adapters whose models have weights that can answer exactly.
+WITH_WEIGHTS = ("hf", "vllm")
+
+
 class RecordedAnswers(NamedTuple):
     """Recorded answers: whose they are, what ``model.json`` says of it, and the rows by suite."""
 
@@ -164,21 +168,22 @@ def verified(
     :class:`refract.models.protocol.AdapterError` where the weights are not here."""
     from refract.core.jsonl import canonical_json
     from refract.models import generation_settings, identity_of, open_model, with_fixed
+    from refract.models.checkpoint import CheckpointSettings
     from refract.models.store import ANSWER_FIELDS, answer_of, request_sha256
     from refract.project import find_model
 
     made, local = recorded.model, project.params.get("models") or {}
     definition, name = made["definition"], weights or recorded.name
-    if definition.get("adapter") not in ("hf", "openai"):
+    if definition.get("adapter") not in (*WITH_WEIGHTS, "openai"):
         raise UsageError(
-            f"{recorded.name} has adapter {definition.get('adapter')!r}; answers of hf and openai "
+            f"{recorded.name} has adapter {definition.get('adapter')!r}; answers of hf, vllm and openai "
             "models can be verified"
         )
-    if (local.get(name) or {}).get("adapter") != "hf":
-        those = ", ".join(n for n, one in local.items() if one.get("adapter") == "hf")
+    if (local.get(name) or {}).get("adapter") not in WITH_WEIGHTS:
+        those = ", ".join(n for n, one in local.items() if one.get("adapter") in WITH_WEIGHTS)
         raise UsageError(
-            f"{name} is no model of params.yaml with weights (adapter: hf); name with --weights the "
-            f"one that answered (there are: {those or 'none'})"
+            f"{name} is no model of params.yaml with weights (adapter: hf or vllm); name with --weights "
+            f"the one that answered (there are: {those or 'none'})"
         )
     opened: dict[str, HF] = {}
     for suite, rows in recorded.rows.items():
@@ -192,7 +197,12 @@ def verified(
             )
         source = open_model(recorded.name, asked)
         stated = made["identity"] if "identity" in made and not fixed else identity_of(source)
-        wanted = with_fixed(name, find_model(name, project), settings)
+        with_weights = find_model(name, project)
+        if with_weights["adapter"] == "vllm":  # exact decoding of the same checkpoint
+            of_hf = CheckpointSettings.model_fields
+            with_weights = {key: with_weights[key] for key in of_hf if key in with_weights}
+            with_weights["adapter"] = "hf"
+        wanted = with_fixed(name, with_weights, settings)
         wanted |= {"arithmetic": "exact", "samples": 1}
         wanted |= {} if wanted.get("quantization") else {"dtype": "float32"}
         if (model := opened.get(canonical_json(wanted))) is None:

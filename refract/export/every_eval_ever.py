@@ -115,7 +115,8 @@ def write_records(
 def model_id(name: str, definition: Mapping[str, Any]) -> str:
     """A model's id as DEVELOPER/NAME: that of the hub or provider, else ``local/NAME``."""
     given, adapter = str(definition.get("model_id", "")), definition["adapter"]
-    if adapter == "hf" and re.fullmatch(r"[\w-]+/[\w.-]+", given) and not given.startswith("data/"):
+    local = adapter in ("hf", "vllm")
+    if local and re.fullmatch(r"[\w-]+/[\w.-]+", given) and not given.startswith("data/"):
         return given
     if _is_served(definition):
         return given if given.startswith(f"{adapter}/") else f"{adapter}/{given}"

@@ -23,6 +23,7 @@ ADAPTERS = Registry(
         "openai": "refract.models.openai:OpenAI",
         "recorded": "refract.models.recorded:Recorded",
         "synthetic": "refract.models.synthetic:Synthetic",
+        "vllm": "refract.models.vllm:VLLM",
     },
     "refract.adapters",
     "Settings",
@@ -37,7 +38,7 @@ messages, the reference of params.yaml and the command line follow from these.
 """
 
 
-# Servers of OpenAI's API that no adapter is named after, and where each is by default.
+# Servers of OpenAI's API, and where each is by default.
 SERVERS = {
     "vllm": "http://localhost:8000/v1",
     "sglang": "http://localhost:30000/v1",
@@ -89,7 +90,8 @@ def open_model(name: str, definition: Mapping[str, Any], where: str = "") -> Mod
 def _read(definition: Mapping[str, Any], where: str) -> tuple[Any, BaseModel]:
     """A definition's adapter and its settings."""
     named = str(definition.get("adapter"))
-    if (address := SERVERS.get(named.lower())) and not ADAPTERS.knows(named):
+    known = ADAPTERS.knows(named) and "base_url" not in definition
+    if (address := SERVERS.get(named.lower())) and not known:
         raise ParamsError(
             f"{where}: adapter: {named} speaks OpenAI's protocol: --adapter openai --base-url "
             f"{address}, or in params.yaml adapter: openai and base_url"

@@ -35,28 +35,16 @@ FILES = (
     *("tokenizer.model", "chat_template.*", "chat_templates/*.jinja"),
     "additional_chat_templates/*.jinja",
 )
+MODEL_IDS = "a folder or a hub id such as Qwen/Qwen2.5-0.5B-Instruct"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
-class HFSettings(Settings):
-    """A local model. Generation settings are these and no others: of a checkpoint's
-    ``generation_config.json`` only the end-of-text ids count, together with those of
-    ``config.json`` and the tokenizer."""
+class CheckpointSettings(Settings):
+    """A checkpoint, and how a conversation is put to it."""
 
     model_id: Text = Field(
-        description="a folder with a checkpoint (safetensors, or with gguf_file GGUF), a hub id "
-        "`owner/name`, or with gguf_file a package `name==version` of the package index",
-        json_schema_extra={"allowed": "a folder or a hub id such as Qwen/Qwen2.5-0.5B-Instruct"},
-    )
-    gguf_file: Text | None = Field(
-        None,
-        description="the GGUF file in that folder, hub repository or package; its weights are "
-        "dequantised",
-    )
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(
-        None,
-        description="of the GGUF file; a package needs it, so that stored answers need no weights",
-        json_schema_extra={"allowed": "64 hexadecimal digits, or null"},
+        description="a folder with a checkpoint (safetensors), or a hub id `owner/name`",
+        json_schema_extra={"allowed": MODEL_IDS},
     )
     revision: Text | None = Field(
         None, description="branch, tag or commit on the hub; null is `main`"
@@ -74,17 +62,6 @@ class HFSettings(Settings):
     stop: Text | Annotated[list[Text], Field(min_length=1)] | None = Field(
         None, description="texts that end an answer and are not part of it"
     )
-    loop_tokens: Annotated[int, Field(ge=16)] | None = Field(
-        None,
-        description="an answer ends where its last tokens, so many or more, are one block at least four "
-        "times; null: at no loop",
-    )
-    score_tokens: Annotated[list[Text], Field(min_length=2)] | None = Field(
-        None,
-        description="the answer is the logits of these tokens at its first place, as JSON; needs "
-        "max_tokens: 1",
-        json_schema_extra={"allowed": "a list of texts of one token each, or null"},
-    )
     prefill: Text | None = Field(
         None,
         description="how the model's turn begins; it goes on from there, and the answer is the whole "
@@ -99,6 +76,47 @@ class HFSettings(Settings):
     )
     reasoning_effort: Text | None = Field(
         None, description="given to the chat template, which must read it; null is not given"
+    )
+    trust_remote_code: bool = Field(
+        False, description="true runs Python code that comes with the checkpoint"
+    )
+
+    @property
+    def needs(self) -> list[str]:
+        """What another's command may not do here unasked (:mod:`refract.core.consent`)."""
+        return [f"run the code of {self.model_id}"] if self.trust_remote_code else []
+
+
+class HFSettings(CheckpointSettings):
+    """A local model. Generation settings are these and no others: of a checkpoint's
+    ``generation_config.json`` only the end-of-text ids count, together with those of
+    ``config.json`` and the tokenizer."""
+
+    model_id: Text = Field(
+        description="a folder with a checkpoint (safetensors, or with gguf_file GGUF), a hub id "
+        "`owner/name`, or with gguf_file a package `name==version` of the package index",
+        json_schema_extra={"allowed": MODEL_IDS},
+    )
+    gguf_file: Text | None = Field(
+        None,
+        description="the GGUF file in that folder, hub repository or package; its weights are "
+        "dequantised",
+    )
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(
+        None,
+        description="of the GGUF file; a package needs it, so that stored answers need no weights",
+        json_schema_extra={"allowed": "64 hexadecimal digits, or null"},
+    )
+    loop_tokens: Annotated[int, Field(ge=16)] | None = Field(
+        None,
+        description="an answer ends where its last tokens, so many or more, are one block at least four "
+        "times; null: at no loop",
+    )
+    score_tokens: Annotated[list[Text], Field(min_length=2)] | None = Field(
+        None,
+        description="the answer is the logits of these tokens at its first place, as JSON; needs "
+        "max_tokens: 1",
+        json_schema_extra={"allowed": "a list of texts of one token each, or null"},
     )
     arithmetic: Literal["exact", "fast"] = Field(
         "exact",
@@ -120,17 +138,9 @@ class HFSettings(Settings):
     quantization: Literal["4bit", "8bit"] | None = Field(
         None, description="needs bitsandbytes; 8bit reads one row at a time"
     )
-    trust_remote_code: bool = Field(
-        False, description="true runs Python code that comes with the checkpoint"
-    )
     batch_tokens: Annotated[int, Field(ge=1)] | None = Field(
         None, description="tokens read at a time; null: by the size of model and device"
     )
-
-    @property
-    def needs(self) -> list[str]:
-        """What another's command may not do here unasked (:mod:`refract.core.consent`)."""
-        return [f"run the code of {self.model_id}"] if self.trust_remote_code else []
 
     @model_validator(mode="after")
     def _fit_together(self) -> HFSettings:
@@ -401,13 +411,25 @@ class Loader:
                 f"models.{self.name}: {file} has the SHA-256 {sha256}, and the definition says "
                 f"{pinned}"
             )
-        source = self._source()
+        source = self.source()
         from transformers import AutoConfig, AutoTokenizer
 
         with self.loading("the configuration"):
             config = AutoConfig.from_pretrained(**source)
         with self.loading("the tokenizer"):
             return config, AutoTokenizer.from_pretrained(**source)
+
+    def generation_config(self) -> Any:
+        """The checkpoint's generation configuration, or None."""
+        from transformers import GenerationConfig
+
+        source = self.source()
+        try:
+            return GenerationConfig.from_pretrained(
+                source.pop("pretrained_model_name_or_path"), **source
+            )
+        except OSError:  # transformers' word for: there is none
+            return None
 
     def stored_dtype(self) -> str | None:
         """The type of number that holds each weight of the checkpoint as it is; None where that is
@@ -447,7 +469,7 @@ class Loader:
         dtype: Any = named if named == "auto" else getattr(torch, named)
         if (dtype, config.dtype, device) == ("auto", torch.float16, "cpu"):
             dtype = torch.float32
-        arguments = self._source() | {
+        arguments = self.source() | {
             **more,
             "dtype": dtype,
             "use_safetensors": True,
@@ -470,7 +492,7 @@ class Loader:
                 raise ValueError(f"the checkpoint lacks {len(lacking)} weights, first {lacking[0]}")
             return (model if "device_map" in arguments else model.to(device)).eval()
 
-    def _source(self) -> dict[str, Any]:
+    def source(self) -> dict[str, Any]:
         """Where transformers loads from, as arguments of its ``from_pretrained``."""
         settings, folder, file = self.settings, self.folder, self.gguf_file
         if folder and not file:

@@ -40,7 +40,7 @@ ADDED = ("score_tokens", "prefill", "thinking_tokens", "loop_tokens", *OPTIONS)
 LOGIT_DIGITS = 6
 
 
-class _Prompt(NamedTuple):
+class ReadyPrompt(NamedTuple):
     """What is put to the model: the attempt's number, its tokens, and whether it ends inside
     thinking."""
 
@@ -68,14 +68,15 @@ class HF(Model):
         self._stop: list[str] = [stop] if isinstance(stop, str) else list(stop or ())
         # Most tokens of a turn.
         self._most = settings.max_tokens + (settings.thinking_tokens or 0)
-        self._loader = Loader(name, settings)
-        self._config: Any = None
+        self.loader = Loader(name, settings)
+        self.config: Any = None
         self._tokenizer: Any = None
         self._templated = False
         self._options: dict[str, Any] = {}
         self._system: str | None = None
-        self._context: int | None = None
+        self.context: int | None = None
         self._decoder: Decoder | None = None
+        self.ends: frozenset[int] = frozenset()  # ids that end an answer
         self._threads: int | None = None
         self.runtime: dict[str, Any] | None = None
 
@@ -86,13 +87,13 @@ class HF(Model):
         AdapterError.
         """
         s, templated = self.settings, "chat_template if there is one"
-        folder = None if s.gguf_file else self._loader.folder
+        folder = None if s.gguf_file else self.loader.folder
         if folder:
             stated = checkpoint.read_json(folder / "tokenizer_config.json").get("chat_template")
             beside = any((folder / f"chat_template.{kind}").is_file() for kind in ("jinja", "json"))
             templated = "chat_template" if stated or beside else "plain"
         return {
-            "model": self._loader.identity,
+            "model": self.loader.identity,
             "prompt_format": templated if s.chat_template else "plain",
             "temperature": float(s.temperature),
             "top_p": s.top_p if self.samples else None,
@@ -114,7 +115,7 @@ class HF(Model):
         """``parameters`` (counted from the weights' headers), ``context_length`` in tokens,
         ``dtype`` and ``architecture``; None where the weights are not on this machine. Raises
         AdapterError."""
-        loader, settings = self._loader, self.settings
+        loader, settings = self.loader, self.settings
         unknown = dict.fromkeys(("parameters", "context_length", "dtype", "architecture"))
         if settings.gguf_file:
             try:
@@ -140,14 +141,8 @@ class HF(Model):
         """Answers as they are made. A prompt fits when the model's context leaves room behind it
         for ``max_tokens`` or for half the context, whichever is less; one that does not is rejected
         (``PromptTooLong``) before any weights are loaded. Raises AdapterError."""
-        self._load_tokenizer()
-        prompts: dict[int, _Prompt] = {}
-        for index, request in enumerate(requests):
-            prepared = self._prepare(request)
-            if isinstance(prepared, Answer):
-                yield index, prepared
-            else:
-                prompts[index] = prepared
+        prompts, rejected = self.prepared(requests)
+        yield from rejected.items()
         if not prompts:
             return
         decoder = self._load_decoder()
@@ -157,7 +152,7 @@ class HF(Model):
         decoder.watched = self._tokenizer.convert_tokens_to_ids(self.settings.score_tokens or [])
         rows = []
         for index, prompt in prompts.items():
-            limit = self._limit(prompt)
+            limit = self.limit(prompt)
             rows.append(DecodedRow(index, prompt.tokens, limit, requests[index].seed))
 
         self._set_ends(decoder, prompts)
@@ -165,7 +160,7 @@ class HF(Model):
             for row in decoder.run(rows):
                 assert self.runtime is not None
                 self.runtime["batch_shape"] = repr(decoder.shape)
-                yield row.index, self._answer_of(row, prompts[row.index])
+                yield row.index, self.answer_of(row, prompts[row.index])
 
     def verify(
         self, requests: Sequence[Request], answers: Sequence[Answer]
@@ -179,7 +174,7 @@ class HF(Model):
                 f"models.{self.name}: exact answers alone can be verified (arithmetic: exact, no "
                 f"score_tokens; got arithmetic: {self.settings.arithmetic})"
             )
-        decoder, prompts = self._load_decoder(), dict[int, _Prompt]()
+        decoder, prompts = self._load_decoder(), dict[int, ReadyPrompt]()
         self._set_ends(decoder, prompts)
         from refract.models.decoding import running_on
         from refract.models.exact import DecodedRow, is_audited
@@ -205,7 +200,7 @@ class HF(Model):
             rows = []
             for index, tokens in recorded.items():
                 prompt = prompts[index]
-                row = DecodedRow(index, prompt.tokens, self._limit(prompt), requests[index].seed)
+                row = DecodedRow(index, prompt.tokens, self.limit(prompt), requests[index].seed)
                 for token in tokens:
                     row.generated.append(token)
                     decoder.note_end(row)
@@ -249,10 +244,9 @@ class HF(Model):
 
     def _cut_anew(self, tokens: list[int], answer: Answer) -> list[int] | None:
         """The tokens of an answer's text that go on behind these; None where they are another text."""
-        assert self._decoder is not None
         text = answer.response.removeprefix(self.settings.prefill or "")
         written = self._split(tokens, opened=False)[0]
-        if tokens[-1] in self._decoder.eos:  # any of a model's ends is one
+        if tokens[-1] in self.ends:  # any of a model's ends is one
             return tokens if text == written and answer.finish_reason == "stop" else None
         if not text.startswith(written):
             return None
@@ -264,7 +258,7 @@ class HF(Model):
         )
 
     def _checked(
-        self, row: DecodedRow, recorded: list[int], answer: Answer, prompt: _Prompt
+        self, row: DecodedRow, recorded: list[int], answer: Answer, prompt: ReadyPrompt
     ) -> Checked:
         """What is found of a recorded answer whose tokens were decided."""
         assert self._decoder is not None
@@ -288,7 +282,7 @@ class HF(Model):
             checked.place = count
             checked.problem = f"it stops behind token {count}, at no end and before its limit"
         elif not checked.from_text:
-            made = self._answer_of(row, prompt)
+            made = self.answer_of(row, prompt)
             for name in ANSWER_FIELDS:
                 was, right = getattr(answer, name), getattr(made, name)
                 if was != right:
@@ -298,12 +292,12 @@ class HF(Model):
                     break
         return checked
 
-    def _limit(self, prompt: _Prompt) -> int:
+    def limit(self, prompt: ReadyPrompt) -> int:
         """The most tokens of an answer to a prompt."""
-        room = self._most if self._context is None else self._context - len(prompt.tokens)
+        room = self._most if self.context is None else self.context - len(prompt.tokens)
         return min(self._most, room)
 
-    def _set_ends(self, decoder: Decoder, prompts: Mapping[int, _Prompt]) -> None:
+    def _set_ends(self, decoder: Decoder, prompts: Mapping[int, ReadyPrompt]) -> None:
         """Tells a decoder where answers to prompts end."""
 
         def ended(row: DecodedRow) -> bool:
@@ -316,8 +310,8 @@ class HF(Model):
     def _load_tokenizer(self) -> None:
         if self._tokenizer is not None:
             return
-        self._config, tokenizer = self._loader.config_and_tokenizer()
-        self._context = checkpoint.token_limit(self._config, tokenizer)
+        self.config, tokenizer = self.loader.config_and_tokenizer()
+        self.context = checkpoint.token_limit(self.config, tokenizer)
         settings, where = self.settings, f"models.{self.name}"
         self._templated = settings.chat_template and tokenizer.chat_template is not None
         if settings.chat_template and not self._templated:
@@ -345,7 +339,7 @@ class HF(Model):
         if self._decoder is not None:
             return self._decoder
         began = time.monotonic()
-        model = self._loader.model(self._config)
+        model = self.loader.model(self.config)
         import torch
         import transformers
 
@@ -359,12 +353,9 @@ class HF(Model):
         alone = s.quantization == "8bit" and s.batch_tokens is None and not is_exact
         shape = BatchShape(1, 1, 1) if alone else shape_for(model, s.batch_tokens, is_exact)
         linear, self._threads = prepare(model, shape.rows)
-        eos: set[int] = set()
-        for source in (model.config, model.generation_config, self._tokenizer):
-            ids = getattr(source, "eos_token_id", None)
-            eos.update(ids if isinstance(ids, list) else [] if ids is None else [ids])
+        self.ends = self.ends_of(model.config, model.generation_config)
         choice = Choice(float(s.temperature), float(s.top_p), s.top_k)
-        with self._loader.loading("the weights"), running_on(self._threads):
+        with self.loader.loading("the weights"), running_on(self._threads):
             exact = None
             if is_exact:
                 try:
@@ -374,7 +365,7 @@ class HF(Model):
                         f"models.{self.name}: exact answers of this architecture are not possible: "
                         f"{error}; set arithmetic: fast"
                     ) from None
-            decoder = Decoder(model, choice, frozenset(eos), shape, self._context, exact)
+            decoder = Decoder(model, choice, self.ends, shape, self.context, exact)
         self.runtime = {
             "arithmetic": s.arithmetic,
             **({"bound": exact.bound, "error": exact.error} if exact else {}),
@@ -393,14 +384,39 @@ class HF(Model):
     def _as_stored(self, model: Any) -> Any:
         """The model with its weights as the checkpoint has them, where ``model`` has fewer bits of
         them; else None."""
-        stored, used = self._loader.stored_dtype(), str(model.dtype).removeprefix("torch.")
+        stored, used = self.loader.stored_dtype(), str(model.dtype).removeprefix("torch.")
         if self.settings.quantization or stored in (None, used) or used == "float32":
             return None
-        return self._loader.model(self._config, numbers=stored)
+        return self.loader.model(self.config, numbers=stored)
 
-    def _prepare(self, request: Request) -> Answer | _Prompt:
+    def prepared(
+        self, requests: Sequence[Request], most: int | None = None
+    ) -> tuple[dict[int, ReadyPrompt], dict[int, Answer]]:
+        """What is put to the model for each request, by its index, and the answers to those that
+        cannot be put. ``most``: tokens that the context has at most. Raises AdapterError."""
+        self._load_tokenizer()
+        self.context = min((x for x in (self.context, most) if x), default=None)
+        prompts: dict[int, ReadyPrompt] = {}
+        rejected: dict[int, Answer] = {}
+        for index, request in enumerate(requests):
+            prompt = self._prepare(request)
+            if isinstance(prompt, Answer):
+                rejected[index] = prompt
+            else:
+                prompts[index] = prompt
+        return prompts, rejected
+
+    def ends_of(self, *sources: Any) -> frozenset[int]:
+        """The token ids that end an answer: those of configurations and of the tokenizer."""
+        ends: set[int] = set()
+        for source in (*sources, self._tokenizer):
+            ids = getattr(source, "eos_token_id", None)
+            ends.update(ids if isinstance(ids, list) else [] if ids is None else [ids])
+        return frozenset(ends)
+
+    def _prepare(self, request: Request) -> Answer | ReadyPrompt:
         """The first attempt that fits, or why there is none."""
-        context = self._context
+        context = self.context
         room = 0 if context is None else min(self._most, context // 2)
         lengths: list[int] = []
         for attempt, conversation in enumerate(request.attempts):
@@ -418,7 +434,7 @@ class HF(Model):
             if context is None or len(tokens) + room <= context:
                 markers = self.settings.reasoning
                 opened = markers is not None and text.rstrip().endswith(markers[0])
-                return _Prompt(attempt, tokens, opened)
+                return ReadyPrompt(attempt, tokens, opened)
             lengths.append(len(tokens))
         return Answer.failed(
             "PromptTooLong",
@@ -441,9 +457,8 @@ class HF(Model):
 
     def _split(self, generated: list[int], opened: bool) -> tuple[str, str | None]:
         """The text of an answer so far, and its thinking."""
-        assert self._decoder is not None
         tokens, markers = generated, self.settings.reasoning
-        if tokens and tokens[-1] in self._decoder.eos:
+        if tokens and tokens[-1] in self.ends:
             tokens = tokens[:-1]
         text: str = self._tokenizer.decode(
             tokens, skip_special_tokens=markers is None, clean_up_tokenization_spaces=False
@@ -470,7 +485,7 @@ class HF(Model):
         )
         return clipped
 
-    def _answer_of(self, row: DecodedRow, prompt: _Prompt) -> Answer:
+    def answer_of(self, row: DecodedRow, prompt: ReadyPrompt) -> Answer:
         if row.error:
             return Answer.failed(*row.error, prompt.attempt)
         read, written = len(row.tokens), len(row.generated)

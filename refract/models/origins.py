@@ -135,7 +135,8 @@ def arithmetic_line(facts: Mapping[str, Any], noted: Mapping[str, Any]) -> str:
     for other models."""
     arithmetic = facts["model"]["identity"].get("arithmetic")
     if arithmetic != "exact":
-        return "fast arithmetic: of this machine" if arithmetic == "fast" else ""
+        named = {None: "", "fast": "fast arithmetic: of this machine"}
+        return named.get(arithmetic, f"arithmetic of {arithmetic}, not exact")
     answers = 0
     sums = dict.fromkeys(("answers", "float64", "ties"), 0)
     for suite, of in facts["suites"].items():

@@ -365,7 +365,7 @@ def summaries(view: View) -> list[Summary]:
 
 def model_notes(view: View) -> dict[str, list[str]]:
     """The models of which a reader must know what they are, by kind."""
-    kinds: dict[str, list[str]] = {k: [] for k in ("pocket", "synthetic", "recorded", "served")}
+    kinds = {k: list[str]() for k in ("pocket", "synthetic", "recorded", "served", "vllm")}
     for model, facts in view.provenance.items():
         definition = facts["model"]["definition"]
         kind = "served" if definition["adapter"] in SERVED else definition["adapter"]

@@ -13,7 +13,8 @@ from ruamel.yaml import YAML
 
 from refract.cli.reproduce import verify_recorded
 from refract.core.jsonl import read_rows, write_json, write_rows
-from refract.models.answering import answer_model
+from refract.models import open_model
+from refract.models.answering import answer_model, requests_of
 from refract.models.protocol import packed_tokens, unpacked_tokens
 from refract.models.store import ANSWER_FIELDS, ResponseStore, answer_of, answer_row
 from refract.project import read_project
@@ -109,7 +110,7 @@ def test_a_wider_bound_opens_what_was_certain(tiny, monkeypatch):
 def project(tiny, cli, tmp_path, monkeypatch) -> Path:
     """A project with a local model of ASCII answers, which are recorded, and one suite."""
     weights = Path(shutil.copytree(tiny, tmp_path / "weights"))
-    tokenizer = model(tiny)._loader.config_and_tokenizer()[1]
+    tokenizer = model(tiny).loader.config_and_tokenizer()[1]
     tokens = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
     letters = {i for i, token in enumerate(tokens) if len(token) == 1 and token.isascii()}
 
@@ -131,6 +132,11 @@ def project(tiny, cli, tmp_path, monkeypatch) -> Path:
             "served": {**served, "base_url": "http://127.0.0.1:9/v1", "api_key_env": None},
             "warm": {**served, "temperature": 1},
             "gone": {**local, "model_id": "nowhere/"},
+            "engine": {
+                **{key: local[key] for key in local if key != "device"},
+                "adapter": "vllm",
+                "engine": "vllm==0.33.0",
+            },
             "made_up": {"adapter": "synthetic", "refusal_rate": 0.5},
         },
         "suites": {"own": {"file": "data/suites/own.jsonl", "judges": ["rules"]}},
@@ -235,6 +241,23 @@ def test_a_served_model_is_told_where_it_left_exact_decoding(project, cli):
     assert second.startswith(f"  {rows[3]['prompt_id']}: token 8 is ")
 
 
+def test_answers_of_an_engine_are_checked_by_their_tokens_against_its_own_checkpoint(project, cli):
+    """Its tokens stand in the rows, so that the one that differs is the one that is named."""
+    file = record("local")
+    rows, engine = read_rows(file), read_project(Path()).params["models"]["engine"]
+    adapter = open_model("engine", engine)
+    prompts_ = suite_prompts(read_project(Path()).params, "own").rows
+    keys = requests_of({"own": prompts_}, adapter, 3)[0]["own"]
+    of_engine = [{**row, "request_sha256": key} for row, (_, key) in zip(rows, keys, strict=True)]
+    changed = {3: EDITS["replaced"][0](rows[3])}
+    of_engine = [edited(row, **changed.get(i, {})) for i, row in enumerate(of_engine)]
+    write_rows(Path("data/responses/engine/own.jsonl"), of_engine)
+    done = cli("verify", "engine")
+    assert (done.code, done.out.splitlines()[0][:34]) == (1, "own: 7 of 8 answers are certified ")
+    assert f"  {rows[3]['prompt_id']}: token 6 is " in done.out
+    assert "no token ids" not in done.out
+
+
 def record_served(server: FaultServer, rows: list, texts: list[str], right: list) -> None:
     """Has a server on loopback give these texts."""
     said = {
@@ -262,11 +285,15 @@ def record_served(server: FaultServer, rows: list, texts: list[str], right: list
     [
         (("nothing",), 2, "'nothing' is no file, no folder and no model of params.yaml (local,"),
         (("local",), 2, "local has no answers in "),
-        (("made_up",), 2, "adapter 'synthetic'; answers of hf and openai models can be verified"),
+        (
+            ("made_up",),
+            2,
+            "adapter 'synthetic'; answers of hf, vllm and openai models can be verified",
+        ),
         (
             ("served",),
             2,
-            "name with --weights the one that answered (there are: local, drawing, gone)",
+            "name with --weights the one that answered (there are: local, drawing, gone, engine)",
         ),
         (("warm", "--weights", "local"), 2, "answers of temperature: 0 can be verified (got 1)"),
         (("local", "--weights", "gone"), 1, "is neither a folder here"),

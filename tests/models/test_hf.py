@@ -574,7 +574,7 @@ def test_every_file_that_is_read_when_a_checkpoint_is_loaded_is_part_of_its_iden
             read.add(Path(args[0]).name)
 
     sys.addaudithook(hook)  # for good; it only looks
-    loader = model(copy)._loader
+    loader = model(copy).loader
     loader.model(loader.config_and_tokenizer()[0])
     assert {"config.4.0.0.json", "tokenizer.4.0.0.json", "tokenizer_config.json"} <= read
     assert read <= {path.name for path in checkpoint.content_files(copy)}
