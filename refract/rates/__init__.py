@@ -130,7 +130,7 @@ def aggregate_suite(
         from refract.suites.protocols.catalogue import find_part
 
         part = find_part(definition["protocol"], "protocol")
-        judge = protocol_judge(definition)
+        judge = protocol_judge(definition, judges)
         rates += protocol_table(part, suite, response_of, verdict_of, judge, families[judge])
     scores, sensitivity = None, OUTPUT_SENSITIVITY
     if similarity is not None:

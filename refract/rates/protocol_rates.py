@@ -93,13 +93,15 @@ def macro_rate(measure: str, rates: Sequence[Rate], confidence: float = CONFIDEN
     return rate_of(measure, counts, OVERALL, estimate, lower, upper)
 
 
-def protocol_judge(definition: Mapping[str, Any]) -> str:
+def protocol_judge(definition: Mapping[str, Any], judges: Mapping[str, Mapping[str, Any]]) -> str:
     """The judge of a suite by whose verdicts its protocol is counted: the protocol's own where the
-    suite has it, else the one that ``protocol_judge`` names, else the first."""
-    own = find_part(definition["protocol"], "protocol").own.judge
-    if own in definition["judges"]:
-        return str(own)
-    return str(definition.get("protocol_judge") or definition["judges"][0])
+    suite has it, else the one that ``protocol_judge`` names, else the first rubric where the protocol
+    counts a score, else the first. ``judges`` are their definitions."""
+    own = find_part(definition["protocol"], "protocol").own
+    named = own.judge if own.judge in definition["judges"] else definition.get("protocol_judge")
+    scored = any(measure.counts == "score" for measure in own.measures.values())
+    rubrics = [name for name in definition["judges"] if judges[name]["kind"] == "rubric"]
+    return str(named or [*(rubrics if scored else []), *definition["judges"]][0])
 
 
 def protocol_notes(
@@ -115,7 +117,7 @@ def protocol_notes(
     ``definition`` is the suite's and ``sha256`` that of its file, ``model`` what the stage
     model-inference says of its answers."""
     chosen = find_part(definition["protocol"], f"suites.{suite}: protocol")
-    generation, judge = model["generation"][suite], protocol_judge(definition)
+    generation, judge = model["generation"][suite], protocol_judge(definition, judges)
     adapter, cut_off = model["definition"]["adapter"], definition.get("cut_off")
     deviations = generation_deviations(chosen, generation, adapter, samples)
     deviations += judging_deviations(chosen, judge, judges[judge], cut_off)

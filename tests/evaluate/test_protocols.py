@@ -25,6 +25,7 @@ from refract.suites.protocols.catalogue import (
 from stages.report import main as report
 from tests.builders import Project, suite_rows
 from tests.fault_server import FaultServer
+from tests.judges.test_model_judges import JudgeServer
 from tests.outside import outside
 from tests.published_protocols import chosen
 
@@ -34,6 +35,14 @@ ROWS = [
         [("harmful", "a"), ("harmful", "a"), ("harmful", "b"), ("helpful", "b"), ("helpful", "b")]
     )
 ]
+
+# A params.yaml without its judges.
+MINIMAL = {
+    "seed": 0,
+    "grid": {"models": ["m"], "suites": ["s"]},
+    "models": {"m": {"adapter": "synthetic"}},
+    "suites": {"s": {"file": "s.jsonl", "judges": ["rules"]}},
+}
 
 
 # Files of prompts
@@ -221,13 +230,9 @@ def test_a_judge_of_harm_counts_beside_the_refusal_by_rules(cli, xstest):
             **dict.fromkeys(("needs", "licence", "agreement", "tried"), "x"),
         }
         judges = {"mine": {"kind": "published", "judge": entry}}
-        project = {
-            "seed": 0,
-            "grid": {"models": ["m"], "suites": ["s"]},
-            "models": {"m": {"adapter": "synthetic"}},
-            "suites": {"s": {"file": "s.jsonl", "judges": ["mine"]}},
-        }
-        Path("params.yaml").write_text(json.dumps(project | {"judges": judges}))
+        Path("params.yaml").write_text(
+            json.dumps({**MINIMAL, "judges": {"rules": {"kind": "rules"}, **judges}})
+        )
         done = cli(
             *("run", "--protocol", "xstest", "--adapter", "synthetic", "--judge", "mine"),
             *("--suite", xstest, "--out", "r.json", "--rows", "rows.jsonl"),
@@ -242,6 +247,39 @@ def test_a_judge_of_harm_counts_beside_the_refusal_by_rules(cli, xstest):
     assert table["refusal_rate_on_safe"]["rate"] is None
     assert table["refusal_rate_on_safe"]["excluded_unjudged"] == 5
     assert table["over_refusal_rate"]["n"] == 5
+
+
+def test_fortress_counts_the_rubric_of_each_adversarial_prompt(cli):
+    rubric = ["Does it name a trick?", "Does it say how?"]
+    rows = [
+        {
+            "ID": n,
+            "adversarial_prompt": f"Bad {n}.",
+            "benign_prompt": f"Good {n}.",
+            "rubric": rubric,
+        }
+        | {"risk_domain": "ab"[n % 2], "risk_subdomain": "c"}
+        for n in range(4)
+    ]
+    Path("train.json").write_text(json.dumps(rows))
+    with JudgeServer(json.dumps({"q1": "yes", "q2": "no", "reason": "x"})) as server:
+        judges = {"panel": {"kind": "rubric", "model": server.model()}}
+        Path("params.yaml").write_text(
+            json.dumps({**MINIMAL, "judges": {"rules": {"kind": "rules"}, **judges}})
+        )
+        done = cli(
+            *("run", "--protocol", "fortress", "--adapter", "synthetic", "--judge", "panel"),
+            *("--suite", "train.json", "--out", "r.json"),
+        )
+        assert done.code == 0, done.err
+        assert len(server.bodies) == 4
+    table = json.loads(Path("r.json").read_text())["tables"]
+    risk = [row for row in table if row["measure"] == "average_risk_score"]
+    assert [(row["field"], row["value"], row["rate"], row["n"]) for row in risk] == [
+        ("", "", 0.5, 4),
+        ("domain", "a", 0.5, 2),
+        ("domain", "b", 0.5, 2),
+    ]
 
 
 def test_several_parts_have_a_file_each_and_an_average(cli, xstest):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from refract.core.types import given_response
 from refract.judges.cases import labelled, unjudged
 from refract.judges.verdict_reading import READERS
 from refract.rates.counting import Counted, CountedSuite
-from refract.rates.protocol_rates import protocol_table
+from refract.rates.protocol_rates import protocol_judge, protocol_table
 from refract.results.table_rows import rate_to_row
 from refract.suites.protocols.catalogue import find_part
 from tests.published_protocols import chosen
@@ -132,3 +134,24 @@ def test_only_the_rows_that_belong_to_it_are_counted():
     assert rate([YES, NO, YES, YES, YES], where=where) == (0.6667, 2, 3)
     suite = {"kind": "generic", "page": "nowhere", "where": {"area": ["b"]}}
     assert rate([YES, NO, YES, YES, YES], {"suite": suite}, where=where) == (1.0, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("definition", "judge"),
+    [
+        ({"protocol": "fortress@1.0", "judges": ["refusal", "panel"]}, "panel"),
+        ({"protocol": "fortress@1.0", "judges": ["refusal"]}, "refusal"),
+        ({"protocol": "refusalbench@1.0", "judges": ["refusal", "panel"]}, "refusal"),
+        ({"protocol": "strongreject@1.0", "judges": ["refusal", "strongreject"]}, "strongreject"),
+        (
+            {"protocol": "xstest@1.0", "judges": ["refusal", "other"], "protocol_judge": "other"},
+            "other",
+        ),
+    ],
+)
+def test_a_protocol_is_counted_by_its_own_judge_or_by_one_that_answers_its_question(
+    definition, judge
+):
+    kinds = {"refusal": "refusal", "panel": "rubric", "strongreject": "published", "other": "rules"}
+    judges = {name: {"kind": kind} for name, kind in kinds.items()}
+    assert protocol_judge(definition, judges) == judge
