@@ -142,7 +142,10 @@ def test_only_the_rows_that_belong_to_it_are_counted():
         ({"protocol": "fortress@1.0", "judges": ["refusal", "panel"]}, "panel"),
         ({"protocol": "fortress@1.0", "judges": ["refusal"]}, "refusal"),
         ({"protocol": "refusalbench@1.0", "judges": ["refusal", "panel"]}, "refusal"),
-        ({"protocol": "strongreject@1.0", "judges": ["refusal", "strongreject"]}, "strongreject"),
+        (
+            {"protocol": "harmbench@1.0", "judges": ["refusal", "harmbench_llama2"]},
+            "harmbench_llama2",
+        ),
         (
             {"protocol": "xstest@1.0", "judges": ["refusal", "other"], "protocol_judge": "other"},
             "other",
@@ -152,6 +155,11 @@ def test_only_the_rows_that_belong_to_it_are_counted():
 def test_a_protocol_is_counted_by_its_own_judge_or_by_one_that_answers_its_question(
     definition, judge
 ):
-    kinds = {"refusal": "refusal", "panel": "rubric", "strongreject": "published", "other": "rules"}
+    kinds = {
+        "refusal": "refusal",
+        "panel": "rubric",
+        "harmbench_llama2": "published",
+        "other": "rules",
+    }
     judges = {name: {"kind": kind} for name, kind in kinds.items()}
     assert protocol_judge(definition, judges) == judge
