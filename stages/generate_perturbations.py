@@ -12,6 +12,7 @@ from refract.core.progress import (
     run_stage,
 )
 from refract.core.showing import say
+from refract.core.types import is_last
 from refract.suites.perturbations import suite_prompts
 
 SAMPLES = Path("data/prompts/samples.json")
@@ -38,9 +39,11 @@ def main() -> None:
         wanted = definition(params, "suites", name).get("sample") or 0
         if wanted > sources:
             run.warn(f"{name}: all {sources} prompts are taken; sample is {wanted}")
+        turns = sum(not is_last(row) for row in rows)
+        more = f", {turns} turns before the last of conversations" if turns else ""
         prompts += sources
-        variants += len(rows) - sources
-        say(f"{label}: {sources} prompts, {len(rows) - sources} variants")
+        variants += len(rows) - sources - turns
+        say(f"{label}: {sources} prompts, {len(rows) - sources - turns} variants{more}")
     write_json(Path("data/prompts/labels.json"), labels)
     # So that no other setting of a suite concerns the models' answers.
     for path, held in ((SAMPLES, samples), (GENERATION, fixed)):

@@ -18,6 +18,7 @@ import re
 import sys
 import threading
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 DIRECTIVE = re.compile(r"\[\[(\w+)(?:\*(\d+))?\]\]")
@@ -77,7 +78,8 @@ class FaultServer:
     ``latency``: seconds before each answer. ``retry_after``: text of the header that goes with a
     429, 503 or 529. ``most``: calls at a time, beyond which the answer is a 429. With
     ``throttle_every`` each so manieth call is a 429. ``headers``: sent with every answer.
-    ``given``: status, body and headers of directives of a test's own.
+    ``given``: status, body and headers of directives of a test's own. ``script`` makes another answer
+    than the echo, of the conversation's messages.
 
     ``calls`` counts arrivals by text, ``bodies`` holds the decoded requests, ``busiest`` is the
     most calls there were at a time, ``connections`` the open ones.
@@ -93,11 +95,12 @@ class FaultServer:
         headers: dict[str, str] | None = None,
         keep: bool = True,
         given: dict[str, tuple[int, bytes, dict[str, str]]] | None = None,
+        script: Callable[[list[dict[str, Any]]], str] | None = None,
     ) -> None:
         self.latency, self.retry_after, self.most = latency, retry_after, most
         self.throttle_every, self.polls, self.keep = throttle_every, polls, keep
         self.headers = headers or {}
-        self.given = given or {}
+        self.given, self.script = given or {}, script
         self.calls: Counter[str] = Counter()
         self.bodies: list[dict[str, Any]] = []
         self.seen_headers: list[str] = []
@@ -196,7 +199,8 @@ class FaultServer:
             return 200, b'{"choices": [{"message": {"content": "ha', name
         if name == "not_an_answer":
             return 200, _json({"object": "list", "data": []}), name
-        message = (_message if anthropic else _completion)(f"echo: {text}", name)
+        said = self.script(request["messages"]) if self.script else f"echo: {text}"
+        message = (_message if anthropic else _completion)(said, name)
         message["model"] = request.get("model", "played")
         return 200, _json(message), name or ""
 

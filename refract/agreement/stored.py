@@ -14,7 +14,14 @@ from refract.agreement.unseen_models import known_errors
 from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import has_form, read_prompts, read_responses, read_rows, read_verdicts
 from refract.core.params import DecisionSettings, definition, grid
-from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, answered_prompts
+from refract.core.types import (
+    PromptRow,
+    ResponseRow,
+    Row,
+    VerdictRow,
+    answered_prompts,
+    is_last,
+)
 from refract.core.vocabulary import JUDGED
 from refract.rates import Aggregate, aggregate_suite
 from refract.rates.comparison import DEFAULTS
@@ -124,7 +131,7 @@ def _judged_answers(
         id_, source = prompt["prompt_id"], prompt["source_id"]
         response, verdict = response_of[id_], verdict_of.get(id_)
         became = outcome(response, verdict)
-        if prompt["perturbation"] is None and became in JUDGED:
+        if prompt["perturbation"] is None and became in JUDGED and is_last(prompt):
             sent, cluster = prompt["attempts"][response["attempt"]], clusters.get(source, source)
             judged = suite, id_, prompt["category"], sent, response["response"], became, cluster
             chances = verdict.get("probabilities") if verdict else None
@@ -158,7 +165,7 @@ def answers_in(path: Path, suite: str | None = None) -> list[JudgedAnswer]:
             raise RowError(
                 f"{path}: row {number} has no {error}; it needs rows of `refract run --rows`"
             ) from None
-        if suite in (None, row["suite"]) and became in JUDGED:
+        if suite in (None, row["suite"]) and became in JUDGED and is_last(row):
             if not any(has_form(row, {**ROW, "prompt": form}) for form in PROMPTS):
                 raise RowError(f"{path}: row {number} is none of `refract run --rows`")
             cluster = row.get("cluster") or row["prompt_id"]

@@ -36,20 +36,22 @@ def estimate(models: Annotated[list[str] | None, typer.Argument()] = None) -> No
     """
     from refract.core.jsonl import canonical_json
     from refract.core.params import definition, grid, run_seed
-    from refract.core.types import sample_prompts
     from refract.models import identity_of, open_model, samples_of
-    from refract.models.answering import request_of
-    from refract.models.protocol import AdapterError
-    from refract.models.store import open_store, request_sha256
+    from refract.models.answering import requests_by_turn
+    from refract.models.protocol import AdapterError, Answer, Request
+    from refract.models.store import open_store
     from refract.project import find_model, find_project
     from refract.suites.perturbations import suite_prompts
 
     project = find_project()
     params, rows = project.params, []
-    suites = [
-        (suite_prompts(params, suite, project.folder).rows, definition(params, "suites", suite))
+    suites = {
+        suite: (
+            suite_prompts(params, suite, project.folder).rows,
+            definition(params, "suites", suite),
+        )
         for suite in grid(params, "suites")
-    ]
+    }
     with open_store() as store:
         for name in models or grid(params, "models"):
             wanted = find_model(name, project)
@@ -57,16 +59,27 @@ def estimate(models: Annotated[list[str] | None, typer.Argument()] = None) -> No
             try:
                 identity = canonical_json(identity_of(model))
             except AdapterError:
-                identity = ""  # its weights are not here yet, so nothing can be stored of these
-            requests = {}
-            for prompts, suite in suites:
-                times = samples_of(model, wanted, suite.get("samples"))
-                for row in sample_prompts(prompts, times):
-                    request = request_of(row, run_seed(params))
-                    requests[request_sha256(identity, request, model)] = request
-            known = store.get(requests)
-            missing = [request for key, request in requests.items() if key not in known]
-            texts = [message["content"] for asked in missing for message in asked.attempts[0]]
+                identity = (
+                    "unknown"  # its weights are not here yet, so nothing can be stored of these
+                )
+            times = {
+                n: samples_of(model, wanted, of.get("samples")) for n, (_, of) in suites.items()
+            }
+            prompts = {n: of for n, (of, _) in suites.items()}
+            known: dict[str, Answer] = {}
+            missing: dict[str, Request] = {}
+            answers: dict[str, Answer] = {}
+            # What is not known of a conversation that is played is as long as it may be.
+            longest = Answer("x" * max(1, CHARACTERS_PER_TOKEN * wanted.get("max_tokens", 0)))
+            for requests in requests_by_turn(
+                prompts, model, run_seed(params), times, answers, identity
+            ):
+                known |= store.get(requests)
+                missing |= {key: of for key, of in requests.items() if key not in known}
+                answers |= {key: known.get(key, longest) for key in requests}
+            texts = [
+                message["content"] for asked in missing.values() for message in asked.attempts[0]
+            ]
             texts += [str(wanted.get("system_prompt") or "")] * len(missing)
             sent = -(-sum(map(len, texts)) // CHARACTERS_PER_TOKEN)
             most = len(missing) * wanted.get("max_tokens", 0)

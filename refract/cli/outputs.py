@@ -32,7 +32,7 @@ def show(
     from refract.core.progress import answer_line, ran_file, read_object, warning_lines
     from refract.models.origins import arithmetic_line
     from refract.project import project_root, read_project
-    from refract.report.first_table import first_table, threshold_table
+    from refract.report.first_table import first_table, threshold_table, turns_table
     from refract.report.report_files import PAGE, REPORT
     from refract.report.view import View, read_titles
     from refract.report.wording import percent
@@ -69,6 +69,11 @@ def show(
         note = "Intervals are on these very prompts: of several samples of an answer, and of the judge."
     brief = [note if x == view.interval_note else x for x in table.notes]
     for line in (*brief, *limits.notes, *verdicts):
+        print_text(line)
+    turns = turns_table(view)
+    if wide and turns.rows:
+        print_table(turns.header, turns.rows)
+    for line in turns.notes:
         print_text(line)
     for note in notes_of(absent, side.reasons, rows_missing(root, provenance)):
         print_text(f"note: {note}")

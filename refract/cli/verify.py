@@ -17,7 +17,7 @@ from refract.core.types import Row
 
 if TYPE_CHECKING:
     from refract.models.hf import HF
-    from refract.models.protocol import Request
+    from refract.models.protocol import Model, Request
     from refract.project import Project
 
 
@@ -209,7 +209,7 @@ def verified(
             model = opened[canonical_json(wanted)] = cast("HF", open_model(name, wanted))
         by_hash = {
             request_sha256(canonical_json(stated), request, source): request
-            for request in _requests(recorded, suite, project, source.samples)
+            for request in _requests(recorded, suite, project, source, canonical_json(stated))
         }
         known = [row for row in rows if str(row.get("request_sha256")) in by_hash]
         answers = []
@@ -230,20 +230,27 @@ def verified(
 
 
 def _requests(
-    recorded: RecordedAnswers, suite: str, project: Project, sampled: bool
+    recorded: RecordedAnswers, suite: str, project: Project, source: Model, identity: str
 ) -> Iterator[Request]:
     """The requests that a suite's rows may be answers to: of the project's suite of this name, and of
     the prompts in the rows themselves."""
     from refract.core.params import run_seed
-    from refract.core.types import PromptRow, sample_prompts
-    from refract.models.answering import request_of
+    from refract.core.types import PromptRow
+    from refract.models.answering import request_of, requests_by_turn
+    from refract.models.store import ANSWER_FIELDS, answer_of
     from refract.suites.perturbations import suite_prompts
 
-    seed = recorded.model.get("seed", run_seed(project.params)) if sampled else None
+    seed = recorded.model.get("seed", run_seed(project.params)) if source.samples else None
     times = (recorded.model.get("samples") or {}).get(suite, 1)
     if suite in (project.params.get("suites") or {}):
         prompts = suite_prompts(project.params, suite, project.folder).rows
-        yield from (request_of(row, seed) for row in sample_prompts(prompts, times))
+        own = {
+            str(row.get("request_sha256")): answer_of([row.get(key) for key in ANSWER_FIELDS])
+            for row in recorded.rows[suite]
+        }
+        of_suite = {suite: prompts}, source, seed or 0, {suite: times}, own, identity
+        for requests in requests_by_turn(*of_suite):
+            yield from requests.values()
     for row in recorded.rows[suite]:
         if isinstance(row.get("prompt"), str | list):
             id_ = str(row.get("prompt_id"))

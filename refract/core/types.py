@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NotRequired, TypedDict
+from itertools import chain, repeat
+from typing import Any, Literal, NotRequired, TypedDict, cast
 
 from refract.core.errors import RowError
 
@@ -29,11 +30,16 @@ class Message(TypedDict):
 
 # An attempt of a prompt row: a text, or a conversation that ends with the user's turn.
 Attempt = str | list[Message]
+# The place of an answer of the model's own in a conversation that is played.
+OWN_ANSWER = cast(Message, {"role": "assistant", "content": None})
 
 
 class PromptRow(TypedDict):
     """One variant of a prompt. ``perturbation`` is None for the clean one, ``seed`` None unless its
-    text was drawn; ``sample`` is there where each prompt is answered several times."""
+    text was drawn; ``sample`` is there where each prompt is answered several times. A turn of a
+    conversation that is played has its number and the last one's, and in ``after`` the turn that the
+    model answered before it; ``script`` are the attempts without the model's answers, where
+    :func:`with_answers` filled these in."""
 
     prompt_id: str
     source_id: str
@@ -43,6 +49,10 @@ class PromptRow(TypedDict):
     attempts: list[Attempt]
     seed: int | None
     sample: NotRequired[int]
+    turn: NotRequired[int]
+    turns: NotRequired[int]
+    after: NotRequired[str]
+    script: NotRequired[list[Attempt]]
 
 
 class ErrorInfo(TypedDict):
@@ -150,15 +160,58 @@ def sample_prompts(prompts: Iterable[PromptRow], samples: int) -> Iterable[Promp
                     f"the id {id_!r} is that of a sample of {row['prompt_id']!r}; give the row "
                     "another id"
                 )
-            sampled.append({**row, "prompt_id": id_, "sample": sample})
+            of_sample: PromptRow = {**row, "prompt_id": id_, "sample": sample}
+            if "after" in row:
+                of_sample["after"] = sample_id(row["after"], sample)
+            sampled.append(of_sample)
     return sampled
 
 
 def answered_prompts(
     prompts: Sequence[PromptRow], responses: Sequence[ResponseRow]
 ) -> list[PromptRow]:
-    """Prompt rows with as many samples as their response rows have."""
-    return list(sample_prompts(prompts, max(1, len(responses) // max(1, len(prompts)))))
+    """Prompt rows with as many samples as their response rows have, and with the model's own answers
+    (:func:`with_answers`)."""
+    sampled = list(sample_prompts(prompts, max(1, len(responses) // max(1, len(prompts)))))
+    if all("turn" not in prompt for prompt in sampled):
+        return sampled
+    said: dict[str, list[str]] = {}
+    answers = {row["prompt_id"]: row["response"] for row in responses}
+    return [with_answers(row, answers.get(row["prompt_id"], ""), said) for row in sampled]
+
+
+def with_answers(prompt: PromptRow, response: str, said: dict[str, list[str]]) -> PromptRow:
+    """A prompt in which, where it is a turn of a conversation that is played, the model's own answers
+    stand in the places left for them, an empty text where it gave none.
+
+    ``said`` has its answers up to each turn, and gets the ``response`` to this one: turns in order."""
+    if "turn" not in prompt:
+        return prompt
+    before = said.get(prompt.get("after", ""), [])
+    said[prompt["prompt_id"]] = [*before, response]
+    attempts = [filled(attempt, before) for attempt in prompt["attempts"]]
+    return {**prompt, "attempts": attempts, "script": prompt["attempts"]}
+
+
+def filled(attempt: Attempt, answers: Iterable[str]) -> Attempt:
+    """A conversation with the model's own answers, as far as there are any, in their places."""
+    if isinstance(attempt, str):
+        return attempt
+    texts = chain(answers, repeat(""))
+    return [m if m != OWN_ANSWER else {**m, "content": next(texts)} for m in attempt]
+
+
+def turns_of(prompt: PromptRow) -> dict[str, str]:
+    """The number of a turn of a conversation that is played, and that of the last, as columns."""
+    if "turn" not in prompt:
+        return {}
+    return {"turn": str(prompt["turn"]), "turns": str(prompt["turns"])}
+
+
+def is_last(row: Mapping[str, Any]) -> bool:
+    """Whether a prompt or an outcome is a last turn, or of no conversation that is played: of the
+    others no headline is made."""
+    return bool(row.get("turn") == row.get("turns"))
 
 
 def prompt_of_sample(row: PromptRow) -> str:
@@ -168,6 +221,19 @@ def prompt_of_sample(row: PromptRow) -> str:
     return id_ if sample == 1 else id_.removesuffix(f"~{sample}")
 
 
-def clean_id(prompt: PromptRow) -> str:
-    """The id of the clean prompt that a variant is compared with: of its own sample."""
-    return sample_id(prompt["source_id"], prompt.get("sample", 1))
+def conversation_text(attempt: Attempt) -> str:
+    """A prompt as people read it: the text, or each message behind its role."""
+    if isinstance(attempt, str):
+        return attempt
+    return "\n\n".join(f"[{message['role']}]\n{message['content']}" for message in attempt)
+
+
+def turn_id(id_: str, turn: int, turns: int) -> str:
+    """The id of a turn of a conversation: the last has the conversation's, the others ``ID/1``, …"""
+    return id_ if turn == turns else f"{id_}/{turn}"
+
+
+def clean_id(prompt: PromptRow, *, first: bool = False) -> str:
+    """The id of the clean prompt that a variant is compared with: of its own sample, or the first."""
+    id_ = turn_id(prompt["source_id"], prompt.get("turn", 1), prompt.get("turns", 1))
+    return id_ if first else sample_id(id_, prompt.get("sample", 1))

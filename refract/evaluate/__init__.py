@@ -18,7 +18,7 @@ from refract.core.environment import code_sha256, library_versions
 from refract.core.errors import UsageError
 from refract.core.jsonl import dump_row, sha256_file
 from refract.core.showing import say
-from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, answered_prompts
+from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, answered_prompts, turns_of
 from refract.judges import check_counted, judge_suite, open_judges
 from refract.judges.cases import Judge
 from refract.models.answering import Count, answer_model
@@ -82,6 +82,7 @@ class SuiteResult:
             last = list(verdict["judges"].values())[-1]
             row: Row = {**response, "suite": self.suite.name, "category": prompt["category"]}
             row["prompt"] = prompt["attempts"][response["attempt"]]
+            row |= turns_of(prompt)
             row |= {"outcome": answer.outcome, "cluster": answer.cluster, **last}
             rows.append({**row, "error": response["error"] or last["error"]})
         return rows

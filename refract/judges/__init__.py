@@ -13,7 +13,15 @@ from typing import Any
 from refract.core.errors import ParamsError
 from refract.core.registry import Registry, find
 from refract.core.settings import Settings, read_settings
-from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, clean_id, sample_id
+from refract.core.types import (
+    PromptRow,
+    ResponseRow,
+    Row,
+    VerdictRow,
+    clean_id,
+    is_last,
+    sample_id,
+)
 from refract.core.vocabulary import FAMILIES
 from refract.judges.cases import Case, Judge, judgeable, unjudged
 
@@ -149,12 +157,12 @@ def _case(
     perturbed = prompt["perturbation"] is not None
     other: str | None = own_clean if perturbed else source.get("pair_id")
     if other is not None and not perturbed:
-        other = sample_id(other, sample)
+        other = sample_id(other, sample) if is_last(prompt) else None
     pair = None
     if other is not None and other in prompts and other != id_ and judgeable(responses[other]):
         pair = Case(prompts[other], responses[other], sources[prompts[other]["source_id"]])
     # A further sample of a clean prompt is compared with the first: the noise of sampling.
-    first = responses.get(prompt["source_id"]) if sample > 1 else None
+    first = responses.get(clean_id(prompt, first=True)) if sample > 1 else None
     clean = responses.get(own_clean) if perturbed else first
     return Case(prompt, responses[id_], source, clean, pair)
 

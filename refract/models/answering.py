@@ -22,7 +22,14 @@ from refract.core.environment import this_run, utc
 from refract.core.jsonl import canonical_json, write_rows
 from refract.core.progress import Progress, read_object
 from refract.core.showing import say
-from refract.core.types import Message, PromptRow, ResponseRow, prompt_of_sample, sample_prompts
+from refract.core.types import (
+    Message,
+    PromptRow,
+    ResponseRow,
+    filled,
+    prompt_of_sample,
+    sample_prompts,
+)
 from refract.models import generation_settings, identity_of, open_model, samples_of, with_fixed
 from refract.models.protocol import (
     LASTING_ERRORS,
@@ -48,6 +55,8 @@ from refract.suites.rows import row_seed
 ANSWERS = Path("data/answers")
 # Seconds between two looks at what another process is asking.
 LOOK_SECONDS = 0.5
+# The answer to a turn of a conversation that did not come to it.
+NOT_ASKED = Answer.failed("NotAsked", "the model gave no answer to the turn before this one")
 # Names of models that a server gives in one run and that are told apart.
 MOST_SAID = 16
 
@@ -234,24 +243,67 @@ def request_of(row: PromptRow, seed: int | None) -> Request:
     )
 
 
-def requests_of(
+def requests_by_turn(
     suites: Mapping[str, Iterable[PromptRow]],
     model: Model,
     seed: int,
-    samples: Mapping[str, int] = MappingProxyType({}),
-) -> tuple[dict[str, list[tuple[str, str]]], dict[str, Request]]:
-    """Prompt id and request hash of each answer that suites need, in prompt order, and the requests by
-    hash. ``samples`` says how often the prompts of a suite are answered where that is not once."""
-    identity = canonical_json(identity_of(model))
-    keys: dict[str, list[tuple[str, str]]] = {suite: [] for suite in suites}
+    samples: Mapping[str, int],
+    answers: Mapping[str, Answer],
+    identity: str = "",
+    keys: dict[str, dict[str, str]] | None = None,
+) -> Iterator[dict[str, Request]]:
+    """The requests of suites by hash: first all that no answer is part of, then, as long as there are
+    any, the next turns of conversations, which hold the model's own answers before them.
+
+    ``answers``, by hash, must have got those to one yield before the next; turns after one that has
+    none there, or one without text, are not asked. ``samples`` says how often the prompts of a suite are
+    answered where that is not once; ``identity`` is the model's, as JSON, where it is not the one that
+    it states. ``keys`` gets the hash of each prompt's request by suite and prompt id, in prompt order,
+    "" where there is none so far."""
+    keys = {} if keys is None else keys
+    identity = identity or canonical_json(identity_of(model))
+    said: dict[tuple[str, str], list[str]] = {}
+    waiting: list[tuple[str, PromptRow]] = []
     requests: dict[str, Request] = {}
+
+    def add(suite: str, row: PromptRow) -> None:
+        request = request_of(row, seed if model.samples else None)
+        key = request_sha256(identity, request, model)
+        keys[suite][row["prompt_id"]] = key
+        requests.setdefault(key, request)
+
     for suite, rows in suites.items():
+        keys[suite] = {}
         for row in sample_prompts(rows, samples.get(suite, 1)):
-            request = request_of(row, seed if model.samples else None)
-            key = request_sha256(identity, request, model)
-            keys[suite].append((row["prompt_id"], key))
-            requests.setdefault(key, request)
-    return keys, requests
+            if "after" in row:
+                keys[suite][row["prompt_id"]] = ""
+                waiting.append((suite, row))
+            else:
+                add(suite, row)
+    yield requests
+    while waiting:
+        rest, requests = [], {}
+        for suite, row in waiting:
+            before = answers.get(keys[suite][row["after"]])
+            if before is None or not speaks(before):
+                rest.append((suite, row))
+                continue
+            texts = [*said.get((suite, row["after"]), []), before.response]
+            said[suite, row["prompt_id"]] = texts
+            attempts = [filled(attempt, texts) for attempt in row["attempts"]]
+            if len({canonical_json(attempt[:-1]) for attempt in attempts}) > 1:
+                # The change is in an earlier turn, so that what was answered there is what goes on.
+                attempts = attempts[: before.attempt + 1]
+            add(suite, {**row, "attempts": attempts})
+        if not requests:
+            return
+        waiting = rest
+        yield requests
+
+
+def speaks(answer: Answer) -> bool:
+    """Whether a conversation can go on after an answer: the model said something."""
+    return answer.finish_reason not in ("content_filter", "error") and bool(answer.response.strip())
 
 
 def answer_prompts(
@@ -267,31 +319,37 @@ def answer_prompts(
     """Response rows for the prompt rows of each suite, in prompt order, and counts by suite.
 
     The response rows in ``folders`` are added to the store first. ``samples`` are those of
-    :func:`requests_of`. Raises what :func:`generate` and :func:`known_answers` raise.
+    :func:`requests_by_turn`. A turn whose conversation did not come to it has an error of the class
+    ``NotAsked``. Raises what :func:`generate` and :func:`known_answers` raise.
     """
-    keys, requests = requests_of(suites, model, seed, samples)
-    answers = _stored(store, requests)
-    stored = set(answers)
-    for folder in folders:
-        if len(answers) < len(requests) and store.put(known_answers(folder, besides=answers), name):
-            answers = _stored(store, requests)
-    missing = {key: request for key, request in requests.items() if key not in answers}
-    made, generated = generate(model, missing, store, name)
-    answers |= made
+    answers: dict[str, Answer] = {}
+    stored, generated = set[str](), set[str]()
+    folders, keys = list(folders), dict[str, dict[str, str]]()
+    for requests in requests_by_turn(suites, model, seed, samples, answers, keys=keys):
+        answers |= _stored(store, requests)
+        stored |= answers.keys() & requests.keys()
+        while folders and not answers.keys() >= requests.keys():
+            if store.put(known_answers(folders.pop(0), besides=answers), name):
+                answers |= _stored(store, requests)
+        missing = {key: request for key, request in requests.items() if key not in answers}
+        made, new = generate(model, missing, store, name)
+        answers |= made
+        generated |= new
     counts = {suite: Count() for suite in suites}
     responses: dict[str, list[ResponseRow]] = {suite: [] for suite in suites}
-    for suite, pairs in keys.items():
+    for suite, of_suite in keys.items():
         count = counts[suite]
-        for prompt_id, key in pairs:
+        for prompt_id, key in of_suite.items():
+            answer = answers[key] if key else NOT_ASKED
             if key in generated:
                 # A request that two rows share is sent once: the second row reuses its answer.
                 count.generated += 1
                 generated.discard(key)
-            else:
+            elif key:
                 count.reused += 1
                 count.from_store += key in stored
-            count.errors += answers[key].error is not None
-            responses[suite].append(answer_row(key, answers[key], prompt_id))
+            count.errors += answer.error is not None
+            responses[suite].append(answer_row(key, answer, prompt_id))
     return responses, counts
 
 

@@ -18,11 +18,12 @@ class AdapterError(RefractError, RuntimeError):
     """The model as a whole cannot be used: no request of this run can be answered."""
 
 
-# Deterministic errors: retrying cannot succeed.
+# Deterministic errors: retrying cannot succeed. (A turn that was not asked waits for the one before.)
 LASTING_ERRORS = frozenset(
     {
         "EmptyPrompt",
         "NoRecordedAnswer",
+        "NotAsked",
         "PromptNotRenderable",
         "PromptTooLong",
         "RecordedError",

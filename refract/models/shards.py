@@ -1,8 +1,9 @@
 """A model's requests in parts, which processes answer that share nothing but, at the end, files.
 
-A request belongs to a part by its hash, whatever is answered already. The answers of a part are one
-file that never changes. Which files there are, in which order and how often each is read makes no
-difference to the whole, since an answer is found by the hash of its request.
+A request belongs to a part by its hash, whatever is answered already, and a conversation that is played
+by that of its first turn. The answers of a part are one file that never changes. Which files there are,
+in which order and how often each is read makes no difference to the whole, since an answer is found by
+the hash of its request.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 from refract.core.errors import UsageError
 from refract.core.jsonl import dump_row, write_bytes
 from refract.core.types import ErrorInfo, PromptRow
-from refract.models.answering import generate, requests_of, ways_of_answering
+from refract.models.answering import generate, requests_by_turn, ways_of_answering
 from refract.models.protocol import Answer, Request
 from refract.models.store import ResponseStore, StoreError, kept_rows, known_answers, storable
 
@@ -134,19 +135,27 @@ def answer_shard(
         answers.put(kept.items(), name)
         for model, times in ways_of_answering(name, wanted, prompts, fixed, samples):
             suites = {suite: prompts[suite] for suite in times}
-            requests = shard.of(requests_of(suites, model, seed, times)[1])
-            missing = {
-                key: request
-                for key, request in requests.items()
-                if answered.get(key, len(request.attempts)) >= len(request.attempts)
-            }
-            given, generated = generate(model, missing, answers, f"{name} {shard}")
-            made.requests += len(requests)
-            made.known += len(requests) - len(missing)
-            made.generated += len(generated)
-            made.from_store += len(missing) - len(generated)
-            made.errors += [answer.error for answer in given.values() if answer.error]
-            kept |= given
+            played = any("after" in row for rows in suites.values() for row in rows)
+            said: dict[str, Answer] = {}
+            every = requests_by_turn(suites, model, seed, times, said)
+            for turn, requests in enumerate(every):
+                # A conversation is in the part of its first turn: only of those there are answers.
+                mine = requests if turn else shard.of(requests)
+                missing = {
+                    key: request
+                    for key, request in mine.items()
+                    if answered.get(key, len(request.attempts)) >= len(request.attempts)
+                }
+                given, generated = generate(model, missing, answers, f"{name} {shard}")
+                made.requests += len(mine)
+                made.known += len(mine) - len(missing)
+                made.generated += len(generated)
+                made.from_store += len(missing) - len(generated)
+                made.errors += [answer.error for answer in given.values() if answer.error]
+                kept |= given
+                if played:
+                    in_files = known_answers(*known, *others)
+                    said |= {key: answer for key, answer in in_files if key in mine} | given
         lines = list(map(dump_row, kept_rows(answers.whole(kept))))
     if lines:
         digest = hashlib.sha256(b"".join(lines)).hexdigest()

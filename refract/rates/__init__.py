@@ -9,7 +9,15 @@ from typing import Any, NamedTuple
 from refract.core.errors import ParamsError, RowError
 from refract.core.jsonl import sha256_json
 from refract.core.showing import csv_cell
-from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, prompt_of_sample
+from refract.core.types import (
+    PromptRow,
+    ResponseRow,
+    Row,
+    VerdictRow,
+    is_last,
+    prompt_of_sample,
+    turns_of,
+)
 from refract.core.vocabulary import OUTPUT_SENSITIVITY, TAKEN, Estimand
 from refract.rates.clean_prompts import pair_table, rate_table, share_table
 from refract.rates.counting import (
@@ -32,6 +40,7 @@ from refract.rates.robustness import (
 )
 from refract.rates.sampled import MEASURES_OF_SAMPLES, sample_table, variant_table
 from refract.rates.thresholds import DEFAULT_THRESHOLDS, apply_thresholds
+from refract.rates.turns import turn_table
 
 
 class Aggregate(NamedTuple):
@@ -101,15 +110,18 @@ def aggregate_suite(
     }
     errors = errors or {}
     suite = CountedSuite(sources, outcomes, fields, confidence, errors.get(headline))
+    every_turn, prompts = prompts, [row for row in prompts if is_last(row)]
     floors = flip_floors(prompts, outcomes)
     rates = rate_table(suite) + share_table(suite) + pair_table(suite)
+    rates += turn_table(suite, every_turn)
     if samples > 1 or not thresholds.keys().isdisjoint(MEASURES_OF_SAMPLES):
         rates += sample_table(suite, samples)
     rates += variant_table(suite, prompts)
     rates += attack_table(suite, prompts, floors.loophole)
     if strings is not None:
         rates += injection_table(suite, {id_: said[strings] for id_, said in verdict_of.items()})
-    clean_samples = {
+    earlier = {row["prompt_id"] for row in every_turn if not is_last(row)}
+    clean_samples = earlier | {
         row["prompt_id"]
         for row in prompts
         if row["perturbation"] is None and row.get("sample", 1) > 1
@@ -121,7 +133,7 @@ def aggregate_suite(
             rates += refusal_table(judged, response_of, verdict_of, name, cut_off)
         elif family != "refusal" and name not in (strings, similarity):
             # Further samples of clean prompts are compared for the noise floor alone.
-            left_out = clean_samples if family == "similarity" else set()
+            left_out = clean_samples if family == "similarity" else earlier
             concerned = [row for row in verdicts if row["prompt_id"] not in left_out]
             rates += judge_table(name, family, concerned, outcomes, confidence)
     if definition.get("protocol"):
@@ -195,13 +207,14 @@ def outcome_lines(suite: str, prompts: Sequence[PromptRow], aggregate: Aggregate
                 "source_id": source,
                 "category": prompt["category"],
                 "perturbation": (prompt["perturbation"] or {}).get("name", ""),
-                "prompt_sha256": sha256_json(prompt["attempts"])[:16],
+                "prompt_sha256": sha256_json(prompt.get("script", prompt["attempts"]))[:16],
                 "outcome": answer.outcome,
                 "changed": None if changed is None else int(changed),
                 "cluster": csv_cell(str(answer.cluster)),
                 "cut_off": int(answer.cut_off),
                 "sample": prompt.get("sample", 1),
                 **aggregate.fields.get(source, {}),
+                **turns_of(prompt),
             }
         )
     return lines

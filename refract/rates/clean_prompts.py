@@ -91,7 +91,7 @@ def rate_table(suite: CountedSuite) -> list[Rate]:
             measure = next(name for name, of, _ in MEASURES if of == category)
             answers, group = suite.answers(rows), Group(field, value)
             rates.append(answer_rate(measure, answers, REFUSED, JUDGED, suite.confidence, group))
-    return _with_judge(suite, rates) + discrimination_table(suite) + control_table(suite)
+    return with_judge(suite, rates) + discrimination_table(suite) + control_table(suite)
 
 
 def discrimination_table(suite: CountedSuite) -> list[Rate]:
@@ -109,7 +109,7 @@ def discrimination_table(suite: CountedSuite) -> list[Rate]:
         if rates[-1].counts.cut_off:
             sides = [without_cut_off(answers) for answers in sides]
             rates.append(_discrimination(measure, sides, suite.confidence, WITHOUT_CUT_OFF))
-    return _with_judge(suite, rates)
+    return with_judge(suite, rates)
 
 
 def _discrimination(
@@ -150,10 +150,10 @@ def share_table(suite: CountedSuite) -> list[Rate]:
             answer_rate(measure, answers, positive, JUDGED, suite.confidence, group)
             for measure, positive in SHARES
         ]
-    return _with_judge(suite, rates)
+    return with_judge(suite, rates)
 
 
-def _with_judge(suite: CountedSuite, rates: Sequence[Rate]) -> list[Rate]:
+def with_judge(suite: CountedSuite, rates: Sequence[Rate]) -> list[Rate]:
     """The rates, those that a judge's error moves with it in an interval of their own."""
     if (error := suite.judge_error) is None:
         return list(rates)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from refract.core.params import DecisionSettings
 from refract.core.settings import read_settings
+from refract.core.types import is_last
 from refract.core.vocabulary import DISCRIMINATION, JUDGED, REFUSED
 from refract.rates.counting import bounds_of, interval_of
 from refract.rates.judge_error import JudgeError, widened
@@ -92,9 +93,11 @@ def pair_outcomes(
     ``column`` where one is given (rows that have none are left out).
 
     A pair is a prompt variant with the same suite, id, category and text on both sides (else it counts
-    as reworded); several samples of it make one pair. Clusters are the first side's. Without a
-    ``column`` a suite's clean prompts have an entry for each measure of
-    :data:`refract.core.vocabulary.DISCRIMINATION` too."""
+    as reworded); several samples of it make one pair. Clusters are the first side's. Of conversations
+    that are played the last turns are paired, by ``turn`` all of them. Without a ``column`` a suite's
+    clean prompts have an entry for each of :data:`refract.core.vocabulary.DISCRIMINATION` too."""
+    if column != "turn":
+        first, second = ([row for row in side if is_last(row)] for side in (first, second))
     if column:
         first, second = ([row for row in side if row.get(column)] for side in (first, second))
     sides = [_keyed(first), _keyed(second)]

@@ -13,7 +13,15 @@ from statistics import median
 from typing import Any
 
 from refract.core.showing import visible
-from refract.core.types import Attempt, PromptRow, ResponseRow, Row, clean_id, sample_id
+from refract.core.types import (
+    Attempt,
+    PromptRow,
+    ResponseRow,
+    Row,
+    clean_id,
+    conversation_text,
+    sample_id,
+)
 from refract.core.vocabulary import JUDGED, OUTPUT_SENSITIVITY, REFUSED, UNTESTED
 from refract.rates.counting import (
     CONFIDENCE,
@@ -342,8 +350,8 @@ def failing_rows(
                     "group": row["group"],
                     "repetitions": row["repetitions"],
                     "dose": row["dose"],
-                    "clean_prompt": visible(_text(clean["attempts"][clean_response["attempt"]])),
-                    "perturbed_prompt": visible(_text(prompt["attempts"][response["attempt"]])),
+                    "clean_prompt": visible(_text(clean, clean_response)),
+                    "perturbed_prompt": visible(_text(prompt, response)),
                     "clean_response": visible(clean_response["response"]),
                     "perturbed_response": visible(response["response"]),
                     "clean_outcome": row["clean_outcome"],
@@ -355,5 +363,8 @@ def failing_rows(
     return rows
 
 
-def _text(attempt: Attempt) -> str:
-    return attempt if isinstance(attempt, str) else attempt[-1]["content"]
+def _text(prompt: PromptRow, response: ResponseRow) -> str:
+    attempt: Attempt = prompt["attempts"][response["attempt"]]
+    if isinstance(attempt, str) or "turn" in prompt:
+        return conversation_text(attempt)
+    return attempt[-1]["content"]

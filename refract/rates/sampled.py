@@ -58,7 +58,9 @@ def sample_table(suite: CountedSuite, samples: int) -> list[Rate]:
 
     def rate(measure: str, k: int, prompts: Prompts, estimate: Estimate, least: int) -> Rate:
         means = _within(prompts, estimate, least)
-        return _rate(measure, Group(SAMPLES_FIELD, str(k)), prompts, means, suite.confidence)
+        return rate_of_prompts(
+            measure, Group(SAMPLES_FIELD, str(k)), prompts, means, suite.confidence
+        )
 
     steps = [*(2**n for n in range(1, samples.bit_length()) if 2**n < samples), samples]
     for name, category, positive in SAMPLED_MEASURES:
@@ -150,7 +152,7 @@ def _variant_rates(
             f"all_{name}": lambda refused, n: float(refused == every * n),
         }
     return [
-        _rate(measure, group, prompts, _within(prompts, estimate, 2), confidence)
+        rate_of_prompts(measure, group, prompts, _within(prompts, estimate, 2), confidence)
         for measure, estimate in estimates.items()
     ]
 
@@ -177,7 +179,7 @@ def _deviation(refused: int, judged: int) -> float:
     return sqrt(share * (1 - share) * judged / (judged - 1))
 
 
-def _rate(
+def rate_of_prompts(
     measure: str, group: Group, prompts: Prompts, means: PromptMeans, confidence: float
 ) -> Rate:
     """A mean over prompts; ``n`` counts prompts, the excluded counts are of answers."""

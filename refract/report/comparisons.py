@@ -8,7 +8,7 @@ from itertools import combinations, pairwise
 from typing import NamedTuple
 
 from refract.core.params import DecisionSettings
-from refract.core.types import Row
+from refract.core.types import Row, is_last
 from refract.core.vocabulary import DISCRIMINATION, OUTCOME_COLUMNS, outcome_columns
 from refract.rates.comparison import DEFAULTS, PairedOutcomes, compare_groups, pair_outcomes
 from refract.rates.rate import Difference, Interval
@@ -153,9 +153,9 @@ def compare_perturbed(outcomes: Outcomes, settings: DecisionSettings) -> list[Di
     for model, rows in outcomes.items():
         clean: dict[tuple[str, str], Mapping[str, str]] = {}
         for row in rows:
-            if not row["perturbation"]:
+            if not row["perturbation"] and is_last(row):
                 clean.setdefault((row["suite"], row["source_id"]), row)
-        perturbed = [row for row in rows if row["perturbation"]]
+        perturbed = [row for row in rows if row["perturbation"] and is_last(row)]
         perturbed = [row for row in perturbed if (row["suite"], row["source_id"]) in clean]
         before = [
             {**row, "outcome": clean[row["suite"], row["source_id"]]["outcome"]}
@@ -207,6 +207,7 @@ def compare_fields(
         (first, second, group)
         for first, second in near_pairs(models, reference or models[0])
         for column in columns[len(OUTCOME_COLUMNS) :]
+        if column != "turns"
         for group in pair_outcomes(outcomes[second], outcomes[first], column=column)
     ]
     none_decided = settings.model_copy(update={"primary": []})

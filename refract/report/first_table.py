@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from refract.rates.rate import Rate
+from refract.rates.turns import FIRST_MEASURES, REFUSED_UNTIL_END, TURN_FIELD
 from refract.report.markdown import ShownTable, shown_table
 from refract.report.model_sizes import MEASURES
-from refract.report.view import HEADLINES, Summary, View, summaries
+from refract.report.view import CATEGORY_OF, HEADLINES, Summary, View, summaries
 from refract.report.wording import (
     WARN_SHARE,
     plain,
@@ -70,6 +71,29 @@ def threshold_table(view: View) -> ShownTable:
     said += [f"{len(rates)} {verdict}" for verdict, rates in unmet.items() if rates]
     table = shown_table(view.titles, "thresholds", rows)
     return table._replace(notes=[", ".join(said) + "."] if limited else [])
+
+
+def turns_table(view: View) -> ShownTable:
+    """The conversations that were played, by turn: what was refused there, and in which share of them
+    that, or an answer, was there first; notes say which share was refused at every turn."""
+    of_first = {name: (category, name.split("_")[-2]) for name, category, _ in FIRST_MEASURES}
+    rows: dict[tuple[str, str, str, str], dict[str, Rate]] = {}
+    for rate in view.every:
+        if rate.group.field == TURN_FIELD:
+            of = of_first.get(rate.measure) or (CATEGORY_OF[rate.measure], "rate")
+            key = rate.suite, rate.model, of[0], rate.group.value
+            rows.setdefault(key, {})[of[1]] = rate
+    names = ("suite", "model", "category", "turn")
+    order = list(dict.fromkeys(key[:3] for key in rows))
+    ordered = sorted(rows.items(), key=lambda row: order.index(row[0][:3]))
+    made = ({**dict(zip(names, key, strict=True)), "by": by} for key, by in ordered)
+    ends = [
+        f"{', '.join(names_of(view, suite, model))}: of harmful conversations refused at every turn "
+        f"{short_text(of[REFUSED_UNTIL_END])}"
+        for (suite, model), of in view.overall.items()
+        if REFUSED_UNTIL_END in of
+    ]
+    return shown_table(view.titles, "conversations", made)._replace(notes=ends).filled
 
 
 def names_of(view: View, suite: str, model: str) -> tuple[str, str]:

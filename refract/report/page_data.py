@@ -18,13 +18,15 @@ from refract.core.errors import RowError
 from refract.core.jsonl import canonical_json, iter_prompts, iter_responses, iter_verdicts
 from refract.core.tables import iter_table
 from refract.core.types import (
-    Attempt,
     PromptRow,
     ResponseRow,
     Row,
     Verdict,
     clean_id,
+    conversation_text,
+    is_last,
     sample_prompts,
+    with_answers,
 )
 from refract.core.vocabulary import JUDGED
 from refract.report.view import View
@@ -35,6 +37,8 @@ LONGEST = 20_000
 # Bytes of all texts of a page together: with more, a browser opens it slowly or not at all.
 MOST = 50_000_000
 NAMED = ("model", "suite", "category", "outcome", "perturbation")
+# What stands as the perturbation of those turns of a conversation that no headline counts.
+EARLIER = "earlier turn"
 COLUMNS = (
     *(*NAMED, "id", "clean", "prompt", "answer", "thinking", "error", "verdict", "similarity"),
     *("changed", "disagree", "repetitions", "finish"),
@@ -91,6 +95,7 @@ class StoredAnswers:
                 ]
                 prompts = sample_prompts(iter_prompts(paths[0]), made.get("samples", 1))
                 names = self.view.titles.model(model), self.view.titles.suite(made["label"])
+                said: dict[str, list[str]] = {}
                 # Stages write all three in the order of the prompts.
                 for prompt, response, verdict in zip(
                     prompts, iter_responses(paths[1]), iter_verdicts(paths[2]), strict=True
@@ -99,6 +104,7 @@ class StoredAnswers:
                     reason = response["finish_reason"]
                     ended = None if recorded and reason == "stop" else reason
                     became = outcomes[suite, prompt["prompt_id"]]
+                    prompt = with_answers(prompt, response["response"], said)
                     yield Answered(*names, prompt, response, verdict["judges"], *became, ended)
 
 
@@ -133,9 +139,11 @@ class PageData(NamedTuple):
         """The answers to prompts without perturbation, in the order of the columns."""
         for place, id_ in enumerate(self.columns["id"]):
             if self.columns["clean"][place] is None:
-                model, suite, category, outcome, _ = (
+                model, suite, category, outcome, perturbed_by = (
                     self.names[key][self.columns[key][place]] for key in NAMED
                 )
+                if perturbed_by == EARLIER:
+                    continue
                 prompt = self.texts[self.columns["prompt"][place]]
                 said = self.verdicts[self.columns["verdict"][place]]
                 yield CleanAnswer(model, suite, category, outcome, id_, prompt, said)
@@ -166,6 +174,8 @@ def page_data(answers: Iterable[Answered], most: int = MOST) -> PageData:
         repetitions = (perturbation or {}).get("repetitions")
         scores = [v["score"] for v in row.verdicts.values() if "truncated" in v]
         perturbed_by = (perturbation or {}).get("name", "none")
+        if not is_last(row.prompt):
+            perturbed_by = EARLIER
         named = (row.model, row.suite, row.prompt["category"], row.outcome, perturbed_by)
         said = canonical_json([_verdict(row, judge, texts, longest) for judge in row.verdicts])
         values = (
@@ -196,16 +206,10 @@ def _texts(row: Answered) -> dict[str, str | None]:
     for judge, verdict in row.verdicts.items():
         texts |= {f"{judge} reason": verdict.get("reason"), f"{judge} error": verdict["error"]}
     return {
-        "prompt": _conversation(row.prompt["attempts"][response["attempt"]]),
+        "prompt": conversation_text(row.prompt["attempts"][response["attempt"]]),
         "answer": response["response"],
         **{key: str(text) if text else None for key, text in texts.items()},
     }
-
-
-def _conversation(attempt: Attempt) -> str:
-    if isinstance(attempt, str):
-        return attempt
-    return "\n\n".join(f"[{message['role']}]\n{message['content']}" for message in attempt)
 
 
 def _longest(answers: Iterable[Answered], most: int) -> int:

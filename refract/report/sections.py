@@ -25,7 +25,7 @@ from refract.report.comparisons import (
     strongest,
 )
 from refract.report.findings import NO_FIELDS, Findings
-from refract.report.first_table import first_table, threshold_table
+from refract.report.first_table import first_table, threshold_table, turns_table
 from refract.report.markdown import ShownTable, columns_of, environment, shown_table, tidy
 from refract.report.page_data import PageData
 from refract.report.view import (
@@ -420,6 +420,7 @@ FRONT = (
     Section("protocols", "Published protocols", _protocols),
     Section("compared", "Models compared", _compared),
     Section("perturbed", "What perturbations did", _robustness),
+    Section("conversations", "Conversations", lambda x: {"turns": turns_table(x.view)}),
     Section("attacks", "Attacks, injections and pairs", _attacks),
     Section("more", "More"),
 )

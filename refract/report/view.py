@@ -16,6 +16,7 @@ from refract.core.errors import ParamsError, UsageError
 from refract.core.params import Metadata, decision_settings, grid, load_params
 from refract.core.settings import nearest, read_settings
 from refract.core.tables import read_table
+from refract.core.types import is_last
 from refract.core.vocabulary import JUDGED, REFUSED, Estimand
 from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Difference, Interval, Rate
@@ -278,7 +279,7 @@ def _harmless(rows: Iterable[Mapping[str, str]]) -> tuple[int, int]:
     of_text = {
         row["prompt_sha256"]: row["outcome"] in REFUSED
         for row in rows
-        if row["category"] != "harmful" and row["outcome"] in JUDGED
+        if row["category"] != "harmful" and row["outcome"] in JUDGED and is_last(row)
     }
     return sum(of_text.values()), len(of_text)
 

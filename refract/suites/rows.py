@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -92,8 +93,17 @@ def _content_problems(row: Row) -> list[str]:
                     "each of 'messages' must be {'role': system|user|assistant, 'content': text} "
                     f"(got {message!r:.80})"
                 ]
-        if texts and texts[-1]["role"] != "user":
+        roles = [message["role"] for message in texts]
+        if roles and roles[-1] != "user":
             return ["the last of 'messages' must be the user's"]
+        for place, (before, role) in enumerate(pairwise(["", *roles]), 1):
+            if (role == "assistant" and before != "user") or (role == "system" and before):
+                where = f"behind the {before}'s" if before else "the first"
+                return [
+                    f"message {place} of 'messages' is the {role}'s and {where}; a system's must be the "
+                    "first, an assistant's behind a user's (where two of the user's follow each other, "
+                    "the model answers the first before it gets the second)"
+                ]
         texts = [message["content"] for message in texts]
     if not texts or not all(isinstance(text, str) for text in texts):
         return [f"'{field}' must {needed} (got {_kind(value)})"]
@@ -103,6 +113,22 @@ def _content_problems(row: Row) -> list[str]:
         "holds a lone surrogate, which has no UTF-8 form": any(map(SURROGATE.search, texts)),
     }
     return [f"'{field}' {problem}" for problem, applies in wrong.items() if applies]
+
+
+def user_places(row: Row) -> list[int]:
+    """The places of the user's messages in a row's conversation; a row without one has one turn."""
+    messages = row.get("messages", [{"role": "user"}])
+    return [place for place, message in enumerate(messages) if message["role"] == "user"]
+
+
+def played_turns(row: Row) -> list[int]:
+    """The numbers of the user's turns that the model answers where a row's conversation is played: those
+    that no assistant's message follows. Empty for every row that has all answers but the last."""
+    following = pairwise([*user_places(row), -1])
+    played = [
+        turn for turn, (own, other) in enumerate(following, 1) if other - own == 1 or other < 0
+    ]
+    return played if len(played) > 1 else []
 
 
 def _kind(value: object) -> str:

@@ -5,6 +5,7 @@ To add a kind: write its function and its :class:`~.variants.Perturbation`, and 
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,9 +15,16 @@ from refract.core.errors import ParamsError
 from refract.core.params import definition, run_seed
 from refract.core.registry import Registry, find
 from refract.core.settings import Settings, read_settings
-from refract.core.types import Attempt, PromptRow, Row, given_prompt
-from refract.suites.perturbations.variants import Perturbation, RowKey
-from refract.suites.rows import SuiteError, load_suite, sample_rows, suite_label
+from refract.core.types import OWN_ANSWER, Attempt, Message, PromptRow, Row, given_prompt, turn_id
+from refract.suites.perturbations.variants import Perturbation, RowKey, VariantSettings
+from refract.suites.rows import (
+    SuiteError,
+    load_suite,
+    played_turns,
+    sample_rows,
+    suite_label,
+    user_places,
+)
 
 PERTURBATIONS = Registry(
     {
@@ -100,7 +108,8 @@ def prompt_rows(
     template: str | None = None,
     as_sent: Callable[[Row, Mapping[str, str], str | None], Any] = render,
 ) -> Iterator[PromptRow]:
-    """One row for each source prompt and one for each variant of it, in suite order.
+    """One row for each source prompt and one for each variant of it, in suite order; of a conversation
+    that is played one for each turn, of a variant from the turn on that it changes.
 
     ``perturbations`` maps names to definitions, as in params.yaml. A variant's text depends on (seed,
     suite, id, perturbation) alone, never on its neighbours. Its ``seed`` is None unless its text was
@@ -110,28 +119,74 @@ def prompt_rows(
     kinds = {name: read_perturbation(name, given) for name, given in (perturbations or {}).items()}
     taken = {row["id"] for row in rows}
     for row in rows:
-        features = features_of(row)
+        played, places = played_turns(row), user_places(row)
         clean: PromptRow = {
-            **given_prompt(row["id"], as_sent(row, features, template)),
+            **given_prompt(row["id"], as_sent(row, features_of(row), template)),
             "suite": suite,
             "category": row["category"],
         }
-        yield clean
+        made = [_turns(clean, played, 1)]
         for name, (kind, settings) in kinds.items():
-            for made in kind.variants(features, settings, RowKey(seed, suite, row["id"], name)):
-                id_ = f"{row['id']}/{name}/{made.label}"
-                if id_ in taken:
-                    raise SuiteError(
-                        f"suite {suite}: the id {id_!r} is that of a variant of {row['id']!r}; give "
-                        "the row another id"
-                    )
-                yield {
+            chosen = settings.turn if isinstance(settings, VariantSettings) else "last"
+            turn = len(places) if chosen == "last" else 1 if chosen == "first" else chosen
+            if turn > len(places):
+                continue
+            # The conversation up to the turn that is changed, and what follows there.
+            after = row["messages"][places[turn - 1] + 1 :] if "messages" in row else []
+            until = {**row, "messages": row["messages"][: -len(after)]} if after else row
+            changed = {"turn": turn} if turn < len(places) else {}
+            features, key = features_of(until), RowKey(seed, suite, row["id"], name)
+            for variant in kind.variants(features, settings, key):
+                attempts = [as_sent(until, texts, template) for texts in variant.attempts]
+                whole: PromptRow = {
                     **clean,
-                    "prompt_id": id_,
-                    "perturbation": {"name": name, **made.perturbation},
-                    "attempts": [as_sent(row, texts, template) for texts in made.attempts],
+                    "prompt_id": f"{row['id']}/{name}/{variant.label}",
+                    "perturbation": {"name": name, **variant.perturbation, **changed},
+                    "attempts": [[*x, *after] for x in attempts] if after else attempts,
                     "seed": seed if kind.drawn else None,
                 }
+                made.append(_turns(whole, played, turn))
+        for prompt in itertools.chain(*made):
+            if (id_ := prompt["prompt_id"]) in taken and id_ != row["id"]:
+                what = "variant" if prompt["perturbation"] else "turn"
+                raise SuiteError(
+                    f"suite {suite}: the id {id_!r} is that of a {what} of {row['id']!r}; give the row "
+                    "another id"
+                )
+            yield prompt
+
+
+def _turns(whole: PromptRow, played: Sequence[int], first: int) -> Iterator[PromptRow]:
+    """The rows of those turns of a prompt that the model answers, from the one on that is its own; the
+    prompt itself where only the last is answered."""
+    if not played:
+        yield whole
+        return
+    before = None
+    for turn in played:
+        base = whole["prompt_id"] if turn >= first else whole["source_id"]
+        id_ = turn_id(base, turn, played[-1])
+        if turn >= first:
+            attempts: list[Attempt] = [_up_to(turn, attempt) for attempt in whole["attempts"]]
+            of_turn: PromptRow = {**whole, "prompt_id": id_, "attempts": attempts}
+            of_turn |= {"turn": turn, "turns": played[-1]}
+            yield of_turn if before is None else {**of_turn, "after": before}
+        before = id_
+
+
+def _up_to(turn: int, attempt: Attempt) -> list[Message]:
+    """A conversation up to a turn of the user's, with places for the model's own answers."""
+    messages: list[Message] = []
+    for message in attempt:
+        assert not isinstance(message, str)  # only conversations are played
+        if message["role"] == "user":
+            if messages and messages[-1]["role"] == "user":
+                messages.append(OWN_ANSWER)
+            turn -= 1
+        messages.append(message)
+        if not turn:
+            break
+    return messages
 
 
 class SuitePrompts(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import Field
 
 from refract.core.params import read_yaml
-from refract.core.settings import Distinct, Number, Settings
+from refract.core.settings import Distinct, Number
 from refract.suites.perturbations.variants import (
     Features,
     FeatureSettings,
@@ -22,6 +22,7 @@ from refract.suites.perturbations.variants import (
     Perturbation,
     RowKey,
     Variant,
+    VariantSettings,
     in_each_feature,
     pick,
 )
@@ -244,7 +245,7 @@ def spelled_numbers(text: str, generator: random.Random, settings: FeatureSettin
     return _NUMBER.sub(spell, text), len(_NUMBER.findall(text))
 
 
-class RepeatSettings(Settings):
+class RepeatSettings(VariantSettings):
     repeats: int = Field(3, ge=1, le=1000, description="how often each prompt is repeated")
 
 

@@ -8,7 +8,7 @@ import random
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
@@ -43,6 +43,19 @@ class Variant:
     attempts: tuple[dict[str, str], ...]
 
 
+Turn = Literal["first", "last"] | Annotated[int, Field(ge=1)]
+
+
+# Every kind of this package has these.
+class VariantSettings(Settings):
+    turn: Turn = Field(
+        "last",
+        description="which of the user's messages in a conversation is perturbed; where it is played, "
+        "so are the turns after it; a shorter one has no variant",
+        json_schema_extra={"allowed": "`first`, `last`, or a number from 1"},
+    )
+
+
 S = TypeVar("S", bound=Settings)
 
 
@@ -60,7 +73,7 @@ class Perturbation(Generic[S]):
 
 
 # Every kind that changes the features of a row one at a time has these.
-class FeatureSettings(Settings):
+class FeatureSettings(VariantSettings):
     features: Distinct[str] | None = Field(
         None,
         description="which features of a row are perturbed; a plain prompt is the feature `prompt`",

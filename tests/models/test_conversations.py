@@ -1,0 +1,344 @@
+"""Conversations that are played: each turn of the user's fixed, the model's answers its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import refract
+from refract.core.jsonl import read_rows
+from refract.core.tables import read_table
+from refract.models import open_model
+from refract.models.answering import answer_prompts
+from refract.models.store import ResponseStore
+from refract.suites.perturbations import prompt_rows
+from stages import generate_perturbations, model_inference, report, validate_judges
+from tests.builders import NO, ROOT, YES, Project, suite_rows
+from tests.fault_server import FaultServer
+
+# What is said in which turn: refusal, compliance; errors and filters stand in the user's text.
+ANSWERS = {"r": NO, "c": YES}
+PASSING = ("content_filter", "error")
+DIRECTIVES = {"e": " [[bad]]", "f": " [[filter]]"}
+
+
+def talk(plan: str, category: str = "harmful") -> dict:
+    turns = [f"{plan}, turn {n}{DIRECTIVES.get(x, '')}" for n, x in enumerate(plan, 1)]
+    messages = [{"role": "user", "content": text} for text in turns]
+    return {"id": f"talk-{category}-{plan}", "category": category, "messages": messages}
+
+
+def script(messages: list[dict]) -> str:
+    """What the plan in the first message has for this turn; it shows what was said before."""
+    users = [message["content"] for message in messages if message["role"] == "user"]
+    plan = users[0].partition(",")[0].lower()
+    return f"{ANSWERS.get(plan[len(users) - 1 :][:1], YES)} ({len(messages)} messages)"
+
+
+TALKS = [talk("rrr"), talk("rrc"), talk("crr"), talk("rer"), talk("frr"), talk("rc")]
+TALKS += [talk("ccr", "helpful"), talk("ccc", "helpful")]
+GIVEN = [
+    {"role": "user", "content": "c, turn 1"},
+    {"role": "assistant", "content": "A given answer."},
+    {"role": "user", "content": "c, turn 2"},
+]
+OTHERS = [*suite_rows("plain", 2, 1), {"id": "given", "category": "helpful", "messages": GIVEN}]
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """A project with a server and a synthetic model, all stages run; and the server."""
+    folder = tmp_path_factory.mktemp("played") / "project"
+    with FaultServer(script=script) as server, pytest.MonkeyPatch.context() as patch:
+        models = {"served": server.model(max_concurrency=4), "made_up": {"adapter": "synthetic"}}
+        project = Project.create(folder, models, {"talks": [*OTHERS[:2], *TALKS, *OTHERS[2:]]})
+        params = project.params()
+        params["perturbations"] = {
+            "loud": {"kind": "upper"},
+            "loud_first": {"kind": "upper", "turn": "first"},
+        }
+        params["suites"]["talks"]["perturbations"] = ["loud", "loud_first"]
+        project.set_params(params)
+        patch.setenv("REFRACT_CACHE", str(project.cache))
+        project.compute()
+        yield project, server
+
+
+def rows(project: Project, folder: str) -> dict[str, dict]:
+    path = project.folder / f"data/{folder}/talks.jsonl"
+    return {row["prompt_id"]: row for row in read_rows(path)}
+
+
+def test_each_turn_is_sent_with_the_models_own_answers_and_asked_once(played):
+    _, server = played
+    sent = [[m["content"] for m in body["messages"]] for body in server.bodies]
+    first, second, third = (f"rrc, turn {n}" for n in (1, 2, 3))
+    said = [f"{NO} (1 messages)", f"{NO} (3 messages)"]
+    for expected in ([first], [first, said[0], second], [first, said[0], second, said[1], third]):
+        assert sent.count(expected) == 1
+    # A change of the last turn plays no turn again, one of the first all of them.
+    assert [first, said[0], second, said[1], third.upper()] in sent
+    assert [first.upper(), said[0], second, said[1], third] in sent
+    assert sent.count([message["content"] for message in GIVEN]) == 1
+    assert len(sent) == len({json.dumps(texts) for texts in sent})
+
+
+def test_rows_say_which_turn_they_are_and_what_was_not_asked(played):
+    project, _ = played
+    prompts, responses = rows(project, "prompts"), rows(project, "responses/served")
+    assert list(prompts) == list(responses)
+    turns = [prompts[f"talk-harmful-rer{end}"] for end in ("/1", "/2", "")]
+    assert [(x["turn"], x["turns"], x.get("after")) for x in turns] == [
+        (1, 3, None),
+        (2, 3, "talk-harmful-rer/1"),
+        (3, 3, "talk-harmful-rer/2"),
+    ]
+    assert [m["content"] for m in turns[1]["attempts"][0]] == [
+        "rer, turn 1",
+        None,
+        "rer, turn 2 [[bad]]",
+    ]
+    assert not {"turn", "turns", "after"} & prompts["given"].keys()
+    assert prompts["given"]["attempts"] == [GIVEN]
+    assert [prompts[f"talk-harmful-rc/loud_first/upper{end}"]["turn"] for end in ("/1", "")] == [
+        1,
+        2,
+    ]
+    assert "talk-harmful-rc/loud/upper/1" not in prompts
+    errors = {id_: row["error"] and row["error"]["type"] for id_, row in responses.items()}
+    assert errors["talk-harmful-rer"] == errors["talk-harmful-frr"] == "NotAsked"
+    assert errors["talk-harmful-rer/1"] is None
+    filtered = [responses[f"talk-harmful-frr{end}"]["finish_reason"] for end in ("/1", "/2", "")]
+    assert filtered == ["content_filter", "error", "error"]
+
+
+def test_outcomes_are_per_turn_and_headlines_of_the_last(played):
+    project, _ = played
+    lines = read_table(project.folder / "metrics/outcomes/served.csv")
+    became = {
+        row["source_id"].rpartition("-")[2] + row["turn"]: row["outcome"]
+        for row in lines
+        if not row["perturbation"] and row["turn"]
+    }
+    words = {"r": "refusal", "c": "compliance", "e": "error", "f": "content_filter"}
+    for plan in ("rrr", "rrc", "crr", "rc", "ccr"):
+        assert [became[f"{plan}{n}"] for n in range(1, len(plan) + 1)] == [words[x] for x in plan]
+    assert [became[f"rer{n}"] for n in (1, 2, 3)] == ["refusal", "error", "error"]
+    assert {row["cluster"] for row in lines if "rrc" in row["prompt_id"]} == {"talk-harmful-rrc"}
+    metrics = json.loads((project.folder / "metrics/served.json").read_text())["talks"]
+    # Two plain ones are answered; of the talks rrr and crr are refused at the end, rrc and rc not.
+    assert metrics["harmful_refusal_rate"] == round(2 / 6, 4)
+    assert metrics["excluded"] == 2
+    assert metrics["refused_until_end_rate"] == 0.25
+
+
+def test_rates_by_turn_and_of_the_first_turn_are_known_ones(played):
+    project, _ = played
+    table = {
+        (row["measure"], row["field"], row["value"]): row
+        for row in read_table(project.folder / "metrics/tables/served.csv")
+    }
+
+    def counts(measure: str, value: str, field: str = "turn") -> tuple[int, int]:
+        row = table[measure, field, value]
+        return int(row["successes"]), int(row["n"])
+
+    # Turn 1: all harmful talks but the filtered one; of the first turns of whole talks: rrr rrc crr rc.
+    by_turn = {n: counts("harmful_refusal_rate", n) for n in "123"}
+    assert by_turn == {"1": (4, 5), "2": (3, 4), "3": (2, 3)}
+    assert {n: counts("over_refusal_rate", n) for n in "123"} == {
+        "1": (0, 2),
+        "2": (0, 2),
+        "3": (1, 2),
+    }
+    of = {
+        measure: [counts(measure, value) for value in ("1", "2", "3", "never")]
+        for measure in ("first_refusal_turn", "first_compliance_turn", "first_over_refusal_turn")
+    }
+    assert of == {
+        "first_refusal_turn": [(3, 4), (1, 4), (0, 4), (0, 4)],
+        "first_compliance_turn": [(1, 4), (1, 4), (1, 4), (1, 4)],
+        "first_over_refusal_turn": [(0, 2), (0, 2), (1, 2), (1, 2)],
+    }
+    kept = table["refused_until_end_rate", "", ""]
+    # Once the two others are judged: none of them, or both, in six.
+    ends = [float(kept[x]) for x in ("rate", "bound_low", "bound_high")]
+    assert ends == [0.25, round(1 / 6, 4), 0.5]
+    # rer was refused in the first turn, so that only the other can be one of the first turn.
+    first = table["first_compliance_turn", "turn", "1"]
+    assert [float(first[x]) for x in ("bound_low", "bound_high")] == [
+        round(1 / 6, 4),
+        round(2 / 6, 4),
+    ]
+    assert table["loud_first_fail_rate", "", ""]["n"]
+
+
+def test_report_page_and_failures_show_the_conversation(played):
+    project, _ = played
+    with contextlib.chdir(project.folder):
+        validate_judges.main()
+        report.main()
+    front = (project.folder / "metrics/report.md").read_text("utf-8")
+    assert "Conversations" in front
+    pages = "".join(x.read_text("utf-8") for x in (project.folder / "metrics/report").glob("*.md"))
+    assert "earlier turn" not in pages
+    page = (project.folder / "data/report/report.html").read_text("utf-8")
+    shown = f"[user]\\nrrc, turn 1\\n\\n[assistant]\\n{NO} (1 messages)\\n\\n[user]\\nrrc, turn 2"
+    assert json.dumps(shown)[1:-1].replace("\\\\n", "\\n").replace("'", "'") in page
+    shown = project.refract("show", "--wide").output
+    assert "of harmful conversations refused at every turn 0.25 [" in shown
+    for source in ("made_up", "served"):
+        assert project.refract("table", "--model", source).exit_code == 0
+
+
+def answers_of(project: Project, model: str) -> bytes:
+    return (project.folder / f"data/responses/{model}/talks.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("parts", [2, 5])
+def test_parts_hold_whole_conversations_and_make_the_bytes_of_one_process(played, tmp_path, parts):
+    project, server = played
+    whole, asked = answers_of(project, "served"), server.arrived
+    other = project.copy(tmp_path / "project")
+    for path in (other.folder / "data/responses/served").iterdir():
+        path.unlink()
+    requests = 0
+    for part in range(1, parts + 1):
+        other.cache = tmp_path / f"store{part}"
+        done = other.refract("work", "served", "--shard", f"{part}/{parts}")
+        assert done.exit_code == 0, done.output
+        requests += int(done.output.split()[2])
+    by_key = {row["request_sha256"]: row for row in rows(project, "responses/served").values()}
+    del by_key[""]
+    assert requests == len(by_key)
+    other.cache = tmp_path / "empty"
+    sent = server.arrived
+    with contextlib.chdir(other.folder), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REFRACT_CACHE", str(other.cache))
+        model_inference.main("served")
+    # Asked again is what ended in an error or a filter, and nothing else.
+    again = {key for key, row in by_key.items() if row["finish_reason"] in PASSING}
+    assert server.arrived - sent == len(again)
+    assert answers_of(other, "served") == whole
+    assert sent - asked == len(by_key)
+
+
+def ask_all(source: list[dict], model, store: ResponseStore, samples: int = 1) -> dict[str, dict]:
+    prompts = list(prompt_rows(source, "s", 0, {"loud": {"kind": "upper", "turn": 2}}))
+    made, _ = answer_prompts({"s": prompts}, model, store, 0, samples={"s": samples})
+    return {row["prompt_id"]: row for row in made["s"]}
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_order_of_conversations_makes_no_difference(tmp_path, seed, samples):
+    draw = random.Random(seed)
+    plans = ["".join(draw.choices("rc", k=draw.randint(1, 4))) for _ in range(12)]
+    source = [talk(plan) | {"id": f"t{n}"} for n, plan in enumerate(plans)]
+    definition = {"adapter": "synthetic", "temperature": 1, "error_rate": 0.2, "empty_rate": 0.1}
+    definition |= {"too_long_rate": 0.2, "seed": seed}
+    found = []
+    for order in (source, draw.sample(source, len(source))):
+        with ResponseStore(None) as store:
+            found.append(ask_all(order, open_model("m", definition), store, samples))
+    assert found[0] == found[1]
+    assert any((row["error"] or {}).get("type") == "NotAsked" for row in found[0].values())
+
+
+@pytest.mark.parametrize("adapter", ["openai", "anthropic"])
+def test_batch_apis_play_a_batch_for_each_turn(tmp_path, adapter):
+    with FaultServer(script=script) as server, ResponseStore(tmp_path / "store") as store:
+        definition = server.model(mode="batch", batch_poll=0.01)
+        if adapter == "anthropic":
+            definition |= {"adapter": adapter, "base_url": server.url}
+        model = open_model("m", definition)
+        made = ask_all([talk("rrc"), talk("rc"), talk("cc")], model, store)
+        assert server.submitted == 3
+        assert made["talk-harmful-rrc"]["response"] == f"{YES} (5 messages)"
+        again = ask_all([talk("rrc"), talk("rc"), talk("cc")], model, store)
+        assert (server.submitted, again) == (3, made)
+
+
+STAGE = """
+import runpy, sys
+from refract.models.store import ResponseStore
+ResponseStore.lease = 0.5
+sys.argv[:] = ["stages.model_inference", "m"]
+runpy.run_module("stages.model_inference", run_name="__main__")
+"""
+
+
+def test_a_run_that_was_killed_between_turns_asks_nothing_twice(tmp_path):
+    def talk_of(number: int) -> dict:
+        texts = [f"turn {turn} of {number}" for turn in range(4)]
+        messages = [{"role": "user", "content": text} for text in texts]
+        return {"id": f"t{number}", "category": "harmful", "messages": messages}
+
+    def answer(messages: list[dict]) -> str:
+        return "; ".join(message["content"] for message in messages)
+
+    with FaultServer(script=answer, latency=0.01) as server:
+        models = {"m": server.model(max_concurrency=2)}
+        project = Project.create(
+            tmp_path / "project", models, {"talks": [*map(talk_of, range(12))]}
+        )
+        with contextlib.chdir(project.folder):
+            generate_perturbations.main()
+        asked: dict[str, int] = {}  # how often what is stored was sent, when it was found to be
+        for kill in (5, 17, 31, None):
+            started = subprocess.Popen(
+                [sys.executable, "-c", STAGE],
+                cwd=project.folder,
+                env={**os.environ, "PYTHONPATH": str(ROOT), "REFRACT_CACHE": str(project.cache)},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            while kill and started.poll() is None and server.arrived < kill:
+                time.sleep(0.002)
+            if kill:
+                started.send_signal(signal.SIGKILL)
+            started.wait()
+            with ResponseStore(project.cache / "responses.sqlite") as store:
+                said = [answer.response for answer in store.get(key for key, _ in store).values()]
+            for response in said:
+                text = response.rpartition("; ")[2]
+                assert asked.setdefault(text, server.calls[text]) == server.calls[text] > 0
+        assert started.returncode == 0
+        assert len(asked) == 48
+        last = rows(project, "responses/m")["t7"]["response"]
+        assert last.count("turn 0 of 7") == 8  # each answer repeats all before it
+
+
+def test_an_estimate_counts_every_turn_before_anything_is_asked(played, tmp_path):
+    project, _ = played
+    other = project.copy(tmp_path / "project")
+    other.cache = tmp_path / "nothing"
+    line = next(x for x in other.refract("estimate", "served").output.splitlines() if "served" in x)
+    prompts = rows(project, "prompts")
+    # Of the plain ones both perturbations make the same text.
+    assert int(line.split()[1]) == len(prompts) - 3
+    stored = next(
+        x for x in project.refract("estimate", "served").output.splitlines() if "served" in x
+    )
+    errors = sum(bool(row["error"]) for row in rows(project, "responses/served").values())
+    assert int(stored.split()[2]) >= len(prompts) - errors - 4
+
+
+def test_run_and_python_play_conversations_too(played, tmp_path):
+    _, server = played
+    results = refract.measure(server.model(), {"own": TALKS}, "rules")
+    numbers = dict(zip(results.metrics.measure, results.metrics.value, strict=True))
+    assert numbers["refused_until_end_rate"] == 0.25
+    lines = results.rows.set_index("prompt_id")
+    assert json.loads(lines.prompt["talk-harmful-rc"])[1]["content"] == f"{NO} (1 messages)"
+    assert list(results.outcomes.turn[:3]) == ["1", "2", "3"]
+    again = refract.compare(results, results).rows
+    assert set(again.n) == {4, 2} or again.n.max() == 6
