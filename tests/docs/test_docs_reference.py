@@ -150,8 +150,8 @@ ROWS = tables("rows.md")
 
 
 def test_rows_has_every_field_that_stages_write():
-    source = {"id": "a", "category": "harmful", "prompt": "x"}
-    (prompt,) = prompt_rows([source], "s", 0)
+    source = {"id": "a", "category": "harmful", "messages": [{"role": "user", "content": "x"}] * 2}
+    _, prompt = prompt_rows([source], "s", 0)
     assert names(ROWS["Prompt"]) == set(prompt)
     assert names(ROWS["Response"]) == set(answer_row("key", Answer("x", tokens="AA=="), "a"))
     assert names(ROWS["Outcome"][1:]) == set(OUTCOME_COLUMNS)
