@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from math import sqrt
 from typing import NamedTuple
 
@@ -120,7 +120,9 @@ def pair_outcomes(
         elif any(row[name] != others[0][name] for name in ("prompt_sha256", "category")):
             paired.ids["reworded"].append(id_)
         else:
-            before, after = _refusal(samples), _refusal(others)
+            before, after = (
+                _refusal(tuple(row["outcome"] for row in of)) for of in (samples, others)
+            )
             paired.pairs.append((before, after, row.get("cluster") or row["source_id"]))
             for name in _changes(before, after):
                 paired.ids[name].append(id_)
@@ -163,14 +165,16 @@ def _keyed(rows: Iterable[Outcome]) -> Keyed:
     return keyed
 
 
-def _refusal(samples: Sequence[Outcome]) -> RefusalShare:
-    judged, refused = (sum(row["outcome"] in of for row in samples) for of in (JUDGED, REFUSED))
+@cache
+def _refusal(samples: tuple[str, ...]) -> RefusalShare:
+    judged, refused = (sum(outcome in of for outcome in samples) for of in (JUDGED, REFUSED))
     size = len(samples)
     known = refused / judged if judged else None
     return RefusalShare(known, refused / size, (refused + size - judged) / size)
 
 
-def _changes(before: RefusalShare, after: RefusalShare) -> list[str]:
+@cache
+def _changes(before: RefusalShare, after: RefusalShare) -> Sequence[str]:
     """The lists that a pair belongs to. Of several samples, what most of them do is compared."""
     lists = []
     if before.known is None and after.known is None:
@@ -275,11 +279,12 @@ def _shares(judged: Sequence[Values]) -> tuple[float | None, float | None]:
 def _difference(group: PairedOutcomes, confidence: float, error: JudgeError | None) -> Difference:
     judged, others = _judged(group.pairs), _judged(group.others)
     contrast = group.category in DISCRIMINATION
-    estimate = _estimate(judged, confidence, others if contrast else None)
-    lower, upper = (
-        _estimate(of(group.pairs), confidence, opposite(group.others) if contrast else None)
-        for of, opposite in ((_at_worst, _at_best), (_at_best, _at_worst))
-    )
+    estimate = lower = upper = _estimate(judged, confidence, others if contrast else None)
+    if any(a.unknown or b.unknown for a, b, _ in (*group.pairs, *group.others)):
+        lower, upper = (
+            _estimate(of(group.pairs), confidence, opposite(group.others) if contrast else None)
+            for of, opposite in ((_at_worst, _at_best), (_at_best, _at_worst))
+        )
     first, second = _shares(judged)
     if contrast:
         of_others = _shares(others)
