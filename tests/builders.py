@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +137,7 @@ def copy_working_tree(folder: Path, skipped: tuple[str, ...]) -> None:
     for name in filter(None, listed.split("\0")):
         if not name.startswith(skipped) and (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, folder / name)
+            shutil.copy2(ROOT / name, folder / name)
 
 
 class Project:
@@ -146,7 +145,6 @@ class Project:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.first: Reproduction | None = None
         self.cache = folder.parent / f"{folder.name}-store"
 
     @classmethod
@@ -179,13 +177,15 @@ class Project:
 
     @classmethod
     def computed(cls, folder: Path) -> Project:
-        """Two models on two suites, the pipeline run once and committed; ``first`` is that run."""
+        """Two models on two suites, the pipeline run once and committed; what that printed is in
+        the file ``first`` beside ``folder``."""
         project = cls.create(
             folder,
             {"greedy": dict(GREEDY), "sampling": dict(SAMPLING)},
             {name: suite_rows(name) for name in SUITES},
         )
-        project.first = project.repro()
+        first = project.repro()
+        (folder.parent / "first").write_text(first.output, "utf-8")
         project.commit("results")
         return project
 
@@ -224,7 +224,6 @@ class Project:
         """What a command in the project is run with: its code, a store of its own, an author."""
         return {
             **os.environ,
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(self.folder),
             "REFRACT_CACHE": str(self.cache),
             "GIT_AUTHOR_NAME": "T",

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from refract.core.environment import data_folder
+from tests import forked
 from tests.builders import Project
 
 
@@ -18,6 +22,14 @@ def pytest_configure(config):
     folder = tempfile.mkdtemp(prefix="refract-tests-")
     os.environ |= {"REFRACT_CACHE": folder, "REFRACT_DATA": os.path.join(folder, "data")}
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    # What is compiled once need not be compiled in each process of each copy.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if not hasattr(config, "workerinput"):
+        paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
+        if sys.platform == "linux":
+            paths.insert(0, folder)
+            config.add_cleanup(forked.start(Path(folder)).communicate)
+        os.environ["PATH"] = os.pathsep.join(paths)
 
 
 @pytest.fixture(autouse=True)
@@ -58,9 +70,28 @@ def packages(request):
 
 
 @pytest.fixture(scope="session")
-def computed(tmp_path_factory) -> Project:
+def shared(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Path]:
+    """Gives the folder of a name, which the first process that asks for it has filled for all."""
+    top = tmp_path_factory.getbasetemp()
+    top = top.parent if "PYTEST_XDIST_WORKER" in os.environ else top
+
+    def folder(name: str, fill: Callable[[Path], object]) -> Path:
+        with open(top / f"{name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (top / name / "done").exists():
+                (top / name).mkdir()
+                fill(top / name)
+                (top / name / "done").touch()
+        return top / name
+
+    return folder
+
+
+@pytest.fixture(scope="session")
+def computed(shared) -> Project:
     """The pipeline of two models and two suites, run once; tests that change it take ``project``."""
-    return Project.computed(tmp_path_factory.mktemp("computed") / "project")
+    folder = shared("computed", lambda folder: Project.computed(folder / "project"))
+    return Project(folder / "project")
 
 
 @pytest.fixture

@@ -7,11 +7,9 @@ import http.server
 import os
 import re
 import shutil
-import sys
 import threading
 import urllib.parse
 import xml.etree.ElementTree as ElementTree
-from pathlib import Path
 
 import pytest
 
@@ -266,7 +264,7 @@ def merging(project, tmp_path) -> tuple[Project, dict[str, str]]:
     for name in ("pip", "gh"):
         (tools / name).write_text(f'#!/bin/sh\necho {name} "$@" >> {tmp_path}/called\n', "utf-8")
         (tools / name).chmod(0o755)
-    path = os.pathsep.join([str(tools), str(Path(sys.executable).parent), os.environ["PATH"]])
+    path = os.pathsep.join([str(tools), os.environ["PATH"]])
     return Project(tmp_path / "clone"), {"PATH": path}
 
 

@@ -21,7 +21,7 @@ import typer
 from ruamel.yaml import YAML
 
 from refract.core.jsonl import write_rows
-from tests.builders import ROOT, ROUND_TRIP, copy_working_tree
+from tests.builders import LABELLED, ROOT, ROUND_TRIP, copy_working_tree
 from tests.documents import ANYTHING, FENCE, Block, Command, blocks, commands, matches, pages
 from tests.fault_server import FaultServer
 
@@ -164,7 +164,6 @@ class Reader:
         home.mkdir(exist_ok=True)
         self.environment = {
             **os.environ,
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(folder),
             "HOME": str(home),
             "REFRACT_CACHE": str(folder.parent / "store"),
@@ -223,7 +222,7 @@ class Reader:
         params = ROUND_TRIP.load(path)
         added = YAML(typ="safe", pure=True).load(block.text)
         done = subprocess.run(
-            [sys.executable, "-c", CHECK],
+            ["python", "-c", CHECK],
             cwd=self.folder,
             env=self.environment,
             input=json.dumps(added),
@@ -288,18 +287,19 @@ def server() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def measured(tmp_path_factory, server) -> Path:
-    return measured_clone(tmp_path_factory.mktemp("docs") / "clone", server)
+def measured(shared) -> Path:
+    return shared("docs", lambda folder: measured_clone(folder / "clone")) / "clone"
 
 
-def measured_clone(folder: Path, address: str) -> Path:
-    """A clone with one model and one suite, whose results are committed."""
+def measured_clone(folder: Path) -> Path:
+    """A clone with one model and part of one suite, whose results are committed."""
     copy_working_tree(folder, ("metrics/", "tests/", "dvc.lock"))
+    write_rows(folder / "data/validation/validation.jsonl", LABELLED)
     params = ROUND_TRIP.load(folder / "params.yaml")
     params["grid"] = {"models": ["synthetic"], "suites": ["harmful_helpful"]}
-    params["models"]["served"]["base_url"] = address
+    params["suites"]["harmful_helpful"]["sample"] = 60
     ROUND_TRIP.dump(params, folder / "params.yaml")
-    reader = Reader(folder, address)
+    reader = Reader(folder, "")
     reader.run("git init -q -b main && git add -A && git commit -qm start && dvc repro -q")
     reader.run("git add -A && git commit -qm 'Measure the synthetic model'")
     return folder
@@ -308,7 +308,12 @@ def measured_clone(folder: Path, address: str) -> Path:
 def reader_of(measured: Path, folder: Path, address: str) -> Reader:
     shutil.copytree(measured, folder / "clone", symlinks=True)
     shutil.copytree(measured.parent / "store", folder / "store")
-    return Reader(folder / "clone", address)
+    reader = Reader(folder / "clone", address)
+    params = ROUND_TRIP.load(reader.folder / "params.yaml")
+    params["models"]["served"]["base_url"] = address
+    ROUND_TRIP.dump(params, reader.folder / "params.yaml")
+    reader.run("git commit -q -a --amend --no-edit")
+    return reader
 
 
 RUN = [page for page in pages() if blocks(page)]
@@ -481,7 +486,7 @@ if __name__ == "__main__":
     wanted = [page for page in RUN if not sys.argv[1:] or page.name in sys.argv[1:]]
     with tempfile.TemporaryDirectory() as temporary, FaultServer() as running:
         top, api = Path(temporary), f"{running.url}/v1"
-        base = measured_clone(top / "base" / "clone", api)
+        base = measured_clone(top / "base" / "clone")
         for number, found in enumerate(wanted):
             (top / str(number)).mkdir()
             write_outputs(found, reader_of(base, top / str(number), api))
