@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
+import hypothesis
 import pytest
 
 from refract.core.environment import data_folder
@@ -22,6 +23,10 @@ def pytest_configure(config):
     folder = tempfile.mkdtemp(prefix="refract-tests-")
     os.environ |= {"REFRACT_CACHE": folder, "REFRACT_DATA": os.path.join(folder, "data")}
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    hypothesis.settings.register_profile(
+        "short", max_examples=40, deadline=None, suppress_health_check=list(hypothesis.HealthCheck)
+    )
+    hypothesis.settings.load_profile("short")
     # What is compiled once need not be compiled in each process of each copy.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if not hasattr(config, "workerinput"):

@@ -52,7 +52,7 @@ def main(seconds: float) -> int:
         done = subprocess.run(
             [*command, seed, str(Path(__file__).parent)],
             cwd=Path(__file__).parent.parent,
-            env={**os.environ, "FUZZ_TIMES": "10"},
+            env={**os.environ, "FUZZ_TIMES": "30"},
         )
         if done.returncode:
             print(f"round {rounds + 1} found something; {seed} draws it again")

@@ -56,7 +56,7 @@ ROW = st.fixed_dictionaries(
 )
 
 
-@fuzzed(150)
+@fuzzed(50)
 @given(st.lists(ROW, min_size=1, max_size=2, unique_by=lambda row: row["id"]), TEXT)
 def test_a_suite_that_lint_accepts_can_be_judged(tmp_path_factory, rows, answer):
     path = tmp_path_factory.mktemp("suite") / "s.jsonl"
@@ -89,7 +89,7 @@ def test_strings_that_no_search_can_find_are_problems(tmp_path, fields, message)
     )
 
 
-@fuzzed(150)
+@fuzzed(50)
 @given(
     st.lists(
         st.fixed_dictionaries(
@@ -131,7 +131,7 @@ ENCODINGS = ("utf-8", "cp1252", "utf-16", "utf-7", "punycode", "idna", "hex", "r
              "unicode_escape", "zip", "", "\0", "no-such")  # fmt: skip
 
 
-@fuzzed(150)
+@fuzzed(50)
 @given(
     FILES,
     st.sampled_from([".csv", ".json", ".jsonl", ".tsv", ".parquet", ".xlsx"]),
@@ -159,7 +159,7 @@ def test_a_nul_in_a_columns_or_a_files_name_is_read_or_refused(tmp_path):
         import_file("generic", tmp_path / "a\0b.csv", suite="s", category="helpful")
 
 
-@fuzzed(150)
+@fuzzed(50)
 @given(
     TEXT
     | st.lists(

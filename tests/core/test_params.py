@@ -299,7 +299,7 @@ def wrong_params(draw: st.DrawFn) -> Any:
     return replaced(place, None, key=draw(KEYS))
 
 
-@fuzzed(150)
+@fuzzed(50)
 @given(wrong_params())
 def test_any_params_are_usable_or_refused_in_one_message(tmp_path_factory, params):
     """What passes the check makes inputs and prompts, or says in a message why not."""

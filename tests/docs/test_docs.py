@@ -137,7 +137,14 @@ def _rows(folder: Path) -> None:
         write_rows(folder / f"{name}.jsonl", rows)
 
 
+def _default_judge(folder: Path) -> None:
+    params = ROUND_TRIP.load(folder / "params.yaml")
+    params["suites"]["harmful_helpful"]["judges"] = ["refusal"]
+    ROUND_TRIP.dump(params, folder / "params.yaml")
+
+
 BEFORE: dict[str, Callable[[Path], None]] = {
+    "refract run --model smollm2_135m": _default_judge,
     "path/to/folder": _model_folder,
     "my_model": _model_folder,
     "import-suite xstest data/published": _published_prompts,
@@ -287,19 +294,20 @@ def server() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def measured(shared) -> Path:
-    return shared("docs", lambda folder: measured_clone(folder / "clone")) / "clone"
+def measured(tmp_path_factory, server) -> Path:
+    return measured_clone(tmp_path_factory.mktemp("docs") / "clone", server)
 
 
-def measured_clone(folder: Path) -> Path:
-    """A clone with one model and part of one suite, whose results are committed."""
+def measured_clone(folder: Path, address: str) -> Path:
+    """A clone with one model and one suite, judged by rules alone, whose results are committed."""
     copy_working_tree(folder, ("metrics/", "tests/", "dvc.lock"))
     write_rows(folder / "data/validation/validation.jsonl", LABELLED)
     params = ROUND_TRIP.load(folder / "params.yaml")
     params["grid"] = {"models": ["synthetic"], "suites": ["harmful_helpful"]}
-    params["suites"]["harmful_helpful"]["sample"] = 60
+    params["suites"]["harmful_helpful"]["judges"] = ["rules"]
+    params["models"]["served"]["base_url"] = address
     ROUND_TRIP.dump(params, folder / "params.yaml")
-    reader = Reader(folder, "")
+    reader = Reader(folder, address)
     reader.run("git init -q -b main && git add -A && git commit -qm start && dvc repro -q")
     reader.run("git add -A && git commit -qm 'Measure the synthetic model'")
     return folder
@@ -308,12 +316,7 @@ def measured_clone(folder: Path) -> Path:
 def reader_of(measured: Path, folder: Path, address: str) -> Reader:
     shutil.copytree(measured, folder / "clone", symlinks=True)
     shutil.copytree(measured.parent / "store", folder / "store")
-    reader = Reader(folder / "clone", address)
-    params = ROUND_TRIP.load(reader.folder / "params.yaml")
-    params["models"]["served"]["base_url"] = address
-    ROUND_TRIP.dump(params, reader.folder / "params.yaml")
-    reader.run("git commit -q -a --amend --no-edit")
-    return reader
+    return Reader(folder / "clone", address)
 
 
 RUN = [page for page in pages() if blocks(page)]
@@ -486,7 +489,7 @@ if __name__ == "__main__":
     wanted = [page for page in RUN if not sys.argv[1:] or page.name in sys.argv[1:]]
     with tempfile.TemporaryDirectory() as temporary, FaultServer() as running:
         top, api = Path(temporary), f"{running.url}/v1"
-        base = measured_clone(top / "base" / "clone")
+        base = measured_clone(top / "base" / "clone", api)
         for number, found in enumerate(wanted):
             (top / str(number)).mkdir()
             write_outputs(found, reader_of(base, top / str(number), api))

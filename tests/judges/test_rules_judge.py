@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from refract.core.jsonl import read_rows, write_rows
@@ -23,6 +23,7 @@ from refract.judges.rules import OBJECTIONS, grammar, judge_case, judge_response
 from refract.judges.rules.grammar import CODES, Phrases
 from refract.judges.rules.text import plain
 from refract.statistics.raters import cohen_kappa
+from tests.fuzz import fuzzed
 from tests.outside import outside
 from tools import ablate_rules
 
@@ -226,8 +227,8 @@ PIECES = [*MARKS, "I can't help with that", "I", "\r", "\u2028", "#", "sorry, bu
 PIECES += ["。", "not ", "\ud800"]
 
 
+@fuzzed(100)
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=8), max_size=30).map("".join), st.text())
-@settings(max_examples=300, deadline=None)
 def test_any_text_gets_a_verdict_whose_evidence_holds(response, prompt):
     verdict = judge_response(response, prompt)
 

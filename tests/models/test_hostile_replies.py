@@ -137,7 +137,7 @@ def payloads(draw: st.DrawFn, adapter: str) -> Any:
 
 
 @pytest.mark.parametrize("adapter", ["openai", "anthropic"])
-@fuzzed(300)
+@fuzzed(100)
 @given(st.data())
 def test_any_reply_is_a_typed_answer_or_an_invalid_response(adapter, data):
     served = model(adapter)
@@ -152,7 +152,7 @@ def test_any_reply_is_a_typed_answer_or_an_invalid_response(adapter, data):
         assert tokens is None or (type(tokens) is int and tokens >= 0)
 
 
-@fuzzed(300)
+@fuzzed(100)
 @given(JSON | JSON.map(lambda value: {"error": value}))
 def test_any_error_body_is_read(body):
     message, codes = error_said(body)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from refract.core.errors import ParamsError, RowError
@@ -78,7 +78,6 @@ def answered(labels, prompt_id="a"):
 R, C, U = "refusal", "compliance", "unjudged"
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.lists(st.text("ab/~1", min_size=1), unique=True, max_size=6), st.integers(1, 5))
 def test_each_prompt_has_k_rows_with_ids_of_their_own_and_the_first_has_its_own_id(ids, samples):
     prompts = [prompt(id_) for id_ in ids]
@@ -297,7 +296,6 @@ def test_a_rate_above_its_floor_is_paired_by_prompt_and_bounded():
     assert above_floor([1.0], [None], answers[:1]) is None
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.lists(st.sampled_from([0.0, 1.0, None]), min_size=1, max_size=12), st.integers(1, 4))
 def test_means_of_prompts_lie_between_their_bounds(values, prompts):
     answers = [Counted(U, "", prompt=str(place % prompts)) for place in range(len(values))]

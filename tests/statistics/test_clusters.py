@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from refract.statistics.clusters import (
@@ -168,7 +168,6 @@ def test_one_cluster_has_no_interval_and_no_outcomes_have_no_rate():
 rows = st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 5)), min_size=1, max_size=60)
 
 
-@settings(deadline=None)
 @given(rows)
 def test_clusters_never_make_an_interval_shorter_and_order_does_not_matter(rows):
     first, second, clusters = zip(*rows, strict=True)

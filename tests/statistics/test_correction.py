@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from refract.statistics.correction import Sample, prediction_powered, prediction_powered_difference
@@ -105,7 +105,6 @@ def test_a_good_judge_shortens_the_interval_of_the_labels_alone():
 labelled_rows = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40)
 
 
-@settings(deadline=None)
 @given(labelled_rows, st.lists(st.booleans(), max_size=60))
 def test_a_prediction_powered_rate_lies_within_its_interval(labelled, others):
     human, judged = zip(*labelled, strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from refract.statistics.clusters import clustered_difference, clustered_mcnemar
@@ -39,7 +39,6 @@ def test_benjamini_and_hochbergs_own_example_has_its_four_findings():
     assert benjamini_hochberg([]) == []
 
 
-@settings(deadline=None)  # the first example imports scipy
 @given(st.lists(st.floats(0, 1), max_size=30))
 def test_benjamini_and_hochbergs_are_those_of_scipy_and_never_above_holms(p_values):
     scipy_stats = pytest.importorskip("scipy.stats")

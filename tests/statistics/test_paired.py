@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from refract.statistics.paired import Pairs, count_pairs, tango
@@ -57,7 +57,6 @@ def test_published_answers_give_their_difference_and_p(name):
 counts = st.integers(0, 500)
 
 
-@settings(deadline=None)
 @given(counts, counts, counts, counts)
 def test_the_interval_holds_the_difference_and_changes_sign_with_the_order(a, b, c, d):
     result = tango(a, b, c, d)

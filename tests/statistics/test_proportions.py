@@ -7,7 +7,7 @@ import sys
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from refract.statistics.proportions import all_of_k, any_of_k, mean_of_samples, wilson
@@ -41,7 +41,6 @@ def test_wilson_gives_the_published_limits(x, n, low, high, tolerance):
     assert wilson(x, n) == pytest.approx((low, high), abs=tolerance)
 
 
-@settings(deadline=None)
 @given(st.data(), st.sampled_from([0.8, 0.9, 0.95, 0.99]))
 def test_wilson_equals_statsmodels(data, confidence):
     from statsmodels.stats.proportion import proportion_confint
@@ -52,7 +51,6 @@ def test_wilson_equals_statsmodels(data, confidence):
     assert wilson(x, n, confidence) == pytest.approx(expected, abs=1e-12)
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_wilson_lies_in_the_unit_interval_around_the_rate(data):
     n = data.draw(st.integers(1, 1_000))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from refract.statistics.proportions import Proportion, wilson
@@ -135,7 +135,6 @@ tables = st.integers(2, 4).flatmap(
 )
 
 
-@settings(deadline=None)
 @given(tables)
 def test_kappa_lies_in_its_interval_and_does_not_depend_on_who_comes_first(table):
     result = kappa_of_table(table)

@@ -6,7 +6,7 @@ import warnings
 from math import log, log10, sqrt
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from refract.statistics.trends import Point, Trend, trend
@@ -87,7 +87,6 @@ points = st.integers(1, 40).flatmap(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(points, max_size=6))
 def test_any_counts_give_a_trend_or_a_reason_and_no_warning(points):
     with warnings.catch_warnings():

@@ -4,12 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from refract.core.jsonl import read_rows, write_rows
 from refract.suites.perturbations import prompt_rows
 from refract.suites.rows import Problem, check_suite, load_suite, sample_rows, suite_label
+from tests.fuzz import fuzzed
 
 SUITES = Path(__file__).parents[2] / "data" / "suites"
 
@@ -117,7 +118,7 @@ def test_all_problems_come_in_one_pass(tmp_path):
     ]
 
 
-@settings(max_examples=300)
+@fuzzed(100)
 @given(st.binary(max_size=60))
 def test_no_file_content_ends_in_a_traceback(tmp_path_factory, content):
     path = tmp_path_factory.getbasetemp() / "any.jsonl"
