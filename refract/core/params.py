@@ -92,6 +92,9 @@ class SuiteSettings(Settings):
         description="column whose equal values mark rows that resemble each other; null: the rows "
         "that `pair_id` joins",
     )
+    source_language: str | None = Field(
+        None, description="code of the language that translations are held against; null: `en`"
+    )
     samples: int | None = Field(
         None, ge=1, description="answers to each prompt; null: as the model says, or 1"
     )

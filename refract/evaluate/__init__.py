@@ -39,7 +39,9 @@ from refract.suites.rows import load_suite, sample_rows, samples_label, suite_la
 Definition = Mapping[str, Any]
 # What counts of a suite of params.yaml where its clean prompts alone are evaluated, each as often as
 # the caller says.
-OF_CLEAN_PROMPTS = ("fields", "cut_off", "cluster", "protocol", "samples", "template")
+OF_CLEAN_PROMPTS = (
+    *("fields", "cut_off", "cluster", "source_language", "protocol", "samples", "template"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from refract.rates.robustness import (
     attack_table,
     comparisons,
     failing_rows,
+    language_table,
     robustness_table,
 )
 from refract.rates.sampled import MEASURES_OF_SAMPLES, sample_table, variant_table
@@ -118,6 +119,7 @@ def aggregate_suite(
         rates += sample_table(suite, samples)
     rates += variant_table(suite, prompts)
     rates += attack_table(suite, prompts, floors.loophole)
+    rates += language_table(suite, definition.get("source_language") or "en")
     if strings is not None:
         rates += injection_table(suite, {id_: said[strings] for id_, said in verdict_of.items()})
     earlier = {row["prompt_id"] for row in every_turn if not is_last(row)}

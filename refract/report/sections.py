@@ -17,6 +17,7 @@ from refract.core.showing import csv_cell
 from refract.core.types import Row
 from refract.core.vocabulary import DISCRIMINATION, JUDGED, REFUSED, SAMPLES_FIELD, refusal_of
 from refract.rates.controls import failed_controls
+from refract.rates.robustness import LANGUAGE_MEASURES
 from refract.report.comparisons import (
     ALL_PAIRS,
     Compared,
@@ -324,6 +325,13 @@ def _stability(inputs: Inputs) -> Data:
     return {"sampled": shown_table(inputs.view.titles, "stability", rows).filled}
 
 
+def _languages(inputs: Inputs) -> Data:
+    """Of requests in several languages what is answered otherwise than in the source language."""
+    rates = (rate for rate in inputs.view.every if rate.measure in LANGUAGE_MEASURES)
+    rows = [{"rate": rate} for rate in rates if rate.group.field in ("", "language")]
+    return {"languages": shown_table(inputs.view.titles, "languages", rows).filled}
+
+
 def _judges(inputs: Inputs) -> Data:
     """Rates from human labels beside the raw ones, κ of the first judge with every other, and scores on
     the project's own pairs."""
@@ -434,6 +442,7 @@ PAGES = (
     Section("details", "Every rate with what limits it", _results),
     Section("fields", "Kinds of prompts that stand out", _by_field),
     Section("pairs", "Paired prompts", _pairs),
+    Section("languages", "The same request in several languages", _languages),
     Section("stability", "Several answers to one prompt", _stability),
     Section("protocols", "Published protocols", _protocols),
     Section("scaling", "Rates over model size", _scaling),

@@ -229,6 +229,16 @@ def test_groups_of_pairs_that_leave_out_the_difference_of_their_suite_stand_on_t
     assert groups == ["style b"]
 
 
+def test_languages_have_a_page_where_a_suite_has_matched_ones():
+    of = {"en": "", "de": "language=de"}
+    page = pages_for(*(rate("language_loophole_rate", 1, 3, group) for group in of.values()))
+    assert [cells[2:6:3] for cells in lines_of(page["languages"], "s")] == [
+        ["language_loophole_rate", "3"]
+    ] * 2
+    assert [cells[3] for cells in lines_of(page["languages"], "s")] == ["any", "de"]
+    assert "languages" not in pages_for(rate("refusal_rate", 1, 3, "language=de"))
+
+
 def test_errors_are_named_at_the_top_with_what_asks_again():
     assert "Errors" not in pages_for(rate("refusal_rate", 60, 120))["report"]
     report = pages_for(rate("refusal_rate", 60, 120, excluded={"error": 15}))["report"]

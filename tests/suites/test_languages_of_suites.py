@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from refract.core.jsonl import write_rows
-from refract.judges import language_warnings
+from refract.core.registry import find
+from refract.judges import JUDGES, language_warnings
 from refract.judges.rules import LANGUAGES
 from refract.rates import fields_of
 
@@ -65,6 +66,15 @@ def test_a_run_with_a_judge_that_cannot_read_a_language_warns(cli):
         "count as compliance; use a judge that reads it, such as a model (kind: llm_refusal, "
         "docs/judges.md)"
     ) in done.err.replace("\n", " ")
+
+
+@pytest.mark.parametrize("language", ["de", "zh", "ar", "hi", "pt-BR"])
+def test_the_default_judge_is_declared_blind_in_every_language_but_english(language):
+    (said,) = language_warnings(rows("en", "en-US", language), {"refusal": {"kind": "refusal"}})
+    assert f"refusal was not measured in the language of 1 rows ({language} 1)" in said
+    page = " ".join((Path(__file__).parents[2] / "docs/judges.md").read_text("utf-8").split())
+    (code,) = find(JUDGES, "refusal", "kind").languages
+    assert f"measured in English (`{code}`) alone, and is declared blind in every other" in page
 
 
 def test_judges_that_read_by_other_means_give_no_warning():
