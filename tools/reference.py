@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.core.params import (
+    ENGINES,
+    CommonSettings,
     DecisionSettings,
     Grid,
     Metadata,
-    ModelSamples,
     SuiteSettings,
     ValidationSettings,
 )
@@ -54,7 +55,7 @@ class Catalogue(NamedTuple):
 
 def for_models() -> Schema:
     """What any model may have, as JSON Schema for editors."""
-    fields: Schema = schema_of(ModelSamples)["properties"]
+    fields: Schema = schema_of(CommonSettings)["properties"]
     for field in fields.values():
         field["description"] = f"{field['description']}\n\n{field.pop('allowed')}"
     return fields
@@ -138,7 +139,7 @@ def page(text: str) -> str:
         "decisions": table(DecisionSettings),
         "validation": table(ValidationSettings),
         "metadata": table(Metadata),
-        "of any model": table(ModelSamples),
+        "of any model": table(CommonSettings),
         "perturbation kinds": perturbation_kinds(),
         **{name: sections(catalogue.registry) for name, catalogue in CATALOGUES.items()},
     }
@@ -231,6 +232,10 @@ def params_schema() -> Schema:
             "decisions": _for_editors(DecisionSettings, shared),
             "validation": _for_editors(ValidationSettings, shared),
             "metadata": _mapping(_for_editors(Metadata, shared)),
+            "engine": {
+                "enum": [None, *ENGINES],
+                "description": "what answers requests: this process, or actors of Ray",
+            },
         },
         "$defs": shared,
     }

@@ -35,59 +35,49 @@ def estimate(models: Annotated[list[str] | None, typer.Argument()] = None) -> No
         models: Models of params.yaml; default: the grid's.
     """
     from refract.core.jsonl import canonical_json
-    from refract.core.params import definition, grid, run_seed
-    from refract.models import identity_of, open_model, samples_of
-    from refract.models.answering import requests_by_turn
-    from refract.models.protocol import AdapterError, Answer, Request
+    from refract.core.params import grid, run_seed
+    from refract.models import generation_settings, identity_of
+    from refract.models.answering import requests_by_turn, ways_of_answering
+    from refract.models.protocol import AdapterError, Answer
     from refract.models.store import open_store
     from refract.project import find_model, find_project
     from refract.suites.perturbations import suite_prompts
 
     project = find_project()
     params, rows = project.params, []
-    suites = {
-        suite: (
-            suite_prompts(params, suite, project.folder).rows,
-            definition(params, "suites", suite),
-        )
-        for suite in grid(params, "suites")
-    }
+    suites = {name: suite_prompts(params, name, project.folder) for name in grid(params, "suites")}
+    fixed = {n: suite.generation for n, suite in suites.items() if suite.generation is not None}
+    samples = {n: suite.samples for n, suite in suites.items() if suite.samples is not None}
     with open_store() as store:
         for name in models or grid(params, "models"):
             wanted = find_model(name, project)
-            model = open_model(name, wanted)
-            try:
-                identity = canonical_json(identity_of(model))
-            except AdapterError:
-                identity = (
-                    "unknown"  # its weights are not here yet, so nothing can be stored of these
-                )
-            times = {
-                n: samples_of(model, wanted, of.get("samples")) for n, (_, of) in suites.items()
-            }
-            prompts = {n: of for n, (of, _) in suites.items()}
-            known: dict[str, Answer] = {}
-            missing: dict[str, Request] = {}
-            answers: dict[str, Answer] = {}
-            # What is not known of a conversation that is played is as long as it may be.
-            longest = Answer("x" * max(1, CHARACTERS_PER_TOKEN * wanted.get("max_tokens", 0)))
-            for requests in requests_by_turn(
-                prompts, model, run_seed(params), times, answers, identity
-            ):
-                known |= store.get(requests)
-                missing |= {key: of for key, of in requests.items() if key not in known}
-                answers |= {key: known.get(key, longest) for key in requests}
-            texts = [
-                message["content"] for asked in missing.values() for message in asked.attempts[0]
-            ]
-            texts += [str(wanted.get("system_prompt") or "")] * len(missing)
+            asked, stored = [], 0
+            for model, times in ways_of_answering(name, wanted, suites, fixed, samples):
+                settings = generation_settings(name, model.opened[1] if model.opened else wanted)
+                try:
+                    identity = canonical_json(identity_of(model))
+                except AdapterError:  # its weights are not here yet, so that nothing can be stored
+                    identity = "unknown"
+                prompts = {suite: suites[suite].rows for suite in times}
+                answers: dict[str, Answer] = {}
+                # What is not known of a conversation that is played is as long as it may be.
+                longest = Answer("x" * CHARACTERS_PER_TOKEN * (settings.get("max_tokens") or 1))
+                for requests in requests_by_turn(
+                    prompts, model, run_seed(params), times, answers, identity
+                ):
+                    known = store.get(requests)
+                    stored += len(known)
+                    asked += [(requests[key], settings) for key in requests if key not in known]
+                    answers |= {key: known.get(key, longest) for key in requests}
+            texts = [message["content"] for request, _ in asked for message in request.attempts[0]]
+            texts += [str(settings.get("system_prompt") or "") for _, settings in asked]
             sent = -(-sum(map(len, texts)) // CHARACTERS_PER_TOKEN)
-            most = len(missing) * wanted.get("max_tokens", 0)
+            most = sum(settings.get("max_tokens") or 0 for _, settings in asked)
             cost = "—"
             if price := wanted.get("price"):
                 dollars = sent * price["input"] + most * price["output"]
                 cost = f"at most about ${dollars / 1e6:.2f}"
-            rows.append([name, str(len(missing)), str(len(known)), f"{sent:,}", f"{most:,}", cost])
+            rows.append([name, str(len(asked)), str(stored), f"{sent:,}", f"{most:,}", cost])
     tokens = ["prompt tokens (about)", "answer tokens (at most)"]
     print_table(["model", "requests", "stored", *tokens, "cost"], rows)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -42,6 +43,7 @@ def run(
     max_tokens: Annotated[int | None, typer.Option(min=1)] = None,
     samples: Annotated[int | None, typer.Option(min=1)] = None,
     seed: int = 0,
+    engine: Literal["process", "ray"] | None = None,
     set_: Annotated[list[str] | None, typer.Option("--set")] = None,
     judge: str | None = None,
     judge_model: JudgeModel = None,
@@ -77,6 +79,7 @@ def run(
         max_tokens <N>: Longer answers are cut off.
         samples <K>: Answers for each prompt; above 1 needs a temperature above 0.
         seed <N>: Seed of every draw.
+        engine: Whether this process answers, or actors of Ray; default: as params.yaml says.
         set_ <KEY=VALUE>: Any other setting of the adapter (YAML), such as device=cuda. Repeatable.
         [Who judges]
         judge <NAME>: A judge of params.yaml, a kind, or llm (--judge-model); default: refusal, or the
@@ -103,6 +106,8 @@ def run(
     from refract.rates.counting import coverage_warnings
     from refract.results.sources import run_files, write_run
 
+    if engine is not None:
+        os.environ["REFRACT_ENGINE"] = engine
     project = find_project()
     settings = {key: context.params[key] for key in SETTINGS if context.params[key] is not None}
     settings |= _yaml_settings(set_ or [])
@@ -227,7 +232,10 @@ def _command(context: typer.Context) -> list[str]:
     words = ["run"]
     for option in context.command.params:
         value = context.params.get(str(option.name))
-        if option.name not in ("out", "rows", "wide") and value not in (None, option.default):
+        if option.name not in ("out", "rows", "wide", "engine") and value not in (
+            None,
+            option.default,
+        ):
             for each in value if isinstance(value, list | tuple) else [value]:
                 words += [option.opts[0], str(each)]
     return words

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -26,9 +27,11 @@ CATALOGUES = {
     "models": "adapter",
     "metadata": "",
 }
-SECTIONS = ("grid", "seed", *CATALOGUES, "decisions", "validation")
+SECTIONS = ("grid", "seed", *CATALOGUES, "decisions", "validation", "engine")
 # Sections that may be left out, or left empty.
-OPTIONAL = ("perturbations", "metadata", "decisions", "validation")
+OPTIONAL = ("perturbations", "metadata", "decisions", "validation", "engine")
+# What answers requests: this process, or actors of Ray. No stage and no hash depends on it.
+ENGINES = ("process", "ray")
 # Values of a file, each as often as its aliases repeat it.
 MOST_VALUES = 1_000_000
 # What check-inputs writes: definitions in use, and hashes of the files that they name.
@@ -117,7 +120,7 @@ class SuiteSettings(Settings):
     )
 
 
-class ModelSamples(Settings):
+class CommonSettings(Settings):
     """What any model may have beside the settings of its adapter."""
 
     samples: int = Field(
@@ -126,6 +129,42 @@ class ModelSamples(Settings):
         description="answers to each prompt, above 1 only for a model that samples (temperature "
         "above 0); a suite's own number goes before it",
     )
+    gpus: Annotated[int, Field(ge=1)] | Annotated[Number, Field(gt=0, le=1)] | None = Field(
+        None, description="with `engine: ray`, GPUs of one actor; null: none"
+    )
+    cpus: Annotated[Number, Field(gt=0)] = Field(
+        1, description="with `engine: ray`, processors of one actor"
+    )
+    actors: int | None = Field(
+        None,
+        ge=1,
+        description="with `engine: ray`, the most actors, which a cluster that grows is asked for; "
+        "null: as many as fit its nodes",
+    )
+
+
+# Of these, what answers are computed on and no answer depends on.
+RESOURCES = ("gpus", "cpus", "actors")
+
+
+def without_resources(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """A model's definition without what its actors take, which is no part of what is measured."""
+    return {key: value for key, value in definition.items() if key not in RESOURCES}
+
+
+def engine() -> str:
+    """What answers requests: what ``REFRACT_ENGINE`` says, else ``engine`` in the params.yaml of the
+    current folder, else ray where ``RAY_ADDRESS`` names a cluster. Raises :class:`ParamsError`."""
+    said, path = os.environ.get("REFRACT_ENGINE"), Path("params.yaml")
+    if not said and path.is_file():
+        said = read_yaml(path).get("engine")
+    return _engine(said) or ("ray" if os.environ.get("RAY_ADDRESS") else "process")
+
+
+def _engine(said: Any) -> str | None:
+    if said is not None and said not in ENGINES:
+        raise ParamsError(f"engine must be {' or '.join(ENGINES)} (got {said!r:.80})")
+    return None if said is None else str(said)
 
 
 class Metadata(Settings):
@@ -292,6 +331,7 @@ def check_sections(params: Mapping[str, Any], where: str = "params.yaml") -> Non
             )
     if "seed" in params:
         run_seed(params)
+    _engine(params.get("engine"))
     if "grid" in params:
         read_settings(Grid, "grid", params["grid"])
     for catalogue, key in CATALOGUES.items():

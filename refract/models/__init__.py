@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from refract.core.consent import need
 from refract.core.errors import ParamsError
 from refract.core.jsonl import canonical_json
-from refract.core.params import ModelSamples
+from refract.core.params import RESOURCES, CommonSettings
 from refract.core.registry import Registry, find
 from refract.core.secrets import without_secrets
 from refract.core.settings import read_settings
@@ -72,13 +72,14 @@ def open_model(name: str, definition: Mapping[str, Any], where: str = "") -> Mod
     definition is ``models.NAME``, which may say how many ``samples`` each prompt has.
     Raises :class:`ParamsError` for an unknown adapter or settings that it cannot use.
     """
-    samples = 1
-    if not where:
-        where, definition = f"models.{name}", dict(definition)
-        given = {key: definition.pop(key) for key in ModelSamples.model_fields if key in definition}
-        samples = read_settings(ModelSamples, where, given).samples
+    opened, definition = (name, definition, where), dict(definition)
+    keys = RESOURCES if where else tuple(CommonSettings.model_fields)
+    where = where or f"models.{name}"
+    given = {key: definition.pop(key) for key in keys if key in definition}
+    samples = read_settings(CommonSettings, where, given).samples
     adapter, settings = _read(definition, where)
     model: Model = adapter(name, settings)
+    model.opened = opened
     if samples > 1 and not model.samples:
         raise ParamsError(
             f"{where}: samples: the model does not sample, so that {samples} answers to a prompt "
@@ -128,7 +129,7 @@ def with_fixed(
 def generation_settings(name: str, definition: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of ``GENERATION`` that an adapter has, as JSON, with the values that a definition
     comes to. Raises :class:`ParamsError`."""
-    given = {key: definition[key] for key in definition if key not in ModelSamples.model_fields}
+    given = {key: definition[key] for key in definition if key not in CommonSettings.model_fields}
     _, settings = _read(given, f"models.{name}")
     values = settings.model_dump(mode="json", exclude_none=True)
     return {key: values.get(key) for key in GENERATION if key in type(settings).model_fields}

@@ -20,6 +20,7 @@ from typing import Any, Self
 
 from refract.core.environment import this_run, utc
 from refract.core.jsonl import canonical_json, write_rows
+from refract.core.params import engine, without_resources
 from refract.core.progress import Progress, read_object
 from refract.core.showing import say
 from refract.core.types import (
@@ -115,16 +116,21 @@ def _ask(
     tokens = errors = 0
     runs: dict[str | None, dict[str, Any]] = {}  # by the model that a server says answered
     started_at = utc(time.time())
+    answer_all = model.answer
+    if model.opened is not None and model.in_actors and engine() == "ray":
+        from refract.models.ray_engine import actors_of
+
+        answer_all = actors_of(model).answer
     with _Writer(store, name) as writer, Progress(name or "answers", len(keys)) as progress:
-        for index, answer in model.answer([requests[key] for key in keys]):
+        for index, answer in answer_all([requests[key] for key in keys]):
             # Before the first answer it is not known on which device the weights are.
             said = answer.said_model
             if said not in runs:
                 said = said if len(runs) < MOST_SAID else next(iter(runs))
-            if said not in runs and answer.error is None:
+            if said not in runs and answer.error is None and answer.origin is None:
                 runs[said] = {**this_run(model.runtime), "started_at": started_at}
                 runs[said] |= {"said_model": said} if said else {}
-            run = runs.get(said) or next(iter(runs.values()), None)
+            run = answer.origin or runs.get(said) or next(iter(runs.values()), None)
             again = keys[index] in answers
             answers[keys[index]] = answer = replace(answer, origin=run)
             writer.add(keys[index], answer, again)
@@ -422,7 +428,7 @@ def answer_model(
     keys = [row["request_sha256"] for rows in made.responses.values() for row in rows]
     made.origins, made.certificates = store.origins(keys), store.certificates(keys)
     made.description = {
-        "definition": wanted,
+        "definition": without_resources(wanted),
         "identity": identity_of(model),
         "seed": seed if model.samples else None,
         **model.description(),

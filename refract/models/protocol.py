@@ -151,6 +151,13 @@ class Model(Protocol):
     """Whether this machine computes the answers, so that they can be made again to the byte; False
     where a server does."""
 
+    in_actors: bool = True
+    """Whether actors of Ray may answer in its place; False where this process only passes requests on,
+    and counts what they cost."""
+
+    opened: tuple[str, Mapping[str, Any], str] | None = None
+    """What :func:`refract.models.open_model` made it of, from which it can be made again."""
+
     runtime: Mapping[str, Any] | None = None
     """What computes, for the record of where answers come from: device, dtype, libraries. None until
     it is known, and where nothing is computed here."""

@@ -286,6 +286,7 @@ class Provider(Model):
     PACKAGE: ClassVar[str]
     PATH: ClassVar[str]
     runs_here = False
+    in_actors = False
 
     def __init__(self, name: str, settings: ServedSettings) -> None:
         self.name, self.settings = name, settings

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from refract.core.jsonl import canonical_json, sha256_file
-from refract.core.params import grid
+from refract.core.params import grid, without_resources
 from refract.core.types import Row
 from refract.rates.comparison import DEFAULTS
 
@@ -99,8 +99,9 @@ def _differences(params: Mapping[str, Any], model: str, facts: Row, read: ReadFi
     used = [judge for inputs in suites.values() for judge in inputs.get("judges") or ()]
     decisions = _entries(params, "decisions")
     interval = decisions.get("interval", DEFAULTS.interval)
+    defined = _entries(params, "models").get(model)
     asked: Row = {
-        "models": {model: _entries(params, "models").get(model)},
+        "models": {model: without_resources(defined) if isinstance(defined, Mapping) else defined},
         "judges": {judge: _entries(params, "judges").get(judge) for judge in used},
         "suites": {suite: inputs for suite, inputs in suites.items() if suite in hashes},
         "seed": params.get("seed") if seeded else None,

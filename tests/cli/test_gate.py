@@ -20,6 +20,7 @@ from refract.rates.thresholds import owed_to_max_unjudged
 from refract.results.table_rows import rate_from_row
 from stages.aggregate import main as aggregate
 from tests.builders import GREEDY, ROOT, ROUND_TRIP, Project, suite_rows
+from tests.models.test_shards import project as pipeline
 
 ROBUST = {**GREEDY, "refusal_rate": {"harmful": 1.0, "helpful": 0.0}}
 FRAGILE = {**ROBUST, "drift": 0.5}
@@ -199,6 +200,22 @@ def test_estimate_counts_what_the_store_lacks(project, tmp_path):
     other.set_params(params)
     refused = other.refract("estimate", "robust")
     assert "unknown key 'max_tokens'" in str(refused.exception)
+
+
+def test_estimate_asks_each_suite_as_its_protocol_and_its_samples_say(cli, tmp_path):
+    """Eight prompts three times at the model's own settings, four once at the protocol's, which has no
+    system prompt."""
+    model = {"adapter": "openai", "model_id": "m", "temperature": 1, "max_tokens": 64}
+    model |= {"system_prompt": "Be kind.", "price": {"input": 1000, "output": 100}}
+    pipeline(tmp_path, model, suite_rows("own", 4, 4), "short")
+    params = ROUND_TRIP.load(tmp_path / "params.yaml")
+    params["suites"]["own"]["samples"] = 3
+    ROUND_TRIP.dump(params, tmp_path / "params.yaml")
+    characters = len("own: question 0")
+    sent, most = (24 * (characters + len("Be kind.")) + 4 * characters) // 4, 24 * 64 + 4 * 256
+    dollars = (sent * 1000 + most * 100) / 1e6
+    cells = re.split("  +", cli("estimate", "m").out.splitlines()[2].strip())
+    assert cells == ["m", "28", "0", f"{sent}", f"{most:,}", f"at most about ${dollars:.2f}"]
 
 
 def test_the_store_can_be_exported_cleared_and_filled_again(project, tmp_path):
