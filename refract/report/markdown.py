@@ -96,7 +96,7 @@ def columns_of(
     values = templates.compile_expression(
         f"[{', '.join(f'({of})|default(none)' for _, of in columns)}]"
     )
-    return header, [values(more | dict(row)) for row in rows]
+    return header, [list(values(more | dict(row)) or ()) for row in rows]
 
 
 def shown_table(
