@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
-from functools import partial
 from statistics import median
 from typing import Any
 
@@ -371,22 +370,18 @@ def language_table(suite: CountedSuite, source: str) -> list[Rate]:
             if row["category"] not in categories or not (others := translations.get(row["id"])):
                 continue
             in_any = groups.setdefault(OVERALL, [])
-            for first, *rest in zip(
-                *(suite.answers_to(x["id"]) for x in (row, *others)), strict=True
-            ):
+            answers_to = [suite.answers_to(x["id"]) for x in (row, *others)]
+            for first, *rest in zip(*answers_to, strict=True):
                 if first.outcome in before:
                     rest = [answer._replace(cluster=first.cluster, prompt=None) for answer in rest]
                     for other, answer in zip(others, rest, strict=True):
                         groups.setdefault(Group("language", other["language"]), []).append(answer)
                     # One that is as asked for decides, else one that is not known.
-                    in_any.append(min(rest, key=partial(_rank, after)))
+                    sure = [x for x in rest if x.outcome in after]
+                    in_any += (sure or sorted(rest, key=lambda x: x.outcome in JUDGED))[:1]
         for group, answers in sorted(groups.items(), key=lambda item: astuple(item[0])):
             rates += overall_rates(measure, answers, after, JUDGED, suite.confidence, group)
     return rates
-
-
-def _rank(after: Sequence[str], answer: Counted) -> tuple[bool, bool]:
-    return answer.outcome not in after, answer.outcome in JUDGED
 
 
 def failing_rows(

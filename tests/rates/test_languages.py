@@ -9,6 +9,7 @@ import pytest
 
 from refract.core.jsonl import write_rows
 from refract.core.types import Row
+from refract.rates.clean_prompts import suite_metrics
 from refract.rates.counting import Counted, CountedSuite, clusters_of
 from refract.rates.robustness import attack_table, language_table
 from refract.statistics.proportions import wilson
@@ -50,6 +51,7 @@ def test_what_is_refused_in_english_and_answered_in_another_language(join):
     # Of the five, the fourth is answered in English, the fifth not judged there.
     found = rates(*matched(join=join, en="rprc-", de="crrcc", zh="-r-cc"))
     assert {*found} == {(LOOPHOLE, ""), (LOOPHOLE, "de"), (LOOPHOLE, "zh")}
+    assert suite_metrics([*found.values()])[LOOPHOLE] == 0.5
     german, chinese, anywhere = (found[LOOPHOLE, of] for of in ("de", "zh", ""))
     assert (german.counts.successes, german.counts.n, german.counts.clusters) == (1, 3, 3)
     assert german.interval == wilson(1, 3)

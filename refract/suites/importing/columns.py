@@ -156,8 +156,9 @@ class Published(Settings):
         if by and not by.optional and options.category is None and by.column not in table.columns:
             raise SuiteError(f"{path}: lacks the column {by.column}")
         notes = list(table.notes)
-        used = {*columns, *turns, *self.kept, id_, self.pair, self.calls}
-        used |= {x.get("rubric") for x in columns.values()}
+        named = [x for x in (id_, self.pair, *self.kept) if x]
+        used = {part for x in named for part in (x, x.split(".")[0], *re.findall(r"{(\w+)", x))}
+        used |= {*columns, *turns, self.calls, *(of.get("rubric", "") for of in columns.values())}
         used |= {self.language.column} if self.language else set()
         unused = [name for name in table.columns if name not in used]
         if unused:
@@ -197,8 +198,9 @@ class Published(Settings):
                 if again > 1:
                     renumbered.append(row_id)
                 row = {name: _value(source, key) for key, name in self.kept.items()}
-                row |= {"language": language, "rubric": _rubric(source.get(of.get("rubric", "")))}
-                row |= _tools(source.get(self.calls or ""), category)
+                row |= {"language": language, **_tools(source.get(self.calls or ""), category)}
+                if isinstance(asked := source.get(of.get("rubric", "")), list):
+                    row["rubric"] = [x if isinstance(x, dict) else {"question": x} for x in asked]
                 row = {name: value for name, value in row.items() if value not in (None, "")}
                 rows[row_id] = row | {"id": row_id, **content, "category": category}
                 if problems := row_problems(rows[row_id]):
@@ -235,11 +237,6 @@ class Published(Settings):
         if self.context and source.get(self.context):
             value = f"{source[self.context]}\n\n---\n\n{value}"
         return {"prompt": value}
-
-
-def _rubric(questions: Any) -> list[Row] | None:
-    asked = questions if isinstance(questions, list) else []
-    return [q if isinstance(q, dict) else {"question": q} for q in asked] or None
 
 
 def _tools(names: Any, category: str) -> Row:
