@@ -14,14 +14,7 @@ from refract.agreement.unseen_models import known_errors
 from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import has_form, read_prompts, read_responses, read_rows, read_verdicts
 from refract.core.params import DecisionSettings, definition, grid
-from refract.core.types import (
-    PromptRow,
-    ResponseRow,
-    Row,
-    VerdictRow,
-    answered_prompts,
-    is_last,
-)
+from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, answered_prompts, is_last
 from refract.core.vocabulary import JUDGED
 from refract.rates import Aggregate, aggregate_suite
 from refract.rates.comparison import DEFAULTS

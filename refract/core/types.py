@@ -211,7 +211,8 @@ def turns_of(prompt: PromptRow) -> dict[str, str]:
 def is_last(row: Mapping[str, Any]) -> bool:
     """Whether a prompt or an outcome is a last turn, or of no conversation that is played: of the
     others no headline is made."""
-    return bool(row.get("turn") == row.get("turns"))
+    turn, turns = row.get("turn"), row.get("turns")
+    return turn == turns or not (turn and turns)  # one of them alone is a field of the suite's own
 
 
 def prompt_of_sample(row: PromptRow) -> str:

@@ -64,7 +64,7 @@ def computed(row: Row, answers: list[Row], measure: str, level: float) -> dict[s
     category, positive = MEASURES[measure]
     of = [x for x in answers if category in ("", x["category"]) and not x["perturbation"]]
     if row["field"] != "turn":
-        of = [x for x in of if x.get("turn") == x.get("turns")]
+        of = [x for x in of if not x.get("turns") or x.get("turn") in ("", None, x["turns"])]
     if row["field"] == "cut_off":
         of = [x if x["cut_off"] == "0" else {**x, "outcome": "cut_off"} for x in of]
     elif row["field"]:

@@ -13,15 +13,7 @@ from typing import Any
 from refract.core.errors import ParamsError
 from refract.core.registry import Registry, find
 from refract.core.settings import Settings, read_settings
-from refract.core.types import (
-    PromptRow,
-    ResponseRow,
-    Row,
-    VerdictRow,
-    clean_id,
-    is_last,
-    sample_id,
-)
+from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, clean_id, is_last, sample_id
 from refract.core.vocabulary import FAMILIES
 from refract.judges.cases import Case, Judge, judgeable, unjudged
 

@@ -14,15 +14,7 @@ from statistics import median
 from typing import Any
 
 from refract.core.showing import visible
-from refract.core.types import (
-    Attempt,
-    PromptRow,
-    ResponseRow,
-    Row,
-    clean_id,
-    conversation_text,
-    sample_id,
-)
+from refract.core.types import PromptRow, ResponseRow, Row, clean_id, conversation_text, sample_id
 from refract.core.vocabulary import JUDGED, OUTPUT_SENSITIVITY, REFUSED, UNTESTED
 from refract.rates.counting import (
     CONFIDENCE,
@@ -415,7 +407,7 @@ def failing_rows(
 
 
 def _text(prompt: PromptRow, response: ResponseRow) -> str:
-    attempt: Attempt = prompt["attempts"][response["attempt"]]
+    attempt = prompt["attempts"][response["attempt"]]
     if isinstance(attempt, str) or "turn" in prompt:
         return conversation_text(attempt)
     return attempt[-1]["content"]

@@ -13,15 +13,8 @@ from refract.statistics.hypotheses import NOT_WORSE, WORSE
 
 # Fields of groups that are no field of a suite's rows.
 NO_FIELDS = (
-    "",
-    "attack",
-    "category",
-    "control",
-    "cut_off",
-    "human_labels",
-    "over",
-    "samples",
-    "turn",
+    *("", "attack", "category", "control", "cut_off", "human_labels", "over", "samples"),
+    *("turn",),
 )
 NAMED_GROUPS = 2
 

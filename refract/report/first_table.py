@@ -77,10 +77,12 @@ def turns_table(view: View) -> ShownTable:
     """The conversations that were played, by turn: what was refused there, and in which share of them
     that, or an answer, was there first; notes say which share was refused at every turn."""
     of_first = {name: (category, name.split("_")[-2]) for name, category, _ in FIRST_MEASURES}
+    of_rate = {name: (category, "rate") for name, category in CATEGORY_OF.items()}
+    played = {rate.suite for rate in view.every if rate.measure in of_first}
     rows: dict[tuple[str, str, str, str], dict[str, Rate]] = {}
     for rate in view.every:
-        if rate.group.field == TURN_FIELD:
-            of = of_first.get(rate.measure) or (CATEGORY_OF[rate.measure], "rate")
+        of = (of_rate | of_first).get(rate.measure)
+        if rate.group.field == TURN_FIELD and rate.suite in played and of:
             key = rate.suite, rate.model, of[0], rate.group.value
             rows.setdefault(key, {})[of[1]] = rate
     names = ("suite", "model", "category", "turn")

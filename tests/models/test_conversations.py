@@ -16,6 +16,10 @@ import pytest
 import refract
 from refract.core.jsonl import read_rows
 from refract.core.tables import read_table
+from refract.core.types import answered_prompts, is_last
+from refract.evaluate import Suite, evaluate
+from refract.judges import judge_suite
+from refract.judges.cases import Case, Judge, labelled
 from refract.models import open_model
 from refract.models.answering import answer_prompts
 from refract.models.store import ResponseStore
@@ -197,6 +201,43 @@ def test_report_page_and_failures_show_the_conversation(played):
     assert "of harmful conversations refused at every turn 0.25 [" in shown
     for source in ("made_up", "served"):
         assert project.refract("table", "--model", source).exit_code == 0
+
+
+def test_judges_get_the_last_turn_its_answer_and_the_conversation_before(played):
+    project, _ = played
+    prompts = read_rows(project.folder / "data/prompts/talks.jsonl")
+    responses = read_rows(project.folder / "data/responses/served/talks.jsonl")
+    cases: list[Case] = []
+
+    class Listening(Judge):
+        FAMILY, version = "refusal", "1"
+
+        def judge(self, asked):
+            cases.extend(asked)
+            return [labelled("refusal") for _ in asked]
+
+    filled = answered_prompts(prompts, responses)
+    sources = {row["id"]: row for row in [*TALKS, *OTHERS]}
+    judge_suite(filled, responses, sources, {"listening": Listening("listening", None)})
+    (case,) = (case for case in cases if case.prompt["prompt_id"] == "talk-harmful-rrc")
+    assert (case.prompt_text, case.answer) == ("rrc, turn 3", f"{YES} (5 messages)")
+    said = [message["content"] for message in json.loads(case.conversation)]
+    assert said[1::2] == [f"{NO} (1 messages)", f"{NO} (3 messages)"]
+    # Variants are compared with the clean answer to the same turn.
+    clean = {case.prompt["prompt_id"]: case.clean for case in cases}
+    assert clean["talk-harmful-rrc/loud_first/upper/2"]["prompt_id"] == "talk-harmful-rrc/2"
+
+
+def test_fields_of_a_suite_that_are_called_turn_stay_what_they_are():
+    rows = [row | {"turn": str(n % 2), "turns": "9"} for n, row in enumerate(OTHERS)]
+    for fields in (["turn"], ["turns"], []):
+        suite = Suite("s", rows, {"fields": fields})
+        with ResponseStore(None) as store:
+            model = open_model("m", {"adapter": "synthetic"})
+            made = evaluate([suite], model, {"rules": {"kind": "rules"}}, store, name="m")
+        lines = made.outcomes()
+        assert all(map(is_last, lines))
+        assert sum(x.counts.n for x in made.rates if x.group.field == "turn") in (0, 4)
 
 
 def answers_of(project: Project, model: str) -> bytes:
