@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 import os
 import shutil
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -251,8 +251,20 @@ def test_what_says_which_engine(params, variables, expected, tmp_path, monkeypat
             engine()
 
 
-def test_without_ray_the_error_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
+@pytest.fixture
+def no_ray(monkeypatch):
+    """Ray is not there for the engine; its own modules that are loaded still find it."""
+    imported = builtins.__import__
+
+    def without(name, globals=None, *rest, **named):
+        if name == "ray" and (globals or {}).get("__name__") == ray_engine.__name__:
+            raise ImportError(name)
+        return imported(name, globals, *rest, **named)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+
+
+def test_without_ray_the_error_says_what_to_install(tmp_path, no_ray):
     with pytest.raises(AdapterError, match=r"pip install 'refract-eval\[ray\]'"):
         ray_engine.actors_of(gate(tmp_path))
 
@@ -267,9 +279,10 @@ def test_what_actors_take_is_no_part_of_a_model():
         open_model("m", plain | {"gpus": 1.5})
 
 
-def test_a_run_is_told_the_engine_and_its_command_does_not_hold_it(cli, monkeypatch, tmp_path):
+def test_a_run_is_told_the_engine_and_its_command_does_not_hold_it(
+    cli, monkeypatch, no_ray, tmp_path
+):
     monkeypatch.setenv("REFRACT_ENGINE", "process")
-    monkeypatch.setitem(sys.modules, "ray", None)
     write_rows(tmp_path / "own.jsonl", suite_rows("own", 2, 2))
     run = ("run", "--adapter", "synthetic", "--suite", "own.jsonl", "--out", "out.json", "--engine")
     assert "pip install 'refract-eval[ray]'" in cli(*run, "ray").err
