@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from refract.agreement.label_files import JoinedLabels
-from refract.agreement.stored import stored_suites
+from refract.agreement.stored import Stored, stored_suites
 from refract.core.jsonl import sha256_file, write_json
 from refract.core.params import decision_settings, load_definitions
 from refract.core.progress import StageRun, run_stage
@@ -20,6 +21,7 @@ from refract.rates.clean_prompts import MIXED_MEASURE, suite_metrics
 from refract.rates.counting import coverage_warnings
 from refract.rates.protocol_rates import protocol_notes
 from refract.rates.rate import Rate, rounded
+from refract.rates.robustness import failing_rows
 from refract.results.current import ROWS, result_files, suite_inputs
 from refract.results.sources import suite_provenance
 from refract.results.table_rows import write_rates
@@ -33,12 +35,10 @@ def main(name: str) -> None:
     model = json.loads(Path(f"data/responses/{name}/model.json").read_text("utf-8"))
     unread = json.loads(Path(f"data/verdicts/{name}/unread.json").read_text("utf-8"))
     rates: list[Rate] = []
-    outcomes: list[Row] = []
-    failures: list[Row] = []
+    every: list[Stored] = []  # without texts, which are read again as lines are written
     metrics: dict[str, dict[str, float]] = {}
     suites: dict[str, Row] = {}
     counted = Counter({"answers": 0, "not judged": 0, "cut off": 0})
-    answered: dict[str, ResponseRow] = {}  # by request: prompts that share one took its tokens once
     params = load_definitions("suites")
     for stored in stored_suites(Path(), params, name, settings):
         definition, suite = stored.definition, stored.suite
@@ -53,9 +53,7 @@ def main(name: str) -> None:
             run.warn(f"{stored.label}: {warning}")
         metrics[stored.label] = suite_metrics(stored.table)
         rates += stored.table
-        outcomes += outcome_lines(suite, stored.prompts, stored.rates)
-        failures += [{"suite": suite, **row} for row in stored.rates.failures]
-        answered |= {row["request_sha256"]: row for row in stored.responses}
+        every.append(stored)
         # The report shows these texts; their hashes here are what it depends on.
         hashes = {
             f"{kind}_sha256": sha256_file(Path(path.format(model=name, suite=suite)))
@@ -68,10 +66,19 @@ def main(name: str) -> None:
         if definition.get("protocol"):
             of = (definition, model, suite, judges, stored.samples, suites[suite]["sha256"])
             suites[suite]["protocol"] = protocol_notes(*of)
-    used = usage(list(answered.values()), model["definition"].get("price"))
+    used = usage(asked_once(every), model["definition"].get("price"))
     provenance = {"model": model, "usage": used, "judges": judges, "suites": suites}
     write_json(Path(f"metrics/{name}.json"), metrics)
-    write_table(Path(f"metrics/outcomes/{name}.csv"), outcome_columns(outcomes), outcomes)
+    columns = outcome_columns(dict.fromkeys(stored.columns) for stored in every)
+    outcomes = chain.from_iterable(
+        outcome_lines(stored.suite, stored.rows.prompts.values(), stored.rates) for stored in every
+    )
+    failures = (
+        {"suite": stored.suite, **row}
+        for stored in every
+        for row in failing_rows(stored.rates.compared, stored.rows.prompts, stored.rows.responses)
+    )
+    write_table(Path(f"metrics/outcomes/{name}.csv"), columns, outcomes)
     write_rates(Path(f"metrics/tables/{name}.csv"), rates)
     write_table(Path(f"data/failures/{name}.csv"), FAILURE_COLUMNS, failures)
     # The provenance is the last of the results to be written, and holds the hashes of the others.
@@ -82,8 +89,18 @@ def main(name: str) -> None:
     for warning in threshold_warnings(rates):
         run.warn(warning)
     less = "".join(f", {n:,} {kind}" for kind, n in counted.items() if n and kind != "answers")
-    end = f"{len(outcomes):,} answers of {len(metrics)} suites counted{less}"
+    lines = sum(len(stored.rates.answers) for stored in every)
+    end = f"{lines:,} answers of {len(metrics)} suites counted{less}"
     run.end(end, counted=dict(counted))
+
+
+def asked_once(every: Iterable[Stored]) -> Iterator[ResponseRow]:
+    """The responses of some suites, one of each request: prompts that share it took its tokens once."""
+    seen: set[str] = set()
+    for row in chain.from_iterable(stored.rows.responses.values() for stored in every):
+        if (request := row["request_sha256"][:32]) not in seen:
+            seen.add(request)
+            yield row
 
 
 def label_warnings(labels: JoinedLabels | None) -> list[str]:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from refract.core.jsonl import read_prompts, read_responses, write_json, write_rows
+from refract.core.jsonl import RowsById, iter_rows, stored_rows, write_json, write_rows
 from refract.core.params import definition, grid, load_definitions
 from refract.core.progress import (
     StageRun,
     ran_file,
     run_stage,
 )
-from refract.core.types import answered_prompts
-from refract.judges import check_counted, judge_suite, language_warnings, open_judges
+from refract.core.types import VerdictRow
+from refract.judges import check_counted, judge_rows, language_warnings, open_judges
 from refract.models.origins import note_verdicts
-from refract.suites.rows import load_suite
 
 
 def main(name: str) -> None:
@@ -42,22 +42,25 @@ def main(name: str) -> None:
     judged: Counter[str] = Counter()
     unread: dict[str, list[str]] = {}
     for suite, given in suites.items():
-        responses = read_responses(Path(f"data/responses/{name}/{suite}.jsonl"))
-        prompts = answered_prompts(read_prompts(Path(f"data/prompts/{suite}.jsonl")), responses)
-        sources = load_suite(Path(given["file"]))
-        unread[suite] = language_warnings(sources, {j: definitions[j] for j in of_suite[suite]})
+        rows = stored_rows(
+            Path(f"data/prompts/{suite}.jsonl"), Path(f"data/responses/{name}/{suite}.jsonl")
+        )
+        file = Path(given["file"])
+        mine = {judge: definitions[judge] for judge in of_suite[suite]}
+        unread[suite] = language_warnings(iter_rows(file), mine)
         for warning in unread[suite]:
             run.warn(f"{suite}: {warning}")
-        by_id = {row["id"]: row for row in sources}
-        verdicts = judge_suite(prompts, responses, by_id, of_suite[suite])
-        write_rows(folder / f"{suite}.jsonl", verdicts)
-        for judge in of_suite[suite]:
-            judged[judge] += len(verdicts)
-            errors = [e for row in verdicts if (e := row["judges"][judge]["error"])]
-            if errors:
+        numbers = {row["id"]: number for number, row in enumerate(iter_rows(file))}
+        sources = RowsById(file, numbers, key="id")
+        verdicts = judge_rows(rows.prompts, rows.responses, sources, of_suite[suite])
+        errors: dict[str, Counter[str]] = {judge: Counter() for judge in mine}
+        write_rows(folder / f"{suite}.jsonl", noting_errors(verdicts, errors))
+        judged.update(dict.fromkeys(mine, len(rows.prompts)))
+        for judge, failed in errors.items():
+            if failed:
                 run.warn(
-                    f"{suite}: {judge} failed on {len(errors)} of {len(verdicts)} answers; the "
-                    f"first: {errors[0]}"
+                    f"{suite}: {judge} failed on {failed.total()} of {len(rows.prompts)} answers; "
+                    f"the first: {next(iter(failed))}"
                 )
     write_json(
         folder / "judges.json",
@@ -67,6 +70,17 @@ def main(name: str) -> None:
     write_json(folder / "unread.json", unread)
     note_verdicts(ran_file(name), folder, suites)
     run.end("judged by " + ", ".join(f"{judge} ({count:,})" for judge, count in judged.items()))
+
+
+def noting_errors(
+    rows: Iterable[VerdictRow], errors: Mapping[str, Counter[str]]
+) -> Iterator[VerdictRow]:
+    """The same rows, one by one; counts the errors of each judge by their texts."""
+    for row in rows:
+        for judge, verdict in row["judges"].items():
+            if verdict["error"]:
+                errors[judge][verdict["error"]] += 1
+        yield row
 
 
 if __name__ == "__main__":

@@ -3,42 +3,46 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from refract.agreement.corrections import label_table, with_labels
 from refract.agreement.label_files import JoinedLabels, JudgedAnswer, read_labels
 from refract.agreement.unseen_models import known_errors
 from refract.core.errors import RowError, UsageError
-from refract.core.jsonl import has_form, read_prompts, read_responses, read_rows, read_verdicts
+from refract.core.jsonl import StoredRows, has_form, iter_rows, read_rows, stored_rows
 from refract.core.params import DecisionSettings, definition, grid
-from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, answered_prompts, is_last
+from refract.core.tables import shared
+from refract.core.types import PromptRow, Row, is_last, turns_of
 from refract.core.vocabulary import JUDGED
 from refract.rates import Aggregate, aggregate_suite
 from refract.rates.comparison import DEFAULTS
 from refract.rates.counting import clusters_of, outcome
 from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Rate
-from refract.suites.rows import load_suite, samples_label
+from refract.suites.rows import CONTENT, samples_label
+
+# What no rate needs of a prompt row.
+TEXTS = ("attempts", "script", "seed", "suite")
 
 
 class Stored(NamedTuple):
     """One suite of one model: its name and definition, what it is called in tables (``label``), its
-    prompts with their samples and their responses, rates, table rows, human labels if there are any, and
-    the error of its judge where that is known."""
+    rows, rates, table rows, human labels if there are any, the error of its judge where that is known,
+    and the columns that its outcomes have besides those that all have."""
 
     suite: str
     definition: Mapping[str, Any]
     label: str
     samples: int
-    prompts: Sequence[PromptRow]
-    responses: Sequence[ResponseRow]
+    rows: StoredRows
     rates: Aggregate
     table: list[Rate]
     labels: JoinedLabels | None
     judge_error: JudgeError | None
+    columns: set[str]
 
 
 def stored_suites(
@@ -53,12 +57,14 @@ def stored_suites(
     labels = json.loads((root / "data/prompts/labels.json").read_text("utf-8"))
     for suite in grid(params, "suites"):
         wanted = definition(params, "suites", suite)
-        given = _read_suite(root, wanted, model, suite)
-        sources, prompts, responses, _ = given
+        rows = _stored_rows(root, model, suite)
+        sources = _sources(root, wanted)
+        prompts = list(cast(Iterator[PromptRow], _without(TEXTS, rows.prompts.values())))
         errors = known_errors({name: judges[name] for name in wanted["judges"]}, sources)
         own = errors.get(wanted["judges"][0])
         confidence, with_judge = settings.confidence, settings.interval == "prompts_and_judge"
         known = errors if with_judge else {}
+        given = sources, prompts, rows.responses, rows.verdicts
         aggregate = aggregate_suite(
             *given, wanted, judges, families, confidence, known, settings.estimand
         )
@@ -68,7 +74,7 @@ def stored_suites(
         human = None
         labelled = root / f"data/labels/{model}/{suite}.csv"
         if labelled.is_file():
-            answers = _judged_answers(suite, wanted, *given)
+            answers = _judged_answers(suite, wanted, sources, rows)
             human = read_labels(labelled, answers)
             of_labels = label_table(answers, human, confidence)
             if with_judge:
@@ -76,9 +82,10 @@ def stored_suites(
             table += of_labels
         by = wanted.get("cluster") or ""
         table = [replace(rate, suite=label, model=model, clustered_by=by) for rate in table]
-        yield Stored(
-            suite, wanted, label, samples, prompts, responses, aggregate, table, human, own
-        )
+        columns = {name for cells in aggregate.fields.values() for name in cells}
+        columns |= {name for row in prompts for name in turns_of(row)}
+        del given, sources, prompts  # before the next suite's are read
+        yield Stored(suite, wanted, label, samples, rows, aggregate, table, human, own, columns)
 
 
 def stored_answers(
@@ -92,37 +99,38 @@ def stored_answers(
         file = root / f"data/{folder}/{suite}.jsonl"
         if not file.is_file():
             raise UsageError(f"no {file}; run: dvc repro (or dvc pull)")
-    return _judged_answers(suite, wanted, *_read_suite(root, wanted, model, suite))
+    return _judged_answers(suite, wanted, _sources(root, wanted), _stored_rows(root, model, suite))
 
 
-def _read_suite(
-    root: Path, wanted: Mapping[str, Any], model: str, suite: str
-) -> tuple[list[Row], list[PromptRow], list[ResponseRow], list[VerdictRow]]:
-    """A suite's rows, its prompts with their samples, and a model's responses and verdicts."""
-    responses = read_responses(root / f"data/responses/{model}/{suite}.jsonl")
-    prompts = answered_prompts(read_prompts(root / f"data/prompts/{suite}.jsonl"), responses)
-    verdicts = read_verdicts(root / f"data/verdicts/{model}/{suite}.jsonl")
-    return load_suite(root / wanted["file"]), prompts, responses, verdicts
+def _stored_rows(root: Path, model: str, suite: str) -> StoredRows:
+    """The prompts of a suite with their samples, and a model's responses and verdicts."""
+    responses, verdicts = (
+        root / f"data/{kind}/{model}/{suite}.jsonl" for kind in ("responses", "verdicts")
+    )
+    return stored_rows(root / f"data/prompts/{suite}.jsonl", responses, verdicts)
+
+
+def _sources(root: Path, wanted: Mapping[str, Any]) -> list[Row]:
+    """A suite's rows without what they ask, unless that is a field that is counted by."""
+    counted = {wanted.get("cluster"), *(wanted.get("fields") or ())}
+    return list(_without({*CONTENT} - counted, iter_rows(root / wanted["file"])))
+
+
+def _without(fields: Collection[str], rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
+    return shared(((key, x) for key, x in row.items() if key not in fields) for row in rows)
 
 
 def _judged_answers(
-    suite: str,
-    wanted: Mapping[str, Any],
-    sources: Sequence[Row],
-    prompts: Sequence[PromptRow],
-    responses: Sequence[ResponseRow],
-    verdicts: Sequence[VerdictRow],
+    suite: str, wanted: Mapping[str, Any], sources: Sequence[Row], rows: StoredRows
 ) -> list[JudgedAnswer]:
     """The answers to a suite's clean prompts that its first judge gave a label, in order.
 
     Cut off or not, whatever the suite's rates leave out."""
-    response_of = {row["prompt_id"]: row for row in responses}
-    verdict_of = {row["prompt_id"]: row["judges"].get(wanted["judges"][0]) for row in verdicts}
     clusters = clusters_of(sources, wanted.get("cluster"))
     answers = []
-    for prompt in prompts:
-        id_, source = prompt["prompt_id"], prompt["source_id"]
-        response, verdict = response_of[id_], verdict_of.get(id_)
+    for id_, prompt in rows.prompts.items():
+        response, verdict = rows.responses[id_], rows.verdicts[id_].get(wanted["judges"][0])
+        source = prompt["source_id"]
         became = outcome(response, verdict)
         if prompt["perturbation"] is None and became in JUDGED and is_last(prompt):
             sent, cluster = prompt["attempts"][response["attempt"]], clusters.get(source, source)

@@ -5,12 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import weakref
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import count
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from refract.core.errors import RowError
-from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow
+from refract.core.types import (
+    PromptRow,
+    ResponseRow,
+    Row,
+    Verdict,
+    VerdictRow,
+    sample_prompts,
+    with_answers,
+)
 
 BOM = b"\xef\xbb\xbf"
 
@@ -110,13 +121,83 @@ def read_rows(path: Path) -> list[Row]:
     return list(iter_rows(path))
 
 
-# The rows of data/prompts, data/responses and data/verdicts, one by one and all of them.
+# The rows of data/prompts, data/responses and data/verdicts, one by one.
 iter_prompts = cast(Callable[[Path], Iterator[PromptRow]], iter_rows)
 iter_responses = cast(Callable[[Path], Iterator[ResponseRow]], iter_rows)
 iter_verdicts = cast(Callable[[Path], Iterator[VerdictRow]], iter_rows)
-read_prompts = cast(Callable[[Path], list[PromptRow]], read_rows)
-read_responses = cast(Callable[[Path], list[ResponseRow]], read_rows)
-read_verdicts = cast(Callable[[Path], list[VerdictRow]], read_rows)
+
+
+class RowsById(Mapping[str, Any]):
+    """The rows of a JSONL file by their ``key``, or one ``field`` of each, read from it whenever they
+    are asked for: what stays in memory is where each line begins.
+
+    ``numbers`` has the number of each row by its key, from 0. Raises :class:`RowError` for a row that
+    has another key."""
+
+    def __init__(
+        self, path: Path, numbers: Mapping[str, int], key: str = "prompt_id", field: str = ""
+    ) -> None:
+        try:
+            self._file = open(path, "rb")  # noqa: SIM115 - closed with the last reference
+        except OSError as error:
+            raise RowError(f"{path}: cannot be read ({error.strerror})") from None
+        weakref.finalize(self, self._file.close)
+        self._path, self._numbers, self._key, self._field = path, numbers, key, field
+        self._starts = array("q")
+        start = 0
+        for line in self._file:
+            if line.strip():
+                self._starts.append(start)
+            start += len(line)
+
+    def __getitem__(self, id_: str) -> Any:
+        number = self._numbers[id_]
+        if number >= len(self._starts):
+            raise KeyError(id_)
+        self._file.seek(self._starts[number])
+        try:
+            row = parse_line(self._file.readline().removeprefix(BOM))
+            if row[self._key] != id_:
+                raise ValueError(f"of {row[self._key]!r}, and that of {id_!r} is expected")
+        except (KeyError, TypeError, ValueError) as error:
+            raise RowError(f"{self._path}: row {number + 1}: {error}; run: dvc repro") from None
+        return row[self._field] if self._field else row
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+
+class StoredRows(NamedTuple):
+    """The rows of one suite and model in files that stages wrote, by prompt id and in their order; the
+    prompts with their samples, and with the model's own answers where conversations are played."""
+
+    prompts: Mapping[str, PromptRow]
+    responses: Mapping[str, ResponseRow]
+    verdicts: Mapping[str, dict[str, Verdict]]
+
+
+def stored_rows(prompts: Path, responses: Path, verdicts: Path | None = None) -> StoredRows:
+    """The rows in these files; no verdicts without a file of them."""
+    numbers: dict[str, int] = {}
+    played = False
+    for number, row in enumerate(iter_prompts(prompts)):
+        numbers[row["prompt_id"]] = number
+        played = played or "turn" in row
+    answers = RowsById(responses, numbers)
+    judged = RowsById(verdicts, numbers, field="judges") if verdicts else {}
+    samples = len(answers) // max(1, len(numbers))
+    if samples < 2 and not played:
+        return StoredRows(RowsById(prompts, numbers), answers, judged)
+    rows = {x["prompt_id"]: x for x in sample_prompts(iter_prompts(prompts), max(1, samples))}
+    numbers.update(zip(rows, count()))
+    if played:
+        said: dict[str, list[str]] = {}
+        for id_, row in rows.items():
+            rows[id_] = with_answers(row, (answers.get(id_) or {"response": ""})["response"], said)
+    return StoredRows(rows, answers, judged)
 
 
 def write_bytes(path: Path, chunks: Iterable[bytes]) -> None:

@@ -5,37 +5,76 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
+from typing import Any, cast
 
 from refract.core.errors import RowError
 from refract.core.jsonl import write_bytes
 from refract.core.types import Row
 
+SHARED = 1_000  # different values of a column that its later rows share
 
-class _LineFeeds(list[bytes]):
-    """Takes the lines of a CSV writer and ends them in LF.
+
+class _LineFeeds:
+    """Gives each line of a CSV writer back, ended in LF.
 
     The writer quotes a carriage return in a cell only where it ends lines in CRLF itself, and an
     unquoted one ends the row for every reader."""
 
-    def write(self, line: str) -> None:
-        self.append(line.removesuffix("\r\n").encode("utf-8", "backslashreplace") + b"\n")
+    def write(self, line: str) -> bytes:
+        return line.removesuffix("\r\n").encode("utf-8", "backslashreplace") + b"\n"
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Row]) -> None:
-    """Writes rows as CSV with LF line ends; a missing or None value is an empty cell."""
-    lines = _LineFeeds()
-    writer = csv.DictWriter(lines, columns, lineterminator="\r\n", extrasaction="raise")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_bytes(path, lines)
+    """Writes rows as CSV with LF line ends, one by one; a missing or None value is an empty cell."""
+    writer = csv.DictWriter(_LineFeeds(), columns, lineterminator="\r\n", extrasaction="raise")
+    lines = map(cast(Callable[[Row], bytes], writer.writerow), rows)
+    write_bytes(path, chain([cast(bytes, writer.writeheader())], lines))
 
 
-def parse_table(text: str) -> list[dict[str, str]]:
-    """The rows of the text of a CSV table; values are strings. Raises csv.Error."""
+class Line(Mapping[str, str]):
+    """One row of a table: its cells, and where each column stands among them."""
+
+    __slots__ = ("_cells", "_places")
+
+    def __init__(self, places: Mapping[str, int], cells: tuple[str, ...]) -> None:
+        self._places, self._cells = places, cells
+
+    def __getitem__(self, column: str) -> str:
+        return self._cells[self._places[column]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def parse_table(content: bytes) -> list[Line]:
+    """The rows of the content of a CSV table. Raises csv.Error, and ValueError for a row with more or
+    fewer cells than the first."""
     csv.field_size_limit(sys.maxsize)  # answers can be long
-    return list(csv.DictReader(io.StringIO(text, newline="")))
+    reader = csv.reader(io.TextIOWrapper(io.BytesIO(content), "utf-8", newline=""))
+    places = {column: place for place, column in enumerate(next(reader, []))}
+    rows = (zip(places, cells, strict=True) for cells in reader if cells)
+    return [Line(places, tuple(row.values())) for row in shared(rows)]
+
+
+def shared(rows: Iterable[Iterable[tuple[str, Any]]]) -> Iterator[dict[str, Any]]:
+    """Rows of columns and values, in little memory: a value that repeats is one object, within a row and
+    in the rows after it."""
+    of_column: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        own: dict[str, Any] = {}
+        one = {}
+        for column, value in row:
+            known, name = of_column.setdefault(column, {}), repr(value)
+            if name not in known:
+                known = known if len(known) < SHARED else own
+            one[column] = known.setdefault(name, value)
+        yield one
 
 
 def read_table(path: Path) -> list[dict[str, str]]:

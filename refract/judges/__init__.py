@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from refract.core.errors import ParamsError
@@ -17,6 +18,8 @@ from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, clean_id
 from refract.core.vocabulary import FAMILIES
 from refract.judges.cases import Case, Judge, judgeable, unjudged
 
+# Answers that are judged together, and in memory.
+AT_ONCE = 20_000
 # Judges of refusal that need no model; the first is the default.
 SHIPPED = ("refusal", "rules")
 JUDGES = Registry(
@@ -116,8 +119,23 @@ def judge_suite(
     """
     prompt_of = {row["prompt_id"]: row for row in prompts}
     response_of = {row["prompt_id"]: row for row in responses}
-    cases = [_case(prompt, prompt_of, response_of, sources) for prompt in prompts]
-    rows: list[VerdictRow] = [{"prompt_id": row["prompt_id"], "judges": {}} for row in prompts]
+    return list(judge_rows(prompt_of, response_of, sources, judges))
+
+
+def judge_rows(
+    prompts: Mapping[str, PromptRow],
+    responses: Mapping[str, ResponseRow],
+    sources: Mapping[str, Row],
+    judges: Mapping[str, Judge],
+) -> Iterator[VerdictRow]:
+    """The same of rows by prompt id, which need not be in memory: ``AT_ONCE`` answers are."""
+    rest = iter(prompts.values())
+    while some := list(islice(rest, AT_ONCE)):
+        yield from _judged([_case(row, prompts, responses, sources) for row in some], judges)
+
+
+def _judged(cases: Sequence[Case], judges: Mapping[str, Judge]) -> list[VerdictRow]:
+    rows: list[VerdictRow] = [{"prompt_id": x.prompt["prompt_id"], "judges": {}} for x in cases]
     for name, judge in judges.items():
         empty = judge.judges_empty
         judged = [i for i, case in enumerate(cases) if judgeable(case.response, empty=empty)]

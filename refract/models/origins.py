@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from refract.core.environment import this_run, utc
-from refract.core.jsonl import canonical_json, read_responses, sha256_file, sha256_json, write_json
+from refract.core.jsonl import canonical_json, iter_responses, sha256_file, sha256_json, write_json
 from refract.core.progress import read_object
 from refract.core.types import ResponseRow, Row
 from refract.models.protocol import Answer, AnswerOrigin, Certificate
@@ -33,7 +33,7 @@ def learn_origins(path: Path, folder: Path, store: ResponseStore) -> None:
         rows = folder / f"{suite}.jsonl"
         runs = _noted_runs(noted, suite, sha256_file(rows)) if rows.is_file() else []
         if runs:
-            for row, run in zip(read_responses(rows), runs, strict=True):
+            for row, run in zip(iter_responses(rows), runs, strict=True):
                 if run is not None:
                     made[row["request_sha256"]] = Answer("", origin=run)
     if made:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from refract.core.types import (
     PromptRow,
     ResponseRow,
     Row,
+    Verdict,
     VerdictRow,
     is_last,
     prompt_of_sample,
@@ -35,7 +36,6 @@ from refract.rates.robustness import (
     CLEAN_SAMPLES,
     attack_table,
     comparisons,
-    failing_rows,
     language_table,
     robustness_table,
 )
@@ -46,12 +46,11 @@ from refract.rates.turns import turn_table
 
 class Aggregate(NamedTuple):
     """What one suite's verdicts add up to: answers by prompt id, rates, a row for each perturbed prompt,
-    the changed answers for reading, and the values of the suite's ``fields`` by source id."""
+    and the values of the suite's ``fields`` by source id."""
 
     answers: dict[str, Counted]
     table: list[Rate]
     compared: list[Row]
-    failures: list[Row]
     fields: dict[str, dict[str, str]]
 
 
@@ -66,8 +65,8 @@ def fields_of(sources: Sequence[Row], fields: Sequence[str] | None) -> Sequence[
 def aggregate_suite(
     sources: Sequence[Row],
     prompts: Sequence[PromptRow],
-    responses: Sequence[ResponseRow],
-    verdicts: Sequence[VerdictRow],
+    responses: Sequence[ResponseRow] | Mapping[str, ResponseRow],
+    verdicts: Sequence[VerdictRow] | Mapping[str, Mapping[str, Verdict]],
     definition: Mapping[str, Any],
     judges: Mapping[str, Mapping[str, Any]],
     families: Mapping[str, str],
@@ -75,7 +74,8 @@ def aggregate_suite(
     errors: Mapping[str, JudgeError] | None = None,
     estimand: Estimand = "prompts_like_these",
 ) -> Aggregate:
-    """Outcomes and rates of one suite.
+    """Outcomes and rates of one suite. No text of the prompts is needed; responses and verdicts by
+    prompt id need not be in memory (:class:`refract.core.jsonl.RowsById`).
 
     ``definition`` is the suite's (:class:`refract.core.params.SuiteSettings`): its first judge decides
     the outcomes. ``judges`` maps its judges to their definitions, ``families`` to the family of their
@@ -83,16 +83,12 @@ def aggregate_suite(
     perturbed answers, ``errors`` to what is known of their errors on refusal. ``estimand`` is what
     thresholds ask about. Raises :class:`RowError` when the rows do not belong together,
     :class:`ParamsError` for fields and thresholds that the suite does not have."""
-    response_of = {row["prompt_id"]: row for row in responses}
-    verdict_of = {row["prompt_id"]: row["judges"] for row in verdicts}
-    prompt_of = {row["prompt_id"]: row for row in prompts}
+    response_of, verdict_of = responses, verdicts
+    if not isinstance(response_of, Mapping):
+        response_of = {row["prompt_id"]: row for row in response_of}
+    if not isinstance(verdict_of, Mapping):
+        verdict_of = {row["prompt_id"]: row["judges"] for row in verdict_of}
     samples = max((row.get("sample", 1) for row in prompts), default=1)
-    unmatched = [id_ for id_ in prompt_of if id_ not in response_of or id_ not in verdict_of]
-    if unmatched:
-        raise RowError(
-            f"{len(unmatched)} prompts have no response or no verdict, such as {unmatched[0]!r}; "
-            "run: dvc repro"
-        )
     headline = definition["judges"][0]
     first_of = {families[name]: name for name in reversed(definition["judges"])}
     strings, similarity = first_of.get("strings"), first_of.get("similarity")
@@ -100,15 +96,26 @@ def aggregate_suite(
     cut_off, max_unjudged = definition.get("cut_off"), definition.get("max_unjudged")
     clusters = clusters_of(sources, definition.get("cluster"))
     thresholds = dict(definition.get("thresholds") or {})
-    outcomes = {
-        id_: Counted(
-            outcome(response_of[id_], verdict_of[id_].get(headline), cut_off=cut_off),
+    outcomes: dict[str, Counted] = {}
+    unmatched = []
+    for prompt in prompts:
+        id_ = prompt["prompt_id"]
+        try:
+            response, said = response_of[id_], verdict_of[id_]
+        except KeyError:
+            unmatched.append(id_)
+            continue
+        outcomes[id_] = Counted(
+            outcome(response, said.get(headline), cut_off=cut_off),
             clusters[prompt["source_id"]],
-            response_of[id_]["finish_reason"] == "length",
+            response["finish_reason"] == "length",
             prompt_of_sample(prompt) if samples > 1 else None,
         )
-        for id_, prompt in prompt_of.items()
-    }
+    if unmatched:
+        raise RowError(
+            f"{len(unmatched)} prompts have no response or no verdict, such as {unmatched[0]!r}; "
+            "run: dvc repro"
+        )
     errors = errors or {}
     suite = CountedSuite(sources, outcomes, fields, confidence, errors.get(headline))
     every_turn, prompts = prompts, [row for row in prompts if is_last(row)]
@@ -121,7 +128,7 @@ def aggregate_suite(
     rates += attack_table(suite, prompts, floors.loophole)
     rates += language_table(suite, definition.get("source_language") or "en")
     if strings is not None:
-        rates += injection_table(suite, {id_: said[strings] for id_, said in verdict_of.items()})
+        rates += injection_table(suite, verdict_of, strings)
     earlier = {row["prompt_id"] for row in every_turn if not is_last(row)}
     clean_samples = earlier | {
         row["prompt_id"]
@@ -136,8 +143,8 @@ def aggregate_suite(
         elif family != "refusal" and name not in (strings, similarity):
             # Further samples of clean prompts are compared for the noise floor alone.
             left_out = clean_samples if family == "similarity" else earlier
-            concerned = [row for row in verdicts if row["prompt_id"] not in left_out]
-            rates += judge_table(name, family, concerned, outcomes, confidence)
+            concerned = {id_: answer for id_, answer in outcomes.items() if id_ not in left_out}
+            rates += judge_table(name, family, verdict_of, concerned, confidence)
     if definition.get("protocol"):
         # Here, so that the types of rates are there without the settings of protocols.
         from refract.rates.protocol_rates import protocol_judge, protocol_table
@@ -166,19 +173,19 @@ def aggregate_suite(
         ]
     # A flip or fail rate may have a threshold of its own; fail rates have theirs by now.
     rates = apply_thresholds(rates, defaults | thresholds, max_unjudged, samples, estimand)
-    failures = failing_rows(compared, prompt_of, response_of)
-    return Aggregate(outcomes, rates, compared, failures, _field_values(sources, fields))
+    return Aggregate(outcomes, rates, compared, _field_values(suite.requested, fields))
 
 
 def _field_values(sources: Sequence[Row], fields: Sequence[str]) -> dict[str, dict[str, str]]:
-    """The values of some fields by source id, as cells; what a row lacks is left out."""
+    """The values of some fields by source id, as cells; what a row lacks is left out. Rows that have the
+    same ones share them."""
     names = [field for field in fields if field not in TAKEN]
-    return {
-        row["id"]: {
-            field: str(csv_cell(str(row[field]))) for field in names if row.get(field) is not None
-        }
-        for row in sources
-    }
+    values: dict[str, dict[str, str]] = {}
+    shared: dict[tuple[object, ...], dict[str, str]] = {}
+    for row in sources:
+        cells = {x: str(csv_cell(str(row[x]))) for x in names if row.get(x) is not None}
+        values[row["id"]] = shared.setdefault(tuple(cells.items()), cells)
+    return values
 
 
 def _fail_limits(thresholds: dict[str, Any], perturbations: set[str]) -> dict[str, float]:
@@ -194,51 +201,47 @@ def _fail_limits(thresholds: dict[str, Any], perturbations: set[str]) -> dict[st
     return limits
 
 
-def outcome_lines(suite: str, prompts: Sequence[PromptRow], aggregate: Aggregate) -> list[Row]:
+def outcome_lines(suite: str, prompts: Iterable[PromptRow], aggregate: Aggregate) -> Iterator[Row]:
     """One line for each prompt variant, without its text; ``prompt_sha256`` is the start of the hash of
     its attempts, so that two results can be compared prompt by prompt."""
     changed_of = {row["prompt_id"]: row["changed"] for row in aggregate.compared}
-    lines = []
     for prompt in prompts:
         id_, source = prompt["prompt_id"], prompt["source_id"]
         answer, changed = aggregate.answers[id_], changed_of.get(id_)
-        lines.append(
-            {
-                "suite": suite,
-                "prompt_id": id_,
-                "source_id": source,
-                "category": prompt["category"],
-                "perturbation": (prompt["perturbation"] or {}).get("name", ""),
-                "prompt_sha256": sha256_json(prompt.get("script", prompt["attempts"]))[:16],
-                "outcome": answer.outcome,
-                "changed": None if changed is None else int(changed),
-                "cluster": csv_cell(str(answer.cluster)),
-                "cut_off": int(answer.cut_off),
-                "sample": prompt.get("sample", 1),
-                **aggregate.fields.get(source, {}),
-                **turns_of(prompt),
-            }
-        )
-    return lines
+        yield {
+            "suite": suite,
+            "prompt_id": id_,
+            "source_id": source,
+            "category": prompt["category"],
+            "perturbation": (prompt["perturbation"] or {}).get("name", ""),
+            "prompt_sha256": sha256_json(prompt.get("script", prompt["attempts"]))[:16],
+            "outcome": answer.outcome,
+            "changed": None if changed is None else int(changed),
+            "cluster": csv_cell(str(answer.cluster)),
+            "cut_off": int(answer.cut_off),
+            "sample": prompt.get("sample", 1),
+            **aggregate.fields.get(source, {}),
+            **turns_of(prompt),
+        }
 
 
-def usage(responses: Sequence[ResponseRow], price: Mapping[str, float] | None) -> Row:
+def usage(responses: Iterable[ResponseRow], price: Mapping[str, float] | None) -> Row:
     """Tokens that the answers to some prompts took, reused ones included, and what they cost; where some
     ended in a loop, how many (``looped``).
 
     ``price`` is in USD per million tokens; the cost is None without one, a count where an answer does
     not say its own."""
-    known = [row for row in responses if row["error"] is None]
-
-    def total(counts: list[int | None]) -> int | None:
-        stated = [count for count in counts if count is not None]
-        return sum(stated) if len(stated) == len(counts) else None
-
-    sent = total([row["prompt_tokens"] for row in known])
-    received = total([row["completion_tokens"] for row in known])
+    totals: dict[str, int | None] = {"prompt_tokens": 0, "completion_tokens": 0}
+    looped = 0
+    for row in responses:
+        looped += row["finish_reason"] == "loop"
+        if row["error"] is None:
+            for kind, before in totals.items():
+                now: int | None = row[kind]  # type: ignore[literal-required]
+                totals[kind] = None if before is None or now is None else before + now
+    sent, received = totals.values()
     cost = None
     if price and sent is not None and received is not None:
         cost = round((sent * price["input"] + received * price["output"]) / 1e6, 4)
-    used: Row = {"prompt_tokens": sent, "completion_tokens": received, "cost_usd": cost}
-    looped = sum(row["finish_reason"] == "loop" for row in responses)
+    used: Row = {**totals, "cost_usd": cost}
     return {**used, "looped": looped} if looped else used

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import compress, count
+from operator import not_
 from typing import NamedTuple
 
 from refract.core.errors import ParamsError
@@ -143,6 +144,15 @@ class PromptMeans(NamedTuple):
 
 def prompt_means(values: Sequence[float | None], answers: Sequence[Counted]) -> PromptMeans:
     """The values of some answers by prompt: a prompt counts once however often it was answered."""
+    if all(answer.prompt is None for answer in answers):
+        alone: dict[float, tuple[float]] = {}
+        return PromptMeans(
+            list(values),
+            [0.0 if value is None else value for value in values],
+            [1.0 if value is None else value for value in values],
+            [answer.cluster for answer in answers],
+            [alone.setdefault(value, (value,)) for value in values if value is not None],
+        )
     groups: dict[Hashable, tuple[Hashable, list[float | None]]] = {}
     for place, (value, answer) in enumerate(zip(values, answers, strict=True)):
         key = place if answer.prompt is None else answer.prompt
@@ -242,7 +252,8 @@ def positive_values(
     answers: Iterable[Counted], positive: Sequence[str], judged: Sequence[str] = JUDGED
 ) -> list[float | None]:
     """1 or 0 for each answer, None where it was not judged."""
-    return [float(a.outcome in positive) if a.outcome in judged else None for a in answers]
+    of = {label: 1.0 if label in positive else 0.0 for label in judged}
+    return [of.get(answer.outcome) for answer in answers]
 
 
 def overall_rates(
@@ -278,14 +289,13 @@ def counts_of(
     answers: Sequence[Counted], counted: Sequence[bool], successes: int | None = None
 ) -> Counts:
     """The counts of some answers, of which those that are not counted are excluded by outcome."""
-    pairs = list(zip(answers, counted, strict=True))
-    inside = [answer for answer, is_counted in pairs if is_counted]
+    inside = list(compress(answers, counted))
     return Counts(
         successes,
         n=len(inside),
         clusters=len({answer.cluster for answer in inside}),
         cut_off=sum(answer.cut_off for answer in inside),
-        excluded=excluded_counts(answer.outcome for answer, is_counted in pairs if not is_counted),
+        excluded=excluded_counts(a.outcome for a in compress(answers, map(not_, counted))),
     )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import astuple, replace
 
-from refract.core.types import ResponseRow, Verdict, VerdictRow
+from refract.core.types import ResponseRow, Verdict
 from refract.core.vocabulary import FAMILIES, JUDGED
 from refract.rates.clean_prompts import rate_table
 from refract.rates.counting import (
@@ -30,7 +30,7 @@ _ANSWERED = (*JUDGED, "degenerate")
 def judge_table(
     name: str,
     family: str,
-    verdicts: Sequence[VerdictRow],
+    verdicts: Mapping[str, Mapping[str, Verdict]],
     outcomes: Outcomes,
     confidence: float = CONFIDENCE,
 ) -> list[Rate]:
@@ -42,25 +42,22 @@ def judge_table(
     any answer has no rate."""
     of = FAMILIES[family]
     measure = f"{name}_{of.measure}"
-    given = ((row["judges"].get(name), outcomes[row["prompt_id"]]) for row in verdicts)
-    concerned = [
-        (verdict, answer)
-        for verdict, answer in given
-        if verdict is not None
-        and (
+    scores: list[float | None] = []
+    answers: list[Counted] = []
+    for id_, answer in outcomes.items():
+        verdict = verdicts[id_].get(name)
+        if verdict is not None and (
             any(verdict[key] is not None for key in ("label", "score", "error"))
             or answer.outcome not in _ANSWERED
-        )
-    ]
-    if not concerned:
+        ):
+            # A score outside 0 to 1, as similarity can have it, counts as the end.
+            score = verdict["score"]
+            scores.append(None if score is None else min(1.0, max(0.0, score)))
+            answers.append(_labelled(verdict["label"] if of.counted else None, answer))
+    if not answers:
         return []
     if of.counted:
-        labels = [_labelled(verdict["label"], answer) for verdict, answer in concerned]
-        return overall_rates(measure, labels, of.counted, of.labels, confidence)
-    # A score outside 0 to 1, as similarity can have it, counts as the end.
-    said = [verdict["score"] for verdict, _ in concerned]
-    scores = [None if score is None else min(1.0, max(0.0, score)) for score in said]
-    answers = [_labelled(None, answer) for _, answer in concerned]
+        return overall_rates(measure, answers, of.counted, of.labels, confidence)
     rates = [mean_rate(measure, scores, answers, confidence)]
     if rates[0].counts.cut_off:
         finished = [None if a.cut_off else x for x, a in zip(scores, answers, strict=True)]
@@ -91,10 +88,12 @@ def refusal_table(
     ]
 
 
-def injection_table(suite: CountedSuite, verdicts: Mapping[str, Verdict]) -> list[Rate]:
+def injection_table(
+    suite: CountedSuite, verdicts: Mapping[str, Mapping[str, Verdict]], judge: str
+) -> list[Rate]:
     """Success of attacks whose strings were looked for, over all and by ``group``.
 
-    ``verdicts`` maps prompt ids to the verdicts of a strings judge. Where rows name ``task_strings``,
+    ``judge`` is a strings judge. Where rows name ``task_strings``,
     also the share whose task was done all the same. A rate's excluded rows are those without an answer
     to look in."""
     labels = ("yes", "no")
@@ -104,7 +103,7 @@ def injection_table(suite: CountedSuite, verdicts: Mapping[str, Verdict]) -> lis
         for row in (row for row in suite.requested if strings in row):
             of_group = [Group("group", str(row["group"]))] if "group" in row else []
             for id_ in suite.ids(row["id"]):
-                verdict, there = verdicts.get(id_), None
+                verdict, there = verdicts[id_].get(judge), None
                 if verdict is not None and strings == "task_strings":
                     there = verdict.get("task_done")
                 elif verdict is not None and verdict["label"] is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
 from statistics import median
 from typing import Any
@@ -378,32 +378,28 @@ def language_table(suite: CountedSuite, source: str) -> list[Rate]:
 
 def failing_rows(
     compared: Sequence[Row], prompts: Mapping[str, PromptRow], responses: Mapping[str, ResponseRow]
-) -> list[dict[str, Any]]:
+) -> Iterator[dict[str, Any]]:
     """The changed answers as a table for reading: prompts with control characters made visible."""
-    rows = []
     for row in compared:
         if row["changed"]:
             prompt, response = prompts[row["prompt_id"]], responses[row["prompt_id"]]
             clean_prompt = sample_id(row["source_id"], prompt.get("sample", 1))
             clean, clean_response = prompts[clean_prompt], responses[clean_prompt]
-            rows.append(
-                {
-                    "prompt_id": row["prompt_id"],
-                    "perturbation": row["name"],
-                    "group": row["group"],
-                    "repetitions": row["repetitions"],
-                    "dose": row["dose"],
-                    "clean_prompt": visible(_text(clean, clean_response)),
-                    "perturbed_prompt": visible(_text(prompt, response)),
-                    "clean_response": visible(clean_response["response"]),
-                    "perturbed_response": visible(response["response"]),
-                    "clean_outcome": row["clean_outcome"],
-                    "outcome": row["answer"].outcome,
-                    "similarity": row["similarity"],
-                    "changed_by": " ".join(row["by"]),
-                }
-            )
-    return rows
+            yield {
+                "prompt_id": row["prompt_id"],
+                "perturbation": row["name"],
+                "group": row["group"],
+                "repetitions": row["repetitions"],
+                "dose": row["dose"],
+                "clean_prompt": visible(_text(clean, clean_response)),
+                "perturbed_prompt": visible(_text(prompt, response)),
+                "clean_response": visible(clean_response["response"]),
+                "perturbed_response": visible(response["response"]),
+                "clean_outcome": row["clean_outcome"],
+                "outcome": row["answer"].outcome,
+                "similarity": row["similarity"],
+                "changed_by": " ".join(row["by"]),
+            }
 
 
 def _text(prompt: PromptRow, response: ResponseRow) -> str:

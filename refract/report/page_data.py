@@ -85,10 +85,12 @@ class StoredAnswers:
     def __iter__(self) -> Iterator[Answered]:
         for model, facts in self.view.provenance.items():
             recorded = facts["model"]["definition"]["adapter"] == "recorded"
-            outcomes = {
-                (row["suite"], row["prompt_id"]): (row["outcome"], row["changed"])
-                for row in iter_table(self.root / f"metrics/outcomes/{model}.csv")
-            }
+            outcomes: dict[str, dict[str, tuple[str, str]]] = {}
+            shared: dict[tuple[str, str], tuple[str, str]] = {}
+            for row in iter_table(self.root / f"metrics/outcomes/{model}.csv"):
+                became = row["outcome"], row["changed"]
+                of_suite = outcomes.setdefault(row["suite"], {})
+                of_suite[row["prompt_id"]] = shared.setdefault(became, became)
             for suite, made in facts["suites"].items():
                 paths = [
                     self.root / path.format(model=model, suite=suite) for path in ROWS.values()
@@ -103,7 +105,7 @@ class StoredAnswers:
                     # A file of answers need not say how they ended; "stop" is what they get then.
                     reason = response["finish_reason"]
                     ended = None if recorded and reason == "stop" else reason
-                    became = outcomes[suite, prompt["prompt_id"]]
+                    became = outcomes[suite][prompt["prompt_id"]]
                     prompt = with_answers(prompt, response["response"], said)
                     yield Answered(*names, prompt, response, verdict["judges"], *became, ended)
 

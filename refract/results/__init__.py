@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from refract.core.jsonl import iter_rows, parse_json, read_prompts, read_responses, read_verdicts
-from refract.core.types import Attempt, Row, answered_prompts
+from refract.core.jsonl import iter_rows, parse_json, stored_rows
+from refract.core.types import Attempt, Row
 from refract.core.vocabulary import OUTCOME_COLUMNS
 from refract.rates.rate import Rate
 from refract.results.current import ROWS, named, notes_of, rows_missing, without_results
@@ -136,19 +136,18 @@ def _rows_with_texts(
 ) -> list[Row]:
     """The outcomes of a suite with their texts and verdicts, which stages write in the same order."""
     files = [root / pattern.format(model=model, suite=suite) for pattern in ROWS.values()]
-    responses = read_responses(files[1])
-    if len(outcomes) != len(responses):
+    stored = stored_rows(*files)
+    if len(outcomes) != len(stored.responses):
         raise ResultsError(
             f"metrics/outcomes/{model}.csv has {len(outcomes)} lines of {suite}, which has "
-            f"{len(responses)} answers in data/; run: dvc repro"
+            f"{len(stored.responses)} answers in data/; run: dvc repro"
         )
-    prompts = answered_prompts(read_prompts(files[0]), responses)
     rows = []
     for line, prompt, response, verdict in zip(
-        outcomes, prompts, responses, read_verdicts(files[2]), strict=True
+        outcomes, *(of.values() for of in stored), strict=True
     ):
         judges: Row = {}
-        for judge, said in verdict["judges"].items():
+        for judge, said in verdict.items():
             judges |= {f"label_{judge}": said["label"], f"score_{judge}": said["score"]}
         rows.append(
             {

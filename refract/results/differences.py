@@ -122,7 +122,7 @@ def _in_head(root: Path, path: str) -> str | None:
 
 def _rates(tables: Mapping[str, str]) -> dict[tuple[str, ...], tuple[str, ...]]:
     """The rates of models' tables by what names them, as they are written."""
-    rows = ((Path(path).stem, row) for path in tables for row in parse_table(tables[path]))
+    rows = ((Path(path).stem, row) for path in tables for row in parse_table(tables[path].encode()))
     return {
         (model, *(row[x] for x in NAMES)): tuple(row[x] for x in NUMBERS) for model, row in rows
     }

@@ -21,7 +21,7 @@ from refract.core.jsonl import (
     write_rows,
 )
 from refract.core.params import DecisionSettings, grid, parse_yaml
-from refract.core.tables import parse_table, read_table, write_table
+from refract.core.tables import Line, parse_table, read_table, write_table
 from refract.core.types import Row
 from refract.core.vocabulary import outcome_columns
 from refract.rates.comparison import (
@@ -54,7 +54,7 @@ class Result(NamedTuple):
     """One model's outcomes, its provenance (None where there is none that can be used), and its rates
     (empty of outcomes alone)."""
 
-    outcomes: list[dict[str, str]]
+    outcomes: Sequence[Mapping[str, str]]
     provenance: Row | None
     rates: Sequence[Rate] = ()
 
@@ -190,8 +190,8 @@ def _read_models(read: ReadFile, models: Sequence[str], commit: str = "") -> dic
     return results
 
 
-def _rows(text: bytes | None) -> list[dict[str, str]]:
-    if not (rows := parse_table((text or b"").decode())):
+def _rows(content: bytes | None) -> list[Line]:
+    if not (rows := parse_table(content or b"")):
         raise ValueError("it holds no rows")
     return rows
 
@@ -212,7 +212,7 @@ def _read_file(path: Path) -> dict[str, Result]:
     return {results["model"]: Result(rows, provenance, rates)}
 
 
-def _usable(where: str, rows: list[dict[str, str]]) -> list[dict[str, str]]:
+def _usable(where: str, rows: Sequence[Mapping[str, str]]) -> Sequence[Mapping[str, str]]:
     if not rows:
         raise ResultsError(f"{where}: holds no outcomes")
     if absent := [name for name in NEEDED if name not in rows[0]]:

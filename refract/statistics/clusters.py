@@ -336,9 +336,13 @@ def t_quantile(confidence: float, freedom: float) -> float:
 def _totals(values: Sequence[float], clusters: Sequence[Hashable]) -> list[tuple[float, int]]:
     """Sum and size of each cluster, in the order of their first appearance."""
     totals: dict[Hashable, tuple[float, int]] = {}
+    alone: dict[float, tuple[float, int]] = {}  # the totals of clusters of one, which they share
     for value, cluster in zip(values, clusters, strict=True):
-        total, size = totals.get(cluster, (0.0, 0))
-        totals[cluster] = (total + value, size + 1)
+        if cluster in totals:
+            total, size = totals[cluster]
+            totals[cluster] = (total + value, size + 1)
+        else:
+            totals[cluster] = alone.setdefault(value, (value + 0.0, 1))
     return list(totals.values())
 
 

@@ -15,7 +15,8 @@ JUDGES = {"polite": "pass_fail"}
 
 def judge_table(verdicts, outcomes, families, thresholds=()):
     ((name, family),) = families.items()
-    rates = judge_rates.judge_table(name, family, verdicts, outcomes)
+    said = {row["prompt_id"]: row["judges"] for row in verdicts}
+    rates = judge_rates.judge_table(name, family, said, outcomes)
     return [rate_to_row(rate) for rate in apply_thresholds(rates, dict(thresholds))]
 
 

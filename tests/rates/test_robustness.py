@@ -276,11 +276,11 @@ def test_injection_success_leaves_out_what_no_model_answered():
     sources = [{"id": str(n), "expected_strings": ["X"], "group": "g"} for n in range(5)]
     sources[1]["task_strings"] = ["done"]
     labels = ("found", "not_found", "not_found", None, None)
-    verdicts = {str(n): {"label": label} for n, label in enumerate(labels)}
-    verdicts["1"]["task_done"] = True
+    verdicts = {str(n): {"s": {"label": label}} for n, label in enumerate(labels)}
+    verdicts["1"]["s"]["task_done"] = True
     outcomes = ("compliance", "compliance", "refusal", "error", "content_filter")
     suite = CountedSuite(sources, answers({str(n): each for n, each in enumerate(outcomes)}))
-    table = [rate_to_row(rate) for rate in judge_rates.injection_table(suite, verdicts)]
+    table = [rate_to_row(rate) for rate in judge_rates.injection_table(suite, verdicts, "s")]
     overall = headline(table, "injection_success_rate")
     assert (overall["successes"], overall["n"]) == (1, 3)
     assert (overall["excluded_error"], overall["excluded_content_filter"]) == (1, 1)
