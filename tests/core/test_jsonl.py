@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from refract.core.errors import RowError
 from refract.core.jsonl import (
+    RowsById,
     canonical_json,
     dump_row,
     iter_rows,
@@ -15,11 +16,12 @@ from refract.core.jsonl import (
     read_rows,
     sha256_file,
     sha256_json,
+    stored_rows,
     write_bytes,
     write_json,
     write_rows,
 )
-from refract.core.tables import read_table, write_table
+from refract.core.tables import parse_table, read_table, shared, write_table
 
 # What splits lines for str.splitlines, and other characters that files tend to lose.
 AWKWARD = "a\u2028b\u2029c\u0085d\re\x0bf\x0cg\x1ch\ti\u00a0j\ufeffk\u202el\x00m\U0001f600"
@@ -140,3 +142,44 @@ def test_a_table_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "bad.csv").write_bytes(b"a,b\n\xff,1\n")
     with pytest.raises(RowError, match=r"bad.csv: not a CSV table in UTF-8"):
         read_table(tmp_path / "bad.csv")
+
+
+def test_rows_by_id_are_read_from_their_file_when_they_are_asked_for(tmp_path):
+    rows = [{"id": AWKWARD, "n": 0}, {"id": "b", "n": 1}]
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + b"\n \n".join(map(dump_row, rows)))
+    numbers = {row["id"]: row["n"] for row in rows}
+    by_id = RowsById(path, numbers, key="id")
+    assert (list(by_id.values()), len(by_id)) == (rows, 2)
+    assert RowsById(path, numbers, key="id", field="n")["b"] == 1
+    with pytest.raises(KeyError):
+        RowsById(path, {**numbers, "c": 2}, key="id")["c"]
+    with pytest.raises(RowError, match=r"rows.jsonl: row 1: of .*'b' is expected; run: dvc repro"):
+        RowsById(path, {"b": 0}, key="id")["b"]
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_stored_rows_have_as_many_samples_of_a_prompt_as_there_are_responses(tmp_path, samples):
+    prompts = [{"prompt_id": x, "source_id": x} for x in "ab"]
+    ids = [id_ for x in "ab" for id_ in (x, *(f"{x}~{n}" for n in range(2, samples + 1)))]
+    write_rows(tmp_path / "p.jsonl", prompts)
+    write_rows(tmp_path / "r.jsonl", [{"prompt_id": x} for x in ids])
+    write_rows(tmp_path / "v.jsonl", [{"prompt_id": x, "judges": {"j": x}} for x in ids])
+    stored = stored_rows(*(tmp_path / f"{name}.jsonl" for name in "prv"))
+    assert [list(of) for of in stored] == [ids] * 3
+    assert [row.get("sample", 1) for row in stored.prompts.values()] == [*range(1, samples + 1)] * 2
+    assert {x: said["j"] for x, said in stored.verdicts.items()} == {x: x for x in ids}
+
+
+def test_a_parsed_table_is_the_table_with_cells_that_repeat_held_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("refract.core.tables.SHARED", 2)
+    rows = [{"a": f"x{n}", "b": f"x{n}", "c": AWKWARD, "d": ""} for n in range(5)]
+    write_table(tmp_path / "t.csv", list("abcd"), iter(rows))
+    lines = parse_table((tmp_path / "t.csv").read_bytes())
+    assert lines == read_table(tmp_path / "t.csv") == rows
+    assert len({id(line["c"]) for line in lines}) == 1
+    assert all(line["a"] is line["b"] for line in lines[3:])
+    with pytest.raises(ValueError, match="zip"):
+        parse_table(b"a,b\n1,2,3\n")
+    # Equal texts of values of different types are not one value.
+    assert list(shared([[("a", None)], [("a", "None")]])) == [{"a": None}, {"a": "None"}]

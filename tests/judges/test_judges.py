@@ -8,10 +8,17 @@ import sys
 import pytest
 
 from refract.core.errors import ParamsError
-from refract.core.jsonl import write_rows
+from refract.core.jsonl import RowsById, stored_rows, write_rows
 from refract.core.settings import Settings, schema_of
 from refract.core.vocabulary import FAMILIES
-from refract.judges import JUDGES, check_counted, judge_suite, open_judge, open_judges
+from refract.judges import (
+    JUDGES,
+    check_counted,
+    judge_rows,
+    judge_suite,
+    open_judge,
+    open_judges,
+)
 from refract.judges.cases import Judge, NoSettings, unjudged
 from tests.builders import ROOT
 from tests.judges.test_model_judges import judge_stage, prompt_of, response_of
@@ -79,6 +86,47 @@ def test_a_label_outside_the_family_is_an_error():
     prompts, responses = [prompt_of("a", "Hi?")], [response_of("a", "Hi.")]
     with pytest.raises(ParamsError, match=r"judges\.j: gives the label maybe; .* are pass, fail"):
         judge_suite(prompts, responses, {"a": {"id": "a"}}, {"j": Odd("j", NoSettings())})
+
+
+class Seen(Judge):
+    """Says what it was given beside the answer, and with how many others."""
+
+    Settings, FAMILY, version = NoSettings, "refusal", "1"
+
+    def judge(self, cases):
+        beside = [(x.source["id"], x.clean and x.clean["prompt_id"], x.pair) for x in cases]
+        pairs = [(*of, pair and pair.response["response"]) for *of, pair in beside]
+        return [{**unjudged(), "reason": str(of), "size": len(cases)} for of in pairs]
+
+
+@pytest.mark.parametrize("samples", [1, 2])
+def test_answers_in_files_are_judged_some_at_a_time_with_clean_ones_and_pairs_of_all(
+    tmp_path, monkeypatch, samples
+):
+    sources = [{"id": x, "pair_id": y} for x, y in ("ad", "ba", "cc", "db")]
+    prompts = [
+        {
+            **prompt_of(x + end, "Hi?"),
+            "source_id": x,
+            "perturbation": {"name": "p"} if end else None,
+        }
+        for x in "abcd"
+        for end in ("", "/p")
+    ]
+    ids = [row["prompt_id"] + end for row in prompts for end in ("", "~2")[:samples]]
+    rows = [response_of(id_, f"Hi, {id_}.") for id_ in ids]
+    for name, of in (("s", sources), ("p", prompts), ("r", rows)):
+        write_rows(tmp_path / f"{name}.jsonl", of)
+    judges, by_id = {"j": Seen("j", NoSettings())}, {row["id"]: row for row in sources}
+    stored = stored_rows(tmp_path / "p.jsonl", tmp_path / "r.jsonl")
+    whole = judge_suite(list(stored.prompts.values()), rows, by_id, judges)
+    assert {row["judges"]["j"].pop("size") for row in whole} == {8 * samples}
+    assert [row["judges"]["j"]["reason"] for row in whole][:1] == ["('a', None, 'Hi, d.')"]
+    monkeypatch.setattr("refract.judges.AT_ONCE", 3)
+    kept = RowsById(tmp_path / "s.jsonl", {x: n for n, x in enumerate("abcd")}, key="id")
+    pieces = list(judge_rows(stored.prompts, stored.responses, kept, judges))
+    assert {row["judges"]["j"].pop("size") for row in pieces} <= {1, 2, 3}
+    assert pieces == whole
 
 
 @pytest.mark.parametrize("judges", [["odd"], ["rules", "odd"]])
