@@ -28,12 +28,11 @@ from typing import TYPE_CHECKING, Any, cast
 from refract.core.settings import Settings
 from refract.core.types import Row
 from refract.core.vocabulary import OUTPUT_SENSITIVITY
-from refract.evaluate import Definition, Suite, evaluate
+from refract.evaluate import Definition, Suite, SuiteResult, evaluate
 from refract.models import open_model
 from refract.models.protocol import Answer, Model, Request
 from refract.models.provider import says_too_long
 from refract.models.store import ResponseStore, open_store
-from refract.rates import Aggregate
 from refract.results.table_rows import json_rows
 from refract.statistics.proportions import Interval, wilson
 from refract.suites.perturbations import prompt_rows, render
@@ -120,7 +119,8 @@ def char_injection(
     injection |= {name: list(values) for name, values in given.items() if values is not None}
     judges = {"similarity": {"kind": "similarity", "output_sensitivity": output_sensitivity}}
     rows = _source_rows(dataset)
-    rates, answers = _evaluated(model, rows, judges, template, {"char_injection": injection})
+    result, answers = _evaluated(model, rows, judges, template, {"char_injection": injection})
+    rates = result.rates
     groups = [
         {**row, "repetitions": row.get("repetitions", "")}
         for row in json_rows(rates.table)
@@ -143,7 +143,7 @@ def char_injection(
         (worst["successes"], worst["n"]) if worst else (0, 0),
         len(rates.compared),
         errors,
-        [{**row, "id": answers[row["prompt_id"]]["id"]} for row in rates.failures],
+        [{**row, "id": answers[row["prompt_id"]]["id"]} for row in result.failures()],
         FAILURE_COLUMNS,
         groups,
     )
@@ -382,8 +382,8 @@ def _evaluated(
     perturbations: Mapping[str, Definition] | None = None,
     *,
     twice: bool = False,
-) -> tuple[Aggregate, dict[str, Row]]:
-    """Rates of the variants of rows, and each answer with its prompt, the verdict of the last judge and
+) -> tuple[SuiteResult, dict[str, Row]]:
+    """Results of the variants of rows; each answer with its prompt, the verdict of the last judge and
     its ``id``, the dataset's index label, by prompt id. ``twice``: equal prompts of two rows are two
     requests, and no stored answer is taken.
 
@@ -414,7 +414,7 @@ def _evaluated(
         prompt["prompt_id"]: {**answer, "id": labels[prompt["source_id"]]}
         for prompt, answer in zip(result.prompts, result.rows(), strict=True)
     }
-    return result.rates, answers
+    return result, answers
 
 
 def _as_lines(_: Row, texts: Mapping[str, str], __: str | None) -> str:

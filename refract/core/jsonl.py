@@ -192,6 +192,7 @@ def stored_rows(prompts: Path, responses: Path, verdicts: Path | None = None) ->
     if samples < 2 and not played:
         return StoredRows(RowsById(prompts, numbers), answers, judged)
     rows = {x["prompt_id"]: x for x in sample_prompts(iter_prompts(prompts), max(1, samples))}
+    numbers.clear()
     numbers.update(zip(rows, count()))
     if played:
         said: dict[str, list[str]] = {}

@@ -31,6 +31,7 @@ from refract.rates.clean_prompts import suite_metrics
 from refract.rates.counting import CONFIDENCE
 from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Rate, rounded
+from refract.rates.robustness import failing_rows
 from refract.results.sources import suite_provenance
 from refract.results.table_rows import json_rows
 from refract.suites.perturbations import prompt_rows
@@ -88,6 +89,13 @@ class SuiteResult:
             row |= {"outcome": answer.outcome, "cluster": answer.cluster, **last}
             rows.append({**row, "error": response["error"] or last["error"]})
         return rows
+
+    def failures(self) -> Iterable[Row]:
+        """The answers that perturbations changed, for reading."""
+        prompts = {row["prompt_id"]: row for row in self.prompts}
+        return failing_rows(
+            self.rates.compared, prompts, {row["prompt_id"]: row for row in self.responses}
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Time and memory of every stage on many prompts and one synthetic model.
 
     .venv/bin/python tests/benchmarks/bench_scale.py
+    .venv/bin/python tests/benchmarks/bench_scale.py --rows 10000 100000 1000000
 
 Each stage runs as DVC runs it, in a process of its own, in a project made in a temporary folder;
 ``model-inference`` once with an empty store and once more with everything stored. Prints one JSON
@@ -12,14 +13,16 @@ object:
 ``warm``        rows per second, and per processor second, of ``model-inference`` when everything is
                 stored, start of Python included (target: at least 20,000). On a machine that does
                 other work the second is the figure to look at: the stage runs on one core.
-``growth``      processor time of each stage at the full number of rows over that at a quarter of
-                them (4 is linear; below it, what a stage costs at any size)
+``sizes``       processor seconds and peak memory of each stage at every number of rows
+``slope``       of each stage between the smallest and the largest: the power of the rows that its
+                processor time grows with (1 is linear; below it, what a stage costs at any size)
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import sys
 import tempfile
@@ -90,10 +93,13 @@ def measure(rows: int, folder: Path) -> dict[str, dict[str, float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=int, default=100_000)
-    rows = parser.parse_args().rows
-    with tempfile.TemporaryDirectory() as small, tempfile.TemporaryDirectory() as full:
-        part, whole = measure(rows // 4, Path(small)), measure(rows, Path(full))
+    parser.add_argument("--rows", type=int, nargs="+", default=[25_000, 100_000])
+    sizes = {}
+    for rows in sorted(parser.parse_args().rows):
+        with tempfile.TemporaryDirectory() as folder:
+            sizes[rows] = measure(rows, Path(folder))
+    least, part = next(iter(sizes.items()))
+    whole = sizes[rows]
     warm = whole["model-inference, all stored"]
     report = {
         "rows": rows,
@@ -104,9 +110,17 @@ def main() -> None:
             f"rows_per_{key.removesuffix('s')}": round(rows / warm[key])
             for key in ("seconds", "cpu_seconds")
         },
-        "growth": {
-            name: round(stage["cpu_seconds"] / part[name]["cpu_seconds"], 1)
+        "sizes": {
+            size: {name: [stage["cpu_seconds"], stage["peak_mb"]] for name, stage in of.items()}
+            for size, of in sizes.items()
+        },
+        "slope": {
+            name: round(
+                math.log(stage["cpu_seconds"] / part[name]["cpu_seconds"]) / math.log(rows / least),
+                2,
+            )
             for name, stage in whole.items()
+            if rows > least
         },
     }
     print(json.dumps(report, indent=2))
