@@ -1,5 +1,5 @@
 """``python -m tools.reference``: docs/params.md and docs/params.schema.json, from the settings, and the
-tables of docs/published-judges.md, docs/protocols.md and docs/suites.md.
+tables of docs/published-judges.md, docs/protocols.md and docs/published-suites.md.
 
 In the pages the text between ``<!-- NAME: … -->`` and ``<!-- end -->`` is written here; the rest is
 written by hand. The schema is for editors, which find it by the first line of params.yaml.
@@ -37,7 +37,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 PAGE, SCHEMA = DOCS / "params.md", DOCS / "params.schema.json"
 JUDGES_PAGE = DOCS / "published-judges.md"
 PROTOCOLS_PAGE = DOCS / "protocols.md"
-SUITES_PAGE = DOCS / "suites.md"
+SUITES_PAGE = DOCS / "published-suites.md"
 Schema = dict[str, Any]
 
 
@@ -169,7 +169,7 @@ def judges_page(text: str) -> str:
 
 
 def suites_page(text: str) -> str:
-    """docs/suites.md with the table of published suites as the catalogue has them."""
+    """docs/published-suites.md with the table of published suites as the catalogue has them."""
     lines = [
         "| kind | rows | licence, as stated | access | address of the file |",
         "|" + 5 * "---|",

@@ -61,7 +61,7 @@ def test_the_table_of_published_judges_is_the_catalogues():
 
 
 def test_the_table_of_published_suites_is_the_catalogues():
-    text = text_of("suites.md")
+    text = text_of("published-suites.md")
     assert reference.suites_page(text) == text, "run: make readme"
 
 
