@@ -110,8 +110,7 @@ def read_tables(
         for number, (row, line) in enumerate(zip(table.rows, table.lines, strict=True), 1):
             together.rows.append({**row, **named, "number": number})
             together.lines.append(f"{line} of {where}" if where else line)
-        together.columns.extend(x for x in table.columns if x not in together.columns)
-        together.columns.extend(x for x in named if x not in together.columns)
+        together.columns.extend(x for x in [*table.columns, *named] if x not in together.columns)
     return together, files
 
 
