@@ -44,7 +44,7 @@ DIGITS = 6
 SINGLE = "single_label_classification"
 
 
-class CheckpointSettings(Settings):
+class ClassifierModelSettings(Settings):
     """The sequence classifier itself."""
 
     adapter: Literal["hf"] = Field(description="how it runs: in this process")
@@ -109,9 +109,9 @@ class SequenceClassifier(Model):
 
     adapter = "sequenceclassifier"
     version = "2"
-    Settings = CheckpointSettings
+    Settings = ClassifierModelSettings
 
-    def __init__(self, name: str, settings: CheckpointSettings) -> None:
+    def __init__(self, name: str, settings: ClassifierModelSettings) -> None:
         self.name, self.settings = name, settings
         given = {**settings.model_dump(exclude={"adapter"}), "dtype": "float32"}
         self._loader = Loader(name, read_settings(HFSettings, f"{name}.model", given), name)
@@ -176,7 +176,7 @@ class Classifier(Judge):
     def __init__(self, name: str, settings: ClassifierSettings) -> None:
         super().__init__(name, settings)
         self.FAMILY = _family_of(settings.labels) or ""
-        given = read_settings(CheckpointSettings, f"judges.{name}.model", settings.model)
+        given = read_settings(ClassifierModelSettings, f"judges.{name}.model", settings.model)
         self.model = SequenceClassifier(f"judges.{name}", given)
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
