@@ -10,7 +10,7 @@ from refract.core.errors import RowError, UsageError
 from refract.core.params import decision_settings
 from refract.core.types import FinishReason, Row, given_prompt, given_response
 from refract.evaluate import Definition, Suite, evaluate, read_suites, rows_sha256
-from refract.judges import judge_suite, open_judge
+from refract.judges import judge_suite, open_judges, with_calls_judged
 from refract.models import open_model
 from refract.models.protocol import Model
 from refract.models.store import open_store
@@ -151,8 +151,11 @@ def judge_rows(
         prompts.append(given_prompt(key, prompt))
         reason = "error" if response is None else row.get("finish_reason") or "stop"
         responses.append(given_response(key, response or "", cast(FinishReason, reason)))
+        if isinstance(row.get("tool_calls"), list):
+            responses[-1]["tool_calls"] = row["tool_calls"]
         sources[key] = {**row, "id": key, "prompt": prompt}
-    verdicts = judge_suite(prompts, responses, sources, {name: open_judge(name, definition)})
+    judges = open_judges(with_calls_judged({name: definition}, ()))
+    verdicts = judge_suite(prompts, responses, sources, judges)
     judged = []
     for row, verdict_row in zip(rows, verdicts, strict=True):
         verdict = verdict_row["judges"][name]

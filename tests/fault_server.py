@@ -1,7 +1,7 @@
 """A server on loopback that plays both providers' APIs and fails as the prompt asks it to.
 
 The last message of a conversation may hold directives: ``[[NAME]]`` (always) or ``[[NAME*N]]`` (the
-first N times that this text arrives). ``NAME`` is one of ``ERRORS``, or another that
+first N times that this text arrives). ``NAME`` is one of ``ERRORS``, ``call_TOOL``, or another that
 :meth:`FaultServer.chat` and the functions behind it know. Everything else is answered with ``echo: ``
 and the text. Also the batch APIs, whose batches need ``polls`` looks to end.
 
@@ -201,6 +201,8 @@ class FaultServer:
             return 200, _json({"object": "list", "data": []}), name
         said = self.script(request["messages"]) if self.script else f"echo: {text}"
         message = (_message if anthropic else _completion)(said, name)
+        if name and name.startswith("call_"):
+            _with_call(message, name.removeprefix("call_"), request["tools"], anthropic)
         message["model"] = request.get("model", "played")
         return 200, _json(message), name or ""
 
@@ -389,6 +391,21 @@ def _message(text: str, name: str | None) -> dict[str, Any]:
         "stop_sequence": None,
         "usage": {"input_tokens": 5, "cache_read_input_tokens": 2, "output_tokens": 3},
     }
+
+
+def _with_call(message: dict[str, Any], name: str, tools: list[Any], anthropic: bool) -> None:
+    """Has a reply be a call, as its API has it, of one of the request's tools, as its API has these."""
+    given, about = {"to": "all@example.org"}, "input_schema" if anthropic else "parameters"
+    functions = tools if anthropic else [tool["function"] for tool in tools]
+    assert any(tool["name"] == name and about in tool for tool in functions), tools
+    if anthropic:
+        used = {"type": "tool_use", "id": "t1", "name": name, "input": given}
+        message |= {"content": [used], "stop_reason": "tool_use"}
+        return
+    function = {"name": name, "arguments": json.dumps(given)}
+    calls = [{"id": "t1", "type": "function", "function": function}]
+    choice = {"content": None, "role": "assistant", "tool_calls": calls}
+    message["choices"][0] |= {"message": choice, "finish_reason": "tool_calls"}
 
 
 async def _main() -> None:

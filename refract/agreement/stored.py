@@ -15,6 +15,7 @@ from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import StoredRows, has_form, iter_rows, read_rows, stored_rows
 from refract.core.params import DecisionSettings, definition, grid
 from refract.core.tables import shared
+from refract.core.tool_calls import with_calls
 from refract.core.types import PromptRow, Row, is_last, turns_of
 from refract.core.vocabulary import JUDGED
 from refract.rates import Aggregate, aggregate_suite
@@ -134,7 +135,7 @@ def _judged_answers(
         became = outcome(response, verdict)
         if prompt["perturbation"] is None and became in JUDGED and is_last(prompt):
             sent, cluster = prompt["attempts"][response["attempt"]], clusters.get(source, source)
-            judged = suite, id_, prompt["category"], sent, response["response"], became, cluster
+            judged = suite, id_, prompt["category"], sent, with_calls(response), became, cluster
             chances = verdict.get("probabilities") if verdict else None
             answers.append(JudgedAnswer(*judged, _refused(chances)))
     return answers

@@ -168,7 +168,7 @@ def verified(
     :class:`refract.models.protocol.AdapterError` where the weights are not here."""
     from refract.core.jsonl import canonical_json
     from refract.models import generation_settings, identity_of, open_model, with_fixed
-    from refract.models.checkpoint import CheckpointSettings
+    from refract.models.checkpoint import LocalModelSettings
     from refract.models.store import ANSWER_FIELDS, answer_of, request_sha256
     from refract.project import find_model
 
@@ -199,7 +199,7 @@ def verified(
         stated = made["identity"] if "identity" in made and not fixed else identity_of(source)
         with_weights = find_model(name, project)
         if with_weights["adapter"] == "vllm":  # exact decoding of the same checkpoint
-            of_hf = CheckpointSettings.model_fields
+            of_hf = LocalModelSettings.model_fields
             with_weights = {key: with_weights[key] for key in of_hf if key in with_weights}
             with_weights["adapter"] = "hf"
         wanted = with_fixed(name, with_weights, settings)

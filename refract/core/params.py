@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic.config import JsonDict
 
 from refract.core.errors import ParamsError
 from refract.core.settings import Distinct, Number, Settings, nearest, read_settings
+from refract.core.tool_calls import call_problems
 from refract.core.vocabulary import Estimand
 
 # Dots, hyphens and bare numbers break DVC's names of stages, two of the three silently.
@@ -118,6 +119,18 @@ class SuiteSettings(Settings):
     template: str | None = Field(
         None, description="a text with {feature} in it, for rows that have `features`"
     )
+    tools: list[dict[str, Any]] | None = Field(
+        None,
+        description="functions that the model may call, for rows without `tools` of their own",
+        json_schema_extra={"allowed": "a list as rows have it, or null"},
+    )
+
+    @field_validator("tools")
+    @classmethod
+    def _has_names(cls, tools: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
+        for problem in call_problems({"tools": tools}) if tools is not None else ():
+            raise ValueError(problem)
+        return tools
 
 
 class CommonSettings(Settings):

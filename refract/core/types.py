@@ -28,6 +28,13 @@ class Message(TypedDict):
     content: str
 
 
+class ToolCall(TypedDict):
+    """A call of a tool; ``arguments``: an object, or the text that is none."""
+
+    name: str
+    arguments: Any
+
+
 # An attempt of a prompt row: a text, or a conversation that ends with the user's turn.
 Attempt = str | list[Message]
 # The place of an answer of the model's own in a conversation that is played.
@@ -53,6 +60,7 @@ class PromptRow(TypedDict):
     turns: NotRequired[int]
     after: NotRequired[str]
     script: NotRequired[list[Attempt]]
+    tools: NotRequired[list[Row]]
 
 
 class ErrorInfo(TypedDict):
@@ -76,6 +84,7 @@ class ResponseRow(TypedDict):
     thinking: str | None
     error: ErrorInfo | None
     tokens: NotRequired[str]
+    tool_calls: NotRequired[list[ToolCall]]
     answer_sha256: str
 
 

@@ -19,7 +19,7 @@ from refract.core.errors import UsageError
 from refract.core.jsonl import dump_row, sha256_file
 from refract.core.showing import say
 from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, answered_prompts, turns_of
-from refract.judges import check_counted, judge_suite, open_judges
+from refract.judges import check_counted, judge_suite, open_judges, with_calls_judged
 from refract.judges.cases import Judge
 from refract.models.answering import Count, answer_model
 from refract.models.origins import made_rows
@@ -41,7 +41,8 @@ Definition = Mapping[str, Any]
 # What counts of a suite of params.yaml where its clean prompts alone are evaluated, each as often as
 # the caller says.
 OF_CLEAN_PROMPTS = (
-    *("fields", "cut_off", "cluster", "source_language", "protocol", "samples", "template"),
+    *("fields", "cut_off", "cluster", "source_language"),
+    *("protocol", "samples", "template", "tools"),
 )
 
 
@@ -82,7 +83,8 @@ class SuiteResult:
             self.prompts, self.responses, self.verdicts, strict=True
         ):
             answer = self.rates.answers[prompt["prompt_id"]]
-            last = list(verdict["judges"].values())[-1]
+            said = verdict["judges"]
+            last = said.get("calls") or [*said.values()][-1]
             row: Row = {**response, "suite": self.suite.name, "category": prompt["category"]}
             row["prompt"] = prompt["attempts"][response["attempt"]]
             row |= turns_of(prompt)
@@ -191,6 +193,7 @@ def evaluate(
     ``folders`` are known answers. Raises :class:`refract.core.errors.RefractError`; wrong definitions of
     judges before the model costs anything."""
     definition = definition or {}
+    judges = with_calls_judged(judges, (row for suite in suites for row in suite.rows))
     opened = open_judges(judges)
     ready = {suite.name: _with_prompts(suite, list(judges), sample, seed) for suite in suites}
     if len(ready) < len(suites):
@@ -272,7 +275,8 @@ def _with_prompts(suite: Suite, judges: list[str], sample: int | None, seed: int
                 file=sys.stderr,
             )
         template = suite.definition.get("template")
-        prompts = list(prompt_rows(drawn, suite.name, seed, template=template))
+        tools = suite.definition.get("tools")
+        prompts = list(prompt_rows(drawn, suite.name, seed, template=template, tools=tools))
     return replace(suite, definition={"judges": judges, **suite.definition}, prompts=prompts)
 
 

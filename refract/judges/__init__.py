@@ -14,8 +14,10 @@ from typing import Any
 from refract.core.errors import ParamsError
 from refract.core.registry import Registry, find
 from refract.core.settings import Settings, read_settings
+from refract.core.tool_calls import NAMING
 from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, clean_id, is_last, sample_id
 from refract.core.vocabulary import FAMILIES
+from refract.judges.calls import Calls, hand_on, next_judge
 from refract.judges.cases import Case, Judge, judgeable, unjudged
 
 # Answers that are judged together, and in memory.
@@ -27,6 +29,7 @@ JUDGES = Registry(
         "refusal": "refract.judges.refusal:Refusal",
         "rules": "refract.judges.rules:Rules",
         "strings": "refract.judges.strings:Strings",
+        "calls": "refract.judges.calls:Calls",
         "similarity": "refract.judges.similarity:Similarity",
         "classifier": "refract.judges.classifier:Classifier",
         "coherency": "refract.judges.llm:Coherency",
@@ -85,13 +88,28 @@ def open_judges(definitions: Mapping[str, Mapping[str, Any]]) -> dict[str, Judge
     return {name: open_judge(name, definition) for name, definition in definitions.items()}
 
 
+def with_calls_judged(
+    judges: Mapping[str, Mapping[str, Any]], rows: Iterable[Row]
+) -> Mapping[str, Mapping[str, Any]]:
+    """Definitions of judges that can read the calls that rows name, and the texts beside them."""
+    kinds = [given.get("kind") for given in judges.values()]
+    if "calls" not in kinds and any(row.get(field) for row in rows for field in NAMING):
+        judges = {"calls": {"kind": "calls"}, **judges}
+    return {**judges, "refusal": {"kind": "refusal"}} if kinds == ["calls"] else judges
+
+
 def check_counted(suite: str, judges: Mapping[str, Judge], *, perturbed: bool) -> None:
     """Raises :class:`ParamsError` where verdicts of a suite's judges would reach no measure.
 
     The first judge decides the outcomes, so it must label refusal. A judge of similarity compares
     answers to perturbed prompts, so there must be some.
     """
-    first, *_ = judges
+    first, *rest = judges
+    if isinstance(judges[first], Calls) and next_judge(rest, judges) is None:
+        raise ParamsError(
+            f"suites.{suite}: judges: {first} reads calls alone; put a judge behind it that reads "
+            f"texts, as in [{first}, refusal]"
+        )
     for name, judge in judges.items():
         family = FAMILIES[judge.FAMILY]
         says = ", ".join(family.labels) or "a score alone"
@@ -153,6 +171,8 @@ def _judged(cases: Sequence[Case], judges: Mapping[str, Judge]) -> list[VerdictR
             if not judgeable(cases[index].response):  # it counts by its label, and not as empty
                 verdict["of_empty"] = True
             rows[index]["judges"][name] = verdict
+    for row in rows:
+        hand_on(row["judges"], judges)
     return rows
 
 

@@ -246,6 +246,7 @@ def request_of(row: PromptRow, seed: int | None) -> Request:
             "suite": row["suite"],
         },
         (row["perturbation"] or {}).get("repeat", 0),
+        tuple(row.get("tools", ())),
     )
 
 

@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from refract.core.types import Message
+from refract.core.tool_calls import tool_call
+from refract.core.types import Message, Row
 from refract.models.protocol import Answer
 from refract.models.provider import (
     Address,
@@ -78,6 +79,11 @@ class Anthropic(Served):
             **({"system": system} if system else {}),
         }
 
+    def tool(self, tool: Row) -> Row:
+        given = {"parameters": {"type": "object", "properties": {}}, **tool["function"]}
+        about = {key: given[key] for key in ("name", "description") if key in given}
+        return {**about, "input_schema": given["parameters"]}
+
     def read(self, payload: Any, attempt: int) -> Answer:
         # A refusal keeps the text that came before it. Anthropic asks to discard that text; whether to
         # do so is left to the judge, which sees the finish_reason.
@@ -85,13 +91,16 @@ class Anthropic(Served):
         thinking = "".join(b.get("thinking") or "" for b in blocks if b.get("type") == "thinking")
         cached = ("cache_creation_input_tokens", "cache_read_input_tokens")
         prompt = [usage.get(name) for name in ("input_tokens", *cached)]
+        used = [block for block in blocks if block.get("type") == "tool_use"]
+        calls = [tool_call(block["name"], block["input"]) for block in used]
         return Answer(
             "".join(block["text"] for block in blocks if block.get("type") == "text"),
-            finish_reason(payload.get("stop_reason")),
+            finish_reason(payload.get("stop_reason"), calls),
             attempt,
             None if prompt[0] is None else sum(tokens or 0 for tokens in prompt),
             usage.get("output_tokens"),
             thinking=thinking or None,
+            tool_calls=calls or None,
         )
 
     async def submit(self, client: Any, bodies: Mapping[str, bytes]) -> str:

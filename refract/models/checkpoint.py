@@ -39,7 +39,7 @@ MODEL_IDS = "a folder or a hub id such as Qwen/Qwen2.5-0.5B-Instruct"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
-class CheckpointSettings(Settings):
+class LocalModelSettings(Settings):
     """A checkpoint, and how a conversation is put to it."""
 
     model_id: Text = Field(
@@ -87,7 +87,7 @@ class CheckpointSettings(Settings):
         return [f"run the code of {self.model_id}"] if self.trust_remote_code else []
 
 
-class HFSettings(CheckpointSettings):
+class HFSettings(LocalModelSettings):
     """A local model. Generation settings are these and no others: of a checkpoint's
     ``generation_config.json`` only the end-of-text ids count, together with those of
     ``config.json`` and the tokenizer."""

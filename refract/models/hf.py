@@ -10,7 +10,8 @@ from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refract.core.jsonl import canonical_json
-from refract.core.types import Message
+from refract.core.tool_calls import MARKERS, calls_in
+from refract.core.types import Message, Row
 from refract.models import checkpoint, turn
 from refract.models.checkpoint import HFSettings, Loader
 from refract.models.protocol import (
@@ -47,6 +48,7 @@ class ReadyPrompt(NamedTuple):
     attempt: int
     tokens: list[int]
     opened: bool
+    tools: Sequence[Row] = ()
 
 
 class HF(Model):
@@ -421,7 +423,7 @@ class HF(Model):
         lengths: list[int] = []
         for attempt, conversation in enumerate(request.attempts):
             try:
-                text, tokens = self._encode(conversation)
+                text, tokens = self._encode(conversation, request.tools)
             except Exception as error:  # a template is a program and can raise anything
                 reason = (str(error).strip() or type(error).__name__).splitlines()[0]
                 return Answer.failed(
@@ -434,7 +436,7 @@ class HF(Model):
             if context is None or len(tokens) + room <= context:
                 markers = self.settings.reasoning
                 opened = markers is not None and text.rstrip().endswith(markers[0])
-                return ReadyPrompt(attempt, tokens, opened)
+                return ReadyPrompt(attempt, tokens, opened, request.tools)
             lengths.append(len(tokens))
         return Answer.failed(
             "PromptTooLong",
@@ -443,11 +445,17 @@ class HF(Model):
             max(0, len(lengths) - 1),
         )
 
-    def _encode(self, conversation: Sequence[Message]) -> tuple[str, list[int]]:
-        messages = turn.with_system_prompt(conversation, self._system)
+    def _encode(
+        self, conversation: Sequence[Message], tools: Sequence[Row]
+    ) -> tuple[str, list[int]]:
+        messages, given = turn.with_system_prompt(conversation, self._system), self._options
+        if tools and self._templated and "tools" in str(self._tokenizer.chat_template):
+            given = {**given, "tools": list(tools)}
+        elif tools:
+            messages = turn.with_tools(messages, tools)
         if self._templated:
             text = self._tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=True, **self._options
+                messages, tokenize=False, add_generation_prompt=True, **given
             )
         else:
             text = "\n\n".join(message["content"] for message in messages)
@@ -455,19 +463,22 @@ class HF(Model):
         # a template has written every special token already, BOS included
         return text, self._tokenizer(text, add_special_tokens=not self._templated)["input_ids"]
 
-    def _split(self, generated: list[int], opened: bool) -> tuple[str, str | None]:
-        """The text of an answer so far, and its thinking."""
+    def _split(
+        self, generated: list[int], opened: bool, kept: Sequence[str] = ()
+    ) -> tuple[str, str | None]:
+        """The text of an answer so far, and its thinking; ``kept``: special tokens that stay."""
         tokens, markers = generated, self.settings.reasoning
+        kept = (*(markers or ()), *kept)
         if tokens and tokens[-1] in self.ends:
             tokens = tokens[:-1]
         text: str = self._tokenizer.decode(
-            tokens, skip_special_tokens=markers is None, clean_up_tokenization_spaces=False
+            tokens, skip_special_tokens=not kept, clean_up_tokenization_spaces=False
         )
+        for special in self._tokenizer.all_special_tokens if kept else ():
+            if special not in kept:  # which may be special tokens themselves
+                text = text.replace(special, "")
         if markers is None:
             return text, None
-        for special in self._tokenizer.all_special_tokens:
-            if special not in markers:  # which may be special tokens themselves
-                text = text.replace(special, "")
         return turn.split_reasoning(text, markers, opened)
 
     def clip(self, text: str, tokens: int, side: str = "right", special: bool = False) -> str:
@@ -495,9 +506,11 @@ class HF(Model):
             logits = {token: round(logit, LOGIT_DIGITS) for token, logit in scored}
             text = canonical_json({"logits": logits})
             return Answer(text, "stop", prompt.attempt, read, written, certificate=certificate)
-        response, thinking = self._split(list(row.generated), prompt.opened)
+        kept = MARKERS if prompt.tools else ()
+        response, thinking = self._split(list(row.generated), prompt.opened, kept)
         for stop in self._stop:
             response = response.partition(stop)[0]
+        response, calls = calls_in(response, prompt.tools) if prompt.tools else (response, None)
         return Answer(
             turn.with_prefill(self.settings.prefill, response),
             "loop" if row.looped else "stop" if row.ended else "length",
@@ -506,6 +519,7 @@ class HF(Model):
             written,
             thinking=thinking,
             tokens=packed_tokens(row.generated),
+            tool_calls=calls or None,
             certificate=certificate,
         )
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from refract.core.tool_calls import tool_call
 from refract.core.types import Message
 from refract.models.protocol import Answer
 from refract.models.provider import (
@@ -96,7 +97,9 @@ class OpenAI(Served):
         # Azure leaves the message out of a filtered completion.
         message = choice.get("message", {}) if reason == "content_filter" else choice["message"]
         usage = payload.get("usage") or {}
-        finish = finish_reason(reason)
+        said = [call["function"] for call in message.get("tool_calls") or ()]
+        calls = [tool_call(call["name"], call["arguments"]) for call in said]
+        finish = finish_reason(reason, calls)
         text = message.get("content")
         if isinstance(text, list):  # some servers send it in parts
             text = "".join(part.get("text") or "" for part in text)
@@ -107,7 +110,7 @@ class OpenAI(Served):
         if self.settings.reasoning and thinking is None:
             text, thinking = split_reasoning(text, self.settings.reasoning)
         tokens = usage.get("prompt_tokens"), usage.get("completion_tokens")
-        return Answer(text, finish, attempt, *tokens, thinking=thinking)
+        return Answer(text, finish, attempt, *tokens, thinking=thinking, tool_calls=calls or None)
 
     async def submit(self, client: Any, bodies: Mapping[str, bytes]) -> str:
         lines = (

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol, TypedDict
 from pydantic import BaseModel
 
 from refract.core.errors import RefractError
-from refract.core.types import ErrorInfo, FinishReason, Message
+from refract.core.types import ErrorInfo, FinishReason, Message, Row, ToolCall
 
 
 class AdapterError(RefractError, RuntimeError):
@@ -40,13 +40,15 @@ class Request:
     only when, the model rejects the one before as too long. ``seed`` drives the row's own generator
     where the model samples. ``metadata`` holds columns of the row (``prompt_id``, ``category``, …) for
     the adapters that name them in ``USES``. ``repeat`` numbers requests for the same, 0 being the
-    first: a server may answer the next one otherwise.
+    first: a server may answer the next one otherwise. ``tools``: the functions that the model may
+    call, in OpenAI's form.
     """
 
     attempts: tuple[tuple[Message, ...], ...]
     seed: int = 0
     metadata: dict[str, Any] = field(default_factory=dict)
     repeat: int = 0
+    tools: tuple[Row, ...] = ()
 
 
 AnswerOrigin = Mapping[str, Any]
@@ -100,7 +102,8 @@ class Answer:
     Token counts are the row's own, without padding. ``error`` is None or ``{"type": class name,
     "message": text}``. ``thinking`` is the reasoning text of models that emit it; it is not part of
     the answer. ``tokens``: the ids that a local model wrote (:func:`packed_tokens`), which the text
-    alone does not give. No part of the answer are ``said_model``, the model that a server names in its
+    alone does not give. ``tool_calls``: the calls that it made, which nothing runs; None where there are
+    none. No part of the answer are ``said_model``, the model that a server names in its
     reply, ``certificate``, what speaks for an exact answer, and its ``origin``, which
     :mod:`refract.models.answering` sets: two answers are equal whatever these are.
     """
@@ -113,6 +116,7 @@ class Answer:
     error: ErrorInfo | None = None
     thinking: str | None = None
     tokens: str | None = None
+    tool_calls: list[ToolCall] | None = None
     certificate: Certificate | None = field(default=None, compare=False, repr=False)
     said_model: str | None = field(default=None, compare=False, repr=False)
     origin: AnswerOrigin | None = field(default=None, compare=False, repr=False)

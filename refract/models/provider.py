@@ -23,7 +23,7 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 from refract.core.secrets import without_secrets
 from refract.core.settings import Number, Settings
 from refract.core.showing import say
-from refract.core.types import FinishReason, Message
+from refract.core.types import FinishReason, Message, Row, ToolCall
 from refract.models import turn
 from refract.models.protocol import AdapterError, Answer, Model, Request
 
@@ -45,6 +45,7 @@ FINISHED: dict[str, FinishReason] = {
     "content_filter": "content_filter",
     "refusal": "refusal",
 }
+CALLED = ("tool_calls", "tool_use", "function_call")
 Kind = Literal["filtered", "too long", "throttled", "passing", "unreadable", "final"]
 # What a status means where nothing in the reply says otherwise; others from 500 on pass.
 PASSING, THROTTLED = (408, 409, 425), (429, 503, 529)
@@ -234,10 +235,10 @@ class InvalidResponse(ValueError):
         self.kind = kind
 
 
-def finish_reason(said: object) -> FinishReason:
-    """Why a completion ended. Raises :class:`InvalidResponse` for a reason that is missing or not known:
-    an answer that did not end by itself is none to judge."""
-    known = FINISHED.get(str(said).lower())
+def finish_reason(said: object, calls: Sequence[ToolCall] = ()) -> FinishReason:
+    """Why a completion ended, which may be its calls. Raises :class:`InvalidResponse` for a reason that
+    is missing or not known: an answer that did not end by itself is none to judge."""
+    known = "stop" if calls and said in CALLED else FINISHED.get(str(said).lower())
     if known is None:
         why = f"for an unknown reason, {said!r:.60}" if said else "without saying why"
         raise InvalidResponse(
@@ -311,6 +312,10 @@ class Provider(Model):
     def body(self, messages: Sequence[Message], seed: int) -> dict[str, Any]:
         """What a request's parameters are besides, or otherwise than, model, messages, temperature and
         top_p."""
+
+    def tool(self, tool: Row) -> Row:
+        """A function that the model may call, as its API takes it."""
+        return tool
 
     @abstractmethod
     def read(self, payload: Any, attempt: int) -> Answer:
@@ -421,6 +426,7 @@ class Provider(Model):
             "messages": messages,
             **{key: value for key, value in drawn.items() if value is not None},
             **self.body(messages, request.seed),
+            **({"tools": [self.tool(x) for x in request.tools]} if request.tools else {}),
             **settings.extra_body,
         }
         return json.dumps(body, sort_keys=True).encode("ascii")
@@ -445,14 +451,16 @@ class Provider(Model):
                 f"the answer is not a text (got {type(text).__name__} {text!r:.60})"
             )
         thinking = answer.thinking if isinstance(answer.thinking, str) else None
-        key = self.key.get_secret_value()
-        if len(key) >= SHORTEST_KEY and (key in text or key in (thinking or "")):
+        key, calls = self.key.get_secret_value(), json.dumps(answer.tool_calls or None)
+        if len(key) >= SHORTEST_KEY and any(key in x for x in (text, thinking or "", calls)):
             self.usage["masked"] += 1
             text, thinking = text.replace(key, "[key]"), thinking and thinking.replace(key, "[key]")
+            calls = calls.replace(key, "[key]")
         return replace(
             answer,
             response=turn.with_prefill(self.settings.prefill, text),
             thinking=thinking,
+            tool_calls=json.loads(calls),
             prompt_tokens=_count(answer.prompt_tokens),
             completion_tokens=_count(answer.completion_tokens),
             said_model=self.clean(said) if isinstance(said, str) and said else None,

@@ -24,6 +24,7 @@ from pydantic import Field
 from refract.core.errors import RowError
 from refract.core.jsonl import canonical_json, parse_json, read_rows, sha256_file
 from refract.core.settings import Settings
+from refract.core.tool_calls import tool_call
 from refract.core.types import Row
 from refract.models.protocol import AdapterError, Answer, Model, Request
 from refract.suites.importing import logs
@@ -178,7 +179,8 @@ def _index(rows: Iterable[tuple[Any, Any, Answer]]) -> _Index:
     for value, prompt, answer in rows:
         if value is not None:
             _, first = index.setdefault(str(value), (prompt, answer))
-            texts = {(a.response, a.finish_reason, str(a.error)) for a in (first, answer)}
+            both = first, answer
+            texts = {(a.response, a.finish_reason, str(a.error), str(a.tool_calls)) for a in both}
             if len(texts) > 1:
                 ambiguous.add(str(value))
     return {value: row for value, row in index.items() if value not in ambiguous}
@@ -189,6 +191,11 @@ def _answer_of(row: Row, response: Any) -> Answer:
     reason: Any = row.get("finish_reason") or "stop"
     error = row.get("error")
     problem = ""
+    calls = row.get("tool_calls") or []
+    try:
+        calls = [tool_call(call["name"], call.get("arguments", {})) for call in calls]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        problem = f"tool_calls are no list of names and arguments (got {calls!r:.60})"
     if error or reason == "error":
         problem = str(error or "the recorded answer is an error")
     elif response is None:
@@ -205,7 +212,8 @@ def _answer_of(row: Row, response: Any) -> Answer:
         for count in (log.get("prompt_tokens"), log.get("completion_tokens"))
     )
     thinking = log.get("thinking")
-    return Answer(response, reason, 0, read, written, thinking=str(thinking) if thinking else None)
+    thinking = str(thinking) if thinking else None
+    return Answer(response, reason, 0, read, written, thinking=thinking, tool_calls=calls or None)
 
 
 def read_answers(path: Path) -> list[Row]:

@@ -61,8 +61,9 @@ CREATE TABLE IF NOT EXISTS origins (
 ANSWER_FIELDS = (
     *("response", "finish_reason", "attempt", "prompt_tokens", "completion_tokens"),
     "thinking",
-    "tokens",
+    *("tokens", "tool_calls"),  # which many answers lack
 )
+LEAST_FIELDS = len(ANSWER_FIELDS) - 2
 STORED_REASONS = ("stop", "length", "loop", "refusal")
 # What rows of answers may say besides; of another form, a row is a damaged one.
 CERTIFICATE = {
@@ -95,6 +96,8 @@ def request_sha256(identity: str, request: Request, model: Model) -> str:
     ]
     if request.repeat and not (model.samples or model.runs_here):
         content.append(request.repeat)
+    if request.tools:
+        content.append({"tools": request.tools})
     return _sha256(f"{identity}\n{canonical_json(content)}")
 
 
@@ -110,13 +113,16 @@ def storable(answer: Answer) -> bool:
         and isinstance(answer.tokens, str | None)
         and re.fullmatch(r"[\w+/]*=*", answer.tokens or "", re.ASCII) is not None
         and all(isinstance(count, int) and count >= 0 for count in counts)
+        and has_form(answer.tool_calls or [], [{"name": str, "arguments": object}])
     )
 
 
 def _record(key: str, answer: Answer) -> str:
     values = [getattr(answer, name) for name in ANSWER_FIELDS]
-    # An answer without tokens has the checksum that it had before there were any.
-    return canonical_json([key, *(values if answer.tokens is not None else values[:-1])])
+    # An answer without tokens and calls has the checksum that it had before there were any.
+    while len(values) > LEAST_FIELDS and values[-1] is None:
+        values.pop()
+    return canonical_json([key, *values])
 
 
 def _sha256(text: str) -> str:
@@ -124,8 +130,11 @@ def _sha256(text: str) -> str:
 
 
 def answer_of(values: Sequence[Any]) -> Answer:
-    """The answer whose ``ANSWER_FIELDS`` these are, the last of which may be left out."""
-    given = values if len(values) == len(ANSWER_FIELDS) else [*values, None]
+    """The answer whose ``ANSWER_FIELDS`` these are, the last two of which may be left out. Raises
+    ValueError for fewer."""
+    if len(values) < LEAST_FIELDS:
+        raise ValueError(f"an answer has {LEAST_FIELDS} fields or more (got {len(values)})")
+    given = [*values, *[None] * (len(ANSWER_FIELDS) - len(values))]
     return Answer(**dict(zip(ANSWER_FIELDS, given, strict=True)))
 
 
@@ -150,6 +159,8 @@ def answer_row(key: str, answer: Answer, prompt_id: str = "") -> ResponseRow:
     }
     if answer.tokens is not None:
         row["tokens"] = answer.tokens
+    if answer.tool_calls:
+        row["tool_calls"] = answer.tool_calls
     return row
 
 
@@ -218,7 +229,8 @@ def _rows_of(path: Path, besides: Container[str]) -> dict[str, Answer]:
                 key = row["request_sha256"]
                 if key in besides:
                     continue
-                values = [row[field] for field in ANSWER_FIELDS[:-1]] + [row.get("tokens")]
+                values = [row[field] for field in ANSWER_FIELDS[:LEAST_FIELDS]]
+                values += [row.get(field) for field in ANSWER_FIELDS[LEAST_FIELDS:]]
                 certificate = row.get("certificate")
                 answer = replace(
                     answer_of(values), certificate=certificate, origin=runs.get(row.get("run"))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from refract.core.published_text import Source, SourceError, fetch, read_text
-from refract.core.types import Message
+from refract.core.tool_calls import INSTRUCTION
+from refract.core.types import Message, Row
 from refract.models.protocol import AdapterError
 
 Text = Annotated[str, Field(min_length=1)]
@@ -53,6 +55,15 @@ def with_system_prompt(messages: Sequence[Message], system: str | None) -> list[
     if system is None or any(message["role"] == "system" for message in messages):
         return list(messages)
     return [{"role": "system", "content": system}, *messages]
+
+
+def with_tools(messages: Sequence[Message], tools: Sequence[Row]) -> list[Message]:
+    """The messages with the tools in the system message, for a template that has no place for them."""
+    listed = "\n".join(json.dumps(tool, ensure_ascii=False, sort_keys=True) for tool in tools)
+    told = INSTRUCTION.format(tools=listed)
+    first = [m["content"] for m in messages[:1] if m["role"] == "system"]
+    content = "\n\n".join([*first, told])
+    return [{"role": "system", "content": content}, *messages[len(first) :]]
 
 
 def with_prefill(prefill: str | None, response: str) -> str:

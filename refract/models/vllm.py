@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from refract.core.settings import Number, read_settings
-from refract.models.checkpoint import CheckpointSettings, HFSettings
+from refract.models.checkpoint import HFSettings, LocalModelSettings
 from refract.models.hf import HF
 from refract.models.protocol import AdapterError, Answer, Model, Request
 
@@ -29,7 +29,7 @@ DETERMINING = ("dtype", "tensor_parallel_size", "max_model_len", "engine_args")
 OWN = ("model", "tokenizer", "revision", "tokenizer_revision", "skip_tokenizer_init", "seed")
 
 
-class VLLMSettings(CheckpointSettings):
+class VLLMSettings(LocalModelSettings):
     """A local model that vLLM runs in this process; its answers are the engine's, not exact ones."""
 
     engine: Annotated[str, Field(pattern=r"^[\w.-]+==[\w.+!-]+$")] | None = Field(
@@ -213,5 +213,5 @@ def installed() -> str | None:
 
 def local_settings(settings: VLLMSettings, where: str) -> HFSettings:
     """The same checkpoint and conversations for the ``hf`` adapter. Raises ParamsError."""
-    given = settings.model_dump(include=set(CheckpointSettings.model_fields))
+    given = settings.model_dump(include=set(LocalModelSettings.model_fields))
     return read_settings(HFSettings, where, given)

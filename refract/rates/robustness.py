@@ -14,6 +14,7 @@ from statistics import median
 from typing import Any
 
 from refract.core.showing import visible
+from refract.core.tool_calls import with_calls
 from refract.core.types import PromptRow, ResponseRow, Row, clean_id, conversation_text, sample_id
 from refract.core.vocabulary import JUDGED, OUTPUT_SENSITIVITY, REFUSED, UNTESTED
 from refract.rates.counting import (
@@ -114,7 +115,7 @@ def comparisons(
         repetitions = perturbation.get("repetitions")
         differs = None
         if kind == "repeat" and not NOT_ANSWERED & {clean_outcome, answer.outcome}:
-            differs = response["response"] != clean_response["response"]
+            differs = with_calls(response) != with_calls(clean_response)
         rows.append(
             {
                 "prompt_id": id_,
@@ -393,8 +394,8 @@ def failing_rows(
                 "dose": row["dose"],
                 "clean_prompt": visible(_text(clean, clean_response)),
                 "perturbed_prompt": visible(_text(prompt, response)),
-                "clean_response": visible(clean_response["response"]),
-                "perturbed_response": visible(response["response"]),
+                "clean_response": visible(with_calls(clean_response)),
+                "perturbed_response": visible(with_calls(response)),
                 "clean_outcome": row["clean_outcome"],
                 "outcome": row["answer"].outcome,
                 "similarity": row["similarity"],

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from refract.core.errors import RowError
 from refract.core.jsonl import canonical_json, iter_prompts, iter_responses, iter_verdicts
 from refract.core.tables import iter_table
+from refract.core.tool_calls import with_calls
 from refract.core.types import (
     PromptRow,
     ResponseRow,
@@ -209,7 +210,7 @@ def _texts(row: Answered) -> dict[str, str | None]:
         texts |= {f"{judge} reason": verdict.get("reason"), f"{judge} error": verdict["error"]}
     return {
         "prompt": conversation_text(row.prompt["attempts"][response["attempt"]]),
-        "answer": response["response"],
+        "answer": with_calls(response),
         **{key: str(text) if text else None for key, text in texts.items()},
     }
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refract.core.jsonl import iter_rows, parse_json, stored_rows
+from refract.core.tool_calls import with_calls
 from refract.core.types import Attempt, Row
 from refract.core.vocabulary import OUTCOME_COLUMNS
 from refract.rates.rate import Rate
@@ -154,7 +155,7 @@ def _rows_with_texts(
                 "model": model,
                 **line,
                 "prompt": _text(prompt["attempts"][response["attempt"]]),
-                "response": response["response"],
+                "response": with_calls(response),
                 "finish_reason": response["finish_reason"],
                 "error": _message(response["error"]),
                 **judges,

@@ -14,6 +14,7 @@ from refract.core.errors import ParamsError, RefractError
 from refract.core.jsonl import BOM, canonical_json, parse_line
 from refract.core.settings import Number, Settings, read_settings
 from refract.core.showing import core, fold, starts_formula
+from refract.core.tool_calls import call_problems
 from refract.core.types import Row
 from refract.core.vocabulary import CONTROLS
 
@@ -183,6 +184,7 @@ def field_problems(row: Row) -> list[str]:
         problems.append(f"'requirement' must be a text (got {_kind(requirement)})")
     if "pair_id" in row and not isinstance(row["pair_id"], str):
         problems.append(f"'pair_id' must be the id of a row (got {_kind(row['pair_id'])})")
+    problems += call_problems(row)
     if "rubric" in row:
         problems += _rubric_problems(row)
     control = row.get("control")

@@ -15,6 +15,7 @@ from ruamel.yaml import YAML
 from refract.core.params import load_params
 from refract.core.settings import Settings
 from refract.core.tables import read_table
+from refract.core.tool_calls import NAMING
 from refract.core.vocabulary import EXCLUDED, FAILURE_COLUMNS, JUDGED, OUTCOME_COLUMNS
 from refract.models.protocol import Answer
 from refract.models.store import answer_row
@@ -151,9 +152,10 @@ ROWS = tables("rows.md")
 
 def test_rows_has_every_field_that_stages_write():
     source = {"id": "a", "category": "harmful", "messages": [{"role": "user", "content": "x"}] * 2}
-    _, prompt = prompt_rows([source], "s", 0)
+    _, prompt = prompt_rows([source], "s", 0, tools=[{}])
     assert names(ROWS["Prompt"]) == set(prompt)
-    assert names(ROWS["Response"]) == set(answer_row("key", Answer("x", tokens="AA=="), "a"))
+    answer = Answer("x", tokens="AA==", tool_calls=[{"name": "f", "arguments": {}}])
+    assert names(ROWS["Response"]) == set(answer_row("key", answer, "a"))
     assert names(ROWS["Outcome"][1:]) == set(OUTCOME_COLUMNS)
     assert names(ROWS["Failure"][1:]) == set(FAILURE_COLUMNS)
     told = " ".join(row[1] for row in ROWS["Outcome"])
@@ -169,6 +171,7 @@ def test_rows_has_every_field_of_a_suite_that_the_project_reads():
         "rubric",
         "rubric_score",
         "control",
+        *("tools", *NAMING),
     }
     assert names(ROWS["Suite"][1:]) == known
     assert all(f"`{category}`" in text_of("rows.md") for category in CATEGORIES)

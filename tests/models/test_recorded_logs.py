@@ -107,6 +107,26 @@ def ended(stop_reason: str, content: object = "Sure.") -> dict:
     return {"output": {"choices": [{"message": message, "stop_reason": stop_reason}]}}
 
 
+SEARCHED = {"name": "search", "arguments": {"q": "all"}}
+MAILED = {"name": "mail", "arguments": {}}
+
+
+def called(before: list[dict]) -> dict:
+    """The changes of a sample that ends in a call, after another one that had a result."""
+
+    def turn(call: dict) -> dict:
+        made = {"id": "1", "function": call["name"], "arguments": call["arguments"]}
+        return {"role": "assistant", "content": "", "tool_calls": [made]}
+
+    result = {"role": "tool", "content": "found", "function": "search"}
+    changes = ended("tool_calls")
+    changes["output"]["choices"][0]["message"] = turn(MAILED)
+    changes["messages"] = [{"role": "user", "content": "sent"}]
+    if before:
+        changes["messages"] = [*before, turn(SEARCHED), result, turn(MAILED)]
+    return changes
+
+
 def failed(message: str) -> Answer:
     return Answer.failed("RecordedError", message)
 
@@ -121,7 +141,8 @@ ATTACHED = {"type": "text", "text": "attachment://a"}
         (ended("max_tokens"), Answer("Sure.", "length")),
         (ended("unknown"), Answer("Sure.")),
         (ended("content_filter", ""), Answer("", "content_filter")),
-        (ended("tool_calls", ""), failed("the answer is no text (stop_reason 'tool_calls')")),
+        (called([]), Answer("", tool_calls=[MAILED])),
+        (called([{"role": "user", "content": "sent"}]), Answer("", tool_calls=[SEARCHED, MAILED])),
         (
             ended("stop", [{"type": "reasoning", "reasoning": "hm"}, ATTACHED])
             | {"attachments": {"a": "A long text."}},

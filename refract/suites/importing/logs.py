@@ -22,6 +22,7 @@ INSTALL = "reading .eval needs inspect_ai: pip install inspect_ai, or refract-ev
 FINISH_REASONS = {
     "stop": "stop",
     "unknown": "stop",
+    "tool_calls": "stop",
     "max_tokens": "length",
     "model_length": "length",
     "content_filter": "content_filter",
@@ -104,9 +105,16 @@ def _inspect_row(sample: dict[str, Any], about: dict[str, Any]) -> Row:
     sent = [usage.get(f"input_tokens{of}") for of in ("", "_cache_read", "_cache_write")]
     asked = sample.get("input")
     given = asked if isinstance(asked, list) else [{"role": "user", "content": asked}]
-    messages = sample.get("messages") or given
+    messages: list[Row] = sample.get("messages") or given
     answered = [n for n, message in enumerate(messages) if n and message.get("role") == "assistant"]
     reason = choice.get("stop_reason")
+    asked_last = max((n for n, x in enumerate(messages) if x.get("role") == "user"), default=-1)
+    turns = [x for x in messages[asked_last + 1 :] if x.get("role") == "assistant"]
+    calls = [
+        {"name": call.get("function"), "arguments": call.get("arguments", {})}
+        for turn in turns or [choice.get("message") or {}]
+        for call in turn.get("tool_calls") or ()
+    ]
     answer = _text(content) or ""
     prompt = _said(messages[: answered[-1]] if answered else messages)
     error = _inspect_error(sample, output, choices, reason)
@@ -124,6 +132,7 @@ def _inspect_row(sample: dict[str, Any], about: dict[str, Any]) -> Row:
         "input": _said(given),
         "response": None if error else answer,
         "finish_reason": "refusal" if refused else FINISH_REASONS.get(str(reason)),
+        **({"tool_calls": calls} if calls and not error else {}),
         LOG: {
             "thinking": _text(content if isinstance(content, list) else [], "reasoning") or None,
             "prompt_tokens": None if sent[0] is None else sum(count or 0 for count in sent),
@@ -175,7 +184,7 @@ def _said(messages: Sequence[dict[str, Any]]) -> str | None:
 def asked_rows(rows: Sequence[Row], notes: list[str]) -> list[tuple[int, Row]]:
     """What was asked in a log, once for each id and prompt and numbered: its rows without the answers.
     How many asked the same again is added to ``notes``."""
-    left_out = {"response", "finish_reason", "error", "epoch", "repeat", "model", LOG}
+    left_out = {"response", "tool_calls", "finish_reason", "error", "epoch", "repeat", "model", LOG}
     kept = {(row["id"], row.get("prompt")): row for row in reversed(rows)}
     asked = [row for row in rows if kept[row["id"], row.get("prompt")] is row]
     if again := len(rows) - len(asked):

@@ -107,6 +107,7 @@ def prompt_rows(
     perturbations: Mapping[str, Mapping[str, Any]] | None = None,
     template: str | None = None,
     as_sent: Callable[[Row, Mapping[str, str], str | None], Any] = render,
+    tools: Sequence[Row] | None = None,
 ) -> Iterator[PromptRow]:
     """One row for each source prompt and one for each variant of it, in suite order; of a conversation
     that is played one for each turn, of a variant from the turn on that it changes.
@@ -114,8 +115,9 @@ def prompt_rows(
     ``perturbations`` maps names to definitions, as in params.yaml. A variant's text depends on (seed,
     suite, id, perturbation) alone, never on its neighbours. Its ``seed`` is None unless its text was
     drawn, so that another seed changes no other row. ``as_sent`` makes an attempt of a row, its
-    features' texts and the template. Raises :class:`SuiteError` for a row whose id is that of another
-    row's variant, and :class:`ParamsError` for a definition that cannot be used."""
+    features' texts and the template; ``tools`` are those of rows that have none. Raises
+    :class:`SuiteError` for a row whose id is that of another row's variant, and :class:`ParamsError` for
+    a definition that cannot be used."""
     kinds = {name: read_perturbation(name, given) for name, given in (perturbations or {}).items()}
     taken = {row["id"] for row in rows}
     for row in rows:
@@ -125,6 +127,8 @@ def prompt_rows(
             "suite": suite,
             "category": row["category"],
         }
+        if given := row.get("tools", tools):
+            clean["tools"] = list(given)
         made = [_turns(clean, played, 1)]
         for name, (kind, settings) in kinds.items():
             chosen = settings.turn if isinstance(settings, VariantSettings) else "last"
@@ -208,7 +212,11 @@ def suite_prompts(params: Mapping[str, Any], name: str, root: Path = Path()) -> 
     wanted = suite.get("perturbations") or []
     perturbations = {kind: definition(params, "perturbations", kind) for kind in wanted}
     sampled = sample_rows(rows, size, seed=seed, suite=name)
-    variants = list(prompt_rows(sampled, name, seed, perturbations, suite.get("template")))
+    variants = list(
+        prompt_rows(
+            sampled, name, seed, perturbations, suite.get("template"), tools=suite.get("tools")
+        )
+    )
     label, samples, fixed = suite_label(name, size, len(rows), seed), suite.get("samples"), None
     if suite.get("protocol"):
         from refract.suites.protocols.catalogue import find_part
