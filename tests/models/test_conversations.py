@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +15,8 @@ import time
 import pytest
 
 import refract
-from refract.core.jsonl import read_rows
+from refract.core.errors import ParamsError
+from refract.core.jsonl import read_rows, write_rows
 from refract.core.tables import read_table
 from refract.core.types import answered_prompts, is_last
 from refract.evaluate import Suite, evaluate
@@ -22,8 +24,10 @@ from refract.judges import judge_suite
 from refract.judges.cases import Case, Judge, labelled
 from refract.models import open_model
 from refract.models.answering import answer_prompts
+from refract.models.protocol import Answer, Model
 from refract.models.store import ResponseStore
 from refract.suites.perturbations import prompt_rows
+from refract.suites.rows import SuiteError
 from stages import generate_perturbations, model_inference, report, validate_judges
 from tests.builders import NO, ROOT, YES, Project, suite_rows
 from tests.fault_server import FaultServer
@@ -310,6 +314,7 @@ def test_batch_apis_play_a_batch_for_each_turn(tmp_path, adapter):
 
 STAGE = """
 import runpy, sys
+from refract.models.protocol import Answer, Model
 from refract.models.store import ResponseStore
 ResponseStore.lease = 0.5
 sys.argv[:] = ["stages.model_inference", "m"]
@@ -383,3 +388,102 @@ def test_run_and_python_play_conversations_too(played, tmp_path):
     assert list(results.outcomes.turn[:3]) == ["1", "2", "3"]
     again = refract.compare(results, results).rows
     assert set(again.n) == {4, 2} or again.n.max() == 6
+
+
+USER, ASSISTANT, SYSTEM = ({"role": x, "content": x} for x in ("user", "assistant", "system"))
+
+
+@pytest.mark.parametrize(
+    ("messages", "problem"),
+    [
+        ([ASSISTANT, USER], "message 1 of 'messages' is the assistant's and the first"),
+        (
+            [USER, ASSISTANT, ASSISTANT, USER],
+            "message 3 .* the assistant's and behind the assistant's",
+        ),
+        ([SYSTEM, ASSISTANT, USER], "message 2 .* the assistant's and behind the system's"),
+        (
+            [USER, SYSTEM, USER],
+            "message 2 .* the system's and behind the user's; a system's must be the",
+        ),
+        ([SYSTEM, SYSTEM, USER], "message 2 .* the system's and behind the system's"),
+        ([USER, USER, ASSISTANT], "the last of 'messages' must be the user's"),
+        ([SYSTEM, USER, USER, ASSISTANT, USER, USER], ""),
+    ],
+)
+def test_lint_says_which_message_is_out_of_place(cli, tmp_path, messages, problem):
+    row = {"id": "a", "category": "harmful", "messages": messages}
+    write_rows(tmp_path / "own.jsonl", [row])
+    linted = cli("lint", "own.jsonl")
+    assert linted.code == int(bool(problem))
+    assert re.search(
+        rf"^own.jsonl:1: {problem}" if problem else "1 rows, no problems", linted.err + linted.out
+    )
+
+
+@pytest.mark.parametrize(
+    ("turn", "changed"),
+    [("first", ["A", "b", "given", "c", "d"]), (2, ["a", "B", "given", "c", "d"])]
+    + [(x, ["a", "b", "given", "c", "D"]) for x in ("last", 4)]
+    + [(5, None)],
+)
+def test_a_perturbation_changes_the_turn_that_it_names_and_no_other(turn, changed):
+    roles = ["user", "user", "assistant", "user", "user"]
+    texts = zip(roles, ["a", "b", "given", "c", "d"], strict=True)
+    messages = [{"role": role, "content": text} for role, text in texts]
+    source = [{"id": "x", "category": "helpful", "messages": messages}]
+    source.append({"id": "plain", "category": "helpful", "prompt": "a"})
+    _, _, *made = prompt_rows(source, "s", 0, {"loud": {"kind": "upper", "turn": turn}})
+    of = [row for row in made if row["perturbation"] and row["source_id"] == "x"]
+    whole = [message["content"] for message in of[-1]["attempts"][0]] if of else None
+    assert (whole and [text for text in whole if text is not None]) == changed
+    # The model answers a, c and d; of the plain one there is a first turn alone.
+    wanted = {"first": [1, 3, 4], 2: [3, 4], 4: [4], "last": [4]}
+    assert [row["turn"] for row in of] == wanted.get(turn, [])
+    assert sum(row["source_id"] == "plain" for row in made) == 1 + (turn in ("first", "last"))
+
+
+@pytest.mark.parametrize("turn", [0, "third", 1.5, True])
+def test_a_turn_that_there_is_none_of_is_refused(turn):
+    with pytest.raises(ParamsError, match=r"perturbations\.loud: turn"):
+        list(prompt_rows([], "s", 0, {"loud": {"kind": "upper", "turn": turn}}))
+
+
+def test_a_row_cannot_have_the_id_of_a_turn():
+    with pytest.raises(SuiteError, match="the id 'talk-harmful-rc/1' is that of a turn of 'talk"):
+        list(prompt_rows([talk("rc"), OTHERS[0] | {"id": "talk-harmful-rc/1"}], "s", 0))
+
+
+class Short(Model):
+    """Takes conversations of so many characters at most, and repeats what it got."""
+
+    adapter, version = "short", "1"
+
+    def identity(self):
+        return {}
+
+    def answer(self, requests):
+        for index, request in enumerate(requests):
+            for attempt, messages in enumerate(request.attempts):
+                if sum(len(message["content"]) for message in messages) <= 100:
+                    yield index, Answer(f"{len(messages)} messages", attempt=attempt)
+                    break
+            else:
+                yield index, Answer.failed("PromptTooLong", "too long", attempt)
+
+
+def test_what_a_turn_was_answered_to_is_what_the_conversation_goes_on_with():
+    injection = {"kind": "char_injection", "characters": ["U+000D"], "max_repetitions": 120}
+    prompts = list(prompt_rows([talk("rcc")], "s", 0, {"injected": injection | {"turn": "first"}}))
+    with ResponseStore(None) as store:
+        made, _ = answer_prompts({"s": prompts}, Short(), store, 0)
+    *answered, last = made["s"][-3:]
+    assert [(row["attempt"], row["response"]) for row in answered] == [
+        (1, "1 messages"),
+        (1, "3 messages"),
+    ]
+    # The third turn is too long with what the first was answered to, and no shorter one was played.
+    assert (last["error"]["type"], last["attempt"]) == ("PromptTooLong", 1)
+    seen = answered_prompts(prompts, made["s"])[-2]["attempts"][1]
+    assert [message["content"].count("\r") for message in seen] == [60, 0, 0]
+    assert seen[1]["content"] == "1 messages"
