@@ -207,7 +207,10 @@ def _connected() -> Any:
             ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
         except (ConnectionError, RuntimeError, ValueError) as error:
             address = os.environ.get("RAY_ADDRESS")
-            raise AdapterError(f"Ray cannot be used (RAY_ADDRESS={address}): {error}") from None
+            raise AdapterError(
+                f"Ray cannot be used (RAY_ADDRESS={address}; `ray stop` clears what a cluster that "
+                f"crashed left here): {error}"
+            ) from None
     return ray
 
 
