@@ -172,6 +172,7 @@ class Project:
         }
         project.set_params(params)
         project.command("git", "init", "--quiet")
+        project.command("git", "config", "core.looseCompression", "0")  # weights take a second else
         project.commit("start")
         return project
 

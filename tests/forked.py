@@ -128,8 +128,11 @@ class Job:
     def _run(self) -> None:
         paths = list(filter(None, self.environment.get("PYTHONPATH", "").split(os.pathsep)))
         sys.argv = self.words
+        if self.name in SCRIPTS or self.words[1:3] == ["-m", "dvc"]:
+            # What these start is forked in turn.
+            sys.executable = str(Path(self.words[0]).with_name("python"))
         if self.name in SCRIPTS:
-            sys.path[:0] = [os.path.dirname(sys.executable), *paths]
+            sys.path[:0] = [os.path.dirname(self.words[0]), *paths]
             module, function = SCRIPTS[self.name]
             sys.exit(getattr(importlib.import_module(module), function)())
         sys.argv = self.words[1:]

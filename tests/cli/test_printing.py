@@ -9,7 +9,6 @@ import pytest
 from rich.cells import cell_len
 
 from refract.cli import printing
-from refract.core.showing import text_columns
 from refract.report.markdown import ShownTable
 
 WIDTHS = (40, 80, 120)
@@ -33,7 +32,7 @@ def printed(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(4))
 def test_no_number_and_no_name_is_cut_or_broken_and_no_line_is_wider_than_the_terminal(
     printed, width, seed
 ):
@@ -114,21 +113,6 @@ def test_the_first_table_is_one_for_each_suite_with_the_measures_it_has(capsys):
     ]
 
 
-@pytest.mark.parametrize(
-    ("notes", "brief"),
-    [
-        ("", ""),
-        ("Intervals are of prompts and judge: far.", "Intervals are of prompts and judge"),
-        (
-            "Intervals are of prompts and judge: far; intervals of c are of the prompts alone: no.",
-            "Intervals are of prompts and judge; intervals of c are of the prompts alone",
-        ),
-    ],
-)
-def test_what_intervals_are_of_is_said_briefly(notes, brief):
-    assert printing.brief_intervals(notes) == brief
-
-
 def test_a_long_line_is_broken_at_blanks_and_in_no_interval(capsys, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "24")
@@ -136,12 +120,3 @@ def test_a_long_line_is_broken_at_blanks_and_in_no_interval(capsys, monkeypatch)
     assert capsys.readouterr().out.splitlines() == [
         *("  refused", "    0.88 [0.82, -0.97]", "    of 129 harmful")
     ]
-
-
-def test_columns_of_numbers_are_known_by_what_most_cells_start_with():
-    rows = [
-        ["a", "—", "typos", "none", "$3"],
-        ["1b", "—", "—", "0.1", "−2"],
-        ["c", "", "x", "-3", "."],
-    ]
-    assert text_columns(rows, 5) == [True, False, True, False, False]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import shlex
+import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,6 +45,12 @@ def project(tmp_path_factory) -> Project:
     project.repro()
     project.commit("results")
     return project
+
+
+@pytest.fixture(autouse=True)
+def _forked(monkeypatch):
+    """What makes results again starts the commands of :mod:`tests.forked`."""
+    monkeypatch.setattr(sys, "executable", shutil.which("python"))
 
 
 def refract(folder: Path, *arguments: object):

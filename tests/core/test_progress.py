@@ -43,16 +43,6 @@ def test_a_warning_that_concerns_several_models_is_said_once(tmp_path, monkeypat
     assert len(warning_lines(tmp_path, ["a", "b", "c"])) == 5
 
 
-def test_what_is_worth_no_line_is_counted_over_all_models(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for model, unjudged in (("a", 2), ("b", 0), ("gone", 7)):
-        counted = {"answers": 1309, "not judged": unjudged, "cut off": 0}
-        StageRun("aggregate", model).end("done", counted=counted)
-    assert warning_lines(tmp_path, ["a", "b"]) == [
-        "counted, beside each rate in the report: of 2,618 answers 2 not judged"
-    ]
-
-
 def test_progress_says_no_rate_before_it_can_be_told(monkeypatch, capsys):
     now = "refract.core.progress.time.monotonic"
     monkeypatch.setattr(now, lambda: 0.0)

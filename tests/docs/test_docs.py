@@ -308,7 +308,8 @@ def measured_clone(folder: Path, address: str) -> Path:
     params["models"]["served"]["base_url"] = address
     ROUND_TRIP.dump(params, folder / "params.yaml")
     reader = Reader(folder, address)
-    reader.run("git init -q -b main && git add -A && git commit -qm start && dvc repro -q")
+    reader.run("git init -q -b main && git config core.looseCompression 0")
+    reader.run("git add -A && git commit -qm start && dvc repro -q")
     reader.run("git add -A && git commit -qm 'Measure the synthetic model'")
     return folder
 

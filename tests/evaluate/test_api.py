@@ -68,16 +68,17 @@ def test_rows_are_measured_with_a_model_of_ones_own_and_answers_are_reused():
 
 
 def test_names_definitions_and_files_are_measured_as_refract_run_does(cli, tmp_path):
-    done = cli("run", "--model", "synthetic", "--suite", "harmful_helpful", "--out", "r.json")
+    suite = ("--suite", "harmful_helpful", "--limit", 60)
+    done = cli("run", "--model", "synthetic", *suite, "--out", "r.json")
     assert done.code == 0
     written = refract.load_results("r.json")
-    by_name = refract.measure("synthetic", "harmful_helpful")
+    by_name = refract.measure("synthetic", "harmful_helpful", sample=60)
     for table in ("metrics", "tables", "outcomes"):
         expected = getattr(written, table)
         assert getattr(by_name, table)[expected.columns].equals(expected), table
     file = ROOT / "data/suites/harmful_helpful.jsonl"
     definition = json.loads((tmp_path / "r.json").read_text())["provenance"]["model"]["definition"]
-    by_file = refract.measure(definition, file, {"kind": "rules"})
+    by_file = refract.measure(definition, file, {"kind": "rules"}, sample=60)
     assert values(by_file) == values(by_name)
 
 

@@ -48,7 +48,7 @@ class Installed:
     def run(self, *command: object, cwd: Path | None = None, code: int = 0) -> str:
         environment = {**os.environ, "DVC_NO_ANALYTICS": "1"}
         environment.pop("PYTHONPATH", None)
-        found = (self.folder / "env/bin", Path(sys.executable).parent, environment["PATH"])
+        found = (self.folder / "env/bin", environment["PATH"])
         environment["PATH"] = os.pathsep.join(map(str, found))
         done = subprocess.run(
             [str(word) for word in command],

@@ -94,11 +94,8 @@ def test_rare_labels_leave_kappa_without_an_interval_and_others_one_that_is_poss
     ("kappa", "positive", "n"),
     [
         (0.0, 0.05, 129),
-        (0.0, 0.1, 129),
-        (0.0, 0.06, 250),
         (0.2, 0.1, 250),
         (0.3, 0.03, 250),
-        (0.5, 0.05, 250),
     ],
 )
 def test_the_intervals_of_kappa_that_there_are_cover_at_rare_positives(kappa, positive, n):
@@ -149,7 +146,7 @@ def test_kappa_lies_in_its_interval_and_does_not_depend_on_who_comes_first(table
 # Prevalence, and the judge's sensitivity and specificity
 @pytest.mark.parametrize(
     ("prevalence", "sensitivity", "specificity", "n"),
-    [(0.5, 0.95, 0.95, 100), (0.1, 0.9, 0.97, 300), (0.2, 0.98, 0.99, 300), (0.5, 0.7, 0.7, 50)],
+    [(0.1, 0.9, 0.97, 300), (0.5, 0.7, 0.7, 50)],
 )
 def test_the_interval_of_kappa_covers_nineteen_times_in_twenty(
     prevalence, sensitivity, specificity, n

@@ -98,7 +98,7 @@ def test_any_counts_give_a_trend_or_a_reason_and_no_warning(points):
         assert result.low < result.slope < result.high
 
 
-@pytest.mark.parametrize(("scatter", "models"), [(0, 5), (0.3, 5), (0.6, 5), (0.6, 8)])
+@pytest.mark.parametrize(("scatter", "models"), [(0, 5), (0.6, 8)])
 def test_the_interval_of_a_slope_covers_whether_models_scatter_or_not(scatter, models):
     import numpy as np
 
