@@ -213,6 +213,7 @@ def compare_groups(
     live: Sequence[bool] = (),
     correct: Callable[[Sequence[float | None]], list[float | None]] = holm,
     errors: Sequence[JudgeError | None] = (),
+    detectable: bool = True,
 ) -> list[Difference]:
     """The difference of each group, second side minus first, and the decisions on primary measures.
 
@@ -221,7 +222,8 @@ def compare_groups(
 
     ``p_adjusted`` is corrected over the groups of ``live`` models alone, or over all where there are no
     such. A group whose clean prompts another suite includes with the same outcomes (``repeats``) has
-    neither p nor decision: its answers are tested there. Nor has a difference in discrimination."""
+    neither p nor decision: its answers are tested there. Nor has a difference in discrimination.
+    ``detectable``: decisions say which drop could be shown, which takes long to compute."""
     if settings.interval == "prompts" or not errors:
         errors = [None] * len(groups)
     differences = [
@@ -231,7 +233,8 @@ def compare_groups(
     family = live if any(live) else [True] * len(groups)
     tested = zip(differences, family, strict=True)
     adjusted = correct([x.p if belongs else None for x, belongs in tested])
-    decided = zip(differences, adjusted, decide_drops(groups, settings, errors), strict=True)
+    drops = decide_drops(groups, settings, errors, detectable)
+    decided = zip(differences, adjusted, drops, strict=True)
     return [replace(difference, p_adjusted=p, drop=drop) for difference, p, drop in decided]
 
 
@@ -444,6 +447,7 @@ def decide_drops(
     groups: Sequence[PairedOutcomes],
     settings: DecisionSettings,
     errors: Sequence[JudgeError | None],
+    detectable: bool = True,
 ) -> list[DropDecision | None]:
     """The decision on each primary measure; None for other groups.
 
@@ -462,7 +466,7 @@ def decide_drops(
     least = holm([evidence and evidence.p_least for evidence in evidence_of])
     lost = holm([evidence and evidence.p_lost for evidence in evidence_of])
     return [
-        _decision(group, evidence, p_values, tests, settings)
+        _decision(group, evidence, p_values, tests, settings, detectable)
         if evidence is not None
         else DropDecision(INCONCLUSIVE, gone, True, settings.margin, None, None, None, None)
         if _primary(group, settings) and (gone := _too_few_shared(group))
@@ -477,6 +481,7 @@ def _decision(
     p_values: Sequence[float | None],
     tests: int,
     settings: DecisionSettings,
+    detectable: bool,
 ) -> DropDecision:
     """The decision on one measure; ``p_values`` are corrected: p, ``p_least`` and ``p_lost``."""
     alpha, margin = 1 - settings.confidence, settings.margin
@@ -508,11 +513,10 @@ def _decision(
             reason = "too few prompts"
     sign = 1 if group.category in LESS_IS_WORSE else -1
     # The test exchanges whole clusters: too few of them cannot show anything.
-    detectable = None
+    smallest = None
     countable = 0.5**evidence.clusters <= alpha / tests and evidence.effective_n >= 1
-    if countable and not evidence.judge:
-        n = round(evidence.effective_n)
-        detectable = smallest_drop(n, evidence.churn, alpha=alpha / tests)
+    if detectable and countable and not evidence.judge:
+        smallest = smallest_drop(round(evidence.effective_n), evidence.churn, alpha=alpha / tests)
     return DropDecision(
         decision,
         reason,
@@ -521,5 +525,5 @@ def _decision(
         worst=None if evidence.worst is None else sign * evidence.worst,
         p_worse=evidence.p,
         p_worse_holm=p,
-        detectable=detectable,
+        detectable=smallest,
     )

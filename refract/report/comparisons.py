@@ -53,7 +53,6 @@ class Compared(NamedTuple):
             outer=_turned(of.outer),
             judge_interval=_turned(of.judge_interval),
             prompts={TURNED.get(key, key): ids for key, ids in of.prompts.items()},
-            drop=None,
         )
         return Compared(self.second, self.first, turned)
 
@@ -141,7 +140,8 @@ def compare_nearest(
     groups = pair_outcomes(outcomes[reference], outcomes[model])
     known = errors_between(provenance.get(reference), provenance.get(model))
     errors = [known.get(group.suite) for group in groups]
-    found = [d for d in compare_groups(groups, settings, errors=errors) if d.n and not d.repeats]
+    differences = compare_groups(groups, settings, errors=errors, detectable=False)
+    found = [difference for difference in differences if difference.n and not difference.repeats]
     return Nearest(reference, model, differing[model], found)
 
 
@@ -178,11 +178,12 @@ def _compared(
     stand_ins: Collection[str],
     provenance: Provenance | None,
 ) -> list[Compared]:
-    """The comparisons with p corrected over those of live models alone, where there are such."""
+    """The comparisons, undecided, with p corrected over those of live models alone, where such are."""
     live = [not {first, second} & set(stand_ins) for first, second, _ in groups]
     facts = provenance or {}
     between = {(a, b): errors_between(facts.get(a), facts.get(b)) for a, b, _ in groups}
     errors = [between[a, b].get(group.suite) for a, b, group in groups]
+    settings = settings.model_copy(update={"primary": []})
     differences = compare_groups([group for *_, group in groups], settings, live, correct, errors)
     return [
         Compared(first, second, difference)
@@ -210,8 +211,7 @@ def compare_fields(
         if column != "turns"
         for group in pair_outcomes(outcomes[second], outcomes[first], column=column)
     ]
-    none_decided = settings.model_copy(update={"primary": []})
-    return _compared(groups, none_decided, benjamini_hochberg, stand_ins, provenance)
+    return _compared(groups, settings, benjamini_hochberg, stand_ins, provenance)
 
 
 def strongest(compared: Sequence[Compared], confidence: float) -> list[Compared]:

@@ -13,7 +13,7 @@ import warnings
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -145,6 +145,7 @@ def inline_svg(figure: Figure) -> str:
 
 def _saved(figure: Figure, format_: Format, style: Path | None) -> tuple[bytes, Canvas]:
     import matplotlib.style
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     dated = {"pdf": {"CreationDate": None}, "png": {"Software": None}, "svg": {"Date": None}}
     salted: Any = {"svg.hashsalt": figure.name}
@@ -156,6 +157,11 @@ def _saved(figure: Figure, format_: Format, style: Path | None) -> tuple[bytes, 
         # A glyph that the font lacks is a text all the same; its reader's fonts may have it.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         canvas = _draw(figure)
+        if format_ == "svg":  # laid out here, since savefig draws everything once more for it
+            FigureCanvasSVG(canvas)
+            if layout := canvas.get_layout_engine():
+                layout.execute(canvas)
+            canvas.set_layout_engine(None)
         canvas.savefig(file, format=format_, dpi=DOTS, metadata=dated[format_])
     return file.getvalue(), canvas
 
@@ -237,7 +243,8 @@ def _draw(figure: Figure) -> Canvas:
         axes.remove()
     for axes, (panel, marks) in zip(cells, panels.items(), strict=False):
         room = int((panel_width + 16) / 8.3)  # bold letters are wider
-        axes.set_title("\n".join(_fitting(line, room) for line in panel.split("\n")))
+        # At a y of its own: to find one, matplotlib measures all labels of the other axis.
+        axes.set_title("\n".join(_fitting(line, room) for line in panel.split("\n")), y=1.0)
         axes.set_xlabel(figure.x_label)
         axes.grid(axis="both" if figure.y_label else "x", color=INK, linewidth=0.8, alpha=0.16)
         _fill(axes, figure, panel, marks, looks)
@@ -261,8 +268,11 @@ def _fill(
     """Draws a panel: its axes, its curves, and each mark as a cross of its intervals; the label of a
     line is what stands beside a pointer."""
     from matplotlib.collections import LineCollection
+    from matplotlib.lines import Line2D
 
-    plot = partial(axes.plot, clip_on=False, zorder=3)
+    def plot(x: Sequence[float], y: Sequence[float], **looks: Any) -> None:
+        axes.add_artist(Line2D(x, y, clip_on=False, zorder=3, **looks))
+
     if figure.ticks:
         first, last = figure.ticks[0], figure.ticks[-1]
         axes.set(xlim=(first, last), xticks=figure.ticks)

@@ -14,11 +14,7 @@ from refract.rates.turns import FIRST_MEASURES, REFUSED_UNTIL_END, TURN_FIELD
 from refract.report.markdown import ShownTable, shown_table
 from refract.report.model_sizes import MEASURES
 from refract.report.view import CATEGORY_OF, HEADLINES, Summary, View, summaries
-from refract.report.wording import (
-    WARN_SHARE,
-    plain,
-    short_text,
-)
+from refract.report.wording import WARN_SHARE, plain, short_text
 
 CUT_OFF, NOT_JUDGED, SEVERAL = "✂", "†", "‡"
 MARKS = {

@@ -152,15 +152,14 @@ class PageData(NamedTuple):
                 yield CleanAnswer(model, suite, category, outcome, id_, prompt, said)
 
 
-def page_data(answers: Iterable[Answered], most: int = MOST) -> PageData:
-    """The answers as columns; they are iterated twice.
+def page_data(answers: Iterable[Answered], most: int = MOST, longest: int = LONGEST) -> PageData:
+    """The answers as columns; they are iterated again where their texts are too many bytes.
 
-    Texts are cut at ``LONGEST`` characters, or at fewer, so that all are ``most`` bytes at most.
+    Texts are cut at ``longest`` characters, or at fewer, so that all are ``most`` bytes at most.
     """
-    longest = _longest(answers, most)
     places: dict[str, dict[str, int]] = {key: {} for key in (*NAMED, "texts", "verdicts")}
     columns: dict[str, list[Any]] = {key: [] for key in COLUMNS}
-    cut = 0
+    cut = size = 0
 
     def place(text: str, key: str) -> int:
         return places[key].setdefault(text, len(places[key]))
@@ -172,7 +171,13 @@ def page_data(answers: Iterable[Answered], most: int = MOST) -> PageData:
                 more = len(text) - longest
                 text = f"{text[:longest]}\n[{more} more characters are not in this page]"
                 cut += text not in places["texts"]
+            if text is not None and text not in places["texts"]:
+                size += len(text.encode("utf-8", "surrogatepass"))
             texts[key] = None if text is None else place(text, "texts")
+        if size > most:
+            places.clear()
+            columns.clear()
+            return page_data(answers, sys.maxsize, _longest(answers, most))
         perturbation = row.prompt["perturbation"]
         repetitions = (perturbation or {}).get("repetitions")
         scores = [v["score"] for v in row.verdicts.values() if "truncated" in v]

@@ -18,28 +18,13 @@ from refract.core.types import Row
 from refract.core.vocabulary import DISCRIMINATION, JUDGED, REFUSED, SAMPLES_FIELD, refusal_of
 from refract.rates.controls import failed_controls
 from refract.rates.robustness import LANGUAGE_MEASURES
-from refract.report.comparisons import (
-    ALL_PAIRS,
-    Compared,
-    Nearest,
-    number_of_tests,
-    strongest,
-)
+from refract.report.comparisons import ALL_PAIRS, Compared, Nearest, number_of_tests, strongest
 from refract.report.findings import NO_FIELDS, Findings
 from refract.report.first_table import first_table, threshold_table, turns_table
 from refract.report.markdown import ShownTable, columns_of, environment, shown_table, tidy
 from refract.report.page_data import PageData
-from refract.report.view import (
-    CATEGORY_OF,
-    POWERED,
-    View,
-    model_notes,
-    summaries,
-)
-from refract.report.wording import (
-    kinds_text,
-    rate_parts,
-)
+from refract.report.view import CATEGORY_OF, POWERED, View, model_notes, summaries
+from refract.report.wording import kinds_text, rate_parts
 from refract.results.sources import stand_ins
 from refract.statistics.hypotheses import holm
 from refract.statistics.raters import cohen_kappa
@@ -101,10 +86,11 @@ def templates_of(view: View, *, markdown: bool) -> jinja2.Environment:
 def report_pages(inputs: Inputs) -> dict[str, str]:
     """``report`` and the pages behind it that have something in them: Markdown by name."""
     templates = templates_of(inputs.view, markdown=True)
+    given = {data: data(inputs) for data in {section.data: None for section in (*FRONT, *PAGES)}}
 
     def written(folder: str, section: Section, **more: object) -> str:
         template = templates.get_template(f"{folder}/{section.name}.md.j2")
-        return tidy(template.render(section.data(inputs) | more))
+        return tidy(template.render(given[section.data] | more))
 
     bodies = {page: written("pages", page) for page in PAGES}
     filled = {page: body for page, body in bodies.items() if body}

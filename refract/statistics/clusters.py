@@ -124,13 +124,13 @@ def clustered_difference(
     if n == 0:
         return None
     changes = [float(a) - float(b) for a, b in zip(first, second, strict=True)]
-    both = sum(min(a, b) for a, b in zip(first, second, strict=True))
-    up, down = (sum(max(0.0, sign * change) for change in changes) for sign in (1, -1))
+    both = sum(map(min, first, second))
+    up, down = sum(x for x in changes if x > 0), sum(-x for x in changes if x < 0)
     totals = _totals(changes, clusters)
     k, value = len(totals), sum(changes) / n
     kish = effective_clusters([size for _, size in totals])
     se, effect = _cluster_se(totals, value, n, (up + down - n * value**2) / n**2)
-    yes_or_no = all(value in (0, 1) for value in (*first, *second))
+    yes_or_no = {*first, *second} <= {0, 1}
     unclustered = k == n and yes_or_no
     if k == 1 and not unclustered:
         return Clustered(value, None, None, None, None, None, n, 1, kish)
@@ -328,9 +328,9 @@ def _shrinkage(confidence: float, totals: Sequence[tuple[float, int]]) -> float:
 @cache
 def t_quantile(confidence: float, freedom: float) -> float:
     """The t that leaves ``1 - confidence`` in the two tails."""
-    from scipy.stats import t
+    from scipy.special import stdtrit  # what scipy.stats, slow to import, has it from
 
-    return float(t.ppf((1 + confidence) / 2, freedom))
+    return float(stdtrit(freedom, (1 + confidence) / 2))
 
 
 def _totals(values: Sequence[float], clusters: Sequence[Hashable]) -> list[tuple[float, int]]:

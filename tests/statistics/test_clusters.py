@@ -17,6 +17,7 @@ from refract.statistics.clusters import (
     clustered_mean,
     effective_clusters,
     macro_mean,
+    t_quantile,
 )
 from refract.statistics.paired import count_pairs, tango
 from refract.statistics.proportions import wilson
@@ -405,3 +406,10 @@ def _shift(sample, rng):
         for place in rng.choice(len(values), len(values) // 10 + 1, replace=False):
             side[place] = values[rng.integers(len(values))]
     return ClusteredValues(first, sample.clusters, second)
+
+
+@given(st.floats(0.5, 0.9999), st.floats(0.5, 1e5))
+def test_the_quantile_of_t_is_scipys(confidence, freedom):
+    from scipy.stats import t
+
+    assert t_quantile(confidence, freedom) == t.ppf((1 + confidence) / 2, freedom)
