@@ -63,8 +63,8 @@ def computed(row: Row, answers: list[Row], measure: str, level: float) -> dict[s
     """What a row of a table should hold, by column."""
     category, positive = MEASURES[measure]
     of = [x for x in answers if category in ("", x["category"]) and not x["perturbation"]]
-    if row["field"] != "turn":
-        of = [x for x in of if not x.get("turns") or x.get("turn") in ("", None, x["turns"])]
+    if row["field"] != "turn":  # of conversations the last
+        of = [x for x in of if x.get("turn") in ("", None, x.get("turns") or x.get("turn"))]
     if row["field"] == "cut_off":
         of = [x if x["cut_off"] == "0" else {**x, "outcome": "cut_off"} for x in of]
     elif row["field"]:
@@ -111,9 +111,8 @@ def problems_of(model: str, facts: Any, seen: list[str]) -> Iterator[str]:
         named = {p + m: (x, m) for p, x in reversed(said.items()) for m in MEASURES}
         for row in (x for x in rates if x["suite"] == of["label"] and x["measure"] in named):
             if row["field"] in ("", *outcomes[0]):
-                for column, value in computed(
-                    row, *named[row["measure"]], facts["confidence"]
-                ).items():
+                should = computed(row, *named[row["measure"]], facts["confidence"])
+                for column, value in should.items():
                     seen.append(column)
                     if abs(float(row[column] or 0) - value) > 6e-5:
                         what = f"{model}, {suite}, {row['measure']} {row['field']} {row['value']}"
@@ -139,9 +138,8 @@ def main() -> None:
             problems += problems_of(path.stem, json.loads(path.read_bytes()), seen)
         except (KeyError, OSError, ValueError) as error:
             problems.append(f"{path.stem}: cannot be read ({type(error).__name__}: {error})")
-    counts = (
-        f"{len(sums)} files, {seen.count('n')} rates, {seen.count('low')} of them with intervals"
-    )
+    rates, ends = map(seen.count, ("n", "low"))
+    counts = f"{len(sums)} files, {rates} rates, {ends} of them with intervals"
     text = "\n".join(problems) or f"{counts}: all as they were written"
     print("".join(x if x == "\n" or x.isprintable() else ascii(x)[1:-1] for x in text))
     sys.exit(bool(problems))

@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 from refract.cli.reproduce import verify_recorded
 from refract.core.jsonl import read_rows, write_json, write_rows
 from refract.models import open_model
-from refract.models.answering import answer_model, requests_of
+from refract.models.answering import answer_model, requests_by_turn
 from refract.models.protocol import packed_tokens, unpacked_tokens
 from refract.models.store import ANSWER_FIELDS, ResponseStore, answer_of, answer_row
 from refract.project import read_project
@@ -247,8 +247,8 @@ def test_answers_of_an_engine_are_checked_by_their_tokens_against_its_own_checkp
     rows, engine = read_rows(file), read_project(Path()).params["models"]["engine"]
     adapter = open_model("engine", engine)
     prompts_ = suite_prompts(read_project(Path()).params, "own").rows
-    keys = requests_of({"own": prompts_}, adapter, 3)[0]["own"]
-    of_engine = [{**row, "request_sha256": key} for row, (_, key) in zip(rows, keys, strict=True)]
+    (requests,) = requests_by_turn({"own": prompts_}, adapter, 3, {}, {})
+    of_engine = [{**row, "request_sha256": key} for row, key in zip(rows, requests, strict=True)]
     changed = {3: EDITS["replaced"][0](rows[3])}
     of_engine = [edited(row, **changed.get(i, {})) for i, row in enumerate(of_engine)]
     write_rows(Path("data/responses/engine/own.jsonl"), of_engine)
