@@ -18,8 +18,8 @@ _BETWEEN = re.compile(r"\s*(?:</tool_call>)?[\s;,]*")
 MARKERS = ("<tool_call>", "</tool_call>", "[TOOL_CALLS]", "[ARGS]", "<|python_tag|>")
 # For checkpoints whose template has no place for tools: Hermes' format, which most templates share.
 INSTRUCTION = (
-    "You can call these functions:\n<tools>\n{tools}\n</tools>\nTo call one, write <tool_call>\n"
-    '{{"name": NAME, "arguments": {{…}}}}\n</tool_call>'
+    "You can call these functions:\n<tools>\n{tools}\n</tools>\nTo call one, write <tool_call>"
+    '{{"name": "FUNCTION", "arguments": {{"ARGUMENT": "VALUE"}}}}</tool_call>'
 )
 
 

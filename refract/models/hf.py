@@ -510,9 +510,10 @@ class HF(Model):
         response, thinking = self._split(list(row.generated), prompt.opened, kept)
         for stop in self._stop:
             response = response.partition(stop)[0]
+        response = turn.with_prefill(self.settings.prefill, response)
         response, calls = calls_in(response, prompt.tools) if prompt.tools else (response, None)
         return Answer(
-            turn.with_prefill(self.settings.prefill, response),
+            response,
             "loop" if row.looped else "stop" if row.ended else "length",
             prompt.attempt,
             read,

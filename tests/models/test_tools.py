@@ -127,12 +127,12 @@ def test_arguments_that_are_no_json_are_kept_as_text():
     ]
 
 
-def with_template(tiny, tmp_path, template: str):
+def with_template(tiny, tmp_path, template: str, **settings):
     import shutil
 
     folder = Path(shutil.copytree(tiny, tmp_path / "weights"))
     save_tokenizer(folder, template)
-    return model(folder, max_tokens=8)
+    return model(folder, max_tokens=8, **settings)
 
 
 @pytest.mark.parametrize("reads", [True, False])
@@ -156,6 +156,10 @@ def test_a_local_models_call_is_no_text_any_more_and_can_be_verified(tiny, tmp_p
     (answer,) = answers(adapter, [request])
     assert (answer.response, answer.tool_calls) == ("", [MAILED])
     assert [c.problem for _, c in adapter.verify([request], [answer])] == [""]
+    begun = with_template(tiny, tmp_path / "begun", TEMPLATE, prefill="<tool_call>")
+    rest = FORMS["hermes"].removeprefix("<tool_call>")
+    monkeypatch.setattr(type(adapter), "_split", lambda self, *_: (rest, None))
+    assert answers(begun, [request])[0].tool_calls == [MAILED]
 
 
 CASES = {
