@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -14,14 +13,15 @@ from refract.core.jsonl import sha256_file, write_json
 from refract.core.params import decision_settings, load_definitions
 from refract.core.progress import StageRun, run_stage
 from refract.core.tables import write_table
-from refract.core.types import ResponseRow, Row
+from refract.core.types import Row
 from refract.core.vocabulary import FAILURE_COLUMNS, outcome_columns
-from refract.rates import outcome_lines, usage
+from refract.rates import asked_once, outcome_lines, usage
 from refract.rates.clean_prompts import MIXED_MEASURE, suite_metrics
 from refract.rates.counting import coverage_warnings
 from refract.rates.protocol_rates import protocol_notes
-from refract.rates.rate import Rate, rounded
+from refract.rates.rate import Rate
 from refract.rates.robustness import failing_rows
+from refract.rates.thresholds import threshold_warnings
 from refract.results.current import ROWS, result_files, suite_inputs
 from refract.results.sources import suite_provenance
 from refract.results.table_rows import write_rates
@@ -66,7 +66,8 @@ def main(name: str) -> None:
         if definition.get("protocol"):
             of = (definition, model, suite, judges, stored.samples, suites[suite]["sha256"])
             suites[suite]["protocol"] = protocol_notes(*of)
-    used = usage(asked_once(every), model["definition"].get("price"))
+    responses = chain.from_iterable(stored.rows.responses.values() for stored in every)
+    used = usage(asked_once(responses), model["definition"].get("price"))
     provenance = {"model": model, "usage": used, "judges": judges, "suites": suites}
     write_json(Path(f"metrics/{name}.json"), metrics)
     columns = outcome_columns(dict.fromkeys(stored.columns) for stored in every)
@@ -94,15 +95,6 @@ def main(name: str) -> None:
     run.end(end, counted=dict(counted))
 
 
-def asked_once(every: Iterable[Stored]) -> Iterator[ResponseRow]:
-    """The responses of some suites, one of each request: prompts that share it took its tokens once."""
-    seen: set[str] = set()
-    for row in chain.from_iterable(stored.rows.responses.values() for stored in every):
-        if (request := row["request_sha256"][:32]) not in seen:
-            seen.add(request)
-            yield row
-
-
 def label_warnings(labels: JoinedLabels | None) -> list[str]:
     """What a reader must know of a suite's human labels."""
     told = {
@@ -110,21 +102,6 @@ def label_warnings(labels: JoinedLabels | None) -> list[str]:
         "human labels are of other answers": labels and labels.stale,
     }
     return [f"{len(rows)} {what}" for what, rows in told.items() if rows]
-
-
-def threshold_warnings(rates: Sequence[Rate]) -> list[str]:
-    """Which thresholds of a model are missed, and which are neither met nor missed: a line for each."""
-    decided: dict[str | None, list[str]] = {}
-    for rate in rates:
-        value = "not measured" if rate.value is None else rounded(rate.value)
-        text = f"{rate.suite} {rate.measure} {value} ({rate.threshold})"
-        decided.setdefault(rate.decision, []).append(text)
-    of = sum(len(texts) for decision, texts in decided.items() if decision)
-    return [
-        f"{len(decided[kind])} of {of} thresholds {kind}: {'; '.join(decided[kind])}"
-        for kind in ("missed", "inconclusive")
-        if kind in decided
-    ]
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,13 @@ from refract.core.progress import (
     ran_file,
     run_stage,
 )
-from refract.core.types import VerdictRow
-from refract.judges import check_counted, judge_rows, language_warnings, open_judges
+from refract.judges import (
+    check_counted,
+    judge_rows,
+    language_warnings,
+    noting_errors,
+    open_judges,
+)
 from refract.models.origins import note_verdicts
 
 
@@ -70,17 +74,6 @@ def main(name: str) -> None:
     write_json(folder / "unread.json", unread)
     note_verdicts(ran_file(name), folder, suites)
     run.end("judged by " + ", ".join(f"{judge} ({count:,})" for judge, count in judged.items()))
-
-
-def noting_errors(
-    rows: Iterable[VerdictRow], errors: Mapping[str, Counter[str]]
-) -> Iterator[VerdictRow]:
-    """The same rows, one by one; counts the errors of each judge by their texts."""
-    for row in rows:
-        for judge, verdict in row["judges"].items():
-            if verdict["error"]:
-                errors[judge][verdict["error"]] += 1
-        yield row
 
 
 if __name__ == "__main__":

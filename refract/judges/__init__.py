@@ -197,6 +197,17 @@ def _case(
     return Case(prompt, responses[id_], source, clean, pair)
 
 
+def noting_errors(
+    rows: Iterable[VerdictRow], errors: Mapping[str, Counter[str]]
+) -> Iterator[VerdictRow]:
+    """The same rows, one by one; counts the errors of each judge by their texts."""
+    for row in rows:
+        for judge, verdict in row["judges"].items():
+            if verdict["error"]:
+                errors[judge][verdict["error"]] += 1
+        yield row
+
+
 def language_warnings(rows: Iterable[Row], judges: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """A warning for each judge, by its name with its definition, that was not made for the language of
     some rows of a suite."""

@@ -245,3 +245,12 @@ def usage(responses: Iterable[ResponseRow], price: Mapping[str, float] | None) -
         cost = round((sent * price["input"] + received * price["output"]) / 1e6, 4)
     used: Row = {**totals, "cost_usd": cost}
     return {**used, "looped": looped} if looped else used
+
+
+def asked_once(responses: Iterable[ResponseRow]) -> Iterator[ResponseRow]:
+    """Responses, one of each request: prompts that share it took its tokens once."""
+    seen: set[str] = set()
+    for row in responses:
+        if (request := row["request_sha256"][:32]) not in seen:
+            seen.add(request)
+            yield row

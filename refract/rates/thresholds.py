@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from refract.core.errors import ParamsError
 from refract.core.vocabulary import SAMPLES_FIELD, Estimand
-from refract.rates.rate import OVERALL, Counts, Group, Interval, Rate, Threshold
+from refract.rates.rate import OVERALL, Counts, Group, Interval, Rate, Threshold, rounded
 from refract.rates.sampled import MEASURES_OF_SAMPLES
 from refract.statistics.proportions import wilson
 
@@ -90,3 +90,18 @@ def unjudged_share(counts: Counts) -> float:
     """The share of a rate's answers that could count and are not known."""
     unknown = counts.unjudged + sum(counts.untested.get(reason, 0) for reason in UNKNOWN)
     return unknown / (counts.n + unknown) if unknown else 0.0
+
+
+def threshold_warnings(rates: Sequence[Rate]) -> list[str]:
+    """Which thresholds of a model are missed, and which are neither met nor missed: a line for each."""
+    decided: dict[str | None, list[str]] = {}
+    for rate in rates:
+        value = "not measured" if rate.value is None else rounded(rate.value)
+        text = f"{rate.suite} {rate.measure} {value} ({rate.threshold})"
+        decided.setdefault(rate.decision, []).append(text)
+    of = sum(len(texts) for decision, texts in decided.items() if decision)
+    return [
+        f"{len(decided[kind])} of {of} thresholds {kind}: {'; '.join(decided[kind])}"
+        for kind in ("missed", "inconclusive")
+        if kind in decided
+    ]
