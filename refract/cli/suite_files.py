@@ -13,7 +13,6 @@ import typer
 from refract.cli.options import keep_inputs, mapping
 from refract.core.errors import UsageError
 from refract.core.showing import say
-from refract.suites.rows import check_suite
 
 
 def lint(files: list[Path]) -> None:
@@ -24,6 +23,8 @@ def lint(files: list[Path]) -> None:
     Args:
         files: Suite files (JSONL).
     """
+    from refract.suites.rows import check_suite
+
     count = 0
     for path in files:
         try:

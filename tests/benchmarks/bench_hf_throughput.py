@@ -184,7 +184,7 @@ def main() -> None:
             list(adapter.answer(requests[:1]))  # loads the weights
             opening[name] = round(time.process_time() - began, 2)
         model, tokenizer, eos = plain._decoder.model, plain._tokenizer, plain._decoder.eos
-        ids = [plain._encode(request.attempts[0])[1] for request in requests]
+        ids = [plain._encode(request.attempts[0], ())[1] for request in requests]
 
         wall: dict[str, float] = {}
         cpu: dict[str, float] = {}

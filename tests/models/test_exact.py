@@ -54,7 +54,7 @@ def test_an_exact_answer_is_the_greedy_decoding_of_float64(tiny):
     adapter = model(tiny, max_tokens=12, dtype="bfloat16")
     (made,) = answers(adapter, [ask("Hi there")])
     reference = adapter._decoder.exact.reference
-    _, tokens = adapter._encode(ask("Hi there").attempts[0])
+    _, tokens = adapter._encode(ask("Hi there").attempts[0], ())
     ids = unpacked_tokens(made.tokens)
     for place, token in enumerate(ids):
         read = torch.tensor([tokens + ids[:place]])

@@ -158,7 +158,7 @@ def generated(adapter: HF, requests: list[Request]) -> list[tuple[str, int]]:
     decoder, tokenizer = adapter._decoder, adapter._tokenizer
     made = []
     for request in requests:
-        ids = torch.tensor([adapter._encode(request.attempts[0])[1]])
+        ids = torch.tensor([adapter._encode(request.attempts[0], ())[1]])
         most = adapter.settings.max_tokens
         with torch.inference_mode():
             output = decoder.model.generate(
@@ -204,10 +204,10 @@ def test_rows_keep_their_bytes_when_they_outgrow_their_group(tiny):
 def test_a_template_with_a_bos_gives_one_bos(tiny):
     adapter = model(tiny, max_tokens=1, system_prompt="Be kind.")
     adapter._load_tokenizer()
-    text, tokens = adapter._encode(({"role": "user", "content": "Hi"},))
+    text, tokens = adapter._encode(({"role": "user", "content": "Hi"},), ())
     assert text == "<s><|system|>Be kind.</s><|user|>Hi</s><|assistant|>"
     assert tokens.count(1) == 1
-    own = adapter._encode(told("Be brief.", "Hi").attempts[0])[0]
+    own = adapter._encode(told("Be brief.", "Hi").attempts[0], ())[0]
     assert own == "<s><|system|>Be brief.</s><|user|>Hi</s><|assistant|>"
     assert answers(adapter, [ask("Hi")])[0].prompt_tokens == len(tokens) == 16
 
@@ -217,7 +217,7 @@ def test_without_a_template_the_bare_text_gets_the_tokenizers_own_bos(copy, capl
     save_tokenizer(copy, template=None)
     fallback = model(copy, system_prompt="Be kind.")
     fallback._load_tokenizer()
-    text, tokens = fallback._encode(({"role": "user", "content": "Hi"},))
+    text, tokens = fallback._encode(({"role": "user", "content": "Hi"},), ())
     assert (text, tokens[0], tokens.count(1)) == ("Be kind.\n\nHi", 1, 1)
     assert "no chat template" in caplog.text
     assert fallback.identity()["prompt_format"] == "plain"
