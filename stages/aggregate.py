@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
-from refract.agreement.label_files import JoinedLabels
 from refract.agreement.stored import Stored, stored_suites
 from refract.core.jsonl import sha256_file, write_json
 from refract.core.params import decision_settings, load_definitions
@@ -42,7 +42,7 @@ def main(name: str) -> None:
     params = load_definitions("suites")
     for stored in stored_suites(Path(), params, name, settings):
         definition, suite = stored.definition, stored.suite
-        warnings = label_warnings(stored.labels)
+        warnings = stored.labels.warnings if stored.labels else []
         for rate in stored.rates.table:
             if rate.measure == MIXED_MEASURE and not rate.group:
                 warnings += coverage_warnings(rate)
@@ -70,18 +70,8 @@ def main(name: str) -> None:
     used = usage(asked_once(responses), model["definition"].get("price"))
     provenance = {"model": model, "usage": used, "judges": judges, "suites": suites}
     write_json(Path(f"metrics/{name}.json"), metrics)
-    columns = outcome_columns(dict.fromkeys(stored.columns) for stored in every)
-    outcomes = chain.from_iterable(
-        outcome_lines(stored.suite, stored.rows.prompts.values(), stored.rates) for stored in every
-    )
-    failures = (
-        {"suite": stored.suite, **row}
-        for stored in every
-        for row in failing_rows(stored.rates.compared, stored.rows.prompts, stored.rows.responses)
-    )
-    write_table(Path(f"metrics/outcomes/{name}.csv"), columns, outcomes)
+    write_lines(name, every)
     write_rates(Path(f"metrics/tables/{name}.csv"), rates)
-    write_table(Path(f"data/failures/{name}.csv"), FAILURE_COLUMNS, failures)
     # The provenance is the last of the results to be written, and holds the hashes of the others.
     *others, last = result_files(name)
     files = {path: sha256_file(Path(path)) for path in others}
@@ -95,13 +85,19 @@ def main(name: str) -> None:
     run.end(end, counted=dict(counted))
 
 
-def label_warnings(labels: JoinedLabels | None) -> list[str]:
-    """What a reader must know of a suite's human labels."""
-    told = {
-        "drawn answers have no human label; there is no rate from labels": labels and labels.blank,
-        "human labels are of other answers": labels and labels.stale,
-    }
-    return [f"{len(rows)} {what}" for what, rows in told.items() if rows]
+def write_lines(name: str, every: Sequence[Stored]) -> None:
+    """Writes a line for each outcome, and for each answer that a perturbation changed."""
+    columns = outcome_columns(dict.fromkeys(stored.columns) for stored in every)
+    outcomes = (
+        outcome_lines(stored.suite, stored.rows.prompts.values(), stored.rates) for stored in every
+    )
+    failures = (
+        {"suite": stored.suite, **row}
+        for stored in every
+        for row in failing_rows(stored.rates.compared, stored.rows.prompts, stored.rows.responses)
+    )
+    write_table(Path(f"metrics/outcomes/{name}.csv"), columns, chain.from_iterable(outcomes))
+    write_table(Path(f"data/failures/{name}.csv"), FAILURE_COLUMNS, failures)
 
 
 if __name__ == "__main__":

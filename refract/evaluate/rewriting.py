@@ -17,7 +17,7 @@ from refract.evaluate import Suite, evaluate
 from refract.models import open_model
 from refract.models.store import ResponseStore
 from refract.project import Project, find_model
-from refract.suites.perturbations import features_of, read_perturbation
+from refract.suites.perturbations import changed_at, features_of, read_perturbation
 from refract.suites.perturbations.attacks import (
     PLACE,
     RewriteSettings,
@@ -46,8 +46,9 @@ def texts_to_rewrite(name: str, settings: RewriteSettings, project: Project) -> 
     for suite, given in suites.items():
         rows = load_suite(project.folder / given["file"])
         for row in sample_rows(rows, given.get("sample"), seed=seed, suite=suite):
-            features = features_of(row)
-            texts |= dict.fromkeys(features[key] for key in settings.features or features)
+            if place := changed_at(row, settings):
+                features = features_of(place.until)
+                texts |= dict.fromkeys(features[key] for key in settings.features or features)
     return list(texts)
 
 

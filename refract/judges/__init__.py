@@ -5,7 +5,6 @@ To add a judge: write its class (:class:`refract.judges.cases.Judge`), and name 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -16,7 +15,7 @@ from refract.core.registry import Registry, find
 from refract.core.settings import Settings, read_settings
 from refract.core.tool_calls import NAMING
 from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, clean_id, is_last, sample_id
-from refract.core.vocabulary import FAMILIES
+from refract.core.vocabulary import FAMILIES, language_code
 from refract.judges.calls import Calls, hand_on, next_judge
 from refract.judges.cases import Case, Judge, judgeable, unjudged
 
@@ -215,9 +214,7 @@ def language_warnings(rows: Iterable[Row], judges: Mapping[str, Mapping[str, Any
     warnings = []
     for name, definition in judges.items():
         known = find(JUDGES, definition.get("kind"), f"judges.{name}: kind").languages
-        # The code of a language without region and script: pt for pt-BR.
-        code = {of: re.split("[-_]", of.strip().lower())[0] for of in counts}
-        unread = {of: n for of, n in counts.items() if known and code[of] not in known}
+        unread = {of: n for of, n in counts.items() if known and language_code(of) not in known}
         if unread:
             listed = ", ".join(f"{language} {n}" for language, n in sorted(unread.items()))
             warnings.append(

@@ -371,13 +371,13 @@ class Rubric(ModelJudge):
     def read(self, case: Case, reply: str) -> Verdict:
         answers, worths, left = {}, [], 1.0
         for number, asked in enumerate(rubric_of(case.source), 1):
-            key, (low, high) = f"{self.KEY}{number}", asked.scale or (0, 1)
-            answers[key], reason = read_json(reply, key, _meanings(asked))
-            worth = (answers[key] - low) / (high - low)
+            key, allowed = f"{self.KEY}{number}", asked.numbers
+            spelled = allowed if asked.scale is None else {n: n for n in allowed.values()} | allowed
+            answers[key], reason = read_json(reply, key, spelled)
             if asked.gate:
-                left *= 1 - worth
+                left *= 1 - asked.worth(answers[key])
             else:
-                worths.append((worth, asked.weight))
+                worths.append((asked.worth(answers[key]), asked.weight))
         total = sum(weight for _, weight in worths)
         score = {
             "mean": sum(worth * weight for worth, weight in worths) / total,
@@ -390,15 +390,6 @@ class Rubric(ModelJudge):
             "rubric": answers,
             "reason": reason,
         }
-
-
-def _meanings(asked: Question) -> dict[Any, int]:
-    """The number that each answer to a question stands for."""
-    if asked.scale is None:
-        return {"yes": 1, "no": 0}
-    low, high = asked.scale
-    numbers = range(low, high + 1)
-    return {**{n: n for n in numbers}, **{str(n): n for n in numbers}}
 
 
 def _allowed(asked: Question) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from refract.core.published_text import Source, SourceError, fetch, read_text
+from refract.core.published_text import Source, SourceError, fetched_text
 from refract.core.tool_calls import INSTRUCTION
 from refract.core.types import Message, Row
 from refract.models.protocol import AdapterError
@@ -39,8 +39,7 @@ def system_text(where: str, given: str | Source | None) -> str | None:
     if not isinstance(given, Source):
         return given
     try:
-        fetch([given])
-        return read_text(given)
+        return fetched_text(given)
     except SourceError as error:
         raise AdapterError(f"{where}: system_prompt: {error}") from None
 

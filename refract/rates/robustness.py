@@ -6,7 +6,6 @@ in which nothing could be tested are left out of every rate and counted by reaso
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
@@ -16,7 +15,7 @@ from typing import Any
 from refract.core.showing import visible
 from refract.core.tool_calls import with_calls
 from refract.core.types import PromptRow, ResponseRow, Row, clean_id, conversation_text, sample_id
-from refract.core.vocabulary import JUDGED, OUTPUT_SENSITIVITY, REFUSED, UNTESTED
+from refract.core.vocabulary import JUDGED, OUTPUT_SENSITIVITY, REFUSED, UNTESTED, language_code
 from refract.rates.counting import (
     CONFIDENCE,
     Counted,
@@ -345,7 +344,7 @@ def language_table(suite: CountedSuite, source: str) -> list[Rate]:
     sample counts, held against the same sample."""
     joined = clusters_of(suite.sources)
     told = [row for row in suite.requested if isinstance(row.get("language"), str)]
-    code = {row["id"]: re.split("[-_]", row["language"].strip().lower())[0] for row in told}
+    code = {row["id"]: language_code(row["language"]) for row in told}
     named: dict[str, Row] = {}
     for key in ("item", "pair_id", "id"):  # an id is the surest
         rows = [row for row in reversed(told) if key in row and code[row["id"]] == source]

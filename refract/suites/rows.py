@@ -59,6 +59,18 @@ class Question(Settings):
             raise ValueError("scale must be [lowest, highest], at most 100 apart")
         return self
 
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The number of each answer that is allowed, by how it is written."""
+        if self.scale is None:
+            return {"yes": 1, "no": 0}
+        return {str(number): number for number in range(self.scale[0], self.scale[1] + 1)}
+
+    def worth(self, number: int) -> float:
+        """What an answer counts, from 0 to 1."""
+        low, high = self.scale or (0, 1)
+        return (number - low) / (high - low)
+
 
 # How the answers to a rubric add up: their weighted mean, the highest, or the lowest.
 RUBRIC_SCORES = ("mean", "any", "all")

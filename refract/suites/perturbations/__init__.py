@@ -100,6 +100,26 @@ def render(row: Row, features: Mapping[str, str], template: str | None) -> Attem
     return features["prompt"]
 
 
+class Place(NamedTuple):
+    """The turn of the user's that a perturbation changes, the row up to it, and the messages after."""
+
+    turn: int
+    until: Row
+    after: list[Message]
+
+
+def changed_at(row: Row, settings: Settings) -> Place | None:
+    """Where a perturbation with these settings changes a row; None where it has no such turn. A row
+    without a conversation has one."""
+    places = user_places(row)
+    chosen = settings.turn if isinstance(settings, VariantSettings) else "last"
+    turn = len(places) if chosen == "last" else 1 if chosen == "first" else chosen
+    if turn > len(places):
+        return None
+    after = row["messages"][places[turn - 1] + 1 :] if "messages" in row else []
+    return Place(turn, {**row, "messages": row["messages"][: -len(after)]} if after else row, after)
+
+
 def prompt_rows(
     rows: Sequence[Row],
     suite: str,
@@ -121,7 +141,7 @@ def prompt_rows(
     kinds = {name: read_perturbation(name, given) for name, given in (perturbations or {}).items()}
     taken = {row["id"] for row in rows}
     for row in rows:
-        played, places = played_turns(row), user_places(row)
+        played = played_turns(row)
         clean: PromptRow = {
             **given_prompt(row["id"], as_sent(row, features_of(row), template)),
             "suite": suite,
@@ -131,14 +151,10 @@ def prompt_rows(
             clean["tools"] = list(given)
         made = [_turns(clean, played, 1)]
         for name, (kind, settings) in kinds.items():
-            chosen = settings.turn if isinstance(settings, VariantSettings) else "last"
-            turn = len(places) if chosen == "last" else 1 if chosen == "first" else chosen
-            if turn > len(places):
+            if (place := changed_at(row, settings)) is None:
                 continue
-            # The conversation up to the turn that is changed, and what follows there.
-            after = row["messages"][places[turn - 1] + 1 :] if "messages" in row else []
-            until = {**row, "messages": row["messages"][: -len(after)]} if after else row
-            changed = {"turn": turn} if turn < len(places) else {}
+            turn, until, after = place
+            changed = {"turn": turn} if after else {}
             features, key = features_of(until), RowKey(seed, suite, row["id"], name)
             for variant in kind.variants(features, settings, key):
                 attempts = [as_sent(until, texts, template) for texts in variant.attempts]

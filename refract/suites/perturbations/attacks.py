@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import canonical_json, read_rows
-from refract.core.published_text import Source, fetch, read_text
+from refract.core.published_text import Source, fetched_text
 from refract.suites.perturbations.noise import TABLES, Rate, drawn_places, letters_of
 from refract.suites.perturbations.variants import (
     FeatureSettings,
@@ -101,8 +101,7 @@ def whole_text(given: str | Source) -> str:
     """A frame or instruction as it stands, fetched at its first use where it is published."""
     if isinstance(given, str):
         return given
-    fetch([given])
-    text = read_text(given)
+    text = fetched_text(given)
     return text.removesuffix("\n") if given.style == "jinja" else text
 
 
