@@ -87,6 +87,9 @@ def cluster() -> Iterator[Any]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        # The nodes find the model of these tests wherever the run was started from.
+        path = [str(Path(__file__).parents[2]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, path)))
         head = NODE | {"num_cpus": 0, "include_dashboard": False}
         made = Cluster(initialize_head=True, head_node_args=head)
         for _ in range(2):
