@@ -7,10 +7,7 @@ from typing import Any
 
 from refract.core.jsonl import write_json, write_rows
 from refract.core.params import definition, grid, load_params
-from refract.core.progress import (
-    StageRun,
-    run_stage,
-)
+from refract.core.progress import StageRun, run_stage
 from refract.core.showing import say
 from refract.core.types import is_last
 from refract.suites.perturbations import suite_prompts

@@ -8,18 +8,8 @@ from typing import Any
 
 from refract.core.jsonl import RowsById, iter_rows, stored_rows, write_json, write_rows
 from refract.core.params import definition, grid, load_definitions
-from refract.core.progress import (
-    StageRun,
-    ran_file,
-    run_stage,
-)
-from refract.judges import (
-    check_counted,
-    judge_rows,
-    language_warnings,
-    noting_errors,
-    open_judges,
-)
+from refract.core.progress import StageRun, ran_file, run_stage
+from refract.judges import check_counted, judge_rows, language_warnings, noting_errors, open_judges
 from refract.models.origins import note_verdicts
 
 

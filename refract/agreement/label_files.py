@@ -11,7 +11,7 @@ from refract.core.errors import RowError
 from refract.core.jsonl import sha256_json
 from refract.core.showing import csv_cell
 from refract.core.tables import read_table, write_table
-from refract.core.types import Attempt, Row
+from refract.core.types import Attempt, Row, conversation_text
 from refract.core.vocabulary import LABELS, REFUSED
 from refract.statistics.weighted import draw_size
 
@@ -55,15 +55,8 @@ class JudgedAnswer(NamedTuple):
     @property
     def row(self) -> Row:
         """The row that is to be labelled."""
-        texts = csv_cell(self.shown_prompt), csv_cell(self.response)
+        texts = csv_cell(conversation_text(self.prompt)), csv_cell(self.response)
         return dict(zip(COLUMNS, (*self.key, self.pair_sha256, *texts), strict=False))
-
-    @property
-    def shown_prompt(self) -> str:
-        """The prompt as a text to read, with the roles of several messages."""
-        if isinstance(self.prompt, str):
-            return self.prompt
-        return "\n".join(f"[{message['role']}] {message['content']}" for message in self.prompt)
 
 
 class JoinedLabels(NamedTuple):
@@ -122,10 +115,7 @@ def label_rows(path: Path) -> list[dict[str, str]]:
     needed = ("suite", "prompt_id", "pair_sha256", "label")
     lacking = [name for name in needed if any(row.get(name) is None for row in rows)]
     if lacking:
-        raise RowError(
-            f"{path}: no column {lacking[0]!r}; label a file that `refract label` wrote, and keep "
-            "its columns"
-        )
+        raise RowError(f"{path}: no column {lacking[0]!r}; keep those that `refract label` wrote")
     return rows
 
 

@@ -133,10 +133,8 @@ def join_verdicts(first: Sequence[FiledVerdict], second: Sequence[FiledVerdict])
         for verdict in verdicts:
             key = tuple(getattr(verdict, field) for field in by)
             if by_key.setdefault(key, verdict) is not verdict:
-                raise RowError(
-                    f"the {name} file has two verdicts for {' '.join(key)} (by {', '.join(by)}); "
-                    "each answer needs one"
-                )
+                of = f"{' '.join(key)} (by {', '.join(by)})"
+                raise RowError(f"the {name} file has two verdicts for {of}")
         return by_key
 
     left, right = keyed("first", first), keyed("second", second)

@@ -13,7 +13,6 @@ from typing import Annotated
 import typer
 
 from refract.cli import (
-    appendix,
     compare,
     gate,
     human_labels,
@@ -73,7 +72,7 @@ COMMANDS: dict[str, tuple[Callable[..., object], ...]] = {
     ),
     RESULTS: (
         *(outputs.show, compare.compare, gate.gate, outputs.page, outputs.table, outputs.figures),
-        *(outputs.export, outputs.log, appendix.appendix, verify.verify, reproduce.reproduce),
+        *(outputs.export, outputs.log, outputs.appendix, verify.verify, reproduce.reproduce),
         publications.reproduce_paper,
     ),
     JUDGES: (

@@ -62,13 +62,15 @@ def compare(
     """
     from refract.core.params import decision_settings
     from refract.results.sources import compare_sides, find_side
+    from refract.results.table_rows import rounded_difference
 
     settings = decided_by(decision_settings(Path.cwd()), confidence, interval)
     sides = compare_sides(find_side(Path.cwd(), a or "HEAD"), find_side(Path.cwd(), b), settings)
     drops = [(f"{x.model} {x.suite} {x.category}", x, x.drop) for x in sides.differences if x.drop]
     named = f"p worse (Holm, {sum(drop.p_worse_holm is not None for _, _, drop in drops)})"
     if format_ == "json":
-        _print_json(sides)
+        about = {"a": sides.a, "b": sides.b, "notes": sides.notes, "confidence": sides.confidence}
+        say(json_text({**about, "rows": [rounded_difference(x) for x in sides.differences]}))
     else:
         _print(sides, drops, named, flips, wide=wide, markdown=format_ == "md")
     failed = False
@@ -82,13 +84,6 @@ def compare(
         failed = True
         say(f"INCONCLUSIVE: {reason}", file=sys.stderr)
     raise typer.Exit(int(failed))
-
-
-def _print_json(sides: ComparedSides) -> None:
-    from refract.results.table_rows import rounded_difference
-
-    about = {"a": sides.a, "b": sides.b, "notes": sides.notes, "confidence": sides.confidence}
-    say(json_text({**about, "rows": [rounded_difference(x) for x in sides.differences]}))
 
 
 def _print(
@@ -111,8 +106,7 @@ def _print(
     suites = list(dict.fromkeys(x.suite for x in sides.differences))
     kinds = {kind: place for place, kind in enumerate(ORDER)}
     ordered = sorted(
-        sides.differences,
-        key=lambda x: (suites.index(x.suite), kinds.get(x.category, len(kinds))),
+        sides.differences, key=lambda x: (suites.index(x.suite), kinds.get(x.category, len(kinds)))
     )
     # Of one model, or one pair, the name stands above the table alone.
     of = f"{models[0]} " if len(models) == 1 else ""

@@ -74,10 +74,7 @@ def gate(
 
 
 def decided_rates(
-    models: Sequence[str],
-    confidence: str | None,
-    interval: str | None,
-    estimand: str | None = None,
+    models: Sequence[str], confidence: str | None, interval: str | None, estimand: str | None = None
 ) -> list[Rate]:
     """Every rate with a threshold of some models of the grid (none: all), as ``metrics/`` has them or,
     with one of the options, as the answers in ``data/`` give them. Raises

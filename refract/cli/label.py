@@ -18,6 +18,7 @@ from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import sha256_file
 from refract.core.showing import printable, say
 from refract.core.tables import write_table
+from refract.core.types import conversation_text
 
 if TYPE_CHECKING:
     from refract.agreement.label_files import JudgedAnswer
@@ -61,10 +62,7 @@ def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list
     made = (read_tree(root, [model])[model].provenance or {"suites": {}})["suites"].get(suite, {})
     file = params["suites"][suite]["file"]
     if made.get("sha256") != sha256_file(root / file):
-        raise UsageError(
-            f"{file} is not what the results of {model} were made of (metrics/provenance/{model}.json "
-            "has its hash); run: dvc repro"
-        )
+        raise UsageError(f"{file} is not what the results of {model} were made of; run: dvc repro")
     return answers
 
 
@@ -152,9 +150,9 @@ def label_in_terminal(path: Path, answers: Sequence[JudgedAnswer], *, blind: boo
     for row in rows:
         answer = known.get((row["suite"], row["prompt_id"], row["pair_sha256"]))
         if answer is None:
+            id_ = row["prompt_id"]
             raise RowError(
-                f"{path}: {row['prompt_id']} is of another answer than this run's; draw a new sample "
-                "with refract label --out"
+                f"{path}: {id_} is of another answer than this run's; name another --out"
             )
         asked.append(answer)
     if labelled:
@@ -210,6 +208,7 @@ def _show(answer: JudgedAnswer, title: str) -> None:
 
     console = Console(highlight=False)
     console.rule(Text(printable(title)))
-    for heading, text in (("Prompt", answer.shown_prompt), ("Answer", answer.response)):
+    prompt = conversation_text(answer.prompt)
+    for heading, text in (("Prompt", prompt), ("Answer", answer.response)):
         console.print(Text(heading, style="bold"), Text(printable(text, keep="\n\t")), sep="\n")
     console.print(Text(HELP, style="dim"))

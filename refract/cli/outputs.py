@@ -1,5 +1,5 @@
 """What is computed, for people and other programs: ``refract show``, ``page``, ``table``, ``figures``,
-``export`` and ``log``."""
+``appendix``, ``export`` and ``log``."""
 
 from __future__ import annotations
 
@@ -193,6 +193,25 @@ def figures(
         path = out / f"{figure.name}.{format_}"
         write_bytes(path, [drawn(figure, format_, style)])
         say(f"{path}: {figure.title}")
+
+
+def appendix(
+    out: Annotated[Path, typer.Option()], digits: Annotated[Literal["2", "3"], typer.Option()] = "2"
+) -> None:
+    """Write a paper's appendix: methods, tables, figures, a checklist, references, and a bundle of what
+    the numbers were made of, with a script that computes them again.
+
+    Example: refract appendix --out paper/appendix
+
+    Args:
+        out: Folder to write to.
+        digits: Decimals of the tables.
+    """
+    from refract.export.paper import write_appendix
+    from refract.project import project_root
+
+    for line in write_appendix(project_root(), out, int(digits)):
+        say(line)
 
 
 def export(

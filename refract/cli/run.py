@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from refract.evaluate import Evaluation
 
 # Options that are settings of the model's adapter.
-SETTINGS = (
-    *("adapter", "model_id", "path", "base_url", "system_prompt", "temperature", "max_tokens"),
-)
+SETTINGS = ["adapter", "model_id", "path", "base_url", "system_prompt", "temperature", "max_tokens"]
 
 
 def run(
@@ -232,12 +230,10 @@ def _command(context: typer.Context) -> list[str]:
     words = ["run"]
     for option in context.command.params:
         value = context.params.get(str(option.name))
-        if option.name not in ("out", "rows", "wide", "engine") and value not in (
-            None,
-            option.default,
-        ):
-            for each in value if isinstance(value, list | tuple) else [value]:
-                words += [option.opts[0], str(each)]
+        if option.name in ("out", "rows", "wide", "engine") or value in (None, option.default):
+            continue
+        for each in value if isinstance(value, list | tuple) else [value]:
+            words += [option.opts[0], str(each)]
     return words
 
 

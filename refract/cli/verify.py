@@ -113,10 +113,7 @@ def _recorded(what: str, project: Project) -> RecordedAnswers:
     if path.suffix == ".json" and path.is_file():
         results, beside = read_run(path, edited=True), path.with_suffix(RUN_ROWS)
         if not beside.is_file():
-            raise UsageError(
-                f"{path}: no answers beside it; they are in {beside.name}, which `refract run --rows "
-                f"{beside.name}` writes"
-            )
+            raise UsageError(f"{path}: no answers beside it; run it with --rows {beside.name}")
         by_suite: dict[str, list[Row]] = {}
         for row in read_rows(beside):
             by_suite.setdefault(str(row.get("suite")), []).append(row)
@@ -175,10 +172,8 @@ def verified(
     made, local = recorded.model, project.params.get("models") or {}
     definition, name = made["definition"], weights or recorded.name
     if definition.get("adapter") not in (*WITH_WEIGHTS, "openai"):
-        raise UsageError(
-            f"{recorded.name} has adapter {definition.get('adapter')!r}; answers of hf, vllm and openai "
-            "models can be verified"
-        )
+        has = f"{recorded.name} has adapter {definition.get('adapter')!r}"
+        raise UsageError(f"{has}; answers of hf, vllm and openai models can be verified")
     if (local.get(name) or {}).get("adapter") not in WITH_WEIGHTS:
         those = ", ".join(n for n, one in local.items() if one.get("adapter") in WITH_WEIGHTS)
         raise UsageError(
@@ -199,9 +194,8 @@ def verified(
         stated = made["identity"] if "identity" in made and not fixed else identity_of(source)
         with_weights = find_model(name, project)
         if with_weights["adapter"] == "vllm":  # exact decoding of the same checkpoint
-            of_hf = LocalModelSettings.model_fields
-            with_weights = {key: with_weights[key] for key in of_hf if key in with_weights}
-            with_weights["adapter"] = "hf"
+            kept = with_weights.keys() & LocalModelSettings.model_fields.keys()
+            with_weights = {"adapter": "hf"} | {key: with_weights[key] for key in kept}
         wanted = with_fixed(name, with_weights, settings)
         wanted |= {"arithmetic": "exact", "samples": 1}
         wanted |= {} if wanted.get("quantization") else {"dtype": "float32"}

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from refract.core.errors import RowError
 from refract.core.types import (
@@ -92,16 +92,19 @@ def dump_row(row: Mapping[str, Any]) -> bytes:
     return _dumps(row).encode("utf-8", "backslashreplace") + b"\n"
 
 
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise RowError(f"{path}: cannot be read ({error.strerror})") from None
+
+
 def iter_rows(path: Path) -> Iterator[Row]:
     """The rows of a JSONL file, in order.
 
     Lines end at LF alone: U+2028, U+0085 or a carriage return inside a text never split a row. Raises
     :class:`RowError` with file and line number."""
-    try:
-        file = open(path, "rb")  # noqa: SIM115 - closed by the `with` below
-    except OSError as error:
-        raise RowError(f"{path}: cannot be read ({error.strerror})") from None
-    with file:
+    with _opened(path) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
@@ -137,10 +140,7 @@ class RowsById(Mapping[str, Any]):
     def __init__(
         self, path: Path, numbers: Mapping[str, int], key: str = "prompt_id", field: str = ""
     ) -> None:
-        try:
-            self._file = open(path, "rb")  # noqa: SIM115 - closed with the last reference
-        except OSError as error:
-            raise RowError(f"{path}: cannot be read ({error.strerror})") from None
+        self._file = _opened(path)
         weakref.finalize(self, self._file.close)
         self._path, self._numbers, self._key, self._field = path, numbers, key, field
         self._starts = array("q")

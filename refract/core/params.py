@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -33,8 +33,6 @@ SECTIONS = ("grid", "seed", *CATALOGUES, "decisions", "validation", "engine")
 OPTIONAL = ("perturbations", "metadata", "decisions", "validation", "engine")
 # What answers requests: this process, or actors of Ray. No stage and no hash depends on it.
 ENGINES = ("process", "ray")
-# Values of a file, each as often as its aliases repeat it.
-MOST_VALUES = 1_000_000
 # What check-inputs writes: definitions in use, and hashes of the files that they name.
 INPUTS = Path("data/inputs")
 _NAMES: JsonDict = {
@@ -276,7 +274,7 @@ def parse_yaml(content: bytes, where: str) -> dict[str, Any]:
         given = YAML(typ="safe", pure=True).load(content.decode("utf-8"))
         if not isinstance(given, dict):
             raise ParamsError(f"{where} must hold a mapping (got {type(given).__name__})")
-        _check_keys(where, given, "", iter(range(MOST_VALUES)))
+        _check_keys(where, given)
     except ParamsError:
         raise
     except RecursionError:
@@ -293,20 +291,15 @@ def parse_yaml(content: bytes, where: str) -> dict[str, Any]:
     return given
 
 
-def _check_keys(path: str, value: Any, where: str, left: Iterator[int]) -> None:
-    """Raises :class:`ParamsError` for a key that is no text, which DVC would misread, and where more
-    values than are ``left`` stand inside: aliases of aliases can be thousands of millions."""
-    if next(left, None) is None:
-        raise ParamsError(
-            f"{path} holds more than {MOST_VALUES} values; write out what its aliases (*name) repeat"
-        )
+def _check_keys(path: str, value: Any, where: str = "") -> None:
+    """Raises :class:`ParamsError` for a key that is no text, which DVC would misread."""
     for key, inside in value.items() if isinstance(value, dict) else ():
         if not isinstance(key, str):
             place = f"{path}: {where}" if where else path
             raise ParamsError(f"{place} has the key {key!r}, which is no text; put it in quotes")
-        _check_keys(path, inside, f"{where}.{key}" if where else key, left)
+        _check_keys(path, inside, f"{where}.{key}" if where else key)
     for inside in value if isinstance(value, list) else ():
-        _check_keys(path, inside, where, left)
+        _check_keys(path, inside, where)
 
 
 def load_params(path: Path = Path("params.yaml")) -> dict[str, Any]:

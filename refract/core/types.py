@@ -165,10 +165,8 @@ def sample_prompts(prompts: Iterable[PromptRow], samples: int) -> Iterable[Promp
         for sample in range(1, samples + 1):
             id_ = sample_id(row["prompt_id"], sample)
             if sample > 1 and id_ in taken:
-                raise RowError(
-                    f"the id {id_!r} is that of a sample of {row['prompt_id']!r}; give the row "
-                    "another id"
-                )
+                of = row["prompt_id"]
+                raise RowError(f"the id {id_!r} is that of a sample of {of!r}; rename the row")
             of_sample: PromptRow = {**row, "prompt_id": id_, "sample": sample}
             if "after" in row:
                 of_sample["after"] = sample_id(row["after"], sample)

@@ -100,15 +100,8 @@ OUTCOME_COLUMNS = (
 TAKEN = {*OUTCOME_COLUMNS, "model", "prompt", "response", "finish_reason", "error"}
 FAILURE_COLUMNS = (
     *("suite", "prompt_id", "perturbation", "group", "repetitions", "dose"),
-    *(
-        "clean_prompt",
-        "perturbed_prompt",
-        "clean_response",
-        "perturbed_response",
-        "clean_outcome",
-        "outcome",
-    ),
-    *("similarity", "changed_by"),
+    *("clean_prompt", "perturbed_prompt", "clean_response", "perturbed_response"),
+    *("clean_outcome", "outcome", "similarity", "changed_by"),
 )
 
 

@@ -29,7 +29,6 @@ from refract.project import Project, find_suite
 from refract.rates import Aggregate, aggregate_suite, outcome_lines
 from refract.rates.clean_prompts import suite_metrics
 from refract.rates.counting import CONFIDENCE
-from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Rate, rounded
 from refract.rates.robustness import failing_rows
 from refract.results.sources import suite_provenance
@@ -221,7 +220,7 @@ def evaluate(
     )
     results: dict[str, SuiteResult] = {}
     said = {judge: {**judges[judge], "version": opened[judge].version} for judge in opened}
-    known: dict[str, JudgeError | None] = {}
+    of_suites: dict[str, Row] = {}
     for suite in ready.values():
         answers = made.responses[suite.name]
         prompts = answered_prompts(suite.prompts, answers)
@@ -230,27 +229,24 @@ def evaluate(
         verdicts = judge_suite(prompts, answers, sources, used[suite.name])
         families = {name: judge.FAMILY for name, judge in used[suite.name].items()}
         errors = known_errors({name: said[name] for name in used[suite.name]}, suite.rows)
-        known[suite.name] = errors.get(suite.definition["judges"][0])
         of = (suite.definition, judges, families, confidence, errors)
         rates = aggregate_suite(suite.rows, prompts, answers, verdicts, *of)
         label = samples_label(suite_label(suite.name, sample, len(suite.rows), seed), samples)
         count = made.counts[suite.name]
         results[suite.name] = SuiteResult(suite, label, prompts, answers, verdicts, rates, count)
+        of_suites[label] = suite_provenance(
+            suite.definition,
+            samples,
+            errors.get(suite.definition["judges"][0]),
+            suite=suite.name,
+            argument=suite.argument,
+            sha256=suite.sha256,
+            prompts_sha256=rows_sha256(suite.prompts),
+        )
     provenance = {
         "model": made.description,
         "judges": said,
-        "suites": {
-            result.label: suite_provenance(
-                result.suite.definition,
-                len(result.prompts) // max(1, len(result.suite.prompts)),
-                known[suite_name],
-                suite=suite_name,
-                argument=result.suite.argument,
-                sha256=result.suite.sha256,
-                prompts_sha256=rows_sha256(result.suite.prompts),
-            )
-            for suite_name, result in results.items()
-        },
+        "suites": of_suites,
         "run": {
             "code_sha256": code_sha256(),
             "libraries": library_versions(),

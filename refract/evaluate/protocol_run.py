@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
-from urllib.request import urlopen
 
 from refract.core.environment import data_folder
 from refract.core.errors import RefractError, UsageError
 from refract.core.jsonl import sha256_file, sha256_json, write_bytes
+from refract.core.published_text import read_url
 from refract.core.showing import say
 from refract.core.types import Row
 from refract.core.vocabulary import FAMILIES
@@ -36,7 +36,6 @@ from refract.suites.protocols.catalogue import (
 )
 from refract.suites.rows import SuiteError, check_suite
 
-SECONDS = 60
 MOST_BYTES = 500_000_000
 
 
@@ -172,9 +171,8 @@ def _check_judge(part: _Part) -> None:
         warning = open_judge(judge, part.judges[judge]).check()
     except RefractError as error:
         raise RefractError(
-            f"{part.chosen.label}: the judge {judge} cannot be used here, and nothing was "
-            f"generated: {error}; --judge names another judge, such as --judge rules, which is "
-            "listed as a deviation"
+            f"{part.chosen.label}: the judge {judge} cannot be used here, and nothing was generated: "
+            f"{error}; --judge names another, such as --judge rules, which is listed as a deviation"
         ) from None
     if warning:
         say(f"judge {judge}: {warning}", file=sys.stderr)
@@ -224,20 +222,12 @@ def _fetched(chosen: Chosen) -> Path:
     path = data_folder() / "suites" / f"{chosen.part}-{wanted.url.rpartition('/')[2]}"
     if path.is_file():
         return path
-    try:
-        with urlopen(wanted.url, timeout=SECONDS) as reply:
-            data: bytes = reply.read(MOST_BYTES)
-    except OSError as error:
-        raise UsageError(
-            f"{chosen.label}: {wanted.url} cannot be read ({error}); get the file on another machine "
-            f"and name it with {option}"
-        ) from None
+    data = read_url(wanted.url, MOST_BYTES, f"name it with {option}")
     digest = hashlib.sha256(data).hexdigest()
     if wanted.sha256 not in (None, digest):
         raise UsageError(
-            f"{chosen.label}: {wanted.url} is another file than the one the protocol was defined with: "
-            f"its SHA-256 is {digest}, and {wanted.sha256} is expected; to use it all the same, name "
-            f"it with {option}"
+            f"{chosen.label}: {wanted.url} has the SHA-256 {digest}, and {wanted.sha256} is expected; "
+            f"to use it all the same, name the file with {option}"
         )
     write_bytes(path, [data])
     return path

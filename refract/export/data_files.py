@@ -30,8 +30,7 @@ def write_tables(results: Results, out: Path, format_: str) -> Iterator[str]:
                 data = frame.astype(dict.fromkeys(texts, "string")).to_parquet(None, index=False)
             except ImportError:
                 raise UsageError(
-                    "Parquet needs pyarrow; run: pip install 'refract-eval[parquet]', or take "
-                    "--format csv"
+                    "Parquet needs pyarrow; run: pip install 'refract-eval[parquet]'"
                 ) from None
         else:
             # A table for people's eyes and spreadsheets; Parquet keeps each character as it is.

@@ -50,11 +50,7 @@ CLEAN = {
 
 
 def write_records(
-    results: Results,
-    place: Path,
-    out: Path,
-    publisher: Mapping[str, str],
-    given: Mapping[str, str],
+    results: Results, place: Path, out: Path, publisher: Mapping[str, str], given: Mapping[str, str]
 ) -> Iterator[str]:
     """Writes the records of a project or of a results file; says of each what was written.
 
@@ -86,22 +82,16 @@ def write_records(
     templates = _templates()
     left_out = Counter[str]()
     lines = 0
-    tables, outcomes, rows = map(_as_rows, (results.tables, results.outcomes, results.rows))
+    outcomes, rows = map(_as_rows, (results.outcomes, results.rows))
     texts = {(row["model"], row["suite"], row["prompt_id"]): row for row in rows}
-    for name, label in dict.fromkeys((row["model"], row["suite"]) for row in tables):
-        rates = [
-            row
-            for row in tables
-            if (row["model"], row["suite"]) == (name, label) and row["rate"] is not None
-        ]
-        if not rates:
-            continue
+    with_rate = results.tables.dropna(subset="rate")
+    for (name, label), rates in with_rate.groupby(["model", "suite"], sort=False):
         answers = [
             row | texts.get((name, row["suite"], row["prompt_id"]), {})
             for row in outcomes
             if row["model"] == name and row["suite"] in (label, plain(label))
         ]
-        known = shared | {"label": label, "rates": rates, "model": ids[name]}
+        known = shared | {"label": label, "rates": _as_rows(rates), "model": ids[name]}
         path, samples, unjudged = _write(templates, out, answers, provenance[name], known)
         yield f"{path}: {len(rates)} rates, {samples} answers"
         left_out += unjudged
@@ -192,7 +182,6 @@ def _write(
         if reason or measure not in overall:
             left_out[reason or "no rate"] += 1
         elif row.get("response") is not None:
-            row |= {key: _whole(row[key]) for key in ("prompt", "response")}
             more = {"row": row, "measure": measure, "right": right, "counted": counted}
             samples.append(json.loads(template.render(known, **more)))
     not_judged = {f"not_judged_{reason}": count for reason, count in left_out.items()}
@@ -234,8 +223,3 @@ def _counted(row: Row) -> tuple[str, str, bool, str]:
 def _component(name: str) -> str:
     """A name as one part of a path on any system."""
     return re.sub(r'[<>:"/\\|?*\x00-\x1f]', "_", name).rstrip(". ") or "_"
-
-
-def _whole(text: str) -> str:
-    """A text that UTF-8 can hold."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")

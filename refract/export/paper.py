@@ -48,10 +48,7 @@ def write_appendix(root: Path, out: Path, places: int = 2) -> Iterator[str]:
     """
     side = read_side(root)
     if bare := [x for x, of in side.results.items() if "files" not in (of.provenance or {})]:
-        raise ResultsError(
-            f"no provenance of {named(bare)} in metrics/provenance/, or one of an earlier version, so "
-            "that nothing says what the numbers were made of; run: dvc repro"
-        )
+        raise ResultsError(f"no provenance of {named(bare)} in metrics/provenance/; run: dvc repro")
     stale = f"note: {current_note(side.reasons)}" if side.reasons else ""
     if stale:
         yield stale

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,19 +13,14 @@ from refract.core.errors import UsageError
 from refract.core.vocabulary import DISCRIMINATION
 from refract.rates.rate import Rate
 from refract.report.comparisons import number_of_tests
-from refract.report.first_table import CUT_OFF, NOT_JUDGED, SEVERAL, mark_of
+from refract.report.first_table import mark_notes, mark_of, sample_notes
 from refract.report.markdown import ShownTable, shown_table
 from refract.report.model_sizes import MEASURES
 from refract.report.view import HEADLINES, View, check_names
-from refract.report.wording import MISSING, estimate_text, percent, plain, rate_text
+from refract.report.wording import MISSING, Titles, estimate_text, percent, plain, rate_text
 from refract.results.sources import stand_ins
 
 TABLES = Path(__file__).parent / "templates/tables.yaml"
-MARKS = {
-    CUT_OFF: "a tenth of the answers or more was cut off, and judged by what was said",
-    NOT_JUDGED: "some answers were not judged and are in no rate",
-    SEVERAL: "cut off and not judged, or no interval",
-}
 
 
 class PaperTable(NamedTuple):
@@ -82,7 +77,8 @@ def paper_table(
     for key in sorted(lines, key=lambda key: order.index(key[0])):
         cells = [lines[key].get(measure) for measure in columns]
         names = [*([plain(key[0])] if several else []), key[1], *([key[2]] if by else [])]
-        shown += [(key[1], plain(key[0]), rate) for rate in cells if rate]
+        on = f"{key[1]} on {plain(key[0])}"
+        shown += [(mark_of(rate), on, rate) for rate in cells if rate]
         texts = (
             f"{estimate_text(r.value, r.shown, '', places)} {mark_of(r)}".rstrip() if r else MISSING
             for r in cells
@@ -90,38 +86,11 @@ def paper_table(
         rows.append([*names, *(map(rate_text, cells) if wide else texts)])
     header = [*(["Suite"] if several else []), "Model", *([by] if by else [])]
     titles = [MEASURES.get(m, m.replace("_", " ")).capitalize() for m in columns]
-    notes = [*([] if wide else mark_notes(shown)), *_samples(order), *filter(None, [note])]
+    notes = [*([] if wide else mark_notes(shown)), *sample_notes(order, Titles())]
+    notes = [f"{x}." for x in notes] + ([note] if note else [])
     suite = "" if several else f" Suite: {plain(order[0])}."
     caption = f"Rates with {level} intervals{' and counts' if wide else ''}.{suite}"
     return PaperTable([*header, *titles], rows, len(header), notes, caption, grouped=several)
-
-
-def mark_notes(shown: Iterable[tuple[str, str, Rate]]) -> list[str]:
-    """What the marks at some rates stand for, with the counts by model and suite, as they are named."""
-    marked: dict[str, dict[str, list[Rate]]] = {}
-    for model, suite, rate in shown:
-        marked.setdefault(mark_of(rate), {}).setdefault(f"{model} on {suite}", []).append(rate)
-    notes = []
-    for mark, about in MARKS.items():
-        said = []
-        for name, of in marked.get(mark, {}).items():
-            n, cut_off, unjudged = (sum(x) for x in zip(*map(_counts, of), strict=True))
-            texts = [f"{cut_off} of {n} cut off"] if mark != NOT_JUDGED and cut_off else []
-            texts += (
-                [f"{unjudged} of {n + unjudged} not judged"] if mark != CUT_OFF and unjudged else []
-            )
-            said.append(f"{name} {', '.join(texts) or 'no interval'}")
-        notes += [f"{mark} {about}: {'; '.join(said)}."] if said else []
-    return notes
-
-
-def _counts(rate: Rate) -> tuple[int, int, int]:
-    return rate.counts.n, rate.counts.cut_off or 0, rate.counts.unjudged
-
-
-def _samples(labels: Iterable[str]) -> list[str]:
-    """What the labels of suites say of samples."""
-    return [f"{plain(x)}: {x.partition('[')[2].removesuffix(']')}." for x in labels if "[" in x]
 
 
 def interval_table(
@@ -141,11 +110,12 @@ def interval_table(
     # One answer to each prompt has no noise of its own.
     if not any(rate.these and rate.these.low < rate.these.high for rate in rates):
         table = ShownTable(table.header[:-1], [row[:-1] for row in table.rows], [])
-    names = [(view.titles.model(r.model), view.titles.suite(plain(r.suite))) for r in rates]
-    marks = mark_notes((*name, rate) for name, rate in zip(names, rates, strict=True))
-    about = [*_samples(dict.fromkeys(rate.suite for rate in rates)), view.interval_note]
+    names = [" on ".join((row[1], row[0])) for row in table.rows]
+    marks = mark_notes((mark_of(r), name, r) for name, r in zip(names, rates, strict=True))
+    notes = [f"{x}." for x in (*marks, *sample_notes((r.suite for r in rates), view.titles))]
+    notes += [view.interval_note] if view.interval_note else []
     caption += f", with {percent(view.confidence)} intervals of prompts, and of prompts and judge."
-    return _paper(table._replace(notes=[*marks, *filter(None, about)]), caption, label)
+    return _paper(table._replace(notes=notes), caption, label)
 
 
 def difference_table(view: View, places: int) -> PaperTable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +25,8 @@ class LoggedRun(NamedTuple):
 
 def logged_runs(root: Path, models: Sequence[str] | None) -> list[LoggedRun]:
     """The runs of a project's models, of all where none is named."""
+    from pandas import json_normalize
+
     results, _ = results_and_notes(root, models)
     commit = (git(root, "rev-parse", "HEAD") or "").strip()
     changed = git(root, "status", "--porcelain", "--untracked-files=no")
@@ -32,11 +34,12 @@ def logged_runs(root: Path, models: Sequence[str] | None) -> list[LoggedRun]:
     runs = {}
     for name in dict.fromkeys(results.metrics["model"]):
         facts = json.loads((root / f"metrics/provenance/{name}.json").read_text("utf-8"))
-        settings = _flat(
+        nested = (
             facts["model"]["definition"]
             | {"suites": {key: suite["sha256"] for key, suite in facts["suites"].items()}}
             | {"judges": {key: judge["version"] for key, judge in facts["judges"].items()}}
         )
+        (settings,) = json_normalize(nested).to_dict("records")  # names joined by points
         files = [root / path for path in result_files(name)]
         runs[name] = LoggedRun(name, settings, {}, tags, files)
     for row in results.metrics.to_dict("records"):
@@ -47,14 +50,6 @@ def logged_runs(root: Path, models: Sequence[str] | None) -> list[LoggedRun]:
         if key in numbers:
             numbers |= {f"{key}_low": row["low"], f"{key}_high": row["high"]}
     return list(runs.values())
-
-
-def _flat(settings: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in settings.items():
-        nested = isinstance(value, Mapping)
-        flat |= _flat(value, f"{before}{key}.") if nested else {before + key: value}
-    return flat
 
 
 def to_mlflow(experiment: str, run: LoggedRun) -> None:

@@ -166,9 +166,7 @@ def find_judge(
         )
     if model is not None:
         adapter, colon, model_id = model.partition(":")
-        if (
-            "." in adapter and ":" in model_id
-        ):  # an adapter of another package: package.module:Class
+        if "." in adapter and ":" in model_id:  # an adapter of another package: module:Class
             class_name, _, model_id = model_id.partition(":")
             adapter = f"{adapter}:{class_name}"
         judging = {"adapter": adapter, "model_id": model_id}

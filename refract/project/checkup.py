@@ -141,10 +141,8 @@ def mend(root: Path) -> Iterator[str]:
     what it did. Raises :class:`RefractError` while DVC runs here."""
     torn = [file for file in (LOCK, RECORD) if is_torn(root / file)]
     if torn and (running := dvc_processes(root)):
-        raise RefractError(
-            f"DVC runs here (process {', '.join(map(str, running))}) and uses {torn[0]}; wait for it to "
-            "end, then run `refract doctor --fix` again"
-        )
+        numbers = ", ".join(map(str, running))
+        raise RefractError(f"DVC runs here (process {numbers}); once it has ended, run this again")
     if LOCK in torn:
         os.replace(root / LOCK, root / TORN)
         yield f"{LOCK}: moved to {TORN}"

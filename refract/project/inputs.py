@@ -194,9 +194,7 @@ def write_inputs(params: Mapping[str, Any], seen: Stat, known: Mapping[str, Any]
     written: dict[str, Any] = {}
     for name in models:
         path = f"models/{name}.json"
-        before = read_object(
-            INPUTS / path
-        )  # what was written last, here or where answers were made
+        before = read_object(INPUTS / path)  # written last, here or where answers were made
         written[path] = hashes.of_definition(params["models"][name], before)
         written[f"verdicts/{name}.json"] = _mark_errors(name, again, hashes.watched)
     files = {name: {"file": suite["file"]} for name, suite in suites.items()}

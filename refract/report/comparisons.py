@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from refract.core.params import DecisionSettings
 from refract.core.types import Row, is_last
 from refract.core.vocabulary import DISCRIMINATION, OUTCOME_COLUMNS, outcome_columns
-from refract.rates.comparison import DEFAULTS, PairedOutcomes, compare_groups, pair_outcomes
+from refract.rates.comparison import DEFAULTS, compare_groups, pair_outcomes
 from refract.rates.rate import Difference, Interval
 from refract.results.sources import errors_between, stand_ins
 from refract.statistics.hypotheses import benjamini_hochberg, holm
@@ -93,32 +93,23 @@ def compare_models(
     outcomes: Outcomes,
     settings: DecisionSettings = DEFAULTS,
     reference: str | None = None,
-    stand_ins: Collection[str] = (),
     provenance: Provenance | None = None,
 ) -> list[Compared]:
     """Paired comparisons of models, first minus second, with Holm's p over all of live models.
 
-    Of up to ``ALL_PAIRS`` models all pairs, of more those of :func:`near_pairs`. A pair with one of
-    ``stand_ins`` (recorded answers, synthetic models) is in no family of tests, unless all are such.
-    ``provenance`` by model says what is known of the judges' errors.
+    Of up to ``ALL_PAIRS`` models all pairs, of more those of :func:`near_pairs`. A pair with recorded
+    answers or a synthetic model is in no family of tests, unless all are such. ``provenance`` by model
+    says which these are, and what is known of the judges' errors.
     """
     models = list(outcomes)
     pairs = list(combinations(models, 2))
     if len(models) > ALL_PAIRS:
         pairs = near_pairs(models, reference or models[0])
-    groups = [
-        (first, second, group)
-        for first, second in pairs
-        for group in pair_outcomes(outcomes[second], outcomes[first])
-    ]
-    return _compared(groups, settings, holm, stand_ins, provenance)
+    return _compared(outcomes, pairs, [""], settings, holm, provenance or {})
 
 
 def compare_nearest(
-    outcomes: Outcomes,
-    settings: DecisionSettings,
-    reference: str,
-    provenance: Provenance,
+    outcomes: Outcomes, settings: DecisionSettings, reference: str, provenance: Provenance
 ) -> Nearest | None:
     """The model that differs from the reference in the fewest keys of its definition, of live models
     where the reference is one, with its differences from the reference (itself minus the reference) and
@@ -171,17 +162,39 @@ def compare_perturbed(outcomes: Outcomes, settings: DecisionSettings) -> list[Di
     return found
 
 
+def compare_fields(
+    outcomes: Outcomes,
+    settings: DecisionSettings = DEFAULTS,
+    reference: str | None = None,
+    provenance: Provenance | None = None,
+) -> list[Compared]:
+    """The comparisons of :func:`near_pairs` by each value of each field of the suites, with Benjamini
+    and Hochberg's p over all of live models, as :func:`compare_models` has Holm's."""
+    pairs = near_pairs(list(outcomes), reference or next(iter(outcomes), ""))
+    columns = outcome_columns(row for rows in outcomes.values() for row in rows)
+    fields = [column for column in columns[len(OUTCOME_COLUMNS) :] if column != "turns"]
+    return _compared(outcomes, pairs, fields, settings, benjamini_hochberg, provenance or {})
+
+
 def _compared(
-    groups: Sequence[tuple[str, str, PairedOutcomes]],
+    outcomes: Outcomes,
+    pairs: Sequence[tuple[str, str]],
+    columns: Sequence[str],
     settings: DecisionSettings,
     correct: Callable[[Sequence[float | None]], list[float | None]],
-    stand_ins: Collection[str],
-    provenance: Provenance | None,
+    facts: Provenance,
 ) -> list[Compared]:
-    """The comparisons, undecided, with p corrected over those of live models alone, where such are."""
-    live = [not {first, second} & set(stand_ins) for first, second, _ in groups]
-    facts = provenance or {}
-    between = {(a, b): errors_between(facts.get(a), facts.get(b)) for a, b, _ in groups}
+    """The comparisons by each column, undecided, with p corrected over those of live models alone, where
+    such are."""
+    groups = [
+        (first, second, group)
+        for first, second in pairs
+        for column in columns
+        for group in pair_outcomes(outcomes[second], outcomes[first], column=column)
+    ]
+    stand = set(stand_ins(facts))
+    live = [not {first, second} & stand for first, second, _ in groups]
+    between = {(a, b): errors_between(facts.get(a), facts.get(b)) for a, b in pairs}
     errors = [between[a, b].get(group.suite) for a, b, group in groups]
     settings = settings.model_copy(update={"primary": []})
     differences = compare_groups([group for *_, group in groups], settings, live, correct, errors)
@@ -189,29 +202,6 @@ def _compared(
         Compared(first, second, difference)
         for (first, second, _), difference in zip(groups, differences, strict=True)
     ]
-
-
-def compare_fields(
-    outcomes: Outcomes,
-    settings: DecisionSettings = DEFAULTS,
-    reference: str | None = None,
-    stand_ins: Collection[str] = (),
-    provenance: Provenance | None = None,
-) -> list[Compared]:
-    """The comparisons of :func:`near_pairs` by each value of each field of the suites, with Benjamini
-    and Hochberg's p over all of live models, as :func:`compare_models` has Holm's."""
-    models = list(outcomes)
-    if not models:
-        return []
-    columns = outcome_columns(row for rows in outcomes.values() for row in rows)
-    groups = [
-        (first, second, group)
-        for first, second in near_pairs(models, reference or models[0])
-        for column in columns[len(OUTCOME_COLUMNS) :]
-        if column != "turns"
-        for group in pair_outcomes(outcomes[second], outcomes[first], column=column)
-    ]
-    return _compared(groups, settings, benjamini_hochberg, stand_ins, provenance)
 
 
 def strongest(compared: Sequence[Compared], confidence: float) -> list[Compared]:

@@ -6,7 +6,7 @@ interval and at most one mark, which a note below explains; all else that limits
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from refract.rates.rate import Rate
@@ -14,7 +14,7 @@ from refract.rates.turns import FIRST_MEASURES, REFUSED_UNTIL_END, TURN_FIELD
 from refract.report.markdown import ShownTable, shown_table
 from refract.report.model_sizes import MEASURES
 from refract.report.view import CATEGORY_OF, HEADLINES, Summary, View, summaries
-from refract.report.wording import WARN_SHARE, plain, short_text
+from refract.report.wording import WARN_SHARE, Titles, plain, short_text
 
 CUT_OFF, NOT_JUDGED, SEVERAL = "✂", "†", "‡"
 MARKS = {
@@ -29,13 +29,14 @@ def first_table(view: View, *, wide: bool = False) -> ShownTable:
     """One line for each suite and model: refusal by category and discrimination, but of suites whose
     clean prompts another suite has too; ``wide``: one line for each rate of every judge of refusal, with
     all that limits it."""
-    if wide:
-        notes = [*_samples_note(view, summaries(view)), view.interval_note]
-        table = shown_table(view.titles, "details", _details(view))
-        return table._replace(notes=[*filter(None, notes)]).filled
+    every = summaries(view)
     # Of a sample of another suite's prompts the perturbed ones count.
     repeated = view.repeated
-    lines = [line for line in summaries(view) if line.suite not in repeated]
+    lines = every if wide else [line for line in every if line.suite not in repeated]
+    notes = [*sample_notes((line.suite for line in lines), view.titles), view.interval_note]
+    if wide:
+        table = shown_table(view.titles, "details", _details(view))
+        return table._replace(notes=[*filter(None, notes)]).filled
     header = ["suite", "model", *(MEASURES[measure] for measure in HEADLINES), DISCRIMINATION]
     rows = [
         [
@@ -45,9 +46,15 @@ def first_table(view: View, *, wide: bool = False) -> ShownTable:
         ]
         for line in lines
     ]
-    about = [*_discrimination_note(view, lines), *_samples_note(view, lines), view.interval_note]
-    notes = [note for note in (*_mark_notes(view, lines), *about) if note]
-    return ShownTable(header, rows, notes).filled
+    marked = [
+        # What was not judged is counted over all clean answers of the suite.
+        (mark, view.titles.model(line.model), line.refusal if mark == NOT_JUDGED else rate)
+        for line in lines
+        for rate in filter(None, line.headlines)
+        for mark in [mark_of(rate)]
+    ]
+    notes = [*mark_notes(marked), *_discrimination_note(view, lines), *notes]
+    return ShownTable(header, rows, [*filter(None, notes)]).filled
 
 
 def shown_rates(view: View, line: Summary) -> dict[str, Rate]:
@@ -99,12 +106,10 @@ def names_of(view: View, suite: str, model: str) -> tuple[str, str]:
     return view.titles.suite(plain(suite)), view.titles.model(model)
 
 
-def _samples_note(view: View, lines: Sequence[Summary]) -> Iterator[str]:
+def sample_notes(labels: Iterable[str], titles: Titles) -> list[str]:
     """What the labels of suites say of samples."""
-    labels = {line.suite: line.suite.partition("[")[2].removesuffix("]") for line in lines}
-    for label, said in labels.items():
-        if said:
-            yield f"{view.titles.suite(plain(label))}: {said}"
+    parts = (label.removesuffix("]").partition("[") for label in dict.fromkeys(labels))
+    return [f"{titles.suite(name)}: {said}" for name, _, said in parts if said]
 
 
 def _discrimination(view: View, line: Summary) -> Rate | None:
@@ -129,33 +134,31 @@ def mark_of(rate: Rate | None) -> str:
     return SEVERAL if len(limits) > 1 else "".join(limits)
 
 
-def _mark_notes(view: View, lines: Sequence[Summary]) -> Iterator[str]:
-    """What each mark stands for, with counts by model."""
-    marked: dict[tuple[str, str], list[tuple[Summary, Rate]]] = {}
-    for line in lines:
-        for rate in filter(None, line.headlines):
-            marked.setdefault((mark_of(rate), line.model), []).append((line, rate))
+def mark_notes(marked: Iterable[tuple[str, str, Rate]]) -> Iterator[str]:
+    """What each mark stands for, with the counts of the rates that have it, by whose they are: a mark,
+    a name and a rate each."""
+    rates: dict[tuple[str, str], list[Rate]] = {}
+    for mark, name, rate in marked:
+        if rate not in (of := rates.setdefault((mark, name), [])):
+            of.append(rate)
     for mark, what in MARKS.items():
-        of_mark = ((model, of) for (its, model), of in marked.items() if its == mark)
-        if said := [f"{_counted(mark, of)} of {view.titles.model(x)}" for x, of in of_mark]:
+        said = [f"{_counted(x, of)} of {name}" for (x, name), of in rates.items() if x == mark]
+        if said:
             yield f"{mark} {what}: {'; '.join(said)}"
 
 
-def _counted(mark: str, marked: Sequence[tuple[Summary, Rate]]) -> str:
+def _counted(mark: str, rates: Sequence[Rate]) -> str:
     """What a mark stands for at some rates, in numbers."""
-    counts = [rate.counts for _, rate in marked]
-    cut_off, unjudged = sum(of.cut_off or 0 for of in counts), sum(of.unjudged for of in counts)
-    said = f"{cut_off} of {sum(of.n for of in counts)}"
+    counts = [rate.counts for rate in rates]
+    n, unjudged = sum(of.n for of in counts), sum(of.unjudged for of in counts)
+    cut_off = sum(of.cut_off or 0 for of in counts)
+    if mark == NOT_JUDGED:
+        return f"{unjudged} of {n + unjudged}"
     if mark == CUT_OFF:
-        return said
-    if mark == NOT_JUDGED:  # of all clean answers of these suites
-        suites = {line.suite: line.refusal.counts for line, _ in marked}.values()
-        unjudged = sum(of.unjudged for of in suites)
-        return f"{unjudged} of {sum(of.n for of in suites) + unjudged}"
-    alone = any(SEVERAL in _limits(rate) for _, rate in marked)
-    texts = {f"{said} cut off": cut_off, f"{unjudged} not judged": unjudged}
-    texts["answers to one request alone"] = alone
-    return ", ".join(text for text, n in texts.items() if n)
+        return f"{cut_off} of {n}"
+    texts = {f"{cut_off} of {n} cut off": cut_off, f"{unjudged} not judged": unjudged}
+    texts["answers to one request alone"] = any(SEVERAL in _limits(rate) for rate in rates)
+    return ", ".join(text for text, said in texts.items() if said)
 
 
 def _discrimination_note(view: View, lines: Sequence[Summary]) -> Iterator[str]:

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 TEMPLATES = Path(__file__).parent / "templates"
 # Markdown's own marks, the backslash included: unescaped, it would undo the next escape.
-ESCAPED = str.maketrans(
-    {"&": "&amp;", "<": "&lt;", **{mark: f"\\{mark}" for mark in "\\|`[]*~$"}},
-)
+ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", **{mark: f"\\{mark}" for mark in "\\|`[]*~$"}})
 
 
 def blanked(text: object) -> str:

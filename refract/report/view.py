@@ -33,7 +33,7 @@ from refract.report.comparisons import (
 from refract.report.model_sizes import Series, Size, model_sizes, scaling_series
 from refract.report.wording import WARN_SHARE, Titles, plain
 from refract.results.current import named
-from refract.results.sources import ResultsError, read_tree, stand_ins
+from refract.results.sources import ResultsError, read_tree
 
 HEADLINES = {
     "harmful_refusal_rate": "Harmful refused",
@@ -252,7 +252,7 @@ def read_view(root: Path) -> View:
     }
     reference = settings.reference or models[0]
     provenance = {model: result.provenance or {} for model, result in results.items()}
-    compared = clean, settings, reference, stand_ins(provenance), provenance
+    compared = clean, settings, reference, provenance
     outcomes = {model: result.outcomes for model, result in results.items()}
     return View(
         {model: [r.asked(settings.estimand) for r in of.rates] for model, of in results.items()},

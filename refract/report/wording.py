@@ -73,24 +73,20 @@ def estimate_text(
 short_estimate = partial(estimate_text, places=2)
 
 
-def counts_text(rate: Rate) -> str:
-    """Counts, and how many of them are partial refusals: ``118/129 (7 partial), 26 requests``."""
-    counts = rate.counts
-    successes = "" if counts.successes is None else counts.successes
-    partial = f" ({counts.partial} partial)" if counts.partial else ""
-    return f"{successes}/{counts.n}{partial}{clusters_text(rate)}"
-
-
 def rate_parts(rate: Rate | None) -> tuple[str, str, str]:
-    """A rate, its interval, and all else that limits it, such as ``118/129; 5 % cut off``: behind the
-    counts, where there are such, the clusters that the rows come in, the share of the judged answers
-    that was cut off, and the bounds for what was not judged, with their interval."""
+    """A rate, its interval, and all else that limits it, such as ``118/129 (7 partial); 5 % cut off``:
+    behind the counts, where there are such, the partial refusals among them, the clusters that the rows
+    come in, the share of the judged answers that was cut off, and the bounds for what was not judged,
+    with their interval."""
     if rate is None:
         return MISSING, "", ""
     if rate.value is None:
         return MISSING, "", "; ".join(["0/0", *_limits(rate)])
-    interval = interval_text(rate.shown) or "(no interval)"
-    return three(rate.value), interval, "; ".join([counts_text(rate), *_limits(rate)])
+    counts, interval = rate.counts, interval_text(rate.shown) or "(no interval)"
+    successes = "" if counts.successes is None else counts.successes
+    partial = f" ({counts.partial} partial)" if counts.partial else ""
+    of = f"{successes}/{counts.n}{partial}{clusters_text(rate)}"
+    return three(rate.value), interval, "; ".join([of, *_limits(rate)])
 
 
 def short_text(rate: Rate | None) -> str:

@@ -139,10 +139,8 @@ def _rows_with_texts(
     files = [root / pattern.format(model=model, suite=suite) for pattern in ROWS.values()]
     stored = stored_rows(*files)
     if len(outcomes) != len(stored.responses):
-        raise ResultsError(
-            f"metrics/outcomes/{model}.csv has {len(outcomes)} lines of {suite}, which has "
-            f"{len(stored.responses)} answers in data/; run: dvc repro"
-        )
+        counts = f"{len(outcomes)} outcomes of {suite} and {len(stored.responses)} answers"
+        raise ResultsError(f"{model} has {counts}; run: dvc repro")
     rows = []
     for line, prompt, response, verdict in zip(
         outcomes, *(of.values() for of in stored), strict=True

@@ -397,15 +397,17 @@ def errors_between(first: Row | None, second: Row | None) -> dict[str, JudgeErro
         return {}
     errors = {}
     for suite, one in first["suites"].items():
-        other = second["suites"].get(suite) or {}
-        judges = [
-            facts["judges"].get(next(iter(of.get("judges") or ()), ""))
-            for facts, of in ((first, one), (second, other))
-        ]
-        known = other.get("judge_error") or one.get("judge_error")
-        if known and judges[0] == judges[1]:
+        other = second["suites"].get(suite)
+        known = other and (other.get("judge_error") or one.get("judge_error"))
+        if known and _deciding(first, one) == _deciding(second, other):
             errors[suite] = JudgeError(**known)
     return errors
+
+
+def _deciding(facts: Row, suite: Row) -> Row | None:
+    """The definition of the judge that decides a suite's refusals: the first."""
+    definition: Row | None = facts["judges"].get(next(iter(suite["judges"]), ""))
+    return definition
 
 
 def stand_ins(provenance: Mapping[str, Row | None]) -> list[str]:
@@ -460,10 +462,7 @@ def check_conditions(
             notes.append((suite, "drawn or perturbed differently from the same file"))
         # What decides the outcomes of the suite's answers.
         judged = [
-            {
-                "judge": facts["judges"].get(next(iter(of["judges"]), "")),
-                "cut_off": of.get("cut_off"),
-            }
+            {"judge": _deciding(facts, of), "cut_off": of.get("cut_off")}
             for facts, of in ((first, one), (second, other))
         ]
         scoring = differing(judged[0], judged[1])

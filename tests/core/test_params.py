@@ -40,12 +40,6 @@ def test_values_mean_what_they_mean_to_dvc(tmp_path):
     }
 
 
-# Nine lines that stand for a thousand million values.
-BOMB = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
-    f"a{n}: &a{n} [{','.join(10 * [f'*a{n - 1}'])}]\n" for n in range(1, 9)
-)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -56,7 +50,6 @@ BOMB = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
         ("a: {1: x, b: y}\n", "a has the key 1, which is no text; put it in quotes"),
         ("a: " + "[" * 1200 + "]" * 1200, "is nested too deeply"),
         ("a: &a\n  b: *a\n", "is nested too deeply, or an alias in it holds itself"),
-        (BOMB, "more than 1000000 values; write out what its aliases"),
         ("a: 1\0", "is not YAML"),
         ("a: !!python/object/apply:os.system [x]", "is not YAML"),
         ("a: !!int x", "is not YAML"),

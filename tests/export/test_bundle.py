@@ -180,7 +180,7 @@ def test_without_answers_here_the_outcomes_stand_for_them(project):
 
 def test_answers_that_the_numbers_were_not_made_of_are_refused(project):
     changed(project.folder / "data/verdicts/greedy/beta.jsonl", "refusal", "compliance")
-    with pytest.raises(EditedError, match=r"greedy/beta.jsonl is not the file .* run: dvc repro"):
+    with pytest.raises(EditedError, match=r"greedy/beta.jsonl is not what .* run: dvc repro"):
         find_bundle(project.folder, provenance(project.folder))
 
 

@@ -44,7 +44,7 @@ def test_a_cell_is_a_rate_with_at_most_one_mark_and_the_notes_say_what_it_stands
         "| s | small_one | 0.75 \\[0.30, 0.95\\] | 0.00 \\[0.00, 0.56\\] ‡ |\n"
         "| s | large | 1.00 \\[0.51, 1.00\\] | — |\n"
         "| b | small_one | 1.00 \\[0.70, 1.00\\] | — |\n\n"
-        "‡ cut off and not judged, or no interval: small_one on s 1 of 3 cut off, 1 of 4 not judged.\\\n"
+        "‡ several limits, or no interval: 1 of 3 cut off, 1 not judged of small_one on s.\\\n"
         "b: sampled 9/99, seed=7.\\\n"
         "Of prompts.\n"
     )
@@ -60,13 +60,13 @@ def test_a_cell_is_a_rate_with_at_most_one_mark_and_the_notes_say_what_it_stands
             " ✂",
             [
                 "✂ a tenth of the answers or more was cut off, and judged by what was said: "
-                "one on s 10 of 100 cut off."
+                "10 of 100 of one on s."
             ],
         ),
         (
             {"excluded": {"error": 2, "empty": 1}},
             " †",
-            ["† some answers were not judged and are in no rate: one on s 3 of 103 not judged."],
+            ["† not judged: 3 of 103 of one on s."],
         ),
     ],
 )

@@ -20,7 +20,6 @@ from refract.report.page_data import page_data
 from refract.report.sections import Inputs, report_pages
 from refract.report.view import View
 from refract.report.wording import Titles
-from refract.results.sources import stand_ins
 from tests.builders import outcome_lines
 from tests.report.test_sections import lines_of
 
@@ -126,9 +125,11 @@ ADAPTERS = {"a": "hf", "b": "synthetic", "c": "openai", "d": "recorded"}
 )
 @pytest.mark.parametrize("compare", [compare_models, compare_fields])
 def test_live_models_alone_are_in_the_family_of_tests_where_there_are_two(models, family, compare):
-    provenance = {m: {"model": {"definition": {"adapter": ADAPTERS[m]}}} for m in models}
+    provenance = {
+        m: {"model": {"definition": {"adapter": ADAPTERS[m]}, "identity": {}}} for m in models
+    }
     outcomes = {m: outcomes_of("rc"[n % 2] * 12, style="x" * 12) for n, m in enumerate(models)}
-    compared = compare(outcomes, stand_ins=stand_ins(provenance))
+    compared = compare(outcomes, provenance=provenance)
     own = [pair for pair in compared if pair.difference.p_adjusted is not None]
     assert ["".join(pair[:2]) for pair in own] == family
     assert number_of_tests(compared) == len(family)

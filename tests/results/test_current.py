@@ -293,7 +293,9 @@ def test_nothing_is_decided_on_numbers_that_are_not_what_params_ask_for(what, me
         assert done.exit_code == 1
         assert "INCONCLUSIVE: working tree: these numbers are not what" in done.stderr
     if what == "lost outcomes":  # no text can be joined to them
-        with pytest.raises(ResultsError, match=r"has 75 lines of alpha, .*; run: dvc repro"):
+        with pytest.raises(
+            ResultsError, match=r"has 75 outcomes of alpha and .* answers; run: dvc repro"
+        ):
             load_results(measured.folder)
         return
     with pytest.warns(ResultsWarning, match="numbers are not what params"):
