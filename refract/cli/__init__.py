@@ -27,7 +27,6 @@ from refract.cli import (
     suite_files,
     verdicts,
     verify,
-    work,
 )
 from refract.cli.options import Hinted, documented
 from refract.core.errors import RefractError
@@ -67,7 +66,7 @@ def options(
 MEASURE, RESULTS, JUDGES, MAINTAIN = "Measure", "Results", "Judges", "Suites, models and projects"
 COMMANDS: dict[str, tuple[Callable[..., object], ...]] = {
     MEASURE: (
-        *(run.run, run.demo, work.work, project.init, models.estimate, power.power),
+        *(run.run, run.demo, models.work, project.init, models.estimate, power.power),
         publications.protocols,
     ),
     RESULTS: (

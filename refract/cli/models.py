@@ -1,8 +1,10 @@
-"""``refract estimate``, ``models fetch`` and ``cache``: what a run sends, weights, stored answers."""
+"""``refract estimate``, ``work``, ``models fetch`` and ``cache``: what a run sends, a part of it
+answered, weights, stored answers."""
 
 from __future__ import annotations
 
 import re
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -16,7 +18,9 @@ from refract.core.jsonl import write_rows
 from refract.core.showing import say
 
 if TYPE_CHECKING:
+    from refract.core.types import PromptRow
     from refract.models.store import ResponseStore
+    from refract.project import Project
 
 
 # English text has about four characters to a token in the vocabularies of today's models.
@@ -41,13 +45,10 @@ def estimate(models: Annotated[list[str] | None, typer.Argument()] = None) -> No
     from refract.models.protocol import AdapterError, Answer
     from refract.models.store import open_store
     from refract.project import find_model, find_project
-    from refract.suites.perturbations import suite_prompts
 
     project = find_project()
     params, rows = project.params, []
-    suites = {name: suite_prompts(params, name, project.folder) for name in grid(params, "suites")}
-    fixed = {n: suite.generation for n, suite in suites.items() if suite.generation is not None}
-    samples = {n: suite.samples for n, suite in suites.items() if suite.samples is not None}
+    suites, fixed, samples = _of_grid(project)
     with open_store() as store:
         for name in models or grid(params, "models"):
             wanted = find_model(name, project)
@@ -58,7 +59,7 @@ def estimate(models: Annotated[list[str] | None, typer.Argument()] = None) -> No
                     identity = canonical_json(identity_of(model))
                 except AdapterError:  # its weights are not here yet, so that nothing can be stored
                     identity = "unknown"
-                prompts = {suite: suites[suite].rows for suite in times}
+                prompts = {suite: suites[suite] for suite in times}
                 answers: dict[str, Answer] = {}
                 # What is not known of a conversation that is played is as long as it may be.
                 longest = Answer("x" * CHARACTERS_PER_TOKEN * (settings.get("max_tokens") or 1))
@@ -80,6 +81,79 @@ def estimate(models: Annotated[list[str] | None, typer.Argument()] = None) -> No
             rows.append([name, str(len(asked)), str(stored), f"{sent:,}", f"{most:,}", cost])
     tokens = ["prompt tokens (about)", "answer tokens (at most)"]
     print_table(["model", "requests", "stored", *tokens, "cost"], rows)
+
+
+def _of_grid(
+    project: Project,
+) -> tuple[dict[str, list[PromptRow]], dict[str, dict[str, Any]], dict[str, int]]:
+    """The prompts of the grid's suites; what protocols fix of generation, and how often each prompt is
+    answered, of suites that say so."""
+    from refract.core.params import grid
+    from refract.suites.perturbations import suite_prompts
+
+    params, folder = project.params, project.folder
+    suites = {name: suite_prompts(params, name, folder) for name in grid(params, "suites")}
+    return (
+        {name: suite.rows for name, suite in suites.items()},
+        {n: suite.generation for n, suite in suites.items() if suite.generation is not None},
+        {n: suite.samples for n, suite in suites.items() if suite.samples is not None},
+    )
+
+
+def work(
+    model: Annotated[str, typer.Argument()],
+    shard: Annotated[str, typer.Option()],
+    out: Path | None = None,
+) -> None:
+    """Answer one part of a model's requests, and write the answers to one file; exit with 1 if every
+    request failed.
+
+    Parts share nothing while they run: they are tasks of a cluster, or machines of different people.
+    `dvc repro` takes up the files in data/shards, `refract cache import` files and folders from
+    elsewhere, in any order. A part that was stopped goes on where it was when it is run again.
+
+    Example: refract work pocket_small --shard 1/2
+
+    Args:
+        model: A model of params.yaml.
+        shard: Which part of how many, as i/n: 1/8 to 8/8. A request is in a part by its hash.
+        out: Folder to write to; default: data/shards/MODEL.
+    """
+    from refract.core.params import run_seed
+    from refract.models.answering import ANSWERS
+    from refract.models.protocol import LASTING_ERRORS
+    from refract.models.shards import SHARDS, answer_shard, read_shard
+    from refract.models.store import store_file
+    from refract.project import find_model, project_root, read_project
+
+    part = read_shard(shard)
+    project = read_project(project_root())
+    prompts, fixed, samples = _of_grid(project)
+    made = answer_shard(
+        model,
+        find_model(model, project),
+        prompts,
+        run_seed(project.params),
+        part,
+        out or SHARDS / model,
+        store=store_file(),
+        known=[Path("data/responses") / model, ANSWERS / model],
+        fixed=fixed,
+        samples=samples,
+    )
+    counts = (
+        f"{made.requests:,} requests, {made.known:,} answered in files, {made.from_store:,} from the "
+        f"store, {made.generated:,} generated"
+    )
+    say(f"{model} {part}: {counts}: {made.path or 'nothing to do, and nothing written'}")
+    if errors := made.errors:
+        passing = [error for error in errors if error["type"] not in LASTING_ERRORS]
+        first = (passing or errors)[0]
+        text = f"{len(errors):,} are errors, which the file does not hold"
+        again = f"; run again to ask {len(passing):,} of them" if passing else ""
+        text += f"{again}; the first: {first['type']}: {first['message']}"
+        say(f"{model} {part}: {text}", file=sys.stderr)
+        raise typer.Exit(int(bool(passing) and len(errors) == made.generated))
 
 
 def fetch(name: str, from_: Annotated[Path | None, typer.Option("--from")] = None) -> None:

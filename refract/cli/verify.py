@@ -17,7 +17,7 @@ from refract.core.types import Row
 
 if TYPE_CHECKING:
     from refract.models.hf import HF
-    from refract.models.protocol import Model, Request
+    from refract.models.protocol import Answer, Model, Request
     from refract.project import Project
 
 
@@ -166,7 +166,7 @@ def verified(
     from refract.core.jsonl import canonical_json
     from refract.models import generation_settings, identity_of, open_model, with_fixed
     from refract.models.checkpoint import LocalModelSettings
-    from refract.models.store import ANSWER_FIELDS, answer_of, request_sha256
+    from refract.models.store import request_sha256
     from refract.project import find_model
 
     made, local = recorded.model, project.params.get("models") or {}
@@ -206,10 +206,7 @@ def verified(
             for request in _requests(recorded, suite, project, source, canonical_json(stated))
         }
         known = [row for row in rows if str(row.get("request_sha256")) in by_hash]
-        answers = []
-        for row in known:  # a row of `refract run` may hold the error of a judge
-            error = row.get("error") if row.get("finish_reason") == "error" else None
-            answers.append(answer_of([{**row, "error": error}.get(key) for key in ANSWER_FIELDS]))
+        answers = list(map(_answer, known))
         counts, failures = Counter(unknown=len(rows) - len(known)), []
         asked_again = [by_hash[row["request_sha256"]] for row in known]
         for index, checked in model.verify(asked_again, answers):
@@ -223,6 +220,14 @@ def verified(
         yield Verification(suite, counts, (model.runtime or {}).get("bound", 0.0), failures)
 
 
+def _answer(row: Row) -> Answer:
+    """The answer of a row; one of `refract run` may hold the error of a judge."""
+    from refract.models.store import ANSWER_FIELDS, answer_of
+
+    error = row.get("error") if row.get("finish_reason") == "error" else None
+    return answer_of([{**row, "error": error}.get(key) for key in ANSWER_FIELDS])
+
+
 def _requests(
     recorded: RecordedAnswers, suite: str, project: Project, source: Model, identity: str
 ) -> Iterator[Request]:
@@ -231,17 +236,13 @@ def _requests(
     from refract.core.params import run_seed
     from refract.core.types import PromptRow
     from refract.models.answering import request_of, requests_by_turn
-    from refract.models.store import ANSWER_FIELDS, answer_of
     from refract.suites.perturbations import suite_prompts
 
     seed = recorded.model.get("seed", run_seed(project.params)) if source.samples else None
     times = (recorded.model.get("samples") or {}).get(suite, 1)
     if suite in (project.params.get("suites") or {}):
         prompts = suite_prompts(project.params, suite, project.folder).rows
-        own = {
-            str(row.get("request_sha256")): answer_of([row.get(key) for key in ANSWER_FIELDS])
-            for row in recorded.rows[suite]
-        }
+        own = {str(row.get("request_sha256")): _answer(row) for row in recorded.rows[suite]}
         of_suite = {suite: prompts}, source, seed or 0, {suite: times}, own, identity
         for requests in requests_by_turn(*of_suite):
             yield from requests.values()
