@@ -113,7 +113,8 @@ def _recorded(what: str, project: Project) -> RecordedAnswers:
     if path.suffix == ".json" and path.is_file():
         results, beside = read_run(path, edited=True), path.with_suffix(RUN_ROWS)
         if not beside.is_file():
-            raise UsageError(f"{path}: no answers beside it; run it with --rows {beside.name}")
+            writes = f"`refract run --rows {beside.name}` writes them"
+            raise UsageError(f"{path}: no answers beside it; {writes}")
         by_suite: dict[str, list[Row]] = {}
         for row in read_rows(beside):
             by_suite.setdefault(str(row.get("suite")), []).append(row)
