@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -18,7 +17,7 @@ def command_reference(folder: Path) -> str:
     out = folder / "cli.md"
     subprocess.run(
         [
-            *(sys.executable, "-c", "import typer.cli; typer.cli.main()"),
+            *("python", "-c", "import typer.cli; typer.cli.main()"),
             *("refract.cli", "utils", "docs", "--name", "refract", "--output", str(out)),
         ],
         cwd=ROOT,

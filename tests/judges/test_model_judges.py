@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +73,7 @@ def judge_stage(folder, suites, judges):
     write_json(folder / "data/inputs/suites.json", of_grid)
     write_json(folder / "data/inputs/judges.json", {"judges": judges})
     return subprocess.run(
-        [sys.executable, "-m", "stages.judge", "m"],
+        ["python", "-m", "stages.judge", "m"],
         cwd=folder,
         capture_output=True,
         text=True,

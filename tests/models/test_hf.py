@@ -387,7 +387,7 @@ def test_identity_and_description_need_neither_torch_nor_transformers(tiny):
         "print(sorted({'torch', 'transformers'} & set(sys.modules)))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+        ["python", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout == "[]\n"
 

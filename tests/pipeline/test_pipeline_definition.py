@@ -6,7 +6,6 @@ import ast
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -70,7 +69,7 @@ def test_dvc_expands_the_grid_into_three_stages_a_model_two_more_and_the_validat
         "print(json.dumps([s.addressing for s in r.index.stages]))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+        ["python", "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
     )
     models = load_params(ROOT / "params.yaml")["grid"]["models"]
     assert set(json.loads(done.stdout)) == {
@@ -137,7 +136,7 @@ def test_each_stage_runs_with_nothing_but_its_declared_params(tmp_path):
         YAML().dump(only(params, keys), tmp_path / "params.yaml")
         command = definition["cmd"].replace("${item.model}", "echo").split()
         done = subprocess.run(
-            [sys.executable, *command[1:]],
+            command,
             cwd=tmp_path,
             capture_output=True,
             text=True,
