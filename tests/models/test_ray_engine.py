@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,59 +18,16 @@ from ruamel.yaml import YAML
 from refract.core.errors import ParamsError
 from refract.core.jsonl import write_rows
 from refract.core.params import engine
-from refract.core.settings import Settings
 from refract.judges.llm import replies_of
 from refract.models import identity_of, open_model, ray_engine
 from refract.models.answering import generate
-from refract.models.protocol import AdapterError, Answer, Model, Request
+from refract.models.protocol import AdapterError, Answer, Model
 from refract.models.store import ResponseStore
 from tests.builders import ask, suite_rows
+from tests.models.gate import Gate
 from tests.models.test_shards import POCKET, certificates, infer, project
 
-PATIENCE = 300.0
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
-
-
-class GateSettings(Settings):
-    """Where notes are left, how many nodes a "wait" is for, whether each process is another model."""
-
-    folder: str
-    nodes: int = 0
-    moody: bool = False
-
-
-class Gate(Model):
-    """Echoes; some prompts wait for a node to join, end the process, or fail the model."""
-
-    adapter = "tests.models.test_ray_engine:Gate"
-    version = "1"
-    Settings = GateSettings
-
-    def __init__(self, name: str, settings: GateSettings) -> None:
-        self.settings, self.folder = settings, Path(settings.folder)
-
-    def identity(self) -> dict[str, Any]:
-        return {"process": os.getpid()} if self.settings.moody else {}
-
-    def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        import ray
-
-        where = "here"
-        if ray.is_initialized() and (context := ray.get_runtime_context()).get_actor_id():
-            where = context.get_node_id()
-        with open(self.folder / where, "a") as file:
-            file.write(f"{os.getpid()}\n")
-        end = time.monotonic() + PATIENCE
-        for index, request in enumerate(requests):
-            text = request.attempts[0][-1]["content"]
-            if "die" in text:
-                os._exit(1)
-            if "fail" in text:
-                raise AdapterError("the model is broken")
-            while "wait" in text and len(list(self.folder.iterdir())) < self.settings.nodes:
-                assert time.monotonic() < end, "no node joined"
-                time.sleep(0.05)
-            yield index, Answer(f"echo: {text}")
 
 
 def gate(tmp_path: Path, **more: object) -> Model:
@@ -81,7 +38,7 @@ def gate(tmp_path: Path, **more: object) -> Model:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """A head without processors, and two nodes with one each."""
+    """Two nodes with one processor each."""
     pytest.importorskip("ray", reason="Ray is not installed (pip install 'refract-eval[ray]')")
     from ray.cluster_utils import Cluster
 
@@ -90,10 +47,9 @@ def cluster() -> Iterator[Any]:
         # The nodes find the model of these tests wherever the run was started from.
         path = [str(Path(__file__).parents[2]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, path)))
-        head = NODE | {"num_cpus": 0, "include_dashboard": False}
+        head = NODE | {"include_dashboard": False}
         made = Cluster(initialize_head=True, head_node_args=head)
-        for _ in range(2):
-            made.add_node(**NODE)
+        made.add_node(**NODE)
         patch.setenv("RAY_ADDRESS", made.address)
         yield made
         import ray
@@ -124,15 +80,12 @@ def whole(tmp_path_factory) -> tuple[Path, dict[str, bytes], dict]:
     return folder, outputs, json.loads((folder / "metrics/ran/m.json").read_text())
 
 
-@pytest.mark.parametrize("resources", [{"actors": 1}, {"cpus": 0.5}])
-def test_any_number_of_actors_makes_the_bytes_of_one_process(
-    cluster, whole, resources, tmp_path, monkeypatch, capsys
-):
+def test_actors_make_the_bytes_of_one_process(cluster, whole, tmp_path, monkeypatch, capsys):
     folder, outputs, ran = whole
     monkeypatch.chdir(tmp_path)
     shutil.copytree(folder / "data/suites", "data/suites")
     params = YAML().load(folder / "params.yaml")
-    params["models"]["m"] |= resources
+    params["models"]["m"] |= {"cpus": 0.5, "actors": 2}
     YAML().dump(params | {"engine": "ray"}, Path("params.yaml"))
     monkeypatch.setenv("REFRACT_CACHE", "off")
     assert infer() == outputs
@@ -167,7 +120,7 @@ def test_a_lost_node_loses_no_answer_and_one_that_joins_answers_too(cluster, tmp
 def test_a_request_that_loses_every_actor_is_an_error_and_the_others_are_answered(
     cluster, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(ray_engine, "MOST_LOSSES", 3)
+    monkeypatch.setattr(ray_engine, "MOST_LOSSES", 2)
     monkeypatch.setattr(ray_engine, "MOST_GIVEN", 16)
     model = gate(tmp_path, actors=1)
     texts = [f"{'die ' if n == 5 else ''}{n}" for n in range(20)]
