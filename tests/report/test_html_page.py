@@ -14,14 +14,10 @@ from typing import Any
 
 import pytest
 
-from refract.core.tables import read_table, write_table
-from refract.rates.counting import Counted
 from refract.rates.rate import Rate, Threshold
-from refract.rates.robustness import failing_rows
 from refract.report.drawing import Figure
 from refract.report.figure_data import figures_of
 from refract.report.first_table import first_table
-from refract.report.markdown import markdown_table
 from refract.report.page_data import LONGEST, Answered, PageData, page_data, page_json
 from refract.report.report_files import page_parts
 from refract.report.sections import Inputs, report_pages
@@ -284,29 +280,3 @@ def test_the_page_says_the_sentences_of_the_report():
     ):
         assert said in page
         assert said in report
-
-
-@pytest.mark.parametrize("name", TEXTS)
-def test_a_hostile_text_stays_a_cell_in_csv_and_in_markdown(name, tmp_path):
-    text = TEXTS[name]
-    prompt, response = {"attempts": [text]}, {"attempt": 0, "response": text}
-    compared = dict.fromkeys(("repetitions", "dose", "similarity"))
-    compared |= {"prompt_id": "a/x", "source_id": "a", "name": "x", "group": "x", "changed": True}
-    compared |= {
-        "clean_outcome": "refusal",
-        "answer": Counted("compliance", "a"),
-        "by": ["refusal"],
-    }
-    both = dict.fromkeys(("a", "a/x"))
-    (row,) = failing_rows([compared], dict.fromkeys(both, prompt), dict.fromkeys(both, response))
-    write_table(tmp_path / "t.csv", list(row), [row])
-    held = (tmp_path / "t.csv").read_bytes().decode()
-    (read,) = read_table(tmp_path / "t.csv")
-    # Nothing that moves a cursor or hides text, and nothing that a spreadsheet runs.
-    assert all(char.isprintable() for char in held.replace("\n", ""))
-    assert len(held.splitlines()) == 2
-    assert not [value for value in read.values() if value.startswith(("=", "+", "-", "@"))]
-    lines = markdown_table(["a", "b"], [[text, text]]).split("\n")
-    assert len(lines) == 3
-    assert "<" not in lines[2]
-    assert all(char.isprintable() for char in lines[2])

@@ -258,8 +258,7 @@ def test_filters_and_search_narrow_the_list(browser, hostile):
     assert browser.find_element("id", "count").text == f"{total} of {total} answers"
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(
     browser, hostile, tmp_path, width, scheme
 ):
@@ -437,9 +436,8 @@ def test_a_hit_and_what_tells_variants_apart_are_in_sight(browser, tmp_path, wid
     assert (text.startswith("id: "), marked) == (True, "characters/U+000D")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_at_390_pixels_every_rate_is_in_sight_and_what_scrolls_says_so(browser, hostile, scheme):
-    visit(browser, hostile, 390, scheme)
+def test_at_390_pixels_every_rate_is_in_sight_and_what_scrolls_says_so(browser, hostile):
+    visit(browser, hostile, 390)
     outside = """
     return [...document.querySelectorAll(arguments[0])].filter((part) => {
       const box = part.getBoundingClientRect();
