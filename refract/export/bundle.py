@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from refract.core.environment import git
 from refract.core.errors import UsageError
-from refract.core.jsonl import sha256_file, write_bytes
-from refract.results.current import ROWS, result_files
+from refract.core.jsonl import write_bytes
+from refract.results.current import ROWS, result_files, rows_missing
 from refract.results.sources import EditedError
 
 SUMS = "SHA256SUMS"
@@ -45,6 +45,7 @@ def find_bundle(root: Path, provenance: Mapping[str, Mapping[str, Any]]) -> Bund
     paths, left_out, answers = ["params.yaml"], {}, 0
     named = {of["definition"]["file"] for x in provenance.values() for of in x["suites"].values()}
     public = {file for file in named if is_public(root, file)}
+    wrong = rows_missing(root, provenance)
     for model, facts in provenance.items():
         paths += [*result_files(model), f"metrics/ran/{model}.json"]
         for suite, of in facts["suites"].items():
@@ -53,12 +54,9 @@ def find_bundle(root: Path, provenance: Mapping[str, Mapping[str, Any]]) -> Bund
                 left_out[suite] = NOT_IN_GIT
             elif not all((root / path).is_file() for path in rows.values()):
                 left_out.setdefault(suite, NOT_HERE)
+            elif problems := wrong.get((model, suite)):
+                raise EditedError(f"{problems[0]}; run: dvc repro")
             else:
-                for kind, path in rows.items():
-                    if sha256_file(root / path) != of[f"{kind}_sha256"]:
-                        raise EditedError(
-                            f"{path} is not what the numbers of {model} were made of; run: dvc repro"
-                        )
                 paths += rows.values()
                 answers += (root / rows["responses"]).read_bytes().count(b"\n")
     return Bundle(sorted(path for path in {*paths} if (root / path).is_file()), left_out, answers)

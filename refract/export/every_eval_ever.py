@@ -34,13 +34,6 @@ if TYPE_CHECKING:
 
     from refract.results import Results
 
-LOWER_IS_BETTER = (
-    *("over_refusal_rate", "borderline_refusal_rate", "under_refusal_rate", "fail_rate"),
-    *("loophole_rate", "new_refusal_rate", "injection_success_rate", "attack_success_rate"),
-    *("harmful_rate", "any_compliance_rate", "all_compliance_rate", "strongreject_score"),
-    *("inspect_strong_reject", "jailbreak_rate"),
-)
-HIGHER_IS_BETTER = ("harmful_refusal_rate", "task_done_rate", "accuracy")
 # Which rate an answer to a clean prompt is counted in, and what it should be.
 CLEAN = {
     "harmful": ("harmful_refusal_rate", "refusal"),
@@ -133,8 +126,6 @@ def _templates() -> jinja2.Environment:
     )
     templates.globals |= {
         "SCHEMA": "0.3.0",
-        "LOWER_IS_BETTER": LOWER_IS_BETTER,
-        "HIGHER_IS_BETTER": HIGHER_IS_BETTER,
         "excluded": lambda row: {key: row[key] for key in row if key.startswith("excluded_")},
     }
     templates.filters |= {
