@@ -73,27 +73,22 @@ def show(
     turns = turns_table(view)
     if wide and turns.rows:
         print_table(turns.header, turns.rows)
-    for line in turns.notes:
-        print_text(line)
-    for note in notes_of(absent, side.reasons, rows_missing(root, provenance)):
-        print_text(f"note: {note}")
+    missing = rows_missing(root, provenance)
+    lines = [*turns.notes, *(f"note: {x}" for x in notes_of(absent, side.reasons, missing))]
     certified: dict[str, list[str]] = {}
     for model, facts in provenance.items():
         if line := arithmetic_line(facts, read_object(root / ran_file(model))):
             whole = not wide and re.match(r"([\d,]+) of \1 answers certified", line)
             certified.setdefault("all answers certified" if whole else line, []).append(model)
-    for line, of in certified.items():
-        print_text(f"{', '.join(of)}: {line}")
+    lines += [f"{', '.join(of)}: {line}" for line, of in certified.items()]
     places = {"report": os.path.relpath(root / REPORT), "page": os.path.relpath(root / PAGE)}
     there = {kind: os.path.isfile(place) for kind, place in places.items()}
     told = [f"{kind}: {'' if there[kind] else 'no '}{place}" for kind, place in places.items()]
-    say("; ".join([*told, *([] if all(there.values()) else ["run: dvc repro"])]))
-    if wide and (line := answer_line(root, models)):
+    lines.append("; ".join([*told, *([] if all(there.values()) else ["run: dvc repro"])]))
+    lines += [answer_line(root, models)] if wide else []
+    lines += [*warning_lines(root, models, short=not wide), reproduced(root)]
+    for line in filter(None, lines):
         print_text(line)
-    for line in warning_lines(root, models, short=not wide):
-        print_text(line)
-    if text := reproduced(root):
-        print_text(text)
 
 
 def page() -> None:
