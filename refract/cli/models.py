@@ -103,7 +103,7 @@ def _of_grid(
 def work(
     model: Annotated[str, typer.Argument()],
     shard: Annotated[str, typer.Option()],
-    out: Path | None = None,
+    out: Annotated[Path | None, typer.Option(file_okay=False)] = None,
 ) -> None:
     """Answer one part of a model's requests, and write the answers to one file; exit with 1 if every
     request failed.

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import socket
 import sys
 import time
 from collections import Counter, deque
@@ -35,6 +37,9 @@ MOST_UNFETCHED = 16
 MOST_GIVEN, FEWEST_GIVEN = 2000, 8
 # Actors that a request may lose, at last as the only one given, before it is taken to be the cause.
 MOST_LOSSES = 6
+# Seconds in which the cluster that RAY_ADDRESS names has to take a connection.
+CONNECT_SECONDS = 10.0
+TOKEN_HINT = "; one that `ray start` began asks for a token, which RAY_AUTH_MODE=token sends"
 
 Numbers = list[int]
 _open: list[Actors] = []
@@ -141,7 +146,7 @@ class Actors:
                     self._idle.append(actor)
                     continue
                 except errors.RayTaskError as error:
-                    raise error.cause from None  # what the model raised
+                    raise error.cause from error  # what the model raised, and where in the actor
                 except errors.RayError as error:
                     del self._busy[stream]
                     self._ray.kill(actor)
@@ -186,6 +191,9 @@ class Actors:
                 f"{self._needs}; they have {there}. State other gpus and cpus, or, for a cluster that "
                 "grows when asked, the number of actors"
             )
+        if first and not fit:
+            text = f"no node has {self._needs} yet; waiting for the cluster to grow"
+            say(f"models.{self._name}: {text}", file=sys.stderr)
         # Where a number is stated, actors that have no place yet tell the cluster to grow.
         number = min(wanted, fit if self._most is None else self._most)
         for _ in range(number - len(self._idle) - len(self._busy)):
@@ -203,13 +211,19 @@ def _connected() -> Any:
         ) from None
     if not ray.is_initialized():
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to anybody
+        address = os.environ.get("RAY_ADDRESS", "")
         try:
+            if address.startswith("ray://"):
+                raise ValueError("Ray Client streams no answers; name the cluster, as HOST:6379")
+            if named := re.fullmatch(r"([\w.-]+):(\d+)", address):
+                # Ray itself looks for ten minutes and more.
+                socket.create_connection((named[1], int(named[2])), CONNECT_SECONDS).close()
             ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            address = os.environ.get("RAY_ADDRESS")
+        except Exception as error:  # of many kinds: Exception itself where a node starts too slowly
+            token = "" if "RAY_AUTH_MODE" in os.environ else TOKEN_HINT
             raise AdapterError(
-                f"Ray cannot be used (RAY_ADDRESS={address}; `ray stop` clears what a cluster that "
-                f"crashed left here): {error}"
+                f"Ray cannot be used (RAY_ADDRESS={address or None}; `ray stop` clears what a cluster "
+                f"that crashed left here{token}): {error}"
             ) from None
     return ray
 

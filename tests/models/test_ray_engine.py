@@ -6,6 +6,7 @@ import builtins
 import json
 import os
 import shutil
+import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -146,8 +147,9 @@ def test_each_actor_opens_the_model_once_and_what_was_answered_before_a_failure_
         _, made = generate(model, requests, store)
         assert made == set(requests)
         more = {f"more {n}": ask(f"{'fail ' if n == 6 else ''}{n}") for n in range(7)}
-        with pytest.raises(AdapterError, match=r"^the model is broken$"):
+        with pytest.raises(AdapterError, match=r"^the model is broken$") as raised:
             generate(model, more, store)
+        assert "test_ray_engine.py" in str(raised.value.__cause__)  # where it was raised
         assert set(store.get(more)) == {f"more {n}" for n in range(6)}
         assert all(made["started_at"] for made in store.origins(requests).values())
     processes = [set(path.read_text().split()) for path in (tmp_path / "notes").iterdir()]
@@ -223,6 +225,32 @@ def no_ray(monkeypatch):
 def test_without_ray_the_error_says_what_to_install(tmp_path, no_ray):
     with pytest.raises(AdapterError, match=r"pip install 'refract-eval\[ray\]'"):
         ray_engine.actors_of(gate(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("127.0.0.1:{port}", r"RAY_ADDRESS=127\.0\.0\.1:\d+;.*refused"),
+        ("ray://127.0.0.1:10001", "name the cluster, as HOST:6379"),
+        ("", "RAY_ADDRESS=None;.*RAY_AUTH_MODE=token sends.*: the node timed out"),
+    ],
+)
+def test_a_cluster_that_cannot_be_used_ends_in_an_error(address, message, monkeypatch, tmp_path):
+    ray = pytest.importorskip(
+        "ray", reason="Ray is not installed (pip install 'refract-eval[ray]')"
+    )
+
+    def init(**_: object) -> None:
+        raise Exception("the node timed out")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("RAY_ADDRESS", address.format(port=closed.getsockname()[1]))
+        with pytest.raises(AdapterError, match=message):
+            ray_engine.actors_of(gate(tmp_path))
 
 
 def test_what_actors_take_is_no_part_of_a_model():
