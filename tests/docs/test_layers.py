@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tests.builders import ROOT
@@ -52,7 +53,10 @@ def imported(path: Path) -> Iterator[str]:
                     yield node.module
 
 
-ARROWS = {name: sorted(set(imported(path)) - {name}) for name, path in MODULES.items()}
+@cache
+def arrows() -> dict[str, list[str]]:
+    """What each module imports."""
+    return {name: sorted(set(imported(path)) - {name}) for name, path in MODULES.items()}
 
 
 def part(module: str) -> str:
@@ -70,7 +74,7 @@ def test_each_part_of_the_library_has_its_layer():
 def test_no_part_imports_one_above_it():
     upward = [
         f"{module} imports {target}"
-        for module, targets in ARROWS.items()
+        for module, targets in arrows().items()
         if module.startswith("refract.")
         for target in targets
         if target != "refract" and LAYERS.index(part(target)) > LAYERS.index(part(module))
@@ -81,7 +85,7 @@ def test_no_part_imports_one_above_it():
 def test_the_library_imports_neither_itself_as_a_whole_nor_a_stage_nor_a_main_module():
     found = [
         f"{module} imports {target}"
-        for module, targets in ARROWS.items()
+        for module, targets in arrows().items()
         for target in targets
         if target == "refract" or target.startswith("stages") or target.endswith("__main__")
     ]
@@ -97,7 +101,7 @@ def test_no_module_is_imported_by_what_it_imports():
         if module in path:
             circles.append(" -> ".join([*path[path.index(module) :], module]))
         elif module not in done:
-            for target in ARROWS[module]:
+            for target in arrows()[module]:
                 visit(target, (*path, module))
             done.add(module)
 
