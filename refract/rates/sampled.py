@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from math import sqrt
 
-from refract.core.types import PromptRow, Row, clean_id
+from refract.core.types import PromptRow, clean_id
 from refract.core.vocabulary import JUDGED, REFUSED, SAMPLES_FIELD
 from refract.rates.counting import (
     Counted,
@@ -123,19 +123,16 @@ def variant_table(suite: CountedSuite, prompts: Sequence[PromptRow]) -> list[Rat
 
 
 def _translations(suite: CountedSuite) -> list[list[str]]:
-    """The rows of each request that stands in more than one language: of one ``item``, as importers
-    name it, or joined by ``pair_id``."""
+    """The rows of each request that stands in more than one language, the first in each: of one
+    ``item``, as importers name it, or joined by ``pair_id``."""
     joined = clusters_of(suite.sources)
-    requests: dict[tuple[str, str], list[Row]] = {}
+    requests: dict[tuple[str, str], dict[str, str]] = {}
     for row in suite.requested:
         if row.get("language") is not None:
             name = str(row["item"]) if "item" in row else joined[row["id"]]
-            requests.setdefault((row["category"], name), []).append(row)
-    return [
-        [row["id"] for row in rows]
-        for rows in requests.values()
-        if len({row["language"] for row in rows}) > 1
-    ]
+            ids = requests.setdefault((row["category"], name), {})
+            ids.setdefault(str(row["language"]), row["id"])
+    return [list(ids.values()) for ids in requests.values() if len(ids) > 1]
 
 
 def _variant_rates(

@@ -44,6 +44,12 @@ class OverRefusal(NamedTuple):
     counts: dict[str, tuple[int, int]]
     groups: list[Rate]
 
+    @property
+    def alone(self) -> bool:
+        """Whether no other model refused as large a share."""
+        shares = [refused / judged for refused, judged in self.counts.values()]
+        return shares.count(max(shares)) == 1
+
 
 class JudgeHere(NamedTuple):
     """What is known of a judge that decides refusal: on models that nobody labelled, and on labelled

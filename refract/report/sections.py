@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refract.core.showing import csv_cell
 from refract.core.types import Row
-from refract.core.vocabulary import DISCRIMINATION, JUDGED, REFUSED, SAMPLES_FIELD, refusal_of
+from refract.core.vocabulary import (
+    DISCRIMINATION,
+    FAMILIES,
+    JUDGED,
+    REFUSED,
+    SAMPLES_FIELD,
+    refusal_of,
+)
 from refract.rates.controls import failed_controls
 from refract.rates.robustness import LANGUAGE_MEASURES
 from refract.report.comparisons import ALL_PAIRS, Compared, Nearest, number_of_tests, strongest
@@ -319,8 +326,8 @@ def _languages(inputs: Inputs) -> Data:
 
 
 def _judges(inputs: Inputs) -> Data:
-    """Rates from human labels beside the raw ones, κ of the first judge with every other, and scores on
-    the project's own pairs."""
+    """Rates from human labels beside the raw ones, what judges of other things than refusal found, κ of
+    the first judge with every other, and scores on the project's own pairs."""
     view, powered = inputs.view, []
     for rate in view.every:
         if rate.counts.labels and rate.measure.startswith(POWERED):
@@ -329,7 +336,13 @@ def _judges(inputs: Inputs) -> Data:
             row |= {"labels": rate.counts.labels, "judge": view.deciding.get(rate.suite, "")}
             powered.append(row | {"prompts": CATEGORY_OF.get(measure, measure)})
     scores = ({"judge": judge, "of": of} for judge, of in view.scores.items())
+    endings = {family.measure for family in FAMILIES.values()} - {FAMILIES["refusal"].measure}
+    names = {
+        f"{judge}_{end}" for suite in view.suites for judge in suite["judges"] for end in endings
+    }
+    further = ({"rate": x} for x in view.every if x.measure in names and not x.group)
     return {
+        "further": shown_table(view.titles, "further", further),
         "powered": shown_table(view.titles, "powered", powered),
         "twice": shown_table(view.titles, "twice", _twice(inputs)),
         "scores": shown_table(view.titles, "scores", scores),

@@ -120,8 +120,10 @@ def _content_problems(row: Row) -> list[str]:
         texts = [message["content"] for message in texts]
     if not texts or not all(isinstance(text, str) for text in texts):
         return [f"'{field}' must {needed} (got {_kind(value)})"]
+    blank = [not text.strip() for text in texts]
     wrong = {
-        "is empty": not any(text.strip() for text in texts),
+        "is empty": all(blank),
+        "has an empty message": field == "messages" and any(blank) and not all(blank),
         "holds a NUL character": any("\0" in text for text in texts),
         "holds a lone surrogate, which has no UTF-8 form": any(map(SURROGATE.search, texts)),
     }

@@ -22,6 +22,8 @@ from refract.models.store import (
     answer_sha256,
     request_sha256,
 )
+from refract.suites.perturbations import prompt_rows
+from refract.suites.rows import SuiteError
 from tests.builders import Project, ask
 from tests.builders import in_order as answers
 from tests.fault_server import FaultServer
@@ -232,6 +234,13 @@ def test_a_call_is_named_by_its_arguments_too(named, is_one):
 def test_lint_names_what_is_wrong_with_tools(row, problem):
     found = call_problems(row)
     assert (not found) if problem is None else problem in found[0]
+
+
+def test_a_call_that_no_tool_of_the_suite_offers_is_an_error():
+    row = {"id": "a", "category": "harmful", "prompt": "p", "harmful_calls": ["mail"]}
+    with pytest.raises(SuiteError, match="row 'a': 'harmful_calls': 'mail' is no name of 'tools'"):
+        list(prompt_rows([row], "s", 0, tools=TOOLS))
+    assert list(prompt_rows([row | {"harmful_calls": ["send_mail"]}], "s", 0, tools=TOOLS))
 
 
 def test_lint_says_the_line(cli, tmp_path):

@@ -193,6 +193,8 @@ def test_variants_of_a_prompt_are_answered_alike_or_not_by_kind_and_category():
     sources = [*rows(2), *rows(1, "helpful"), {"id": "h", "category": "harmful", "language": "it"}]
     sources[0] |= {"language": "en"}
     sources[3]["pair_id"] = "harmful-0"
+    # Another wording in English is no other language.
+    sources.append(rows(1)[0] | {"id": "said", "language": "en", "pair_id": "harmful-0"})
     outcomes = {row["id"]: Counted(R, row["id"]) for row in sources}
     outcomes["helpful-0"] = Counted(C, "helpful-0")
     outcomes["h"] = Counted(C, "harmful-0")

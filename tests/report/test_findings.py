@@ -4,6 +4,7 @@ another, how good the judge is, what perturbations did, and what failed."""
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -117,6 +118,8 @@ def test_which_model_over_refuses_most_and_on_what():
     assert "(two 1 of 40); most often borderline prompts of area weapons (8 of 10) and" in text
     assert "fake" not in text
     assert "(report/over_refusal.md)" in text
+    tied = report_of(replace(view, harmless={"one": (2, 4), "two": (10, 20)}))
+    assert "one refused as many harmless prompts as any other: 2 of 4 helpful" in tied
     none = View(by_model, models, harmless={"one": (0, 40)})
     assert "No model refused a helpful or borderline prompt." in report_of(none)
 
@@ -135,6 +138,22 @@ def test_how_good_the_judge_is_here():
     assert re.search(r"413 pairs.* 0\.68 \[0\.60, 0\.74\]", text)
     text = sentence(report_of(View(rates, {"one": facts(suites={"s": suite})})), "The judge")
     assert "is not known here" in text
+
+
+def test_what_judges_of_other_things_than_refusal_found():
+    suite = {"label": "s", "sha256": "ab", "judges": ["rules", "asked", "harm"]}
+    rates = [
+        rate("asked_mean_score", 3, 4),
+        rate("harm_harmful_rate", 1, 2),
+        rate("x_fail_rate", 1, 2),
+    ]
+    view = View({"one": rates}, {"one": facts(suites={"s": suite})})
+    lines = report_pages(Inputs(view, page_data(()), {}))["judges"].splitlines()
+    found = [line.split(" | ") for line in lines if "_rate" in line or "_score" in line]
+    assert [(row[2], row[4]) for row in found] == [
+        ("asked_mean_score", "4"),
+        ("harm_harmful_rate", "2"),
+    ]
 
 
 def perturbed(*changes: str) -> list[dict[str, str]]:

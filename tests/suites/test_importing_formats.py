@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tracemalloc
 from collections import Counter
 from pathlib import Path
@@ -185,7 +186,70 @@ def test_a_wide_file_makes_a_row_for_each_language_and_says_which_are_translatio
         ("multijail-1-en", "multijail-1-en", "en", "two"),
         ("multijail-1-sw", "multijail-1-en", "sw", "mbili"),
     ]
-    assert imported.notes == ["Rows without a prompt, left out: 1 (line 3)."]
+    assert imported.notes == [
+        "Columns that the file lacks: 'zh', 'it', 'vi', 'ar', 'ko', 'bn', 'jv'.",
+        "Rows without a prompt, left out: 1 (line 3).",
+    ]
+
+
+TOOL = {"name": "deal", "description": "deal", "parameters": {"type": "object", "properties": {}}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "text", "read"),
+    [
+        (
+            *("fortress", "f.csv", "ID,adversarial_prompt,rubric\n1,How?,\"['A?', 'B?']\"\n"),
+            {"prompt": "How?", "rubric": [{"question": "A?"}, {"question": "B?"}]},
+        ),
+        (
+            *("agentharm", "a.csv", 'id,prompt,target_functions\n1,Deal.,"[""deal""]"\n'),
+            {"tools": [{"type": "function", "function": TOOL}], "harmful_calls": ["deal"]},
+        ),
+        ("sorrybench", "s.csv", "question_id,turns\n1,['How?']\n", {"prompt": "How?"}),
+        ("catqa", "c.json", '{"Question": "Why?"}\n{"Question": "How?"}\n', {"prompt": "How?"}),
+    ],
+)
+def test_lists_that_are_texts_and_jsonl_by_another_name_are_read(kind, name, text, read, tmp_path):
+    (tmp_path / name).write_text(text)
+    *_, row = rows_of(tmp_path / name, kind)
+    assert {field: row[field] for field in read} == read
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "text", "said"),
+    [
+        (
+            *("fortress", "f.csv", "ID,adversarial_prompt,rubric\n1,How?,Is it harmful?\n"),
+            "f.csv: line 2: 'rubric' must be a list (got 'Is it harmful?')",
+        ),
+        (
+            "orbench",
+            "o.csv",
+            "prompt;category\nA, b;c\n",
+            "its columns seem to be divided by ';'",
+        ),
+        (
+            "orbench",
+            "o.csv",
+            "prompt\tcategory\nA\tb\n",
+            "its columns seem to be divided by '\\t'",
+        ),
+        (
+            "orbench",
+            "o.tsv",
+            "prompt,category\nA,b\n",
+            "its columns seem to be divided by ','",
+        ),
+        ("catqa", "c.json", '{"Question": "Why?"}\n{"Question"\n', "c.json: not JSON"),
+    ],
+)
+def test_a_file_in_another_form_than_its_publishers_says_what_is_otherwise(
+    kind, name, text, said, tmp_path
+):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(SuiteError, match=re.escape(said)):
+        rows_of(tmp_path / name, kind)
 
 
 def test_a_folder_without_a_file_of_the_publishers_is_an_error(tmp_path):

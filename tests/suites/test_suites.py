@@ -54,6 +54,10 @@ def problems_of(tmp_path, content: bytes) -> list[tuple[int, str]]:
         ),
         (line(prompt=..., features={"a": 1}), "'features' must map names to texts (got an object)"),
         (line(prompt=" \t\u2028"), "'prompt' is empty"),
+        (
+            line(prompt=..., messages=[{"role": "user", "content": text} for text in (" ", "Hi")]),
+            "'messages' has an empty message",
+        ),
         (line(pair_id=3), "'pair_id' must be the id of a row (got the number 3)"),
     ],
 )

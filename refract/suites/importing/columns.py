@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -160,9 +160,12 @@ class Published(Settings):
         used = {part for x in named for part in (x, x.split(".")[0], *re.findall(r"{(\w+)", x))}
         used |= {*columns, *turns, self.calls, *(of.get("rubric", "") for of in columns.values())}
         used |= {self.language.column} if self.language else set()
-        unused = [name for name in table.columns if name not in used]
-        if unused:
-            notes.append(f"Columns that are not carried over: {', '.join(map(repr, unused))}.")
+        for what, listed in (
+            ("are not carried over", [name for name in table.columns if name not in used]),
+            ("the file lacks", self._lacking(table.columns)),
+        ):
+            if listed:
+                notes.append(f"Columns that {what}: {', '.join(map(repr, listed))}.")
         rows: dict[str, Row] = {}
         pairs: dict[str, list[Row]] = defaultdict(list)
         renumbered: list[str] = []
@@ -187,7 +190,7 @@ class Published(Settings):
                     continue
                 own = self.language.code_of(source) if self.language else None
                 language = of.get("language") or options.language or own
-                about = {"number": number, **source, "language": language}
+                about = {"number": number, **source, "language": language or ""}
                 item = _id(kind, None if id_ is None else _value(about, id_), number)
                 suffix = of.get("language") or of.get("category")
                 wanted = row_id = f"{item}-{suffix}" if suffix else item
@@ -198,8 +201,11 @@ class Published(Settings):
                 if again > 1:
                     renumbered.append(row_id)
                 row = {name: _value(source, key) for key, name in self.kept.items()}
-                row |= {"language": language, **_tools(source.get(self.calls or ""), category)}
-                if isinstance(asked := source.get(of.get("rubric", "")), list):
+                called, asked = (
+                    _listed(path, line, source, key) for key in (self.calls, of.get("rubric"))
+                )
+                row |= {"language": language, **_tools(called, category)}
+                if asked:
                     row["rubric"] = [x if isinstance(x, dict) else {"question": x} for x in asked]
                 row = {name: value for name, value in row.items() if value not in (None, "")}
                 rows[row_id] = row | {"id": row_id, **content, "category": category}
@@ -225,6 +231,19 @@ class Published(Settings):
         origin = Origin(self.title, self.url, self.licence, rule, context)
         return Contents(list(rows.values()), origin, [path], notes)
 
+    def _lacking(self, columns: Sequence[str]) -> list[str]:
+        """The columns that the entry reads, beside those for prompts and ids, and a file has not."""
+        told = [
+            *self.kept,
+            self.pair,
+            self.calls,
+            self.context,
+            self.language and self.language.column,
+        ]
+        told += [*self.prompts, *(of.get("rubric") for of in self.prompts.values())]
+        named = (name for name in told if name and "{" not in name)
+        return [x for x in dict.fromkeys(named) if not {x, x.split(".")[0]} & {*columns}]
+
     def _content(self, value: Any, source: Row) -> Row:
         """The fields of a row that say what is asked; empty where nothing is."""
         if isinstance(value, list | dict):
@@ -239,9 +258,19 @@ class Published(Settings):
         return {"prompt": value}
 
 
-def _tools(names: Any, category: str) -> Row:
+def _listed(path: Path, line: int | str, source: Row, column: str | None) -> list[Any]:
+    """The list in a column, which may be written as a text; empty where there is none."""
+    value = literal(source.get(column or ""))
+    if value in (None, ""):
+        return []
+    if not isinstance(value, list):
+        raise SuiteError(f"{path}: line {line}: {column!r} must be a list (got {value!r:.60})")
+    return value
+
+
+def _tools(names: Sequence[Any], category: str) -> Row:
     """The tools of some names, which are all that is known of them, and which of them may be called."""
-    if not isinstance(names, list):
+    if not names:
         return {}
     names = list(dict.fromkeys(map(str, names)))
     form = {"parameters": {"type": "object", "properties": {}}}
@@ -309,7 +338,7 @@ def generic(kind: str, path: Path, options: Options) -> Contents:
         "licence": options.licence or "not stated: find out before sharing the suite",
         "file": path.name,
         "prompt": [prompt],
-        "language": {"column": language},
+        "language": {"column": language} if language in table.columns else None,
         "id": list(ids),
         "kept": kept,
         "category": {"column": by, "values": values},

@@ -240,6 +240,12 @@ def _csv_cells(
             if cells[0].startswith("#") and (has_header if starts else len(cells) != width):
                 comments.append(reader.line_num)
                 continue
+            other = next((x for x in ";|," + "\t" * (delimiter == ",") if x in cells[0]), None)
+            if starts and has_header and len(cells) == 1 and other:
+                raise SuiteError(
+                    f"{path}: its columns seem to be divided by {other!r}; write them with commas into "
+                    "a .csv, or with tabs into a .tsv"
+                )
             width = width or len(cells)
             if len(cells) != width:
                 raise SuiteError(
@@ -282,6 +288,8 @@ def _read_json(path: Path, text: str, notes: list[str]) -> Numbered:
     try:
         value = parse_json(text)
     except ValueError as error:
+        with suppress(SuiteError):  # many files on the hub are JSONL by another name
+            return _read_jsonl(path, text, notes)
         raise SuiteError(f"{path}: not JSON ({error})") from None
     if is_inspect(value):
         return asked_rows(inspect_rows(value), notes)

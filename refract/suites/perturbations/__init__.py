@@ -15,6 +15,7 @@ from refract.core.errors import ParamsError
 from refract.core.params import definition, run_seed
 from refract.core.registry import Registry, find
 from refract.core.settings import Settings, read_settings
+from refract.core.tool_calls import call_problems
 from refract.core.types import OWN_ANSWER, Attempt, Message, PromptRow, Row, given_prompt, turn_id
 from refract.suites.perturbations.variants import Perturbation, RowKey, VariantSettings
 from refract.suites.rows import (
@@ -149,6 +150,8 @@ def prompt_rows(
         }
         if given := row.get("tools", tools):
             clean["tools"] = list(given)
+            if problems := call_problems({**row, "tools": given}):
+                raise SuiteError(f"suite {suite}: row {row['id']!r}: {problems[0]}")
         made = [_turns(clean, played, 1)]
         for name, (kind, settings) in kinds.items():
             if (place := changed_at(row, settings)) is None:
