@@ -238,7 +238,7 @@ class Published(Settings):
             self.pair,
             self.calls,
             self.context,
-            self.language and self.language.column,
+            self.language.column if self.language else None,
         ]
         told += [*self.prompts, *(of.get("rubric") for of in self.prompts.values())]
         named = (name for name in told if name and "{" not in name)
