@@ -260,7 +260,7 @@ class Published(Settings):
 
 def _listed(path: Path, line: int | str, source: Row, column: str | None) -> list[Any]:
     """The list in a column, which may be written as a text; empty where there is none."""
-    value = literal(source.get(column or ""))
+    value = literal(source.get(column)) if column else None
     if value in (None, ""):
         return []
     if not isinstance(value, list):
