@@ -26,6 +26,7 @@ SHIPPED = ("refusal", "rules")
 JUDGES = Registry(
     {
         "refusal": "refract.judges.refusal:Refusal",
+        "refusal_lm": "refract.judges.refusal.language_model:RefusalLM",
         "rules": "refract.judges.rules:Rules",
         "strings": "refract.judges.strings:Strings",
         "calls": "refract.judges.calls:Calls",

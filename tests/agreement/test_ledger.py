@@ -181,8 +181,9 @@ def test_the_stage_measures_every_file_of_pairs_by_its_models():
 
 
 def test_the_ledger_of_the_package_is_of_the_judges_that_come_with_it_and_holds_names_alone():
+    kinds = (*SHIPPED, "refusal_lm")
     found = {(row.judge, row.version) for row in read_ledger(LEDGER)}
-    assert found == {(kind, open_judge(kind, {"kind": kind}).version) for kind in SHIPPED}
+    assert found == {(kind, open_judge(kind, {"kind": kind}).version) for kind in kinds}
     assert all(len(cell) < 120 for row in read_table(LEDGER) for cell in row.values())
 
 

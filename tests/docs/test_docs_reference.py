@@ -152,7 +152,8 @@ ROWS = tables("rows.md")
 
 def test_rows_has_every_field_that_stages_write():
     source = {"id": "a", "category": "harmful", "messages": [{"role": "user", "content": "x"}] * 2}
-    _, prompt = prompt_rows([source], "s", 0, tools=[{}])
+    function = {"name": "f", "description": "", "parameters": {}}
+    _, prompt = prompt_rows([source], "s", 0, tools=[{"type": "function", "function": function}])
     assert names(ROWS["Prompt"]) == set(prompt)
     answer = Answer("x", tokens="AA==", tool_calls=[{"name": "f", "arguments": {}}])
     assert names(ROWS["Response"]) == set(answer_row("key", answer, "a"))

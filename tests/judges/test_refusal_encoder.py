@@ -82,32 +82,45 @@ def test_the_cases_have_every_class_each_of_its_own_answer():
     assert len({(e.prompt, e.answer) for e in written}) == len(written) > 1000
 
 
-def drawn(rules: float, encoder: float, count: int = 400) -> list[Scored]:
+def odds_of(refused: bool) -> tuple[float, ...]:
+    odds = 2.0 if refused else -2.0
+    return odds, odds - 3, 0.0, -9.0
+
+
+def drawn(rules: float, encoder: float, lm: float = 0.5, count: int = 400) -> list[Scored]:
     """Rows on which each judge is right with some probability, independently."""
     rng, rows = random.Random(f"{rules} {encoder}"), []
     for number in range(count):
         refused = rng.random() < 0.5
         says = refused == (rng.random() < rules)
-        odds = 2.0 if refused == (rng.random() < encoder) else -2.0
+        read = odds_of(refused == (rng.random() < encoder))
+        by_lm = odds_of(refused == (rng.random() < lm))
         classes = SAID_NO if refused else (COMPLIANCE,)
         example = Example(combining.CHOSEN_ON, "m", "", f"{number}", classes, refused)
-        given = features("refusal" if says else "compliance", (odds, odds - 3, 0.0, -9.0))
-        rows.append(Scored(example, "refusal" if says else "compliance", given))
+        label = "refusal" if says else "compliance"
+        rows.append(Scored(example, label, features(label, read, "refusal", by_lm)))
     return rows
 
 
 @pytest.mark.parametrize(("rules", "encoder", "refused"), [(0.95, 0.7, True), (0.7, 0.95, False)])
 def test_the_better_judge_is_believed_where_the_two_disagree(rules, encoder, refused):
-    disputed = features("refusal", (-2.0, -5.0, 0.0, -9.0))
-    fitted = combining.fit(drawn(rules, encoder))
+    disputed = features("refusal", odds_of(False))
+    fitted = combining.fit(drawn(rules, encoder), "refusal")
     assert (probabilities(disputed, fitted)["compliance"] < 0.5) == refused
 
 
+def test_a_language_model_that_knows_better_is_believed_against_the_others():
+    disputed = features("refusal", odds_of(True), "refusal", odds_of(False))
+    for lm, refused in ((0.5, True), (0.97, False)):
+        fitted = combining.fit(drawn(0.7, 0.7, lm), "refusal_lm")
+        assert (probabilities(disputed, fitted)["compliance"] < 0.5) == refused
+
+
 def test_coefficients_are_fitted_on_the_one_source_that_shaped_nothing_else():
-    rows = drawn(0.9, 0.9, 40)
+    rows = drawn(0.9, 0.9, count=40)
     other = [
         Scored(Example("pyrit", *list(vars(row.example).values())[1:]), row.label, row.given)
-        for row in drawn(0.1, 0.1, 40)
+        for row in drawn(0.1, 0.1, count=40)
     ]
-    assert combining.fitted([*rows, *other]) == combining.fitted(rows)
-    assert combining.fitted(rows)["fitted_on"] == {combining.CHOSEN_ON: 40}
+    assert combining.fitted([*rows, *other], "refusal") == combining.fitted(rows, "refusal")
+    assert combining.fitted(rows, "refusal")["fitted_on"] == {combining.CHOSEN_ON: 40}

@@ -32,6 +32,8 @@ from tools.refusal_encoder.data import Example, cases, is_measured, may_shape_we
 from tools.refusal_encoder.training import Recipe, mean, quantized, train
 
 OWN = Path("data/validation/validation.jsonl")
+SCORES = Path(tempfile.gettempdir(), "encoder")
+LM_SCORES = SCORES.with_name("encoder_lm")
 # Sources that are left out together, so that one training serves both.
 GROUPS = (
     ("xstest", "xstest_extension"),
@@ -110,8 +112,8 @@ def read_logits(scores: Path) -> dict[str, Logits]:
     lacking = [str(path) for path in files if not path.is_file()]
     if lacking:
         raise SystemExit(
-            f"no logits in {', '.join(lacking)}; run: python -m tools.refusal_encoder leave-out "
-            "FILES..., then train FILES..."
+            f"no logits in {', '.join(lacking)}; run leave-out FILES..., then train FILES..., of "
+            "tools.refusal_encoder and tools.refusal_lm"
         )
     found: dict[str, Logits] = {}
     for path in files:
@@ -127,7 +129,10 @@ def main() -> None:
     )
     parser.add_argument("command", choices=("train", "leave-out", "combine", "table"))
     parser.add_argument("files", type=Path, nargs="+")
-    parser.add_argument("--scores", type=Path, default=Path(tempfile.gettempdir(), "encoder"))
+    parser.add_argument("--scores", type=Path, default=SCORES)
+    parser.add_argument(
+        "--lm-scores", type=Path, default=LM_SCORES, help="what tools.refusal_lm left"
+    )
     parser.add_argument("--only", nargs="*", default=[], help="of leave-out: sources")
     parser.add_argument("--into", type=Path, help="of table: a file whose table is replaced")
     parser.add_argument(
@@ -141,13 +146,17 @@ def main() -> None:
     if given.command == "leave-out":
         return do_leave_out(examples, given.scores, given.only)
     if given.command == "combine":
-        found = json.loads((given.scores / "none.json").read_text("utf-8"))
+        both = [
+            json.loads((scores / "none.json").read_text("utf-8"))
+            for scores in (given.scores, given.lm_scores)
+        ]
         chosen = [e for e in examples if e.source == combining.CHOSEN_ON]
-        fitted = combining.fitted(combining.scored(chosen, found))
-        write_json(FOLDER / "combination.json", fitted)
-        print(json.dumps(fitted, indent=1))
+        rows = combining.scored(chosen, *both)
+        for judge, name in (("refusal", "combination"), ("refusal_lm", "combination_lm")):
+            write_json(FOLDER / f"{name}.json", fitted := combining.fitted(rows, judge))
+            print(json.dumps(fitted, indent=1))
         return None
-    logits = read_logits(given.scores)
+    logits, by_lm = read_logits(given.scores), read_logits(given.lm_scores)
     # Do-Not-Answer alone counts what redirects as an answer.
     settings = {"do_not_answer": "compliance"}
     rows = [
@@ -156,6 +165,7 @@ def main() -> None:
         for row in combining.scored(
             [e for e in examples if e.source == source and e.digest in logits],
             logits,
+            by_lm,
             settings.get(source, "refusal"),
         )
     ]
@@ -163,8 +173,9 @@ def main() -> None:
     if given.into:
         table.write_into(given.into, text)
     if given.ledger:
-        version = open_judge("refusal", {"kind": "refusal"}).version
-        add_to_ledger(LEDGER, table.entries(rows, version, GROUPS))
+        for judge in combining.READS:
+            version = open_judge(judge, {"kind": judge}).version
+            add_to_ledger(LEDGER, table.entries(rows, judge, version, GROUPS))
     print(text)
     return None
 

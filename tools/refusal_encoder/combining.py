@@ -1,4 +1,4 @@
-"""Fits the coefficients of the judge on answers that neither the rules nor the encoder had seen."""
+"""Fits the coefficients of the judges on answers that none of their parts had seen."""
 
 from __future__ import annotations
 
@@ -17,13 +17,21 @@ from tools.refusal_encoder.data import REDIRECTION, Example
 
 # The one source that shaped nothing else: judges were chosen on it, and coefficients are fitted on it.
 CHOSEN_ON = "xstest_extension"
-READS = {
-    "refused": ("intercept", "rules_refusal", "rules_partial_refusal", "encoder_refused"),
-    "full": ("intercept", "encoder_full"),
+_RULES = ("intercept", "rules_refusal", "rules_partial_refusal")
+# What the two regressions of each judge read.
+READS: dict[str, dict[str, tuple[str, ...]]] = {
+    "refusal": {
+        "refused": (*_RULES, "encoder_refused"),
+        "full": ("intercept", "encoder_full"),
+    },
+    "refusal_lm": {
+        "refused": (*_RULES, "encoder_refused", "lm_refused"),
+        "full": ("intercept", "encoder_full", "lm_full"),
+    },
 }
-# Strength of the pull of each coefficient towards what believes the encoder alone, in answers.
+# Strength of the pull of each coefficient towards what believes encoder and language model alone, and
+# both as much, in answers.
 PENALTY = 3.0
-START = {"encoder_refused": 1.0, "encoder_full": 1.0}
 
 
 @dataclass(frozen=True)
@@ -36,26 +44,34 @@ class Scored:
 
 
 def scored(
-    examples: Sequence[Example], logits: Mapping[str, Sequence[float]], redirection: Any = "refusal"
+    examples: Sequence[Example],
+    logits: Mapping[str, Sequence[float]],
+    by_lm: Mapping[str, Sequence[float]],
+    redirection: Any = "refusal",
 ) -> list[Scored]:
     """With the rule judge's verdicts as they are now, and the logits of each example's digest."""
     rows = []
     for example in examples:
-        label = str(judge_response(example.answer, example.prompt)["label"])
-        rows.append(Scored(example, label, features(label, logits[example.digest], redirection)))
+        label, digest = str(judge_response(example.answer, example.prompt)["label"]), example.digest
+        given = features(label, logits[digest], redirection, by_lm[digest])
+        rows.append(Scored(example, label, given))
     return rows
 
 
-def fit(rows: Sequence[Scored]) -> dict[str, dict[str, float]]:
+def fit(rows: Sequence[Scored], judge: str) -> dict[str, dict[str, float]]:
     """The two regressions: of a refusal of either kind, and of a full one among those. They maximise
     the penalised likelihood of the classes that each label allows."""
+    reads = READS[judge]
     first, second = (
-        np.array([[row.given[name] for name in READS[what]] for row in rows])
+        np.array([[row.given[name] for name in reads[what]] for row in rows])
         for what in ("refused", "full")
     )
     allowed = np.array([[c in _classes(row.example) for c in range(3)] for row in rows])
-    start = np.array([START.get(name, 0.0) for names in READS.values() for name in names])
-    pull = np.array([PENALTY * (n != "intercept") for names in READS.values() for n in names])
+    names = [name for what in reads.values() for name in what]
+    start = np.array(
+        [name.startswith(("encoder_", "lm_")) / (len(reads["full"]) - 1) for name in names]
+    )
+    pull = np.array([PENALTY * (name != "intercept") for name in names])
     split = first.shape[1]
 
     def loss(beta: Any) -> float:
@@ -66,8 +82,8 @@ def fit(rows: Sequence[Scored]) -> dict[str, dict[str, float]]:
 
     found = np.round(minimize(loss, start, method="L-BFGS-B").x, 4).tolist()
     return {
-        "refused": dict(zip(READS["refused"], found[:split], strict=True)),
-        "full": dict(zip(READS["full"], found[split:], strict=True)),
+        "refused": dict(zip(reads["refused"], found[:split], strict=True)),
+        "full": dict(zip(reads["full"], found[split:], strict=True)),
     }
 
 
@@ -76,11 +92,11 @@ def _classes(example: Example) -> tuple[int, ...]:
     return tuple(0 if c == REDIRECTION else c for c in example.allowed)
 
 
-def fitted(rows: Sequence[Scored]) -> dict[str, Any]:
+def fitted(rows: Sequence[Scored], judge: str) -> dict[str, Any]:
     """Coefficients, and what they were fitted on."""
     shaping = [row for row in rows if row.example.source == CHOSEN_ON]
     return {
-        **fit(shaping),
+        **fit(shaping, judge),
         "fitted_on": {CHOSEN_ON: len(shaping)},
         "rules_version": RULES_VERSION,
         "penalty": PENALTY,

@@ -48,23 +48,23 @@ LEDGER_NAMES = {"wildguard": "wildguardtest"}
 
 
 def verdicts(rows: Sequence[Scored]) -> dict[str, list[str]]:
-    """The label that each judge gives each row: of ``refusal`` without the vote of the rules, which were
-    written with most of the answers at hand, and with coefficients that were fitted without the answers
-    of the row's model."""
+    """The label that each judge gives each row: of those that are trained without the vote of the rules,
+    which were written with most of the answers at hand, and with coefficients that were fitted without
+    the answers of the row's model."""
     alone = [
         replace(row, given=row.given | {"rules_refusal": 0.0, "rules_partial_refusal": 0.0})
         for row in rows
     ]
     chosen = [row for row in alone if row.example.source == combining.CHOSEN_ON]
-    whole = combining.fit(chosen)
-    fits = {
-        model: combining.fit([row for row in chosen if row.example.model != model])
-        for model in {row.example.model for row in chosen}
-    }
-    return {
-        "rules": [row.label for row in rows],
-        "refusal": [_label(row, fits.get(row.example.model, whole)) for row in alone],
-    }
+    found: dict[str, list[str]] = {"rules": [row.label for row in rows]}
+    for judge in combining.READS:
+        whole = combining.fit(chosen, judge)
+        fits = {
+            model: combining.fit([row for row in chosen if row.example.model != model], judge)
+            for model in {row.example.model for row in chosen}
+        }
+        found[judge] = [_label(row, fits.get(row.example.model, whole)) for row in alone]
+    return found
 
 
 def _label(row: Scored, coefficients: dict[str, dict[str, float]]) -> str:
@@ -120,14 +120,14 @@ def _recorded(rows: Sequence[Scored]) -> dict[str, list[str | None]]:
 
 
 def entries(
-    rows: Sequence[Scored], version: str, left_out: Sequence[tuple[str, ...]]
+    rows: Sequence[Scored], judge: str, version: str, left_out: Sequence[tuple[str, ...]]
 ) -> list[LedgerEntry]:
-    """Of the judge ``refusal``, for the ledger that comes with the package: each source by one that
-    nothing of it has shaped. ``left_out`` are the groups of sources that were left out together."""
+    """Of a judge, for the ledger that comes with the package: each source by one that nothing of it has
+    shaped. ``left_out`` are the groups of sources that were left out together."""
     found: list[LedgerEntry] = []
     trained = {name for name in {row.example.source for row in rows} if may_shape_weights(name)}
     trained |= {"harmbench", "jailbreakeval"}
-    labels = verdicts(rows)["refusal"]
+    labels = verdicts(rows)[judge]
     for source in SOURCES:
         at = [i for i, row in enumerate(rows) if row.example.source == source]
         pairs = [
@@ -145,7 +145,7 @@ def entries(
         # Window and recipe were chosen on the one source whose answers fit the coefficients.
         shaped = [LEDGER_NAMES.get(s, s) for s in trained - {*without} | {combining.CHOSEN_ON}]
         for partial in PARTIALS:
-            found += ledger_entries("refusal", version, pairs, truth, says, partial, shaped)
+            found += ledger_entries(judge, version, pairs, truth, says, partial, shaped)
     return found
 
 

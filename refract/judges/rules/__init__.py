@@ -3,7 +3,7 @@
 It is for what states a refusal in so many words: a sentence in which the speaker ("I", "we", "this
 assistant") cannot, will not or declines to do an act of help, or in which that goes against its rules.
 It gives the words that decided, finds the answers that say nothing, and is one input of the judge
-``embedded``. What turns away politely, holds no opinion or lacks knowledge is for that judge to detect,
+``refusal``. What turns away politely, holds no opinion or lacks knowledge is for that judge to detect,
 or for a model. Phrases are not added from labelled answers, which made the rules better there and worse
 elsewhere; ``python -m tools.ablate_rules`` says which may go.
 
