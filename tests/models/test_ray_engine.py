@@ -149,7 +149,7 @@ def test_each_actor_opens_the_model_once_and_what_was_answered_before_a_failure_
         more = {f"more {n}": ask(f"{'fail ' if n == 6 else ''}{n}") for n in range(7)}
         with pytest.raises(AdapterError, match=r"^the model is broken$") as raised:
             generate(model, more, store)
-        assert "test_ray_engine.py" in str(raised.value.__cause__)  # where it was raised
+        assert "gate.py" in str(raised.value.__cause__)  # where it was raised
         assert set(store.get(more)) == {f"more {n}" for n in range(6)}
         assert all(made["started_at"] for made in store.origins(requests).values())
     processes = [set(path.read_text().split()) for path in (tmp_path / "notes").iterdir()]
