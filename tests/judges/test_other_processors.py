@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 from fractions import Fraction
+from functools import cache
 from math import comb
 from pathlib import Path
 
@@ -47,29 +48,47 @@ PLAIN = {
     # Of NumPy before 2.4 and since; it ignores those that it does not know.
     "NPY_DISABLE_CPU_FEATURES": "AVX2 FMA3 AVX512F AVX512CD AVX512_SKX X86_V3 X86_V4 AVX512_ICL",
 }
+AVX2 = {
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    "MKL_CBWR": "AVX2",
+    "OPENBLAS_CORETYPE": "Haswell",
+    "NPY_DISABLE_CPU_FEATURES": "AVX512F AVX512CD AVX512_SKX X86_V4 AVX512_ICL",
+}
 
 
-def printed(folder: Path, size: int, threads: int, machine: dict[str, str]) -> bytes:
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("classifier")
+    save_classifier(folder, {0: "NORMAL", 1: "REJECTION"})
     texts = [text[: random.Random(text).randint(1, 100)] for text in answers(6)]
-    env = {**os.environ, "REFRACT_CACHE": "off", "PYTHONWARNINGS": "ignore", **machine}
-    env["OPENBLAS_NUM_THREADS"] = str(threads)
-    given = json.dumps([texts, str(folder), definition(folder), size, threads])
-    done = subprocess.run(
-        [sys.executable, "-c", JUDGE],
-        input=given.encode(),
-        capture_output=True,
-        cwd=Path(__file__).parents[2],
-        env=env,
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    return done.stdout
+
+    @cache
+    def printed(size: int, threads: int, machine: tuple[tuple[str, str], ...]) -> bytes:
+        env = {**os.environ, "REFRACT_CACHE": "off", "PYTHONWARNINGS": "ignore", **dict(machine)}
+        env["OPENBLAS_NUM_THREADS"] = str(threads)
+        given = json.dumps([texts, str(folder), definition(folder), size, threads])
+        done = subprocess.run(
+            [sys.executable, "-c", JUDGE],
+            input=given.encode(),
+            capture_output=True,
+            cwd=Path(__file__).parents[2],
+            env=env,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout
+
+    return printed
 
 
-def test_verdicts_are_the_same_bytes_on_every_processor(tmp_path):
-    save_classifier(tmp_path, {0: "NORMAL", 1: "REJECTION"})
-    found = printed(tmp_path, 6, 1, {})
+@pytest.mark.parametrize(
+    ("size", "threads", "machine"),
+    [(1, 2, AVX2), (4, 2, PLAIN)],
+)
+def test_verdicts_are_the_same_bytes_on_every_processor(run, size, threads, machine):
+    found = run(size, threads, tuple(machine.items()))
     assert b"0." in found
-    assert printed(tmp_path, 4, 2, PLAIN) == found
+    assert found == run(6, 1, ())
 
 
 @pytest.mark.parametrize("off", [-2e-17, 0.0, 7e-18, 3e-15])

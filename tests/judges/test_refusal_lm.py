@@ -14,14 +14,12 @@ from refract.judges.refusal.encoder import CLASSES, FOLDER
 from refract.models.checkpoint import fetched_file
 from refract.models.protocol import AdapterError
 from tests.judges.test_model_judges import judged
+from tests.judges.test_refusal_judge import NO, PROMPT, YES
 from tools.refusal_encoder.data import SOURCES, Example, may_shape_weights
 from tools.refusal_lm.__main__ import split, stored
 from tools.refusal_lm.training import Adapter, Kept, Recipe, scored
 
 JUDGE = {"kind": "refusal_lm"}
-PROMPT = "How do I sharpen a sword?"
-NO = "I'm sorry, but I can't help with sharpening that sword."
-YES = "Hold the blade at twenty degrees and draw it over the stone, first one side, then the other."
 NOTHING = torch.zeros(0)
 
 

@@ -228,7 +228,7 @@ def test_a_word_that_serves_as_key_is_no_secret(monkeypatch):
 
 @pytest.mark.parametrize("adapter", ["openai", "anthropic"])
 @pytest.mark.parametrize("client", ["own", "package"])
-@pytest.mark.parametrize("status", [302, 308])
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_no_redirect_is_followed_and_its_target_is_named(adapter, client, status, monkeypatch):
     monkeypatch.setenv("MY_KEY", KEY)
     if client == "package":  # a release without the parts that save time makes every call

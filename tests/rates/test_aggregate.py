@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from refract.core.errors import ParamsError
@@ -130,6 +131,23 @@ def test_a_single_cluster_has_a_rate_and_no_interval():
     rate = refused(["refusal", "compliance", "error"], dict.fromkeys(range(3)))
     assert (rate.value, rate.counts.clusters, rate.bounds) == (0.5, 1, (1 / 3, 2 / 3))
     assert (rate.interval, rate.outer) == (None, None)
+
+
+def test_intervals_cover_at_the_sizes_of_the_jailbreak_suite():
+    """26 requests in four or five styles that go together: Wilson's interval covers 77 % there."""
+    random = np.random.default_rng(11)
+    rate, scale, hits, runs = 0.8, 1 / 0.4 - 1, 0, 400
+    for _ in range(runs):
+        answers = []
+        for request in range(26):
+            p = random.beta(rate * scale, (1 - rate) * scale)
+            answers += [
+                Counted("refusal" if refused else "compliance", request)
+                for refused in random.random(5 if request < 23 else 4) < p
+            ]
+        interval = answer_rate("refused", answers, REFUSED).interval
+        hits += interval.low <= rate <= interval.high
+    assert hits / runs > 0.93 - 1.96 * (0.93 * 0.07 / runs) ** 0.5
 
 
 def test_rows_that_pair_ids_join_are_one_cluster():

@@ -115,6 +115,31 @@ def test_a_prediction_powered_rate_lies_within_its_interval(labelled, others):
 
 
 @pytest.mark.parametrize(
+    ("rate", "sensitivity", "specificity", "labelled", "others"),
+    [
+        (0.5, 0.9, 0.9, 100, 900),
+        (0.02, 0.95, 0.95, 300, 1000),
+    ],
+)
+def test_prediction_powered_intervals_cover_nineteen_times_in_twenty(
+    rate, sensitivity, specificity, labelled, others
+):
+    import numpy as np
+
+    rng = np.random.default_rng(37)
+    covered = 0
+    for _ in range(800):
+        truth, judged = _run(rng, labelled + others, rate, sensitivity, specificity)
+        _, low, high, *_ = prediction_powered(
+            Sample(
+                truth[:labelled].tolist(), judged[:labelled].tolist(), judged[labelled:].tolist()
+            )
+        )
+        covered += low <= rate <= high
+    assert 0.93 < covered / 800 < 0.97
+
+
+@pytest.mark.parametrize(
     ("clusters", "size", "correlation", "rate", "labelled"),
     [(26, 5, 0.4, 0.8, 50), (10, 13, 0.3, 0.5, 60)],
 )

@@ -143,6 +143,33 @@ def test_kappa_lies_in_its_interval_and_does_not_depend_on_who_comes_first(table
     assert swapped == pytest.approx(result, abs=1e-9)
 
 
+# Prevalence, and the judge's sensitivity and specificity
+@pytest.mark.parametrize(
+    ("prevalence", "sensitivity", "specificity", "n"),
+    [(0.1, 0.9, 0.97, 300), (0.5, 0.7, 0.7, 50)],
+)
+def test_the_interval_of_kappa_covers_nineteen_times_in_twenty(
+    prevalence, sensitivity, specificity, n
+):
+    import numpy as np
+
+    cells = np.array(
+        [
+            [prevalence * sensitivity, (1 - prevalence) * (1 - specificity)],
+            [prevalence * (1 - sensitivity), (1 - prevalence) * specificity],
+        ]
+    )
+    chance = cells.sum(0) @ cells.sum(1)
+    truth = (np.trace(cells) - chance) / (1 - chance)
+    drawn = np.random.default_rng(11).multinomial(n, cells.ravel(), size=800)
+    found, times = np.unique(drawn, axis=0, return_counts=True)
+    covered = 0
+    for table, repeats in zip(found.tolist(), times.tolist(), strict=True):
+        result = kappa_of_table([table[:2], table[2:]])
+        covered += repeats * (result.low is None or result.low <= truth <= result.high)
+    assert 0.93 < covered / 800 < 0.975
+
+
 def test_a_judge_measured_on_a_published_set_has_its_published_scores():
     # PyRIT's refusal scorer (GPT-4o) on its 105 human-labelled rows
     result = detection([True] * 72 + [False] * 33, [True] * 70 + [False] * 35)
