@@ -72,6 +72,12 @@ def pretrained(folder: Path, layers: int) -> dict[str, Any]:
     return {name: value.clone() for name, value in weights.items()}
 
 
+def most_others(refused: int) -> int:
+    """Of a source with so many refusals, how many other answers are trained on: beside few refusals the
+    tenth hundred of compliant answers teaches little."""
+    return max(250, 2 * refused)
+
+
 def drawn(examples: list[Example], recipe: Recipe, rng: random.Random) -> list[Example]:
     """The examples of one epoch: each source up to a limit, small ones repeated, and as many of
     this project's wordings as the recipe says."""
@@ -85,8 +91,7 @@ def drawn(examples: list[Example], recipe: Recipe, rng: random.Random) -> list[E
         others = [e for e in found if not e.refused]
         rng.shuffle(others)
         rng.shuffle(refused)
-        # A source of many compliant answers and few refusals teaches little by its tenth hundred.
-        others = others[: max(250, 2 * len(refused))]
+        others = others[: most_others(len(refused))]
         found = (refused + others)[: recipe.most]
         times = min(3, max(1, round(recipe.least / len(found))))
         epoch += [writer.varied(example) for _ in range(times) for example in found]
@@ -115,19 +120,13 @@ def train(examples: list[Example], folder: Path, recipe: Recipe) -> dict[str, An
     ]
     optimizer = torch.optim.AdamW(groups)
     epochs = [drawn(examples, recipe, rng) for _ in range(recipe.epochs)]
-    total = sum(math.ceil(len(epoch) / recipe.batch) for epoch in epochs)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min(1.0, (step + 1) / (0.06 * total)) * max(0.0, 1 - step / total)
-    )
+    schedule = warmed_up(optimizer, sum(math.ceil(len(epoch) / recipe.batch) for epoch in epochs))
     for number, epoch in enumerate(epochs):
         started, losses = time.perf_counter(), []
         for ids, kinds, mask, allowed in _batches(epoch, recipe, rng):
             with torch.autocast("cpu", torch.bfloat16):
                 scores = logits(weights, ids, kinds, mask, recipe.dropout)
-            chances = torch.log_softmax(scores.float(), -1)
-            right = torch.logsumexp(chances.masked_fill(~allowed, -1e9), -1)
-            smooth = recipe.smoothing
-            loss = -((1 - smooth) * right + smooth * chances.mean(-1)).mean()
+            loss = loss_of(scores.float(), allowed, recipe.smoothing)
             optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(list(trained.values()), 1.0)
@@ -141,6 +140,25 @@ def train(examples: list[Example], folder: Path, recipe: Recipe) -> dict[str, An
             flush=True,
         )
     return {name: value.detach() for name, value in weights.items()}
+
+
+def warmed_up(optimizer: Any, total: int) -> Any:
+    """A schedule of so many steps: the rate rises for the first of them and then falls to zero."""
+    import torch
+
+    return torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min(1.0, (step + 1) / (0.06 * total)) * max(0.0, 1 - step / total)
+    )
+
+
+def loss_of(logits: Any, allowed: Any, smoothing: float) -> Any:
+    """Of the probability of all classes that each row's label allows, the mean over rows. ``allowed``
+    has the shape of ``logits`` (rows, classes)."""
+    import torch
+
+    chances = torch.log_softmax(logits, -1)
+    right = torch.logsumexp(chances.masked_fill(~allowed, -1e9), -1)
+    return -((1 - smoothing) * right + smoothing * chances.mean(-1)).mean()
 
 
 def _batches(epoch: list[Example], recipe: Recipe, rng: random.Random) -> Any:

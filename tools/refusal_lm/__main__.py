@@ -26,7 +26,7 @@ from refract.judges.refusal.encoder import FOLDER
 from refract.judges.refusal.language_model import FROM, SHA256, TAIL, TO
 from tools.refusal_encoder.__main__ import GROUPS, LM_SCORES, OWN
 from tools.refusal_encoder.data import Example, cases, is_measured, may_shape_weights, read
-from tools.refusal_encoder.training import quantized
+from tools.refusal_encoder.training import most_others, quantized
 from tools.refusal_lm.caching import cache
 from tools.refusal_lm.training import Adapter, Kept, Recipe, adapted, load, scored
 
@@ -40,8 +40,7 @@ def examples_of(files: Sequence[Path]) -> list[Example]:
 
 def split(rows: Sequence[Kept], group: Sequence[str]) -> tuple[list[Kept], list[Kept]]:
     """What is trained on without the sources of a group, and what is then read: they, or without a group
-    all sources that may only be measured with. A source of many compliant answers and few refusals
-    teaches little by its tenth hundred."""
+    all sources that may only be measured with."""
     train, test = [], []
     rows = sorted(rows, key=lambda row: row.example.digest)
     refused = Counter(row.example.source for row in rows if row.example.refused)
@@ -53,8 +52,8 @@ def split(rows: Sequence[Kept], group: Sequence[str]) -> tuple[list[Kept], list[
             test.append(row)
         elif shapes:
             complied[source] += not row.example.refused
-            most = max(250, 2 * refused[source])
-            if row.example.refused or source == "cases" or complied[source] <= most:
+            few = complied[source] <= most_others(refused[source])
+            if row.example.refused or source == "cases" or few:
                 train.append(row)
     return train, test
 

@@ -27,6 +27,7 @@ from refract.judges.refusal.language_model import (
     unit,
 )
 from tools.refusal_encoder.data import Example
+from tools.refusal_encoder.training import loss_of, warmed_up
 
 
 @dataclass(frozen=True)
@@ -57,13 +58,6 @@ def allowed(rows: Sequence[Kept]) -> torch.Tensor:
     return found
 
 
-def loss_of(logits: torch.Tensor, right: torch.Tensor, smoothing: float = 0.05) -> torch.Tensor:
-    """Of the probability of all classes that a label allows."""
-    chances = torch.log_softmax(logits, -1)
-    likely = torch.logsumexp(chances.masked_fill(~right, -1e9), -1)
-    return -((1 - smoothing) * likely + smoothing * chances.mean(-1))
-
-
 @dataclass(frozen=True)
 class Recipe:
     rank: int = 16
@@ -72,6 +66,7 @@ class Recipe:
     rate: float = 1e-3
     decay: float = 0.05
     dropout: float = 0.1
+    smoothing: float = 0.05
     seed: int = 13
 
 
@@ -167,16 +162,13 @@ def adapted(rows: Sequence[Kept], recipe: Recipe) -> Adapter:
     """An adapter trained on rows."""
     adapter, rng = Adapter(recipe), random.Random(recipe.seed)
     right = allowed(rows)
-    total = recipe.epochs * math.ceil(len(rows) / recipe.batch)
     optimizer = torch.optim.AdamW(adapter.parameters(), lr=recipe.rate, weight_decay=recipe.decay)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min(1.0, (step + 1) / (0.06 * total)) * max(0.0, 1 - step / total)
-    )
+    schedule = warmed_up(optimizer, recipe.epochs * math.ceil(len(rows) / recipe.batch))
     for epoch in range(recipe.epochs):
         adapter.train()
         losses = []
         for some in batches(rows, recipe.batch, rng):
-            loss = loss_of(adapter([rows[i] for i in some]), right[some]).mean()
+            loss = loss_of(adapter([rows[i] for i in some]), right[some], recipe.smoothing)
             optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(adapter.parameters(), 1.0)
