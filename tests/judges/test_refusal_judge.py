@@ -172,14 +172,11 @@ def test_matrices_come_back_from_eight_bits_within_half_a_step():
 
 def test_what_is_trained_with_pytorch_computes_the_same():
     import torch
-    from safetensors.numpy import load_file
 
-    stored = load_file(encoder.FOLDER / "encoder.safetensors")
+    stored = encoder.stored("encoder")
     weights = {
-        name: torch.from_numpy(
-            encoder.dequantized(stored, name) if f"{name}:scale" in stored else value.astype(float)
-        )
-        for name, value in stored.items()
+        name: torch.from_numpy(encoder.dequantized(stored, name))
+        for name in stored
         if not name.endswith(":scale")
     }
     for inputs in zip(encoder.tokens_of(answers(4), [PROMPT, "", PROMPT, ""]), strict=True):

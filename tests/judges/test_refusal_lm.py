@@ -10,7 +10,7 @@ import torch
 from refract.core.jsonl import sha256_file
 from refract.judges import open_judge
 from refract.judges.refusal import combination, features, language_model, probabilities
-from refract.judges.refusal.encoder import CLASSES, FOLDER
+from refract.judges.refusal.encoder import CLASSES, FOLDER, dequantized, description
 from refract.models.checkpoint import fetched_file
 from refract.models.protocol import AdapterError
 from tests.judges.test_model_judges import judged
@@ -88,9 +88,9 @@ def test_weights_that_were_not_fetched_are_said_to_lack_and_how_to_get_them(monk
 
 def test_the_shipped_adapter_is_the_described_one_and_smaller_than_ten_megabytes():
     path = FOLDER / "adapter.safetensors"
-    assert sha256_file(path) == language_model.description()["sha256"]
+    assert sha256_file(path) == description("adapter")["sha256"]
     assert path.stat().st_size < 10e6
-    assert open_judge("mine", JUDGE).version.endswith(language_model.description()["sha256"][:16])
+    assert open_judge("mine", JUDGE).version.endswith(description("adapter")["sha256"][:16])
 
 
 def test_both_readers_sway_the_verdict():
@@ -146,10 +146,10 @@ def test_what_is_trained_is_what_the_judge_computes(fetched):
     kept = chunk(range(2), examples, tokens)
     keys = kept["keys"].split(kept["lengths"], dim=2)
     rows = [Kept(*of) for of in zip(examples, kept["question"], keys, strict=True)]
-    given = stored(adapter)
+    given = {name: value.numpy() for name, value in stored(adapter).items()}
     weights = {
-        name: value.double() * given.get(f"{name}:scale", torch.ones(1)).double()
-        for name, value in given.items()
+        name: torch.from_numpy(dequantized(given, name))
+        for name in given
         if not name.endswith(":scale")
     }
     base = language_model.base_weights(torch.float64)

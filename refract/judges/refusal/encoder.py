@@ -46,45 +46,50 @@ Logits = tuple[float, ...]  # in the order of the classes
 
 
 @functools.cache
-def description() -> dict[str, Any]:
-    """What stands beside the weights: their hash, and how they were trained."""
-    content: dict[str, Any] = json.loads((FOLDER / "encoder.json").read_text("utf-8"))
+def description(name: str = "encoder") -> dict[str, Any]:
+    """What stands beside weights: their hash, and how they were trained."""
+    content: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
     return content
+
+
+def stored(name: str, folder: Path = FOLDER) -> Weights:
+    """Weights as their file has them: see :func:`dequantized`. Raises :class:`ParamsError` where they
+    are not the described ones."""
+    from safetensors.numpy import load_file
+
+    path = folder / f"{name}.safetensors"
+    if not path.is_file() or sha256_file(path) != description(name)["sha256"]:
+        raise ParamsError(
+            f"{path} is not the file that {name}.json describes; install the package again"
+        )
+    return load_file(path)
 
 
 @functools.cache
 def load(folder: Path = FOLDER, *, double: bool = True) -> Weights:
-    """The weights in float64, or rounded to float32. Raises :class:`ParamsError` where they are not
-    the described ones."""
-    from safetensors.numpy import load_file
-
-    path = folder / "encoder.safetensors"
-    if not path.is_file() or sha256_file(path) != description()["sha256"]:
-        raise ParamsError(
-            f"{path} is not the file that encoder.json describes; install the package again"
-        )
-    return arranged(load_file(path), "float64" if double else "float32")
+    """The weights in float64, or rounded to float32."""
+    return arranged(stored("encoder", folder), "float64" if double else "float32")
 
 
-def arranged(stored: Weights, dtype: str) -> dict[str, Any]:
+def arranged(given: Weights, dtype: str) -> dict[str, Any]:
     """The stored weights as the functions below multiply by them: the matrices for query, key and value
     as one, and of the word vectors, of which few are read, the integers and scales."""
     import numpy as np
 
     def vector(name: str) -> Any:
-        return stored[name].astype(dtype)
+        return given[name].astype(dtype)
 
     def matrix(*names: str) -> tuple[Any, Any]:
-        rows = [dequantized(stored, f"{name}.weight", dtype) for name in names]
+        rows = [dequantized(given, f"{name}.weight", dtype) for name in names]
         biases = [vector(f"{name}.bias") for name in names]
         return np.ascontiguousarray(np.concatenate(rows).T), np.concatenate(biases)
 
-    layers = sum(name.endswith(".query.weight") for name in stored)
+    layers = sum(name.endswith(".query.weight") for name in given)
     weights: dict[str, Any] = {
         "layers": layers,
-        "word": (stored["word"], vector("word:scale")),
-        "position": dequantized(stored, "position", dtype),
-        "kind": dequantized(stored, "kind", dtype),
+        "word": (given["word"], vector("word:scale")),
+        "position": dequantized(given, "position", dtype),
+        "kind": dequantized(given, "kind", dtype),
         "classes": matrix("classes"),
     }
     for layer in range(layers):
@@ -92,17 +97,17 @@ def arranged(stored: Weights, dtype: str) -> dict[str, Any]:
         weights[f"{layer}.three"] = matrix(*three)
         for name in (f"{layer}.mixed", f"{layer}.inner", f"{layer}.outer"):
             weights[name] = matrix(name)
-    for name in stored:
+    for name in given:
         if name.endswith(".shift"):
             norm = name.removesuffix(".shift")
             weights[f"{norm}.norm"] = vector(f"{norm}.scale"), vector(name)
     return weights
 
 
-def dequantized(stored: Weights, name: str, dtype: str = "float64") -> Any:
-    """A matrix of the file: 8-bit integers with one scale for each row."""
-    scale = stored[f"{name}:scale"].astype(dtype)
-    return stored[name].astype(dtype) * scale
+def dequantized(given: Weights, name: str, dtype: str = "float64") -> Any:
+    """A matrix of the file, which has 8-bit integers with one scale for each row, or a vector."""
+    value = given[name].astype(dtype)
+    return value * given[f"{name}:scale"].astype(dtype) if f"{name}:scale" in given else value
 
 
 def logits_of(

@@ -16,13 +16,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from refract.core.errors import ParamsError
-from refract.core.jsonl import canonical_json, sha256_file
+from refract.core.jsonl import canonical_json
 from refract.core.settings import Settings
 from refract.judges.cases import batches
 from refract.judges.llm import Conversation, loaded_once, replies_of
 from refract.judges.refusal import Refusal, RefusalSettings
-from refract.judges.refusal.encoder import CLASSES, FOLDER, Logits
+from refract.judges.refusal.encoder import CLASSES, Logits, dequantized, description, stored
 from refract.models.checkpoint import fetched_file
 from refract.models.protocol import AdapterError, Answer, Model, Request
 
@@ -46,13 +45,6 @@ EPSILON, BASE = 1e-5, 100000.0
 FROM, TO, TAIL = 14, 24, 6
 DIGITS = 6
 ROWS, TOKENS = 16, 2048  # of a batch
-
-
-@functools.cache
-def description() -> dict[str, Any]:
-    """What stands beside the adapter: its hash, and how it was trained."""
-    found: dict[str, Any] = json.loads((FOLDER / "adapter.json").read_text("utf-8"))
-    return found
 
 
 @functools.cache
@@ -159,22 +151,13 @@ def base_weights(dtype: torch.dtype) -> dict[str, torch.Tensor]:
 
 
 def load() -> dict[str, torch.Tensor]:
-    """Base and adapter in float64. Raises :class:`AdapterError` where the base was not fetched, and
-    :class:`ParamsError` where the adapter is not the described one."""
+    """Base and adapter in float64. Raises :class:`AdapterError` where the base was not fetched."""
     import torch
-    from safetensors.torch import load_file
 
-    path = FOLDER / "adapter.safetensors"
-    if not path.is_file() or sha256_file(path) != description()["sha256"]:
-        raise ParamsError(
-            f"{path} is not the file that adapter.json describes; install the package again"
-        )
-    stored = load_file(path)
+    given = stored("adapter")
     adapter = {
-        name: value.double() * stored[f"{name}:scale"].double()
-        if value.dim() > 1
-        else value.double()
-        for name, value in stored.items()
+        name: torch.from_numpy(dequantized(given, name))
+        for name in given
         if not name.endswith(":scale")
     }
     return base_weights(torch.float64) | adapter
@@ -257,7 +240,7 @@ class LanguageModel(Model):
 
     def identity(self) -> dict[str, Any]:
         """The content of base and adapter."""
-        return {"base": SHA256, "adapter": description()["sha256"]}
+        return {"base": SHA256, "adapter": description("adapter")["sha256"]}
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
         """Batch by batch. Raises :class:`AdapterError` where the weights were not fetched."""
@@ -280,14 +263,14 @@ class LanguageModel(Model):
 
 
 class RefusalLM(Refusal):
-    """The judge ``refusal``, which also asks a small language model: about three answers a second. Its
+    """The judge ``refusal``, which also asks a small language model: 1.6 answers a second and core. Its
     weights are fetched once; no network. Evidence is found as by ``refusal``."""
 
     combination = "combination_lm"
 
     def __init__(self, name: str, settings: RefusalSettings) -> None:
         super().__init__(name, settings)
-        self.version += f" adapter {description()['sha256'][:16]}"
+        self.version += f" adapter {description('adapter')['sha256'][:16]}"
         self._model = LanguageModel(f"judges.{name}")
 
     def check(self) -> str | None:
