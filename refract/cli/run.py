@@ -19,6 +19,7 @@ from refract.core.vocabulary import EXCLUDED
 
 if TYPE_CHECKING:
     from refract.evaluate import Evaluation
+    from refract.project import Project
 
 # Options that are settings of the model's adapter.
 SETTINGS = ["adapter", "model_id", "path", "base_url", "system_prompt", "temperature", "max_tokens"]
@@ -43,7 +44,7 @@ def run(
     seed: int = 0,
     engine: Literal["process", "ray"] | None = None,
     set_: Annotated[list[str] | None, typer.Option("--set")] = None,
-    judge: str | None = None,
+    judge: list[str] | None = None,
     judge_model: JudgeModel = None,
     judge_base_url: JudgeBaseUrl = None,
     cut_off: Literal["judged", "excluded"] | None = None,
@@ -81,7 +82,7 @@ def run(
         set_ <KEY=VALUE>: Any other setting of the adapter (YAML), such as device=cuda. Repeatable.
         [Who judges]
         judge <NAME>: A judge of params.yaml, a kind, or llm (--judge-model); default: refusal, or the
-          protocol's.
+          protocol's, and refusal before one that labels something else. Repeatable.
         judge_model:
         judge_base_url:
         cut_off: Whether answers cut off at --max-tokens are judged by what they say, or left out, which
@@ -99,7 +100,7 @@ def run(
     from refract.models import open_model
     from refract.models.answering import ANSWERS
     from refract.models.store import open_store
-    from refract.project import MODEL_JUDGE, find_judge, find_model, find_project, find_suite
+    from refract.project import find_model, find_project, find_suite
     from refract.rates.clean_prompts import MIXED_MEASURE
     from refract.rates.counting import coverage_warnings
     from refract.results.sources import run_files, write_run
@@ -120,8 +121,9 @@ def run(
         raise UsageError("name a suite with --suite, or a published protocol with --protocol")
     if protocol is not None and judge is None and judge_model is not None:
         raise UsageError("--judge-model with --protocol: name the judge too, as in --judge llm")
-    wanted = judge or ("refusal" if judge_model is None else MODEL_JUDGE)
-    judges = {wanted: find_judge(wanted, project, judge_model, judge_base_url)}
+    if protocol is not None and len(judge or []) > 1:
+        raise UsageError(f"a --protocol takes one --judge (got {', '.join(judge or [])})")
+    judges = _judges(judge, project, judge_model, judge_base_url, alone=protocol is not None)
     level = float(confidence or 0.95)
     used = [find_suite(one, project)[1] for one in ([] if protocol else suite or [])]
     published = [one.rpartition("=")[2] for one in suite or [] if protocol]
@@ -132,7 +134,7 @@ def run(
     with open_store() as store:
         if protocol is not None:
             base = {**named, "adapter": definition["adapter"]}
-            by = (judge, judges[judge]) if judge else None
+            by = next(iter(judges.items())) if judge else None
             asked = Asked(base, settings, suite or [], by, samples, cut_off)
             evaluation = run_protocol(
                 protocol, name, asked, store, seed=seed, sample=limit, confidence=level
@@ -288,6 +290,34 @@ def _print_summary(evaluation: Evaluation) -> None:
         parts += [f"{unjudged} not judged"] if unjudged else []
         told = "; ".join(parts) or "nothing was judged"
         print_text(f"{evaluation.model}, {result.label}: {told}")
+
+
+def _judges(
+    asked: Sequence[str] | None,
+    project: Project,
+    model: str | None,
+    base_url: str | None,
+    *,
+    alone: bool,
+) -> dict[str, dict[str, Any]]:
+    """The judges of a run; each that asks a model asks ``model``. Before one that labels something else
+    than refusal stands the default, unless it is to be ``alone``."""
+    from refract.core.registry import find
+    from refract.core.vocabulary import FAMILIES
+    from refract.judges import JUDGES, SHIPPED, open_judge
+    from refract.project import MODEL_JUDGE, find_judge
+
+    names = asked or [SHIPPED[0] if model is None else MODEL_JUDGE]
+    judges: dict[str, dict[str, Any]] = {}
+    for name in dict.fromkeys(names):
+        given = find_judge(name, project, model, base_url)
+        kind = find(JUDGES, given.get("kind"), f"judges.{name}: kind")
+        if len(names) > 1 and "model" not in kind.Settings.model_fields:
+            given.pop("model", None)
+        if not (judges or alone or FAMILIES[open_judge(name, given).FAMILY].tells_refusal):
+            judges[SHIPPED[0]] = find_judge(SHIPPED[0], project)
+        judges[name] = given
+    return judges
 
 
 def _where_to(

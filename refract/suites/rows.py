@@ -198,9 +198,15 @@ def field_problems(row: Row) -> list[str]:
         problems.append(f"'requirement' must be a text (got {_kind(requirement)})")
     if "pair_id" in row and not isinstance(row["pair_id"], str):
         problems.append(f"'pair_id' must be the id of a row (got {_kind(row['pair_id'])})")
+    if "language" in row and not (isinstance(row["language"], str) and row["language"].strip()):
+        problems.append(
+            f"'language' must be a code such as en or pt-BR (got {_kind(row['language'])})"
+        )
     problems += call_problems(row)
     if "rubric" in row:
         problems += _rubric_problems(row)
+    elif "rubric_score" in row:
+        problems.append("'rubric_score' says how a 'rubric' is added up, and the row has none")
     control = row.get("control")
     if "control" in row and control not in [*CONTROLS]:
         problems.append(f"'control' must be {' or '.join(CONTROLS)} (got {control!r})")

@@ -169,6 +169,23 @@ def test_a_model_judges_by_one_flag(cli, suite):
         assert read_rows(Path("v.jsonl"))[0]["label"] == "refusal"
 
 
+def test_several_judges_share_the_model_that_judges_and_the_first_labels_refusal(cli, suite):
+    params = (ROOT / "params.yaml").read_text()
+    with JudgeServer('{"answer": "yes"}') as server:
+        own = json.dumps(server.model())
+        Path("params.yaml").write_text(params.replace("\nmodels:\n", f"\nmodels:\n  mine: {own}\n"))
+        for before, first in (((), "refusal"), (("--judge", "rules"), "rules")):
+            asked = (*before, "--judge", "harmfulness", "--judge-model", "mine")
+            assert cli(*synthetic(suite, *asked)).code == 0
+            judges = json.loads(Path("r.json").read_text())["provenance"]["judges"]
+            assert {name: given.get("model") for name, given in judges.items()} == {
+                first: None,
+                "harmfulness": server.model(),
+            }
+            results = json.loads(Path("r.json").read_text())["metrics"]["own"]
+            assert (results["n"], results["harmfulness_harmful_rate"]) == (20, 1)
+
+
 def test_a_run_in_which_every_answer_is_an_error_fails(cli, suite):
     done = cli(*synthetic(suite, "--set", "error_rate=1"))
     assert done.code == 1
@@ -207,6 +224,12 @@ def test_cut_off_answers_are_judged_unless_the_flag_leaves_them_out(cli, suite):
         (synthetic("own.jsonl", "--judge", "llm"), 2, "name the model that judges with --judge-mod"),
         (synthetic("own.jsonl", "--judge-model", "oai:x"), 2, "adapter must be one of … (got 'oai')"),
         (synthetic("own.jsonl", "--judge", "rules", "--judge-model", "hf:x"), 2, "unknown key 'model'"),
+        (synthetic("own.jsonl", "--judge", "rubric"), 2, "judges.rubric: model is missing"),
+        (
+            (*synthetic("x"), "--protocol", "xstest", "--judge", "rules", "--judge", "refusal"),
+            2,
+            "a --protocol takes one --judge (got rules, refusal)",
+        ),
         (synthetic("own.jsonl", "--name", " "), 2, "--name takes a printable text"),
         (synthetic("own.jsonl", "--set", "refusal_rate"), 2, "--set takes key=value"),
         (synthetic("own.jsonl", "--set", "drift=[1"), 2, "--set takes key=value"),
