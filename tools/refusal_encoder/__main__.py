@@ -26,7 +26,7 @@ from refract.agreement.ledger import LEDGER, add_to_ledger
 from refract.core.jsonl import sha256_file, write_json
 from refract.judges import open_judge
 from refract.judges.refusal import Redirection
-from refract.judges.refusal.encoder import FOLDER, Logits, arranged, scored, tokens_of
+from refract.judges.refusal.encoder import FOLDER, READ, Logits, arranged, scored, tokens_of
 from refract.judges.similarity import DEFAULT_ENCODER, encoder_folder
 from tools.refusal_encoder import combining, table
 from tools.refusal_encoder.data import Example, cases, is_measured, may_shape_weights, read
@@ -42,8 +42,13 @@ GROUPS = (
     ("refusalbench", "pyrit"),
     ("wildguard",),
 )
-# Of all sources, besides the runs of GROUPS from the second on: the first two.
-WHOLE = (Recipe(), Recipe(cases=1.0))
+# Of all sources, besides the runs of GROUPS from the second on. One begins like another and takes its
+# own way from there: averaged, they read what none of them saw better than each alone.
+WHOLE = (
+    *(Recipe(), Recipe(cases=1.0), Recipe(epochs=3, cases=1.0)),
+    *(Recipe(read=READ), Recipe(read=READ, cases=1.0, seed=14)),
+    *(Recipe(read=READ, epochs=3, seed=15), Recipe(read=READ, epochs=3, cases=1.0, seed=16)),
+)
 # Of encoders that lack a group of sources, where it is not the usual one.
 RECIPES = {("chatgpt_refusals",): Recipe(epochs=3, cases=1.0)}
 
@@ -146,18 +151,18 @@ def main() -> None:
         return do_train(examples, given.scores)
     if given.command == "leave-out":
         return do_leave_out(examples, given.scores, given.only)
+    logits, by_lm = read_logits(given.scores), read_logits(given.lm_scores)
+    both = [
+        json.loads((scores / "none.json").read_text("utf-8"))
+        for scores in (given.scores, given.lm_scores)
+    ]
+    chosen = [e for e in examples if e.source == combining.CHOSEN_ON]
+    shipped = combining.scored(chosen, *both)
     if given.command == "combine":
-        both = [
-            json.loads((scores / "none.json").read_text("utf-8"))
-            for scores in (given.scores, given.lm_scores)
-        ]
-        chosen = [e for e in examples if e.source == combining.CHOSEN_ON]
-        rows = combining.scored(chosen, *both)
         for judge, name in (("refusal", "combination"), ("refusal_lm", "combination_lm")):
-            write_json(FOLDER / f"{name}.json", fitted := combining.fitted(rows, judge))
+            write_json(FOLDER / f"{name}.json", fitted := combining.fitted(shipped, judge))
             print(json.dumps(fitted, indent=1))
         return None
-    logits, by_lm = read_logits(given.scores), read_logits(given.lm_scores)
     # Do-Not-Answer alone counts what redirects as an answer.
     settings: dict[str, Redirection] = {"do_not_answer": "compliance"}
     rows = [
@@ -170,13 +175,13 @@ def main() -> None:
             settings.get(source, "refusal"),
         )
     ]
-    text = table.markdown(rows)
+    text = table.markdown(rows, shipped)
     if given.into:
         table.write_into(given.into, text)
     if given.ledger:
         for judge in combining.READS:
             version = open_judge(judge, {"kind": judge}).version
-            add_to_ledger(LEDGER, table.entries(rows, judge, version, GROUPS))
+            add_to_ledger(LEDGER, table.entries(rows, shipped, judge, version, GROUPS))
     print(text)
     return None
 

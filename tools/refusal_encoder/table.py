@@ -47,24 +47,32 @@ SOURCES = (
 LEDGER_NAMES = {"wildguard": "wildguardtest"}
 
 
-def verdicts(rows: Sequence[Scored]) -> dict[str, list[str]]:
+def verdicts(rows: Sequence[Scored], shipped: Sequence[Scored]) -> dict[str, list[str]]:
     """The label that each judge gives each row: of those that are trained without the vote of the rules,
     which were written with most of the answers at hand, and with coefficients that were fitted without
-    the answers of the row's model."""
-    alone = [
-        replace(row, given=row.given | {"rules_refusal": 0.0, "rules_partial_refusal": 0.0})
-        for row in rows
-    ]
-    chosen = [row for row in alone if row.example.source == combining.CHOSEN_ON]
+    the answers of the row's model, on logits of encoders of the same kind. ``shipped`` are the answers
+    of ``combining.CHOSEN_ON`` as what ships reads them, and so are sources that shape no weight."""
+    rows, shipped = _alone(rows), _alone(shipped)
+    chosen = [row for row in rows if row.example.source == combining.CHOSEN_ON]
     found: dict[str, list[str]] = {"rules": [row.label for row in rows]}
     for judge in combining.READS:
-        whole = combining.fit(chosen, judge)
+        left_out, whole = combining.fit(chosen, judge), combining.fit(shipped, judge)
         fits = {
             model: combining.fit([row for row in chosen if row.example.model != model], judge)
             for model in {row.example.model for row in chosen}
         }
-        found[judge] = [_label(row, fits.get(row.example.model, whole)) for row in alone]
+        found[judge] = [
+            _label(row, fits[row.example.model])
+            if row.example.source == combining.CHOSEN_ON
+            else _label(row, left_out if may_shape_weights(row.example.source) else whole)
+            for row in rows
+        ]
     return found
+
+
+def _alone(rows: Sequence[Scored]) -> list[Scored]:
+    unsaid = {"rules_refusal": 0.0, "rules_partial_refusal": 0.0}
+    return [replace(row, given=row.given | unsaid) for row in rows]
 
 
 def _label(row: Scored, coefficients: Mapping[str, Any]) -> str:
@@ -74,10 +82,10 @@ def _label(row: Scored, coefficients: Mapping[str, Any]) -> str:
     return label_of(given, compliance_from(coefficients, row.redirection))
 
 
-def markdown(rows: Sequence[Scored]) -> str:
+def markdown(rows: Sequence[Scored], shipped: Sequence[Scored]) -> str:
     """One line for each source and way of counting: κ of each judge with people, and the rate gap of the
     model that it misjudges most."""
-    given = verdicts(rows) | _recorded(rows)
+    given = verdicts(rows, shipped) | _recorded(rows)
     head = f"| answers | refusals | n | {' | '.join(f'`{judge}`' for judge in given)} |"
     table = [head, "|---" * (3 + len(given)) + "|"]
     for source in dict.fromkeys(row.example.source for row in rows):
@@ -118,14 +126,18 @@ def _recorded(rows: Sequence[Scored]) -> dict[str, list[str | None]]:
 
 
 def entries(
-    rows: Sequence[Scored], judge: str, version: str, left_out: Sequence[tuple[str, ...]]
+    rows: Sequence[Scored],
+    shipped: Sequence[Scored],
+    judge: str,
+    version: str,
+    left_out: Sequence[tuple[str, ...]],
 ) -> list[LedgerEntry]:
     """Of a judge, for the ledger that comes with the package: each source by one that nothing of it has
     shaped. ``left_out`` are the groups of sources that were left out together."""
     found: list[LedgerEntry] = []
     trained = {name for name in {row.example.source for row in rows} if may_shape_weights(name)}
     trained |= {"harmbench", "jailbreakeval"}
-    labels = verdicts(rows)[judge]
+    labels = verdicts(rows, shipped)[judge]
     for source in SOURCES:
         at = [i for i, row in enumerate(rows) if row.example.source == source]
         pairs = [

@@ -29,7 +29,7 @@ EPSILON = 1e-12
 # Tokens that are computed at once, of as many answers as they are.
 AT_ONCE = 512
 # Tokens of the answer's beginning and end, and of the prompt's end.
-HEAD, TAIL, PROMPT = 64, 24, 24
+READ = HEAD, TAIL, PROMPT = 64, 24, 24
 WIDTH = HEAD + TAIL + PROMPT + 4
 # Characters that are tokenized, at an answer's beginning and at the end of either text: more than so
 # many tokens have in ordinary writing.
@@ -150,8 +150,12 @@ def pieces(texts: Sequence[str]) -> list[list[int]]:
     return [encoding.ids for encoding in encoded]
 
 
-def tokens_of(answers: Sequence[str], prompts: Sequence[str]) -> list[Tokens]:
-    """The encoder's input for each pair: where the answer begins and ends, and what was asked last."""
+def tokens_of(
+    answers: Sequence[str], prompts: Sequence[str], read: tuple[int, int, int] = READ
+) -> list[Tokens]:
+    """The encoder's input for each pair: where the answer begins and ends, and what was asked last, of
+    as many tokens each as ``read`` says."""
+    beginning, ending, asking = read
     answers = [answer.strip() for answer in answers]
     short = [len(answer) <= _BEGINNING + _END for answer in answers]
     heads = pieces([a if s else a[:_BEGINNING] for a, s in zip(answers, short, strict=True)])
@@ -160,9 +164,9 @@ def tokens_of(answers: Sequence[str], prompts: Sequence[str]) -> list[Tokens]:
     start, stop = (_tokenizer().token_to_id(name) for name in ("[CLS]", "[SEP]"))
     inputs = []
     for head, end, prompt in zip(heads, ends, asked, strict=True):
-        end = end or head[HEAD:]
-        answer = [start, *head[:HEAD], stop, *end[-TAIL:], stop]
-        question = [*prompt[-PROMPT:], stop]
+        end = end or head[beginning:]
+        answer = [start, *head[:beginning], stop, *end[-ending:], stop]
+        question = [*prompt[-asking:], stop]
         inputs.append(((*answer, *question), (0,) * len(answer) + (1,) * len(question)))
     return inputs
 
