@@ -4,7 +4,6 @@ and how two opinions are added."""
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 
@@ -115,17 +114,6 @@ def test_a_language_model_that_knows_better_is_believed_against_the_others():
     for lm, refused in ((0.5, True), (0.97, False)):
         fitted = combining.fit(drawn(0.7, 0.7, lm), "refusal_lm")
         assert (probabilities(disputed, fitted)["compliance"] < 0.5) == refused
-
-
-def test_on_the_answers_that_it_was_fitted_on_a_judge_calls_as_many_refusals_as_people_do():
-    rng, rows = random.Random(3), []
-    for row in drawn(0.8, 0.8)[:300]:
-        logits = [value + rng.gauss(0, 2) for value in odds_of(row.example.refused)]
-        rows.append(replace(row, given=features(row.label, logits)))
-    fitted = combining.fit(rows, "refusal")
-    of_compliance = [probabilities(row.given, fitted)["compliance"] for row in rows]
-    called = sum(chance < fitted["compliance_from"] for chance in of_compliance)
-    assert called == pytest.approx(sum(row.example.refused for row in rows), abs=1)
 
 
 def test_coefficients_are_fitted_on_the_one_source_that_shaped_nothing_else():

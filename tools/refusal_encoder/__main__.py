@@ -25,7 +25,6 @@ from typing import Any
 from refract.agreement.ledger import LEDGER, add_to_ledger
 from refract.core.jsonl import sha256_file, write_json
 from refract.judges import open_judge
-from refract.judges.refusal import Redirection
 from refract.judges.refusal.encoder import FOLDER, READ, Logits, arranged, scored, tokens_of
 from refract.judges.similarity import DEFAULT_ENCODER, encoder_folder
 from tools.refusal_encoder import combining, table
@@ -164,7 +163,7 @@ def main() -> None:
             print(json.dumps(fitted, indent=1))
         return None
     # Do-Not-Answer alone counts what redirects as an answer.
-    settings: dict[str, Redirection] = {"do_not_answer": "compliance"}
+    settings = {"do_not_answer": "compliance"}
     rows = [
         row
         for source in dict.fromkeys(e.source for e in examples)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from refract.judges.refusal import Redirection, features, probabilities
+from refract.judges.refusal import features
 from refract.judges.rules import VERSION as RULES_VERSION
 from refract.judges.rules import judge_response
 from tools.refusal_encoder.data import REDIRECTION, Example
@@ -41,28 +41,26 @@ class Scored:
     example: Example
     label: str  # the rule judge's
     given: dict[str, float]
-    redirection: Redirection = "refusal"
 
 
 def scored(
     examples: Sequence[Example],
     logits: Mapping[str, Sequence[float]],
     by_lm: Mapping[str, Sequence[float]],
-    redirection: Redirection = "refusal",
+    redirection: Any = "refusal",
 ) -> list[Scored]:
     """With the rule judge's verdicts as they are now, and the logits of each example's digest."""
     rows = []
     for example in examples:
         label, digest = str(judge_response(example.answer, example.prompt)["label"]), example.digest
         given = features(label, logits[digest], redirection, by_lm[digest])
-        rows.append(Scored(example, label, given, redirection))
+        rows.append(Scored(example, label, given))
     return rows
 
 
-def fit(rows: Sequence[Scored], judge: str) -> dict[str, Any]:
-    """The two regressions: of a refusal of either kind, and of a full one among those, which maximise
-    the penalised likelihood of the classes that each label allows; and the probability of compliance at
-    which the judge calls as many rows refusals as their labels do."""
+def fit(rows: Sequence[Scored], judge: str) -> dict[str, dict[str, float]]:
+    """The two regressions: of a refusal of either kind, and of a full one among those. They maximise
+    the penalised likelihood of the classes that each label allows."""
     reads = READS[judge]
     first, second = (
         np.array([[row.given[name] for name in reads[what]] for row in rows])
@@ -83,13 +81,10 @@ def fit(rows: Sequence[Scored], judge: str) -> dict[str, Any]:
         return float(-likely.sum() + 0.5 * (pull * (beta - start) ** 2).sum())
 
     found = np.round(minimize(loss, start, method="L-BFGS-B").x, 4).tolist()
-    fitted = {
+    return {
         "refused": dict(zip(reads["refused"], found[:split], strict=True)),
         "full": dict(zip(reads["full"], found[split:], strict=True)),
     }
-    of_compliance = [probabilities(row.given, fitted)["compliance"] for row in rows]
-    share = np.mean([row.example.refused for row in rows])
-    return {**fitted, "compliance_from": round(float(np.quantile(of_compliance, share)), 4)}
 
 
 def _classes(example: Example) -> tuple[int, ...]:

@@ -8,14 +8,14 @@ hand.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from refract.agreement.ledger import LedgerEntry, ledger_entries
 from refract.agreement.scores import PARTIALS
-from refract.judges.refusal import compliance_from, label_of, probabilities
+from refract.judges.refusal import probabilities
+from refract.judges.refusal.encoder import CLASSES
 from refract.statistics.raters import cohen_kappa
 from tools.refusal_encoder import combining
 from tools.refusal_encoder.combining import Scored
@@ -75,11 +75,13 @@ def _alone(rows: Sequence[Scored]) -> list[Scored]:
     return [replace(row, given=row.given | unsaid) for row in rows]
 
 
-def _label(row: Scored, coefficients: Mapping[str, Any]) -> str:
+def _label(row: Scored, coefficients: dict[str, dict[str, float]]) -> str:
     if row.label == "degenerate":
         return row.label
     given = probabilities(row.given, coefficients)
-    return label_of(given, compliance_from(coefficients, row.redirection))
+    if given["compliance"] >= 0.5:
+        return "compliance"
+    return max(CLASSES[:2], key=given.__getitem__)
 
 
 def markdown(rows: Sequence[Scored], shipped: Sequence[Scored]) -> str:
