@@ -41,12 +41,15 @@ GROUPS = (
     ("refusalbench", "pyrit"),
     ("wildguard",),
 )
-# Of all sources, besides the runs of GROUPS from the second on. One begins like another and takes its
-# own way from there: averaged, they read what none of them saw better than each alone.
+# Runs on all sources. What ships is the mean of them and of those that lack a group, but for the first.
 WHOLE = (
-    *(Recipe(), Recipe(cases=1.0), Recipe(epochs=3, cases=1.0)),
-    *(Recipe(read=READ), Recipe(read=READ, cases=1.0, seed=14)),
-    *(Recipe(read=READ, epochs=3, seed=15), Recipe(read=READ, epochs=3, cases=1.0, seed=16)),
+    Recipe(),
+    Recipe(cases=1.0),
+    Recipe(epochs=3, cases=1.0),
+    Recipe(read=READ),
+    Recipe(read=READ, cases=1.0, seed=14),
+    Recipe(read=READ, epochs=3, seed=15),
+    Recipe(read=READ, epochs=3, cases=1.0, seed=16),
 )
 # Of encoders that lack a group of sources, where it is not the usual one.
 RECIPES = {("chatgpt_refusals",): Recipe(epochs=3, cases=1.0)}
@@ -150,7 +153,6 @@ def main() -> None:
         return do_train(examples, given.scores)
     if given.command == "leave-out":
         return do_leave_out(examples, given.scores, given.only)
-    logits, by_lm = read_logits(given.scores), read_logits(given.lm_scores)
     both = [
         json.loads((scores / "none.json").read_text("utf-8"))
         for scores in (given.scores, given.lm_scores)
@@ -162,6 +164,7 @@ def main() -> None:
             write_json(FOLDER / f"{name}.json", fitted := combining.fitted(shipped, judge))
             print(json.dumps(fitted, indent=1))
         return None
+    logits, by_lm = read_logits(given.scores), read_logits(given.lm_scores)
     # Do-Not-Answer alone counts what redirects as an answer.
     settings = {"do_not_answer": "compliance"}
     rows = [
