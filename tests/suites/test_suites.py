@@ -81,9 +81,11 @@ def test_an_empty_file_is_a_problem_of_line_1(tmp_path, content):
         ({"rubric": [{"question": "A?"}, {"ask": "B?"}]}, "'rubric': question 2: "),
         ({"rubric": [{"question": "A?", "scale": [5, 1]}]}, "scale must be [lowest, highest]"),
         ({"rubric": [{"question": "A?"}], "rubric_score": "sum"}, "must be mean, any, all (got 's"),
+        ({"rubric_score": "mean"}, "and the row has none"),
+        ({"language": 3}, "must be a code such as en or pt-BR (got the number 3)"),
     ],
 )
-def test_a_rubric_that_cannot_be_scored_is_a_problem(tmp_path, fields, said):
+def test_an_unusable_rubric_or_language_is_a_problem(tmp_path, fields, said):
     ((number, text),) = problems_of(tmp_path, line(**fields))
     assert number == 1
     assert said in text
