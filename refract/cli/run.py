@@ -317,6 +317,8 @@ def _judges(
         if not (judges or alone or FAMILIES[open_judge(name, given).FAMILY].tells_refusal):
             judges[SHIPPED[0]] = find_judge(SHIPPED[0], project)
         judges[name] = given
+    if model is not None and not any("model" in given for given in judges.values()):
+        raise UsageError(f"--judge-model: none of {', '.join(names)} asks a model")
     return judges
 
 

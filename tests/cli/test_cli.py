@@ -226,6 +226,11 @@ def test_cut_off_answers_are_judged_unless_the_flag_leaves_them_out(cli, suite):
         (synthetic("own.jsonl", "--judge", "rules", "--judge-model", "hf:x"), 2, "unknown key 'model'"),
         (synthetic("own.jsonl", "--judge", "rubric"), 2, "judges.rubric: model is missing"),
         (
+            synthetic("own.jsonl", "--judge", "rules", "--judge", "refusal", "--judge-model", "hf:x"),
+            2,
+            "--judge-model: none of rules, refusal asks a model",
+        ),
+        (
             (*synthetic("x"), "--protocol", "xstest", "--judge", "rules", "--judge", "refusal"),
             2,
             "a --protocol takes one --judge (got rules, refusal)",
