@@ -170,15 +170,21 @@ def test_matrices_come_back_from_eight_bits_within_half_a_step():
     assert (abs(encoder.dequantized(stored, "m") - given.numpy()) <= step * 0.501).all()
 
 
-def test_what_is_trained_with_pytorch_computes_the_same():
+def as_trained(stored) -> dict:
+    """Weights of a file as tensors in float64."""
     import torch
 
-    stored = encoder.stored("encoder")
-    weights = {
+    return {
         name: torch.from_numpy(encoder.dequantized(stored, name))
         for name in stored
         if not name.endswith(":scale")
     }
+
+
+def test_what_is_trained_with_pytorch_computes_the_same():
+    import torch
+
+    weights = as_trained(encoder.stored("encoder"))
     for inputs in zip(encoder.tokens_of(answers(4), [PROMPT, "", PROMPT, ""]), strict=True):
         ids, kinds = (torch.tensor([part]) for part in inputs[0])
         (row,) = logits(weights, ids, kinds, torch.ones_like(ids)).tolist()

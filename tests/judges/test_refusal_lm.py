@@ -10,11 +10,11 @@ import torch
 from refract.core.jsonl import sha256_file
 from refract.judges import open_judge
 from refract.judges.refusal import combination, features, language_model, probabilities
-from refract.judges.refusal.encoder import CLASSES, FOLDER, dequantized, description
+from refract.judges.refusal.encoder import CLASSES, FOLDER, description
 from refract.models.checkpoint import fetched_file
 from refract.models.protocol import AdapterError
 from tests.judges.test_model_judges import judged
-from tests.judges.test_refusal_judge import NO, PROMPT, YES
+from tests.judges.test_refusal_judge import NO, PROMPT, YES, as_trained
 from tools.refusal_encoder.data import SOURCES, Example, may_shape_weights
 from tools.refusal_lm.__main__ import split, stored
 from tools.refusal_lm.training import Adapter, Kept, Recipe, scored
@@ -146,12 +146,7 @@ def test_what_is_trained_is_what_the_judge_computes(fetched):
     kept = chunk(range(2), examples, tokens)
     keys = kept["keys"].split(kept["lengths"], dim=2)
     rows = [Kept(*of) for of in zip(examples, kept["question"], keys, strict=True)]
-    given = {name: value.numpy() for name, value in stored(adapter).items()}
-    weights = {
-        name: torch.from_numpy(dequantized(given, name))
-        for name in given
-        if not name.endswith(":scale")
-    }
+    weights = as_trained({name: value.numpy() for name, value in stored(adapter).items()})
     base = language_model.base_weights(torch.float64)
     assert torch.allclose(
         scored(adapter, rows).double(), logits_of(base | weights, *tokens), rtol=0.1, atol=0.1
