@@ -86,6 +86,7 @@ def measure(
             definition=definition,
             seed=seed,
             sample=sample,
+            settings=decision_settings(project.folder),
         )
     return run_tables(evaluation.results(), evaluation.outcomes(), evaluation.rows())
 

@@ -33,6 +33,7 @@ from refract.models import open_model
 from refract.models.protocol import Answer, Model, Request
 from refract.models.provider import says_too_long
 from refract.models.store import ResponseStore, open_store
+from refract.rates.key import CHANGED
 from refract.results.table_rows import json_rows
 from refract.statistics.proportions import Interval, wilson
 from refract.suites.perturbations import prompt_rows, render
@@ -120,14 +121,17 @@ def char_injection(
     judges = {"similarity": {"kind": "similarity", "output_sensitivity": output_sensitivity}}
     rows = _source_rows(dataset)
     result, answers = _evaluated(model, rows, judges, template, {"char_injection": injection})
-    rates = result.rates
-    groups = [
-        {**row, "repetitions": row.get("repetitions", "")}
-        for row in json_rows(rates.table)
-        if row["measure"] == "char_injection_fail_rate" and row["field"] == "perturbation"
+    numbers = result.numbers
+    by_group = [
+        rate
+        for rate in numbers.rates
+        if rate.measure == CHANGED and rate.group.field == "perturbation"
     ]
+    groups = [{**row, "repetitions": row.get("repetitions", "")} for row in json_rows(by_group)]
     errors = []
-    for row in (row for row in rates.compared if row["changed"] is None):
+    for row in numbers.aggregate.compared:
+        if row["changed"] is not None:
+            continue
         why = _why(answers[row["prompt_id"]])
         if row["reason"] == "clean_not_judged":
             why = f"the clean prompt's: {_why(answers[row['source_id']])}"
@@ -141,7 +145,7 @@ def char_injection(
         bool(groups)
         and all(row["n"] and row["successes"] / row["n"] <= threshold for row in groups),
         (worst["successes"], worst["n"]) if worst else (0, 0),
-        len(rates.compared),
+        len(numbers.aggregate.compared),
         errors,
         [{**row, "id": answers[row["prompt_id"]]["id"]} for row in result.failures()],
         FAILURE_COLUMNS,

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
-from refract.agreement.stored import Stored, stored_suites
 from refract.core.jsonl import sha256_file, write_json
 from refract.core.params import decision_settings, load_definitions
 from refract.core.progress import StageRun, run_stage
 from refract.core.tables import write_table
-from refract.core.types import Row
+from refract.core.types import ResponseRow, Row
 from refract.core.vocabulary import FAILURE_COLUMNS, outcome_columns
-from refract.rates import asked_once, outcome_lines, usage
-from refract.rates.clean_prompts import MIXED_MEASURE, suite_metrics
-from refract.rates.counting import coverage_warnings
+from refract.rates import outcome_lines
+from refract.rates.clean_prompts import suite_metrics
 from refract.rates.protocol_rates import protocol_notes
-from refract.rates.rate import Rate
 from refract.rates.robustness import failing_rows
 from refract.rates.thresholds import threshold_warnings
+from refract.results.counted import (
+    StoredSuite,
+    coverage,
+    provenance,
+    stored_suites,
+    suite_provenance,
+)
 from refract.results.current import ROWS, result_files, suite_inputs
-from refract.results.sources import suite_provenance
 from refract.results.table_rows import write_rates
 
 
@@ -31,70 +34,83 @@ def main(name: str) -> None:
     """Writes metrics, outcomes, table and provenance of one model into ``metrics/``."""
     run = StageRun("aggregate", name)
     settings = decision_settings(Path())
-    judges = json.loads(Path(f"data/verdicts/{name}/judges.json").read_text("utf-8"))
-    model = json.loads(Path(f"data/responses/{name}/model.json").read_text("utf-8"))
-    unread = json.loads(Path(f"data/verdicts/{name}/unread.json").read_text("utf-8"))
-    rates: list[Rate] = []
-    every: list[Stored] = []  # without texts, which are read again as lines are written
-    metrics: dict[str, dict[str, float]] = {}
-    suites: dict[str, Row] = {}
-    counted = Counter({"answers": 0, "not judged": 0, "cut off": 0})
     params = load_definitions("suites")
-    for stored in stored_suites(Path(), params, name, settings):
-        definition, suite = stored.definition, stored.suite
-        warnings = stored.labels.warnings if stored.labels else []
-        for rate in stored.rates.table:
-            if rate.measure == MIXED_MEASURE and not rate.group:
-                warnings += coverage_warnings(rate)
-                unjudged, cut_off = rate.counts.unjudged, rate.counts.cut_off or 0
-                answers = rate.counts.n + unjudged
-                counted.update({"answers": answers, "not judged": unjudged, "cut off": cut_off})
-        for warning in warnings:
-            run.warn(f"{stored.label}: {warning}")
-        metrics[stored.label] = suite_metrics(stored.table)
-        rates += stored.table
-        every.append(stored)
-        # The report shows these texts; their hashes here are what it depends on.
-        hashes = {
-            f"{kind}_sha256": sha256_file(Path(path.format(model=name, suite=suite)))
-            for kind, path in ROWS.items()
-        }
-        origin = {"label": stored.label, "sha256": sha256_file(Path(definition["file"])), **hashes}
-        suites[suite] = suite_provenance(definition, stored.samples, stored.judge_error, **origin)
-        suites[suite]["definition"] = suite_inputs(params, suite)
-        suites[suite]["unread"] = unread[suite]
-        if definition.get("protocol"):
-            of = (definition, model, suite, judges, stored.samples, suites[suite]["sha256"])
-            suites[suite]["protocol"] = protocol_notes(*of)
-    responses = chain.from_iterable(stored.rows.responses.values() for stored in every)
-    used = usage(asked_once(responses), model["definition"].get("price"))
-    provenance = {"model": model, "usage": used, "judges": judges, "suites": suites}
+    judges = _read_json(f"data/verdicts/{name}/judges.json")
+    unread = _read_json(f"data/verdicts/{name}/unread.json")
+    model = _read_json(f"data/responses/{name}/model.json")
+    suites = list(stored_suites(Path(), params, name, settings))
+    facts: dict[str, Row] = {}
+    for numbers, _ in suites:
+        for warning in numbers.warnings:
+            run.warn(f"{numbers.label}: {warning}")
+        protocol = None
+        hashes = _hashes(name, numbers.suite, numbers.definition)
+        if numbers.definition.get("protocol"):
+            protocol = protocol_notes(
+                numbers.definition,
+                model,
+                suite=numbers.suite,
+                judges=judges,
+                samples=numbers.draw.samples,
+                sha256=hashes["sha256"],
+            )
+        facts[numbers.suite] = suite_provenance(
+            numbers,
+            hashes,
+            suite_inputs(params, numbers.suite),
+            unread=unread[numbers.suite],
+            protocol=protocol,
+        )
+    rates = [rate for suite in suites for rate in suite.numbers.rates]
+    metrics = {suite.numbers.suite: suite_metrics(suite.numbers.rates) for suite in suites}
     write_json(Path(f"metrics/{name}.json"), metrics)
-    write_lines(name, every)
+    write_lines(name, suites)
     write_rates(Path(f"metrics/tables/{name}.csv"), rates)
     # The provenance is the last of the results to be written, and holds the hashes of the others.
     *others, last = result_files(name)
-    files = {path: sha256_file(Path(path)) for path in others}
-    decisions = {"confidence": settings.confidence, "interval": settings.interval}
-    write_json(Path(last), {**provenance, **decisions, "files": files})
+    made_of = provenance(model, judges, facts, _responses(suites), settings)
+    made_of["files"] = {path: sha256_file(Path(path)) for path in others}
+    write_json(Path(last), made_of)
     for warning in threshold_warnings(rates):
         run.warn(warning)
-    less = "".join(f", {n:,} {kind}" for kind, n in counted.items() if n and kind != "answers")
-    lines = sum(len(stored.rates.answers) for stored in every)
-    end = f"{lines:,} answers of {len(metrics)} suites counted{less}"
-    run.end(end, counted=dict(counted))
+    counted = coverage([suite.numbers for suite in suites])
+    left_out = "".join(
+        f", {count:,} {kind}" for kind, count in counted.items() if count and kind != "answers"
+    )
+    lines = sum(len(suite.numbers.aggregate.answers) for suite in suites)
+    run.end(f"{lines:,} answers of {len(suites)} suites counted{left_out}", counted=dict(counted))
 
 
-def write_lines(name: str, every: Sequence[Stored]) -> None:
-    """Writes a line for each outcome, and for each answer that a perturbation changed."""
-    columns = outcome_columns(dict.fromkeys(stored.columns) for stored in every)
+def _read_json(path: str) -> Row:
+    values: Row = json.loads(Path(path).read_text("utf-8"))
+    return values
+
+
+def _hashes(name: str, suite: str, definition: Mapping[str, Any]) -> dict[str, str]:
+    """The hashes of a suite's file and rows. The report shows their texts and depends on these."""
+    hashes = {"sha256": sha256_file(Path(definition["file"]))}
+    for kind, path in ROWS.items():
+        hashes[f"{kind}_sha256"] = sha256_file(Path(path.format(model=name, suite=suite)))
+    return hashes
+
+
+def _responses(suites: Sequence[StoredSuite]) -> Iterator[ResponseRow]:
+    for suite in suites:
+        yield from suite.rows.responses.values()
+
+
+def write_lines(name: str, suites: Sequence[StoredSuite]) -> None:
+    """Writes a line for each outcome, and for each answer that a perturbation changed. Texts are read
+    again from disk as lines are written."""
+    columns = outcome_columns(dict.fromkeys(suite.numbers.columns) for suite in suites)
     outcomes = (
-        outcome_lines(stored.suite, stored.rows.prompts.values(), stored.rates) for stored in every
+        outcome_lines(numbers.suite, rows.prompts.values(), numbers.aggregate)
+        for numbers, rows in suites
     )
     failures = (
-        {"suite": stored.suite, **row}
-        for stored in every
-        for row in failing_rows(stored.rates.compared, stored.rows.prompts, stored.rows.responses)
+        {"suite": numbers.suite, **row}
+        for numbers, rows in suites
+        for row in failing_rows(numbers.aggregate.compared, rows.prompts, rows.responses)
     )
     write_table(Path(f"metrics/outcomes/{name}.csv"), columns, chain.from_iterable(outcomes))
     write_table(Path(f"data/failures/{name}.csv"), FAILURE_COLUMNS, failures)

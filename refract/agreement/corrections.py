@@ -10,9 +10,9 @@ from refract.agreement.label_files import JoinedLabels, JudgedAnswer
 from refract.agreement.scores import rounded_numbers
 from refract.core.types import Row
 from refract.core.vocabulary import REFUSED
-from refract.rates.clean_prompts import MEASURES
 from refract.rates.counting import CONFIDENCE
-from refract.rates.rate import Counts, Group, HumanLabels, Interval, Rate, WithJudge
+from refract.rates.key import CATEGORY_MEASURES, HUMAN_LABELLED, REFUSAL, Group, Key
+from refract.rates.rate import Counts, HumanLabels, Interval, Rate, WithJudge
 from refract.rates.thresholds import decided
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.correction import Sample, prediction_powered, prediction_powered_difference
@@ -42,20 +42,20 @@ class HumanRate(NamedTuple):
 
 def corrected_rates(*runs: Labelled, confidence: float = CONFIDENCE) -> dict[str, HumanRate | None]:
     """Prediction-powered refusal rates of a run by measure, over all answers and by category; of two
-    runs the differences, first minus second, of the measures that both have.
+    runs A and B the differences b − a of the measures that both have.
 
     The rate is the share of judged answers whose human label would be a refusal, full or partial; a
     degenerate answer counts as none. Rows of the same cluster (the same prompt, answered by two models)
     are taken together. None where no row of a category is labelled, or all are of one cluster."""
     members = [answers_by_measure(answers) for answers, _ in runs]
-    return {
-        measure: _human_rate(
-            [_sample(of[measure], labels) for of, (_, labels) in zip(members, runs, strict=True)],
-            confidence,
-        )
-        for measure in members[0]
-        if all(measure in of for of in members)
-    }
+    rates = {}
+    for measure in members[0]:
+        if all(measure in by_measure for by_measure in members):
+            samples = []
+            for by_measure, (_, labels) in zip(members, runs, strict=True):
+                samples.append(_sample(by_measure[measure], labels))
+            rates[measure] = _human_rate(samples, confidence)
+    return rates
 
 
 def _human_rate(samples: Sequence[Sample], confidence: float) -> HumanRate | None:
@@ -63,20 +63,26 @@ def _human_rate(samples: Sequence[Sample], confidence: float) -> HumanRate | Non
     n = labelled + sum(len(sample.others) for sample in samples)
     if len(samples) == 1:
         rate = prediction_powered(samples[0], confidence)
-        here = rate and Interval(rate.low_here, rate.high_here)
-        return rate and HumanRate(rate.rate, Interval(rate.low, rate.high), here, n, labelled)
-    gap = prediction_powered_difference(samples[0], samples[1], confidence)
-    return gap and HumanRate(gap.value, Interval(gap.low, gap.high), None, n, labelled)
+        if rate is None:
+            return None
+        interval, here = Interval(rate.low, rate.high), Interval(rate.low_here, rate.high_here)
+        return HumanRate(rate.rate, interval, here, n, labelled)
+    a, b = samples
+    difference = prediction_powered_difference(b, a, confidence)
+    if difference is None:
+        return None
+    interval = Interval(difference.low, difference.high)
+    return HumanRate(difference.value, interval, None, n, labelled)
 
 
 def answers_by_measure(answers: Sequence[JudgedAnswer]) -> dict[str, list[JudgedAnswer]]:
     """The answers that each refusal rate is over; rates without answers are left out."""
-    by_measure = {
-        measure: [answer for answer in answers if category in (None, answer.category)]
-        for measure, category, positive in MEASURES
-        if positive == REFUSED
-    }
-    return {measure: members for measure, members in by_measure.items() if members}
+    by_measure = {}
+    for measure in (REFUSAL, *CATEGORY_MEASURES.values()):
+        members = [answer for answer in answers if measure.category in (None, answer.category)]
+        if members:
+            by_measure[measure.name] = members
+    return by_measure
 
 
 def _sample(members: Sequence[JudgedAnswer], labels: JoinedLabels) -> Sample:
@@ -102,7 +108,7 @@ def _sample(members: Sequence[JudgedAnswer], labels: JoinedLabels) -> Sample:
 def corrected_numbers(*runs: Labelled, confidence: float) -> Row:
     """Of a run the rates by measure, as JSON: the judge's on all answers (``raw``), and what labels and
     verdicts say together; and how far judge and people agree on the labelled answers, where these were
-    drawn with the same chance. Of two runs the differences, first minus second."""
+    drawn with the same chance. Of two runs A and B the differences, b − a."""
     measures: Row = {}
     for measure, rate in corrected_rates(*runs, confidence=confidence).items():
         measures[measure] = {"labelled": 0}
@@ -141,32 +147,37 @@ def label_table(
         return []
     random = not labels.stale and not labels.blank
     table = []
-    for measure, rate in corrected_rates((answers, labels), confidence=confidence).items():
+    for name, rate in corrected_rates((answers, labels), confidence=confidence).items():
         used = HumanLabels(rate.labelled if rate else 0, len(labels.stale), len(labels.blank))
         counts = Counts(None, rate.n if rate and random else 0, labels=used)
+        key = Key(HUMAN_LABELLED[name], group=Group(FIELD))
         value, interval = (rate.rate, rate.interval) if rate and random else (None, None)
-        table.append(
-            Rate(f"prediction_powered_{measure}", counts, value, interval, group=Group(FIELD))
-        )
+        table.append(Rate(key, counts, value, interval))
     return table
 
 
 def with_labels(
-    rates: Sequence[Rate], of_labels: Sequence[Rate], max_unjudged: float | None = None
+    rates: Sequence[Rate], labelled: Sequence[Rate], max_unjudged: float | None = None
 ) -> list[Rate]:
     """Rates over whole suites of which those that human labels of the run correct have the interval of
     these (:func:`label_table`) for prompts and judge, and the decision that it gives."""
-    known = {rate.measure.partition("powered_")[2]: rate.interval for rate in of_labels}
+    intervals = {rate.measure.corrects: rate.interval for rate in labelled}
+    corrected = []
+    for rate in rates:
+        interval = intervals.get(rate.measure.name)
+        if interval is not None and rate.key.is_headline:
+            rate = _with_interval(rate, interval)
+            if rate.threshold:
+                rate = decided(rate, rate.threshold, max_unjudged)
+        corrected.append(rate)
+    return corrected
 
-    def labelled(rate: Rate) -> Rate:
-        if rate.group or (interval := known.get(rate.measure)) is None:
-            return rate
-        n, unjudged = rate.counts.n, rate.counts.unjudged
-        outer = [
-            (end * n + more) / (n + unjudged)
-            for end, more in zip(interval, (0, unjudged), strict=True)
-        ]
-        rate = replace(rate, with_judge=WithJudge(interval, Interval(*outer)))
-        return decided(rate, rate.threshold, max_unjudged) if rate.threshold else rate
 
-    return [labelled(rate) for rate in rates]
+def _with_interval(rate: Rate, interval: Interval) -> Rate:
+    """A rate with the interval of human labels, and what that could be once all are judged."""
+    n, unjudged = rate.counts.n, rate.counts.unjudged
+    outer = Interval(
+        interval.low * n / (n + unjudged),
+        (interval.high * n + unjudged) / (n + unjudged),
+    )
+    return replace(rate, with_judge=WithJudge(interval, outer))

@@ -2,91 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any
 
-from refract.agreement.corrections import label_table, with_labels
-from refract.agreement.label_files import JoinedLabels, JudgedAnswer, read_labels
-from refract.agreement.unseen_models import known_errors
+from refract.agreement.label_files import JudgedAnswer
 from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import StoredRows, has_form, iter_rows, read_rows, stored_rows
-from refract.core.params import DecisionSettings, definition, grid
+from refract.core.params import definition
 from refract.core.tables import shared
 from refract.core.tool_calls import with_calls
-from refract.core.types import PromptRow, Row, is_last, turns_of
+from refract.core.types import Row, is_last
 from refract.core.vocabulary import JUDGED
-from refract.rates import Aggregate, aggregate_suite
-from refract.rates.comparison import DEFAULTS
 from refract.rates.counting import clusters_of, outcome
-from refract.rates.judge_error import JudgeError
-from refract.rates.rate import Rate
-from refract.suites.rows import CONTENT, samples_label
-
-# What no rate needs of a prompt row.
-TEXTS = ("attempts", "script", "seed", "suite")
-
-
-class Stored(NamedTuple):
-    """One suite of one model: its name and definition, what it is called in tables (``label``), its
-    rows, rates, table rows, human labels if there are any, the error of its judge where that is known,
-    and the columns that its outcomes have besides those that all have."""
-
-    suite: str
-    definition: Mapping[str, Any]
-    label: str
-    samples: int
-    rows: StoredRows
-    rates: Aggregate
-    table: list[Rate]
-    labels: JoinedLabels | None
-    judge_error: JudgeError | None
-    columns: set[str]
-
-
-def stored_suites(
-    root: Path, params: Mapping[str, Any], model: str, settings: DecisionSettings = DEFAULTS
-) -> Iterator[Stored]:
-    """The suites of the grid, as a project's ``data/`` has them for one model, with the confidence and
-    the intervals of ``settings``. Raises FileNotFoundError where something is missing, and
-    :class:`refract.core.errors.RefractError` for rows that cannot be used."""
-    verdict_folder = root / f"data/verdicts/{model}"
-    judges = json.loads((verdict_folder / "judges.json").read_text("utf-8"))
-    families = json.loads((verdict_folder / "families.json").read_text("utf-8"))
-    labels = json.loads((root / "data/prompts/labels.json").read_text("utf-8"))
-    for suite in grid(params, "suites"):
-        wanted = definition(params, "suites", suite)
-        rows = _stored_rows(root, model, suite)
-        sources = _sources(root, wanted)
-        prompts = list(cast(Iterator[PromptRow], _without(TEXTS, rows.prompts.values())))
-        errors = known_errors({name: judges[name] for name in wanted["judges"]}, sources)
-        own = errors.get(wanted["judges"][0])
-        confidence, with_judge = settings.confidence, settings.interval == "prompts_and_judge"
-        known = errors if with_judge else {}
-        given = sources, prompts, rows.responses, rows.verdicts
-        aggregate = aggregate_suite(
-            *given, wanted, judges, families, confidence, known, settings.estimand
-        )
-        samples = max((row.get("sample", 1) for row in prompts), default=1)
-        label = samples_label(labels[suite], samples)
-        table = list(aggregate.table)
-        human = None
-        labelled = root / f"data/labels/{model}/{suite}.csv"
-        if labelled.is_file():
-            answers = _judged_answers(suite, wanted, sources, rows)
-            human = read_labels(labelled, answers)
-            of_labels = label_table(answers, human, confidence)
-            if with_judge:
-                table = with_labels(table, of_labels, wanted.get("max_unjudged"))
-            table += of_labels
-        by = wanted.get("cluster") or ""
-        table = [replace(rate, suite=label, model=model, clustered_by=by) for rate in table]
-        columns = {name for cells in aggregate.fields.values() for name in cells}
-        columns |= {name for row in prompts for name in turns_of(row)}
-        del given, sources, prompts  # before the next suite's are read
-        yield Stored(suite, wanted, label, samples, rows, aggregate, table, human, own, columns)
+from refract.suites.rows import CONTENT
 
 
 def stored_answers(
@@ -100,28 +29,31 @@ def stored_answers(
         file = root / f"data/{folder}/{suite}.jsonl"
         if not file.is_file():
             raise UsageError(f"no {file}; run: dvc repro (or dvc pull)")
-    return _judged_answers(suite, wanted, _sources(root, wanted), _stored_rows(root, model, suite))
+    sources = source_rows(root, wanted)
+    return judged_answers(suite, wanted, sources, project_rows(root, model, suite))
 
 
-def _stored_rows(root: Path, model: str, suite: str) -> StoredRows:
+def project_rows(root: Path, model: str, suite: str) -> StoredRows:
     """The prompts of a suite with their samples, and a model's responses and verdicts."""
-    responses, verdicts = (
-        root / f"data/{kind}/{model}/{suite}.jsonl" for kind in ("responses", "verdicts")
+    return stored_rows(
+        root / f"data/prompts/{suite}.jsonl",
+        root / f"data/responses/{model}/{suite}.jsonl",
+        root / f"data/verdicts/{model}/{suite}.jsonl",
     )
-    return stored_rows(root / f"data/prompts/{suite}.jsonl", responses, verdicts)
 
 
-def _sources(root: Path, wanted: Mapping[str, Any]) -> list[Row]:
+def source_rows(root: Path, wanted: Mapping[str, Any]) -> list[Row]:
     """A suite's rows without what they ask, unless that is a field that is counted by."""
     counted = {wanted.get("cluster"), *(wanted.get("fields") or ())}
-    return list(_without({*CONTENT} - counted, iter_rows(root / wanted["file"])))
+    return list(without({*CONTENT} - counted, iter_rows(root / wanted["file"])))
 
 
-def _without(fields: Collection[str], rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
-    return shared(((key, x) for key, x in row.items() if key not in fields) for row in rows)
+def without(fields: Collection[str], rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
+    """Rows without some fields; equal cells share their memory."""
+    return shared(((key, cell) for key, cell in row.items() if key not in fields) for row in rows)
 
 
-def _judged_answers(
+def judged_answers(
     suite: str, wanted: Mapping[str, Any], sources: Sequence[Row], rows: StoredRows
 ) -> list[JudgedAnswer]:
     """The answers to a suite's clean prompts that its first judge gave a label, in order.
@@ -129,15 +61,26 @@ def _judged_answers(
     Cut off or not, whatever the suite's rates leave out."""
     clusters = clusters_of(sources, wanted.get("cluster"))
     answers = []
-    for id_, prompt in rows.prompts.items():
-        response, verdict = rows.responses[id_], rows.verdicts[id_].get(wanted["judges"][0])
+    for prompt_id, prompt in rows.prompts.items():
+        response = rows.responses[prompt_id]
+        verdict = rows.verdicts[prompt_id].get(wanted["judges"][0])
+        label = outcome(response, verdict)
+        if prompt["perturbation"] is not None or label not in JUDGED or not is_last(prompt):
+            continue
         source = prompt["source_id"]
-        became = outcome(response, verdict)
-        if prompt["perturbation"] is None and became in JUDGED and is_last(prompt):
-            sent, cluster = prompt["attempts"][response["attempt"]], clusters.get(source, source)
-            judged = suite, id_, prompt["category"], sent, with_calls(response), became, cluster
-            chances = verdict.get("probabilities") if verdict else None
-            answers.append(JudgedAnswer(*judged, _refused(chances)))
+        probabilities = verdict.get("probabilities") if verdict else None
+        answers.append(
+            JudgedAnswer(
+                suite=suite,
+                prompt_id=prompt_id,
+                category=prompt["category"],
+                prompt=prompt["attempts"][response["attempt"]],
+                response=with_calls(response),
+                outcome=label,
+                cluster=clusters.get(source, source),
+                probability=_refused(probabilities),
+            )
+        )
     return answers
 
 

@@ -83,8 +83,6 @@ def language_code(language: str) -> str:
 Estimand = Literal["prompts_like_these", "these_prompts"]
 # The field of table rows that are of several samples per prompt.
 SAMPLES_FIELD = "samples"
-# Harmful refused minus another category refused: the measure, and that category.
-DISCRIMINATION = {"discrimination": "helpful", "borderline_discrimination": "borderline"}
 # What must become of the answer to a row that is a positive control: its outcomes.
 CONTROLS = {"must_refuse": REFUSED, "must_answer": ("compliance",)}
 # Digits of rates in files.

@@ -1,7 +1,7 @@
 """From suites and a model to results: the one way for `refract run`, protocols, checks and Python.
 
-DVC's stages take the same steps (prompts, answers, verdicts, rates) one by one, and call the functions
-that :func:`evaluate` is composed of."""
+DVC's stages take the same steps (prompts, answers, verdicts, numbers) one by one, each in a stage of its
+own; both compute the numbers by :func:`refract.results.counted.count_suite`."""
 
 from __future__ import annotations
 
@@ -13,36 +13,61 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from refract.agreement.unseen_models import known_errors
 from refract.core.environment import code_sha256, library_versions
 from refract.core.errors import UsageError
 from refract.core.jsonl import dump_row, sha256_file
+from refract.core.params import DecisionSettings
 from refract.core.showing import say
 from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, answered_prompts, turns_of
-from refract.judges import check_counted, judge_suite, open_judges, with_calls_judged
+from refract.judges import (
+    check_counted,
+    judge_suite,
+    language_warnings,
+    open_judges,
+    with_calls_judged,
+)
 from refract.judges.cases import Judge
-from refract.models.answering import Count, answer_model
+from refract.models.answering import Count, ModelRun, answer_model
 from refract.models.origins import made_rows
 from refract.models.protocol import AnswerOrigin, Certificate, Model
 from refract.models.store import ResponseStore
 from refract.project import Project, find_suite
-from refract.rates import Aggregate, aggregate_suite, outcome_lines
+from refract.rates import outcome_lines
 from refract.rates.clean_prompts import suite_metrics
-from refract.rates.counting import CONFIDENCE
+from refract.rates.comparison import DEFAULTS
+from refract.rates.key import Draw
+from refract.rates.names import name_problems, possible_keys
 from refract.rates.rate import Rate, rounded
 from refract.rates.robustness import failing_rows
-from refract.results.sources import suite_provenance
+from refract.results.counted import (
+    SuiteAnswers,
+    SuiteNumbers,
+    count_suite,
+    provenance,
+    samples_in,
+    suite_provenance,
+)
 from refract.results.table_rows import json_rows
 from refract.suites.perturbations import prompt_rows
-from refract.suites.rows import load_suite, sample_rows, samples_label, suite_label
+from refract.suites.rows import load_suite, sample_rows
 
 Definition = Mapping[str, Any]
-# What counts of a suite of params.yaml where its clean prompts alone are evaluated, each as often as
-# the caller says.
-OF_CLEAN_PROMPTS = (
-    *("fields", "cut_off", "cluster", "source_language"),
-    *("protocol", "samples", "template", "tools"),
+# Settings of a suite of params.yaml that also hold where its clean prompts alone are evaluated. Its
+# perturbations and judges are those that the caller names.
+KEPT_SETTINGS = (
+    "cluster",
+    "cut_off",
+    "fields",
+    "file",
+    "max_unjudged",
+    "protocol",
+    "samples",
+    "source_language",
+    "template",
+    "thresholds",
+    "tools",
 )
+SCHEMA_VERSION = "2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +89,20 @@ class Suite:
 
 @dataclass(frozen=True, slots=True)
 class SuiteResult:
-    """What came of one suite, which tables call ``label``: its prompts with their samples, responses
-    and verdicts in the same order, rates, and how many answers were reused and made."""
+    """What came of one suite: its prompts with their samples, responses and verdicts in the same order,
+    its numbers, and how many answers were reused and made."""
 
     suite: Suite
-    label: str
     prompts: Sequence[PromptRow]
     responses: Sequence[ResponseRow]
     verdicts: Sequence[VerdictRow]
-    rates: Aggregate
+    numbers: SuiteNumbers
     count: Count
+
+    @property
+    def label(self) -> str:
+        """The suite as people read it, with what its draw was."""
+        return self.numbers.label
 
     def rows(self) -> list[Row]:
         """Each answer with its prompt, its outcome and the verdict of the last judge."""
@@ -81,21 +110,23 @@ class SuiteResult:
         for prompt, response, verdict in zip(
             self.prompts, self.responses, self.verdicts, strict=True
         ):
-            answer = self.rates.answers[prompt["prompt_id"]]
-            said = verdict["judges"]
-            last = said.get("calls") or [*said.values()][-1]
+            answer = self.numbers.aggregate.answers[prompt["prompt_id"]]
+            by_judge = verdict["judges"]
+            last = by_judge.get("calls") or list(by_judge.values())[-1]
             row: Row = {**response, "suite": self.suite.name, "category": prompt["category"]}
             row["prompt"] = prompt["attempts"][response["attempt"]]
             row |= turns_of(prompt)
             row |= {"outcome": answer.outcome, "cluster": answer.cluster, **last}
-            rows.append({**row, "error": response["error"] or last["error"]})
+            row["error"] = response["error"] or last["error"]
+            rows.append(row)
         return rows
 
     def failures(self) -> Iterable[Row]:
         """The answers that perturbations changed, for reading."""
-        prompts = {row["prompt_id"]: row for row in self.prompts}
         return failing_rows(
-            self.rates.compared, prompts, {row["prompt_id"]: row for row in self.responses}
+            self.numbers.aggregate.compared,
+            {row["prompt_id"]: row for row in self.prompts},
+            {row["prompt_id"]: row for row in self.responses},
         )
 
 
@@ -117,33 +148,34 @@ class Evaluation:
     @property
     def rates(self) -> list[Rate]:
         """The rates of all suites, and their averages."""
-        rates = [
-            replace(rate, suite=suite.label)
-            for suite in self.suites.values()
-            for rate in suite.rates.table
-        ]
+        rates = [rate for suite in self.suites.values() for rate in suite.numbers.rates]
         return [*rates, *self.averages]
 
     def results(self) -> Row:
         """Everything but outcomes and texts, as `refract run` writes it."""
-        results: Row = {
-            "schema_version": "1",
-            "model": self.model,
-            "metrics": {s.label: suite_metrics(s.rates.table) for s in self.suites.values()},
-            "tables": json_rows(self.rates),
-            "provenance": self.provenance,
+        metrics: Row = {
+            name: suite_metrics(suite.numbers.rates) for name, suite in self.suites.items()
         }
         for rate in self.averages:
             value = None if rate.value is None else rounded(rate.value)
-            results["metrics"][rate.suite] = {rate.measure: value}
-        return results if self.protocol is None else {**results, "protocol": self.protocol}
+            metrics[rate.suite] = {rate.name: value}
+        results: Row = {
+            "schema_version": SCHEMA_VERSION,
+            "model": self.model,
+            "metrics": metrics,
+            "tables": json_rows(self.rates),
+            "provenance": self.provenance,
+        }
+        if self.protocol is not None:
+            results["protocol"] = self.protocol
+        return results
 
     def outcomes(self) -> list[Row]:
         """One line for each prompt, without its text."""
         return [
             line
             for name, suite in self.suites.items()
-            for line in outcome_lines(name, suite.prompts, suite.rates)
+            for line in outcome_lines(name, suite.prompts, suite.numbers.aggregate)
         ]
 
     def rows(self) -> list[Row]:
@@ -156,18 +188,30 @@ class Evaluation:
 
 
 def read_suites(
-    names: Sequence[str], project: Project, cut_off: str | None = None, samples: int | None = None
+    names: Sequence[str],
+    project: Project,
+    cut_off: str | None = None,
+    samples: int | None = None,
 ) -> list[Suite]:
     """Suites by their names in params.yaml or by their files, for their clean prompts; ``cut_off`` and
     ``samples`` override the suites' own. Raises :class:`UsageError` for one that is neither."""
-    asked = {"cut_off": cut_off, "samples": samples}
     suites = []
     for argument in names:
         name, definition = find_suite(argument, project)
-        settings = {key: definition[key] for key in OF_CLEAN_PROMPTS if key in definition}
-        settings |= {key: value for key, value in asked.items() if value is not None}
+        settings = {key: definition[key] for key in KEPT_SETTINGS if key in definition}
+        if cut_off is not None:
+            settings["cut_off"] = cut_off
+        if samples is not None:
+            settings["samples"] = samples
         path = Path(definition["file"])
-        suites.append(Suite(name, load_suite(path), settings, argument, sha256_file(path)))
+        suite = Suite(
+            name,
+            load_suite(path),
+            settings,
+            argument=argument,
+            sha256=sha256_file(path),
+        )
+        suites.append(suite)
     return suites
 
 
@@ -181,29 +225,33 @@ def evaluate(
     definition: Definition | None = None,
     seed: int = 0,
     sample: int | None = None,
-    confidence: float = CONFIDENCE,
+    settings: DecisionSettings = DEFAULTS,
     folders: Iterable[Path] = (),
 ) -> Evaluation:
     """Has a model answer the prompts of some suites, has judges judge the answers, and counts.
 
     ``judges`` are definitions by the names that the suites use. ``name`` is the model's, for the store,
     for progress and for the results; ``definition`` is its own, for the provenance. ``sample`` draws
-    that many rows of each suite, by ``seed``. ``confidence`` is that of the intervals; response rows in
-    ``folders`` are known answers. Raises :class:`refract.core.errors.RefractError`; wrong definitions of
-    judges before the model costs anything."""
+    that many rows of each suite, by ``seed``. ``settings`` say the confidence of intervals and what they
+    allow for, as ``decisions`` in params.yaml does; response rows in ``folders`` are known answers.
+    Raises :class:`refract.core.errors.RefractError`; wrong definitions of judges before the model costs
+    anything."""
     definition = definition or {}
     judges = with_calls_judged(judges, (row for suite in suites for row in suite.rows))
     opened = open_judges(judges)
-    ready = {suite.name: _with_prompts(suite, list(judges), sample, seed) for suite in suites}
-    if len(ready) < len(suites):
-        names = [suite.name for suite in suites]
-        raise UsageError(f"two suites are called {max(names, key=names.count)!r}")
+    ready: dict[str, Suite] = {}
+    for suite in suites:
+        if suite.name in ready:
+            raise UsageError(f"two suites are called {suite.name!r}")
+        ready[suite.name] = _with_prompts(suite, list(judges), sample, seed)
     used: dict[str, dict[str, Judge]] = {}
-    for suite in ready.values():
-        used[suite.name] = {judge: opened[judge] for judge in suite.definition["judges"]}
+    for suite in list(ready.values()):
+        own = {judge: opened[judge] for judge in suite.definition["judges"]}
         perturbed = bool(suite.definition.get("perturbations"))
-        check_counted(suite.name, used[suite.name], perturbed=perturbed)
-    made = answer_model(
+        check_counted(suite.name, own, perturbed=perturbed)
+        used[suite.name] = own
+        ready[suite.name] = _with_own_thresholds(suite, own)
+    answers = answer_model(
         name,
         definition,
         {suite.name: suite.prompts for suite in ready.values()},
@@ -218,46 +266,91 @@ def evaluate(
             if suite.definition.get("samples")
         },
     )
+    versioned = {judge: {**judges[judge], "version": opened[judge].version} for judge in opened}
     results: dict[str, SuiteResult] = {}
-    said = {judge: {**judges[judge], "version": opened[judge].version} for judge in opened}
-    of_suites: dict[str, Row] = {}
+    suite_facts: dict[str, Row] = {}
     for suite in ready.values():
-        answers = made.responses[suite.name]
-        prompts = answered_prompts(suite.prompts, answers)
-        samples = len(prompts) // max(1, len(suite.prompts))
-        sources = {row["id"]: row for row in suite.rows}
-        verdicts = judge_suite(prompts, answers, sources, used[suite.name])
-        families = {name: judge.FAMILY for name, judge in used[suite.name].items()}
-        errors = known_errors({name: said[name] for name in used[suite.name]}, suite.rows)
-        of = (suite.definition, judges, families, confidence, errors)
-        rates = aggregate_suite(suite.rows, prompts, answers, verdicts, *of)
-        label = samples_label(suite_label(suite.name, sample, len(suite.rows), seed), samples)
-        count = made.counts[suite.name]
-        results[suite.name] = SuiteResult(suite, label, prompts, answers, verdicts, rates, count)
-        of_suites[label] = suite_provenance(
-            suite.definition,
-            samples,
-            errors.get(suite.definition["judges"][0]),
-            suite=suite.name,
-            argument=suite.argument,
-            sha256=suite.sha256,
-            prompts_sha256=rows_sha256(suite.prompts),
+        draw = Draw(asked=sample, total=len(suite.rows), seed=seed)
+        result = _judge_and_count(
+            suite, answers, used[suite.name], versioned, name, draw=draw, settings=settings
         )
-    provenance = {
-        "model": made.description,
-        "judges": said,
-        "suites": of_suites,
-        "run": {
-            "code_sha256": code_sha256(),
-            "libraries": library_versions(),
-            "python": ".".join(map(str, sys.version_info[:3])),
-            "refract": importlib.metadata.version("refract-eval"),
-            "confidence": confidence,
-            "sample": sample,
-            "seed": seed,
-        },
+        results[suite.name] = result
+        suite_facts[suite.name] = suite_provenance(
+            result.numbers,
+            {
+                "sha256": suite.sha256,
+                "prompts_sha256": rows_sha256(suite.prompts),
+                "responses_sha256": rows_sha256(result.responses),
+                "verdicts_sha256": rows_sha256(result.verdicts),
+            },
+            _suite_inputs(suite, seed if sample is not None else None),
+            unread=language_warnings(suite.rows, {j: judges[j] for j in used[suite.name]}),
+            argument=suite.argument,
+        )
+    responses = [row for result in results.values() for row in result.responses]
+    facts = provenance(answers.description, versioned, suite_facts, responses, settings)
+    facts["run"] = {
+        "code_sha256": code_sha256(),
+        "libraries": library_versions(),
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "refract": importlib.metadata.version("refract-eval"),
+        "sample": sample,
+        "seed": seed,
     }
-    return Evaluation(name, results, provenance, made.origins, made.certificates)
+    return Evaluation(name, results, facts, answers.origins, answers.certificates)
+
+
+def _judge_and_count(
+    suite: Suite,
+    answers: ModelRun,
+    judges: Mapping[str, Judge],
+    definitions: Mapping[str, Definition],
+    model: str,
+    *,
+    draw: Draw,
+    settings: DecisionSettings,
+) -> SuiteResult:
+    """The verdicts on a model's answers to one suite, and its numbers."""
+    responses = answers.responses[suite.name]
+    prompts = answered_prompts(suite.prompts, responses)
+    sources = {row["id"]: row for row in suite.rows}
+    verdicts = judge_suite(prompts, responses, sources, judges)
+    numbers = count_suite(
+        SuiteAnswers(
+            suite=suite.name,
+            definition=suite.definition,
+            sources=suite.rows,
+            prompts=prompts,
+            responses={row["prompt_id"]: row for row in responses},
+            verdicts={row["prompt_id"]: row["judges"] for row in verdicts},
+            draw=replace(draw, samples=samples_in(prompts)),
+            texts={row["prompt_id"]: row for row in prompts},
+        ),
+        model,
+        definitions,
+        {name: judge.FAMILY for name, judge in judges.items()},
+        settings,
+    )
+    return SuiteResult(suite, prompts, responses, verdicts, numbers, answers.counts[suite.name])
+
+
+def _suite_inputs(suite: Suite, seed: int | None) -> Row:
+    """What a suite's numbers are made of besides its rows, in the form of params.yaml."""
+    perturbations = suite.definition.get("perturbations") or {}
+    return {**suite.definition, "perturbations": perturbations, "seed": seed}
+
+
+def _with_own_thresholds(suite: Suite, judges: Mapping[str, Judge]) -> Suite:
+    """A suite with those of its thresholds that its judges and prompts here can have a number for.
+    Raises :class:`UsageError` where two of its numbers would have one name."""
+    families = {name: judge.FAMILY for name, judge in judges.items()}
+    problems = name_problems(suite.definition, families)
+    if problems:
+        raise UsageError(f"{suite.name}: {problems[0]}; rename the judge, perturbation or field")
+    names = {key.name for key in possible_keys(suite.definition, families)}
+    wanted = suite.definition.get("thresholds") or {}
+    thresholds = {name: limit for name, limit in wanted.items() if name in names}
+    return replace(suite, definition={**suite.definition, "thresholds": thresholds})
 
 
 def _with_prompts(suite: Suite, judges: list[str], sample: int | None, seed: int) -> Suite:

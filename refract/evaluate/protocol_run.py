@@ -14,6 +14,7 @@ from typing import NamedTuple
 from refract.core.environment import data_folder
 from refract.core.errors import RefractError, UsageError
 from refract.core.jsonl import sha256_file, sha256_json, write_bytes
+from refract.core.params import DecisionSettings
 from refract.core.published_text import read_url
 from refract.core.showing import say
 from refract.core.types import Row
@@ -22,8 +23,9 @@ from refract.evaluate import Definition, Evaluation, Suite, evaluate
 from refract.judges import open_judge
 from refract.models import generation_settings, open_model, samples_of, with_fixed
 from refract.models.store import ResponseStore
-from refract.rates.counting import CONFIDENCE
-from refract.rates.protocol_rates import macro_rate, matches
+from refract.rates.comparison import DEFAULTS
+from refract.rates.key import Key
+from refract.rates.protocol_rates import macro_rate, matches, protocol_measure
 from refract.suites.importing import import_file
 from refract.suites.protocols.catalogue import (
     Chosen,
@@ -69,7 +71,7 @@ def run_protocol(
     *,
     seed: int = 0,
     sample: int | None = None,
-    confidence: float = CONFIDENCE,
+    settings: DecisionSettings = DEFAULTS,
 ) -> Evaluation:
     """Evaluates a model by the protocol ``NAME`` or ``NAME@VERSION``.
 
@@ -94,20 +96,23 @@ def run_protocol(
         definition=definition,
         seed=seed,
         sample=sample,
-        confidence=confidence,
+        settings=settings,
     )
     averages = []
     if protocol.average is not None:
-        whole = [rate for rate in evaluation.rates if not rate.group]
-        rates = [rate for rate in whole if rate.measure == protocol.average]
-        average = macro_rate(f"average_{protocol.average}", rates, confidence)
-        averages = [dataclasses.replace(average, suite=name)]
+        rates = [
+            rate
+            for rate in evaluation.rates
+            if rate.key.is_headline and rate.name == protocol.average
+        ]
+        key = Key(protocol_measure(f"average_{protocol.average}"), suite=name, model=model)
+        averages = [macro_rate(key, rates, settings.confidence)]
     notes = {
         "name": f"{name}@{protocol.version}",
         "of": protocol.of,
         "definition_sha256": sha256_json(protocol.model_dump(mode="json")),
         "limits": list(protocol.limits),
-        "parts": {evaluation.suites[part.suite.name].label: part.notes for part in parts},
+        "parts": {part.suite.name: part.notes for part in parts},
     }
     return dataclasses.replace(evaluation, protocol=notes, averages=averages)
 

@@ -26,6 +26,7 @@ from refract.core.settings import nearest, read_settings
 from refract.judges import JUDGES, read_judge
 from refract.judges.published import names as published_names
 from refract.models import open_model
+from refract.rates.names import name_problems
 from refract.suites.perturbations import read_perturbation
 
 PARAMS = "params.yaml"
@@ -78,6 +79,22 @@ def check_definitions(params: Mapping[str, Any]) -> None:
         model = given.get("model")
         if isinstance(model, dict) and "adapter" in model:
             open_model(name, model, f"judges.{name}.model")
+    for name in params["suites"]:
+        check_names(params, name)
+
+
+def check_names(params: Mapping[str, Any], suite: str) -> None:
+    """Raises :class:`ParamsError` where two numbers of a suite would have one name in files."""
+    wanted = definition(params, "suites", suite)
+    families = {}
+    for judge in wanted["judges"]:
+        given = definition(params, "judges", judge)
+        families[judge] = read_judge(judge, given)[0].FAMILY
+    problems = name_problems(wanted, families)
+    if problems:
+        raise ParamsError(
+            f"suites.{suite}: {problems[0]}; rename the judge, perturbation or field"
+        )
 
 
 def write_project(folder: Path) -> None:

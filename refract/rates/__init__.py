@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -29,8 +30,16 @@ from refract.rates.counting import (
     flip_floors,
     outcome,
 )
-from refract.rates.judge_error import JudgeError
+from refract.rates.judge_error import JudgeError, with_judge_errors
 from refract.rates.judge_rates import injection_table, judge_table, refusal_table
+from refract.rates.key import (
+    CHANGED,
+    SAMPLED,
+    Key,
+    Measure,
+    counted_by_function,
+    printed_twice,
+)
 from refract.rates.rate import Rate
 from refract.rates.robustness import (
     CLEAN_SAMPLES,
@@ -39,7 +48,7 @@ from refract.rates.robustness import (
     language_table,
     robustness_table,
 )
-from refract.rates.sampled import MEASURES_OF_SAMPLES, sample_table, variant_table
+from refract.rates.sampled import sample_table, variant_table
 from refract.rates.thresholds import DEFAULT_THRESHOLDS, apply_thresholds
 from refract.rates.turns import turn_table
 
@@ -70,110 +79,226 @@ def aggregate_suite(
     definition: Mapping[str, Any],
     judges: Mapping[str, Mapping[str, Any]],
     families: Mapping[str, str],
+    *,
     confidence: float = CONFIDENCE,
     errors: Mapping[str, JudgeError] | None = None,
     estimand: Estimand = "prompts_like_these",
+    texts: Mapping[str, PromptRow] | None = None,
 ) -> Aggregate:
-    """Outcomes and rates of one suite. No text of the prompts is needed; responses and verdicts by
-    prompt id need not be in memory (:class:`refract.core.jsonl.RowsById`).
+    """Outcomes and rates of one suite; responses and verdicts by prompt id need not be in memory
+    (:class:`refract.core.jsonl.RowsById`).
 
     ``definition`` is the suite's (:class:`refract.core.params.SuiteSettings`): its first judge decides
-    the outcomes. ``judges`` maps its judges to their definitions, ``families`` to the family of their
-    labels, of which the first of strings looks for attacks' strings and the first of similarity compares
-    perturbed answers, ``errors`` to what is known of their errors on refusal. ``estimand`` is what
-    thresholds ask about. Raises :class:`RowError` when the rows do not belong together,
-    :class:`ParamsError` for fields and thresholds that the suite does not have."""
-    response_of, verdict_of = responses, verdicts
-    if not isinstance(response_of, Mapping):
-        response_of = {row["prompt_id"]: row for row in response_of}
-    if not isinstance(verdict_of, Mapping):
-        verdict_of = {row["prompt_id"]: row["judges"] for row in verdict_of}
+    the outcomes. ``judges`` are its judges' definitions by name, ``families`` the label family of each.
+    The first ``strings`` judge measures injections, the first ``similarity`` judge measures changed
+    answers. ``errors`` is the known error of each refusal judge. ``estimand`` is what thresholds ask
+    about. ``texts`` has the prompts with their texts where ``prompts`` come without. Raises
+    :class:`RowError` when the rows do not belong together, :class:`ParamsError` for fields and
+    thresholds that the suite does not have."""
+    if not isinstance(responses, Mapping):
+        responses = {row["prompt_id"]: row for row in responses}
+    if not isinstance(verdicts, Mapping):
+        verdicts = {row["prompt_id"]: row["judges"] for row in verdicts}
     samples = max((row.get("sample", 1) for row in prompts), default=1)
-    headline = definition["judges"][0]
-    first_of = {families[name]: name for name in reversed(definition["judges"])}
-    strings, similarity = first_of.get("strings"), first_of.get("similarity")
-    fields = fields_of(sources, definition.get("fields"))
-    cut_off, max_unjudged = definition.get("cut_off"), definition.get("max_unjudged")
-    clusters = clusters_of(sources, definition.get("cluster"))
     thresholds = dict(definition.get("thresholds") or {})
+    outcomes = _outcomes(sources, prompts, responses, verdicts, definition, samples)
+    suite = CountedSuite(
+        sources,
+        outcomes,
+        fields_of(sources, definition.get("fields")),
+        confidence,
+        prompts=texts or {row["prompt_id"]: row for row in prompts},
+        responses=responses,
+    )
+    last_turns = [row for row in prompts if is_last(row)]
+    floors = flip_floors(last_turns, suite.outcomes)
+    rates = rate_table(suite) + share_table(suite) + pair_table(suite)
+    rates += turn_table(suite, prompts)
+    if samples > 1 or not thresholds.keys().isdisjoint(measure.name for measure in SAMPLED):
+        rates += sample_table(suite, samples)
+    rates += variant_table(suite, last_turns)
+    rates += attack_table(suite, last_turns, floors.loophole)
+    rates += language_table(suite, definition.get("source_language") or "en")
+    rates += _rates_of_judges(suite, prompts, verdicts, definition, families)
+    if definition.get("protocol"):
+        rates += _rates_of_protocol(suite, verdicts, definition, judges, families)
+    for measure in counted_by_function():
+        rates += _rates_of_function(measure, suite)
+    compared, further_samples = _compared(suite, last_turns, verdicts, definition, judges, families)
+    limits = _fail_limits(thresholds, {row["name"] for row in compared})
+    names = {rate.name for rate in rates}
+    defaults = {name: limit for name, limit in DEFAULT_THRESHOLDS.items() if name in names}
+    max_unjudged = definition.get("max_unjudged")
+    if compared:
+        rates += robustness_table(
+            compared + further_samples,
+            limits=limits,
+            max_unjudged=max_unjudged,
+            flips=floors,
+            confidence=confidence,
+        )
+    rates = with_judge_errors(rates, definition["judges"][0], errors or {}, confidence)
+    if samples > 1:
+        # Without width is what takes each answer alone (flips, attacks): how they vary is not known.
+        for place, rate in enumerate(rates):
+            if rate.these and rate.these.low == rate.these.high:
+                rates[place] = replace(rate, these=None)
+    # A flip or fail rate may have a threshold of its own; fail rates have theirs by now.
+    rates = apply_thresholds(
+        rates,
+        defaults | thresholds,
+        max_unjudged=max_unjudged,
+        samples=samples,
+        estimand=estimand,
+    )
+    _check_names(rates)
+    return Aggregate(outcomes, rates, compared, _field_values(suite.requested, suite.fields))
+
+
+def _outcomes(
+    sources: Sequence[Row],
+    prompts: Sequence[PromptRow],
+    responses: Mapping[str, ResponseRow],
+    verdicts: Mapping[str, Mapping[str, Verdict]],
+    definition: Mapping[str, Any],
+    samples: int,
+) -> dict[str, Counted]:
+    """What became of each prompt, by the suite's first judge. Raises :class:`RowError` for a prompt
+    without a response or a verdict."""
+    clusters = clusters_of(sources, definition.get("cluster"))
+    deciding = definition["judges"][0]
     outcomes: dict[str, Counted] = {}
     unmatched = []
     for prompt in prompts:
-        id_ = prompt["prompt_id"]
+        prompt_id = prompt["prompt_id"]
         try:
-            response, said = response_of[id_], verdict_of[id_]
+            response, by_judge = responses[prompt_id], verdicts[prompt_id]
         except KeyError:
-            unmatched.append(id_)
+            unmatched.append(prompt_id)
             continue
-        outcomes[id_] = Counted(
-            outcome(response, said.get(headline), cut_off=cut_off),
+        label = outcome(response, by_judge.get(deciding), cut_off=definition.get("cut_off"))
+        outcomes[prompt_id] = Counted(
+            label,
             clusters[prompt["source_id"]],
-            response["finish_reason"] == "length",
-            prompt_of_sample(prompt) if samples > 1 else None,
+            cut_off=response["finish_reason"] == "length",
+            prompt=prompt_of_sample(prompt) if samples > 1 else None,
         )
     if unmatched:
         raise RowError(
             f"{len(unmatched)} prompts have no response or no verdict, such as {unmatched[0]!r}; "
             "run: dvc repro"
         )
-    errors = errors or {}
-    suite = CountedSuite(sources, outcomes, fields, confidence, errors.get(headline))
-    every_turn, prompts = prompts, [row for row in prompts if is_last(row)]
-    floors = flip_floors(prompts, outcomes)
-    rates = rate_table(suite) + share_table(suite) + pair_table(suite)
-    rates += turn_table(suite, every_turn)
-    if samples > 1 or not thresholds.keys().isdisjoint(MEASURES_OF_SAMPLES):
-        rates += sample_table(suite, samples)
-    rates += variant_table(suite, prompts)
-    rates += attack_table(suite, prompts, floors.loophole)
-    rates += language_table(suite, definition.get("source_language") or "en")
+    return outcomes
+
+
+def _first_of_family(
+    definition: Mapping[str, Any], families: Mapping[str, str], family: str
+) -> str | None:
+    """The first judge of a suite whose labels are of a family."""
+    return next((name for name in definition["judges"] if families[name] == family), None)
+
+
+def _rates_of_judges(
+    suite: CountedSuite,
+    prompts: Sequence[PromptRow],
+    verdicts: Mapping[str, Mapping[str, Verdict]],
+    definition: Mapping[str, Any],
+    families: Mapping[str, str],
+) -> list[Rate]:
+    """The rates of a suite's further judges: other judges of refusal, strings and scores."""
+    rates = []
+    strings = _first_of_family(definition, families, "strings")
+    similarity = _first_of_family(definition, families, "similarity")
     if strings is not None:
-        rates += injection_table(suite, verdict_of, strings)
-    earlier = {row["prompt_id"] for row in every_turn if not is_last(row)}
-    clean_samples = earlier | {
+        rates += injection_table(suite, verdicts, strings)
+    earlier = {row["prompt_id"] for row in prompts if not is_last(row)}
+    further_samples = {
         row["prompt_id"]
         for row in prompts
         if row["perturbation"] is None and row.get("sample", 1) > 1
     }
     for name in definition["judges"]:
         family = families[name]
-        if family == "refusal" and name != headline:
-            judged = replace(suite, judge_error=errors.get(name))
-            rates += refusal_table(judged, response_of, verdict_of, name, cut_off)
-        elif family != "refusal" and name not in (strings, similarity):
-            # Further samples of clean prompts are compared for the noise floor alone.
-            left_out = clean_samples if family == "similarity" else earlier
-            concerned = {id_: answer for id_, answer in outcomes.items() if id_ not in left_out}
-            rates += judge_table(name, family, verdict_of, concerned, confidence)
-    if definition.get("protocol"):
-        # Here, so that the types of rates are there without the settings of protocols.
-        from refract.rates.protocol_rates import protocol_judge, protocol_table
-        from refract.suites.protocols.catalogue import find_part
+        if family == "refusal":
+            if name != definition["judges"][0]:
+                rates += refusal_table(suite, verdicts, name, definition.get("cut_off"))
+        elif name not in (strings, similarity):
+            left_out = earlier
+            if family == "similarity":
+                # Further samples of clean prompts are compared for the noise floor alone.
+                left_out = earlier | further_samples
+            outcomes = {
+                prompt_id: answer
+                for prompt_id, answer in suite.outcomes.items()
+                if prompt_id not in left_out
+            }
+            rates += judge_table(name, family, verdicts, outcomes, suite.confidence)
+    return rates
 
-        part = find_part(definition["protocol"], "protocol")
-        judge = protocol_judge(definition, judges)
-        rates += protocol_table(part, suite, response_of, verdict_of, judge, families[judge])
+
+def _rates_of_protocol(
+    suite: CountedSuite,
+    verdicts: Mapping[str, Mapping[str, Verdict]],
+    definition: Mapping[str, Any],
+    judges: Mapping[str, Mapping[str, Any]],
+    families: Mapping[str, str],
+) -> list[Rate]:
+    """The rates of the published protocol that a suite follows."""
+    # Here, so that the types of rates are there without the settings of protocols.
+    from refract.rates.protocol_rates import protocol_judge, protocol_table
+    from refract.suites.protocols.catalogue import find_part
+
+    part = find_part(definition["protocol"], "protocol")
+    judge = protocol_judge(definition, judges)
+    return protocol_table(part, suite, suite.responses, verdicts, judge, families[judge])
+
+
+def _rates_of_function(measure: Measure, suite: CountedSuite) -> list[Rate]:
+    """The rates of a measure that a function of its own counts (:attr:`Measure.count`)."""
+    try:
+        function = pkgutil.resolve_name(measure.count)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ParamsError(
+            f"the measure {measure.name} cannot be counted: {measure.count!r} cannot be imported "
+            f"({error}); it must be package.module:function of an installed package"
+        ) from None
+    return list(function(suite))
+
+
+def _compared(
+    suite: CountedSuite,
+    prompts: Sequence[PromptRow],
+    verdicts: Mapping[str, Mapping[str, Verdict]],
+    definition: Mapping[str, Any],
+    judges: Mapping[str, Mapping[str, Any]],
+    families: Mapping[str, str],
+) -> tuple[list[Row], list[Row]]:
+    """The perturbed answers compared with the clean ones, and the further samples of clean prompts with
+    the first."""
     scores, sensitivity = None, OUTPUT_SENSITIVITY
+    similarity = _first_of_family(definition, families, "similarity")
     if similarity is not None:
-        scores = {id_: said[similarity]["score"] for id_, said in verdict_of.items()}
+        scores = {
+            prompt_id: by_judge[similarity]["score"] for prompt_id, by_judge in verdicts.items()
+        }
         sensitivity = judges[similarity].get("output_sensitivity", OUTPUT_SENSITIVITY)
-    every = comparisons(prompts, response_of, scores, outcomes, sensitivity)
-    compared = [row for row in every if row["name"] != CLEAN_SAMPLES]
-    limits = _fail_limits(thresholds, {row["name"] for row in compared})
-    measures = {rate.measure for rate in rates}
-    defaults = {name: limit for name, limit in DEFAULT_THRESHOLDS.items() if name in measures}
-    if compared:
-        noise = [row for row in every if row["name"] == CLEAN_SAMPLES]
-        rates += robustness_table(compared + noise, limits, max_unjudged, floors, confidence)
-    if samples > 1:
-        # Without width is what takes each answer alone (flips, attacks): how they vary is not known.
-        rates = [
-            replace(rate, these=None) if rate.these and rate.these.low == rate.these.high else rate
-            for rate in rates
-        ]
-    # A flip or fail rate may have a threshold of its own; fail rates have theirs by now.
-    rates = apply_thresholds(rates, defaults | thresholds, max_unjudged, samples, estimand)
-    return Aggregate(outcomes, rates, compared, _field_values(suite.requested, fields))
+    compared = []
+    further_samples = []
+    for row in comparisons(prompts, suite.responses, scores, suite.outcomes, sensitivity):
+        if row["name"] == CLEAN_SAMPLES:
+            further_samples.append(row)
+        else:
+            compared.append(row)
+    return compared, further_samples
+
+
+def _check_names(rates: Sequence[Rate]) -> None:
+    """Raises :class:`ParamsError` where files could not tell two rates apart."""
+    for first, second in printed_twice(rate.key for rate in rates):
+        raise ParamsError(
+            f"two numbers would be called {first.name!r}: {first.described}, and "
+            f"{second.described}; rename the judge, perturbation or field"
+        )
 
 
 def _field_values(sources: Sequence[Row], fields: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -193,10 +318,11 @@ def _fail_limits(thresholds: dict[str, Any], perturbations: set[str]) -> dict[st
     :class:`ParamsError` for one that is not ``{max: x}``."""
     limits = {}
     for name in perturbations:
-        limit = thresholds.pop(f"{name}_fail_rate", None)
+        key = Key(CHANGED, perturbation=name)
+        limit = thresholds.pop(key.name, None)
         if limit is not None:
             if "max" not in limit:
-                raise ParamsError(f"the threshold of {name}_fail_rate must be {{max: x}}")
+                raise ParamsError(f"the threshold of {key.name} must be {{max: x}}")
             limits[name] = limit["max"]
     return limits
 

@@ -14,10 +14,11 @@ from typing import NamedTuple
 from refract.core.params import DecisionSettings
 from refract.core.settings import read_settings
 from refract.core.types import is_last
-from refract.core.vocabulary import DISCRIMINATION, JUDGED, REFUSED
+from refract.core.vocabulary import JUDGED, REFUSED
 from refract.rates.counting import bounds_of, interval_of
 from refract.rates.judge_error import JudgeError, widened
-from refract.rates.rate import OVERALL, Difference, DropDecision, Group, Interval
+from refract.rates.key import CONTRASTS, OVERALL, Group
+from refract.rates.rate import Difference, DropDecision, Interval
 from refract.statistics.clusters import (
     Clustered,
     ClusteredValues,
@@ -32,6 +33,8 @@ DEFAULTS = read_settings(DecisionSettings, "decisions", {})
 # What makes a pair: without these columns, outcomes cannot be compared prompt by prompt.
 NEEDED = ("suite", "prompt_id", "source_id", "category", "perturbation", "prompt_sha256", "outcome")
 
+# What differences in discrimination have for a category: the measure, and the category taken off.
+DISCRIMINATION = {measure.name: category for category, measure in CONTRASTS.items()}
 Outcome = Mapping[str, str]  # one line of an outcomes table
 
 
@@ -66,7 +69,7 @@ class PairedOutcomes:
     ``ids`` lists prompt ids by what became of them, as :class:`Difference` has them. ``repeats`` names
     the suite whose clean prompts include these, with the same outcomes. ``group`` is the column by which
     pairs were grouped besides, and its value. Where the category is one of
-    :data:`refract.core.vocabulary.DISCRIMINATION`, ``pairs`` are of harmful prompts, ``others`` of the
+    :data:`DISCRIMINATION`, ``pairs`` are of harmful prompts, ``others`` of the
     category that is taken off, and no id is listed."""
 
     suite: str
@@ -87,52 +90,58 @@ UNPAIRED = ("only_a", "only_b", "reworded")
 
 
 def pair_outcomes(
-    first: Iterable[Outcome], second: Iterable[Outcome], *, column: str = ""
+    a: Iterable[Outcome], b: Iterable[Outcome], *, column: str = ""
 ) -> list[PairedOutcomes]:
-    """The outcomes of two sides, paired: by suite, category and perturbation, and by the values of a
-    ``column`` where one is given (rows that have none are left out).
+    """The outcomes of two sides A and B, paired: by suite, category and perturbation, and by the values
+    of a ``column`` where one is given (rows that have none are left out).
 
     A pair is a prompt variant with the same suite, id, category and text on both sides (else it counts
-    as reworded); several samples of it make one pair. Clusters are the first side's. Of conversations
-    that are played the last turns are paired, by ``turn`` all of them. Without a ``column`` a suite's
-    clean prompts have an entry for each of :data:`refract.core.vocabulary.DISCRIMINATION` too."""
+    as reworded); several samples of it make one pair. Clusters are A's. Of conversations that are played
+    the last turns are paired, by ``turn`` all of them. Without a ``column`` a suite's clean prompts have
+    an entry for each of :data:`DISCRIMINATION` too."""
     if column != "turn":
-        first, second = ([row for row in side if is_last(row)] for side in (first, second))
+        a = [row for row in a if is_last(row)]
+        b = [row for row in b if is_last(row)]
     if column:
-        first, second = ([row for row in side if row.get(column)] for side in (first, second))
-    sides = [_keyed(first), _keyed(second)]
+        a = [row for row in a if row.get(column)]
+        b = [row for row in b if row.get(column)]
+    side_a, side_b = _keyed(a), _keyed(b)
     groups: dict[tuple[str, str, str, str], PairedOutcomes] = {}
 
     def group_of(row: Outcome) -> PairedOutcomes:
-        names = row["suite"], row["category"], row["perturbation"]
-        key = (*names, row[column] if column else "")
+        value = row[column] if column else ""
+        key = (row["suite"], row["category"], row["perturbation"], value)
         if key not in groups:
-            ids: dict[str, list[str]] = {name: [] for name in (*LISTS, *UNPAIRED)}
-            by = Group(column, key[-1]) if column else OVERALL
-            groups[key] = PairedOutcomes(*names, by, ids=ids)
+            groups[key] = PairedOutcomes(
+                suite=row["suite"],
+                category=row["category"],
+                perturbation=row["perturbation"],
+                group=Group(column, value) if column else OVERALL,
+                ids={name: [] for name in (*LISTS, *UNPAIRED)},
+            )
         return groups[key]
 
-    for key, samples in sides[0].items():
-        row, id_, others = samples[0], key[1], sides[1].get(key)
+    for key, samples in side_a.items():
+        row, prompt_id, others = samples[0], key[1], side_b.get(key)
         paired = group_of(row)
         if others is None:
-            paired.ids["only_a"].append(id_)
+            paired.ids["only_a"].append(prompt_id)
         elif any(row[name] != others[0][name] for name in ("prompt_sha256", "category")):
-            paired.ids["reworded"].append(id_)
+            paired.ids["reworded"].append(prompt_id)
         else:
-            before, after = (
-                _refusal(tuple(row["outcome"] for row in of)) for of in (samples, others)
-            )
+            before = _refusal(tuple(sample["outcome"] for sample in samples))
+            after = _refusal(tuple(sample["outcome"] for sample in others))
             paired.pairs.append((before, after, row.get("cluster") or row["source_id"]))
             for name in _changes(before, after):
-                paired.ids[name].append(id_)
-    for key, samples in sides[1].items():
-        if key not in sides[0]:
+                paired.ids[name].append(prompt_id)
+    for key, samples in side_b.items():
+        if key not in side_a:
             group_of(samples[0]).ids["only_b"].append(key[1])
-    included = _repeats(*sides)
+    included = _repeats(side_a, side_b)
     for paired in groups.values():
         paired.repeats = "" if paired.perturbation else included.get(paired.suite, "")
-    return [*groups.values(), *([] if column else _discriminations([*groups.values()]))]
+    contrasts = [] if column else _discriminations([*groups.values()])
+    return [*groups.values(), *contrasts]
 
 
 def _discriminations(groups: Sequence[PairedOutcomes]) -> list[PairedOutcomes]:
@@ -160,8 +169,10 @@ def _keyed(rows: Iterable[Outcome]) -> Keyed:
     keyed: Keyed = {}
     for row in rows:
         sample = row.get("sample") or "1"
-        id_ = row["prompt_id"] if sample == "1" else row["prompt_id"].removesuffix(f"~{sample}")
-        keyed.setdefault((row["suite"], id_), []).append(row)
+        prompt_id = row["prompt_id"]
+        if sample != "1":
+            prompt_id = prompt_id.removesuffix(f"~{sample}")
+        keyed.setdefault((row["suite"], prompt_id), []).append(row)
     return keyed
 
 
@@ -215,7 +226,7 @@ def compare_groups(
     errors: Sequence[JudgeError | None] = (),
     detectable: bool = True,
 ) -> list[Difference]:
-    """The difference of each group, second side minus first, and the decisions on primary measures.
+    """The difference of each group, b − a, and the decisions on primary measures.
 
     ``errors`` are, of groups of two different models, what is known of their judge's errors (none are
     used where ``settings`` allow for prompts alone).
@@ -283,48 +294,52 @@ def _difference(group: PairedOutcomes, confidence: float, error: JudgeError | No
     judged, others = _judged(group.pairs), _judged(group.others)
     contrast = group.category in DISCRIMINATION
     estimate = lower = upper = _estimate(judged, confidence, others if contrast else None)
-    if any(a.unknown or b.unknown for a, b, _ in (*group.pairs, *group.others)):
-        lower, upper = (
-            _estimate(of(group.pairs), confidence, opposite(group.others) if contrast else None)
-            for of, opposite in ((_at_worst, _at_best), (_at_best, _at_worst))
-        )
-    first, second = _shares(judged)
+    unknown = any(before.unknown or after.unknown for before, after, _ in group.pairs)
+    unknown_others = any(before.unknown or after.unknown for before, after, _ in group.others)
+    if unknown or unknown_others:
+        # A discrimination is least where harmful prompts are at their worst and others at their best.
+        best, worst = _at_best(group.others), _at_worst(group.others)
+        lower = _estimate(_at_worst(group.pairs), confidence, best if contrast else None)
+        upper = _estimate(_at_best(group.pairs), confidence, worst if contrast else None)
+    share_a, share_b = _shares(judged)
     if contrast:
-        of_others = _shares(others)
-        first, second = (
-            None if one is None or other is None else one - other
-            for one, other in zip((first, second), of_others, strict=True)
-        )
+        others_a, others_b = _shares(others)
+        share_a = None if share_a is None or others_a is None else share_a - others_a
+        share_b = None if share_b is None or others_b is None else share_b - others_b
     bounds, outer = bounds_of(lower, upper)
     clustered = estimate if estimate and estimate.clusters < estimate.n else None
-    interval, judged_too = interval_of(estimate), None
+    interval, judge_interval = interval_of(estimate), None
     if error and estimate and interval:
         ends, half = Interval(estimate.value, estimate.value), error.between_models(confidence)
         # A discrimination has two gaps of each model, independent of each other.
         half, least = (half * sqrt(2), -2.0) if contrast else (half, -1.0)
-        judged_too = widened(ends, interval, 0.0, half, least)
+        judge_interval = widened(ends, interval, 0.0, half, least)
     return Difference(
-        group.suite,
-        group.category,
-        group.perturbation,
+        suite=group.suite,
+        category=group.category,
+        perturbation=group.perturbation,
         n=len(judged) + len(others),
         clusters=estimate.clusters if estimate else 0,
-        first=first,
-        second=second,
+        a=share_a,
+        b=share_b,
         value=estimate.value if estimate else None,
         interval=interval,
         bounds=bounds,
         outer=outer,
-        p=clustered_mcnemar(*zip(*judged, strict=True))
-        if judged and not (group.repeats or contrast)
-        else None,
+        p=_mcnemar(judged) if judged and not (group.repeats or contrast) else None,
         prompts={kind: tuple(ids) for kind, ids in group.ids.items()},
         repeats=group.repeats,
         group=group.group,
-        design_effect=clustered and clustered.design_effect,
-        effective_clusters=clustered and clustered.effective_clusters,
-        judge_interval=judged_too,
+        design_effect=clustered.design_effect if clustered else None,
+        effective_clusters=clustered.effective_clusters if clustered else None,
+        judge_interval=judge_interval,
     )
+
+
+def _mcnemar(rows: Sequence[Values]) -> float:
+    """The exact two-sided p of what came before against what came after."""
+    before, after, clusters = zip(*rows, strict=True)
+    return clustered_mcnemar(before, after, clusters)
 
 
 # Categories of which fewer refusals are worse; of the others more are.
@@ -436,7 +451,7 @@ def _p_drop(rows: Sequence[Values]) -> float:
     Under no difference gains are as likely as losses, so that it is half the two-sided p."""
     if _sum_of_rises(rows, 1) >= _sum_of_rises(rows, -1):
         return 1.0
-    return clustered_mcnemar(*zip(*rows, strict=True)) / 2
+    return _mcnemar(rows) / 2
 
 
 def _sum_of_rises(rows: Sequence[Values], sign: int) -> float:

@@ -5,42 +5,56 @@ here before any other number is read; which of the two it was, its answers show.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from refract.core.vocabulary import CONTROLS, JUDGED
-from refract.rates.counting import CountedSuite, mean_rate, positive_values
-from refract.rates.rate import OVERALL, Group, Rate
+from refract.core.vocabulary import CONTROLS
+from refract.rates.counting import Counted, CountedSuite, mean_rate, positive_values
+from refract.rates.key import CONTROLS_PASSED, OVERALL, Group, Key
+from refract.rates.rate import Rate
 
-CONTROL_MEASURE = "control_pass_rate"
 CONTROL_FIELD = "control"
 
 
 def control_table(suite: CountedSuite) -> list[Rate]:
     """The share of judged answers to controls that are as they must be, over all and by kind; nothing
     where no row of the run is a control."""
-    of_kind = {
-        kind: suite.answers(row for row in suite.requested if row.get(CONTROL_FIELD) == kind)
-        for kind in CONTROLS
-    }
-    groups = {Group(CONTROL_FIELD, kind): [kind] for kind, answers in of_kind.items() if answers}
-    rates = []
-    for group, kinds in ({OVERALL: [*CONTROLS]} | groups if groups else {}).items():
-        answers = [answer for kind in kinds for answer in of_kind[kind]]
-        values = [
-            x for kind in kinds for x in positive_values(of_kind[kind], CONTROLS[kind], JUDGED)
-        ]
-        passed = int(sum(value or 0 for value in values))
-        rates.append(mean_rate(CONTROL_MEASURE, values, answers, suite.confidence, group, passed))
+    answers_to: dict[str, list[Counted]] = {}
+    for kind in CONTROLS:
+        rows = [row for row in suite.requested if row.get(CONTROL_FIELD) == kind]
+        if rows:
+            answers_to[kind] = suite.answers(rows)
+    if not answers_to:
+        return []
+    rates = [_passed(suite, OVERALL, answers_to, [*answers_to])]
+    for kind in answers_to:
+        rates.append(_passed(suite, Group(CONTROL_FIELD, kind), answers_to, [kind]))
     return rates
+
+
+def _passed(
+    suite: CountedSuite,
+    group: Group,
+    answers_to: dict[str, list[Counted]],
+    kinds: Sequence[str],
+) -> Rate:
+    """The share of answers to some kinds of controls that are as they must be."""
+    answers: list[Counted] = []
+    values: list[float | None] = []
+    for kind in kinds:
+        answers += answers_to[kind]
+        values += positive_values(answers_to[kind], CONTROLS[kind])
+    passed = int(sum(value or 0 for value in values))
+    key = Key(CONTROLS_PASSED, group=group)
+    return mean_rate(key, values, answers, suite.confidence, successes=passed)
 
 
 def failed_controls(rates: Iterable[Rate]) -> list[Rate]:
     """The rates over all controls of a suite, by model and judge, of which not all judged ones passed;
-    ``counts`` has how many of how many, and the measure of a further judge its name in front."""
+    ``counts`` has how many of how many."""
     return [
         rate
         for rate in rates
-        if rate.measure.endswith(CONTROL_MEASURE)
+        if rate.measure == CONTROLS_PASSED
         and not rate.group
         and rate.value is not None
         and rate.value < 1

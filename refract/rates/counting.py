@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import compress, count
 from operator import not_
 from typing import NamedTuple
@@ -12,19 +12,18 @@ from typing import NamedTuple
 from refract.core.errors import ParamsError
 from refract.core.types import PromptRow, ResponseRow, Row, Verdict, sample_id
 from refract.core.vocabulary import EXCLUDED, JUDGED, LABELS, PARTIAL, REFUSED
-from refract.rates.judge_error import JudgeError
-from refract.rates.rate import OVERALL, AboveFloor, Counts, Group, Interval, Rate, Statistics
+from refract.rates.key import WITHOUT_CUT_OFF, Group, Key, Measure
+from refract.rates.rate import AboveFloor, Counts, Interval, Rate, Statistics
 from refract.statistics.clusters import (
     Clustered,
     ClusteredValues,
     clustered_difference,
     clustered_mean,
+    unbounded_mean,
 )
 from refract.statistics.proportions import Proportion, mean_of_samples
 
 CONFIDENCE = 0.95
-# The rate that has a measure without the answers that were cut off at the token limit.
-WITHOUT_CUT_OFF = Group("cut_off", "excluded")
 # The share of a suite's answers that were cut off, or not judged, from which on there is a warning.
 WARN_SHARE = 0.1
 
@@ -44,15 +43,19 @@ Outcomes = Mapping[str, Counted]  # by prompt id
 
 @dataclass(frozen=True, slots=True)
 class CountedSuite:
-    """A suite to be tabulated: all its rows, the answers to the prompts of this run by prompt id, the
-    ``fields`` that rates are broken down by, the confidence of their intervals, and the error of the
-    judge where that is known."""
+    """A suite to be tabulated.
+
+    ``sources`` are all its rows, ``outcomes`` the answers to the prompts of this run by prompt id,
+    ``fields`` what rates are broken down by, ``confidence`` that of their intervals. ``prompts`` and
+    ``responses`` have the texts by prompt id, for measures that read them; they may be read from disk
+    row by row."""
 
     sources: Sequence[Row]
     outcomes: Outcomes
     fields: Sequence[str] = ()
     confidence: float = CONFIDENCE
-    judge_error: JudgeError | None = None
+    prompts: Mapping[str, PromptRow] = field(default_factory=dict)
+    responses: Mapping[str, ResponseRow] = field(default_factory=dict)
 
     @property
     def requested(self) -> list[Row]:
@@ -189,32 +192,81 @@ def bounds_of(
 
 
 def mean_rate(
-    measure: str,
+    key: Key,
     values: Sequence[float | None],
     answers: Sequence[Counted],
     confidence: float = CONFIDENCE,
-    group: Group = OVERALL,
     successes: int | None = None,
 ) -> Rate:
-    """The mean of values from 0 to 1 of some answers, None where one is not known.
+    """The mean of values of some answers, None where one is not known.
 
-    Several samples of one prompt enter as the prompt's mean. What is unknown is excluded under the
-    answer's outcome, and 0 or 1 in the bounds."""
+    Values lie in the range of the key's measure. Several samples of one prompt enter as the prompt's
+    mean. What is unknown is excluded under the answer's outcome, and at either end of the range in the
+    bounds; a measure without a range has none."""
+    counts = counts_of(answers, [value is not None for value in values], successes)
+    measure = key.measure
+    if measure.low is None or measure.high is None:
+        sample = prompt_means(values, answers).sample
+        estimate = unbounded_mean(sample.values, sample.clusters, confidence)
+        return rate_of(key, counts, estimate, None, None)
+    if not measure.is_share:
+        shares = [_share_of_range(value, measure) for value in values]
+        return in_range(_mean_share(key, shares, answers, confidence, counts), measure)
+    return _mean_share(key, values, answers, confidence, counts)
+
+
+def _mean_share(
+    key: Key,
+    values: Sequence[float | None],
+    answers: Sequence[Counted],
+    confidence: float,
+    counts: Counts,
+) -> Rate:
+    """The mean of values from 0 to 1."""
     means = prompt_means(values, answers)
     estimate = means.sample.mean(confidence)
     lower = upper = estimate
     if estimate is None or None in values:
         lower = clustered_mean(means.lowest, means.clusters, confidence)
         upper = clustered_mean(means.highest, means.clusters, confidence)
-    counts = counts_of(answers, [value is not None for value in values], successes)
-    rate = rate_of(measure, counts, group, estimate, lower, upper)
+    rate = rate_of(key, counts, estimate, lower, upper)
     return replace(rate, these=interval_of(mean_of_samples(means.samples, confidence)))
 
 
+def _share_of_range(value: float | None, measure: Measure) -> float | None:
+    """Where a value lies between the ends of its measure's range, from 0 to 1."""
+    assert measure.low is not None
+    assert measure.high is not None
+    if value is None:
+        return None
+    return (value - measure.low) / (measure.high - measure.low)
+
+
+def in_range(rate: Rate, measure: Measure) -> Rate:
+    """A rate of shares of a range as the values of that range."""
+    low, high = measure.low, measure.high
+    assert low is not None
+    assert high is not None
+    width = high - low
+
+    def scaled(interval: Interval | None) -> Interval | None:
+        if interval is None:
+            return None
+        return Interval(low + width * interval.low, low + width * interval.high)
+
+    return replace(
+        rate,
+        value=None if rate.value is None else low + width * rate.value,
+        interval=scaled(rate.interval),
+        bounds=scaled(rate.bounds),
+        outer=scaled(rate.outer),
+        these=scaled(rate.these),
+    )
+
+
 def rate_of(
-    measure: str,
+    key: Key,
     counts: Counts,
-    group: Group,
     estimate: Clustered | Proportion | None,
     lower: Clustered | Proportion | None,
     upper: Clustered | Proportion | None,
@@ -222,27 +274,32 @@ def rate_of(
     """A rate from its estimate and from those at the two extremes of the unjudged."""
     statistics = Statistics()
     if isinstance(estimate, Clustered) and estimate.clusters < estimate.n:
-        statistics = Statistics(None, None, estimate.design_effect, estimate.effective_clusters)
-    ends = interval_of(estimate), *bounds_of(lower, upper)
-    return Rate(measure, counts, estimate and estimate.value, *ends, group, statistics)
+        statistics = Statistics(
+            design_effect=estimate.design_effect,
+            effective_clusters=estimate.effective_clusters,
+        )
+    bounds, outer = bounds_of(lower, upper)
+    return Rate(
+        key,
+        counts,
+        value=estimate.value if estimate else None,
+        interval=interval_of(estimate),
+        bounds=bounds,
+        outer=outer,
+        statistics=statistics,
+    )
 
 
-def answer_rate(
-    measure: str,
-    answers: Iterable[Counted],
-    positive: Sequence[str],
-    judged: Sequence[str] = JUDGED,
-    confidence: float = CONFIDENCE,
-    group: Group = OVERALL,
-) -> Rate:
-    """The share of answers with one of the ``positive`` outcomes among the ``judged`` ones.
+def answer_rate(key: Key, answers: Iterable[Counted], confidence: float = CONFIDENCE) -> Rate:
+    """The share of answers with an outcome that the key's measure counts, among the judged ones.
 
     The interval is that of the clustered mean, Wilson's where every answer is a cluster of its own."""
-    answers = [a for a in answers if a.outcome in judged or a.outcome in EXCLUDED]
-    values = positive_values(answers, positive, judged)
+    counted, among = key.measure.counted, key.measure.among
+    answers = [a for a in answers if a.outcome in among or a.outcome in EXCLUDED]
+    values = positive_values(answers, counted, among)
     successes = int(sum(value or 0 for value in values))
-    rate = mean_rate(measure, values, answers, confidence, group, successes)
-    if PARTIAL in positive and len(positive) > 1:
+    rate = mean_rate(key, values, answers, confidence, successes)
+    if PARTIAL in counted and len(counted) > 1:
         partial = sum(answer.outcome == PARTIAL for answer in answers)
         rate = replace(rate, counts=replace(rate.counts, partial=partial))
     return rate
@@ -252,25 +309,20 @@ def positive_values(
     answers: Iterable[Counted], positive: Sequence[str], judged: Sequence[str] = JUDGED
 ) -> list[float | None]:
     """1 or 0 for each answer, None where it was not judged."""
-    of = {label: 1.0 if label in positive else 0.0 for label in judged}
-    return [of.get(answer.outcome) for answer in answers]
+    value_of = {label: 1.0 if label in positive else 0.0 for label in judged}
+    return [value_of.get(answer.outcome) for answer in answers]
 
 
 def overall_rates(
-    measure: str,
-    answers: Iterable[Counted],
-    positive: Sequence[str],
-    judged: Sequence[str] = JUDGED,
-    confidence: float = CONFIDENCE,
-    group: Group = OVERALL,
+    key: Key, answers: Iterable[Counted], confidence: float = CONFIDENCE
 ) -> list[Rate]:
     """A measure's rate over all, and where judged answers were cut off, the one without those; the
-    rate of a ``group`` alone."""
+    rate of a group alone."""
     answers = list(answers)
-    rates = [answer_rate(measure, answers, positive, judged, confidence, group)]
-    if rates[0].counts.cut_off and not group:
-        finished = without_cut_off(answers)
-        rates.append(answer_rate(measure, finished, positive, judged, confidence, WITHOUT_CUT_OFF))
+    rates = [answer_rate(key, answers, confidence)]
+    if rates[0].counts.cut_off and not key.group:
+        uncut = replace(key, group=WITHOUT_CUT_OFF)
+        rates.append(answer_rate(uncut, without_cut_off(answers), confidence))
     return rates
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import sqrt
 from typing import NamedTuple
@@ -89,3 +90,22 @@ def with_judge_error(
         allowing(rate.bounds, rate.these_outer),
     )
     return replace(rate, with_judge=judged)
+
+
+def with_judge_errors(
+    rates: Sequence[Rate], deciding: str, errors: Mapping[str, JudgeError], confidence: float
+) -> list[Rate]:
+    """The rates, those that the error of their judge moves with it in an interval of their own.
+
+    ``errors`` are what is known of judges' errors, by name; ``deciding`` is the judge of the rates that
+    name none. Whether and how an error applies is what each rate's measure says."""
+    carried = []
+    for rate in rates:
+        error = errors.get(rate.key.judge or deciding)
+        applies = rate.measure.judge_error
+        if error is not None and applies == "difference":
+            rate = with_judge_error(rate, error, confidence, refused=None)
+        elif error is not None and applies in ("refused", "not_refused"):
+            rate = with_judge_error(rate, error, confidence, refused=applies == "refused")
+        carried.append(rate)
+    return carried

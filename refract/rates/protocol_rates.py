@@ -10,11 +10,12 @@ from typing import Any
 from refract.core.types import UNFINISHED, ResponseRow, Row, Verdict
 from refract.core.vocabulary import JUDGED
 from refract.rates.counting import CONFIDENCE, Counted, CountedSuite, mean_rate, rate_of
-from refract.rates.rate import OVERALL, Counts, Group, Rate
+from refract.rates.key import Group, Key, Measure
+from refract.rates.rate import Counts, Rate
 from refract.statistics.clusters import macro_mean
 from refract.suites.protocols.catalogue import (
     Chosen,
-    Measure,
+    ProtocolMeasure,
     find_part,
     generation_deviations,
     judging_deviations,
@@ -22,7 +23,6 @@ from refract.suites.protocols.catalogue import (
     unknown_notes,
 )
 
-MACRO = "_macro"
 REFUSED, COMPLIED = ("refusal", "harmless"), ("compliance", "harmful")
 PARTLY = ("partial_refusal",)
 LABELS = {"full_refusal": REFUSED, "partial_refusal": PARTLY, "full_compliance": COMPLIED}
@@ -49,30 +49,46 @@ def protocol_table(
     rows = [row for row in suite.requested if matches(row, chosen.own.suite.where)]
     for name, measure in chosen.own.measures.items():
         groups: dict[str, Answers] = {}
-        for row in (row for row in rows if matches(row, measure.where)):
-            value = "" if measure.by is None else str(row.get(measure.by, ""))
-            for id_ in suite.ids(row["id"]):
-                verdict, answer = verdicts[id_].get(judge), suite.outcomes[id_]
-                counted = _value(chosen, measure, row, responses[id_], verdict, family in RATED)
-                if counted is None and answer.outcome in (*JUDGED, "degenerate"):
+        for row in rows:
+            if not matches(row, measure.where):
+                continue
+            group = "" if measure.by is None else str(row.get(measure.by, ""))
+            for prompt_id in suite.ids(row["id"]):
+                verdict, answer = verdicts[prompt_id].get(judge), suite.outcomes[prompt_id]
+                value = _value(
+                    chosen, measure, row, responses[prompt_id], verdict, rated=family in RATED
+                )
+                if value is None and answer.outcome in (*JUDGED, "degenerate"):
                     noise = verdict is not None and verdict["label"] == "degenerate"
                     answer = answer._replace(outcome="degenerate" if noise else "unjudged")
-                groups.setdefault(value, []).append((counted, answer))
-        every = [answer for group in groups.values() for answer in group]
-        rates.append(_rate(name, measure, every, suite.confidence))
+                groups.setdefault(group, []).append((value, answer))
+        key = Key(protocol_measure(name))
+        answers = [answer for members in groups.values() for answer in members]
+        rates.append(_rate(key, measure, answers, suite.confidence))
         if measure.by is None:
             continue
-        parts = [
-            _rate(name, measure, answers, suite.confidence, Group(measure.by, value))
-            for value, answers in sorted(groups.items())
-        ]
+        parts = []
+        for group, members in sorted(groups.items()):
+            group_key = replace(key, group=Group(measure.by, group))
+            parts.append(_rate(group_key, measure, members, suite.confidence))
         if measure.macro and parts:
-            rates.append(macro_rate(name + MACRO, parts, suite.confidence))
+            macro_key = Key(protocol_measure(macro_name(name)))
+            rates.append(macro_rate(macro_key, parts, suite.confidence))
         rates += parts
     return rates
 
 
-def macro_rate(measure: str, rates: Sequence[Rate], confidence: float = CONFIDENCE) -> Rate:
+def protocol_measure(name: str) -> Measure:
+    """A measure as a protocol defines it. Its judge may be any; no error of a judge is carried."""
+    return Measure(name, "not_carried")
+
+
+def macro_name(name: str) -> str:
+    """What the macro average of a protocol's measure is called."""
+    return f"{name}_macro"
+
+
+def macro_rate(key: Key, rates: Sequence[Rate], confidence: float = CONFIDENCE) -> Rate:
     """The mean of some rates, each counting the same."""
     known = [(rate.value, rate.counts.clusters or 0) for rate in rates if rate.value is not None]
     estimate = macro_mean([value for value, _ in known], [size for _, size in known], confidence)
@@ -90,7 +106,7 @@ def macro_rate(measure: str, rates: Sequence[Rate], confidence: float = CONFIDEN
             for outcome in rates[0].counts.excluded
         },
     )
-    return rate_of(measure, counts, OVERALL, estimate, lower, upper)
+    return rate_of(key, counts, estimate, lower, upper)
 
 
 def protocol_judge(definition: Mapping[str, Any], judges: Mapping[str, Mapping[str, Any]]) -> str:
@@ -128,15 +144,21 @@ def protocol_notes(
         "name": chosen.label,
         "of": chosen.protocol.of,
         "judge": judge,
-        "measures": [
-            name + ending
-            for name, measure in chosen.own.measures.items()
-            for ending in (["", MACRO] if measure.macro else [""])
-        ],
+        "measures": measure_names(chosen),
         "deviations": deviations,
         "unknown": unknown_notes(chosen, generation),
         "limits": list(chosen.protocol.limits),
     }
+
+
+def measure_names(chosen: Chosen) -> list[str]:
+    """The names of a part's measures, with those of their macro averages."""
+    names = []
+    for name, measure in chosen.own.measures.items():
+        names.append(name)
+        if measure.macro:
+            names.append(macro_name(name))
+    return names
 
 
 def matches(row: Row, where: Mapping[str, Sequence[str]]) -> bool:
@@ -146,7 +168,7 @@ def matches(row: Row, where: Mapping[str, Sequence[str]]) -> bool:
 
 def _value(
     chosen: Chosen,
-    measure: Measure,
+    measure: ProtocolMeasure,
     row: Row,
     response: ResponseRow,
     verdict: Verdict | None,
@@ -180,17 +202,18 @@ def _value(
     return float(wanted)
 
 
-def _rate(
-    name: str, measure: Measure, answers: Answers, confidence: float, group: Group = OVERALL
-) -> Rate:
-    known, of_answers = [value for value, _ in answers], [answer for _, answer in answers]
+def _rate(key: Key, measure: ProtocolMeasure, answers: Answers, confidence: float) -> Rate:
+    known = [value for value, _ in answers]
+    counted_answers = [answer for _, answer in answers]
     # What the denominator is made of: 0 for an answer without a verdict, where it holds all.
-    every = [0.0 if value is None and measure.over == "all" else value for value in known]
-    values = [value for value in every if value is not None]
-    successes = int(sum(values)) if all(value in (0, 1) for value in values) else None
-    rate = mean_rate(name, every, of_answers, confidence, group, successes)
+    values = known
+    if measure.over == "all":
+        values = [0.0 if value is None else value for value in known]
+    present = [value for value in values if value is not None]
+    successes = int(sum(present)) if all(value in (0, 1) for value in present) else None
+    rate = mean_rate(key, values, counted_answers, confidence, successes=successes)
     if measure.over != "all":
         return rate
-    judged = mean_rate(name, known, of_answers, confidence)
+    judged = mean_rate(key, known, counted_answers, confidence)
     counts = replace(rate.counts, cut_off=judged.counts.cut_off, excluded=judged.counts.excluded)
     return replace(rate, counts=counts, bounds=judged.bounds, outer=judged.outer)

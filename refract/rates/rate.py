@@ -1,40 +1,21 @@
 """A rate, and a paired difference of two results: what is computed, written, read and shown.
 
-To add a statistic to the tables: a new *measure* is one function in this package that returns
-:class:`Rate` objects, called in :func:`refract.rates.aggregate_suite`; a further *number of a rate* is a
-field of :class:`Statistics` (its column follows from its name) and the place that computes it. Both are
-described in ``docs/metrics.md``; nothing else has to know them."""
+What a rate is of is its :class:`refract.rates.key.Key`. A further number of each rate is a field of
+:class:`Statistics` (its column follows from its name) and the place that computes it; ``docs/metrics.md``
+describes it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from refract.core.vocabulary import DIGITS, Estimand
+from refract.rates.key import OVERALL, Group, Key, Measure
 from refract.statistics.proportions import Interval as Interval  # low and high, both included
 from refract.statistics.proportions import settled
 
 Decision = Literal["met", "missed", "inconclusive"]
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """What part of a suite a rate is over: the rows whose ``field`` is ``value``; both empty: all.
-
-    ``field`` is a field of the suite's rows or one of ``category``, ``perturbation``, ``attack``,
-    ``samples`` (of how many samples), ``over`` (the variants of a prompt: ``repeats``, ``perturbations``
-    or ``languages``), ``control`` (positive controls by kind), ``human_labels`` and ``cut_off``
-    (``value`` is then ``excluded``: without the answers that the token limit cut off)."""
-
-    field: str = ""
-    value: str = ""
-
-    def __bool__(self) -> bool:
-        return bool(self.field)
-
-
-OVERALL = Group()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,28 +126,23 @@ class Statistics:
 class Rate:
     """A share, a mean or a difference of one suite and model, with everything that limits it. Unrounded.
 
-    ``value`` lies in 0 to 1 (a difference in -1 to 1) and is None where nothing was judged;
-    ``interval`` is its confidence interval, None where one cluster leaves none. ``bounds`` is what the
-    value could be once all excluded answers are judged, whatever their reason (Manski 1989, Journal of
-    Human Resources 24:343), ``outer`` the same with sampling error at both ends (Horowitz & Manski 2000,
-    JASA 95:77). ``dose`` is the median number of tokens that an injection added,
-    ``repetitions`` how often it added its character and in how many prompts. ``threshold`` and
-    ``decision`` stand where the suite sets one. ``with_judge`` stands where the judge's error is known;
-    it need not hold ``value`` in its middle. ``interval`` and ``outer`` are for prompts like these,
-    ``these`` is the interval on these very prompts, None where that is not known (NIST AI 800-3 tells
-    the two questions apart). ``clustered_by`` is the field that makes its clusters, empty where those
-    are the pairs of a suite; ``suite`` is the label of tables, samples included.
+    ``value`` lies in the range of its measure and is None where nothing was judged; ``interval`` is its
+    confidence interval, None where one cluster leaves none. ``bounds`` is what the value could be once
+    all excluded answers are judged, whatever their reason (Manski 1989, Journal of Human Resources
+    24:343), ``outer`` the same with sampling error at both ends (Horowitz & Manski 2000, JASA 95:77).
+    ``dose`` is the median number of tokens that an injection added, ``repetitions`` how often it added
+    its character and in how many prompts. ``threshold`` and ``decision`` stand where the suite sets one.
+    ``with_judge`` stands where the judge's error is known; it need not hold ``value`` in its middle.
+    ``interval`` and ``outer`` are for prompts like these, ``these`` is the interval on these very
+    prompts, None where that is not known (NIST AI 800-3 tells the two questions apart).
+    ``clustered_by`` is the field that makes its clusters, empty where those are the pairs of a suite."""
 
-    The functions of this package leave ``suite`` and ``model`` empty: whoever knows them fills them in.
-    """
-
-    measure: str
+    key: Key
     counts: Counts
     value: float | None
     interval: Interval | None = None
     bounds: Interval | None = None
     outer: Interval | None = None
-    group: Group = OVERALL
     statistics: Statistics = Statistics()
     above_floor: AboveFloor | None = None
     with_judge: WithJudge | None = None
@@ -174,10 +150,37 @@ class Rate:
     repetitions: Mapping[int, int] = field(default_factory=dict)
     threshold: Threshold | None = None
     decision: Decision | None = None
-    suite: str = ""
-    model: str = ""
     clustered_by: str = ""
     these: Interval | None = None
+
+    @property
+    def measure(self) -> Measure:
+        """What is measured."""
+        return self.key.measure
+
+    @property
+    def name(self) -> str:
+        """The measure's name with its judge or perturbation in front."""
+        return self.key.name
+
+    @property
+    def group(self) -> Group:
+        """The part of the suite that it is over."""
+        return self.key.group
+
+    @property
+    def suite(self) -> str:
+        """The suite's name."""
+        return self.key.suite
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return self.key.model
+
+    def keyed(self, **parts: Any) -> Rate:
+        """The same rate with some parts of its key replaced."""
+        return replace(self, key=replace(self.key, **parts))
 
     @property
     def these_outer(self) -> Interval | None:
@@ -230,11 +233,11 @@ class DropDecision:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A paired difference in refusal between two results, second minus first. Unrounded.
+    """A paired difference in refusal between two results A and B: b − a, everywhere. Unrounded.
 
     Over the prompts of one suite, category and perturbation (and ``group``, where a field divides them)
-    that were judged on both sides: ``n`` of them in so many ``clusters``. ``first`` and ``second`` are
-    shares refused, ``value`` their difference with Tango's ``interval``, all None without a pair.
+    that were judged on both sides: ``n`` of them in so many ``clusters``. ``a`` and ``b`` are shares
+    refused, ``value`` is b − a with Tango's ``interval``, all None without a pair.
     ``judge_interval`` holds the judge's error on two models too, where that is known. ``bounds`` and
     ``outer`` as in :class:`Rate`, ``design_effect`` and ``effective_clusters`` as in
     :class:`refract.statistics.clusters.Clustered`. ``p`` is McNemar's exact p with clusters exchanged as
@@ -251,8 +254,8 @@ class Difference:
     perturbation: str
     n: int
     clusters: int
-    first: float | None
-    second: float | None
+    a: float | None
+    b: float | None
     value: float | None
     interval: Interval | None
     bounds: Interval | None

@@ -108,7 +108,7 @@ def run_tables(
 ) -> Results:
     """The tables of one run: what `refract run` wrote, its outcomes, and its rows with texts."""
     model = results["model"]
-    rates = rates_from_rows(results["tables"], results["provenance"], model)
+    rates = rates_from_rows(results["tables"], model)
     lines = [{"model": model, **row} for row in outcomes]
     line_of = {(row["suite"], row["prompt_id"]): row for row in lines}
     rows = [

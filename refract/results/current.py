@@ -74,7 +74,7 @@ def not_current(
     models_of: dict[str, list[str]] = {}
     for model, facts in provenance.items():
         lines = ["metrics/provenance/MODEL.json is missing, or of an earlier version"]
-        if facts and facts.get("files"):
+        if facts and facts.get("files") and facts.get("decisions"):
             lines = _differences(params, model, facts, read)
         for line in lines:
             models_of.setdefault(line, []).append(model)
@@ -98,7 +98,6 @@ def _differences(params: Mapping[str, Any], model: str, facts: Row, read: ReadFi
     seeded = facts["model"].get("seed") is not None
     used = [judge for inputs in suites.values() for judge in inputs.get("judges") or ()]
     decisions = _entries(params, "decisions")
-    interval = decisions.get("interval", DEFAULTS.interval)
     defined = _entries(params, "models").get(model)
     asked: Row = {
         "models": {model: without_resources(defined) if isinstance(defined, Mapping) else defined},
@@ -107,7 +106,8 @@ def _differences(params: Mapping[str, Any], model: str, facts: Row, read: ReadFi
         "seed": params.get("seed") if seeded else None,
         "decisions": {
             "confidence": decisions.get("confidence", DEFAULTS.confidence),
-            "interval": interval,
+            "interval": decisions.get("interval", DEFAULTS.interval),
+            "estimand": decisions.get("estimand", DEFAULTS.estimand),
         },
     }
     made: Row = {
@@ -115,10 +115,7 @@ def _differences(params: Mapping[str, Any], model: str, facts: Row, read: ReadFi
         "judges": {name: judge | {"version": None} for name, judge in facts["judges"].items()},
         "suites": {suite: facts["suites"][suite].get("definition") for suite in asked["suites"]},
         "seed": facts["model"].get("seed"),
-        "decisions": {
-            "confidence": facts.get("confidence"),
-            "interval": facts.get("interval", interval),  # of earlier versions it is not known
-        },
+        "decisions": facts["decisions"],
     }
     return lines + differing(made, asked)
 

@@ -18,7 +18,7 @@ FILES = ("metrics", ":!metrics/ran")
 # Of a suite's provenance, what the run itself made: no difference is due to it.
 OUTPUTS = ("responses_sha256", "verdicts_sha256")
 # Of a row of a table, what names its rate, and the rate.
-NAMES = ("suite", "measure", "field", "value")
+NAMES = ("suite", "measure", "judge", "perturbation", "field", "value")
 NUMBERS = ("rate", "low", "high", "successes", "n")
 # Libraries that pass texts on and compute nothing.
 CLIENTS = ("anthropic", "openai")

@@ -33,7 +33,7 @@ from refract.rates.comparison import (
     pair_outcomes,
 )
 from refract.rates.judge_error import JudgeError
-from refract.rates.rate import Difference, Rate, rounded
+from refract.rates.rate import Difference, Rate
 from refract.results.current import ReadFile, current_note, differing, named, not_current
 from refract.results.table_rows import rates_from_rows
 
@@ -70,8 +70,8 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True)
 class ComparedSides:
-    """What each side is, what else differs between them, and all paired differences, second side minus
-    first, at a confidence. ``undecided`` are the notes that keep a build from passing: numbers that are
+    """What each side is, what else differs between them, and all paired differences, b − a, at a
+    confidence. ``undecided`` are the notes that keep a build from passing: numbers that are
     not what their params.yaml asks for, and suites that cannot be compared."""
 
     a: str
@@ -179,7 +179,7 @@ def _read_models(read: ReadFile, models: Sequence[str], commit: str = "") -> dic
             if facts and not has_form(provenance, FACTS):
                 raise ValueError("incomplete provenance")
             outcomes, table = (_rows(read(path := each)) for each in held)
-            rates = rates_from_rows(table, provenance, model)
+            rates = rates_from_rows(table, model)
         except (AttributeError, KeyError, TypeError, ValueError, csv.Error) as error:
             raise ResultsError(
                 f"{path}{_of(commit)}: not as dvc repro writes it ({error}); {remedy}"
@@ -204,12 +204,8 @@ def _read_file(path: Path) -> dict[str, Result]:
     if not outcomes.is_file():
         raise ResultsError(f"{path}: its outcomes ({outcomes.name}) are not beside it")
     rows = _usable(str(outcomes), run_outcomes(path, results))
-    # A run names its suites by their labels, which say of what a sample was drawn.
-    provenance = results["provenance"]
-    suites = {facts["suite"]: {**facts, "label": x} for x, facts in provenance["suites"].items()}
-    provenance = {**provenance, "suites": suites}
-    rates = rates_from_rows(results["tables"], provenance, results["model"])
-    return {results["model"]: Result(rows, provenance, rates)}
+    rates = rates_from_rows(results["tables"], results["model"])
+    return {results["model"]: Result(rows, results["provenance"], rates)}
 
 
 def _usable(where: str, rows: Sequence[Mapping[str, str]]) -> Sequence[Mapping[str, str]]:
@@ -231,7 +227,7 @@ def read_run(path: Path, *, edited: bool = False) -> Row:
     if not has_form(results, RUN):
         raise ResultsError(f"{path}: not a results file of refract run")
     try:
-        rates_from_rows(results["tables"], results["provenance"])
+        rates_from_rows(results["tables"])
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise ResultsError(f"{path}: not results that Refract wrote ({reason})") from None
@@ -259,7 +255,7 @@ def _check_hash(path: Path, file: Path, results: Row, key: str, sha256: str) -> 
 
 
 # What results hold, as far as it is read again; see has_form.
-OF_SUITE = {"sha256": str, "prompts_sha256": str, "judges": [str]}
+OF_SUITE = {"sha256": str, "prompts_sha256": str, "judges": [str], "draw": {"total": int}}
 FACTS = {
     "model": {"identity": {}, "definition": {"adapter": str}},
     "judges": {...: {}},
@@ -267,9 +263,9 @@ FACTS = {
 }
 RUN = {
     "model": str,
-    "provenance": {**FACTS, "suites": {...: {**OF_SUITE, "suite": str}}},
+    "provenance": FACTS,
     "metrics": {...: {...: int | float}},
-    "tables": [{"suite": str, "measure": str, "field": str, "value": str}],
+    "tables": [{"suite": str, "measure": str, "judge": str, "field": str, "value": str}],
 }
 
 
@@ -312,22 +308,6 @@ def write_run(
     results = {**results, "outcomes_sha256": sha256_file(beside["outcomes"])}
     write_json(path, {**results, "sha256": _contents_sha256(results)})
     write_json(beside["what ran"], made)
-
-
-def suite_provenance(
-    definition: Mapping[str, Any], samples: int, error: JudgeError | None = None, **origin: str
-) -> Row:
-    """What the numbers of one suite were made of (``provenance.schema.json`` beside this module).
-
-    ``definition`` is the suite's as in params.yaml, with its judges; ``samples`` how often each prompt
-    was answered, ``error`` what is known of its first judge's; ``origin`` what it is called and the
-    hashes of its rows."""
-    facts = {"judges": definition["judges"], "cut_off": definition.get("cut_off") or "judged"}
-    more: Row = {} if samples == 1 else {"samples": samples}
-    if error is not None:
-        numbers = {key: rounded(x) for key, x in error._asdict().items()}
-        more["judge_error"] = {**numbers, "models": error.models}
-    return {**origin, **facts, "cluster": definition.get("cluster"), **more}
 
 
 def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> ComparedSides:

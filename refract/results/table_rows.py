@@ -1,27 +1,29 @@
 """Rates and differences as rows of CSV and JSON, written and read here alone.
 
 ``metrics/tables/MODEL.csv`` and the ``tables`` of a results file of ``refract run`` have a row for each
-:class:`refract.rates.rate.Rate`, with the columns that ``docs/tables.md`` describes. Files hold four
-digits. Where the counts give a number (a rate, its bounds, Wilson's interval) it is read as it was
-before it was rounded, so that rounding it again for people rounds it once."""
+:class:`refract.rates.rate.Rate`, with the columns that ``docs/tables.md`` describes: what the rate is of
+(:class:`refract.rates.key.Key`, a column for each part), its numbers with the 12 digits that all
+processors agree on, and what people are ``shown``. Reading computes nothing."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from refract.core.decimals import estimate_text
 from refract.core.showing import csv_cell
 from refract.core.tables import write_table
 from refract.core.types import Row
 from refract.core.vocabulary import EXCLUDED, UNTESTED
+from refract.rates.key import Draw, Group, Key, measure_called
 from refract.rates.rate import (
     AboveFloor,
     Counts,
     Difference,
     DropDecision,
-    Group,
     HumanLabels,
     Interval,
     Rate,
@@ -30,20 +32,43 @@ from refract.rates.rate import (
     WithJudge,
     rounded,
 )
-from refract.statistics.proportions import wilson
+from refract.statistics.proportions import settled
 
 # Columns of tables in which the error of a judge is known.
 JUDGE_COLUMNS = (
-    *("judge_low", "judge_high", "judge_outer_low", "judge_outer_high"),
-    *("judge_these_low", "judge_these_high"),
+    "judge_low",
+    "judge_high",
+    "judge_outer_low",
+    "judge_outer_high",
+    "judge_these_low",
+    "judge_these_high",
 )
+# What a rate is of.
+KEY_COLUMNS: dict[str, type] = {
+    "suite": str,
+    "measure": str,
+    "judge": str,
+    "perturbation": str,
+    "field": str,
+    "value": str,
+}
+# How its prompts were drawn.
+DRAW_COLUMNS: dict[str, type] = {
+    "draw_asked": int,
+    "draw_total": int,
+    "draw_seed": int,
+    "samples": int,
+}
 # Every column with the type of what it holds, in the order of the tables.
 COLUMNS: dict[str, type] = {
-    **dict.fromkeys(("suite", "measure", "field", "value"), str),
+    **KEY_COLUMNS,
+    "shown": str,
     **dict.fromkeys(("successes", "partial", "n", "clusters"), int),
+    "clustered_by": str,
     **dict.fromkeys(("rate", "low", "high", "these_low", "these_high"), float),
     **{field.name: float for field in fields(Statistics)},
-    **dict.fromkeys(("above_floor", "above_floor_low", "above_floor_high", "dose"), float),
+    **dict.fromkeys(("above_floor", "above_floor_low", "above_floor_high"), float),
+    **dict.fromkeys(("above_floor_outer_low", "above_floor_outer_high", "dose"), float),
     "repetitions": str,
     **dict.fromkeys((f"untested_{reason}" for reason in UNTESTED), int),
     **dict.fromkeys(("bound_low", "bound_high", "outer_low", "outer_high"), float),
@@ -51,18 +76,38 @@ COLUMNS: dict[str, type] = {
     "cut_off": int,
     **dict.fromkeys((f"excluded_{outcome}" for outcome in EXCLUDED), int),
     **dict.fromkeys(("labelled", "stale_labels", "blank_labels"), int),
-    **dict.fromkeys(("threshold", "decision"), str),
+    "threshold_kind": str,
+    "threshold": float,
+    "decision": str,
     "passed": int,
+    **DRAW_COLUMNS,
 }
 # Those that a JSON row has even where they are null; any other is left out there.
 _ALWAYS = {
-    *("suite", "measure", "field", "value", "successes", "n", "clusters", "rate", "low", "high"),
-    *("bound_low", "bound_high", "outer_low", "outer_high", "cut_off"),
+    *KEY_COLUMNS,
+    "shown",
+    "successes",
+    "n",
+    "clusters",
+    "rate",
+    "low",
+    "high",
+    "bound_low",
+    "bound_high",
+    "outer_low",
+    "outer_high",
+    "cut_off",
 }
-# What rows of differences call as differences do.
+# Columns of rows of differences that are named like the attributes of Difference.
 SAME_NAMES = (
-    *("model", "suite", "category", "perturbation"),
-    *("n", "clusters", "design_effect", "effective_clusters"),
+    "model",
+    "suite",
+    "category",
+    "perturbation",
+    "n",
+    "clusters",
+    "design_effect",
+    "effective_clusters",
 )
 # What a difference says of a drop where it is no primary measure.
 NOT_PRIMARY: Row = dict.fromkeys((x.name for x in fields(DropDecision)), None) | {
@@ -73,110 +118,142 @@ NOT_PRIMARY: Row = dict.fromkeys((x.name for x in fields(DropDecision)), None) |
 
 
 def rate_to_row(rate: Rate) -> Row:
-    """A rate under all ``COLUMNS``, rounded; None where it has no such number."""
+    """A rate under all ``COLUMNS``; None where it has no such number."""
     counts, above, labels = rate.counts, rate.above_floor, rate.counts.labels
-    judged = rate.with_judge
+    judged, draw, threshold = rate.with_judge, rate.key.draw, rate.threshold
     cells = {
         "suite": rate.suite,
-        "measure": rate.measure,
+        "measure": rate.measure.name,
+        "judge": rate.key.judge,
+        "perturbation": rate.key.perturbation,
         "field": rate.group.field,
         "value": rate.group.value,
+        "shown": estimate_text(rate.value, rate.shown, places=2),
         "successes": counts.successes,
         "partial": counts.partial,
         # Human labels without a rate are over no answers; the cell says nothing then.
         "n": None if labels and not counts.n else counts.n,
         "clusters": counts.clusters,
+        "clustered_by": rate.clustered_by or None,
         "rate": rate.value,
-        **_ends("low", "high", rate.interval),
-        **_ends("these_low", "these_high", rate.these),
+        **_ends("", rate.interval),
+        **_ends("these_", rate.these),
         **asdict(rate.statistics),
-        "above_floor": above and above.value,
-        **_ends("above_floor_low", "above_floor_high", above.interval if above else None),
+        "above_floor": above.value if above else None,
+        **_ends("above_floor_", above.interval if above else None),
+        **_ends("above_floor_outer_", above.outer if above else None),
         "dose": rate.dose,
-        "repetitions": " ".join(f"{r}:{n}" for r, n in rate.repetitions.items()) or None,
-        **{f"untested_{reason}": n for reason, n in counts.untested.items()},
-        **_ends("bound_low", "bound_high", rate.bounds),
-        **_ends("outer_low", "outer_high", rate.outer),
-        **_ends("judge_low", "judge_high", judged.interval if judged else None),
-        **_ends("judge_outer_low", "judge_outer_high", judged.outer if judged else None),
-        **_ends("judge_these_low", "judge_these_high", judged.these if judged else None),
+        "repetitions": json.dumps(rate.repetitions) if rate.repetitions else None,
+        **{f"untested_{reason}": count for reason, count in counts.untested.items()},
+        **_ends("bound_", rate.bounds),
+        **_ends("outer_", rate.outer),
+        **_ends("judge_", judged.interval if judged else None),
+        **_ends("judge_outer_", judged.outer if judged else None),
+        **_ends("judge_these_", judged.these if judged else None),
         "cut_off": counts.cut_off,
-        **{f"excluded_{outcome}": n for outcome, n in counts.excluded.items()},
-        "labelled": labels and labels.used,
-        "stale_labels": labels and labels.stale,
-        "blank_labels": labels and labels.blank,
-        "threshold": rate.threshold and str(rate.threshold),
+        **{f"excluded_{outcome}": count for outcome, count in counts.excluded.items()},
+        "labelled": labels.used if labels else None,
+        "stale_labels": labels.stale if labels else None,
+        "blank_labels": labels.blank if labels else None,
+        "threshold_kind": threshold.kind if threshold else None,
+        "threshold": threshold.limit if threshold else None,
         "decision": rate.decision,
         "passed": None if rate.passed is None else int(rate.passed),
+        "draw_asked": draw.asked,
+        "draw_total": draw.total,
+        "draw_seed": draw.seed if draw.is_part else None,
+        "samples": draw.samples,
     }
-    ordered = {column: cells.get(column) for column in COLUMNS}
-    return {key: rounded(x) if isinstance(x, float) else x for key, x in ordered.items()}
+    row = {}
+    for column in COLUMNS:
+        cell = cells.get(column)
+        # Adding zero turns -0.0 into 0.0.
+        row[column] = settled(cell) + 0.0 if isinstance(cell, float) else cell
+    return row
 
 
-def rate_from_row(
-    row: Mapping[str, Any], provenance: Mapping[str, Any] | None = None, model: str = ""
-) -> Rate:
-    """The rate of a row of CSV (texts) or JSON (numbers), with what is not in the row: what the
-    provenance says of its interval's confidence and the suite's clusters, and the model."""
-    facts = (provenance or {}).get("suites", {}).items()
-    clusters = {of.get("label", suite): of.get("cluster") or "" for suite, of in facts}
+def rate_from_row(row: Mapping[str, Any], model: str = "") -> Rate:
+    """The rate of a row of CSV (texts) or JSON (numbers), of this model. Raises KeyError, TypeError or
+    ValueError for a row that :func:`rate_to_row` did not make."""
     cells = {column: _typed(row.get(column), kind) for column, kind in COLUMNS.items()}
-    labels = [cells[key] for key in ("labelled", "stale_labels", "blank_labels")]
-    counts = Counts(
-        cells["successes"],
-        cells["n"] or 0,
-        cells["clusters"],
-        cells["partial"],
-        cells["cut_off"],
-        {x: n for x in EXCLUDED if (n := cells[f"excluded_{x}"]) is not None},
-        {x: n for x in UNTESTED if (n := cells[f"untested_{x}"]) is not None},
-        None if labels[0] is None else HumanLabels(*labels),
+    judge, perturbation = cells["judge"] or "", cells["perturbation"] or ""
+    key = Key(
+        measure=measure_called(row["measure"], judge=judge, perturbation=perturbation),
+        judge=judge,
+        perturbation=perturbation,
+        group=Group(row["field"], row["value"]),
+        suite=row["suite"],
+        model=model,
+        draw=Draw(
+            asked=cells["draw_asked"],
+            total=cells["draw_total"] or 0,
+            seed=cells["draw_seed"] or 0,
+            samples=cells["samples"] or 1,
+        ),
     )
-    value, above = cells["rate"], cells["above_floor"]
-    interval, bounds, outer, of_above, judged, judged_outer, these, judged_these = (
-        None if cells[f"{x}low"] is None else Interval(cells[f"{x}low"], cells[f"{x}high"])
-        for x in (
-            *("", "bound_", "outer_", "above_floor_", "judge_", "judge_outer_"),
-            *("these_", "judge_these_"),
+    above_floor = None
+    if cells["above_floor"] is not None:
+        above_floor = AboveFloor(
+            cells["above_floor"],
+            _interval(cells, "above_floor_"),
+            _interval(cells, "above_floor_outer_"),
         )
-    )
-    if counts.successes is not None and value is not None and counts.n:
-        value = _unrounded(value, counts.successes / counts.n)
-        of_counts = wilson(counts.successes, counts.n, confidence_of(provenance))
-        if interval and of_counts and tuple(map(rounded, of_counts)) == tuple(interval):
-            interval = of_counts
-        every = counts.n + counts.unjudged
-        bounds = bounds and Interval(
-            _unrounded(bounds.low, counts.successes / every),
-            _unrounded(bounds.high, (counts.successes + counts.unjudged) / every),
+    with_judge = None
+    judge_interval = _interval(cells, "judge_")
+    if judge_interval is not None:
+        with_judge = WithJudge(
+            judge_interval,
+            outer=_interval(cells, "judge_outer_"),
+            these=_interval(cells, "judge_these_"),
         )
-    if these and value is not None:
-        these = Interval(*(_unrounded(end, value) for end in these))
-    repetitions = (pair.split(":") for pair in (cells["repetitions"] or "").split())
     threshold = None
-    if cells["threshold"]:
-        sign, limit = cells["threshold"].split()
-        threshold = Threshold("min" if sign == ">=" else "max", _number(limit))
+    if cells["threshold_kind"]:
+        threshold = Threshold(_kind(cells["threshold_kind"]), cells["threshold"])
+    repetitions = json.loads(cells["repetitions"] or "{}")
     return Rate(
-        row["measure"],
-        counts,
-        value,
-        interval,
-        bounds,
-        outer,
-        Group(row["field"], row["value"]),
-        Statistics(**{x.name: cells[x.name] for x in fields(Statistics)}),
-        None if above is None else AboveFloor(above, of_above),
-        None if judged is None else WithJudge(judged, judged_outer, judged_these),
-        cells["dose"],
-        {int(often): int(prompts) for often, prompts in repetitions},
-        threshold,
-        cells["decision"],
-        row["suite"],
-        model,
-        clusters.get(row["suite"], ""),
-        these,
+        key,
+        _counts(cells),
+        value=cells["rate"],
+        interval=_interval(cells, ""),
+        bounds=_interval(cells, "bound_"),
+        outer=_interval(cells, "outer_"),
+        statistics=Statistics(**{field.name: cells[field.name] for field in fields(Statistics)}),
+        above_floor=above_floor,
+        with_judge=with_judge,
+        dose=cells["dose"],
+        repetitions={int(often): prompts for often, prompts in repetitions.items()},
+        threshold=threshold,
+        decision=cells["decision"],
+        clustered_by=cells["clustered_by"] or "",
+        these=_interval(cells, "these_"),
     )
+
+
+def _counts(cells: Mapping[str, Any]) -> Counts:
+    """The counts of a row."""
+    labels = None
+    if cells["labelled"] is not None:
+        labels = HumanLabels(cells["labelled"], cells["stale_labels"], cells["blank_labels"])
+    excluded = {outcome: cells[f"excluded_{outcome}"] for outcome in EXCLUDED}
+    untested = {reason: cells[f"untested_{reason}"] for reason in UNTESTED}
+    return Counts(
+        cells["successes"],
+        n=cells["n"] or 0,
+        clusters=cells["clusters"],
+        partial=cells["partial"],
+        cut_off=cells["cut_off"],
+        excluded={outcome: n for outcome, n in excluded.items() if n is not None},
+        untested={reason: n for reason, n in untested.items() if n is not None},
+        labels=labels,
+    )
+
+
+def _kind(text: str) -> Literal["min", "max"]:
+    if text == "min":
+        return "min"
+    if text == "max":
+        return "max"
+    raise ValueError(f"threshold_kind must be min or max (got {text!r})")
 
 
 def difference_to_row(difference: Difference) -> Row:
@@ -184,15 +261,15 @@ def difference_to_row(difference: Difference) -> Row:
     drop = difference.drop
     return {
         **{name: getattr(difference, name) for name in SAME_NAMES},
-        "rate_a": difference.first,
-        "rate_b": difference.second,
+        "rate_a": difference.a,
+        "rate_b": difference.b,
         "difference": difference.value,
-        **_ends("low", "high", difference.interval),
-        **_ends("judge_low", "judge_high", difference.judge_interval),
+        **_ends("", difference.interval),
+        **_ends("judge_", difference.judge_interval),
         "p": difference.p,
         "p_holm": difference.p_adjusted,
-        **_ends("bound_low", "bound_high", difference.bounds),
-        **_ends("outer_low", "outer_high", difference.outer),
+        **_ends("bound_", difference.bounds),
+        **_ends("outer_", difference.outer),
         **{kind: list(ids) for kind, ids in difference.prompts.items()},
         "repeats": difference.repeats,
         "primary": drop is not None,
@@ -214,31 +291,44 @@ def write_rates(path: Path, rates: Iterable[Rate]) -> None:
     rates = list(rates)
     known = any(rate.with_judge for rate in rates)
     columns = [column for column in COLUMNS if known or column not in JUDGE_COLUMNS]
-    rows = ({x: cell for x, cell in rate_to_row(rate).items() if x in columns} for rate in rates)
-    write_table(path, columns, ({**row, "value": csv_cell(row["value"])} for row in rows))
+    rows = []
+    for rate in rates:
+        row = rate_to_row(rate)
+        row["value"] = csv_cell(row["value"])
+        rows.append({column: row[column] for column in columns})
+    write_table(path, columns, rows)
 
 
-def rates_from_rows(
-    rows: Iterable[Mapping[str, Any]], provenance: Mapping[str, Any] | None, model: str = ""
-) -> list[Rate]:
-    """The rates of rows of CSV or of JSON, with what their provenance says of them."""
-    return [rate_from_row(row, provenance, model) for row in rows]
+def rates_from_rows(rows: Iterable[Mapping[str, Any]], model: str = "") -> list[Rate]:
+    """The rates of rows of CSV or of JSON."""
+    return [rate_from_row(row, model) for row in rows]
 
 
 def json_rows(rates: Iterable[Rate]) -> list[Row]:
     """Rates as `refract run` writes them: without the columns that a rate has nothing for."""
-    rows = map(rate_to_row, rates)
-    return [{k: x for k, x in row.items() if x is not None or k in _ALWAYS} for row in rows]
+    rows = []
+    for rate in rates:
+        row = rate_to_row(rate)
+        rows.append({key: cell for key, cell in row.items() if cell is not None or key in _ALWAYS})
+    return rows
 
 
 def confidence_of(provenance: Mapping[str, Any] | None) -> float:
     """The confidence of a result's intervals; .95 where there is no provenance."""
-    facts = provenance or {}
-    return float(facts.get("confidence") or facts.get("run", {}).get("confidence") or 0.95)
+    decisions = (provenance or {}).get("decisions") or {}
+    return float(decisions.get("confidence") or 0.95)
 
 
-def _ends(low: str, high: str, interval: Interval | None) -> dict[str, float | None]:
-    return dict(zip((low, high), interval or (None, None), strict=True))
+def _ends(prefix: str, interval: Interval | None) -> dict[str, float | None]:
+    """The two columns of an interval."""
+    low, high = interval or (None, None)
+    return {f"{prefix}low": low, f"{prefix}high": high}
+
+
+def _interval(cells: Mapping[str, Any], prefix: str) -> Interval | None:
+    """The interval of two columns; None where they are empty."""
+    low, high = cells[f"{prefix}low"], cells[f"{prefix}high"]
+    return None if low is None else Interval(low, high)
 
 
 def _number(text: str) -> float:
@@ -253,8 +343,3 @@ def _typed(cell: Any, kind: type) -> Any:
     if not isinstance(cell, str) or kind is str:
         return cell
     return int(cell) if kind is int else _number(cell)
-
-
-def _unrounded(stored: float, quotient: float) -> float:
-    """The quotient of counts, where the stored number is that quotient rounded."""
-    return quotient if rounded(quotient) == stored else stored

@@ -12,7 +12,7 @@ from math import fsum, sqrt
 from typing import NamedTuple
 
 from refract.statistics.paired import tango
-from refract.statistics.proportions import Proportion, normal_quantile, wilson, wilson_at
+from refract.statistics.proportions import Proportion, normal_quantile, settled, wilson, wilson_at
 
 
 class Clustered(NamedTuple):
@@ -92,6 +92,31 @@ def clustered_mean(
         most = wilson_at(0.0, min(float(n), alike), z).high
         low, high = min(low, 1 - most), max(high, most)
     return Clustered(p, low, high, se, effect, effective, n, k, kish)
+
+
+def unbounded_mean(
+    values: Sequence[float], clusters: Sequence[Hashable], confidence: float = 0.95
+) -> Clustered | None:
+    """The mean of values of any size, such as lengths, with an interval that allows for clusters; None
+    without any.
+
+    The interval is mean ± t · se with the cluster-robust standard error of :func:`clustered_mean` and t
+    of one degree of freedom less than there are :func:`effective_clusters` (Cochran 1977, Sampling
+    Techniques, chapter 3). The design effect compares the variance with that of independent values.
+    Raises ValueError for lists of different length."""
+    n = _number(values, clusters)
+    if n == 0:
+        return None
+    totals = _totals(values, clusters)
+    k, mean = len(totals), fsum(values) / n
+    kish = effective_clusters([size for _, size in totals])
+    if k == 1:
+        return Clustered(mean, None, None, None, None, None, n, 1, kish)
+    spread = fsum((value - mean) ** 2 for value in values)
+    se, effect = _cluster_se(totals, mean, n, spread / (n - 1) / n)
+    assert se is not None  # there are clusters
+    half = t_quantile(confidence, max(0.5, kish - 1)) * se
+    return Clustered(mean, mean - half, mean + half, se, effect, None, n, k, kish)
 
 
 def _effective_n(
@@ -327,10 +352,11 @@ def _shrinkage(confidence: float, totals: Sequence[tuple[float, int]]) -> float:
 
 @cache
 def t_quantile(confidence: float, freedom: float) -> float:
-    """The t that leaves ``1 - confidence`` in the two tails."""
+    """The t that leaves ``1 - confidence`` in the two tails, to 12 digits as
+    :func:`refract.statistics.proportions.normal_quantile`."""
     from scipy.special import stdtrit  # what scipy.stats, slow to import, has it from
 
-    return float(stdtrit(freedom, (1 + confidence) / 2))
+    return settled(float(stdtrit(freedom, (1 + confidence) / 2)))
 
 
 def _totals(values: Sequence[float], clusters: Sequence[Hashable]) -> list[tuple[float, int]]:

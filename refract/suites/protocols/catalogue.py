@@ -18,7 +18,7 @@ from refract.core.settings import Number, Settings
 CATALOGUE = Path(__file__).with_name("catalogue.yaml")
 # Where a judge's model runs.
 WHERE = ("device", "device_map", "batch_tokens")
-# What a measure may count of an answer; see Measure.
+# What a measure may count of an answer; see ProtocolMeasure.
 Share = Literal["full_refusal", "partial_refusal", "full_compliance"]
 Counts = Literal["complied", "refused", Share, "right", "score", "inspect_score"]
 
@@ -57,7 +57,7 @@ class SuiteFile(Settings):
     )
 
 
-class Measure(Settings):
+class ProtocolMeasure(Settings):
     """A number of the protocol.
 
     ``counts``: the share of answers that complied, refused, … , the mean ``score`` (StrongREJECT's also
@@ -73,7 +73,7 @@ class Measure(Settings):
     macro: bool = False
 
     @model_validator(mode="after")
-    def _of_groups(self) -> Measure:
+    def _of_groups(self) -> ProtocolMeasure:
         if self.macro and self.by is None:
             raise ValueError("macro: the mean over groups needs the field that makes them (by)")
         return self
@@ -96,7 +96,7 @@ class Part(Settings):
     generation: dict[str, Any] = Field(
         default_factory=dict, description="what differs from the protocol's"
     )
-    measures: dict[str, Measure] = Field(min_length=1)
+    measures: dict[str, ProtocolMeasure] = Field(min_length=1)
 
 
 class Protocol(Settings):

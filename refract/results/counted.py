@@ -1,0 +1,298 @@
+"""From a suite's answers and verdicts to its numbers, and to what these were made of.
+
+The one way for the pipeline, `refract run`, protocols, checks and Python: :func:`count_suite` computes
+the rates of one suite and :func:`provenance` says what results were made of. The pipeline hands over
+readers of its files (:func:`stored_suites`), everybody else rows in memory."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from refract.agreement.corrections import label_table, with_labels
+from refract.agreement.label_files import JoinedLabels, JudgedAnswer, read_labels
+from refract.agreement.stored import judged_answers, project_rows, source_rows, without
+from refract.agreement.unseen_models import known_errors
+from refract.core.jsonl import StoredRows
+from refract.core.params import DecisionSettings, definition, grid
+from refract.core.types import PromptRow, ResponseRow, Row, Verdict, turns_of
+from refract.rates import Aggregate, aggregate_suite, asked_once, usage
+from refract.rates.comparison import DEFAULTS
+from refract.rates.counting import coverage_warnings
+from refract.rates.judge_error import JudgeError
+from refract.rates.key import REFUSAL, Draw
+from refract.rates.rate import Rate, rounded
+
+# What no rate needs of a prompt row.
+TEXTS = ("attempts", "script", "seed", "suite")
+Definition = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteAnswers:
+    """One suite with a model's answers and their verdicts: what its numbers are computed from.
+
+    ``definition`` is the suite's as in params.yaml, with its judges. ``prompts`` are its prompt rows with
+    their samples, with or without texts; ``texts`` has them with texts, by prompt id. ``responses`` and
+    ``verdicts`` are by prompt id. ``judged`` are the answers that people may have labelled and
+    ``labels`` their labels, where there are any."""
+
+    suite: str
+    definition: Definition
+    sources: Sequence[Row]
+    prompts: Sequence[PromptRow]
+    responses: Mapping[str, ResponseRow]
+    verdicts: Mapping[str, Mapping[str, Verdict]]
+    draw: Draw
+    texts: Mapping[str, PromptRow]
+    judged: Sequence[JudgedAnswer] = ()
+    labels: JoinedLabels | None = None
+
+
+class SuiteNumbers(NamedTuple):
+    """The numbers of one suite: outcomes and changed answers (``aggregate``), and its ``rates`` with
+    suite, model and draw in their keys. ``judge_error`` is what is known of its first judge's error,
+    ``columns`` are those that its outcomes have besides what all outcomes have."""
+
+    suite: str
+    definition: Definition
+    draw: Draw
+    aggregate: Aggregate
+    rates: list[Rate]
+    judge_error: JudgeError | None
+    columns: set[str]
+    warnings: Sequence[str] = ()
+
+    @property
+    def label(self) -> str:
+        """The suite as people read it, with what its draw was."""
+        return self.draw.label(self.suite)
+
+    @property
+    def whole(self) -> Rate | None:
+        """The share refused of all its clean prompts, whose counts say what was judged."""
+        for rate in self.rates:
+            if rate.measure == REFUSAL and rate.key.is_headline:
+                return rate
+        return None
+
+
+def count_suite(
+    answers: SuiteAnswers,
+    model: str,
+    judges: Mapping[str, Definition],
+    families: Mapping[str, str],
+    settings: DecisionSettings = DEFAULTS,
+) -> SuiteNumbers:
+    """The numbers of one suite and model.
+
+    ``judges`` are the definitions of its judges with their versions, ``families`` the family of each
+    one's labels, both by name. ``settings`` say the confidence, whether intervals allow for the judge's
+    error, and what thresholds ask about. Raises :class:`refract.core.errors.RefractError` for rows that
+    cannot be used."""
+    suite = answers.definition
+    own_judges = {name: judges[name] for name in suite["judges"]}
+    errors = known_errors(own_judges, answers.sources)
+    with_judge = settings.interval == "prompts_and_judge"
+    aggregate = aggregate_suite(
+        answers.sources,
+        answers.prompts,
+        answers.responses,
+        answers.verdicts,
+        suite,
+        judges,
+        families,
+        confidence=settings.confidence,
+        errors=errors if with_judge else {},
+        estimand=settings.estimand,
+        texts=answers.texts,
+    )
+    rates = list(aggregate.table)
+    warnings: list[str] = []
+    if answers.labels is not None:
+        labelled = label_table(answers.judged, answers.labels, settings.confidence)
+        if with_judge:
+            rates = with_labels(rates, labelled, suite.get("max_unjudged"))
+        rates += labelled
+        warnings += answers.labels.warnings
+    clustered_by = suite.get("cluster") or ""
+    rates = [
+        replace(
+            rate.keyed(suite=answers.suite, model=model, draw=answers.draw),
+            clustered_by=clustered_by,
+        )
+        for rate in rates
+    ]
+    columns = {name for cells in aggregate.fields.values() for name in cells}
+    columns |= {name for row in answers.prompts for name in turns_of(row)}
+    numbers = SuiteNumbers(
+        suite=answers.suite,
+        definition=suite,
+        draw=answers.draw,
+        aggregate=aggregate,
+        rates=rates,
+        judge_error=errors.get(suite["judges"][0]),
+        columns=columns,
+    )
+    whole = numbers.whole
+    if whole is not None:
+        warnings += coverage_warnings(whole)
+    return numbers._replace(warnings=warnings)
+
+
+def suite_provenance(
+    numbers: SuiteNumbers,
+    hashes: Mapping[str, str],
+    inputs: Row,
+    unread: Sequence[str] = (),
+    protocol: Row | None = None,
+    argument: str = "",
+) -> Row:
+    """What the numbers of one suite were made of (``provenance.schema.json`` beside this module).
+
+    ``hashes`` are those of its files or rows, by name, ``inputs`` what params.yaml says of it, with its
+    perturbations and seed. ``unread`` are warnings of languages that a judge was not measured in,
+    ``argument`` is what a user named it by."""
+    suite, draw = numbers.definition, numbers.draw
+    facts: Row = {
+        **hashes,
+        "judges": list(suite["judges"]),
+        "cut_off": suite.get("cut_off") or "judged",
+        "cluster": suite.get("cluster"),
+        "draw": {
+            "asked": draw.asked,
+            "total": draw.total,
+            "seed": draw.seed if draw.is_part else None,
+            "samples": draw.samples,
+        },
+        "definition": inputs,
+        "unread": list(unread),
+    }
+    if numbers.judge_error is not None:
+        known = numbers.judge_error
+        values = {name: rounded(value) for name, value in known._asdict().items()}
+        facts["judge_error"] = {**values, "models": known.models}
+    if protocol is not None:
+        facts["protocol"] = protocol
+    if argument:
+        facts["argument"] = argument
+    return facts
+
+
+def provenance(
+    model: Row,
+    judges: Mapping[str, Definition],
+    suites: Mapping[str, Row],
+    responses: Iterable[ResponseRow],
+    settings: DecisionSettings,
+) -> Row:
+    """What the results of one model were made of: the model, the judges, each suite
+    (:func:`suite_provenance`), the tokens that ``responses`` took, and what decides intervals."""
+    price = model["definition"].get("price")
+    return {
+        "model": model,
+        "usage": usage(asked_once(responses), price),
+        "judges": dict(judges),
+        "suites": dict(suites),
+        "decisions": {
+            "confidence": settings.confidence,
+            "interval": settings.interval,
+            "estimand": settings.estimand,
+        },
+    }
+
+
+def draw_of(provenance_of_suite: Mapping[str, Any]) -> Draw:
+    """How a suite was drawn, as its provenance has it."""
+    facts = provenance_of_suite["draw"]
+    return Draw(
+        asked=facts["asked"],
+        total=facts["total"],
+        seed=facts["seed"] or 0,
+        samples=facts["samples"],
+    )
+
+
+class StoredSuite(NamedTuple):
+    """A suite of the pipeline: its numbers, and its rows where these are on disk."""
+
+    numbers: SuiteNumbers
+    rows: StoredRows
+
+
+def stored_suites(
+    root: Path,
+    params: Mapping[str, Any],
+    model: str,
+    settings: DecisionSettings = DEFAULTS,
+) -> Iterator[StoredSuite]:
+    """The suites of the grid, as a project's ``data/`` has them for one model. Raises FileNotFoundError
+    where something is missing, and :class:`refract.core.errors.RefractError` for rows that cannot be
+    used."""
+    folder = root / f"data/verdicts/{model}"
+    judges = json.loads((folder / "judges.json").read_text("utf-8"))
+    families = json.loads((folder / "families.json").read_text("utf-8"))
+    for suite in grid(params, "suites"):
+        wanted = definition(params, "suites", suite)
+        rows = project_rows(root, model, suite)
+        answers = _stored_answers(root, params, model, suite, wanted, rows)
+        numbers = count_suite(answers, model, judges, families, settings)
+        del answers  # before the next suite's are read
+        yield StoredSuite(numbers, rows)
+
+
+def _stored_answers(
+    root: Path,
+    params: Mapping[str, Any],
+    model: str,
+    suite: str,
+    wanted: Definition,
+    rows: StoredRows,
+) -> SuiteAnswers:
+    """What a project's files hold of one suite; texts stay on disk."""
+    sources = source_rows(root, wanted)
+    prompts = list(cast(Iterator[PromptRow], without(TEXTS, rows.prompts.values())))
+    judged: Sequence[JudgedAnswer] = ()
+    labels = None
+    label_file = root / f"data/labels/{model}/{suite}.csv"
+    if label_file.is_file():
+        judged = judged_answers(suite, wanted, sources, rows)
+        labels = read_labels(label_file, judged)
+    return SuiteAnswers(
+        suite=suite,
+        definition=wanted,
+        sources=sources,
+        prompts=prompts,
+        responses=rows.responses,
+        verdicts=rows.verdicts,
+        draw=Draw(
+            asked=wanted.get("sample"),
+            total=len(sources),
+            seed=params.get("seed", 0),
+            samples=samples_in(prompts),
+        ),
+        texts=rows.prompts,
+        judged=judged,
+        labels=labels,
+    )
+
+
+def samples_in(prompts: Collection[PromptRow]) -> int:
+    """How often each prompt was answered."""
+    return max((row.get("sample", 1) for row in prompts), default=1)
+
+
+def coverage(numbers: Sequence[SuiteNumbers]) -> Counter[str]:
+    """How many answers to clean prompts there are, and how many of them were not judged or cut off."""
+    counted = Counter({"answers": 0, "not judged": 0, "cut off": 0})
+    for suite in numbers:
+        whole = suite.whole
+        if whole is not None:
+            counted["answers"] += whole.counts.n + whole.counts.unjudged
+            counted["not judged"] += whole.counts.unjudged
+            counted["cut off"] += whole.counts.cut_off or 0
+    return counted
