@@ -24,10 +24,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
 
+from benchmarks.bench_hf_throughput import SIZES, generate, heavy_tailed, save
 from refract.models.hf import HF
 from refract.models.protocol import Answer, Request
 from refract.report.markdown import markdown_table
-from benchmarks.bench_hf_throughput import SIZES, generate, heavy_tailed, save
 from tests.builders import ask, in_order
 
 # Of the device's memory, beside the weights: too little for a whole group's cache.

@@ -24,10 +24,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.processes import ROOT, run_python
 from refract.core.jsonl import write_json, write_rows
 from refract.core.types import given_prompt, given_response
 from refract.report.report_files import PAGE
-from benchmarks.processes import ROOT, run_python
 from tests.report.test_page_in_a_browser import CHROMIUM, DRIVER, FILTER, chromium, visit
 
 PARAMS = """

@@ -30,8 +30,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from refract.core.jsonl import write_rows
 from benchmarks.processes import ROOT, run_python
+from refract.core.jsonl import write_rows
 
 PARAMS = """
 grid: {models: [synthetic], suites: [many]}
