@@ -144,6 +144,20 @@ def test_the_interval_of_clusters_is_wilsons_at_their_effective_number(confidenc
     assert (result.n, result.clusters) == (21, 6)
 
 
+def test_clusters_that_say_as_much_as_hardly_more_than_one_have_half_a_degree_of_freedom():
+    from scipy.stats import norm, t
+
+    values = [0.5, 0.4] * 10 + [0.9]
+    found = clustered_mean(values, [0] * 20 + [1])
+    totals, imaginary = ((9.0, 20), (0.9, 1)), (1 + 21 / 2) / 2
+    centre = (9.9 + imaginary / 2) / (21 + imaginary)
+    spread = sum((total - centre * size) ** 2 for total, size in totals)
+    spread += imaginary**2 * (centre**2 + (1 - centre) ** 2) / 2
+    effective = 21 * centre * (1 - centre) * (21 + imaginary) / spread
+    shrinkage = (norm.ppf(0.975) / t.ppf(0.975, 0.5)) ** 2
+    assert found.effective_n == pytest.approx(effective * shrinkage)
+
+
 def test_scores_may_say_more_than_as_many_yes_and_no():
     scores = [0.5, 0.4, 0.6, 0.45, 0.55, 0.5]
     result = clustered_mean(scores, "abcdef")
@@ -450,6 +464,11 @@ def test_a_contrast_of_one_cluster_or_without_one_side_has_no_interval():
     assert clustered_contrast(ClusteredValues([], []), _apart(1, 2, "a")) is None
     alone = clustered_contrast(ClusteredValues([1.0, 0.0], "aa"), ClusteredValues([0.0], "a"))
     assert (alone.value, alone.low, alone.n, alone.clusters) == (0.5, None, 3, 1)
+    # One side is of one cluster, which shows nothing of how clusters differ.
+    half = clustered_contrast(ClusteredValues([1.0, 0.0], "aa"), _apart(1, 3, "b"))
+    assert (half.value, half.low, half.se, half.n, half.clusters) == (
+        pytest.approx(1 / 6), None, None, 5, 4,
+    )  # fmt: skip
 
 
 def test_the_distances_of_a_contrasts_limits_are_correlated_as_the_clusters_residuals_are():
