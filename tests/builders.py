@@ -154,7 +154,9 @@ class Project:
         """Nothing is computed yet. Without ``report`` the pipeline ends at the rates: neither report
         nor judges' agreement is computed, which takes most of a small grid's time."""
         # Of the data, only folders that stages depend on, without their weights.
-        copy_working_tree(folder, ("data/", "metrics/", "tests/", "dvc.lock", "docs/"))
+        copy_working_tree(
+            folder, ("data/", "metrics/", "tests/", "benchmarks/", "dvc.lock", "docs/")
+        )
         write_rows(folder / "data/validation/validation.jsonl", LABELLED)
         for held in ("answers", "labels", "pocket", "recorded"):
             (folder / "data" / held).mkdir(parents=True)

@@ -31,7 +31,7 @@ def pytest_configure(config):
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if not hasattr(config, "workerinput"):
         paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
-        if sys.platform == "linux":
+        if sys.platform == "linux" and os.environ.get("REFRACT_TESTS_FORK") != "no":
             paths.insert(0, folder)
             config.add_cleanup(forked.start(Path(folder)).communicate)
         os.environ["PATH"] = os.pathsep.join(paths)

@@ -65,7 +65,7 @@ def clustered_mean(
 
     Simulated with 10 to 60 clusters of 2 to 25 values, rates of .02 to .9 and a correlation within
     clusters of 0 to .4, it covered in 93 to 99.9 %; scores from 20 or more prompts, from all but 1 % of
-    them 0 to evenly spread, in 94.7 to 99.4 %. ``tests/benchmarks/coverage.md`` has the table. Raises
+    them 0 to evenly spread, in 94.7 to 99.4 %. ``benchmarks/coverage.md`` has the table. Raises
     ValueError for lists of different length, or values outside [0, 1]."""
     n = _number(values, clusters)
     if n == 0:
@@ -144,7 +144,7 @@ def clustered_difference(
     to the effective number of pairs; where every cluster is one pair of yes and no, Tango's as it is.
     The effective number is as of :func:`clustered_mean`, with an imaginary cluster of which half
     changes, as often up as down, so that pairs that do not change leave a width and one change never
-    brings a limit nearer. Simulated it covered in 93 to 100 % (``tests/benchmarks/coverage.md``)."""
+    brings a limit nearer. Simulated it covered in 93 to 100 % (``benchmarks/coverage.md``)."""
     n = _number(first, second, clusters)
     if n == 0:
         return None

@@ -16,7 +16,7 @@ from refract.statistics.proportions import (
 )
 
 # Fewer items outside of a rater's most frequent label than this say too little for an interval of κ:
-# with 6 of 129 positive, nominal 95 % held a κ of 0 in 33 % (tests/benchmarks/coverage.md).
+# with 6 of 129 positive, nominal 95 % held a κ of 0 in 33 % (benchmarks/coverage.md).
 LEAST_RARE = 10
 
 

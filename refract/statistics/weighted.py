@@ -15,7 +15,7 @@ from math import sqrt
 from typing import NamedTuple
 
 # The error rate of a judge that is sure, which its probability does not know of. On published answers
-# (tests/benchmarks/bench_labels.py) .0025 to .04 took the same number of labels within a sixth; less is
+# (benchmarks/bench_labels.py) .0025 to .04 took the same number of labels within a sixth; less is
 # better where probabilities are right, more where they are not.
 SURE_BUT_WRONG = 0.02
 # One imaginary labelled row, wrong in half of the cases: few labels without an error are not certain.

@@ -44,7 +44,7 @@ NOT_RUN = {
     "refract judges fetch ": "needs the package index; tests of fetching have one on loopback",
     "python -m tools.refusal_encoder ": "needs the labelled sets, which are not in the repository",
     "python -m tools.refusal_lm ": "needs the labelled sets, which are not in the repository",
-    "python tests/benchmarks/": "takes minutes, and installs other projects' judges",
+    "python benchmarks/": "takes minutes, and installs other projects' judges",
 }
 # An exit code of 1 says what the command found.
 TELLS_BY_ITS_CODE = ("refract gate", "refract compare HEAD --fail-on")

@@ -27,7 +27,7 @@ class Installed:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         source = folder / "source"
-        copy_working_tree(source, ("metrics/", "docs/", "tests/", "data/pocket/"))
+        copy_working_tree(source, ("metrics/", "docs/", "tests/", "benchmarks/", "data/pocket/"))
         # What a source distribution lacks, its wheel lacks too.
         built = self.run(sys.executable, "-c", SDIST, cwd=source).split()[-1]
         pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")

@@ -101,6 +101,108 @@ def test_pairs_that_do_not_change_leave_a_width_and_a_loss_never_lifts_the_limit
     assert lows[0] < tango(len(_changed(sizes, 0)[0]), 0, 0, 0, 0.9).low
 
 
+def effective_number(values, clusters, ends, confidence=0.95):
+    """The effective number, with the imaginary cluster as clusters of which all values are one end."""
+    import numpy as np
+    from scipy.stats import norm, t
+
+    names = sorted(set(clusters))
+    sizes = np.array([list(clusters).count(name) for name in names], dtype=float)
+    sums = np.array(
+        [sum(v for v, c in zip(values, clusters, strict=True) if c == n) for n in names]
+    )
+    n, k = sizes.sum(), len(names)
+    imaginary = (1 + n / k) / 2
+    weights = np.append(np.ones(k), np.full(len(ends), 1 / len(ends)))
+    sums = np.append(sums, imaginary * np.array(ends))
+    all_sizes = np.append(sizes, np.full(len(ends), imaginary))
+    mean = weights @ sums / (n + imaginary)
+    spread = weights @ (sums - mean * all_sizes) ** 2
+    squares = sum(abs(value) for value in values) + imaginary * np.mean(np.square(ends))
+    independent = squares - (n + imaginary) * mean**2
+    equal = n**2 / np.square(sizes).sum()
+    shrinkage = (norm.ppf((1 + confidence) / 2) / t.ppf((1 + confidence) / 2, equal - 1)) ** 2
+    return n * independent / spread * shrinkage, k
+
+
+UNEQUAL = [name for name, size in enumerate([6, 1, 4, 3, 2, 5]) for _ in range(size)]
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_the_interval_of_clusters_is_wilsons_at_their_effective_number(confidence):
+    outcomes = [True] * 7 + [False] * 8 + [True] * 3 + [False] * 3
+    effective, _ = effective_number(outcomes, UNEQUAL, (0, 1), confidence)
+    result = clustered_mean(outcomes, UNEQUAL, confidence)
+    assert result.effective_n == pytest.approx(effective)
+    limits = wilson(10 / 21 * effective, effective, confidence)
+    assert (result.low, result.high) == pytest.approx(limits)
+    # The spread of the totals around the mean, with the factor K/(K-1).
+    totals = (6, 1, 0, 0, 1, 2), (6, 1, 4, 3, 2, 5)
+    squares = sum((total - 10 / 21 * size) ** 2 for total, size in zip(*totals, strict=True))
+    assert result.se == pytest.approx((6 / 5 * squares) ** 0.5 / 21)
+    assert result.design_effect == pytest.approx(result.se**2 / (10 / 21 * 11 / 21 / 21))
+    assert (result.n, result.clusters) == (21, 6)
+
+
+def test_clusters_that_say_as_much_as_hardly_more_than_one_have_half_a_degree_of_freedom():
+    from scipy.stats import norm, t
+
+    values = [0.5, 0.4] * 10 + [0.9]
+    found = clustered_mean(values, [0] * 20 + [1])
+    totals, imaginary = ((9.0, 20), (0.9, 1)), (1 + 21 / 2) / 2
+    centre = (9.9 + imaginary / 2) / (21 + imaginary)
+    spread = sum((total - centre * size) ** 2 for total, size in totals)
+    spread += imaginary**2 * (centre**2 + (1 - centre) ** 2) / 2
+    effective = 21 * centre * (1 - centre) * (21 + imaginary) / spread
+    shrinkage = (norm.ppf(0.975) / t.ppf(0.975, 0.5)) ** 2
+    assert found.effective_n == pytest.approx(effective * shrinkage)
+
+
+def test_scores_may_say_more_than_as_many_yes_and_no():
+    scores = [0.5, 0.4, 0.6, 0.45, 0.55, 0.5]
+    result = clustered_mean(scores, "abcdef")
+    assert result.effective_n > 6
+    assert result.effective_n == pytest.approx(
+        # as above, with the variance of yes and no at the centre
+        6 * 0.25 * 7 / (0.025 + 1 / 4) * (1.959963985 / 2.570581836) ** 2
+    )
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_the_interval_of_paired_clusters_is_tangos_at_their_effective_number(confidence):
+    first = [True] * 9 + [False] * 6 + [True] * 6
+    second = [True] * 3 + [False] * 8 + [True] * 4 + [False] * 6
+    changes = [a - b for a, b in zip(first, second, strict=True)]
+    result = clustered_difference(first, second, UNEQUAL, confidence)
+    effective, k = effective_number(changes, UNEQUAL, (0, 0, 1, -1), confidence)
+    effective *= k / (k + 1)
+    assert result.effective_n == pytest.approx(effective)
+    scaled = [count * effective / 21 for count in count_pairs(first, second)]
+    limits = tango(*scaled, confidence)
+    assert (result.value, result.low, result.high) == pytest.approx(limits)
+    sizes = [UNEQUAL.count(name) for name in range(6)]
+    sums = [sum(x for x, c in zip(changes, UNEQUAL, strict=True) if c == n) for n in range(6)]
+    mean = sum(changes) / 21
+    squares = sum((total - mean * size) ** 2 for total, size in zip(sums, sizes, strict=True))
+    assert result.se == pytest.approx((6 / 5 * squares) ** 0.5 / 21)
+    plain = (sum(map(abs, changes)) - 21 * mean**2) / 21**2
+    assert result.design_effect == pytest.approx(result.se**2 / plain)
+    assert (result.n, result.clusters) == (21, 6)
+
+
+def test_means_of_samples_have_tangos_interval_at_their_expected_shares():
+    # 1 and 2/3 of three samples: 2/3 of a pair is positive in both, 1/3 in the first only.
+    first, second = [1.0, 1 / 3, 2 / 3, 0.0], [2 / 3, 1.0, 1 / 3, 0.0]
+    result = clustered_difference(first, second, "abcd")
+    effective, k = effective_number(
+        [a - b for a, b in zip(first, second, strict=True)], "abcd", (0, 0, 1, -1)
+    )
+    scale = effective * k / (k + 1) / 4
+    shares = (4 / 3, 2 / 3, 2 / 3, 4 / 3)
+    limits = tango(*(scale * share for share in shares))
+    assert (result.value, result.low, result.high) == pytest.approx(limits, abs=1e-9)
+
+
 def test_the_worst_case_of_26_requests_that_lose_none_to_three():
     lows = [clustered_difference(*_changed(STYLES, n), confidence=0.9).low for n in range(4)]
     assert lows == pytest.approx([-0.066, -0.066, -0.068, -0.075], abs=5e-4)
@@ -300,6 +402,11 @@ def test_each_group_counts_the_same_and_one_or_several_alike_have_wilsons_interv
     for groups in (1, 3):
         found = macro_mean([0.4] * groups, [10] * groups)
         assert (found.low, found.high) == pytest.approx(wilson(4 * groups, 10 * groups))
+    # Two positives and two negatives more: shares of 4/8 and 6/14 with p(1 - p)/n of 1/16 and 6/245.
+    spread, centre = (1 / 16 + 24 / 98 / 10) / 4, (1 / 2 + 3 / 7) / 2
+    effective = centre * (1 - centre) / spread
+    found = macro_mean([0.5, 0.4], [4, 10], 0.9)
+    assert found == pytest.approx((0.45, *wilson(0.45 * effective, effective, 0.9)))
     even, uneven = macro_mean([0.5, 0.0], [500, 500]), macro_mean([0.5, 0.0], [4, 996])
     assert uneven.high - uneven.low > 5 * (even.high - even.low)
 
@@ -357,6 +464,46 @@ def test_a_contrast_of_one_cluster_or_without_one_side_has_no_interval():
     assert clustered_contrast(ClusteredValues([], []), _apart(1, 2, "a")) is None
     alone = clustered_contrast(ClusteredValues([1.0, 0.0], "aa"), ClusteredValues([0.0], "a"))
     assert (alone.value, alone.low, alone.n, alone.clusters) == (0.5, None, 3, 1)
+    # One side is of one cluster, which shows nothing of how clusters differ.
+    half = clustered_contrast(ClusteredValues([1.0, 0.0], "aa"), _apart(1, 3, "b"))
+    assert (half.value, half.low, half.se, half.n, half.clusters) == (
+        pytest.approx(1 / 6), None, None, 5, 4,
+    )  # fmt: skip
+
+
+def test_the_distances_of_a_contrasts_limits_are_correlated_as_the_clusters_residuals_are():
+    one = ClusteredValues([1.0, 1.0, 0.0, 1.0, 0.0], "aabcd")
+    other = ClusteredValues([1.0, 0.0, 0.0], "abe")
+    first, second = (clustered_mean(x.values, x.clusters) for x in (one, other))
+    # Residuals by cluster: a .8, b -.6, c .4, d -.6 of mean .6; a 2/3, b and e -1/3 of mean 1/3.
+    shared = 0.8 * 2 / 3 + 0.6 / 3
+    spreads = 1.52 + ((1 + 5 / 4) / 2) ** 2 / 4, 2 / 3 + 1 / 4
+    r = shared / (spreads[0] * spreads[1]) ** 0.5
+
+    def apart(a: float, b: float) -> float:
+        return (a * a + b * b - 2 * r * a * b) ** 0.5
+
+    found = clustered_contrast(one, other)
+    value = 0.6 - 1 / 3
+    low = value - apart(first.value - first.low, second.high - second.value)
+    high = value + apart(first.high - first.value, second.value - second.low)
+    assert (found.value, found.low, found.high) == pytest.approx((value, low, high))
+    assert found.se == pytest.approx(apart(first.se, second.se))
+    alone = first.se**2 / first.design_effect + second.se**2 / second.design_effect
+    assert found.design_effect == pytest.approx(found.se**2 / alone)
+    assert (found.n, found.clusters, found.effective_n) == (8, 5, None)
+    assert found.effective_clusters == pytest.approx(64 / (9 + 4 + 1 + 1 + 1))
+
+
+def test_a_contrast_of_changes_is_that_of_their_differences():
+    one = ClusteredValues([1.0, 0.0, 1.0, 0.0], "aabb", [0.0, 0.0, 1.0, 1.0])
+    other = ClusteredValues([0.0, 1.0], "cd", [1.0, 1.0])
+    found = clustered_contrast(one, other, 0.9)
+    first = clustered_difference([1, 0, 1, 0], [0, 0, 1, 1], "aabb", 0.9)
+    second = clustered_difference([0, 1], [1, 1], "cd", 0.9)
+    low = ((first.value - first.low) ** 2 + (second.high - second.value) ** 2) ** 0.5
+    high = ((first.high - first.value) ** 2 + (second.value - second.low) ** 2) ** 0.5
+    assert (found.value, found.low, found.high) == pytest.approx((0.5, 0.5 - low, 0.5 + high))
 
 
 @pytest.mark.parametrize(

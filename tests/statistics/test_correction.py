@@ -102,6 +102,115 @@ def test_a_good_judge_shortens_the_interval_of_the_labels_alone():
     assert result.high - result.low < 0.75 * (alone.high - alone.low)
 
 
+def estimate_by_hand(human, judged, others, confidence=0.95):
+    """Rate, weight and the numbers that the interval is made of, with the imaginary rows as rows."""
+    import numpy as np
+
+    n, more, every = len(human), len(others), np.append(judged, others).astype(float)
+    plain = np.cov(human, judged, ddof=0)[0, 1]
+    weight = plain / ((1 + n / more) * every.var(ddof=1)) if every.std() else 0.0
+    weight = min(1.0, max(0.0, weight))
+    rate = np.mean(human) + weight * (np.mean(others) - np.mean(judged))
+    quarters = np.append(np.ones(n), np.full(4, 0.25))
+    corrected = np.append(human, [1, 1, 0, 0]) - weight * np.append(judged, [1, 0, 1, 0])
+    variance = np.cov(corrected, ddof=0, aweights=quarters) / n
+    half = np.append(np.ones(more), [0.5, 0.5])
+    variance += weight**2 * np.cov(np.append(others, [1, 0]), ddof=0, aweights=half) / more
+    centre = (rate * n + 0.5) / (n + 1)
+    effective = centre * (1 - centre) / variance
+    return rate, weight, variance, wilson(rate * effective, effective, confidence)
+
+
+@pytest.mark.parametrize("cells", [(50, 10, 14, 126), (5, 3, 1, 20), (2, 9, 12, 3)])
+@pytest.mark.parametrize(("positive", "negative"), [(310, 590), (4, 9), (1, 0)])
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_the_interval_is_wilsons_at_the_number_of_rows_with_the_estimates_variance(
+    cells, positive, negative, confidence
+):
+    both, human_only, judge_only, neither = cells
+    human = [1] * (both + human_only) + [0] * (judge_only + neither)
+    judged = [1] * both + [0] * human_only + [1] * judge_only + [0] * neither
+    others = [1] * positive + [0] * negative
+    found = prediction_powered(Sample(human, judged, others), confidence)
+    rate, weight, _, limits = estimate_by_hand(human, judged, others, confidence)
+    assert (found.rate, found.weight) == pytest.approx((rate, weight))
+    assert (found.low, found.high) == pytest.approx(limits)
+
+
+def test_clusters_raise_the_variance_by_the_design_effect_of_the_contributions():
+    import numpy as np
+    from scipy.stats import norm, t
+
+    human, judged = [1, 1, 0, 0, 1, 0, 1, 0], [1, 1, 0, 0, 1, 1, 0, 0]
+    others, names = [1, 1, 0, 1, 0, 0], "aabbccdd"
+    found = prediction_powered(Sample(human, judged, others, names, "aabbee"))
+    rate, weight, variance, _ = estimate_by_hand(human, judged, others)
+    corrected = np.array(human) - weight * np.array(judged)
+    contributions = np.append(
+        (corrected - corrected.mean()) / 8, weight * (np.array(others) - 0.5) / 6
+    )
+    totals = dict.fromkeys("abcde", 0.0)
+    for name, value in zip("aabbccddaabbee", contributions, strict=True):
+        totals[name] += value
+    effect = 5 / 4 * sum(x**2 for x in totals.values()) / np.square(contributions).sum()
+    assert effect > 1
+    equal = 14**2 / (16 + 16 + 4 + 4 + 4)  # clusters that would say as much
+    effect *= (t.ppf(0.975, equal - 1) / norm.ppf(0.975)) ** 2
+    centre = (rate * 8 + 0.5) / 9
+    effective = centre * (1 - centre) / (variance * effect)
+    assert (found.low, found.high) == pytest.approx(wilson(rate * effective, effective))
+
+
+def test_several_rows_of_one_cluster_have_no_corrected_rate():
+    assert prediction_powered(Sample([True, False], [True, False], [True], "aa", "a")) is None
+    alone = Sample([True, False], [True, False], [True], "aa", "a")
+    assert prediction_powered_difference(alone, alone) is None
+
+
+def test_a_corrected_difference_has_the_t_interval_of_its_clusters_contributions():
+    import numpy as np
+    from scipy.stats import t
+
+    human, judged = (
+        ([1, 1, 0, 0, 1, 0], [1, 1, 0, 0, 1, 1]),
+        ([1, 0, 0, 0, 1, 1], [1, 0, 0, 1, 0, 1]),
+    )
+    others = [1, 0, 1, 0, 0, 1], [0, 0, 1, 0, 1, 0]
+    names = list("abcdef"), list("ghijkl")
+    samples = [Sample(*parts, *names) for parts in zip(human, judged, others, strict=True)]
+    by_hand = [estimate_by_hand(*parts) for parts in zip(human, judged, others, strict=True)]
+    contributions = []
+    for (_, weight, *_), labels, verdicts, rest in zip(by_hand, human, judged, others, strict=True):
+        corrected = np.array(labels) - weight * np.array(verdicts)
+        spread = weight * (np.array(rest) - np.mean(rest))
+        contributions.append(np.append(corrected - corrected.mean(), spread) / 6)
+    joint = 12 / 11 * np.square(contributions[0] - contributions[1]).sum()
+    share = max(0.25, joint / np.square(contributions).sum())
+    half = t.ppf(0.975, 11) * (share * (by_hand[0][2] + by_hand[1][2])) ** 0.5
+    gap = by_hand[0][0] - by_hand[1][0]
+    found = prediction_powered_difference(*samples)
+    expected = gap, max(-1.0, gap - half), min(1.0, gap + half)
+    assert found == pytest.approx(expected)
+    # The same rows twice: all that both share cancels but for a quarter.
+    same = prediction_powered_difference(samples[0], samples[0])
+    half = t.ppf(0.975, 11) * (0.25 * 2 * by_hand[0][2]) ** 0.5
+    assert same == pytest.approx((0.0, -half, half))
+
+
+def test_the_limits_of_these_rows_are_those_of_each_verdict_put_together():
+    human, judged = [True] * 9 + [False] * 15, [True] * 7 + [False] * 2 + [True] * 3 + [False] * 12
+    found = prediction_powered(Sample(human, judged, [True] * 6 + [False] * 20), 0.9)
+    yes, no = hypergeometric_limits(7, 10, 16, 0.9), hypergeometric_limits(2, 14, 34, 0.9)
+    centre = 16 / 50 * 0.7 + 34 / 50 * 2 / 14
+    below = (16 / 50 * (0.7 - yes.low)) ** 2 + (34 / 50 * (2 / 14 - no.low)) ** 2
+    above = (16 / 50 * (yes.high - 0.7)) ** 2 + (34 / 50 * (no.high - 2 / 14)) ** 2
+    assert found.low_here == pytest.approx(max(9 / 50, centre - below**0.5))
+    assert found.high_here == pytest.approx(min(35 / 50, centre + above**0.5))
+    # Of a verdict that no label has, the share of all labels is taken; all may be either.
+    found = prediction_powered(Sample([True, False], [True, True], [False] * 8))
+    assert (found.low_here, found.high_here) == (0.1, 0.9)
+
+
 labelled_rows = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40)
 
 

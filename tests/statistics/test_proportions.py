@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refract.statistics.proportions import all_of_k, any_of_k, mean_of_samples, wilson
+from refract.statistics.proportions import (
+    Proportion,
+    all_of_k,
+    any_of_k,
+    changes_in_k,
+    difference_of_means,
+    mean_of_samples,
+    proportion,
+    settled,
+    wilson,
+)
 
 # x, n, low, high, tolerance
 PUBLISHED_WILSON = [
@@ -58,7 +68,8 @@ def test_wilson_lies_in_the_unit_interval_around_the_rate(data):
     low, high = wilson(x, n)
     assert 0 <= low <= x / n <= high <= 1
     assert (low == 0, high == 1) == (x == 0, x == n)
-    assert wilson(0, 0) is None
+    assert proportion(x, n) == (x / n, low, high)
+    assert wilson(0, 0) is proportion(0, 0) is None
 
 
 def test_no_module_imports_a_heavy_library_and_common_intervals_need_none():
@@ -92,6 +103,8 @@ def test_they_are_the_shares_of_all_choices_of_k_samples(given_):
     choices = list(combinations([i < positives for i in range(n)], k))
     assert any_of_k(positives, n, k) == pytest.approx(sum(map(any, choices)) / len(choices))
     assert all_of_k(positives, n, k) == pytest.approx(sum(map(all, choices)) / len(choices))
+    unlike = sum(len(set(choice)) > 1 for choice in choices)
+    assert changes_in_k(positives, n, k) == pytest.approx(unlike / len(choices))
 
 
 def test_the_mean_on_these_prompts_is_exact_with_one_answer_each_and_has_their_noise_with_more():
@@ -106,6 +119,30 @@ def test_the_mean_on_these_prompts_is_exact_with_one_answer_each_and_has_their_n
     none = mean_of_samples([[0.0] * 4] * 40)
     assert none.low == 0
     assert none.high == pytest.approx(wilson(0, 160).high, rel=0.05)
+
+
+def test_the_noise_of_samples_is_that_of_strata_with_half_of_a_variance_in_an_imaginary_one():
+    prompts = [[1.0, 0.0, 1.0], [0.0, 0.0], [1.0], [1.0, 1.0, 0.0, 0.0]]
+    found = mean_of_samples(prompts, 0.9)
+    # s²/m is 1/9, 0 and 1/12; the prompt with one sample has their mean variance, and m = 9/3 here.
+    variances = [1 / 3 / 3, 0.0, 1 / 3 / 4]
+    single = (1 / 3 + 0 + 1 / 3) / 3
+    noise = sum(variances) + single + 3 / 9 / 2
+    value = (2 / 3 + 0 + 1 + 1 / 2) / 4
+    centre = (4 * value + 0.5) / 5
+    effective = centre * (1 - centre) * 16 / noise
+    assert found == pytest.approx((value, *wilson(value * effective, effective, 0.9)))
+
+
+def test_the_distances_of_two_independent_means_add_in_squares():
+    one, other = Proportion(0.7, 0.6, 0.75), Proportion(0.2, 0.1, 0.4)
+    expected = 0.5, 0.5 - (0.01 + 0.04) ** 0.5, 0.5 + (0.0025 + 0.01) ** 0.5
+    assert difference_of_means(one, other) == pytest.approx(expected)
+
+
+def test_what_differs_behind_the_twelfth_digit_is_one_number():
+    assert settled(0.03125000000000001) == 0.03125
+    assert settled(0.123456789012) == 0.123456789012
 
 
 @pytest.mark.parametrize("shape", [(0.5, 0.5), (2, 2), (0.2, 3)])

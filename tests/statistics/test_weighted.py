@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refract.statistics.correction import Sample, prediction_powered, prediction_powered_difference
+from refract.statistics.proportions import wilson
 from refract.statistics.weighted import draw_size, weighted_fit
 
 N = 600
@@ -59,8 +60,44 @@ def test_an_estimate_worked_out_by_hand():
     assert sum(value for _, value in fit.contributions) == pytest.approx(0.0)
 
 
+def test_a_weight_between_0_and_1_is_the_weighted_slope_and_gives_wilsons_interval():
+    human, predicted = np.array([1, 0, 1, 0, 0]), np.array([0.9, 0.3, 0.5, 0.8, 0.1])
+    others, drawn = np.array([0.2, 0.8, 0.4]), np.array([0.5, 0.25, 1.0, 0.4, 0.8])
+    weights = 1 / drawn
+    slope, level = np.polyfit(predicted, human, 1, w=weights**0.5)
+    assert 0 < slope < 1
+    every = np.append(predicted, others).mean()
+    rate = level + slope * every
+    residuals = human - level - slope * predicted
+    parts = slope * (np.append(predicted, others) - every)
+    parts[:5] += weights * residuals
+    plain = np.square(parts / 8).sum()
+    fit = weighted_fit(
+        human.tolist(), predicted.tolist(), others.tolist(), drawn.tolist(), range(5), "abc"
+    )
+    assert (fit.rate, fit.weight, fit.plain) == pytest.approx((rate, slope, plain))
+    assert fit.variance == pytest.approx(5 / 3 * plain + 0.5 / 25)
+    here = 5 / 3 * np.sum((1 - drawn) * (weights * residuals / 8) ** 2) + 0.5 / 25 * 3 / 8
+    assert fit.here == pytest.approx(here)
+    assert [name for name, _ in fit.contributions] == [0, 1, 2, 3, 4, "a", "b", "c"]
+    assert [value for _, value in fit.contributions] == pytest.approx(parts / 8)
+    sample = Sample(human.tolist(), predicted.tolist(), others.tolist(), inclusion=drawn.tolist())
+    found = prediction_powered(sample, 0.9)
+    centre = (rate * 5 + 0.5) / 6
+    for variance, limits in ((fit.variance, found[1:3]), (fit.here, found[-2:])):
+        effective = centre * (1 - centre) / variance
+        assert limits == pytest.approx(wilson(rate * effective, effective, 0.9))
+
+
+def test_predictions_that_do_not_vary_have_no_weight_and_two_labels_are_taken_as_they_are():
+    fit = weighted_fit([True, False], [0.5, 0.5], [0.5], [0.5, 0.5], range(2), "a")
+    assert (fit.rate, fit.weight, fit.plain) == (0.5, 0.0, pytest.approx(2 / 9))
+    assert fit.variance == pytest.approx(2 / 9 + 0.5 / 4)
+
+
 def test_doubt_is_drawn_more_often_and_certainty_still_is():
     sizes = [draw_size(p) for p in (0.0, 0.02, 0.5, 0.98, 1.0)]
+    assert sizes[1] == pytest.approx((0.02 * 0.98 + 0.02) ** 0.5)
     assert sizes == pytest.approx(sizes[::-1])
     assert sizes[0] < sizes[1] < sizes[2]
     assert sizes[2] / sizes[0] == pytest.approx((0.27 / 0.02) ** 0.5)

@@ -1,7 +1,7 @@
 """Time and memory of every stage on many prompts and one synthetic model.
 
-    .venv/bin/python tests/benchmarks/bench_scale.py
-    .venv/bin/python tests/benchmarks/bench_scale.py --rows 10000 100000 1000000
+    .venv/bin/python benchmarks/bench_scale.py
+    .venv/bin/python benchmarks/bench_scale.py --rows 10000 100000 1000000
 
 Each stage runs as DVC runs it, in a process of its own, in a project made in a temporary folder;
 ``model-inference`` once with an empty store and once more with everything stored. Prints one JSON
@@ -28,10 +28,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.processes import ROOT, run_python
 from refract.core.jsonl import write_rows
-from tests.benchmarks.processes import ROOT, run_python
 
 PARAMS = """
 grid: {models: [synthetic], suites: [many]}

@@ -1,8 +1,8 @@
 """The rule judge beside public ones, on the project's labelled pairs.
 
-    python tests/benchmarks/bench_judges.py            # prints the table
-    python tests/benchmarks/bench_judges.py --write    # and writes it into docs/rule-judge.md
-    python tests/benchmarks/bench_judges.py --speed    # answers a second that our judges read
+    python benchmarks/bench_judges.py            # prints the table
+    python benchmarks/bench_judges.py --write    # and writes it into docs/rule-judge.md
+    python benchmarks/bench_judges.py --speed    # answers a second that our judges read
 
 Public judges come from packages on the index, at the versions below, installed into a temporary
 folder for this benchmark alone. Only the part that scores a string runs: a package's other
@@ -27,7 +27,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from refract.agreement.scores import score_labels  # noqa: E402

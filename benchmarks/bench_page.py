@@ -1,6 +1,6 @@
 """Size, seconds and memory of building the report's page, and of opening and searching it.
 
-    .venv/bin/python tests/benchmarks/bench_page.py
+    .venv/bin/python benchmarks/bench_page.py
 
 For 50,000 and 200,000 answers of 100 and of 1,000 characters: runs the stage ``report`` as DVC runs it,
 in a process of its own, in a project made in a temporary folder, of one model, so that no time goes to
@@ -22,12 +22,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.processes import ROOT, run_python
 from refract.core.jsonl import write_json, write_rows
 from refract.core.types import given_prompt, given_response
 from refract.report.report_files import PAGE
-from tests.benchmarks.processes import ROOT, run_python
 from tests.report.test_page_in_a_browser import CHROMIUM, DRIVER, FILTER, chromium, visit
 
 PARAMS = """

@@ -1,6 +1,6 @@
 """Speed of the providers' adapters beside a bare client, against one loopback server.
 
-    python tests/benchmarks/bench_providers.py [--repeats 3] [--whole]
+    python benchmarks/bench_providers.py [--repeats 3] [--whole]
 
 The server has a process of its own. For each setting the clients take turns, and each one's best
 time counts: the machine's other work only ever adds. The first call, which imports what it needs, is
@@ -24,12 +24,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import httpx2  # noqa: E402
 
-from tests.benchmarks.processes import Used, run_python  # noqa: E402
+from benchmarks.processes import Used, run_python  # noqa: E402
 
 # Prompts, calls at a time, seconds of latency, every so manieth call a 429 with Retry-After 0.2.
 SETTINGS = {

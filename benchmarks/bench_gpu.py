@@ -1,14 +1,14 @@
 """What a GPU does with the ``hf`` adapter, in one command and a few minutes:
 
-    python tests/benchmarks/bench_gpu.py --out gpu.md
+    python benchmarks/bench_gpu.py --out gpu.md
 
 The model is a random Llama of ``--size``. In float32 and in bfloat16: answers alone, in subsets and in
 other orders against those of the whole set; time against plain ``generate`` in length-sorted batches;
 and answers within a share of the memory so small that the adapter has to halve its batches. Writes a
-table for ``tests/benchmarks/README.md``. With ``--device cpu`` all but the last runs without a GPU, as a
+table for ``benchmarks/README.md``. With ``--device cpu`` all but the last runs without a GPU, as a
 rehearsal:
 
-    python tests/benchmarks/bench_gpu.py --device cpu --size 260K --prompts 24 --new-tokens 8
+    python benchmarks/bench_gpu.py --device cpu --size 260K --prompts 24 --new-tokens 8
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
 
+from benchmarks.bench_hf_throughput import SIZES, generate, heavy_tailed, save
 from refract.models.hf import HF
 from refract.models.protocol import Answer, Request
 from refract.report.markdown import markdown_table
-from tests.benchmarks.bench_hf_throughput import SIZES, generate, heavy_tailed, save
 from tests.builders import ask, in_order
 
 # Of the device's memory, beside the weights: too little for a whole group's cache.

@@ -1,6 +1,6 @@
 """What a grid of many models costs, in a clone of the repository:
 
-    python tests/benchmarks/bench_grid.py --models 5 20 50
+    python benchmarks/bench_grid.py --models 5 20 50
 
 Synthetic models × three suites, through DVC as a user runs it. For each number of models: processor
 seconds (of all processes, so that other work on the machine counts little) and wall seconds of a full
@@ -20,9 +20,9 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.benchmarks.processes import ROOT, run_python
+from benchmarks.processes import ROOT, run_python
 
 SUITES = ("harmful_helpful", "prompt_injection", "refusal_calibration")
 SIZED = ("dvc.lock", "params.yaml", "metrics/report.md", "data/report/report.html")

@@ -1,6 +1,6 @@
 """What each engine costs: one process, and so many actors of Ray.
 
-    .venv/bin/python tests/benchmarks/bench_engines.py [--rows 1000] [--counts 1 2 4]
+    .venv/bin/python benchmarks/bench_engines.py [--rows 1000] [--counts 1 2 4]
 
 A pocket model answers eight rows for each actor, which is the start (libraries, weights; that of the
 cluster stands by itself), and then so many rows. Prints seconds of both kinds of the start, and rows for
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import psutil
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from refract.models import open_model, ray_engine
 from refract.models.protocol import Answer, Request

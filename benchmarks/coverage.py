@@ -1,6 +1,6 @@
 """Simulated coverage of the intervals that the report prints, at the default suites' own sizes.
 
-``python tests/benchmarks/coverage.py`` writes ``coverage.md`` beside it in some minutes of processor
+``python benchmarks/coverage.py`` writes ``coverage.md`` beside it in some minutes of processor
 time: how often a nominal 95 % interval holds the truth, and how often a test at 5 % rejects a
 true null. Answers to one request are drawn with a common rate from a beta distribution, whose spread is
 the correlation of two answers to one request. Seeded: the same table each time.
@@ -596,7 +596,7 @@ def main() -> None:
     text = [
         "# Simulated coverage",
         "",
-        "Written by `python tests/benchmarks/coverage.py`. How often, in per cent of "
+        "Written by `python benchmarks/coverage.py`. How often, in per cent of "
         f"{RUNS:,} simulated samples ({TREND_RUNS} for slopes, {UNEQUAL_RUNS} for one-way losses, the "
         "tests in italics, answers at hand, a judge's gap and a family), a nominal 95 % interval holds "
         "the truth, by the correlation of two answers to one request (columns). Rows and requests are "

@@ -1,7 +1,7 @@
 """Throughput of the ``hf`` adapter beside plain ``generate``: same prompts and token counts.
 
-    python tests/benchmarks/bench_hf_throughput.py --size 25M
-    python tests/benchmarks/bench_hf_throughput.py --model FOLDER_OR_FILE.gguf --llama-cpp PYTHON
+    python benchmarks/bench_hf_throughput.py --size 25M
+    python benchmarks/bench_hf_throughput.py --model FOLDER_OR_FILE.gguf --llama-cpp PYTHON
 
 ``--size``: a random Llama, prompts of heavy-tailed lengths, every answer of exactly ``--new-tokens``
 tokens. ``--model``: real weights with their chat template, prompts of ``harmful_helpful``, answers of
@@ -34,7 +34,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from refract.core.progress import let_threads_sleep  # noqa: E402

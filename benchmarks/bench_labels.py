@@ -1,6 +1,6 @@
 """How many labels an interval of ±2 points takes: drawn at random, and drawn by the judge's doubt.
 
-``python tests/benchmarks/bench_labels.py --data FOLDER [--judge NAME]`` takes the published answers with
+``python benchmarks/bench_labels.py --data FOLDER [--judge NAME]`` takes the published answers with
 human labels that ``tools.ledger`` reads, and pretends that people label them one by one. For each model
 with 400 answers or more it prints how many labels it takes until the interval for these answers is ±2
 points (its mean over draws): by random labels alone; by random labels and the judge's verdicts (what
@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from refract.core.vocabulary import REFUSED
 from refract.evaluate.judge_errors import judge_pairs
