@@ -11,6 +11,7 @@ import ast
 import contextlib
 import functools
 import hashlib
+import importlib.resources
 import json
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from refract.core.environment import data_folder
 from refract.core.errors import ParamsError, RefractError
 from refract.core.jsonl import sha256_file, write_bytes
 from refract.core.params import read_yaml
+from refract.core.registry import Registry, find
 from refract.core.settings import Settings, nearest, read_settings
 
 RAW = "https://raw.githubusercontent.com"
@@ -296,7 +298,7 @@ def read_url(url: str, most: int, otherwise: str) -> bytes:
         ) from None
 
 
-# Catalogues that come with the package: YAML files of published things by name.
+# Catalogues: YAML files of published things by name.
 
 Entry = TypeVar("Entry", bound=Settings)
 
@@ -304,17 +306,37 @@ Entry = TypeVar("Entry", bound=Settings)
 _content = functools.cache(read_yaml)
 
 
-def names_in(path: Path) -> list[str]:
-    """The names of a catalogue's entries."""
-    return sorted(_content(path))
+def catalogue_file(place: str) -> Path:
+    """The file that ``package:name`` stands for (``refract.published:protocols.yaml``). It is found
+    by this text, so that nobody imports the package that holds it."""
+    package, _, name = place.partition(":")
+    return Path(str(importlib.resources.files(package) / name))
 
 
-def find_entry(path: Path, kind: type[Entry], what: str, name: str, where: str) -> Entry:
-    """An entry by name. ``what`` says in messages what it is, ``where`` where its name was given.
-    Raises :class:`ParamsError`."""
-    known = names_in(path)
-    if name not in known:
+def names_in(path: Path, registry: Registry | None = None) -> list[str]:
+    """The names of a catalogue's entries, with those that installed packages add by a registry."""
+    installed = registry.installed() if registry is not None else {}
+    return sorted({*_content(path), *installed})
+
+
+def find_entry(
+    path: Path,
+    kind: type[Entry],
+    noun: str,
+    name: str,
+    where: str,
+    registry: Registry | None = None,
+) -> Entry:
+    """An entry of a catalogue by name.
+
+    ``noun`` says in messages what it is, ``where`` where its name was given. What a package adds
+    by the ``registry`` is a mapping, like an entry of the file. Raises :class:`ParamsError`."""
+    entries = _content(path)
+    if name in entries:
+        return read_settings(kind, f"{noun} {name}", entries[name])
+    known = names_in(path, registry)
+    if registry is None or name not in known:
         raise ParamsError(
             f"{where} must be one of {', '.join(known)} (got {name!r}){nearest(name, known)}"
         )
-    return read_settings(kind, f"{what} {name}", _content(path)[name])
+    return read_settings(kind, f"{noun} {name}", find(registry, name, where))

@@ -25,7 +25,7 @@ from refract.models.store import ResponseStore
 from refract.rates.counting import CONFIDENCE
 from refract.rates.protocol_rates import macro_rate, matches
 from refract.suites.importing import import_file
-from refract.suites.protocols.catalogue import (
+from refract.suites.protocols import (
     Chosen,
     find_protocol,
     generation_deviations,

@@ -12,7 +12,7 @@ from refract.core.vocabulary import JUDGED
 from refract.rates.counting import CONFIDENCE, Counted, CountedSuite, mean_rate, rate_of
 from refract.rates.rate import OVERALL, Counts, Group, Rate
 from refract.statistics.clusters import macro_mean
-from refract.suites.protocols.catalogue import (
+from refract.suites.protocols import (
     Chosen,
     Measure,
     find_part,

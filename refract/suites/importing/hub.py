@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from refract.core.errors import UsageError
 
 # The address of a file: its data set, revision and path.
 ON_HUB = r"https://huggingface\.co/datasets/([^/]+/[^/]+)/resolve/([^/]+)/(.+)"
+
+
+# Addresses of files and of the page that they are reached from.
+_PAGES = {
+    r"(https://huggingface\.co/datasets/[^/]+/[^/]+).*": r"\1",
+    r"https://raw\.githubusercontent\.com/([^/]+/[^/]+)/.*": r"https://github.com/\1",
+}
+
+
+def page_of(file: str) -> str:
+    """The page of the data set or repository that a file belongs to, by the file's address."""
+    for pattern, page in _PAGES.items():
+        match = re.fullmatch(pattern, file)
+        if match:
+            return match.expand(page)
+    return file
 
 
 def hub_file(dataset: str, name: str, revision: str) -> tuple[Path, str]:

@@ -238,7 +238,7 @@ def suite_prompts(params: Mapping[str, Any], name: str, root: Path = Path()) -> 
     )
     label, samples, fixed = suite_label(name, size, len(rows), seed), suite.get("samples"), None
     if suite.get("protocol"):
-        from refract.suites.protocols.catalogue import find_part
+        from refract.suites.protocols import find_part
 
         chosen = find_part(suite["protocol"], f"suites.{name}: protocol")
         samples, fixed = samples or chosen.generation.samples, chosen.fixed()
