@@ -133,14 +133,14 @@ def in_each_feature(
 
     @functools.wraps(noise)
     def variants(features: Features, settings: F, row: RowKey) -> list[Variant]:
-        made = []
+        changed = []
         for feature in features_to_perturb(features, settings, row):
             text, edits = noise(features[feature], row_generator(row, feature), settings)
             if text == features[feature] or not text.strip():
                 continue
             label = make_label(features, feature, kind)
             done = {"kind": kind, "feature": feature, "edits": edits}
-            made.append(Variant(label, done, ({**features, feature: text},)))
-        return made
+            changed.append(Variant(label, done, ({**features, feature: text},)))
+        return changed
 
     return variants
