@@ -64,11 +64,11 @@ def without_secrets(value: Any) -> tuple[Any, list[str]]:
             return kept
         if isinstance(value, list | tuple):
             cleaned = []
-            name: Any = ""
+            before: Any = ""
             for inner in value:
-                named = names_secret(name) and (len(value) == 2 or name.startswith("-"))
+                named = names_secret(before) and (len(value) == 2 or before.startswith("-"))
                 cleaned.append(clean(inner, place, secret or named))
-                name = inner
+                before = inner
             return cleaned
         if value is None or isinstance(value, bool) or value == "":
             return value

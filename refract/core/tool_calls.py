@@ -122,7 +122,7 @@ def call_problems(row: Row) -> list[str]:
     for field in NAMING:
         value = row.get(field, [])
         for call in value if isinstance(value, list) else [None]:
-            named = {"name": call} if isinstance(call, str) else call
+            named: Any = {"name": call} if isinstance(call, str) else call
             has_name = has_form(named, {"name": str})
             if not has_name or not isinstance(named.get("arguments", {}), dict):
                 problems.append(

@@ -177,8 +177,12 @@ class Published(Settings):
         turns = fnmatch.filter(table.columns, self.turns) if self.turns else []
         columns = self._prompt_columns(path, table, turns)
         by_column = self.category if isinstance(self.category, CategoryColumn) else None
-        needed = by_column is not None and not by_column.optional and options.category is None
-        if needed and by_column.column not in table.columns:
+        if (
+            by_column
+            and not by_column.optional
+            and options.category is None
+            and by_column.column not in table.columns
+        ):
             raise SuiteError(f"{path}: lacks the column {by_column.column}")
         id_column = None
         for name in self.id:
