@@ -1,4 +1,5 @@
-"""The code, libraries, machine and commit of this run, and the folders that belong to the user."""
+"""The code, libraries, machine and commit of this run, and the folders that belong to the
+user."""
 
 from __future__ import annotations
 
@@ -20,7 +21,14 @@ from refract.core.jsonl import sha256_file
 from refract.core.types import Row
 
 # Libraries whose versions can move a number.
-LIBRARIES = ("accelerate", "bert-score", "numpy", "tokenizers", "torch", "transformers")
+LIBRARIES = (
+    "accelerate",
+    "bert-score",
+    "numpy",
+    "tokenizers",
+    "torch",
+    "transformers",
+)
 # Others that can explain why answers differ or fail.
 OTHERS = ("anthropic", "bitsandbytes", "openai", "peft", "safetensors")
 # What decides numbers. (The numbers themselves may not be committed yet.)
@@ -37,8 +45,8 @@ def library_versions(libraries: tuple[str, ...] = LIBRARIES) -> dict[str, str]:
 
 
 def same_release(version: str, other: str) -> bool:
-    """Whether two versions are of one release, as ``2.13.0`` and ``2.13.0+cpu`` are. The label behind
-    the plus names a build; two different labels are two builds."""
+    """Whether two versions are of one release, as ``2.13.0`` and ``2.13.0+cpu`` are. The
+    label behind the plus names a build; two different labels are two builds."""
     release, _, label = version.partition("+")
     other_release, _, other_label = other.partition("+")
     return release == other_release and (label == other_label or not (label and other_label))
@@ -57,8 +65,8 @@ def pinned_libraries(constraints: Path) -> dict[str, str]:
 
 @functools.cache
 def code_sha256() -> str:
-    """A hash of the paths and contents of all source files of this package, but for the defaults that
-    an installed package carries, so that a checkout has the same."""
+    """A hash of the paths and contents of all source files of this package, but for the
+    defaults that an installed package carries, so that a checkout has the same."""
     root = Path(__file__).parents[1]
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*")):
@@ -78,8 +86,8 @@ def git(root: Path, *arguments: str) -> str | None:
 
 
 def this_run(runtime: Mapping[str, Any] | None) -> Row:
-    """What computes in this process, as JSON. ``runtime`` is what a model tells about itself (device,
-    dtype, batch shape, …), None where it computes nothing here.
+    """What computes in this process, as JSON. ``runtime`` is what a model tells about
+    itself (device, dtype, batch shape, …), None where it computes nothing here.
 
     No request's hash and no output of the pipeline depends on it."""
     own = dict(runtime or {})
@@ -116,9 +124,24 @@ def utc(seconds: float) -> str:
 def _checked_out(root: Path) -> Row:
     """The commit, and the first twenty inputs that differ from it; None without git."""
     commit = git(root, "rev-parse", "--verify", "--quiet", "HEAD")
-    listed = git(root, "--no-optional-locks", "status", "--porcelain", "-z", "--", *INPUTS) or ""
+    listed = (
+        git(
+            root,
+            "--no-optional-locks",
+            "status",
+            "--porcelain",
+            "-z",
+            "--",
+            *INPUTS,
+        )
+        or ""
+    )
     changed = [ascii(entry[3:])[1:-1] for entry in listed.split("\0") if entry]
-    return {"commit": commit and commit.strip(), "changed": changed[:20], "dirty": bool(changed)}
+    return {
+        "commit": commit and commit.strip(),
+        "changed": changed[:20],
+        "dirty": bool(changed),
+    }
 
 
 def _processor() -> str:
@@ -129,7 +152,8 @@ def _processor() -> str:
 
 
 def _accelerator() -> str | None:
-    """The names and versions of the accelerators that PyTorch sees here; None without it."""
+    """The names and versions of the accelerators that PyTorch sees here; None without
+    it."""
     torch = sys.modules.get("torch")  # importing it for this would cost a second
     if torch is None or not torch.cuda.is_available():
         return None
@@ -139,8 +163,8 @@ def _accelerator() -> str | None:
 
 
 def data_folder() -> Path:
-    """The folder of files that were fetched for the user: ``REFRACT_DATA``, or the one that the
-    operating system names."""
+    """The folder of files that were fetched for the user: ``REFRACT_DATA``, or the one
+    that the operating system names."""
     import platformdirs
 
     setting = os.environ.get("REFRACT_DATA", "").strip()
@@ -156,7 +180,8 @@ def default_cache_folder() -> Path:
 
 
 def cache_folder() -> Path | None:
-    """The folder of the response store; None where ``REFRACT_CACHE`` turns the store off."""
+    """The folder of the response store; None where ``REFRACT_CACHE`` turns the store
+    off."""
     setting = os.environ.get("REFRACT_CACHE", "").strip()
     if setting.lower() in ("off", "0", "none", "no", "false"):
         return None

@@ -16,8 +16,9 @@ from typing import ClassVar
 
 
 class RefractError(Exception):
-    """Something a user can mend: the message says what is wrong, which value came, what is allowed
-    and what to run. ``exit_code`` is what a command that ends with it returns."""
+    """Something a user can mend: the message says what is wrong, which value came, what
+    is allowed and what to run. ``exit_code`` is what a command that ends with it
+    returns."""
 
     exit_code: ClassVar[int] = 1
 
@@ -35,4 +36,5 @@ class UsageError(RefractError, ValueError):
 
 
 class RowError(RefractError, ValueError):
-    """A file of rows cannot be read: the message names the file, the line and what is wrong."""
+    """A file of rows cannot be read: the message names the file, the line and what is
+    wrong."""

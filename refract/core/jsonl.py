@@ -1,4 +1,5 @@
-"""JSONL as every stage reads and writes it: UTF-8, one object per line, LF, sorted keys."""
+"""JSONL as every stage reads and writes it: UTF-8, one object per line, LF, sorted
+keys."""
 
 from __future__ import annotations
 
@@ -60,8 +61,8 @@ def parse_json(text: str | bytes) -> Any:
 def has_form(value: Any, form: Any) -> bool:
     """Whether a JSON value has a form.
 
-    The form of a mapping is a dict of forms by key (``...``: of every value), that of a list a list
-    of one form, that of anything else a type."""
+    The form of a mapping is a dict of forms by key (``...``: of every value), that of a
+    list a list of one form, that of anything else a type."""
     if isinstance(form, list):
         return isinstance(value, list) and all(has_form(entry, form[0]) for entry in value)
     if not isinstance(form, dict):
@@ -78,8 +79,8 @@ def has_form(value: Any, form: Any) -> bool:
 
 
 def parse_line(line: bytes) -> Any:
-    """The JSON value of one line; ``NaN`` and ``Infinity`` are not JSON. Raises ValueError, which is
-    a UnicodeDecodeError where the line is not UTF-8."""
+    """The JSON value of one line; ``NaN`` and ``Infinity`` are not JSON. Raises
+    ValueError, which is a UnicodeDecodeError where the line is not UTF-8."""
     try:
         return _loads(line.removesuffix(b"\n").decode("utf-8"))
     except json.JSONDecodeError as error:
@@ -89,8 +90,8 @@ def parse_line(line: bytes) -> Any:
 
 
 def dump_row(row: Mapping[str, Any]) -> bytes:
-    """One row as a line, LF included. A lone surrogate, which has no UTF-8 form, becomes its JSON
-    escape."""
+    """One row as a line, LF included. A lone surrogate, which has no UTF-8 form, becomes
+    its JSON escape."""
     return _dumps(row).encode("utf-8", "backslashreplace") + b"\n"
 
 
@@ -102,8 +103,9 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def iter_rows(path: Path) -> Iterator[Row]:
-    """The rows of a JSONL file, in order. Lines end at LF alone: U+2028, U+0085 or a carriage return
-    in a text never splits a row. Raises :class:`RowError` with file and line number."""
+    """The rows of a JSONL file, in order. Lines end at LF alone: U+2028, U+0085 or a
+    carriage return in a text never splits a row. Raises :class:`RowError` with file and
+    line number."""
     with _opened(path) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -133,16 +135,25 @@ iter_verdicts = cast(Callable[[Path], Iterator[VerdictRow]], iter_rows)
 class RowsById(Mapping[str, Any]):
     """The rows of a JSONL file by their ``key``, or one ``field`` of each.
 
-    A row is read whenever it is asked for; only the places of the lines stay in memory. ``numbers``
-    has the number of each row by its key, from 0. Raises :class:`RowError` for a row with another
-    key."""
+    A row is read whenever it is asked for; only the places of the lines stay in memory.
+    ``numbers`` has the number of each row by its key, from 0. Raises :class:`RowError`
+    for a row with another key."""
 
     def __init__(
-        self, path: Path, numbers: Mapping[str, int], key: str = "prompt_id", field: str = ""
+        self,
+        path: Path,
+        numbers: Mapping[str, int],
+        key: str = "prompt_id",
+        field: str = "",
     ) -> None:
         self._file = _opened(path)
         weakref.finalize(self, self._file.close)
-        self._path, self._numbers, self._key, self._field = path, numbers, key, field
+        self._path, self._numbers, self._key, self._field = (
+            path,
+            numbers,
+            key,
+            field,
+        )
         self._starts = array("q")
         start = 0
         for line in self._file:
@@ -171,8 +182,9 @@ class RowsById(Mapping[str, Any]):
 
 
 class StoredRows(NamedTuple):
-    """The rows that stages wrote of one suite and model, in order and by prompt id. Prompts have
-    their samples, and the model's own answers where a conversation is played."""
+    """The rows that stages wrote of one suite and model, in order and by prompt id.
+    Prompts have their samples, and the model's own answers where a conversation is
+    played."""
 
     prompts: Mapping[str, PromptRow]
     responses: Mapping[str, ResponseRow]
@@ -205,7 +217,8 @@ def stored_rows(prompts: Path, responses: Path, verdicts: Path | None = None) ->
 
 
 def write_bytes(path: Path, chunks: Iterable[bytes]) -> None:
-    """Writes a file beside its place and moves it there, so that no reader sees half of it."""
+    """Writes a file beside its place and moves it there, so that no reader sees half of
+    it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

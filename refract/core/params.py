@@ -95,10 +95,13 @@ class SuiteSettings(Settings):
         "that `pair_id` joins",
     )
     source_language: str | None = Field(
-        None, description="code of the language that translations are held against; null: `en`"
+        None,
+        description="code of the language that translations are held against; null: `en`",
     )
     samples: int | None = Field(
-        None, ge=1, description="answers to each prompt; null: as the model says, or 1"
+        None,
+        ge=1,
+        description="answers to each prompt; null: as the model says, or 1",
     )
     protocol: str | None = Field(
         None,
@@ -115,7 +118,8 @@ class SuiteSettings(Settings):
         "worst case",
     )
     template: str | None = Field(
-        None, description="a text with {feature} in it, for rows that have `features`"
+        None,
+        description="a text with {feature} in it, for rows that have `features`",
     )
     tools: list[dict[str, Any]] | None = Field(
         None,
@@ -165,8 +169,9 @@ def without_resources(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def engine() -> str:
-    """Who answers requests: ``REFRACT_ENGINE``, else ``engine`` in the params.yaml of the current
-    folder, else ray where ``RAY_ADDRESS`` is set, else process. Raises :class:`ParamsError`."""
+    """Who answers requests: ``REFRACT_ENGINE``, else ``engine`` in the params.yaml of the
+    current folder, else ray where ``RAY_ADDRESS`` is set, else process. Raises
+    :class:`ParamsError`."""
     name = os.environ.get("REFRACT_ENGINE")
     path = Path("params.yaml")
     if not name and path.is_file():
@@ -181,8 +186,8 @@ def _check_engine(name: Any) -> None:
 
 
 class Metadata(Settings):
-    """What ``metadata`` tells the report: the title of a model or suite, and facts about a model
-    that its weights do not show."""
+    """What ``metadata`` tells the report: the title of a model or suite, and facts about
+    a model that its weights do not show."""
 
     title: str | None = Field(
         None,
@@ -191,7 +196,8 @@ class Metadata(Settings):
         "has; null: the name that it has everywhere else",
     )
     family: str | None = Field(
-        None, description="models of one family have their rates fitted over size together"
+        None,
+        description="models of one family have their rates fitted over size together",
     )
     parameters: Annotated[Number, Field(gt=0)] | None = Field(
         None, description="number of weights, for models without weights here"
@@ -222,14 +228,16 @@ class DecisionSettings(Settings):
     """Which differences of two results are decided, and what counts as no worse."""
 
     margin: Annotated[Number, Field(gt=0, lt=1)] = Field(
-        0.05, description="the drop that is still acceptable, as a difference of two rates"
+        0.05,
+        description="the drop that is still acceptable, as a difference of two rates",
     )
     primary: Distinct[Primary] = Field(
         list(PRIMARY),
         description="measures that are decided; Holm's correction runs over these alone",
     )
     confidence: Annotated[Number, Field(ge=0.8, lt=1)] = Field(
-        0.95, description="of intervals and decisions; a decision errs in at most 1 minus this"
+        0.95,
+        description="of intervals and decisions; a decision errs in at most 1 minus this",
     )
 
     interval: IntervalOf = Field(
@@ -268,8 +276,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
 def parse_yaml(content: bytes, where: str) -> dict[str, Any]:
     """The mapping in the content of a YAML file, which messages call ``where``.
 
-    It is read as DVC reads it: YAML 1.2 (ruamel), where ``no`` is a text and ``1e-4`` a number.
-    Raises :class:`ParamsError`."""
+    It is read as DVC reads it: YAML 1.2 (ruamel), where ``no`` is a text and ``1e-4`` a
+    number. Raises :class:`ParamsError`."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
@@ -295,7 +303,8 @@ def parse_yaml(content: bytes, where: str) -> dict[str, Any]:
 
 
 def _check_keys(path: str, value: Any, where: str = "") -> None:
-    """Raises :class:`ParamsError` for a key that is not a text, which DVC would misread."""
+    """Raises :class:`ParamsError` for a key that is not a text, which DVC would
+    misread."""
     if isinstance(value, list):
         for entry in value:
             _check_keys(path, entry, where)
@@ -310,10 +319,11 @@ def _check_keys(path: str, value: Any, where: str = "") -> None:
 
 
 def load_params(path: Path = Path("params.yaml")) -> dict[str, Any]:
-    """All of params.yaml as dicts and lists. Raises :class:`ParamsError` unless each section that
-    is there has its form and names only what is defined.
+    """All of params.yaml as dicts and lists. Raises :class:`ParamsError` unless each
+    section that is there has its form and names only what is defined.
 
-    The settings of a definition's kind are checked by :func:`refract.project.read_project`."""
+    The settings of a definition's kind are checked by
+    :func:`refract.project.read_project`."""
     params = read_yaml(path)
     check_sections(params, str(path))
     return params
@@ -322,8 +332,8 @@ def load_params(path: Path = Path("params.yaml")) -> dict[str, Any]:
 def load_definitions(*catalogues: Literal["suites", "judges"]) -> dict[str, Any]:
     """The suites of the grid, or the judges in use, in the form of params.yaml.
 
-    ``check-inputs`` writes them into :data:`INPUTS`, so that DVC keeps one hash of them for each
-    stage. Raises :class:`ParamsError` where it has not run."""
+    ``check-inputs`` writes them into :data:`INPUTS`, so that DVC keeps one hash of them
+    for each stage. Raises :class:`ParamsError` where it has not run."""
     params: dict[str, Any] = {}
     for catalogue in catalogues:
         path = INPUTS / f"{catalogue}.json"
@@ -336,7 +346,8 @@ def load_definitions(*catalogues: Literal["suites", "judges"]) -> dict[str, Any]
 def check_sections(params: Mapping[str, Any], where: str = "params.yaml") -> None:
     """Raises :class:`ParamsError` for the first thing wrong with the form of params.yaml.
 
-    A section may be missing: a stage is tested with those sections alone that it declares."""
+    A section may be missing: a stage is tested with those sections alone that it
+    declares."""
     for section in params:
         if section not in SECTIONS:
             raise ParamsError(
@@ -365,7 +376,8 @@ def check_sections(params: Mapping[str, Any], where: str = "params.yaml") -> Non
 
 
 def _entries(params: Mapping[str, Any], catalogue: str) -> Mapping[str, Any]:
-    """The definitions of a catalogue by name; none where params.yaml lacks the section."""
+    """The definitions of a catalogue by name; none where params.yaml lacks the
+    section."""
     entries = params.get(catalogue)
     if entries is None and (catalogue not in params or catalogue in OPTIONAL):
         return {}
@@ -409,8 +421,8 @@ def run_seed(params: Mapping[str, Any]) -> int:
 def definition(
     params: Mapping[str, Any], catalogue: str, name: str, where: str = ""
 ) -> dict[str, Any]:
-    """The definition of a model, suite, judge or perturbation, which ``where`` names. Raises
-    :class:`ParamsError` where there is none."""
+    """The definition of a model, suite, judge or perturbation, which ``where`` names.
+    Raises :class:`ParamsError` where there is none."""
     entries = _entries(params, catalogue)
     if name in entries:
         entry: dict[str, Any] = entries[name]
@@ -431,8 +443,8 @@ def grid(params: Mapping[str, Any], axis: str) -> list[str]:
 
 
 def decision_settings(root: Path) -> DecisionSettings:
-    """The settings of the project in a folder; the defaults without a project or without the
-    section. Raises :class:`ParamsError`."""
+    """The settings of the project in a folder; the defaults without a project or without
+    the section. Raises :class:`ParamsError`."""
     path = root / "params.yaml"
     section = load_params(path).get("decisions") if path.is_file() else None
     return read_settings(DecisionSettings, "decisions", section or {})

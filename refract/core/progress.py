@@ -29,8 +29,8 @@ RAN_FOLDER = Path("metrics/ran")
 
 
 class Progress:
-    """Counts rows done in one line: always shown on a terminal, elsewhere printed after ten seconds
-    and once a minute."""
+    """Counts rows done in one line: always shown on a terminal, elsewhere printed after
+    ten seconds and once a minute."""
 
     def __init__(self, label: str, total: int) -> None:
         self.label, self.total, self.done = label, total, 0
@@ -41,9 +41,8 @@ class Progress:
     def __enter__(self) -> Self:
         if sys.stderr.isatty() and self.total:
             from rich.console import Console
-            from rich.text import Text
 
-            self._line = Console(stderr=True).status(Text(printable(self._text("starting"))))
+            self._line = Console(stderr=True).status(self._shown("starting"))
             self._line.start()
         elif self.total:
             self._first = threading.Timer(FIRST_SECONDS, self._print)
@@ -60,8 +59,14 @@ class Progress:
     def _print(self, note: str = "") -> None:
         say(self._text(note), file=sys.stderr, flush=True)
 
+    def _shown(self, note: str) -> Any:
+        from rich.text import Text
+
+        return Text(printable(self._text(note)))
+
     def _text(self, note: str = "") -> str:
-        """How many rows are done; once that is known, how fast, and how long the others take."""
+        """How many rows are done; once that is known, how fast, and how long the others
+        take."""
         text = f"{self.label}: {self.done}/{self.total} rows"
         passed = time.monotonic() - self._start
         if self.done and passed >= FIRST_SECONDS:
@@ -73,21 +78,21 @@ class Progress:
         return f"{text}, {note}" if note else text
 
     def advance(self, rows: int = 1, note: str = "") -> None:
-        """Counts ``rows`` more as done; ``note`` is shown beside them (tokens, errors, cost)."""
+        """Counts ``rows`` more as done; ``note`` is shown beside them (tokens, errors,
+        cost)."""
         self.done += rows
         now = time.monotonic()
         if self._line is not None:
-            from rich.text import Text
-
-            self._line.update(Text(printable(self._text(note))))
+            self._line.update(self._shown(note))
         elif now - self._last >= EVERY_SECONDS:
             self._last = now
             self._print(note)
 
 
 def run_stage(stage: str, work: Callable[..., object], *arguments: str) -> None:
-    """What ``python -m stages.STAGE`` does: calls ``work`` with the command line's arguments, whose
-    names are ``arguments``. An error that a user can mend ends the stage with its message."""
+    """What ``python -m stages.STAGE`` does: calls ``work`` with the command line's
+    arguments, whose names are ``arguments``. An error that a user can mend ends the stage
+    with its message."""
     if len(sys.argv) != 1 + len(arguments):
         module = stage.replace("-", "_")
         sys.exit(" ".join(["usage: python -m", f"stages.{module}", *arguments]))
@@ -101,8 +106,9 @@ def run_stage(stage: str, work: Callable[..., object], *arguments: str) -> None:
 
 
 def let_threads_sleep() -> None:
-    """Lets a model's threads that wait for each other leave the processor to others soon, unless the
-    environment says otherwise. It has to be called before PyTorch and NumPy are loaded."""
+    """Lets a model's threads that wait for each other leave the processor to others soon,
+    unless the environment says otherwise. It has to be called before PyTorch and NumPy
+    are loaded."""
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "14")
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
@@ -123,17 +129,23 @@ class StageRun:
         self.warnings.append(text)
 
     def end(self, summary: str, **details: Any) -> None:
-        """Prints the run in one line and writes it, with ``details``, to ``data/runs/``."""
+        """Prints the run in one line and writes it, with ``details``, to
+        ``data/runs/``."""
         seconds = time.monotonic() - self._started
         count = len(self.warnings)
         warned = f", {count} warning{'' if count == 1 else 's'}" if count else ""
         say(f"{self.name}: {summary} in {seconds:.1f} s{warned}")
-        run = {"summary": summary, "seconds": round(seconds, 3), "warnings": self.warnings}
+        run = {
+            "summary": summary,
+            "seconds": round(seconds, 3),
+            "warnings": self.warnings,
+        }
         write_json(FOLDER / f"{self.name}.json", {**run, **details})
 
 
 def last_runs(root: Path, models: Sequence[str]) -> dict[str, Row]:
-    """The last run of each stage, for these models, in the pipeline's order, where it is known."""
+    """The last run of each stage, for these models, in the pipeline's order, where it is
+    known."""
     stages = ("model-inference", "judge", "aggregate")
     of_models = [f"{stage}@{model}" for stage in stages for model in models]
     names = ("generate-perturbations", *of_models, "validate-judges", "report")
@@ -142,11 +154,11 @@ def last_runs(root: Path, models: Sequence[str]) -> dict[str, Row]:
 
 
 def warning_lines(root: Path, models: Sequence[str], *, short: bool = False) -> list[str]:
-    """The warnings of the last runs, each once with the models that have it; and counts over all
-    models of what needs no warning (``3 of 900 answers not judged``).
+    """The warnings of the last runs, each once with the models that have it; and counts
+    over all models of what needs no warning (``3 of 900 answers not judged``).
 
-    ``short`` leaves out these counts, what the result table says too (thresholds, cut off, not
-    judged), and, but for errors, remarks in brackets and what is to be done."""
+    ``short`` leaves out these counts, what the result table says too (thresholds, cut
+    off, not judged), and, but for errors, remarks in brackets and what is to be done."""
     runs = last_runs(root, models)
     common: dict[tuple[str, str], list[str]] = {}
     for name, run in runs.items():
@@ -178,8 +190,8 @@ def warning_lines(root: Path, models: Sequence[str], *, short: bool = False) -> 
 
 
 def answer_line(root: Path, models: Sequence[str]) -> str:
-    """How many answers were generated, and how many came from the store, which all projects of a user
-    share; "" where no model ran on this machine."""
+    """How many answers were generated, and how many came from the store, which all
+    projects of a user share; "" where no model ran on this machine."""
     total: Counter[str] = Counter()
     stores: set[str] = set()
     for run in last_runs(root, models).values():

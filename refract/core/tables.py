@@ -20,8 +20,8 @@ SHARED = 1_000  # different values of a column that its later rows share
 class _LineFeeds:
     """Returns each line of a CSV writer, ended in LF.
 
-    The writer quotes a carriage return in a cell only where its own lines end in CRLF; unquoted, it
-    ends the row for every reader."""
+    The writer quotes a carriage return in a cell only where its own lines end in CRLF;
+    unquoted, it ends the row for every reader."""
 
     def write(self, line: str) -> bytes:
         return line.removesuffix("\r\n").encode("utf-8", "backslashreplace") + b"\n"
@@ -53,8 +53,8 @@ class Line(Mapping[str, str]):
 
 
 def parse_table(content: bytes) -> list[Line]:
-    """The rows in the content of a CSV table. Raises csv.Error, and ValueError for a row with more
-    or fewer cells than the first."""
+    """The rows in the content of a CSV table. Raises csv.Error, and ValueError for a row
+    with more or fewer cells than the first."""
     csv.field_size_limit(sys.maxsize)  # answers can be long
     reader = csv.reader(io.TextIOWrapper(io.BytesIO(content), "utf-8", newline=""))
     places = {column: place for place, column in enumerate(next(reader, []))}
@@ -63,8 +63,8 @@ def parse_table(content: bytes) -> list[Line]:
 
 
 def shared(rows: Iterable[Iterable[tuple[str, Any]]]) -> Iterator[dict[str, Any]]:
-    """Rows of columns and values, in little memory: equal values of a column, and of a row, are one
-    object."""
+    """Rows of columns and values, in little memory: equal values of a column, and of a
+    row, are one object."""
     of_column: dict[str, dict[str, Any]] = {}
     for row in rows:
         own: dict[str, Any] = {}
@@ -84,8 +84,8 @@ def read_table(path: Path) -> list[dict[str, str]]:
 
 
 def iter_table(path: Path) -> Iterator[dict[str, str]]:
-    """The rows of a CSV table, with texts as values; a leading byte order mark is dropped. Raises
-    :class:`RowError`."""
+    """The rows of a CSV table, with texts as values; a leading byte order mark is
+    dropped. Raises :class:`RowError`."""
     csv.field_size_limit(sys.maxsize)  # answers can be long
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:

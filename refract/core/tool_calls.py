@@ -15,7 +15,13 @@ NAMING = ("harmful_calls", "wanted_calls")
 # How a call begins in templates of local models; Mistral's may have the name before the JSON.
 _BEGIN = re.compile(r"(?:<tool_call>|\[TOOL_CALLS\](?:([\w.-]+)(?:\[ARGS\])?)?)\s*(?=[\[{])")
 _BETWEEN = re.compile(r"\s*(?:</tool_call>)?[\s;,]*")
-MARKERS = ("<tool_call>", "</tool_call>", "[TOOL_CALLS]", "[ARGS]", "<|python_tag|>")
+MARKERS = (
+    "<tool_call>",
+    "</tool_call>",
+    "[TOOL_CALLS]",
+    "[ARGS]",
+    "<|python_tag|>",
+)
 # Hermes' format, which most templates share, for checkpoints whose template lacks a place for tools.
 INSTRUCTION = (
     "You can call these functions:\n<tools>\n{tools}\n</tools>\nTo call one, write <tool_call>"
@@ -24,8 +30,8 @@ INSTRUCTION = (
 
 
 def tool_call(name: Any, arguments: Any) -> ToolCall:
-    """A call. Arguments in a text are read as JSON; what is not valid JSON is kept as text. Raises
-    ValueError for a call without a name."""
+    """A call. Arguments in a text are read as JSON; what is not valid JSON is kept as
+    text. Raises ValueError for a call without a name."""
     if not isinstance(name, str) or not name:
         raise ValueError(f"a call without a name (got {name!r:.40})")
     try:
@@ -39,8 +45,8 @@ def tool_call(name: Any, arguments: Any) -> ToolCall:
 def calls_in(text: str, tools: Sequence[Row]) -> tuple[str, list[ToolCall]]:
     """What a local model wrote, without its calls, and these.
 
-    A call stands behind a marker, or the text is nothing but the JSON of calls of ``tools``. What
-    has another form stays text."""
+    A call stands behind a marker, or the text is nothing but the JSON of calls of
+    ``tools``. What has another form stays text."""
     calls: list[ToolCall] = []
     kept = ""
     place = 0
@@ -65,8 +71,8 @@ def calls_in(text: str, tools: Sequence[Row]) -> tuple[str, list[ToolCall]]:
 
 
 def _calls_at(text: str, place: int, name: str | None = None) -> tuple[list[ToolCall], int]:
-    """The calls in a JSON value at a place, and where the text after it begins. With a ``name`` the
-    value is the arguments of that call."""
+    """The calls in a JSON value at a place, and where the text after it begins. With a
+    ``name`` the value is the arguments of that call."""
     try:
         value, end = json.JSONDecoder().raw_decode(text, place)
         if name:
@@ -82,7 +88,8 @@ def _calls_at(text: str, place: int, name: str | None = None) -> tuple[list[Tool
 
 
 def with_calls(response: Mapping[str, Any]) -> str:
-    """The answer of a response row as people read it: the text, then a line for each call."""
+    """The answer of a response row as people read it: the text, then a line for each
+    call."""
     lines = [response["response"]] if response["response"] else []
     for call in response.get("tool_calls") or ():
         lines.append(f"[call] {call['name']}({json.dumps(call['arguments'], ensure_ascii=False)})")
@@ -90,8 +97,9 @@ def with_calls(response: Mapping[str, Any]) -> str:
 
 
 def is_call(call: ToolCall, named: str | Row) -> bool:
-    """Whether a call is one that a row names: by its name and, where the row has them, by arguments.
-    A text must be part of the call's argument, in any case; any other value must equal it."""
+    """Whether a call is one that a row names: by its name and, where the row has them, by
+    arguments. A text must be part of the call's argument, in any case; any other value
+    must equal it."""
     wanted: Row = {"name": named} if isinstance(named, str) else named
     if call["name"] != wanted["name"]:
         return False

@@ -1,6 +1,4 @@
-"""The rows that pass between stages, as types, and the samples of a prompt.
-
-``docs/rows.md`` says what each field holds."""
+"""The rows that pass between stages (``docs/rows.md``), and the samples of a prompt."""
 
 from __future__ import annotations
 
@@ -41,12 +39,14 @@ OWN_ANSWER = cast(Message, {"role": "assistant", "content": None})
 
 
 class PromptRow(TypedDict):
-    """One variant of a prompt. ``perturbation`` is None for the clean one, ``seed`` None unless its
-    text was drawn, ``sample`` present where a prompt is answered several times.
+    """One variant of a prompt. ``perturbation`` is None for the clean one, ``seed`` None
+    unless its text was drawn, ``sample`` present where a prompt is answered several
+    times.
 
-    A turn of a conversation that is played has its number (``turn``), the last one's (``turns``), and
-    the id of the turn answered ``after`` which it comes. ``script`` has the attempts without the
-    model's answers, where :func:`with_answers` filled these in."""
+    A turn of a conversation that is played has its number (``turn``), the last one's
+    (``turns``), and the id of the turn answered ``after`` which it comes. ``script`` has
+    the attempts without the model's answers, where :func:`with_answers` filled these
+    in."""
 
     prompt_id: str
     source_id: str
@@ -64,15 +64,15 @@ class PromptRow(TypedDict):
 
 
 class ErrorInfo(TypedDict):
-    """Why a request was not answered: the error's class and its message."""
+    """Why a request was not answered: class and message of the error."""
 
     type: str
     message: str
 
 
 class ResponseRow(TypedDict):
-    """One answer. Counts of tokens are without padding; ``tokens``: the ids of a local model's tokens
-    (:func:`refract.models.protocol.packed_tokens`)."""
+    """One answer. Counts of tokens are without padding; ``tokens``: the ids of a local
+    model's tokens (:func:`refract.models.protocol.packed_tokens`)."""
 
     prompt_id: str
     request_sha256: str
@@ -89,8 +89,8 @@ class ResponseRow(TypedDict):
 
 
 class Verdict(TypedDict):
-    """One judge's verdict on one answer. ``label`` is None where the judge gives none, ``refused``
-    where the label tells nothing about refusal; a judge may add fields."""
+    """One judge's verdict on one answer. ``label`` is None where the judge gives none,
+    ``refused`` where the label tells nothing about refusal; a judge may add fields."""
 
     label: str | None
     refused: bool | None
@@ -146,16 +146,15 @@ def given_response(
 
 
 def sample_id(prompt_id: str, sample: int) -> str:
-    """The id of a sample: the prompt's for the first, then ``PROMPT_ID~2``, ``PROMPT_ID~3``, …"""
+    """The id of a sample: the prompt's for the first, then ``PROMPT_ID~2``,
+    ``PROMPT_ID~3``, …"""
     return prompt_id if sample == 1 else f"{prompt_id}~{sample}"
 
 
 def sample_prompts(prompts: Iterable[PromptRow], samples: int) -> Iterable[PromptRow]:
-    """Prompt rows with one row for each sample, those of a prompt after one another.
-
-    With one sample the rows stay as they are. Else each has its number (``sample``) and an id by
-    :func:`sample_id`, so that a further sample changes no row. Raises :class:`RowError` for a prompt
-    that has the id of another prompt's sample."""
+    """Prompt rows, one for each sample, with its number (``sample``) and an id by
+    :func:`sample_id`; the rows as they are for one sample. Raises :class:`RowError` for a
+    prompt that has the id of another prompt's sample."""
     if samples == 1:
         return prompts
     prompts = list(prompts)
@@ -178,8 +177,7 @@ def sample_prompts(prompts: Iterable[PromptRow], samples: int) -> Iterable[Promp
 def answered_prompts(
     prompts: Sequence[PromptRow], responses: Sequence[ResponseRow]
 ) -> list[PromptRow]:
-    """Prompt rows with as many samples as there are response rows, and with the model's own answers
-    (:func:`with_answers`)."""
+    """Prompt rows with as many samples as were answered, and :func:`with_answers`."""
     samples = len(responses) // max(1, len(prompts))
     earlier: dict[str, list[str]] = {}
     answers = {row["prompt_id"]: row["response"] for row in responses}
@@ -190,11 +188,11 @@ def answered_prompts(
 
 
 def with_answers(prompt: PromptRow, response: str, earlier: dict[str, list[str]]) -> PromptRow:
-    """A turn of a conversation that is played, with the model's own answers in their places (an empty
-    text where there is none); any other prompt as it is.
+    """A turn of a conversation that is played, with the model's own answers in their
+    places (an empty text where there is none); any other prompt as it is.
 
-    ``earlier`` has the answers up to each turn by its id. The ``response`` to this turn is added to
-    it, so that turns have to come in order."""
+    ``earlier`` has the answers up to each turn by its id. The ``response`` to this turn
+    is added to it, so that turns have to come in order."""
     if "turn" not in prompt:
         return prompt
     before = earlier.get(prompt.get("after", ""), [])
@@ -204,7 +202,8 @@ def with_answers(prompt: PromptRow, response: str, earlier: dict[str, list[str]]
 
 
 def filled(attempt: Attempt, answers: Iterable[str]) -> Attempt:
-    """A conversation with the model's own answers in their places, empty where there are no more."""
+    """A conversation with the model's own answers in their places, empty where there are
+    no more."""
     if isinstance(attempt, str):
         return attempt
     texts = iter(answers)
@@ -224,8 +223,8 @@ def turns_of(prompt: PromptRow) -> dict[str, str]:
 
 
 def is_last(row: Mapping[str, Any]) -> bool:
-    """Whether a prompt or an outcome is a last turn, or not a turn that is played. No headline counts
-    the others."""
+    """Whether a prompt or an outcome is a last turn, or not a turn that is played. No
+    headline counts the others."""
     turn = row.get("turn")
     turns = row.get("turns")
     return turn == turns or not (turn and turns)  # one of them alone is a field of the suite's own
@@ -251,6 +250,7 @@ def turn_id(id_: str, turn: int, turns: int) -> str:
 
 
 def clean_id(prompt: PromptRow, *, first: bool = False) -> str:
-    """The id of the clean prompt that a variant is compared with: of its sample, or the ``first``."""
+    """The id of the clean prompt that a variant is compared with: of its sample, or the
+    ``first``."""
     id_ = turn_id(prompt["source_id"], prompt.get("turn", 1), prompt.get("turns", 1))
     return id_ if first else sample_id(id_, prompt.get("sample", 1))

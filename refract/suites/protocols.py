@@ -1,7 +1,8 @@
-"""Published protocols: what one states, finding one by name, and how a run deviates from it.
+"""Published protocols: what one states, finding one by name, and how a run deviates from
+it.
 
-A protocol holds no text of another project: its suite is the publisher's file, its judge a
-published one, and another project's system prompt is referred to."""
+A protocol holds no text of another project: its suite is the publisher's file, its judge
+a published one, and another project's system prompt is referred to."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ Counts = Literal["complied", "refused", Share, "right", "score", "inspect_score"
 
 
 class Generation(Settings):
-    """How answers are generated; null means none, or not known where ``unknown`` has the field."""
+    """How answers are generated; null means none, or not known where ``unknown`` has the
+    field."""
 
     max_tokens: int | None = Field(ge=1)
     temperature: Annotated[Number, Field(ge=0)] | None
@@ -48,10 +50,12 @@ class SuiteFile(Settings):
         None, description="of the file; null: not seen here"
     )
     columns: dict[str, str] = Field(
-        default_factory=dict, description="for kind generic: of prompt, id and category"
+        default_factory=dict,
+        description="for kind generic: of prompt, id and category",
     )
     values: dict[str, str] = Field(
-        default_factory=dict, description="for kind generic: value of the category column: category"
+        default_factory=dict,
+        description="for kind generic: value of the category column: category",
     )
     category: Literal["harmful", "helpful", "borderline"] | None = Field(
         None, description="of every row, instead of the importer's rule"
@@ -72,9 +76,9 @@ class Measure(Settings):
     """A number of the protocol.
 
     ``counts``: the share of answers that complied, refused, …; the mean ``score``
-    (``inspect_score``: StrongREJECT's as Inspect computes it); or the share that is ``right``
-    (harmful prompts refused, helpful ones answered). ``macro`` adds the unweighted mean over the
-    values of ``by``."""
+    (``inspect_score``: StrongREJECT's as Inspect computes it); or the share that is
+    ``right`` (harmful prompts refused, helpful ones answered). ``macro`` adds the
+    unweighted mean over the values of ``by``."""
 
     counts: Counts
     over: Literal["all", "judged"] = Field(
@@ -97,7 +101,9 @@ class Part(Settings):
     suite: SuiteFile
     judge: str | None = Field(description="a published judge; null: none that is defined here")
     clip: int | None = Field(
-        None, ge=1, description="most tokens of an answer, by the judge's tokenizer; null: all"
+        None,
+        ge=1,
+        description="most tokens of an answer, by the judge's tokenizer; null: all",
     )
     empty: Literal["judged", "refused", "complied", "unjudged"] = Field(
         description="what an empty answer is"
@@ -112,9 +118,9 @@ class Part(Settings):
 
 
 class Protocol(Settings):
-    """A published protocol. ``sources`` says where each field is from; ``unknown`` names fields
-    that no source states, which a run takes from its model; ``limits`` says what Refract leaves
-    out."""
+    """A published protocol. ``sources`` says where each field is from; ``unknown`` names
+    fields that no source states, which a run takes from its model; ``limits`` says what
+    Refract leaves out."""
 
     version: str = Field(pattern=r"^[0-9]+(\.[0-9]+)*$")
     of: str
@@ -163,7 +169,8 @@ class Chosen(NamedTuple):
         return self.protocol.generation_of(self.part)
 
     def fixed(self) -> dict[str, Any]:
-        """The settings of a model that the protocol states, as JSON; null stands for none."""
+        """The settings of a model that the protocol states, as JSON; null stands for
+        none."""
         stated = self.generation.model_dump(mode="json", exclude_none=True)
         settings = {}
         for key in Generation.model_fields:
@@ -234,7 +241,8 @@ def generation_deviations(
 ) -> list[str]:
     """Each way in which generation differed from the protocol, as a phrase.
 
-    ``generation`` has the settings that the model's adapter knows, with the values that were used."""
+    ``generation`` has the settings that the model's adapter knows, with the values that
+    were used."""
     deviations = []
     for key, wanted in chosen.fixed().items():
         if key in generation:
@@ -289,7 +297,8 @@ def suite_deviations(chosen: Chosen, file: Path, sha256: str) -> list[str]:
 
 
 def unknown_notes(chosen: Chosen, generation: Mapping[str, Any]) -> list[str]:
-    """The fields of the protocol that no source states, and the values used in their place."""
+    """The fields of the protocol that no source states, and the values used in their
+    place."""
     return [
         f"{key}: {_shown(generation[key])} was used" if key in generation else key
         for key in chosen.protocol.unknown

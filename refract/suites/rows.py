@@ -38,7 +38,8 @@ TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
 
 
 class Problem(NamedTuple):
-    """One thing wrong with a suite file. ``harmless``: the file can still be run as it is."""
+    """One thing wrong with a suite file. ``harmless``: the file can still be run as it
+    is."""
 
     line: int
     message: str
@@ -46,7 +47,8 @@ class Problem(NamedTuple):
 
 
 class Question(Settings):
-    """A question of a row's ``rubric``: yes or no, or a number on a scale, taken from 0 to 1."""
+    """A question of a row's ``rubric``: yes or no, or a number on a scale, taken from 0
+    to 1."""
 
     question: Annotated[str, Field(pattern=r"\S")]
     weight: Annotated[Number, Field(gt=0)] = Field(1, description="in the mean of the answers")
@@ -54,7 +56,8 @@ class Question(Settings):
         None, description="lowest and highest number; null: yes (1) or no (0)"
     )
     gate: bool = Field(
-        False, description="is not part of the mean; its answer takes that share away"
+        False,
+        description="is not part of the mean; its answer takes that share away",
     )
 
     @model_validator(mode="after")
@@ -143,14 +146,16 @@ def _messages_problem(messages: list[Any]) -> str:
 
 
 def user_places(row: Row) -> list[int]:
-    """The places of the user's messages in a row's conversation; a row without one has one turn."""
+    """The places of the user's messages in a row's conversation; a row without one has
+    one turn."""
     messages = row.get("messages", [{"role": "user"}])
     return [place for place, message in enumerate(messages) if message["role"] == "user"]
 
 
 def played_turns(row: Row) -> list[int]:
-    """The numbers of the user's turns that the model answers where a row's conversation is played:
-    those without an assistant's message behind them. Empty where only the last has none."""
+    """The numbers of the user's turns that the model answers where a row's conversation
+    is played: those without an assistant's message behind them. Empty where only the last
+    has none."""
     places = user_places(row)
     played = []
     for turn, (place, following) in enumerate(pairwise([*places, -1]), 1):
@@ -160,7 +165,12 @@ def played_turns(row: Row) -> list[int]:
 
 
 def _kind(value: object) -> str:
-    names = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
+    names = {
+        dict: "an object",
+        list: "a list",
+        str: "a text",
+        bool: "true or false",
+    }
     return "null" if value is None else names.get(type(value), f"the number {value}")
 
 
@@ -194,7 +204,10 @@ def _are_texts(value: Any) -> bool:
 
 # Fields that judges and tables read: what each must be, and whether a value is that.
 FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "expected_strings": ("a list of texts", lambda value: bool(value) and _are_texts(value)),
+    "expected_strings": (
+        "a list of texts",
+        lambda value: bool(value) and _are_texts(value),
+    ),
     "task_strings": ("a list of texts", _are_texts),
     **dict.fromkeys(STRING_FLAGS, ("true or false", lambda value: isinstance(value, bool))),
     "requirement": ("a text", _is_text),
@@ -231,7 +244,8 @@ def field_problems(row: Row) -> list[str]:
 
 
 def rubric_of(row: Row) -> list[Question]:
-    """The questions of a row's rubric; none where it has no rubric. Raises :class:`ParamsError`."""
+    """The questions of a row's rubric; none where it has no rubric. Raises
+    :class:`ParamsError`."""
     questions = enumerate(row.get("rubric", []), 1)
     return [read_settings(Question, f"question {number}", text) for number, text in questions]
 
@@ -254,8 +268,8 @@ def _rubric_problems(row: Row) -> list[str]:
 
 
 def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
-    """The rows of a suite file that can be used, and everything wrong with it, in line order. Raises
-    OSError when the file cannot be opened."""
+    """The rows of a suite file that can be used, and everything wrong with it, in line
+    order. Raises OSError when the file cannot be opened."""
     data = Path(path).read_bytes()
     kind = Path(path).suffix.lower()
     if kind in TABLES:
@@ -336,10 +350,11 @@ def load_suite(path: Path) -> list[Row]:
 
 
 def sample_rows(rows: list[Row], size: int | None, *, seed: int, suite: str) -> list[Row]:
-    """A seeded subset of ``size`` rows, in suite order; all of them for None or a larger size.
+    """A seeded subset of ``size`` rows, in suite order; all of them for None or a larger
+    size.
 
-    The rows with the smallest SHA-256 of (seed, suite, id) are taken, so that a row added to the
-    suite changes the draw by at most that row."""
+    The rows with the smallest SHA-256 of (seed, suite, id) are taken, so that a row added
+    to the suite changes the draw by at most that row."""
     if size is None or size >= len(rows):
         return rows
 
@@ -351,8 +366,8 @@ def sample_rows(rows: list[Row], size: int | None, *, seed: int, suite: str) -> 
 
 
 def suite_label(suite: str, size: int | None, total: int, seed: int) -> str:
-    """The suite's name as numbers show it: with ``[sampled N/M, seed=K]`` where it was sampled,
-    ``[all M, sample N]`` where it has fewer rows than the sample."""
+    """The suite's name as numbers show it: with ``[sampled N/M, seed=K]`` where it was
+    sampled, ``[all M, sample N]`` where it has fewer rows than the sample."""
     if size is None or size == total:
         return suite
     if size > total:
@@ -361,13 +376,14 @@ def suite_label(suite: str, size: int | None, total: int, seed: int) -> str:
 
 
 def samples_label(label: str, samples: int) -> str:
-    """A suite's label with ``[K samples]`` where each prompt is answered more than once."""
+    """A suite's label with ``[K samples]`` where each prompt is answered more than
+    once."""
     return label if samples == 1 else f"{label}[{samples} samples]"
 
 
 def row_seed(seed: int, suite: str, prompt_id: str, sample: int = 1) -> int:
-    """The seed of one row's own generator: 31 bits of the SHA-256 of (seed, suite, prompt id), for a
-    further sample of (seed, suite, prompt id, "sample", its number)."""
+    """The seed of one row's own generator: 31 bits of the SHA-256 of (seed, suite, prompt
+    id), for a further sample of (seed, suite, prompt id, "sample", its number)."""
     key: list[int | str] = [seed, suite, prompt_id]
     if sample > 1:
         key += ["sample", sample]

@@ -1,4 +1,5 @@
-"""How a table becomes a suite: which column holds what, for published files and for any other."""
+"""How a table becomes a suite: which column holds what, for published files and for any
+other."""
 
 from __future__ import annotations
 
@@ -25,7 +26,13 @@ from refract.suites.importing.file_formats import (
     read_tables,
 )
 from refract.suites.importing.hub import page_of
-from refract.suites.rows import CATEGORIES, CONTENT, STRING_FLAGS, SuiteError, row_problems
+from refract.suites.rows import (
+    CATEGORIES,
+    CONTENT,
+    STRING_FLAGS,
+    SuiteError,
+    row_problems,
+)
 
 # Columns that `generic` takes for the prompt and the id unless others are named.
 PROMPTS = ("prompt", "goal", "question", "behavior", "instruction", "text")
@@ -47,8 +54,8 @@ RESERVED = {
 class Origin(NamedTuple):
     """Where a suite comes from, as its card says it.
 
-    ``rule`` says in words how rows got their categories. ``context`` is the field, if any, whose
-    text stands before the prompt, as its publisher sends it."""
+    ``rule`` says in words how rows got their categories. ``context`` is the field, if
+    any, whose text stands before the prompt, as its publisher sends it."""
 
     title: str
     url: str
@@ -59,11 +66,13 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True)
 class Options:
-    """What a user may add to a file. ``category`` replaces the importer's own rule for all rows.
+    """What a user may add to a file. ``category`` replaces the importer's own rule for
+    all rows.
 
-    ``columns`` (of the prompt, the id, the category and the language), ``source`` and ``licence``
-    are for files that no importer knows; ``values`` maps values of a column to categories.
-    Without a ``header`` columns are called 1, 2, … ``address`` says where the file is from."""
+    ``columns`` (of the prompt, the id, the category and the language), ``source`` and
+    ``licence`` are for files that no importer knows; ``values`` maps values of a column
+    to categories. Without a ``header`` columns are called 1, 2, … ``address`` says where
+    the file is from."""
 
     encoding: str = "utf-8"
     header: bool = True
@@ -77,7 +86,8 @@ class Options:
 
 
 class Contents(NamedTuple):
-    """What an importer returns: rows, their origin, the files read, notes on what was decided."""
+    """What an importer returns: rows, their origin, the files read, notes on what was
+    decided."""
 
     rows: list[Row]
     origin: Origin
@@ -90,15 +100,16 @@ Importer = Callable[[str, Path, Options], Contents]
 
 
 class CategoryColumn(Settings):
-    """The column that tells a row's category; a file may lack one that is ``optional``."""
+    """The column that tells a row's category; a file may lack one that is
+    ``optional``."""
 
     column: str
     values: dict[str, Category]
     optional: bool = False
 
     def category_of(self, row: Row) -> str | None:
-        """The category of a row; None for a value that stands for none. A key that ends in *
-        stands for all values that start so."""
+        """The category of a row; None for a value that stands for none. A key that ends
+        in * stands for all values that start so."""
         value = str(row.get(self.column))
         if value in self.values:
             return self.values[value]
@@ -109,8 +120,9 @@ class CategoryColumn(Settings):
 
 
 class LanguageColumn(Settings):
-    """The column that tells a row's language: the group of a pattern that matches the whole value,
-    else ``otherwise``, else the value. ``codes`` has the codes of values in lower case."""
+    """The column that tells a row's language: the group of a pattern that matches the
+    whole value, else ``otherwise``, else the value. ``codes`` has the codes of values in
+    lower case."""
 
     column: str
     codes: dict[str, str] = Field(default_factory=dict)
@@ -128,8 +140,8 @@ class LanguageColumn(Settings):
 
 
 class Published(Settings):
-    """How a published file becomes a suite: an entry of ``refract/published/importers.yaml``, whose
-    head says what each key means."""
+    """How a published file becomes a suite: an entry of
+    ``refract/published/importers.yaml``, whose head says what each key means."""
 
     title: str
     url: str
@@ -188,7 +200,10 @@ class Published(Settings):
         for name in self.id:
             if id_column is None and (name in table.columns or "{" in name):
                 id_column = name
-        notes = [*table.notes, *self._column_notes(table, [*columns, *turns, id_column])]
+        notes = [
+            *table.notes,
+            *self._column_notes(table, [*columns, *turns, id_column]),
+        ]
         rows: dict[str, Row] = {}
         pairs: dict[str, list[Row]] = defaultdict(list)
         renumbered: list[str] = []
@@ -256,7 +271,8 @@ class Published(Settings):
         return {column_of(path, table, names, "prompt"): {}}
 
     def _column_notes(self, table: Table, used: Sequence[str | None]) -> list[str]:
-        """Notes on columns that are not carried over, and on those that the file lacks."""
+        """Notes on columns that are not carried over, and on those that the file
+        lacks."""
         wanted = [*self.kept, self.pair, self.calls, self.context]
         wanted.append(self.language.column if self.language else None)
         wanted += self.prompts
@@ -284,7 +300,8 @@ class Published(Settings):
         return options.values.get(value) or self.category.category_of(source)
 
     def _content(self, source: Row, column: str, turns: Sequence[str]) -> Row:
-        """The fields of a row that say what is asked; empty where nothing is. Raises ValueError."""
+        """The fields of a row that say what is asked; empty where nothing is. Raises
+        ValueError."""
         value = [source.get(name) for name in turns] if turns else source.get(column)
         if not isinstance(value, str | list | dict | None):
             raise ValueError(f"{column!r} must be a text (got {value!r:.60})")
@@ -300,7 +317,11 @@ class Published(Settings):
         return {"prompt": value}
 
     def _fields(
-        self, source: Row, about: Mapping[str, str], category: str, language: str | None
+        self,
+        source: Row,
+        about: Mapping[str, str],
+        category: str,
+        language: str | None,
     ) -> Row:
         """The fields of a row besides its id, content and category. Raises ValueError."""
         row = {field: _value(source, name) for name, field in self.kept.items()}
@@ -315,12 +336,14 @@ class Published(Settings):
 
 
 def _columns_in(name: str | None) -> set[str]:
-    """The columns that a name refers to: a column, a part of one, or a text with columns in it."""
+    """The columns that a name refers to: a column, a part of one, or a text with columns
+    in it."""
     return {name, name.partition(".")[0], *re.findall(r"{(\w+)", name)} if name else set()
 
 
 def _unused(wanted: str, rows: Mapping[str, Row], renumbered: list[str]) -> str:
-    """An id that no row has: the one wanted, or with a number behind it, which is noted."""
+    """An id that no row has: the one wanted, or with a number behind it, which is
+    noted."""
     id_ = wanted
     number = 1
     while id_ in rows:
@@ -342,7 +365,8 @@ def _list_in(source: Row, column: str | None) -> list[Any]:
 
 
 def _tools(names: Sequence[Any], category: str) -> Row:
-    """Tools by their names, all that is known of them, and which of them may be called."""
+    """Tools by their names, all that is known of them, and which of them may be
+    called."""
     if not names:
         return {}
     names = list(dict.fromkeys(map(str, names)))
@@ -354,11 +378,15 @@ def _tools(names: Sequence[Any], category: str) -> Row:
             "parameters": {"type": "object", "properties": {}},
         }
         tools.append({"type": "function", "function": function})
-    return {"tools": tools, "harmful_calls" if category == "harmful" else "wanted_calls": names}
+    return {
+        "tools": tools,
+        "harmful_calls" if category == "harmful" else "wanted_calls": names,
+    }
 
 
 def _value(row: Row, name: str) -> Any:
-    """What a row has in a column, in a part of one (``about.source``), or as a text of columns."""
+    """What a row has in a column, in a part of one (``about.source``), or as a text of
+    columns."""
     if "{" in name:
         return name.format_map(defaultdict(str, row))
     value: Any = row

@@ -73,8 +73,8 @@ def joined(table: Table, path: Path, other: Path, column: str, encoding: str) ->
 def messages_of(value: Any, *, answers: bool) -> list[dict[str, str]]:
     """The messages of a published conversation, up to the user's last one.
 
-    A message is a text (the user's), an object with a role and a text, or an object with a
-    text for each role. Without ``answers`` the assistant's messages are left out."""
+    A message is a text (the user's), an object with a role and a text, or an object with
+    a text for each role. Without ``answers`` the assistant's messages are left out."""
     messages: list[dict[str, str]] = []
     for turn in value if isinstance(value, list) else [value]:
         for speaker, text in _texts_by_speaker(turn):
@@ -103,10 +103,11 @@ def _texts_by_speaker(turn: Any) -> Iterable[tuple[Any, Any]]:
 def read_tables(
     path: Path, encoding: str, pattern: str | None, *, header: bool
 ) -> tuple[Table, list[Path]]:
-    """A file, or all files of a folder whose paths end in a pattern, as one table; and the files.
+    """A file, or all files of a folder whose paths end in a pattern, as one table; and
+    the files.
 
-    Named groups of the pattern become columns; ``number`` is a row's number in its file. Raises
-    :class:`SuiteError`."""
+    Named groups of the pattern become columns; ``number`` is a row's number in its file.
+    Raises :class:`SuiteError`."""
     if pattern is None:
         return read_table(path, encoding, header=header), [path]
     ending = re.compile(f"(?:{pattern})$")
@@ -142,14 +143,15 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
     """All rows of a file in one of ``SUFFIXES``; the prompts of a log of Inspect or
     lm-evaluation-harness.
 
-    Without a ``header`` the columns of CSV, TSV and XLSX are called ``1``, ``2``, … In CSV and
-    TSV, a row that starts with # is a comment before the header, and wherever its number of
-    cells differs from the header's. Any other row with more or fewer cells than the header (or
-    the first row) is an error. Line breaks and carriage returns within a cell stay. In JSONL,
-    blank lines and lines that start with # are skipped. NUL characters and lone surrogates,
-    which a prompt may not hold, become U+FFFD. ``notes`` states everything but blank lines. Of
-    XLSX the first sheet is read: an empty cell is None, a formula its stored value. Raises
-    :class:`SuiteError`, which names the file and the line."""
+    Without a ``header`` the columns of CSV, TSV and XLSX are called ``1``, ``2``, … In
+    CSV and TSV, a row that starts with # is a comment before the header, and wherever its
+    number of cells differs from the header's. Any other row with more or fewer cells than
+    the header (or the first row) is an error. Line breaks and carriage returns within a
+    cell stay. In JSONL, blank lines and lines that start with # are skipped. NUL
+    characters and lone surrogates, which a prompt may not hold, become U+FFFD. ``notes``
+    states everything but blank lines. Of XLSX the first sheet is read: an empty cell is
+    None, a formula its stored value. Raises :class:`SuiteError`, which names the file and
+    the line."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise SuiteError(f"{path}: must be one of {', '.join(SUFFIXES)} (got {path.suffix!r})")
@@ -190,12 +192,17 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
         rows.append(usable)
         columns.update(dict.fromkeys(usable))
     _note(notes, "Rows with carriage returns, kept as they are", returns)
-    _note(notes, "Rows with NUL characters or lone surrogates, each replaced by U+FFFD", replaced)
+    _note(
+        notes,
+        "Rows with NUL characters or lone surrogates, each replaced by U+FFFD",
+        replaced,
+    )
     return Table(rows, [line for line, _ in numbered], list(columns), notes)
 
 
 def column_of(path: Path, table: Table, names: Sequence[str], role: str) -> str:
-    """The first of these columns that a file has. Raises :class:`SuiteError` where it has none."""
+    """The first of these columns that a file has. Raises :class:`SuiteError` where it has
+    none."""
     for name in names:
         if name in table.columns:
             return name
@@ -236,7 +243,8 @@ def _in_texts(value: Any, pattern: str, replacement: str) -> Any:
 
 
 def _named(path: Path, cells: Iterable[tuple[int, list[Any]]], has_header: bool) -> Numbered:
-    """Rows of equally many cells, by the names in the first row or by the cells' places."""
+    """Rows of equally many cells, by the names in the first row or by the cells'
+    places."""
     numbered: Numbered = []
     names: list[str] = []
     for line, values in cells:
@@ -369,11 +377,12 @@ def _read_typed(path: Path, data: bytes, notes: list[str], *, header: bool) -> N
 
 
 def _xlsx_cells(data: bytes, notes: list[str]) -> list[tuple[int, list[str | None]]]:
-    """The rows of a workbook's first sheet that hold anything, with their numbers, each with as
-    many cells as the widest.
+    """The rows of a workbook's first sheet that hold anything, with their numbers, each
+    with as many cells as the widest.
 
-    A sheet is read row by row, since one cell far out would make millions of empty ones. It is
-    read twice, since a formula without a stored value looks empty where values are read."""
+    A sheet is read row by row, since one cell far out would make millions of empty ones.
+    It is read twice, since a formula without a stored value looks empty where values are
+    read."""
     from openpyxl import load_workbook
 
     sheets = []
@@ -417,7 +426,8 @@ def _cell_text(value: Any) -> str | None:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it; dates and decimals as texts, and bytes as the UTF-8 that they are."""
+    """A value as JSON has it; dates and decimals as texts, and bytes as the UTF-8 that
+    they are."""
     if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
     if isinstance(value, dict):

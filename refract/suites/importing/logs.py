@@ -1,7 +1,9 @@
-"""Logs of other evaluation tools as rows of answers: Inspect's, and lm-evaluation-harness's samples.
+"""Logs of other evaluation tools as rows of answers: Inspect's, and
+lm-evaluation-harness's samples.
 
-A row has ``id``, ``prompt`` (what was sent last), ``response``, ``finish_reason`` and ``error`` as far
-as they are recorded, and under ``LOG`` the ``thinking`` and counts of tokens."""
+A row has ``id``, ``prompt`` (what was sent last), ``response``, ``finish_reason`` and
+``error`` as far as they are recorded, and under ``LOG`` the ``thinking`` and counts of
+tokens."""
 
 from __future__ import annotations
 
@@ -83,13 +85,21 @@ def is_inspect(value: Any) -> bool:
 def inspect_rows(log: dict[str, Any]) -> list[Row]:
     """A row for each sample and epoch of a log of Inspect.
 
-    ``prompt`` is the user's last message to the model, ``input`` what the data set holds; ``where``
-    can choose by ``epoch`` and ``model``. A sample has an ``error`` where it ended in one, where the
-    model did not answer, and where the log lacks a text that it keeps elsewhere."""
+    ``prompt`` is the user's last message to the model, ``input`` what the data set holds;
+    ``where`` can choose by ``epoch`` and ``model``. A sample has an ``error`` where it
+    ended in one, where the model did not answer, and where the log lacks a text that it
+    keeps elsewhere."""
     samples = log.get("samples") or []
     if not all(isinstance(sample, dict) for sample in samples):
         raise RowError("not a log of Inspect (samples must be objects)")
-    wrong = ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError
+    wrong = (
+        ArithmeticError,
+        AttributeError,
+        KeyError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    )
     try:
         return [_inspect_row(sample, log["eval"]) for sample in samples]
     except wrong as error:
@@ -119,7 +129,12 @@ def _inspect_row(sample: dict[str, Any], about: dict[str, Any]) -> Row:
     calls = []
     for turn in turns or [reply]:
         for call in turn.get("tool_calls") or ():
-            calls.append({"name": call.get("function"), "arguments": call.get("arguments", {})})
+            calls.append(
+                {
+                    "name": call.get("function"),
+                    "arguments": call.get("arguments", {}),
+                }
+            )
     answer = _text(content) or ""
     prompt = _last_prompt(sent)
     error = _inspect_error(sample, output, choices, reason)
@@ -156,7 +171,10 @@ def _inspect_row(sample: dict[str, Any], about: dict[str, Any]) -> Row:
 
 
 def _inspect_error(
-    sample: dict[str, Any], output: dict[str, Any], choices: Sequence[Any], reason: Any
+    sample: dict[str, Any],
+    output: dict[str, Any],
+    choices: Sequence[Any],
+    reason: Any,
 ) -> str | None:
     error = sample.get("error") or {}
     if error:
@@ -198,9 +216,18 @@ def _last_prompt(messages: Sequence[dict[str, Any]]) -> str | None:
 
 
 def asked_rows(rows: Sequence[Row], notes: list[str]) -> list[tuple[int, Row]]:
-    """The prompts of a log, numbered, once for each id and text: rows without the answers. A note
-    says how many asked the same again."""
-    dropped = {"response", "tool_calls", "finish_reason", "error", "epoch", "repeat", "model", LOG}
+    """The prompts of a log, numbered, once for each id and text: rows without the
+    answers. A note says how many asked the same again."""
+    dropped = {
+        "response",
+        "tool_calls",
+        "finish_reason",
+        "error",
+        "epoch",
+        "repeat",
+        "model",
+        LOG,
+    }
     asked: dict[tuple[Any, Any], Row] = {}
     for row in rows:
         kept = {name: value for name, value in row.items() if name not in dropped}
@@ -219,9 +246,10 @@ def is_lm_eval(rows: Sequence[Row]) -> bool:
 def lm_eval_rows(rows: Sequence[Row]) -> list[Row]:
     """A row for each answer in lm-evaluation-harness's samples, before its filters.
 
-    ``prompt`` is what was sent: with a chat template, the rendered text. The fields of the task's data
-    are ``doc.NAME``; ``repeat`` numbers the answers to a prompt. These files state neither why an
-    answer ended nor its tokens. Raises :class:`RowError` for a task that generates no text."""
+    ``prompt`` is what was sent: with a chat template, the rendered text. The fields of
+    the task's data are ``doc.NAME``; ``repeat`` numbers the answers to a prompt. These
+    files state neither why an answer ended nor its tokens. Raises :class:`RowError` for a
+    task that generates no text."""
     answers: dict[tuple[str, int], Row] = {}  # a file has a row for each of the task's filters
     for row in rows:
         id_ = str(row["doc_id"])
@@ -264,8 +292,8 @@ def _sent(arguments: Any) -> str | None:
 
 
 def about_log(path: Path) -> dict[str, Any] | None:
-    """The model, task and settings of the run that a log of Inspect is of. None for any other file.
-    Raises OSError and :class:`RowError`."""
+    """The model, task and settings of the run that a log of Inspect is of. None for any
+    other file. Raises OSError and :class:`RowError`."""
     log: dict[str, Any] = {}
     if path.suffix == ".eval":
         log = read_inspect(path)

@@ -1,6 +1,7 @@
 """Perturbations: suite rows in, prompt rows out, one for each variant of each prompt.
 
-A new kind is a function and its :class:`~.variants.Perturbation`, named in ``PERTURBATIONS``."""
+A new kind is a function and its :class:`~.variants.Perturbation`, named in
+``PERTURBATIONS``."""
 
 from __future__ import annotations
 
@@ -14,8 +15,20 @@ from refract.core.params import definition, run_seed
 from refract.core.registry import Registry, find
 from refract.core.settings import Settings, read_settings
 from refract.core.tool_calls import call_problems
-from refract.core.types import OWN_ANSWER, Attempt, Message, PromptRow, Row, given_prompt, turn_id
-from refract.suites.perturbations.variants import Perturbation, RowKey, VariantSettings
+from refract.core.types import (
+    OWN_ANSWER,
+    Attempt,
+    Message,
+    PromptRow,
+    Row,
+    given_prompt,
+    turn_id,
+)
+from refract.suites.perturbations.variants import (
+    Perturbation,
+    RowKey,
+    VariantSettings,
+)
 from refract.suites.rows import (
     SuiteError,
     load_suite,
@@ -53,8 +66,8 @@ VARIABLE = re.compile(r"\{(\w+)\}")
 
 
 def read_perturbation(name: str, entry: object) -> tuple[Perturbation[Any], Settings]:
-    """The kind of perturbation that a definition names, and its settings. Raises :class:`ParamsError`
-    for a definition that cannot be used."""
+    """The kind of perturbation that a definition names, and its settings. Raises
+    :class:`ParamsError` for a definition that cannot be used."""
     where = f"perturbations.{name}"
     if not isinstance(entry, Mapping):
         raise ParamsError(f"{where} must map settings to values (got {entry!r:.80})")
@@ -64,8 +77,8 @@ def read_perturbation(name: str, entry: object) -> tuple[Perturbation[Any], Sett
 
 
 def features_of(row: Row) -> dict[str, str]:
-    """The texts of a suite row that can be perturbed, by name: ``prompt`` for a plain prompt, or for
-    the last message of a conversation."""
+    """The texts of a suite row that can be perturbed, by name: ``prompt`` for a plain
+    prompt, or for the last message of a conversation."""
     if "features" in row:
         return dict(row["features"])
     if "messages" in row:
@@ -74,10 +87,12 @@ def features_of(row: Row) -> dict[str, str]:
 
 
 def render(row: Row, features: Mapping[str, str], template: str | None) -> Attempt:
-    """The text or messages that the model is sent for a row whose features have these texts.
+    """The text or messages that the model is sent for a row whose features have these
+    texts.
 
-    A row of features fills the suite's ``template``, where ``{name}`` stands for a feature; the text
-    filled in is not searched again. Raises :class:`SuiteError` for a name without a feature."""
+    A row of features fills the suite's ``template``, where ``{name}`` stands for a
+    feature; the text filled in is not searched again. Raises :class:`SuiteError` for a
+    name without a feature."""
     if "features" in row:
         if not template:
             example = " ".join(f"{{{name}}}" for name in row["features"])
@@ -96,12 +111,16 @@ def render(row: Row, features: Mapping[str, str], template: str | None) -> Attem
 
         return VARIABLE.sub(text, template)
     if "messages" in row:
-        return [*row["messages"][:-1], {"role": "user", "content": features["prompt"]}]
+        return [
+            *row["messages"][:-1],
+            {"role": "user", "content": features["prompt"]},
+        ]
     return features["prompt"]
 
 
 class Place(NamedTuple):
-    """The user's turn that a perturbation changes, the row up to it, and the messages after it."""
+    """The user's turn that a perturbation changes, the row up to it, and the messages
+    after it."""
 
     turn: int
     until: Row
@@ -109,8 +128,8 @@ class Place(NamedTuple):
 
 
 def changed_at(row: Row, settings: Settings) -> Place | None:
-    """Where a perturbation with these settings changes a row; None where the row lacks the turn. A
-    row without a conversation has one turn."""
+    """Where a perturbation with these settings changes a row; None where the row lacks
+    the turn. A row without a conversation has one turn."""
     places = user_places(row)
     turn = settings.turn if isinstance(settings, VariantSettings) else "last"
     if turn == "last":
@@ -135,14 +154,16 @@ def prompt_rows(
     as_sent: Callable[[Row, Mapping[str, str], str | None], Any] = render,
     tools: Sequence[Row] | None = None,
 ) -> Iterator[PromptRow]:
-    """One row for each source prompt and one for each variant of it, in suite order. A conversation
-    that is played has a row for each turn, its variant from the turn on that it changes.
+    """One row for each source prompt and one for each variant of it, in suite order. A
+    conversation that is played has a row for each turn, its variant from the turn on that
+    it changes.
 
-    ``perturbations`` maps names to definitions, as in params.yaml. A variant's text depends on (seed,
-    suite, id, perturbation) alone; its ``seed`` is None unless the text was drawn, so that another
-    seed changes no other row. ``as_sent`` makes an attempt of a row, its features' texts and the
-    template; ``tools`` are for rows that have none. Raises :class:`SuiteError` for a row with the id
-    of another row's variant, and :class:`ParamsError` for a definition that cannot be used."""
+    ``perturbations`` maps names to definitions, as in params.yaml. A variant's text
+    depends on (seed, suite, id, perturbation) alone; its ``seed`` is None unless the text
+    was drawn, so that another seed changes no other row. ``as_sent`` makes an attempt of
+    a row, its features' texts and the template; ``tools`` are for rows that have none.
+    Raises :class:`SuiteError` for a row with the id of another row's variant, and
+    :class:`ParamsError` for a definition that cannot be used."""
     kinds = {name: read_perturbation(name, entry) for name, entry in (perturbations or {}).items()}
     taken = {row["id"] for row in rows}
     for row in rows:
@@ -190,8 +211,8 @@ def prompt_rows(
 
 
 def _turns(whole: PromptRow, played: Sequence[int], first: int) -> Iterator[PromptRow]:
-    """A row for each turn of a prompt that the model answers, from its ``first`` own one on; the
-    prompt itself where only the last turn is answered."""
+    """A row for each turn of a prompt that the model answers, from its ``first`` own one
+    on; the prompt itself where only the last turn is answered."""
     if not played:
         yield whole
         return
@@ -215,7 +236,8 @@ def _turns(whole: PromptRow, played: Sequence[int], first: int) -> Iterator[Prom
 
 
 def _up_to(turn: int, attempt: Attempt) -> list[Message]:
-    """A conversation up to one of the user's turns, with places for the model's own answers."""
+    """A conversation up to one of the user's turns, with places for the model's own
+    answers."""
     messages: list[Message] = []
     for message in attempt:
         assert not isinstance(message, str)  # only conversations are played
@@ -230,8 +252,9 @@ def _up_to(turn: int, attempt: Attempt) -> list[Message]:
 
 
 class SuitePrompts(NamedTuple):
-    """The prompt rows of one suite: its label, the number of source prompts drawn, the rows, how often
-    each is answered, and the generation settings that its protocol fixes, each where stated."""
+    """The prompt rows of one suite: its label, the number of source prompts drawn, the
+    rows, how often each is answered, and the generation settings that its protocol fixes,
+    each where stated."""
 
     label: str
     sources: int
@@ -241,8 +264,8 @@ class SuitePrompts(NamedTuple):
 
 
 def suite_prompts(params: Mapping[str, Any], name: str, root: Path = Path()) -> SuitePrompts:
-    """The prompts of the suite ``name`` as params.yaml defines it; its file is found from ``root``.
-    Raises :class:`SuiteError` and :class:`ParamsError`."""
+    """The prompts of the suite ``name`` as params.yaml defines it; its file is found from
+    ``root``. Raises :class:`SuiteError` and :class:`ParamsError`."""
     seed = run_seed(params)
     suite = definition(params, "suites", name)
     rows = load_suite(root / suite["file"])

@@ -15,7 +15,12 @@ from pydantic import AfterValidator, Field
 from refract.core.errors import ParamsError
 from refract.core.jsonl import canonical_json, read_rows
 from refract.core.published_text import Source, fetched_text
-from refract.suites.perturbations.noise import TABLES, Rate, drawn_places, letters_of
+from refract.suites.perturbations.noise import (
+    TABLES,
+    Rate,
+    drawn_places,
+    letters_of,
+)
 from refract.suites.perturbations.variants import (
     FeatureSettings,
     Noisy,
@@ -62,7 +67,9 @@ def leetspeak(text: str, generator: random.Random, settings: LeetspeakSettings) 
 class FrameSettings(FeatureSettings):
     frame: Frame = Field(description="what is said around the text: a prefix, a suffix, a story")
     place: str = Field(
-        PLACE, min_length=1, description="what stands in a published frame for the text"
+        PLACE,
+        min_length=1,
+        description="what stands in a published frame for the text",
     )
 
 
@@ -91,8 +98,9 @@ def frame(text: str, generator: random.Random, settings: FrameSettings) -> Noisy
 
 
 def filled(frame: str | Source, text: str, place: str = PLACE) -> str:
-    """A frame with the text in its place. Raises :class:`ParamsError` where it has no place, and
-    :class:`refract.core.published_text.SourceError` where a published one cannot be fetched."""
+    """A frame with the text in its place. Raises :class:`ParamsError` where it has no
+    place, and :class:`refract.core.published_text.SourceError` where a published one
+    cannot be fetched."""
     whole = whole_text(frame)
     if place not in whole:
         raise ParamsError(f"{frame}: the text has no {place!r}; name its place with `place`")
@@ -101,7 +109,8 @@ def filled(frame: str | Source, text: str, place: str = PLACE) -> str:
 
 @functools.cache
 def whole_text(frame: str | Source) -> str:
-    """A frame or instruction as it stands; a published one is fetched at its first use."""
+    """A frame or instruction as it stands; a published one is fetched at its first
+    use."""
     if isinstance(frame, str):
         return frame
     text = fetched_text(frame)
@@ -122,9 +131,14 @@ class RewriteSettings(FeatureSettings):
 
     @property
     def made_by(self) -> str:
-        """A hash of model and instruction, which its rows hold, so that neither changes unseen."""
+        """A hash of model and instruction, which its rows hold, so that neither changes
+        unseen."""
         asked = self.instruction
-        content = [self.model, asked if isinstance(asked, str) else asked.sha256, self.field]
+        content = [
+            self.model,
+            asked if isinstance(asked, str) else asked.sha256,
+            self.field,
+        ]
         return hashlib.sha256(canonical_json(content).encode()).hexdigest()
 
 
@@ -148,8 +162,8 @@ def _rows_by(path: Path, made_by: str, changed_at: int) -> dict[str, dict[str, A
 def rewrite(text: str, generator: random.Random, settings: RewriteSettings) -> Noisy:
     """What a model made of the text: a paraphrase, the past tense, a translation.
 
-    ``refract rewrite`` asks the model and keeps its text. A text that it declined to rewrite, or
-    returned as it was, has no variant."""
+    ``refract rewrite`` asks the model and keeps its text. A text that it declined to
+    rewrite, or returned as it was, has no variant."""
     row = kept_rewritings(settings).get(source_sha256(text))
     if row is None:
         raise ParamsError(

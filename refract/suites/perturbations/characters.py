@@ -1,4 +1,5 @@
-"""Control-character injection: one character many times, at the end, start or between words."""
+"""Control-character injection: one character many times, at the end, start or between
+words."""
 
 from __future__ import annotations
 
@@ -25,7 +26,15 @@ PRESETS: dict[str, tuple[str, ...]] = {
     "control": ("\x01", "\x07", "\x0b", "\x0c", "\x1b", "\x7f", "\x85"),
     "zero_width": ("\u200b", "\u200c", "\u200d", "\u2060", "\ufeff"),
     # Overrides, embeddings and isolates.
-    "bidi_override": ("\u202d", "\u202e", "\u202a", "\u202b", "\u2066", "\u2067", "\u2068"),
+    "bidi_override": (
+        "\u202d",
+        "\u202e",
+        "\u202a",
+        "\u202b",
+        "\u2066",
+        "\u2067",
+        "\u2068",
+    ),
     "combining": ("\u0301", "\u0308", "\u0336", "\u0338", "\u20dd"),
     # Cyrillic and Greek letters that print as Latin ones, and a fullwidth one. (The kind
     # ``homoglyphs`` *replaces* letters by such look-alikes.)
@@ -52,8 +61,8 @@ def _character(entry: str) -> str:
 def read_characters(entries: Sequence[str]) -> list[str]:
     """The characters of a definition's list, each once, in order.
 
-    An entry is a character, a code point (``U+200B``) or the name of a preset. Raises ValueError for
-    anything else, and for NUL and surrogates, which no prompt can hold."""
+    An entry is a character, a code point (``U+200B``) or the name of a preset. Raises
+    ValueError for anything else, and for NUL and surrogates, which no prompt can hold."""
     characters: list[str] = []
     for entry in entries:
         characters += PRESETS.get(entry) or [_character(entry)]
@@ -71,8 +80,8 @@ def fallback_repetitions(most: int) -> list[int]:
 def inject(text: str, character: str, repetitions: int, position: str) -> str:
     """``text`` with ``repetitions`` of the character at ``position``.
 
-    ``between_words`` spreads them evenly over the gaps, behind the word before each; the dose is the
-    total. A text without a gap is returned as it is."""
+    ``between_words`` spreads them evenly over the gaps, behind the word before each; the
+    dose is the total. A text without a gap is returned as it is."""
     if position == "end":
         return text + character * repetitions
     if position == "start":
@@ -131,8 +140,8 @@ class CharacterSettings(FeatureSettings):
 def char_injection(features: Features, settings: CharacterSettings, row: RowKey) -> list[Variant]:
     """One character many times: a variant per feature, character, position and dose.
 
-    Without ``repetitions`` a variant has up to four attempts: ``max_repetitions``, then its half,
-    quarter and eighth, for models that reject the longer prompt."""
+    Without ``repetitions`` a variant has up to four attempts: ``max_repetitions``, then
+    its half, quarter and eighth, for models that reject the longer prompt."""
     series = [[dose] for dose in settings.repetitions or ()]
     if settings.repetitions is None:
         series = [fallback_repetitions(settings.max_repetitions)]

@@ -1,7 +1,8 @@
 """Ordinary noise of people, keyboards, scanners and editors; and repeats.
 
-Each function takes a text, the generator of the row's feature and the settings, and returns the noisy
-text with the number of places that were changed. A text without such a place is returned as it is."""
+Each function takes a text, the generator of the row's feature and the settings, and
+returns the noisy text with the number of places that were changed. A text without such a
+place is returned as it is."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ _NUMBERS_AND_URLS = re.compile(
 
 
 def _shuffled(generator: random.Random, places: list[T]) -> list[T]:
-    """The places in a drawn order (``random.shuffle`` may differ between versions of Python)."""
+    """The places in a drawn order (``random.shuffle`` may differ between versions of
+    Python)."""
     draws = [(generator.random(), place) for place in places]
     return [place for _, place in sorted(draws, key=lambda draw: draw[0])]
 
@@ -53,7 +55,8 @@ def drawn_places(generator: random.Random, places: list[T], rate: float, total: 
 
 
 def letters_of(text: str) -> list[int]:
-    """Indices of letters without a combining mark behind them, which an edit would leave behind."""
+    """Indices of letters without a combining mark behind them, which an edit would leave
+    behind."""
     letters = []
     for index, char in enumerate(text):
         following = text[index + 1 : index + 2] or " "
@@ -82,15 +85,17 @@ def title(text: str, generator: random.Random, settings: FeatureSettings) -> Noi
 class TypoSettings(FeatureSettings):
     rate: Rate = Field(0.05, description="share of the letters, each with one typo")
     operations: Distinct[Literal["keyboard", "swap", "drop", "double"]] = Field(
-        ["keyboard", "swap", "drop", "double"], description="the typos that are drawn from"
+        ["keyboard", "swap", "drop", "double"],
+        description="the typos that are drawn from",
     )
 
 
 def typos(text: str, generator: random.Random, settings: TypoSettings) -> Noisy:
     """Slips of the finger in a share ``rate`` of the letters.
 
-    ``keyboard``: a neighbouring key; ``swap``: two letters change places; ``drop``: a letter is
-    missing; ``double``: a letter stands there twice. No two edits touch each other."""
+    ``keyboard``: a neighbouring key; ``swap``: two letters change places; ``drop``: a
+    letter is missing; ``double``: a letter stands there twice. No two edits touch each
+    other."""
     letters = letters_of(text)
     is_letter = set(letters)
     out = list(text)
@@ -148,7 +153,8 @@ def punctuation(text: str, generator: random.Random, settings: FeatureSettings) 
 
 
 def _base_letter(char: str) -> str | None:
-    """The Latin or Greek letter under an accented one. Marks of other scripts are not accents."""
+    """The Latin or Greek letter under an accented one. Marks of other scripts are not
+    accents."""
     decomposed = unicodedata.normalize("NFD", char)
     base, marks = decomposed[0], decomposed[1:]
     latin_or_greek = unicodedata.name(base, "").startswith(("LATIN", "GREEK"))
@@ -211,7 +217,8 @@ _NUMBER = re.compile(
 
 
 def number_words(number: int) -> str:
-    """A whole number from 0 up to twelve digits in English words, American style (no ``and``)."""
+    """A whole number from 0 up to twelve digits in English words, American style (no
+    ``and``)."""
     if number < 20:
         return str(TABLES["ones"][number])
     if number < 100:
