@@ -1,5 +1,4 @@
-"""What a command that somebody else wrote may do here (``refract reproduce FILE
---exec``)."""
+"""What a command that somebody else wrote may do here (``refract reproduce FILE --exec``)."""
 
 from __future__ import annotations
 
@@ -15,8 +14,9 @@ NEEDED: set[str] = set()
 
 def need(what: str) -> None:
     """Notes what a definition is going to do: send prompts and keys to a server, run
-    others' code. Raises :class:`UsageError` where this process runs another's command and
-    was not allowed that."""
+    others' code.
+    Raises :class:`UsageError` where this process runs another's command and was not allowed
+    that."""
     NEEDED.add(what)
     allowed = os.environ.get(VARIABLE)
     if allowed is not None and what not in json.loads(allowed):

@@ -152,8 +152,7 @@ def _processor() -> str:
 
 
 def _accelerator() -> str | None:
-    """The names and versions of the accelerators that PyTorch sees here; None without
-    it."""
+    """The names and versions of the accelerators that PyTorch sees here; None without it."""
     torch = sys.modules.get("torch")  # importing it for this would cost a second
     if torch is None or not torch.cuda.is_available():
         return None
@@ -180,8 +179,7 @@ def default_cache_folder() -> Path:
 
 
 def cache_folder() -> Path | None:
-    """The folder of the response store; None where ``REFRACT_CACHE`` turns the store
-    off."""
+    """The folder of the response store; None where ``REFRACT_CACHE`` turns the store off."""
     setting = os.environ.get("REFRACT_CACHE", "").strip()
     if setting.lower() in ("off", "0", "none", "no", "false"):
         return None

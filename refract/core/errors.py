@@ -36,5 +36,4 @@ class UsageError(RefractError, ValueError):
 
 
 class RowError(RefractError, ValueError):
-    """A file of rows cannot be read: the message names the file, the line and what is
-    wrong."""
+    """A file of rows cannot be read: the message names the file, the line and what is wrong."""

@@ -1,5 +1,4 @@
-"""JSONL as every stage reads and writes it: UTF-8, one object per line, LF, sorted
-keys."""
+"""JSONL as every stage reads and writes it: UTF-8, one object per line, LF, sorted keys."""
 
 from __future__ import annotations
 
@@ -51,7 +50,8 @@ def sha256_file(path: Path) -> str:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The JSON value of a text. Raises ValueError, also where it is nested too deeply."""
+    """The JSON value of a text.
+    Raises ValueError, also where it is nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -79,8 +79,8 @@ def has_form(value: Any, form: Any) -> bool:
 
 
 def parse_line(line: bytes) -> Any:
-    """The JSON value of one line; ``NaN`` and ``Infinity`` are not JSON. Raises
-    ValueError, which is a UnicodeDecodeError where the line is not UTF-8."""
+    """The JSON value of one line; ``NaN`` and ``Infinity`` are not JSON.
+    Raises ValueError, which is a UnicodeDecodeError where the line is not UTF-8."""
     try:
         return _loads(line.removesuffix(b"\n").decode("utf-8"))
     except json.JSONDecodeError as error:
@@ -104,8 +104,8 @@ def _opened(path: Path) -> BinaryIO:
 
 def iter_rows(path: Path) -> Iterator[Row]:
     """The rows of a JSONL file, in order. Lines end at LF alone: U+2028, U+0085 or a
-    carriage return in a text never splits a row. Raises :class:`RowError` with file and
-    line number."""
+    carriage return in a text never splits a row.
+    Raises :class:`RowError` with file and line number."""
     with _opened(path) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -136,8 +136,8 @@ class RowsById(Mapping[str, Any]):
     """The rows of a JSONL file by their ``key``, or one ``field`` of each.
 
     A row is read whenever it is asked for; only the places of the lines stay in memory.
-    ``numbers`` has the number of each row by its key, from 0. Raises :class:`RowError`
-    for a row with another key."""
+    ``numbers`` has the number of each row by its key, from 0.
+    Raises :class:`RowError` for a row with another key."""
 
     def __init__(
         self,
@@ -217,8 +217,7 @@ def stored_rows(prompts: Path, responses: Path, verdicts: Path | None = None) ->
 
 
 def write_bytes(path: Path, chunks: Iterable[bytes]) -> None:
-    """Writes a file beside its place and moves it there, so that no reader sees half of
-    it."""
+    """Writes a file beside its place and moves it there, so that no reader sees half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

@@ -170,8 +170,8 @@ def without_resources(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 def engine() -> str:
     """Who answers requests: ``REFRACT_ENGINE``, else ``engine`` in the params.yaml of the
-    current folder, else ray where ``RAY_ADDRESS`` is set, else process. Raises
-    :class:`ParamsError`."""
+    current folder, else ray where ``RAY_ADDRESS`` is set, else process.
+    Raises :class:`ParamsError`."""
     name = os.environ.get("REFRACT_ENGINE")
     path = Path("params.yaml")
     if not name and path.is_file():
@@ -264,7 +264,8 @@ class DecisionSettings(Settings):
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file, as dicts and lists. Raises :class:`ParamsError`."""
+    """The mapping in a YAML file, as dicts and lists.
+    Raises :class:`ParamsError`."""
     try:
         return parse_yaml(path.read_bytes(), str(path))
     except OSError as error:
@@ -277,7 +278,8 @@ def parse_yaml(content: bytes, where: str) -> dict[str, Any]:
     """The mapping in the content of a YAML file, which messages call ``where``.
 
     It is read as DVC reads it: YAML 1.2 (ruamel), where ``no`` is a text and ``1e-4`` a
-    number. Raises :class:`ParamsError`."""
+    number.
+    Raises :class:`ParamsError`."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
@@ -303,8 +305,7 @@ def parse_yaml(content: bytes, where: str) -> dict[str, Any]:
 
 
 def _check_keys(path: str, value: Any, where: str = "") -> None:
-    """Raises :class:`ParamsError` for a key that is not a text, which DVC would
-    misread."""
+    """Raises :class:`ParamsError` for a key that is not a text, which DVC would misread."""
     if isinstance(value, list):
         for entry in value:
             _check_keys(path, entry, where)
@@ -332,8 +333,9 @@ def load_params(path: Path = Path("params.yaml")) -> dict[str, Any]:
 def load_definitions(*catalogues: Literal["suites", "judges"]) -> dict[str, Any]:
     """The suites of the grid, or the judges in use, in the form of params.yaml.
 
-    ``check-inputs`` writes them into :data:`INPUTS`, so that DVC keeps one hash of them
-    for each stage. Raises :class:`ParamsError` where it has not run."""
+    ``check-inputs`` writes them into :data:`INPUTS`, so that DVC keeps one hash of them for
+    each stage.
+    Raises :class:`ParamsError` where it has not run."""
     params: dict[str, Any] = {}
     for catalogue in catalogues:
         path = INPUTS / f"{catalogue}.json"
@@ -376,8 +378,7 @@ def check_sections(params: Mapping[str, Any], where: str = "params.yaml") -> Non
 
 
 def _entries(params: Mapping[str, Any], catalogue: str) -> Mapping[str, Any]:
-    """The definitions of a catalogue by name; none where params.yaml lacks the
-    section."""
+    """The definitions of a catalogue by name; none where params.yaml lacks the section."""
     entries = params.get(catalogue)
     if entries is None and (catalogue not in params or catalogue in OPTIONAL):
         return {}
@@ -411,7 +412,8 @@ def _check_names(params: Mapping[str, Any]) -> None:
 
 
 def run_seed(params: Mapping[str, Any]) -> int:
-    """The seed of every draw. Raises :class:`ParamsError` unless it is an integer."""
+    """The seed of every draw.
+    Raises :class:`ParamsError` unless it is an integer."""
     seed = params.get("seed")
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise ParamsError(f"params.yaml: seed must be an integer (got {seed!r})")
@@ -435,7 +437,8 @@ def definition(
 
 
 def grid(params: Mapping[str, Any], axis: str) -> list[str]:
-    """The names of ``grid.models`` or ``grid.suites``. Raises :class:`ParamsError`."""
+    """The names of ``grid.models`` or ``grid.suites``.
+    Raises :class:`ParamsError`."""
     section = params.get("grid")
     names = section.get(axis) if isinstance(section, Mapping) else None
     settings = read_settings(Grid, "grid", {axis: names})
@@ -444,7 +447,8 @@ def grid(params: Mapping[str, Any], axis: str) -> list[str]:
 
 def decision_settings(root: Path) -> DecisionSettings:
     """The settings of the project in a folder; the defaults without a project or without
-    the section. Raises :class:`ParamsError`."""
+    the section.
+    Raises :class:`ParamsError`."""
     path = root / "params.yaml"
     section = load_params(path).get("decisions") if path.is_file() else None
     return read_settings(DecisionSettings, "decisions", section or {})

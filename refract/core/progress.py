@@ -65,8 +65,7 @@ class Progress:
         return Text(printable(self._text(note)))
 
     def _text(self, note: str = "") -> str:
-        """How many rows are done; once that is known, how fast, and how long the others
-        take."""
+        """How many rows are done; once that is known, how fast, and how long the others take."""
         text = f"{self.label}: {self.done}/{self.total} rows"
         passed = time.monotonic() - self._start
         if self.done and passed >= FIRST_SECONDS:
@@ -78,8 +77,7 @@ class Progress:
         return f"{text}, {note}" if note else text
 
     def advance(self, rows: int = 1, note: str = "") -> None:
-        """Counts ``rows`` more as done; ``note`` is shown beside them (tokens, errors,
-        cost)."""
+        """Counts ``rows`` more as done; ``note`` is shown beside them (tokens, errors, cost)."""
         self.done += rows
         now = time.monotonic()
         if self._line is not None:

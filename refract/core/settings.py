@@ -89,8 +89,8 @@ S = TypeVar("S", bound=Settings)
 def read_settings(kind: type[S], where: str, definition: object) -> S:
     """The settings of a definition, with defaults for those that it lacks.
 
-    ``where`` names the definition in messages (``models.my_model``). Raises
-    :class:`ParamsError`, which says what is wrong, the value received and what is
+    ``where`` names the definition in messages (``models.my_model``).
+    Raises :class:`ParamsError`, which says what is wrong, the value received and what is
     allowed."""
     if not isinstance(definition, Mapping):
         raise ParamsError(f"{where} must map settings to values (got {definition!r:.80})")

@@ -1,5 +1,4 @@
-"""Texts made safe for a terminal and a spreadsheet, and folded for the search for
-strings."""
+"""Texts made safe for a terminal and a spreadsheet, and folded for the search for strings."""
 
 from __future__ import annotations
 

@@ -53,8 +53,8 @@ class Line(Mapping[str, str]):
 
 
 def parse_table(content: bytes) -> list[Line]:
-    """The rows in the content of a CSV table. Raises csv.Error, and ValueError for a row
-    with more or fewer cells than the first."""
+    """The rows in the content of a CSV table.
+    Raises csv.Error, and ValueError for a row with more or fewer cells than the first."""
     csv.field_size_limit(sys.maxsize)  # answers can be long
     reader = csv.reader(io.TextIOWrapper(io.BytesIO(content), "utf-8", newline=""))
     places = {column: place for place, column in enumerate(next(reader, []))}
@@ -84,8 +84,8 @@ def read_table(path: Path) -> list[dict[str, str]]:
 
 
 def iter_table(path: Path) -> Iterator[dict[str, str]]:
-    """The rows of a CSV table, with texts as values; a leading byte order mark is
-    dropped. Raises :class:`RowError`."""
+    """The rows of a CSV table, with texts as values; a leading byte order mark is dropped.
+    Raises :class:`RowError`."""
     csv.field_size_limit(sys.maxsize)  # answers can be long
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:

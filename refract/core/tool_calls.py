@@ -30,8 +30,8 @@ INSTRUCTION = (
 
 
 def tool_call(name: Any, arguments: Any) -> ToolCall:
-    """A call. Arguments in a text are read as JSON; what is not valid JSON is kept as
-    text. Raises ValueError for a call without a name."""
+    """A call. Arguments in a text are read as JSON; what is not valid JSON is kept as text.
+    Raises ValueError for a call without a name."""
     if not isinstance(name, str) or not name:
         raise ValueError(f"a call without a name (got {name!r:.40})")
     try:
@@ -88,8 +88,7 @@ def _calls_at(text: str, place: int, name: str | None = None) -> tuple[list[Tool
 
 
 def with_calls(response: Mapping[str, Any]) -> str:
-    """The answer of a response row as people read it: the text, then a line for each
-    call."""
+    """The answer of a response row as people read it: the text, then a line for each call."""
     lines = [response["response"]] if response["response"] else []
     for call in response.get("tool_calls") or ():
         lines.append(f"[call] {call['name']}({json.dumps(call['arguments'], ensure_ascii=False)})")

@@ -153,8 +153,8 @@ def sample_id(prompt_id: str, sample: int) -> str:
 
 def sample_prompts(prompts: Iterable[PromptRow], samples: int) -> Iterable[PromptRow]:
     """Prompt rows, one for each sample, with its number (``sample``) and an id by
-    :func:`sample_id`; the rows as they are for one sample. Raises :class:`RowError` for a
-    prompt that has the id of another prompt's sample."""
+    :func:`sample_id`; the rows as they are for one sample.
+    Raises :class:`RowError` for a prompt that has the id of another prompt's sample."""
     if samples == 1:
         return prompts
     prompts = list(prompts)

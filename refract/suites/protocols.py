@@ -154,7 +154,7 @@ class Chosen(NamedTuple):
 
     @property
     def label(self) -> str:
-        """``NAME@VERSION``, with ``/PART`` where there are several."""
+        """``NAME@VERSION``, with ``/PART`` where there are several parts."""
         label = f"{self.name}@{self.protocol.version}"
         return label if len(self.protocol.parts) == 1 else f"{label}/{self.part}"
 
@@ -169,8 +169,7 @@ class Chosen(NamedTuple):
         return self.protocol.generation_of(self.part)
 
     def fixed(self) -> dict[str, Any]:
-        """The settings of a model that the protocol states, as JSON; null stands for
-        none."""
+        """The settings of a model that the protocol states, as JSON; null stands for none."""
         stated = self.generation.model_dump(mode="json", exclude_none=True)
         settings = {}
         for key in Generation.model_fields:
@@ -197,7 +196,8 @@ def names() -> list[str]:
 
 
 def find_protocol(label: str, where: str = "--protocol") -> tuple[str, Protocol]:
-    """A protocol by ``NAME`` or ``NAME@VERSION``. Raises :class:`ParamsError`."""
+    """A protocol by ``NAME`` or ``NAME@VERSION``.
+    Raises :class:`ParamsError`."""
     name, _, version = label.partition("@")
     protocol = find_entry(
         CATALOGUE,
@@ -216,8 +216,8 @@ def find_protocol(label: str, where: str = "--protocol") -> tuple[str, Protocol]
 
 
 def find_part(label: str, where: str) -> Chosen:
-    """One part of a protocol, by ``NAME@VERSION`` or ``NAME@VERSION/PART``. Raises
-    :class:`ParamsError`."""
+    """One part of a protocol, by ``NAME@VERSION`` or ``NAME@VERSION/PART``.
+    Raises :class:`ParamsError`."""
     wanted, _, part = label.partition("/")
     name, protocol = find_protocol(wanted, where)
     first = next(iter(protocol.parts))
@@ -297,8 +297,7 @@ def suite_deviations(chosen: Chosen, file: Path, sha256: str) -> list[str]:
 
 
 def unknown_notes(chosen: Chosen, generation: Mapping[str, Any]) -> list[str]:
-    """The fields of the protocol that no source states, and the values used in their
-    place."""
+    """The fields of the protocol that no source states, and the values used in their place."""
     return [
         f"{key}: {_shown(generation[key])} was used" if key in generation else key
         for key in chosen.protocol.unknown

@@ -38,8 +38,7 @@ TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
 
 
 class Problem(NamedTuple):
-    """One thing wrong with a suite file. ``harmless``: the file can still be run as it
-    is."""
+    """One thing wrong with a suite file. ``harmless``: the file can still be run as it is."""
 
     line: int
     message: str
@@ -47,8 +46,7 @@ class Problem(NamedTuple):
 
 
 class Question(Settings):
-    """A question of a row's ``rubric``: yes or no, or a number on a scale, taken from 0
-    to 1."""
+    """A question of a row's ``rubric``: yes or no, or a number on a scale, taken from 0 to 1."""
 
     question: Annotated[str, Field(pattern=r"\S")]
     weight: Annotated[Number, Field(gt=0)] = Field(1, description="in the mean of the answers")
@@ -244,8 +242,8 @@ def field_problems(row: Row) -> list[str]:
 
 
 def rubric_of(row: Row) -> list[Question]:
-    """The questions of a row's rubric; none where it has no rubric. Raises
-    :class:`ParamsError`."""
+    """The questions of a row's rubric; none where it has no rubric.
+    Raises :class:`ParamsError`."""
     questions = enumerate(row.get("rubric", []), 1)
     return [read_settings(Question, f"question {number}", text) for number, text in questions]
 
@@ -269,7 +267,8 @@ def _rubric_problems(row: Row) -> list[str]:
 
 def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
     """The rows of a suite file that can be used, and everything wrong with it, in line
-    order. Raises OSError when the file cannot be opened."""
+    order.
+    Raises OSError when the file cannot be opened."""
     data = Path(path).read_bytes()
     kind = Path(path).suffix.lower()
     if kind in TABLES:
@@ -322,7 +321,8 @@ def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
 
 
 def _parse_row(line: bytes) -> Row:
-    """The row on a line. Raises ValueError, which says what is wrong with the line."""
+    """The row on a line.
+    Raises ValueError, which says what is wrong with the line."""
     if b"\0" in line:
         raise ValueError("the line holds a NUL byte")
     try:
@@ -337,7 +337,8 @@ def _parse_row(line: bytes) -> Row:
 
 
 def load_suite(path: Path) -> list[Row]:
-    """The rows of a suite. Raises :class:`SuiteError` unless every row can be used."""
+    """The rows of a suite.
+    Raises :class:`SuiteError` unless every row can be used."""
     try:
         rows, problems = check_suite(path)
     except OSError as error:
@@ -376,8 +377,7 @@ def suite_label(suite: str, size: int | None, total: int, seed: int) -> str:
 
 
 def samples_label(label: str, samples: int) -> str:
-    """A suite's label with ``[K samples]`` where each prompt is answered more than
-    once."""
+    """A suite's label with ``[K samples]`` where each prompt is answered more than once."""
     return label if samples == 1 else f"{label}[{samples} samples]"
 
 

@@ -26,8 +26,8 @@ IMPORTERS = Registry(GENERIC, "refract.importers", "__call__")
 
 
 def find_importer(kind: str, where: str = "kind") -> Importer:
-    """An importer by its name; ``where`` says in messages where it was given. Raises
-    ParamsError."""
+    """An importer by its name; ``where`` says in messages where it was given.
+    Raises ParamsError."""
     published = names_in(PUBLISHED)
     if kind in published:
         return find_entry(PUBLISHED, Published, "published suite", kind, where)
@@ -36,8 +36,7 @@ def find_importer(kind: str, where: str = "kind") -> Importer:
 
 
 class Imported(NamedTuple):
-    """A suite made of a published file: its rows, its card as Markdown, and what was
-    decided."""
+    """A suite made of a published file: its rows, its card as Markdown, and what was decided."""
 
     rows: list[Row]
     card: str
@@ -48,8 +47,8 @@ def import_file(kind: str, path: Path, *, suite: str, **options: Any) -> Importe
     """The suite that a published file makes; ``options`` are those of :class:`Options`.
 
     Every row is kept, with an id of its own; ``notes`` names rows that are left out since
-    they have no prompt. Raises :class:`SuiteError`, and :class:`ParamsError` for an
-    unknown kind."""
+    they have no prompt.
+    Raises :class:`SuiteError`, and :class:`ParamsError` for an unknown kind."""
     chosen = Options(**options)
     for category in (chosen.category, *chosen.values.values()):
         if category is not None and category not in CATEGORIES:
@@ -76,8 +75,7 @@ def import_file(kind: str, path: Path, *, suite: str, **options: Any) -> Importe
 
 
 def _card(suite: str, kind: str, contents: Contents) -> str:
-    """A suite's card as Markdown: origin, licence, hashes of the files, counts,
-    decisions."""
+    """A suite's card as Markdown: origin, licence, hashes of the files, counts, decisions."""
     import jinja2
 
     rows = contents.rows
@@ -111,8 +109,9 @@ def _card(suite: str, kind: str, contents: Contents) -> str:
 
 
 def write_suite(imported: Imported, out: Path) -> None:
-    """Writes a suite and, beside it, its card. Raises :class:`SuiteError` when the file
-    is there with other rows, or the rows make no usable suite."""
+    """Writes a suite and, beside it, its card.
+    Raises :class:`SuiteError` when the file is there with other rows, or the rows make no
+    usable suite."""
     content = b"".join(map(dump_row, imported.rows))
     if out.exists() and out.read_bytes() != content:
         raise SuiteError(f"{out} exists and holds other rows; name another file with --out")

@@ -100,8 +100,7 @@ Importer = Callable[[str, Path, Options], Contents]
 
 
 class CategoryColumn(Settings):
-    """The column that tells a row's category; a file may lack one that is
-    ``optional``."""
+    """The column that tells a row's category; a file may lack one that is ``optional``."""
 
     column: str
     values: dict[str, Category]
@@ -271,8 +270,7 @@ class Published(Settings):
         return {column_of(path, table, names, "prompt"): {}}
 
     def _column_notes(self, table: Table, used: Sequence[str | None]) -> list[str]:
-        """Notes on columns that are not carried over, and on those that the file
-        lacks."""
+        """Notes on columns that are not carried over, and on those that the file lacks."""
         wanted = [*self.kept, self.pair, self.calls, self.context]
         wanted.append(self.language.column if self.language else None)
         wanted += self.prompts
@@ -300,8 +298,8 @@ class Published(Settings):
         return options.values.get(value) or self.category.category_of(source)
 
     def _content(self, source: Row, column: str, turns: Sequence[str]) -> Row:
-        """The fields of a row that say what is asked; empty where nothing is. Raises
-        ValueError."""
+        """The fields of a row that say what is asked; empty where nothing is.
+        Raises ValueError."""
         value = [source.get(name) for name in turns] if turns else source.get(column)
         if not isinstance(value, str | list | dict | None):
             raise ValueError(f"{column!r} must be a text (got {value!r:.60})")
@@ -323,7 +321,8 @@ class Published(Settings):
         category: str,
         language: str | None,
     ) -> Row:
-        """The fields of a row besides its id, content and category. Raises ValueError."""
+        """The fields of a row besides its id, content and category.
+        Raises ValueError."""
         row = {field: _value(source, name) for name, field in self.kept.items()}
         row["language"] = language
         row |= _tools(_list_in(source, self.calls), category)
@@ -342,8 +341,7 @@ def _columns_in(name: str | None) -> set[str]:
 
 
 def _unused(wanted: str, rows: Mapping[str, Row], renumbered: list[str]) -> str:
-    """An id that no row has: the one wanted, or with a number behind it, which is
-    noted."""
+    """An id that no row has: the one wanted, or with a number behind it, which is noted."""
     id_ = wanted
     number = 1
     while id_ in rows:
@@ -365,8 +363,7 @@ def _list_in(source: Row, column: str | None) -> list[Any]:
 
 
 def _tools(names: Sequence[Any], category: str) -> Row:
-    """Tools by their names, all that is known of them, and which of them may be
-    called."""
+    """Tools by their names, all that is known of them, and which of them may be called."""
     if not names:
         return {}
     names = list(dict.fromkeys(map(str, names)))

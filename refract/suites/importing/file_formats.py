@@ -24,15 +24,8 @@ LONGEST_FIELD = 10_000_000
 TYPED = {".parquet": "pyarrow", ".xlsx": "openpyxl"}
 SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", *TYPED, ".eval")
 # Who speaks, by what publishers call them.
-SPEAKERS = {
-    "system": "system",
-    "user": "user",
-    "human": "user",
-    "assistant": "assistant",
-    "bot": "assistant",
-    "gpt": "assistant",
-    "model": "assistant",
-}
+SPEAKERS = {"system": "system", "user": "user", "human": "user"}
+SPEAKERS |= dict.fromkeys(("assistant", "bot", "gpt", "model"), "assistant")
 # Rows, each with the line that it ends on, or with its number in a file without lines.
 Numbered = list[tuple[int, Row]]
 
@@ -57,8 +50,8 @@ def literal(text: Any) -> Any:
 
 
 def joined(table: Table, path: Path, other: Path, column: str, encoding: str) -> Table:
-    """A table with the columns of another file, for the same values of a column. Raises
-    :class:`SuiteError`."""
+    """A table with the columns of another file, for the same values of a column.
+    Raises :class:`SuiteError`."""
     more = read_table(other, encoding)
     by_value = {row.get(column): row for row in more.rows}
     own = [row.get(column) for row in table.rows]
@@ -143,15 +136,15 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
     """All rows of a file in one of ``SUFFIXES``; the prompts of a log of Inspect or
     lm-evaluation-harness.
 
-    Without a ``header`` the columns of CSV, TSV and XLSX are called ``1``, ``2``, … In
-    CSV and TSV, a row that starts with # is a comment before the header, and wherever its
+    Without a ``header`` the columns of CSV, TSV and XLSX are called ``1``, ``2``, … In CSV
+    and TSV, a row that starts with # is a comment before the header, and wherever its
     number of cells differs from the header's. Any other row with more or fewer cells than
     the header (or the first row) is an error. Line breaks and carriage returns within a
-    cell stay. In JSONL, blank lines and lines that start with # are skipped. NUL
-    characters and lone surrogates, which a prompt may not hold, become U+FFFD. ``notes``
-    states everything but blank lines. Of XLSX the first sheet is read: an empty cell is
-    None, a formula its stored value. Raises :class:`SuiteError`, which names the file and
-    the line."""
+    cell stay. In JSONL, blank lines and lines that start with # are skipped. NUL characters
+    and lone surrogates, which a prompt may not hold, become U+FFFD. ``notes`` states
+    everything but blank lines. Of XLSX the first sheet is read: an empty cell is None, a
+    formula its stored value.
+    Raises :class:`SuiteError`, which names the file and the line."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise SuiteError(f"{path}: must be one of {', '.join(SUFFIXES)} (got {path.suffix!r})")
@@ -201,8 +194,8 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
 
 
 def column_of(path: Path, table: Table, names: Sequence[str], role: str) -> str:
-    """The first of these columns that a file has. Raises :class:`SuiteError` where it has
-    none."""
+    """The first of these columns that a file has.
+    Raises :class:`SuiteError` where it has none."""
     for name in names:
         if name in table.columns:
             return name
@@ -243,8 +236,7 @@ def _in_texts(value: Any, pattern: str, replacement: str) -> Any:
 
 
 def _named(path: Path, cells: Iterable[tuple[int, list[Any]]], has_header: bool) -> Numbered:
-    """Rows of equally many cells, by the names in the first row or by the cells'
-    places."""
+    """Rows of equally many cells, by the names in the first row or by the cells' places."""
     numbered: Numbered = []
     names: list[str] = []
     for line, values in cells:

@@ -19,8 +19,7 @@ _PAGES = {
 
 
 def page_of(file: str) -> str:
-    """The page of the data set or repository that a file belongs to, by the file's
-    address."""
+    """The page of the data set or repository that a file belongs to, by the file's address."""
     for pattern, page in _PAGES.items():
         match = re.fullmatch(pattern, file)
         if match:
@@ -32,8 +31,9 @@ def hub_file(dataset: str, name: str, revision: str) -> tuple[Path, str]:
     """A file of a data set in the local cache of the hub, downloaded once, and its
     address with the commit. ``revision`` is a commit, a tag or a branch.
 
-    A token is read where ``hf auth login`` puts it, or from ``HF_TOKEN``. A commit that
-    is in the cache needs no network. Raises :class:`UsageError`."""
+    A token is read where ``hf auth login`` puts it, or from ``HF_TOKEN``. A commit that is
+    in the cache needs no network.
+    Raises :class:`UsageError`."""
     from huggingface_hub import errors, hf_hub_download
 
     page = f"https://huggingface.co/datasets/{dataset}"

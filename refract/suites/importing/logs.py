@@ -246,10 +246,10 @@ def is_lm_eval(rows: Sequence[Row]) -> bool:
 def lm_eval_rows(rows: Sequence[Row]) -> list[Row]:
     """A row for each answer in lm-evaluation-harness's samples, before its filters.
 
-    ``prompt`` is what was sent: with a chat template, the rendered text. The fields of
-    the task's data are ``doc.NAME``; ``repeat`` numbers the answers to a prompt. These
-    files state neither why an answer ended nor its tokens. Raises :class:`RowError` for a
-    task that generates no text."""
+    ``prompt`` is what was sent: with a chat template, the rendered text. The fields of the
+    task's data are ``doc.NAME``; ``repeat`` numbers the answers to a prompt. These files
+    state neither why an answer ended nor its tokens.
+    Raises :class:`RowError` for a task that generates no text."""
     answers: dict[tuple[str, int], Row] = {}  # a file has a row for each of the task's filters
     for row in rows:
         id_ = str(row["doc_id"])
@@ -293,7 +293,8 @@ def _sent(arguments: Any) -> str | None:
 
 def about_log(path: Path) -> dict[str, Any] | None:
     """The model, task and settings of the run that a log of Inspect is of. None for any
-    other file. Raises OSError and :class:`RowError`."""
+    other file.
+    Raises OSError and :class:`RowError`."""
     log: dict[str, Any] = {}
     if path.suffix == ".eval":
         log = read_inspect(path)

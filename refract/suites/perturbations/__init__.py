@@ -66,8 +66,8 @@ VARIABLE = re.compile(r"\{(\w+)\}")
 
 
 def read_perturbation(name: str, entry: object) -> tuple[Perturbation[Any], Settings]:
-    """The kind of perturbation that a definition names, and its settings. Raises
-    :class:`ParamsError` for a definition that cannot be used."""
+    """The kind of perturbation that a definition names, and its settings.
+    Raises :class:`ParamsError` for a definition that cannot be used."""
     where = f"perturbations.{name}"
     if not isinstance(entry, Mapping):
         raise ParamsError(f"{where} must map settings to values (got {entry!r:.80})")
@@ -90,9 +90,9 @@ def render(row: Row, features: Mapping[str, str], template: str | None) -> Attem
     """The text or messages that the model is sent for a row whose features have these
     texts.
 
-    A row of features fills the suite's ``template``, where ``{name}`` stands for a
-    feature; the text filled in is not searched again. Raises :class:`SuiteError` for a
-    name without a feature."""
+    A row of features fills the suite's ``template``, where ``{name}`` stands for a feature;
+    the text filled in is not searched again.
+    Raises :class:`SuiteError` for a name without a feature."""
     if "features" in row:
         if not template:
             example = " ".join(f"{{{name}}}" for name in row["features"])
@@ -158,10 +158,10 @@ def prompt_rows(
     conversation that is played has a row for each turn, its variant from the turn on that
     it changes.
 
-    ``perturbations`` maps names to definitions, as in params.yaml. A variant's text
-    depends on (seed, suite, id, perturbation) alone; its ``seed`` is None unless the text
-    was drawn, so that another seed changes no other row. ``as_sent`` makes an attempt of
-    a row, its features' texts and the template; ``tools`` are for rows that have none.
+    ``perturbations`` maps names to definitions, as in params.yaml. A variant's text depends
+    on (seed, suite, id, perturbation) alone; its ``seed`` is None unless the text was
+    drawn, so that another seed changes no other row. ``as_sent`` makes an attempt of a row,
+    its features' texts and the template; ``tools`` are for rows that have none.
     Raises :class:`SuiteError` for a row with the id of another row's variant, and
     :class:`ParamsError` for a definition that cannot be used."""
     kinds = {name: read_perturbation(name, entry) for name, entry in (perturbations or {}).items()}
@@ -236,8 +236,7 @@ def _turns(whole: PromptRow, played: Sequence[int], first: int) -> Iterator[Prom
 
 
 def _up_to(turn: int, attempt: Attempt) -> list[Message]:
-    """A conversation up to one of the user's turns, with places for the model's own
-    answers."""
+    """A conversation up to one of the user's turns, with places for the model's own answers."""
     messages: list[Message] = []
     for message in attempt:
         assert not isinstance(message, str)  # only conversations are played
@@ -265,7 +264,8 @@ class SuitePrompts(NamedTuple):
 
 def suite_prompts(params: Mapping[str, Any], name: str, root: Path = Path()) -> SuitePrompts:
     """The prompts of the suite ``name`` as params.yaml defines it; its file is found from
-    ``root``. Raises :class:`SuiteError` and :class:`ParamsError`."""
+    ``root``.
+    Raises :class:`SuiteError` and :class:`ParamsError`."""
     seed = run_seed(params)
     suite = definition(params, "suites", name)
     rows = load_suite(root / suite["file"])

@@ -98,9 +98,10 @@ def frame(text: str, generator: random.Random, settings: FrameSettings) -> Noisy
 
 
 def filled(frame: str | Source, text: str, place: str = PLACE) -> str:
-    """A frame with the text in its place. Raises :class:`ParamsError` where it has no
-    place, and :class:`refract.core.published_text.SourceError` where a published one
-    cannot be fetched."""
+    """A frame with the text in its place.
+    Raises :class:`ParamsError` where it has no place, and
+    :class:`refract.core.published_text.SourceError` where a published one cannot be
+    fetched."""
     whole = whole_text(frame)
     if place not in whole:
         raise ParamsError(f"{frame}: the text has no {place!r}; name its place with `place`")
@@ -109,8 +110,7 @@ def filled(frame: str | Source, text: str, place: str = PLACE) -> str:
 
 @functools.cache
 def whole_text(frame: str | Source) -> str:
-    """A frame or instruction as it stands; a published one is fetched at its first
-    use."""
+    """A frame or instruction as it stands; a published one is fetched at its first use."""
     if isinstance(frame, str):
         return frame
     text = fetched_text(frame)

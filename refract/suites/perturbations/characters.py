@@ -1,5 +1,4 @@
-"""Control-character injection: one character many times, at the end, start or between
-words."""
+"""Control-character injection: one character many times, at the end, start or between words."""
 
 from __future__ import annotations
 
@@ -61,8 +60,9 @@ def _character(entry: str) -> str:
 def read_characters(entries: Sequence[str]) -> list[str]:
     """The characters of a definition's list, each once, in order.
 
-    An entry is a character, a code point (``U+200B``) or the name of a preset. Raises
-    ValueError for anything else, and for NUL and surrogates, which no prompt can hold."""
+    An entry is a character, a code point (``U+200B``) or the name of a preset.
+    Raises ValueError for anything else, and for NUL and surrogates, which no prompt can
+    hold."""
     characters: list[str] = []
     for entry in entries:
         characters += PRESETS.get(entry) or [_character(entry)]

@@ -43,8 +43,7 @@ _NUMBERS_AND_URLS = re.compile(
 
 
 def _shuffled(generator: random.Random, places: list[T]) -> list[T]:
-    """The places in a drawn order (``random.shuffle`` may differ between versions of
-    Python)."""
+    """The places in a drawn order (``random.shuffle`` may differ between versions of Python)."""
     draws = [(generator.random(), place) for place in places]
     return [place for _, place in sorted(draws, key=lambda draw: draw[0])]
 

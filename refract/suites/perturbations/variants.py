@@ -23,8 +23,7 @@ Noisy = tuple[str, int]  # a text, and the number of places where it was changed
 
 
 class RowKey(NamedTuple):
-    """A source row under a perturbation of a run: what its draws depend on, and nothing
-    else."""
+    """A source row under a perturbation of a run: what its draws depend on, and nothing else."""
 
     seed: int
     suite: str
@@ -104,8 +103,8 @@ def pick(generator: random.Random, count: int) -> int:
 
 
 def features_to_perturb(features: Features, settings: FeatureSettings, row: RowKey) -> list[str]:
-    """The features that the settings name, or all of them, in the row's order. Raises
-    :class:`ParamsError` when the row lacks one that is named."""
+    """The features that the settings name, or all of them, in the row's order.
+    Raises :class:`ParamsError` when the row lacks one that is named."""
     if settings.features is None:
         return list(features)
     absent = [feature for feature in settings.features if feature not in features]
@@ -118,8 +117,7 @@ def features_to_perturb(features: Features, settings: FeatureSettings, row: RowK
 
 
 def make_label(features: Features, feature: str, *parts: str) -> str:
-    """The label of a variant: its parts, after the feature's name where the row has
-    several."""
+    """The label of a variant: its parts, after the feature's name where the row has several."""
     if list(features) == ["prompt"]:
         return "-".join(parts)
     slug = re.sub(r"[^A-Za-z0-9_]", "_", feature)
