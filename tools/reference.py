@@ -31,7 +31,7 @@ from refract.judges.published import entry, names
 from refract.models import ADAPTERS
 from refract.suites.importing import PUBLISHED, find_importer
 from refract.suites.perturbations import PERTURBATIONS
-from refract.suites.protocols import catalogue as protocols
+from refract.suites import protocols
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, SCHEMA = DOCS / "params.md", DOCS / "params.schema.json"

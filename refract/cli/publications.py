@@ -25,7 +25,7 @@ def protocols(name: str | None = None) -> None:
     Args:
         name: All about this one: each field with its source.
     """
-    from refract.suites.protocols.catalogue import Generation, find_protocol, names
+    from refract.suites.protocols import Generation, find_protocol, names
 
     for known in names() if name is None else [name]:
         known, protocol = find_protocol(known, "--name")

@@ -28,7 +28,7 @@ from refract.report.wording import plain
 from refract.results.current import current_note, named
 from refract.results.sources import ResultsError, Side, read_side, stand_ins
 from refract.suites.importing import PUBLISHED
-from refract.suites.protocols.catalogue import CATALOGUE as PROTOCOLS
+from refract.suites.protocols import CATALOGUE as PROTOCOLS
 
 TEMPLATES = Path(__file__).parent / "templates"
 REFERENCES = Path(__file__).with_name("references.yaml")

@@ -89,7 +89,7 @@ def test_a_text_is_taken_out_of_its_file_by_its_hash_without_running_it(path, co
         ("judge.py", "MADE", MODULE, "none of the 19 texts in the file, and d6ae1ef5"),
         ("judge.py", "P", "P = ", "the file cannot be read: invalid syntax"),
         ("a.yaml", "P", "a: [", "the file cannot be read: not YAML"),
-        ("a.txt", "P", "", "none of .py, .ipynb, .yaml and .json"),
+        ("a.txt", "P", "", "must be .py, .ipynb, .yaml or .json"),
         ("a.txt", None, "other", "SHA-256 is d9298a10d1b0735837d.*, and d6ae1ef5"),
     ],
 )

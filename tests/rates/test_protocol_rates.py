@@ -10,7 +10,7 @@ from refract.judges.verdict_reading import READERS
 from refract.rates.counting import Counted, CountedSuite
 from refract.rates.protocol_rates import protocol_judge, protocol_table
 from refract.results.table_rows import rate_to_row
-from refract.suites.protocols.catalogue import find_part
+from refract.suites.protocols import find_part
 from tests.published_protocols import chosen
 
 ROWS = [

@@ -9,7 +9,7 @@ from refract.core.published_text import names_in
 from refract.judges.published import names as published_judges
 from refract.models import generation_settings, open_model, with_fixed
 from refract.suites.importing import IMPORTERS, PUBLISHED
-from refract.suites.protocols.catalogue import (
+from refract.suites.protocols import (
     Generation,
     find_part,
     find_protocol,

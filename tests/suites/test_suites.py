@@ -76,7 +76,7 @@ def test_an_empty_file_is_a_problem_of_line_1(tmp_path, content):
     ("fields", "said"),
     [
         ({"rubric": "Is it so?"}, "'rubric' must be a list of questions (got a text)"),
-        ({"rubric": []}, "'rubric' needs a question that is no gate"),
+        ({"rubric": []}, "'rubric' needs a question that is not a gate"),
         ({"rubric": [{"question": "A?", "gate": True}]}, "'rubric' needs a question that is no"),
         ({"rubric": [{"question": "A?"}, {"ask": "B?"}]}, "'rubric': question 2: "),
         ({"rubric": [{"question": "A?", "scale": [5, 1]}]}, "scale must be [lowest, highest]"),
