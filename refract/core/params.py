@@ -13,6 +13,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic.config import JsonDict
 
 from refract.core.errors import ParamsError
+from refract.core.registry import Registry
 from refract.core.settings import Distinct, Number, Settings, nearest, read_settings
 from refract.core.tool_calls import call_problems
 from refract.core.vocabulary import Estimand
@@ -31,8 +32,12 @@ CATALOGUES = {
 SECTIONS = ("grid", "seed", *CATALOGUES, "decisions", "validation", "engine")
 # Sections that may be left out, or left empty.
 OPTIONAL = ("perturbations", "metadata", "decisions", "validation", "engine")
-# What answers requests: this process, or actors of Ray. No stage and no hash depends on it.
-ENGINES = ("process", "ray")
+# What answers requests: this process, or others. No stage and no hash depends on it.
+ENGINES = Registry(
+    {"process": "refract.models.answering:answer_here", "ray": "refract.engines.ray_engine:answer"},
+    "refract.engines",
+    "__call__",
+)
 # What check-inputs writes: definitions in use, and hashes of the files that they name.
 INPUTS = Path("data/inputs")
 _NAMES: JsonDict = {
@@ -172,10 +177,13 @@ def engine() -> str:
     return _engine(said) or ("ray" if os.environ.get("RAY_ADDRESS") else "process")
 
 
-def _engine(said: Any) -> str | None:
-    if said is not None and said not in ENGINES:
-        raise ParamsError(f"engine must be {' or '.join(ENGINES)} (got {said!r:.80})")
-    return None if said is None else str(said)
+def _engine(name: Any) -> str | None:
+    if name is None or (isinstance(name, str) and ENGINES.knows(name)):
+        return name
+    raise ParamsError(
+        f"engine must be {' or '.join(ENGINES)}, or package.module:name of an installed package "
+        f"(got {name!r:.80})"
+    )
 
 
 class Metadata(Settings):

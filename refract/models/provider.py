@@ -287,7 +287,7 @@ class Provider(Model):
     PACKAGE: ClassVar[str]
     PATH: ClassVar[str]
     runs_here = False
-    in_actors = False
+    portable = False
 
     def __init__(self, name: str, settings: ServedSettings) -> None:
         self.name, self.settings = name, settings

@@ -61,7 +61,7 @@ class Recorded(Model):
     version = "1"
     USES = ("prompt_id",)
     Settings = RecordedSettings
-    in_actors = False
+    portable = False
 
     def __init__(self, name: str, settings: RecordedSettings) -> None:
         self.settings, self.path = settings, Path(settings.path)
