@@ -1,8 +1,8 @@
 """The providers' batch APIs (``mode: batch``): the same answers as live, cheaper and later.
 
-A batch outlives the run that submits it: its id and requests are kept in a file in the ``batches``
-folder of the cache folder, also where the response store is turned off, until a run has taken every
-answer. A run that finds some of its requests there waits for that batch and submits only the rest.
+A batch outlives the run that submits it. A file in the ``batches`` folder of the cache folder has its
+id and requests until a run has taken every answer, also where the response store is turned off. A
+run that finds some of its requests there waits for that batch and submits only the others.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class BatchRun:
         self.bodies: dict[str, bytes] = {}
 
     async def run(self) -> None:
-        """Emits every answer. Raises :class:`AdapterError` when the provider cannot be reached or
-        does not accept the key; the next run finds what was submitted by then."""
+        """Emits every answer. Raises :class:`AdapterError` when the provider cannot be reached or does
+        not accept the key; the next run finds what was submitted by then."""
         # The package repeats a call that fails, after 8 seconds at most.
         looks = math.ceil(self.settings.retry_for / 8) + 2
         async with self.model.open_client() as client:
@@ -70,19 +70,27 @@ class BatchRun:
             self.bodies[name] = body
         kept = {path: read_object(path) for path in sorted(self.folder.glob("*.json"))}
         asked = self.bodies.keys()
-        batches = {p: b for p, b in kept.items() if asked & set(b.get("requests", ()))}
-        known = {name for batch in batches.values() for name in batch["requests"]}
+        batches = {}
+        known = set()
+        for path, batch in kept.items():
+            names = batch.get("requests", ())
+            if asked & set(names):
+                batches[path] = batch
+                known |= set(names)
         for part in self._parts([name for name in self.bodies if name not in known]):
-            if (batch_id := await self._submit(part)) is not None:
+            batch_id = await self._submit(part)
+            if batch_id is not None:
                 path = self.folder / f"{sha256_json(part)[:32]}.json"
                 batches[path] = {"id": batch_id, "requests": part}
                 write_json(path, batches[path])
         again: list[int] = []
         while batches:
             for path, batch in list(batches.items()):
-                if (ended := await self._ended(batch["id"])) is not None:
+                ended = await self._ended(batch["id"])
+                if ended is not None:
+                    lines, missing = ended
                     del batches[path]
-                    again += self._take(batch["requests"], *ended, attempt)
+                    again += self._take(batch["requests"], lines, missing, attempt)
                     self.taken.append(path)
             if batches:
                 await asyncio.sleep(self.settings.batch_poll)
@@ -95,7 +103,8 @@ class BatchRun:
         allowed = []
         for calls, name in enumerate(names, model.usage["requests"] + 1):
             cost += model.most_cost(self.bodies[name])
-            if (spent := model.spent(calls, cost)) is None:
+            spent = model.spent(calls, cost)
+            if spent is None:
                 allowed.append(name)
             else:
                 self._fail(name, "BudgetExhausted", spent)
@@ -117,8 +126,8 @@ class BatchRun:
         return batch_id
 
     async def _ended(self, batch_id: str) -> tuple[bytes, str] | None:
-        """The lines of a batch that has ended, and why others are missing. A server that has taken a
-        connection of this run may be away for ``retry_for``; one that never did is not waited for."""
+        """The lines of a batch that has ended, and why others are missing. Only a server that has taken
+        a connection of this run is waited for, for up to ``retry_for``."""
         client = self.quick
         while True:
             try:
@@ -131,11 +140,14 @@ class BatchRun:
                 passing = failure.kind in ("passing", "throttled") and self.settings.retry_for > 0
                 if client is self.client or not (passing and self.reached):
                     raise AdapterError(
-                        f"models.{self.model.name}: {self.settings.base_url} does not tell how a "
-                        f"batch stands ({failure.text}); run again to go on with it"
+                        f"{self.model.where}: {self.settings.base_url} does not tell how a batch "
+                        f"stands ({failure.text}); run again to go on with it"
                     ) from None
-                text = f"a look at a batch failed: {failure.name}: {failure.text}; tried for up to "
-                say(f"{self.model.name}: {text}{self.settings.retry_for} s", file=sys.stderr)
+                say(
+                    f"{self.model.name}: a look at a batch failed: {failure.name}: {failure.text}; "
+                    f"tried for up to {self.settings.retry_for} s",
+                    file=sys.stderr,
+                )
                 client = self.client
             else:
                 self.reached = True

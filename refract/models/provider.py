@@ -39,8 +39,16 @@ SHORTEST_KEY = 8
 ADDED = ("prefill", "client", "revision")
 # Why a completion ended, by the words of all the servers that speak the two protocols, in small letters.
 FINISHED: dict[str, FinishReason] = {
-    **dict.fromkeys(("stop", "end_turn", "stop_sequence", "eos", "eos_token", "complete"), "stop"),
-    **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length"), "length"),
+    "stop": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "eos": "stop",
+    "eos_token": "stop",
+    "complete": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "max_output_tokens": "length",
+    "model_length": "length",
     "model_context_window_exceeded": "length",
     "content_filter": "content_filter",
     "refusal": "refusal",
@@ -177,12 +185,12 @@ class ServedSettings(RequestSettings):
 
     @model_validator(mode="after")
     def _together(self) -> ServedSettings:
-        named = self.api_key_env
-        if named is not None and (not VARIABLE.fullmatch(named) or without_secrets(named)[1]):
+        variable = self.api_key_env
+        usual = type(self).model_fields["api_key_env"].default
+        if variable and (not VARIABLE.fullmatch(variable) or without_secrets(variable)[1]):
             raise ValueError(
                 "api_key_env must be the name of the environment variable that holds the key, such as "
-                f"{type(self).model_fields['api_key_env'].default} (what came is not shown, since it "
-                "may be the key itself)"
+                f"{usual} (what came is not shown, since it may be the key itself)"
             )
         if self.client and self.mode == "batch":
             raise ValueError(
@@ -192,7 +200,7 @@ class ServedSettings(RequestSettings):
         if self.api_key_env is None and self.at_provider:
             raise ValueError(
                 "api_key_env: null is for a server of your own; name it in base_url, or name the "
-                f"variable that holds the key (usually {type(self).model_fields['api_key_env'].default})"
+                f"variable that holds the key (usually {usual})"
             )
         if self.max_cost is not None and self.price is None:
             raise ValueError(
@@ -205,12 +213,13 @@ SENDING = set(ServedSettings.model_fields) - set(RequestSettings.model_fields)
 
 
 class Failure(NamedTuple):
-    """How a call came back without an answer: the row's error, what follows from it, the seconds that
-    the server asks to wait, and whether the call reached a server and may have been paid for.
+    """How a call came back without an answer.
 
-    ``filtered``: the provider's filter is the row's ending. ``too long``: the row goes on with its next
-    attempt. ``throttled``: nothing is sent for a while. ``passing``: the call is repeated;
-    ``unreadable``: a few times only. ``final``: the row ends with the error.
+    ``name``, ``text``: the row's error. ``after``: seconds that the server asks to wait. ``paid``:
+    whether the call may have cost something; ``reached``: whether it reached a server. ``kind``, what
+    follows: ``filtered``: the provider's filter is the row's ending. ``too long``: the row goes on
+    with its next attempt. ``throttled``: nothing is sent for a while. ``passing``: the call is
+    repeated; ``unreadable``: a few times only. ``final``: the row ends with the error.
     """
 
     name: str
@@ -235,12 +244,14 @@ class InvalidResponse(ValueError):
         self.kind = kind
 
 
-def finish_reason(said: object, calls: Sequence[ToolCall] = ()) -> FinishReason:
-    """Why a completion ended, which may be its calls. Raises :class:`InvalidResponse` for a reason that
-    is missing or not known: an answer that did not end by itself is none to judge."""
-    known = "stop" if calls and said in CALLED else FINISHED.get(str(said).lower())
+def finish_reason(reason: object, calls: Sequence[ToolCall] = ()) -> FinishReason:
+    """Why a completion ended, which may be its calls. Raises :class:`InvalidResponse` for a reason
+    that is missing or not known: an answer that may not be whole cannot be judged."""
+    if calls and reason in CALLED:
+        return "stop"
+    known = FINISHED.get(str(reason).lower())
     if known is None:
-        why = f"for an unknown reason, {said!r:.60}" if said else "without saying why"
+        why = f"for an unknown reason, {reason!r:.60}" if reason else "without saying why"
         raise InvalidResponse(
             f"the completion ended {why}; known are {', '.join(FINISHED)}", "final"
         )
@@ -248,8 +259,8 @@ def finish_reason(said: object, calls: Sequence[ToolCall] = ()) -> FinishReason:
 
 
 async def bound_reply(response: Any) -> None:
-    """A client's hook that reads the reply to a POST, as far as it is not too large. Batches are
-    fetched by GET, and hold many replies each. Raises :class:`InvalidResponse`."""
+    """A client's hook that reads the reply to a POST, up to a size. Batches are fetched by GET, and
+    hold many replies each. Raises :class:`InvalidResponse`."""
     from httpx2 import ByteStream
 
     if response.request.method != "POST":
@@ -257,16 +268,16 @@ async def bound_reply(response: Any) -> None:
     content = bytearray()
     try:
         # A packed reply, for which no client of ours asks, can be of any size.
-        if (packed := response.headers.get("content-encoding", "identity")) != "identity":
+        packed = response.headers.get("content-encoding", "identity")
+        if packed != "identity":
             raise InvalidResponse(
                 f"the reply is packed as {packed}, which was not asked for", "final"
             )
         async for chunk in response.stream:
             content += chunk
             if len(content) > MOST_REPLY_BYTES:
-                raise InvalidResponse(
-                    f"the reply is larger than {MOST_REPLY_BYTES >> 20} MiB", "final"
-                )
+                size = MOST_REPLY_BYTES >> 20
+                raise InvalidResponse(f"the reply is larger than {size} MiB", "final")
     finally:
         await response.stream.aclose()
     response.stream = ByteStream(bytes(content))
@@ -291,11 +302,19 @@ class Provider(Model):
 
     def __init__(self, name: str, settings: ServedSettings) -> None:
         self.name, self.settings = name, settings
+        self.where = f"models.{name}"
         # Where no temperature is sent, answers are sampled at the provider's own.
         self.samples = settings.temperature is None or settings.temperature > 0
         self.key = SecretStr("")  # of the run under way
-        counts = "requests prompt_tokens completion_tokens retries throttles masked"
-        self.usage: dict[str, Any] = dict.fromkeys(counts.split(), 0)
+        counts = (
+            "requests",
+            "prompt_tokens",
+            "completion_tokens",
+            "retries",
+            "throttles",
+            "masked",
+        )
+        self.usage: dict[str, Any] = dict.fromkeys(counts, 0)
         self.usage["cost"] = None if settings.price is None else 0.0
 
     @property
@@ -305,13 +324,13 @@ class Provider(Model):
 
     @abstractmethod
     def client(self, options: dict[str, Any]) -> Any:
-        """The package's asynchronous client: ``options`` are those that all its clients take, but the
-        key, which is None where the package finds credentials by itself."""
+        """The package's asynchronous client, with ``options`` that all its clients take; the key among
+        them is None where the package finds credentials by itself."""
 
     @abstractmethod
     def body(self, messages: Sequence[Message], seed: int) -> dict[str, Any]:
-        """What a request's parameters are besides, or otherwise than, model, messages, temperature and
-        top_p."""
+        """A request's parameters other than model, messages, temperature and top_p, or in place of
+        them."""
 
     def tool(self, tool: Row) -> Row:
         """A function that the model may call, as its API takes it."""
@@ -345,7 +364,7 @@ class Provider(Model):
     @cached_property
     def system(self) -> str | None:
         """The system prompt. Raises :class:`AdapterError` where a published one cannot be read."""
-        return turn.system_text(f"models.{self.name}", self.settings.system_prompt)
+        return turn.system_text(self.where, self.settings.system_prompt)
 
     def check_key(self) -> None:
         """Reads the key. Raises :class:`AdapterError` unless it is there."""
@@ -353,7 +372,7 @@ class Provider(Model):
         if variable is None:
             return
         key = os.environ.get(variable, "").strip()
-        where = f"models.{self.name}: the environment variable {variable}"
+        where = f"{self.where}: the environment variable {variable}"
         if not key:
             keyless = "; for a server that asks for none, say api_key_env: null"
             raise AdapterError(
@@ -365,8 +384,8 @@ class Provider(Model):
         self.key = SecretStr(key)
 
     def open_client(self) -> Any:
-        """The package's client with the key of the run; connections are as many as calls, and nothing
-        is tried again. Raises what the package raises where it lacks something."""
+        """The package's client with the key of the run. It has as many connections as calls, and tries
+        nothing again. Raises what the package raises where it lacks something."""
         from httpx2 import Limits, Timeout
 
         settings = self.settings
@@ -379,19 +398,24 @@ class Provider(Model):
             follow_redirects=False,  # which would take key and prompt to a server that nobody named
             event_hooks={"response": [bound_reply]},
         )
-        options: dict[str, Any] = {"max_retries": 0, "timeout": timeout, "http_client": http_client}
-        options |= {"base_url": settings.base_url, "default_headers": settings.extra_headers}
-        key = self.key.get_secret_value() or (None if settings.client else "none")
-        return self.client({"api_key": key, **options})
+        options: dict[str, Any] = {
+            "api_key": self.key.get_secret_value() or (None if settings.client else "none"),
+            "max_retries": 0,
+            "timeout": timeout,
+            "http_client": http_client,
+            "base_url": settings.base_url,
+            "default_headers": settings.extra_headers,
+        }
+        return self.client(options)
 
     async def send(self, client: Any, body: bytes) -> Any:
         """Sends a body and gives the response. Amazon's and Google's clients take the model out of the
         body, and so need its values."""
         from httpx2 import Response
 
-        parsed = self.settings.client in ("bedrock", "vertex")
-        content = {"body": json.loads(body)} if parsed else {"content": body}
-        return await client.post(self.PATH, cast_to=Response, **content)
+        if self.settings.client in ("bedrock", "vertex"):
+            return await client.post(self.PATH, cast_to=Response, body=json.loads(body))
+        return await client.post(self.PATH, cast_to=Response, content=body)
 
     def say_where(self, client: Any, count: int) -> None:
         """Says which server gets how many requests, before the first of them."""
@@ -399,18 +423,17 @@ class Provider(Model):
         text = f"{self.name}: {count} requests with their prompts go to {address}"
         say(f"{text} ({self.settings.model_id})", file=sys.stderr)
 
-    def check_models(self, said: Mapping[str, int]) -> None:
-        """Warns where a server says of answers, counted by what it says, that another model than the one
-        asked for gave them. A date behind its name is none."""
+    def check_models(self, names: Mapping[str, int]) -> None:
+        """Warns where a server says that another model than the one asked for answered; ``names``:
+        what it says, with counts. A date behind the name makes no other model."""
         asked = self.settings.model_id
-        same = re.compile(
-            rf"(.*/)?{re.escape(asked.split('/')[-1])}([-@:]\d[\d.-]*)?", re.IGNORECASE
-        )
-        if len(said) > 1 or not all(map(same.fullmatch, said)):
-            counts = ", ".join(f"{name} ({said[name]})" for name in list(said)[:5])
+        name = re.escape(asked.split("/")[-1])
+        same = re.compile(rf"(.*/)?{name}([-@:]\d[\d.-]*)?", re.IGNORECASE)
+        if len(names) > 1 or not all(map(same.fullmatch, names)):
+            counts = ", ".join(f"{name} ({names[name]})" for name in list(names)[:5])
             say(
                 f"{self.name}: asked for {asked}, and the server says that these answered: {counts}"
-                f"{' and others' if len(said) > 5 else ''}; the record of the run names them",
+                f"{' and others' if len(names) > 5 else ''}; the record of the run names them",
                 file=sys.stderr,
             )
 
@@ -420,42 +443,40 @@ class Provider(Model):
         messages = turn.with_system_prompt(request.attempts[attempt], self.system)
         if settings.prefill is not None:
             messages.append({"role": "assistant", "content": settings.prefill})
-        drawn = {"temperature": settings.temperature, "top_p": settings.top_p}
-        body = {
-            "model": settings.model_id,
-            "messages": messages,
-            **{key: value for key, value in drawn.items() if value is not None},
-            **self.body(messages, request.seed),
-            **({"tools": [self.tool(x) for x in request.tools]} if request.tools else {}),
-            **settings.extra_body,
-        }
+        body: dict[str, Any] = {"model": settings.model_id, "messages": messages}
+        if settings.temperature is not None:
+            body["temperature"] = settings.temperature
+        if settings.top_p is not None:
+            body["top_p"] = settings.top_p
+        body |= self.body(messages, request.seed)
+        if request.tools:
+            body["tools"] = [self.tool(tool) for tool in request.tools]
+        body |= settings.extra_body
         return json.dumps(body, sort_keys=True).encode("ascii")
 
     def read_reply(self, payload: Any, attempt: int) -> Answer:
         """A response, or the bytes of one, as an answer: its fields of their types, the key masked, a
-        count of tokens that is none unknown. Raises :class:`InvalidResponse`, and nothing else."""
+        count of tokens that cannot be one unknown. Raises :class:`InvalidResponse`, and nothing else."""
         try:
             payload = json.loads(payload) if isinstance(payload, bytes) else payload
             answer = self.read(payload, attempt)
         except InvalidResponse:
             raise
         except Exception as error:  # not JSON, nested deeper than Python reads, of another form
-            said = payload.get("error") if isinstance(payload, dict) else None
-            raise InvalidResponse(
-                f"the response is not an answer ({said or f'{type(error).__name__}: {error}'})"
-            ) from None
-        said = payload.get("model")
+            why = payload.get("error") if isinstance(payload, dict) else None
+            why = why or f"{type(error).__name__}: {error}"
+            raise InvalidResponse(f"the response is not an answer ({why})") from None
+        name = payload.get("model")
         text: object = answer.response
         if not isinstance(text, str):
-            raise InvalidResponse(
-                f"the answer is not a text (got {type(text).__name__} {text!r:.60})"
-            )
+            kind = type(text).__name__
+            raise InvalidResponse(f"the answer is not a text (got {kind} {text!r:.60})")
         thinking = answer.thinking if isinstance(answer.thinking, str) else None
         key, calls = self.key.get_secret_value(), json.dumps(answer.tool_calls or None)
-        if len(key) >= SHORTEST_KEY and any(key in x for x in (text, thinking or "", calls)):
+        if len(key) >= SHORTEST_KEY and any(key in part for part in (text, thinking or "", calls)):
             self.usage["masked"] += 1
-            text, thinking = text.replace(key, "[key]"), thinking and thinking.replace(key, "[key]")
-            calls = calls.replace(key, "[key]")
+            text, calls = text.replace(key, "[key]"), calls.replace(key, "[key]")
+            thinking = thinking and thinking.replace(key, "[key]")
         return replace(
             answer,
             response=turn.with_prefill(self.settings.prefill, text),
@@ -463,7 +484,7 @@ class Provider(Model):
             tool_calls=json.loads(calls),
             prompt_tokens=_count(answer.prompt_tokens),
             completion_tokens=_count(answer.completion_tokens),
-            said_model=self.clean(said) if isinstance(said, str) and said else None,
+            said_model=self.clean(name) if isinstance(name, str) and name else None,
         )
 
     def cost(self, prompt_tokens: float, completion_tokens: float) -> float:
@@ -477,8 +498,8 @@ class Provider(Model):
         return self.cost(len(body) / 3, self.settings.max_tokens)
 
     def count(self, answer: Answer | None, body: bytes) -> None:
-        """Adds an answer's tokens and their cost to ``usage``: what the reply does not state, or all
-        of a call that was paid for without an answer, at the most that the body can have used."""
+        """Adds an answer's tokens and cost to ``usage``. What the reply does not state, or all of a
+        call that was paid for without an answer, counts at the most that the body can have used."""
         prompt = answer.prompt_tokens if answer else None
         completion = answer.completion_tokens if answer else None
         self.usage["prompt_tokens"] += prompt or 0
@@ -523,49 +544,53 @@ class Provider(Model):
         if isinstance(error, UnicodeError):  # half a character, which the clouds do not take
             return Failure("PromptNotRenderable", text, "final")
         if self.settings.client is not None:  # credentials that another package looks for
-            raise AdapterError(f"models.{self.name}: client {self.settings.client}: {text}")
+            raise AdapterError(f"{self.where}: client {self.settings.client}: {text}")
         return Failure("InvalidResponse", text, "unreadable", paid=True)
 
     def _status_failure(self, error: Any, client: Any) -> Failure:
         status, name = error.status_code, type(error).__name__
+        headers, base_url = error.response.headers, self.settings.base_url
         message, codes = error_said(error.body)
         text = f"HTTP {status}: {self.clean(message or error.response.reason_phrase)}"
         if 300 <= status < 400:
-            location = str(error.response.headers.get("location") or "no address")
+            location = str(headers.get("location") or "no address")
             target = self.clean(without_secrets(location.split("?")[0])[0])
             text = (
-                f"HTTP {status}: {self.settings.base_url} redirects to {target}, where nothing was "
-                "sent; name that server in base_url if it is meant"
+                f"HTTP {status}: {base_url} redirects to {target}, where nothing was sent; name that "
+                "server in base_url if it is meant"
             )
             return Failure("Redirected", text, "final")
-        said = " ".join([message, *sorted(codes)])
-        if codes & FILTER_CODES or (status <= 500 and FILTER_TEXT.search(said)):
+        words = " ".join([message, *sorted(codes)])
+        if codes & FILTER_CODES or (status <= 500 and FILTER_TEXT.search(words)):
             return Failure(name, text, "filtered")
-        if says_too_long(status, said):
+        if says_too_long(status, words):
             return Failure("PromptTooLong", text, "too long")
         if status in (401, 403):
             variable = self.settings.key_variable
             key = f"the key in {variable}" if variable else "a call without a key"
             raise AdapterError(
-                f"models.{self.name}: {self.settings.base_url} does not accept {key} for "
-                f"{self.settings.model_id} ({text})"
+                f"{self.where}: {base_url} does not accept {key} for {self.settings.model_id} ({text})"
             )
         if "insufficient_quota" in codes or "request too large" in message.lower():
             return Failure(name, text, "final")
-        after = client._parse_retry_after_header(error.response.headers)
+        after = client._parse_retry_after_header(headers)
         usable = after is not None and 0 <= after < math.inf
-        passing = status in PASSING or status >= 500
-        kind: Kind = "throttled" if status in THROTTLED else "passing" if passing else "final"
+        kind: Kind = "final"
+        if status in THROTTLED:
+            kind = "throttled"
+        elif status in PASSING or status >= 500:
+            kind = "passing"
         return Failure(name, text, kind, after if usable else None)
 
     def clean(self, text: object) -> str:
         """A provider's message on one line, without the key or anything that looks like one."""
         line = " ".join(str(text).split())
-        if key := self.key.get_secret_value():
+        key = self.key.get_secret_value()
+        if key:
             line = line.replace(key, "[key]")
         line = re.sub(r"\bsk-[\w*.…-]+", "[key]", line)
         line = re.sub(r"\breq_\w+", "[id]", line)  # differs from try to try
-        line = "".join(c if c.isprintable() else "�" for c in line)
+        line = "".join(char if char.isprintable() else "�" for char in line)
         return line if len(line) <= 300 else line[:299] + "…"
 
 
@@ -583,9 +608,10 @@ def error_said(body: Any) -> tuple[str, set[str]]:
             body = body.get("error") or body.get("detail") or body
         if not isinstance(body, dict):
             return str(body or "")[:1000], set()
-        inner = body.get("innererror")
         codes = [body.get("code"), body.get("type")]
-        codes += [inner.get("code")] if isinstance(inner, dict) else []
+        inner = body.get("innererror")
+        if isinstance(inner, dict):
+            codes.append(inner.get("code"))
         return str(body.get("message") or ""), {str(code).lower() for code in codes}
     except RecursionError:  # nested deeper than Python prints
         return "", set()

@@ -110,7 +110,8 @@ class Synthetic(Model):
                 return Answer("", "stop", attempt, tokens, 0)
             if draw("cut_off") < settings.cut_off_rate:
                 return Answer(CUT_OFF, "length", attempt, tokens, len(CUT_OFF.split()))
-            refuses = _draw(source, "refuse") < self.refusal_rate.get(metadata["category"], 0)
+            refusal_rate = self.refusal_rate.get(metadata["category"], 0)
+            refuses = _draw(source, "refuse") < refusal_rate
             perturbed = (metadata["perturbation"] or {"kind": "repeat"})["kind"] != "repeat"
             if perturbed and draw("flip") < settings.sensitivity:
                 refuses = not refuses

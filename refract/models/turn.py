@@ -34,19 +34,19 @@ SystemPrompt = Annotated[
 ]
 
 
-def system_text(where: str, given: str | Source | None) -> str | None:
+def system_text(where: str, prompt: str | Source | None) -> str | None:
     """The text itself; a published one is fetched at its first use. Raises :class:`AdapterError`."""
-    if not isinstance(given, Source):
-        return given
+    if not isinstance(prompt, Source):
+        return prompt
     try:
-        return fetched_text(given)
+        return fetched_text(prompt)
     except SourceError as error:
         raise AdapterError(f"{where}: system_prompt: {error}") from None
 
 
-def system_identity(given: str | Source | None) -> Any:
+def system_identity(prompt: str | Source | None) -> Any:
     """What an identity holds of it: a published text by its SHA-256, wherever it stands."""
-    return {"sha256": given.sha256} if isinstance(given, Source) else given
+    return {"sha256": prompt.sha256} if isinstance(prompt, Source) else prompt
 
 
 def with_system_prompt(messages: Sequence[Message], system: str | None) -> list[Message]:
@@ -59,15 +59,14 @@ def with_system_prompt(messages: Sequence[Message], system: str | None) -> list[
 def with_tools(messages: Sequence[Message], tools: Sequence[Row]) -> list[Message]:
     """The messages with the tools in the system message, for a template that has no place for them."""
     listed = "\n".join(json.dumps(tool, ensure_ascii=False, sort_keys=True) for tool in tools)
-    told = INSTRUCTION.format(tools=listed)
-    first = [m["content"] for m in messages[:1] if m["role"] == "system"]
-    content = "\n\n".join([*first, told])
-    return [{"role": "system", "content": content}, *messages[len(first) :]]
+    content, turns = INSTRUCTION.format(tools=listed), list(messages)
+    if turns and turns[0]["role"] == "system":
+        content = f"{turns.pop(0)['content']}\n\n{content}"
+    return [{"role": "system", "content": content}, *turns]
 
 
 def with_prefill(prefill: str | None, response: str) -> str:
-    """The model's whole turn: prefill plus generated continuation. Where it wrote nothing there is
-    no answer."""
+    """The model's whole turn: prefill and continuation; where it wrote nothing, the latter alone."""
     return f"{prefill}{response}" if prefill and response.strip() else response
 
 
