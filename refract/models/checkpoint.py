@@ -1,9 +1,7 @@
-"""A local model's settings and checkpoint: which files determine an answer, their hash and metadata; and
-loading it.
+"""A local model's settings and checkpoint: which files determine an answer, their hash, loading.
 
-Torch and transformers are imported where something is loaded and nowhere else, so that a run in which
-every answer is stored stays cheap. Weights are read from safetensors and GGUF alone: a pickle can run
-code.
+Torch and transformers are imported only where something is loaded, so that a run in which every answer
+is stored stays cheap. Weights are read from safetensors and GGUF alone: a pickle can run code.
 """
 
 from __future__ import annotations
@@ -30,9 +28,18 @@ from refract.models.turn import Markers, SystemPrompt, Text
 
 # What transformers reads besides weights. READMEs and licences determine no answer and are left out.
 FILES = (
-    *("config*.json", "generation_config.json", "special_tokens_map.json", "tokenizer*.json"),
-    *("added_tokens.json", "merges.txt", "vocab.*", "sentencepiece*.model", "spiece.model"),
-    *("tokenizer.model", "chat_template.*", "chat_templates/*.jinja"),
+    "config*.json",
+    "generation_config.json",
+    "special_tokens_map.json",
+    "tokenizer*.json",
+    "added_tokens.json",
+    "merges.txt",
+    "vocab.*",
+    "sentencepiece*.model",
+    "spiece.model",
+    "tokenizer.model",
+    "chat_template.*",
+    "chat_templates/*.jinja",
     "additional_chat_templates/*.jinja",
 )
 MODEL_IDS = "a folder or a hub id such as Qwen/Qwen2.5-0.5B-Instruct"
@@ -206,7 +213,8 @@ def weight_files(folder: Path) -> list[Path]:
                 " download the checkpoint again"
             )
         return [folder / name for name in shards]
-    if pickles := sorted(path.name for path in folder.glob("*") if path.suffix in _PICKLES):
+    pickles = sorted(path.name for path in folder.glob("*") if path.suffix in _PICKLES)
+    if pickles:
         raise AdapterError(
             f"{folder} has its weights in {', '.join(pickles)}, which can run code when loaded; only"
             " safetensors are read. Convert them where you trust them, by save_pretrained(NEW)"
@@ -258,11 +266,10 @@ def gguf_description(path: Path) -> dict[str, Any]:
 
     try:
         reader = GGUFReader(path)
-        values = {
-            key: field.contents()
-            for key, field in reader.fields.items()
-            if key == "general.architecture" or key.endswith(".context_length")
-        }
+        values = {}
+        for key, field in reader.fields.items():
+            if key == "general.architecture" or key.endswith(".context_length"):
+                values[key] = field.contents()
         weights: Counter[str] = Counter()
         for tensor in reader.tensors:
             weights[tensor.tensor_type.name] += int(tensor.n_elements)
@@ -284,7 +291,8 @@ def context_length(config: dict[str, Any]) -> int | None:
     """Positions the model was built for, by its config; None where the config names no bound."""
     for part in (config, config.get("text_config") or {}):
         for key in ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length"):
-            if isinstance(length := part.get(key), int):
+            length = part.get(key)
+            if isinstance(length, int):
                 return length
     return None
 
@@ -296,7 +304,9 @@ def token_limit(config: Any, tokenizer: Any) -> int | None:
         positions -= config.pad_token_id + 1  # which begin behind the padding's
     # transformers' way of saying "unknown" is 10**30
     stated = int(tokenizer.model_max_length) if tokenizer.model_max_length < 10**9 else None
-    return min((bound for bound in (positions, stated) if bound), default=None)
+    if positions and stated:
+        return min(positions, stated)
+    return positions or stated or None
 
 
 def cached_snapshot(model_id: str, revision: str) -> Path | None:
@@ -328,7 +338,8 @@ class Loader:
         try:
             return str(HfApi().model_info(model_id, revision=revision, timeout=10).sha)
         except Exception as error:  # no such model, no access, or whatever goes wrong on a network
-            if (snapshot := cached_snapshot(model_id, revision)) is not None:
+            snapshot = cached_snapshot(model_id, revision)
+            if snapshot is not None:
                 return snapshot.name
             raise AdapterError(
                 f"revision {revision!r} of {model_id!r} cannot be resolved: the hub does not give it"
@@ -385,9 +396,10 @@ class Loader:
         pinned = {"sha256": settings.sha256, "format": "gguf"} if settings.sha256 else {}
         if pinned and not is_hub_id(settings.model_id):
             return pinned
-        if path := self.gguf_file:
-            return {"sha256": sha256_file(path), "format": "gguf"}
-        if folder := self.folder:
+        gguf_file, folder = self.gguf_file, self.folder
+        if gguf_file:
+            return {"sha256": sha256_file(gguf_file), "format": "gguf"}
+        if folder:
             # The SHA-256 over the sorted (name, SHA-256) of its files.
             total = hashlib.sha256()
             for path in content_files(folder, code=settings.trust_remote_code):
@@ -406,11 +418,13 @@ class Loader:
             name = str(self.settings.gguf_file)
             with self.loading("the GGUF file"):
                 file = Path(hf_hub_download(self.settings.model_id, name, revision=self.commit))
-        if file and pinned and (sha256 := sha256_file(file)) != pinned:
-            raise AdapterError(
-                f"models.{self.name}: {file} has the SHA-256 {sha256}, and the definition says "
-                f"{pinned}"
-            )
+        if file and pinned:
+            sha256 = sha256_file(file)
+            if sha256 != pinned:
+                raise AdapterError(
+                    f"models.{self.name}: {file} has the SHA-256 {sha256}, and the definition says "
+                    f"{pinned}"
+                )
         source = self.source()
         from transformers import AutoConfig, AutoTokenizer
 
@@ -443,10 +457,13 @@ class Loader:
         kinds: set[str] = set()
         for path in weight_files(folder) if folder else ():
             with safe_open(path, framework="numpy") as weights:
-                kinds |= {weights.get_slice(name).get_dtype() for name in weights.keys()}  # noqa: SIM118
+                for name in weights.keys():  # noqa: SIM118
+                    kinds.add(weights.get_slice(name).get_dtype())
         if kinds & {"F32", "F64"} or kinds >= {"BF16", "F16"}:
             return "float32"
-        return "bfloat16" if "BF16" in kinds else "float16" if "F16" in kinds else None
+        if "BF16" in kinds:
+            return "bfloat16"
+        return "float16" if "F16" in kinds else None
 
     def model(
         self,
@@ -455,9 +472,9 @@ class Loader:
         numbers: str | None = None,
         **more: str,
     ) -> Any:
-        """The model with its weights on its device, in eval mode: one of a ``kind`` of transformers',
-        with ``more`` arguments of its ``from_pretrained``; in ``numbers`` of this type, or of the one
-        that the settings name."""
+        """The model with its weights on its device, in eval mode. ``kind``: of transformers' classes;
+        ``numbers``: their type, where not that of the settings; ``more`` arguments of
+        ``from_pretrained``."""
         import torch
         import transformers
 

@@ -248,22 +248,21 @@ class Decoder:
             row.audited = self.exact is not None and is_audited(row.tokens, row.seed)
         if self.exact:
             self.exact.watched = self.watched
-        made: list[DecodedRow] = []
+        finished: list[DecodedRow] = []
         raised = self.exact.raised if self.exact else 0
         for row in self._with_memory(rows):
             yield row
             if self.exact:
                 row.pack()
-                made.append(row)
+                finished.append(row)
         while self.exact and self.exact.raised > raised:
             raised = self.exact.raised
-            before = {row.index: list(row.generated) for row in made if not row.error}
-            self._settle([row for row in made if row.index in before])
-            wrong = [
-                row for row in made if before.get(row.index) not in (None, list(row.generated))
-            ]
+            answered = [row for row in finished if not row.error]
+            before = {row.index: list(row.generated) for row in answered}
+            self._settle(answered)
+            wrong = [row for row in answered if before[row.index] != list(row.generated)]
             if wrong:
-                log.warning("%d answers are other ones after all", len(wrong))
+                log.warning("%d answers corrected after the error bound was raised", len(wrong))
             yield from self._with_memory(wrong)
 
     def _settle(self, rows: Sequence[DecodedRow]) -> None:
@@ -300,18 +299,18 @@ class Decoder:
                 row.error = ("OutOfMemory", f"no memory for {len(row.tokens)} tokens: {reason}")
                 yield remaining.pop(row.index)
             else:
-                self.shape = BatchShape(*(max(1, part // 2) for part in astuple(self.shape)))
+                prefill, rows, cache = (max(1, part // 2) for part in astuple(self.shape))
+                self.shape = BatchShape(prefill, rows, cache)
                 more = (
-                    ""
-                    if self.exact
-                    else ". Answers made from here on can differ in a few tokens "
-                    "from those of the larger shape; set batch_tokens: "
-                    f"{self.shape.prefill_tokens} in the model's definition to have one shape "
+                    ". Answers made from here on can differ in a few tokens from those of the larger "
+                    f"shape; set batch_tokens: {prefill} in the model's definition to have one shape "
                     "throughout"
                 )
                 log.warning(
                     "out of memory (%s); going on with the smaller batch shape %s%s",
-                    *(reason, self.shape, more),
+                    reason,
+                    self.shape,
+                    "" if self.exact else more,
                 )
             for row in remaining.values():
                 row.generated, row.margins, row.state = [], [], []
@@ -423,11 +422,12 @@ class Decoder:
         group.positions = torch.tensor([row.position if row else 0 for row in group.rows])
         group.positions = group.positions.to(self.device)
         logits = self._forward(group, tokens.to(self.device)[:, None])
-        draws = [
-            row.uniforms[len(row.generated)] if row else 0.0
-            for row in group.rows
-            if row is None or row.uniforms
-        ]
+        draws = []
+        for row in group.rows:
+            if row is None:
+                draws.append(0.0)
+            elif row.uniforms:
+                draws.append(row.uniforms[len(row.generated)])
         chosen, won_by = self.choice(logits, draws)
         margins, bound = won_by.tolist(), self.exact.bound if self.exact else 0.0
         finite = torch.isfinite(logits.amax(-1)).tolist()
@@ -534,12 +534,8 @@ def prepare(model: Any, rows: int) -> tuple[str | None, int | None]:
         return "torch", 1
     if any(p.dtype != torch.float32 for p in matrices) or not torch.backends.mkldnn.is_available():
         return "torch", None
-    layers = [
-        (parent, name, child)
-        for parent in model.modules()
-        for name, child in parent.named_children()
-        if type(child) in (nn.Linear, Conv1D)
-    ]
-    for parent, name, child in layers:
-        setattr(parent, name, OneDNNLinear(child, rows))
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if type(child) in (nn.Linear, Conv1D):
+                setattr(parent, name, OneDNNLinear(child, rows))
     return "onednn", None

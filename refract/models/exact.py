@@ -1,13 +1,11 @@
 """Exact answers: greedy or seeded decoding under exact arithmetic, as far as float64 resolves it.
 
-Fast arithmetic proposes each token. Where what speaks for it, its *margin*, is above what fast
-arithmetic was measured to get wrong, the token is certain. Where it is not, float64 decides over the
-row's whole prefix. So device, type of number, kernels, threads and batch are speed and not content.
-The margin is certified under a *measured* bound, never proved: :meth:`Exact.settle` measures the
-error again wherever float64 was asked, and on one answer in ``AUDITED`` throughout.
-
-Reference arithmetic: :class:`Reference` runs the model's own code in float64 throughout, on the
-weights as they are stored, each made float64 when it is used.
+Fast arithmetic proposes each token. A token is certain where its *margin* is above what fast
+arithmetic was measured to get wrong; elsewhere float64 decides over the row's whole prefix
+(:class:`Reference`, the model's own code on its weights as they are stored). So device, type of
+number, kernels, threads and batch decide speed and not content. The bound is *measured*, never
+proved: :meth:`Exact.settle` measures the error again wherever float64 was asked, and on one answer in
+``AUDITED`` throughout.
 
 Related: deterministic operations by a fixed order (RepDL, arXiv 2510.09180), near-ties checked anew
 by a threshold (MarginGate, arXiv 2605.30218), and checks of recorded answers by a forward pass
@@ -41,8 +39,9 @@ TIE = 2.0**-30
 # The bound of a margin: so many times the largest error seen, and never below the floor.
 SAFETY = 8.0
 FLOOR = 2.0**-12
-# Of so many answers one is checked whole, and so many undecided tokens send a row to float64.
+# 1 answer in AUDITED is verified in full.
 AUDITED = 64
+# A row goes to float64 after MOST_OPEN undecided tokens.
 MOST_OPEN = 16
 # Positions on which the error is measured when a model is opened: rows x tokens.
 PROBES = (8, 12)
@@ -111,20 +110,20 @@ class Choice:
         edge = torch.minimum(uniform - low, high - uniform)[:, 0]
         return place[:, 0], torch.minimum(slack, edge * unit)
 
-    def of(
+    def compare(
         self,
-        given: torch.Tensor,
+        proposed: torch.Tensor,
         logits: torch.Tensor,
         uniforms: Sequence[float] = (),
         tie: float = 0.0,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """What calling it gives, and by how much each of the ``given`` tokens wins: below 0 where
-        another one does."""
+        """What calling it gives, and by how much each of the ``proposed`` tokens wins: below 0 where
+        another token does."""
         tokens, margins = self(logits, uniforms, tie)
-        given = given.to(logits.device)
+        proposed = proposed.to(logits.device)
         if self.temperature > 0:
-            return tokens, margins, torch.where(tokens == given, margins, -margins)
-        mine, best = logits.gather(-1, given[:, None])[:, 0], logits.amax(-1)
+            return tokens, margins, torch.where(tokens == proposed, margins, -margins)
+        mine, best = logits.gather(-1, proposed[:, None])[:, 0], logits.amax(-1)
         return tokens, margins, torch.where(mine == best, margins, mine - best)
 
 
@@ -217,9 +216,9 @@ class Exact:
         self.bound = max(FLOOR, SAFETY * self.error)
 
     def _probe(self, model: Any) -> float:
-        """The largest error of fast arithmetic on texts that follow from the model alone: drawn by
-        itself, behind first tokens from all over its vocabulary. Of the best two logits' difference;
-        where tokens are drawn, of every logit's difference to the best."""
+        """The largest error of fast arithmetic in the best two logits' difference; where tokens are
+        drawn, in every logit's difference to the best. The texts follow from the model alone: it draws
+        them itself, behind first tokens from all over its vocabulary."""
         draw = random.Random(0)
         rows, width = PROBES
         size, device = self.reference.vocabulary, model.get_input_embeddings().weight.device
@@ -257,25 +256,31 @@ class Exact:
     def settle(self, rows: Iterable[DecodedRow]) -> None:
         """Decides the open tokens of rows. A row in which one is wrong is cut behind the right one,
         and goes on from there. Where a margin was further off than the bound, the bound rises."""
-        waiting = sorted(
-            ((row, places) for row in rows if (places := self.open_places(row))),
-            key=lambda one: (len(one[0].tokens) + one[1][-1], one[0].index),
-        )
+        waiting = []
+        for row in rows:
+            places = self.open_places(row)
+            if places:
+                waiting.append((row, places))
+        waiting.sort(key=lambda pair: (len(pair[0].tokens) + pair[1][-1], pair[0].index))
         for batch in passes(waiting, self.reference.vocabulary):
             self._decide(batch)
 
     def _decide(self, batch: list[tuple[DecodedRow, list[int]]]) -> None:
         """What :meth:`settle` does, for rows of one pass."""
         logits, cache, starts = self._forced(batch)
-        uniforms = [row.uniforms[p] for row, places in batch for p in places if row.uniforms]
-        given = torch.tensor([row.generated[p] for row, places in batch for p in places])
-        numbers = self.choice.of(given, logits, uniforms, tie=TIE)
-        right = iter(zip(*(part.tolist() for part in numbers), strict=True))
+        uniforms, proposed = [], []
+        for row, places in batch:
+            for place in places:
+                proposed.append(row.generated[place])
+                if row.uniforms:
+                    uniforms.append(row.uniforms[place])
+        right = self.choice.compare(torch.tensor(proposed), logits, uniforms, tie=TIE)
+        tokens, margins, truths = (part.tolist() for part in right)
         at = 0
         for i, (row, places) in enumerate(batch):
             known = len(row.tokens) + places[-1]
-            found = [next(right) for _ in places]
-            for place, (token, margin, truth) in zip(places, found, strict=True):
+            for number, place in enumerate(places, at):
+                token, margin, truth = tokens[number], margins[number], truths[number]
                 self._learn(abs(row.margins[place] - truth))
                 row.margins[place] = torch.inf
                 row.decided += 1
@@ -299,24 +304,28 @@ class Exact:
             log.warning(
                 "fast arithmetic was off by %.2g, more than the bound of %.2g; it is %.2g from here "
                 "on, and the answers made before are checked again",
-                *(error, before, self.bound),
+                error,
+                before,
+                self.bound,
             )
 
     def _forced(
         self, batch: list[tuple[DecodedRow, list[int]]]
     ) -> tuple[torch.Tensor, DynamicCache, list[int]]:
-        """Logits ``[places of all rows, vocabulary]`` of the open places of rows, by one pass over what
-        float64 has not read of them yet; its keys and values; how many positions each row had."""
+        """Logits ``[places of all rows, vocabulary]`` of rows' open places, by one pass over what
+        float64 has not read yet; its keys and values; how many positions each row had."""
         device = self.reference.device
         for row, places in batch:  # a larger bound may have opened a place that was read already
             if row.reference and len(row.tokens) + places[0] <= row.reference[0][0].shape[1]:
                 self.let_go(row)
         starts = [row.reference[0][0].shape[1] if row.reference else 0 for row, _ in batch]
-        fed = [
-            row.sequence[start : len(row.tokens) + places[-1]]
-            for start, (row, places) in zip(starts, batch, strict=True)
-        ]
-        ids = pad_sequence([torch.tensor(tokens) for tokens in fed], batch_first=True)
+        unread, rows, positions = [], [], []
+        for i, (row, places) in enumerate(batch):
+            unread.append(torch.tensor(row.sequence[starts[i] : len(row.tokens) + places[-1]]))
+            for place in places:
+                rows.append(i)
+                positions.append(len(row.tokens) - 1 + place - starts[i])
+        ids = pad_sequence(unread, batch_first=True)
         width, past = ids.shape[1], max(starts)
         cache = DynamicCache()
         more: dict[str, Any] = {}
@@ -330,12 +339,7 @@ class Exact:
             more["attention_mask"] = self.attention.mask(
                 at.to(device), keys.to(device), torch.float64
             )
-        picked = [
-            (i, len(row.tokens) - 1 + place - starts[i])
-            for i, (row, places) in enumerate(batch)
-            for place in places
-        ]
-        with kept_positions(self.reference.model, *zip(*picked, strict=True)):
+        with kept_positions(self.reference.model, rows, positions):
             output = self.reference(
                 input_ids=ids.to(device), past_key_values=cache, use_cache=True, **more
             )
@@ -349,11 +353,11 @@ class Exact:
             both = []
             for kind in (0, 1):
                 heads, _, size = like[layer][kind].shape
-                held = like[layer][kind].new_zeros((len(states), heads, past, size))
+                kept = like[layer][kind].new_zeros((len(states), heads, past, size))
                 for i, state in enumerate(states):
                     if state:
-                        held[i, :, : state[layer][kind].shape[1]] = state[layer][kind]
-                both.append(held)
+                        kept[i, :, : state[layer][kind].shape[1]] = state[layer][kind]
+                both.append(kept)
             cache.update(both[0], both[1], layer)
 
     @torch.inference_mode()
@@ -365,14 +369,12 @@ class Exact:
         start, past = starts[i], max(starts)
         if row.done:
             return
-        state = []
-        for layer in cache.layers:
-            pair = []
-            for held in (layer.keys, layer.values):
-                pair.append(
-                    torch.cat([held[i, :, :start], held[i, :, past : past + known - start]], dim=1)
-                )
-            state.append((pair[0], pair[1]))
+        end = past + known - start
+
+        def kept(cached: torch.Tensor) -> torch.Tensor:
+            return torch.cat([cached[i, :, :start], cached[i, :, past:end]], dim=1)
+
+        state = [(kept(layer.keys), kept(layer.values)) for layer in cache.layers]
         size = sum(tensor.nbytes for pair in state for tensor in pair)
         if self._kept + size <= KEPT_BYTES:  # without them, float64 reads the row again
             row.reference, self._kept = state, self._kept + size
@@ -389,14 +391,14 @@ def passes(
     """Rows of one pass each, by the most tokens and logits of one; the shortest come first."""
     batch: list[tuple[DecodedRow, list[int]]] = []
     places = 0
-    for row, of_row in waiting:
-        length = len(row.tokens) + of_row[-1]
-        most = max(1, PASS_LOGITS // vocabulary)
-        if batch and ((len(batch) + 1) * length > PASS_TOKENS or places + len(of_row) > most):
+    most = max(1, PASS_LOGITS // vocabulary)
+    for row, row_places in waiting:
+        tokens = (len(batch) + 1) * (len(row.tokens) + row_places[-1])
+        if batch and (tokens > PASS_TOKENS or places + len(row_places) > most):
             yield batch
             batch, places = [], 0
-        batch.append((row, of_row))
-        places += len(of_row)
+        batch.append((row, row_places))
+        places += len(row_places)
     if batch:
         yield batch
 

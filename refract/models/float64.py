@@ -48,9 +48,9 @@ class _Float64(TorchFunctionMode):
         if name in ("__get__", "__set__"):  # an attribute
             return func(*args, **kwargs)
         if func is functional.embedding:  # takes few rows of a large matrix, as they are
-            ids, weight, *rest = args
-            taken = func(ids.to(weight.device), weight, *rest, **kwargs)
-            return taken.to(device=self.device, dtype=torch.float64)
+            ids, weight, *others = args
+            rows = func(ids.to(weight.device), weight, *others, **kwargs)
+            return rows.to(device=self.device, dtype=torch.float64)
         if name in ("float", "half", "bfloat16") and func is getattr(torch.Tensor, name):
             func = torch.Tensor.double
         args, kwargs = tree_map(self._widened, (args, kwargs))
@@ -91,9 +91,9 @@ class _Linear(nn.Module):
         (layer,) = self.layer
         weight, bias = dense_weight(layer), getattr(layer, "bias", None)
         step = max(1, CHUNK // weight.shape[1])
-        parts = [
-            functional.linear(x, weight[at : at + step].to(x)) for at in range(0, len(weight), step)
-        ]
+        parts = []
+        for start in range(0, len(weight), step):
+            parts.append(functional.linear(x, weight[start : start + step].to(x)))
         product = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
         return product if bias is None else product + bias.to(x)
 
@@ -182,8 +182,8 @@ def kept_positions(model: Any, rows: Sequence[int], places: Sequence[int]) -> It
     at = (torch.tensor(rows), torch.tensor(places))
 
     def pick(_: nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        hidden, *rest = inputs
-        return (hidden[at[0].to(hidden.device), at[1].to(hidden.device)][None], *rest)
+        hidden, *others = inputs
+        return (hidden[at[0].to(hidden.device), at[1].to(hidden.device)][None], *others)
 
     handle = model.get_output_embeddings().register_forward_pre_hook(pick)
     try:
@@ -201,7 +201,8 @@ class Attention:
         self.kinds = set(getattr(config, "layer_types", None) or ())
         slides = not self.kinds or "sliding_attention" in self.kinds
         self.window = getattr(config, "sliding_window", None) if slides else None
-        if foreign := self.kinds - {"full_attention", "sliding_attention"}:
+        foreign = self.kinds - {"full_attention", "sliding_attention"}
+        if foreign:
             raise ValueError(f"layers of type {', '.join(sorted(foreign))}")
 
     def mask(self, at: torch.Tensor, keys: torch.Tensor, dtype: torch.dtype) -> Any:

@@ -1,12 +1,9 @@
 """The response store: every answer that was ever generated, by the hash of its whole request.
 
-One SQLite file in the user's cache folder. ``REFRACT_CACHE`` names another folder, or turns the
-store off (``REFRACT_CACHE=off``). DVC decides whether a stage runs; the store decides what a run
-costs. Errors and answers that a provider's filter took away are never stored.
-
-Beside the answers stand by which run each was made (``origins`` of ``runs``; no answer or hash
-depends on them) and which process is asking for what (``claims``), so that two processes with the
-same requests pay for one.
+One SQLite file in the user's cache folder. ``REFRACT_CACHE`` names another folder, or turns the store
+off (``off``). Errors and answers that a provider's filter took away are never stored. Beside the
+answers stand the run that made each (``origins`` of ``runs``; no answer or hash depends on them) and
+which process is asking for what (``claims``), so that two with the same requests pay once.
 """
 
 from __future__ import annotations
@@ -59,9 +56,14 @@ CREATE TABLE IF NOT EXISTS origins (
 """
 # An answer's own fields, in the order in which its checksum takes them.
 ANSWER_FIELDS = (
-    *("response", "finish_reason", "attempt", "prompt_tokens", "completion_tokens"),
+    "response",
+    "finish_reason",
+    "attempt",
+    "prompt_tokens",
+    "completion_tokens",
     "thinking",
-    *("tokens", "tool_calls"),  # which many answers lack
+    "tokens",  # which many answers lack, as they do the next
+    "tool_calls",
 )
 LEAST_FIELDS = len(ANSWER_FIELDS) - 2
 STORED_REASONS = ("stop", "length", "loop", "refusal")
@@ -84,10 +86,9 @@ class StoreError(RefractError, RuntimeError):
 def request_sha256(identity: str, request: Request, model: Model) -> str:
     """The hash of everything that determines an answer.
 
-    ``identity`` is the canonical JSON of the model's identity. The row's seed counts only for a model
-    that samples, and which repeat it is only for a server's that does not: the others give a repeat
-    the same answer, or another seed. Of the row's metadata only what the adapter names in ``USES``
-    counts.
+    ``identity``: canonical JSON of the model's identity. The row's seed counts only for a model that
+    samples, and its repeat only for a server's that does not: others give a repeat the same answer, or
+    it has another seed. Of the row's metadata counts what the adapter names in ``USES``.
     """
     content: list[Any] = [
         request.attempts,
@@ -103,7 +104,7 @@ def request_sha256(identity: str, request: Request, model: Model) -> str:
 
 def storable(answer: Answer) -> bool:
     """Whether an answer may be reused: it comes from the model, not from an error or a filter, and
-    its fields have their types, as those of a file may not."""
+    its fields have their types."""
     counts = [answer.prompt_tokens or 0, answer.completion_tokens or 0, answer.attempt]
     return (
         answer.error is None
@@ -131,11 +132,11 @@ def _sha256(text: str) -> str:
 
 def answer_of(values: Sequence[Any]) -> Answer:
     """The answer whose ``ANSWER_FIELDS`` these are, the last two of which may be left out. Raises
-    ValueError for fewer."""
-    if len(values) < LEAST_FIELDS:
-        raise ValueError(f"an answer has {LEAST_FIELDS} fields or more (got {len(values)})")
-    given = [*values, *[None] * (len(ANSWER_FIELDS) - len(values))]
-    return Answer(**dict(zip(ANSWER_FIELDS, given, strict=True)))
+    ValueError for another number of them."""
+    most = len(ANSWER_FIELDS)
+    if not LEAST_FIELDS <= len(values) <= most:
+        raise ValueError(f"an answer has {LEAST_FIELDS} to {most} fields (got {len(values)})")
+    return Answer(**dict(zip(ANSWER_FIELDS, values, strict=False)))
 
 
 def answer_sha256(key: str, answer: Answer) -> str:
@@ -164,11 +165,11 @@ def answer_row(key: str, answer: Answer, prompt_id: str = "") -> ResponseRow:
     return row
 
 
-def kept_rows(answers: Mapping[str, Answer], told: set[str] | None = None) -> Iterator[Row]:
-    """Answers by request hash as response rows, in order of it, that say besides what speaks for each
-    (``certificate``) and by which ``run`` it was made; the first of a run's rows has the run itself
-    (``origin``), unless it is among those that were ``told``."""
-    told = set() if told is None else told
+def kept_rows(answers: Mapping[str, Answer], known_runs: set[str] | None = None) -> Iterator[Row]:
+    """Answers by request hash as response rows, in order of it, with the ``certificate`` of each and
+    the ``run`` that made it. The first row of a run has the run itself (``origin``), unless it is one
+    of ``known_runs``, which gets those of the rows."""
+    known_runs = set() if known_runs is None else known_runs
     for key in sorted(answers):
         answer = answers[key]
         row: Row = {**answer_row(key, answer)}
@@ -176,8 +177,8 @@ def kept_rows(answers: Mapping[str, Answer], told: set[str] | None = None) -> It
             row["certificate"] = answer.certificate
         if answer.origin is not None:
             row["run"] = sha256_json(answer.origin)
-            if row["run"] not in told:
-                told.add(row["run"])
+            if row["run"] not in known_runs:
+                known_runs.add(row["run"])
                 row["origin"] = answer.origin
         yield row
 
@@ -187,10 +188,10 @@ def known_answers(
 ) -> Iterator[tuple[str, Answer]]:
     """The answers of response rows in files, and in the JSONL files of folders, by request hash.
 
-    A row counts only when its checksum holds: an edited or damaged row is skipped, and no other row
-    with it. So are rows whose hash is in ``besides``. In one file a later row corrects an earlier one.
-    Where two files differ, the first by name counts, which is said; but exact answers are one on every
-    machine: raises :class:`RowError` where one of the two has a certificate.
+    A row whose checksum does not hold is skipped alone, and so are rows whose hash is in ``besides``.
+    In one file a later row corrects an earlier one. Where two files differ, the first by name counts,
+    which is said. Exact answers are one on every machine: raises :class:`RowError` where one of the
+    two has a certificate.
     """
     seen: dict[str, tuple[str, bool, Path]] = {}
     differing: dict[tuple[Path, Path], int] = {}
@@ -206,9 +207,9 @@ def known_answers(
                     if certified or first_certified:
                         raise RowError(
                             f"{first} and {path} have different answers to request {key}; exact "
-                            "answers are one on every machine, so that one of the files is wrong. "
-                            "Move one away and run again; `refract verify MODEL` then says whether "
-                            "the other's answers hold"
+                            "answers are one on every machine, so one of the files is wrong. Move "
+                            "one away and run again; `refract verify MODEL` then says whether the "
+                            "other's answers hold"
                         )
                     differing[first, path] = differing.get((first, path), 0) + 1
     for (first, path), count in differing.items():
@@ -259,10 +260,8 @@ def open_store() -> ResponseStore:
 
 class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
     """Answers by request hash. Safe for several processes at a time; use as a context manager.
-
-    ``path=None`` stores no answers: every lookup misses. Each method raises :class:`StoreError` when
-    the file cannot be used.
-    """
+    ``path=None`` stores no answers. Each method raises :class:`StoreError` when the file cannot be
+    used."""
 
     lease = 15.0
     """Seconds for which a claim holds that is not renewed: how long a request waits whose process
@@ -332,8 +331,8 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
             yield from self._db.execute(chosen, (json.dumps(list(keys)),))
 
     def get(self, keys: Iterable[str]) -> dict[str, Answer]:
-        """The stored answers among ``keys``. A record whose checksum does not hold is a miss, and one
-        of other fields or types."""
+        """The stored answers among ``keys``. A record with a wrong checksum, other fields or other
+        types is a miss."""
         answers: dict[str, Answer] = {}
         query = "SELECT request_sha256, answer, sha256 FROM answers"
         for key, text, checksum in self._select(query, keys):
@@ -349,36 +348,38 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
     def put(
         self, answers: Iterable[tuple[str, Answer]], model: str = "", corrected: Container[str] = ()
     ) -> int:
-        """Stores answers (those that may be stored) in one transaction; returns how many are new.
-
-        An answer that is already stored intact stays as it is, unless it is one of ``corrected``.
-        """
+        """Stores answers (those that may be stored) in one transaction; returns how many are new. One
+        that is already stored intact stays as it is, unless it is one of ``corrected``."""
         if self.path is None:
             return 0
-        given = {key: answer for key, answer in answers if storable(answer)}
-        known = self.get(given)
+        good = {key: answer for key, answer in answers if storable(answer)}
+        known = self.get(good)
         now = int(time.time())
-        texts = {
-            key: _record(key, given[key]) for key in given if key not in known or key in corrected
-        }
-        records = [(key, text, _sha256(text), model, now) for key, text in texts.items()]
+        new, records = {}, []
+        for key, answer in good.items():
+            if key not in known or key in corrected:
+                new[key] = answer
+                text = _record(key, answer)
+                records.append((key, text, _sha256(text), model, now))
         if records:
             with self._writing() as db:
                 columns = "request_sha256, answer, sha256, model, stored_at"
                 db.executemany(
                     f"INSERT OR REPLACE INTO answers ({columns}) VALUES (?,?,?,?,?)", records
                 )
-                _write_made(db, {key: given[key] for key in texts}, replace=True)
+                _write_origins(db, new, replace=True)
         return len(records)
 
     def origins(self, keys: Iterable[str]) -> dict[str, AnswerOrigin]:
         """How the answers to some requests were made, as far as it is known."""
         query = "SELECT request_sha256, record FROM origins JOIN runs USING (run)"
         runs: dict[str, AnswerOrigin] = {}
-        return {
-            key: runs.get(record) or runs.setdefault(record, json.loads(record))
-            for key, record in self._select(query, keys)
-        }
+        origins = {}
+        for key, record in self._select(query, keys):
+            if record not in runs:
+                runs[record] = json.loads(record)
+            origins[key] = runs[record]
+        return origins
 
     def certificates(self, keys: Iterable[str]) -> dict[str, Certificate]:
         """What speaks for the answers to some requests, where that is known."""
@@ -398,21 +399,22 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
         """Keeps how answers were made, where that is not known yet, and what speaks for them; they
         themselves may be stored nowhere."""
         with self._writing() as db:
-            _write_made(db, answers, replace=False)
+            _write_origins(db, answers, replace=False)
 
     def claim(self, keys: Iterable[str]) -> set[str]:
-        """Those of the requests that this process is to ask: the ones that no other process has
-        claimed and renews. Raises :class:`StoreError` where the file cannot be written, so that no
-        answer is paid for that could not be stored."""
+        """The requests that this process is to ask: those that no other process has claimed and
+        renews. Raises :class:`StoreError` where the file cannot be written, so that no answer is paid
+        for that could not be stored."""
         wanted = list(keys)
         with self._writing() as db:
             now, looked = time.time(), time.monotonic()
             claims = self._select("SELECT request_sha256, owner, until FROM claims", wanted)
             self._held = {claim: self._held.get(claim, looked) for claim in claims}
             # A wrong clock may have put `until` far ahead: what nobody renews ends all the same.
-            ended = [
-                (key,) for (key, *_), since in self._held.items() if looked - since > self.lease
-            ]
+            ended = []
+            for (key, *_), since in self._held.items():
+                if looked - since > self.lease:
+                    ended.append((key,))
             db.executemany("DELETE FROM claims WHERE request_sha256 = ?", ended)
             db.executemany(
                 "INSERT INTO claims (request_sha256, owner, until) VALUES (?,?,?) "
@@ -453,16 +455,22 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
             yield from self._db.execute(query)
 
 
-def _write_made(db: sqlite3.Connection, answers: Mapping[str, Answer], *, replace: bool) -> None:
+def _write_origins(db: sqlite3.Connection, answers: Mapping[str, Answer], *, replace: bool) -> None:
     """Writes origins and certificates of answers by request, in the transaction under way; ``replace``:
     origins over those that are there."""
-    known = [(key, canonical_json(a.certificate)) for key, a in answers.items() if a.certificate]
-    db.executemany("INSERT OR REPLACE INTO certificates VALUES (?,?)", known)
+    certificates, origins, runs = [], [], []
+    names: dict[int, str] = {}  # by the run's place in memory: answers share few runs
+    for key, answer in answers.items():
+        run = answer.origin
+        if answer.certificate:
+            certificates.append((key, canonical_json(answer.certificate)))
+        if run is None:
+            continue
+        if id(run) not in names:
+            names[id(run)] = sha256_json(run)
+            runs.append((names[id(run)], canonical_json(run)))
+        origins.append((key, names[id(run)]))
     verb = "REPLACE" if replace else "IGNORE"
-    # By the run's place in memory: answers share few runs.
-    runs = {id(a.origin): a.origin for a in answers.values() if a.origin is not None}
-    names = {place: sha256_json(run) for place, run in runs.items()}
-    written = [(names[place], canonical_json(run)) for place, run in runs.items()]
-    db.executemany("INSERT OR IGNORE INTO runs (run, record) VALUES (?,?)", written)
-    made = [(key, names[id(a.origin)]) for key, a in answers.items() if a.origin is not None]
-    db.executemany(f"INSERT OR {verb} INTO origins (request_sha256, run) VALUES (?,?)", made)
+    db.executemany("INSERT OR REPLACE INTO certificates VALUES (?,?)", certificates)
+    db.executemany("INSERT OR IGNORE INTO runs (run, record) VALUES (?,?)", runs)
+    db.executemany(f"INSERT OR {verb} INTO origins (request_sha256, run) VALUES (?,?)", origins)
