@@ -1,8 +1,9 @@
-"""Ray as the engine: actors answer a model's requests, on the nodes that a cluster has at the time.
+"""Ray as the engine: actors answer a model's requests, on the nodes that a cluster has
+at the time.
 
-Each actor holds the model once and streams its answers to this process, which alone writes the store.
-Ray's own retries (of tasks, in its ActorPool and in Ray Data) repeat a lost task as a whole. Here the
-answers that arrived are kept, and only the unanswered requests go to other actors.
+Each actor holds the model once and streams its answers to this process, which alone
+writes the store. Ray's own retries repeat a lost task as a whole; here the answers that
+arrived are kept, and only the unanswered requests go to other actors.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ _open: list[Actors] = []
 
 
 class Worker:
-    """What an actor runs: the model of a definition. Its weights are loaded by its first request."""
+    """What an actor runs: the model of a definition. Its weights are loaded by its
+    first request."""
 
     def __init__(self, folder: Path, opened: Opened, identity: str, began: str) -> None:
         with contextlib.suppress(OSError):  # a node without the folder has no use for it
@@ -98,7 +100,8 @@ class Worker:
 
 @dataclass
 class Task:
-    """An actor, the requests that it was given by number, and those that it has not answered."""
+    """An actor, the requests that it was given by number, and those that it has not
+    answered."""
 
     actor: Any
     numbers: Numbers
@@ -135,8 +138,9 @@ class Actors:
         self._idle, self._busy = [], {}
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """As :meth:`Model.answer`. What a lost actor had not answered goes to others, in smaller and
-        smaller parts; a request that loses actor after actor is an error (``ActorLost``)."""
+        """As :meth:`Model.answer`. What a lost actor had not answered goes to others,
+        in smaller and smaller parts; a request that loses actor after actor is an error
+        (``ActorLost``)."""
         try:
             yield from self._answer(requests)
         except BaseException:  # also where the user interrupts
@@ -208,8 +212,8 @@ class Actors:
         self._busy[stream] = Task(actor, numbers, set(numbers))
 
     def _add_actors(self, wanted: int, first: bool) -> None:
-        """Starts as many actors as are wanted and fit the nodes there are: others may have joined.
-        Raises :class:`AdapterError` where at ``first`` none fits."""
+        """Starts as many actors as are wanted and fit the nodes there are: others may
+        have joined. Raises :class:`AdapterError` where at ``first`` none fits."""
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         fit = 0
         for node in nodes:
@@ -235,8 +239,8 @@ class Actors:
 
 
 def _connected() -> Any:
-    """Ray, connected to the cluster that RAY_ADDRESS names, to that of this machine, or to one of this
-    process's own. Raises :class:`AdapterError`."""
+    """Ray, connected to the cluster that RAY_ADDRESS names, to that of this machine, or
+    to one of this process's own. Raises :class:`AdapterError`."""
     try:
         import ray
     except ImportError:
@@ -266,8 +270,8 @@ def _connected() -> Any:
 
 
 def actors_of(model: Model) -> Actors:
-    """The model's actors, which stay open for its next requests. Those of another model end, since
-    both may need the same GPUs."""
+    """The model's actors, which stay open for its next requests. Those of another model
+    end, since both may need the same GPUs."""
     if not _open or _open[0].model is not model:
         for actors in _open:
             actors.close()

@@ -1,8 +1,10 @@
-"""A model's requests in parts, which processes answer that share nothing but, at the end, files.
+"""A model's requests in parts, which processes answer that share nothing but, at the
+end, files.
 
-A request belongs to a part by its hash, whatever is answered already; a conversation that is played
-belongs to the part of its first turn. The answers of a part are one file that never changes. An
-answer is found by the hash of its request, so the number and the order of the files do not matter.
+A request belongs to a part by its hash, whatever is answered already; a conversation
+that is played belongs to the part of its first turn. The answers of a part are one file
+that never changes. An answer is found by the hash of its request, so the number and the
+order of the files do not matter.
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ class Shard(NamedTuple):
     parts: int
 
     def of(self, requests: Mapping[str, Request]) -> dict[str, Request]:
-        """The requests by hash that are in the part: a stretch of them in order of hash. All
-        stretches cost about the same, as far as characters tell."""
+        """The requests by hash that are in the part: a stretch of them in order of
+        hash. All stretches cost about the same, as far as characters tell."""
         costs = {}
         for key in sorted(requests):
             messages = requests[key].attempts[0]
@@ -64,8 +66,8 @@ def read_shard(text: str) -> Shard:
 
 
 class _LoggingStore(ResponseStore):
-    """A store that also writes each answer to a file at once. Where the store is turned off, it holds
-    answers for as long as it is open."""
+    """A store that also writes each answer to a file at once. Where the store is turned
+    off, it holds answers for as long as it is open."""
 
     def __init__(self, path: Path | None, log: Path) -> None:
         super().__init__(path or Path(":memory:"))
@@ -90,8 +92,9 @@ class _LoggingStore(ResponseStore):
 
 @dataclass
 class ShardRun:
-    """What became of a part's ``requests``: how many were ``known`` from files, came from the store
-    and were ``generated``; the errors among these, and the file that was written, if any."""
+    """What became of a part's ``requests``: how many were ``known`` from files, came
+    from the store and were ``generated``; the errors among these, and the file that was
+    written, if any."""
 
     requests: int = 0
     known: int = 0
@@ -114,12 +117,13 @@ def answer_shard(
     fixed: Mapping[str, Mapping[str, Any]],
     samples: Mapping[str, int],
 ) -> ShardRun:
-    """Answers a part of the requests of a model, and writes the answers to one file in ``folder``.
+    """Answers a part of the requests of a model, and writes the answers to one file in
+    ``folder``.
 
-    Requests that ``known`` folders or other files of ``folder`` answer are left out; answers of the
-    store at the path ``store`` are written too. An earlier run of the same part that did not end is
-    taken up. The other arguments are those of :func:`refract.models.answering.answer_model`. Raises
-    what :func:`generate` and :func:`known_answers` raise.
+    Requests that ``known`` folders or other files of ``folder`` answer are left out;
+    answers of the store at the path ``store`` are written too. An earlier run of the
+    same part that did not end is taken up. The other arguments are those of
+    :func:`answer_model`. Raises what :func:`generate` and :func:`known_answers` raise.
     """
     run, stem = ShardRun(), f"{name}-{shard.number}of{shard.parts}"
     folder.mkdir(parents=True, exist_ok=True)

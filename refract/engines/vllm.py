@@ -1,7 +1,7 @@
 """Local models through vLLM, in this process: its speed, in arithmetic of its own.
 
-Prompts are made and answers read as the ``hf`` adapter does, token by token, so that ``refract
-verify`` can check the answers against exact decoding of the same weights.
+Prompts are made and answers read as the ``hf`` adapter does, token by token, so that
+``refract verify`` can check the answers against exact decoding of the same weights.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ OWN = ("model", "tokenizer", "revision", "tokenizer_revision", "skip_tokenizer_i
 
 
 class VLLMSettings(LocalModelSettings):
-    """A local model that vLLM runs in this process; its answers are the engine's, not exact ones."""
+    """A local model that vLLM runs in this process; its answers are the engine's, not
+    exact ones."""
 
     engine: Annotated[str, Field(pattern=r"^[\w.-]+==[\w.+!-]+$")] | None = Field(
         None,
@@ -84,8 +85,8 @@ class VLLM(Model):
         self.runtime: dict[str, Any] | None = None
 
     def identity(self) -> dict[str, Any]:
-        """That of the same checkpoint under the ``hf`` adapter, with the engine, its version, mode
-        and arguments in place of the arithmetic. Raises AdapterError."""
+        """That of the same checkpoint under the ``hf`` adapter, with the engine, its
+        version, mode and arguments in place of the arithmetic. Raises AdapterError."""
         identity = self._local.identity()
         del identity["quantization"]  # it can be one of engine_args
         identity["arithmetic"] = self._release()

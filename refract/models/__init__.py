@@ -33,8 +33,9 @@ ADAPTERS = Registry(
 )
 """The value of ``adapter`` in params.yaml, and the class behind it.
 
-To add one, subclass :class:`refract.models.protocol.Model` and add a line here. Settings, error
-messages, the reference of params.yaml and the command line follow from these.
+To add one, subclass :class:`refract.models.protocol.Model` and add a line here.
+Settings, error messages, the reference of params.yaml and the command line follow from
+these.
 """
 
 PARTS = "refract.engines.shards"
@@ -79,9 +80,10 @@ TEXTS = (*GENERATION, "where")
 def open_model(name: str, definition: Mapping[str, Any], where: str = "") -> Model:
     """The model of a definition: its adapter, with the definition's settings.
 
-    ``where`` names the definition in messages, such as that of a judge's model; without it the
-    definition is ``models.NAME``, which may say how many ``samples`` each prompt has.
-    Raises :class:`ParamsError` for an unknown adapter or settings that it cannot use.
+    ``where`` names the definition in messages, such as that of a judge's model; without
+    it the definition is ``models.NAME``, which may say how many ``samples`` each prompt
+    has. Raises :class:`ParamsError` for an unknown adapter or settings that it cannot
+    use.
     """
     opened = Opened(name, definition, where)
     keys = RESOURCES if where else tuple(CommonSettings.model_fields)
@@ -131,8 +133,9 @@ def _read(definition: Mapping[str, Any], where: str) -> tuple[Any, BaseModel]:
 def with_fixed(
     name: str, definition: Mapping[str, Any], fixed: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A definition with other settings of generation in place of its own, as far as its adapter has
-    them; null leaves one out. Raises :class:`ParamsError` for an unknown adapter."""
+    """A definition with other settings of generation in place of its own, as far as its
+    adapter has them; null leaves one out. Raises :class:`ParamsError` for an unknown
+    adapter."""
     adapter = find(ADAPTERS, definition.get("adapter"), f"models.{name}: adapter")
     merged = dict(definition)
     for key, value in fixed.items():
@@ -144,8 +147,8 @@ def with_fixed(
 
 
 def generation_settings(name: str, definition: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of ``GENERATION`` that an adapter has, as JSON, with the values that a definition
-    comes to. Raises :class:`ParamsError`."""
+    """The settings of ``GENERATION`` that an adapter has, as JSON, with the values that
+    a definition comes to. Raises :class:`ParamsError`."""
     own = {key: definition[key] for key in definition if key not in CommonSettings.model_fields}
     _, settings = _read(own, f"models.{name}")
     values = settings.model_dump(mode="json", exclude_none=True)
@@ -153,11 +156,12 @@ def generation_settings(name: str, definition: Mapping[str, Any]) -> dict[str, A
 
 
 def samples_of(model: Model, definition: Mapping[str, Any], suite: int | None) -> int:
-    """How often a model answers each prompt of a suite whose own ``samples`` are ``suite``: once
-    where it does not sample."""
+    """How often a model answers each prompt of a suite whose own ``samples`` are
+    ``suite``: once where it does not sample."""
     return (suite or int(definition.get("samples", 1))) if model.samples else 1
 
 
 def identity_of(model: Model) -> dict[str, Any]:
-    """All that determines a model's answers apart from the request, the adapter's code included."""
+    """All that determines a model's answers apart from the request, the adapter's code
+    included."""
     return {"adapter": model.adapter, "adapter_version": model.version, **model.identity()}

@@ -1,7 +1,7 @@
 """Requests, the answers that the store has, and those that a model still has to give.
 
-Every stored answer is reused. The other requests go to the model together, each distinct one once,
-and its answers are stored as they are made: a kill loses the answers of one commit at most.
+Every stored answer is reused. The other requests go to the model together, each
+distinct one once, and its answers are stored as they are made.
 """
 
 from __future__ import annotations
@@ -71,12 +71,13 @@ MOST_SAID = 16
 def generate(
     model: Model, requests: Mapping[str, Request], store: ResponseStore, name: str = ""
 ) -> tuple[dict[str, Answer], set[str]]:
-    """The answers to requests by hash, and the hashes whose answers had to be generated.
+    """The answers to requests by hash, and the hashes whose answers had to be
+    generated.
 
-    Where nothing is missing the model gets no request at all, so that it loads nothing. What another
-    process is asking is waited for, and asked here where that process ends without an answer.
-    Raises :class:`AdapterError`, and :class:`StoreError`: before anything is requested where the
-    store cannot be written. What was answered by then is in the store.
+    Where nothing is missing the model gets no request, so that it loads nothing. What
+    another process is asking is waited for, and asked here where that process ends
+    without an answer. Raises :class:`AdapterError`, and :class:`StoreError`, before any
+    request where the store cannot be written. Answers until then are in the store.
     """
     answers = _stored(store, requests)
     generated: set[str] = set()
@@ -110,7 +111,8 @@ def generate(
 
 
 def _stored(store: ResponseStore, requests: Mapping[str, Request]) -> dict[str, Answer]:
-    """The stored answers to requests, without those to a conversation that a request does not have."""
+    """The stored answers to requests, without those to a conversation that a request
+    does not have."""
     answers = {}
     for key, answer in store.get(requests).items():
         if answer.attempt < len(requests[key].attempts):
@@ -153,7 +155,8 @@ def _ask(
 
 
 class _Runs:
-    """The run of this process that answers come from, by the model that a server says answered."""
+    """The run of this process that answers come from, by the model that a server says
+    answered."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -173,8 +176,8 @@ class _Runs:
 
 
 class _Writer:
-    """Commits answers from a thread as they arrive, those that came during a commit together, and
-    renews the claims to those that are waited for. What the store does not take is kept in a file."""
+    """Commits answers from a thread as they arrive, together those that came during a
+    commit, and renews claims. What the store does not take is kept in a file."""
 
     def __init__(self, store: ResponseStore, name: str) -> None:
         self._store, self._name = store, name
@@ -242,8 +245,8 @@ class _Writer:
 
 @dataclass
 class Count:
-    """How many answers of a suite were reused, how many of these ``from_store``, generated, and
-    errors."""
+    """How many answers of a suite were reused (some of them ``from_store``), generated,
+    and errors."""
 
     reused: int = 0
     from_store: int = 0
@@ -257,10 +260,8 @@ class Count:
 
 def request_of(row: PromptRow, seed: int | None) -> Request:
     """The request of a prompt row; an attempt that is a text is one user message.
-
-    ``seed`` is the run's, or None for a model that does not sample. The samples of a prompt differ
-    in their seeds alone.
-    """
+    ``seed`` is the run's, None for a model that does not sample. The samples of a
+    prompt differ in their seeds alone."""
     prompt_id = prompt_of_sample(row)
     attempts: list[tuple[Message, ...]] = []
     for attempt in row["attempts"]:
@@ -294,14 +295,16 @@ def requests_by_turn(
     identity: str = "",
     keys: dict[str, dict[str, str]] | None = None,
 ) -> Iterator[dict[str, Request]]:
-    """The requests of suites by hash: first all that follow no answer; then, as long as there are
-    any, the next turns of conversations, which hold the model's own answers before them.
+    """The requests of suites by hash: first all that follow no answer; then, as long as
+    there are any, the next turns of conversations, which hold the model's own answers
+    before them.
 
-    ``answers``: by hash; those to one yield must be in it before the next. Turns after one without an
-    answer there, or without text, are not asked. ``samples``: answers to each prompt of a suite,
-    where that is not one. ``identity``: the model's, as JSON, where it is not the one that it states.
-    ``keys`` gets the hash of each prompt's request by suite and prompt id, in prompt order, "" where
-    there is none so far."""
+    ``answers``, by hash, must have those to one yield before the next; a turn after one
+    without an answer, or without text, is not asked. ``samples``: answers to each
+    prompt of a suite, where not one. ``identity``: the model's, as JSON, where not the
+    one it states. ``keys`` gets the hash of each prompt's request by suite and prompt
+    id, in prompt order, "" where there is none so far.
+    """
     keys = {} if keys is None else keys
     identity = identity or canonical_json(identity_of(model))
     texts: dict[tuple[str, str], list[str]] = {}  # the model's, of a conversation
@@ -360,11 +363,12 @@ def answer_prompts(
     folders: Iterable[Path] = (),
     samples: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[dict[str, list[ResponseRow]], dict[str, Count]]:
-    """Response rows for the prompt rows of each suite, in prompt order, and counts by suite.
+    """Response rows for the prompt rows of each suite, in prompt order, and counts by
+    suite.
 
-    The response rows in ``folders`` are added to the store first. ``samples`` are those of
-    :func:`requests_by_turn`. A turn whose conversation did not come to it has an error of the class
-    ``NotAsked``. Raises what :func:`generate` and :func:`known_answers` raise.
+    The response rows in ``folders`` go to the store first. ``samples`` are those of
+    :func:`requests_by_turn`. A turn that a conversation did not come to is an error
+    (``NotAsked``). Raises what :func:`generate` and :func:`known_answers` raise.
     """
     answers: dict[str, Answer] = {}
     stored, generated = set[str](), set[str]()
@@ -406,8 +410,8 @@ def ways_of_answering(
     samples: Mapping[str, int],
     model: Model | None = None,
 ) -> Iterator[tuple[Model, dict[str, int]]]:
-    """A model for each way in which suites are to be answered, and how often it answers the prompts of
-    each of these suites; the arguments are those of :func:`answer_model`."""
+    """A model for each way of answering that suites ask for, and how often it answers
+    the prompts of each; the arguments are those of :func:`answer_model`."""
     groups: dict[str, tuple[Mapping[str, Any], list[str]]] = {}
     for suite in suites:
         definition = with_fixed(name, wanted, fixed[suite]) if suite in fixed else wanted
@@ -421,8 +425,9 @@ def ways_of_answering(
 
 @dataclass
 class ModelRun:
-    """What :func:`answer_model` made: response rows and counts by suite; origins and certificates by
-    request; what ``model.json`` says of the model; and what all of it used."""
+    """What :func:`answer_model` made: response rows and counts by suite; origins and
+    certificates by request; what ``model.json`` says of the model; and what all of it
+    used."""
 
     responses: dict[str, list[ResponseRow]] = field(default_factory=dict)
     counts: dict[str, Count] = field(default_factory=dict)
@@ -444,13 +449,13 @@ def answer_model(
     fixed: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     samples: Mapping[str, int] = MappingProxyType({}),
 ) -> ModelRun:
-    """Answers every suite's prompts with the model that the definition ``wanted`` describes, or with
-    ``model``, opened already.
+    """Answers every suite's prompts with the model of the definition ``wanted``, or
+    with ``model``, opened already.
 
-    ``fixed``: generation settings that a suite's protocol asks for instead of the definition's.
-    ``samples``: answers to each of a suite's prompts, where that is not the definition's number.
-    ``folders``: of response rows of former runs, for the store. Raises :class:`ParamsError` and
-    what :func:`generate` raises.
+    ``fixed``: generation settings that a suite's protocol asks for instead of the
+    definition's. ``samples``: answers to each of a suite's prompts, where not the
+    definition's number. ``folders``: of response rows of former runs. Raises
+    :class:`ParamsError` and what :func:`generate` raises.
     """
     model = model or open_model(name, dict(wanted))
     run = ModelRun()
@@ -486,8 +491,8 @@ def answer_model(
 
 
 def with_description(described: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """What is known of a model; where its weights are not here, with what ``model.json`` in a folder
-    of its answers says of the same model."""
+    """What is known of a model; where its weights are not here, with what
+    ``model.json`` in a folder of its answers says of the same model."""
     noted = read_object(folder / "model.json")
     if noted.get("identity") != described["identity"]:
         return described

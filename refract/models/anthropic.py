@@ -1,8 +1,9 @@
-"""Models behind Anthropic's messages API: Anthropic's own, and every server that speaks the same.
+"""Models behind Anthropic's messages API: Anthropic's own, and every server that speaks
+the same.
 
 ``base_url`` is given without ``/v1``. For thinking set ``temperature: null`` and
-``extra_body: {thinking: {type: adaptive}}``; models before Claude 4.6 take
-``{type: enabled, budget_tokens: 2048}`` there.
+``extra_body: {thinking: {type: adaptive}}``; models before Claude 4.6 take ``{type:
+enabled, budget_tokens: 2048}`` there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""The providers' batch APIs (``mode: batch``): the same answers as live, cheaper and later.
+"""The providers' batch APIs (``mode: batch``): the same answers as live, cheaper and
+later.
 
-A batch outlives the run that submits it. A file in the ``batches`` folder of the cache folder has its
-id and requests until a run has taken every answer, also where the response store is turned off. A
-run that finds some of its requests there waits for that batch and submits only the others.
+A batch outlives the run that submits it. A file in the ``batches`` folder of the cache
+folder has its id and requests until a run has taken every answer, also where the
+response store is turned off. A run that finds some of its requests there waits for that
+batch and submits only the others.
 """
 
 from __future__ import annotations
@@ -44,8 +46,9 @@ class BatchRun:
         self.bodies: dict[str, bytes] = {}
 
     async def run(self) -> None:
-        """Emits every answer. Raises :class:`AdapterError` when the provider cannot be reached or does
-        not accept the key; the next run finds what was submitted by then."""
+        """Emits every answer. Raises :class:`AdapterError` when the provider cannot be
+        reached or does not accept the key; the next run finds what was submitted by
+        then."""
         # The package repeats a call that fails, after 8 seconds at most.
         looks = math.ceil(self.settings.retry_for / 8) + 2
         async with self.model.open_client() as client:
@@ -58,7 +61,8 @@ class BatchRun:
                 attempt += 1
 
     async def _round(self, left: list[int], attempt: int) -> list[int]:
-        """Asks for one attempt of requests; returns those whose next attempt is to be tried."""
+        """Asks for one attempt of requests; returns those whose next attempt is to be
+        tried."""
         self.indices, self.bodies = {}, {}
         identity = self.model.identity()
         for index in left:
@@ -97,7 +101,8 @@ class BatchRun:
         return again
 
     def _parts(self, names: Sequence[str]) -> list[list[str]]:
-        """Custom ids by batch: as many as the run's limits allow, each at the most it can cost."""
+        """Custom ids by batch: as many as the run's limits allow, each at the most it
+        can cost."""
         model = self.model
         cost = model.usage["cost"] or 0.0
         allowed = []
@@ -111,7 +116,8 @@ class BatchRun:
         return [allowed[at : at + MOST] for at in range(0, len(allowed), MOST)]
 
     async def _submit(self, names: list[str]) -> str | None:
-        """Submits a batch, once; where that fails, so do its requests, which the next run submits."""
+        """Submits a batch, once; where that fails, so do its requests, which the next
+        run submits."""
         try:
             bodies = {name: self.bodies[name] for name in names}
             # Nothing is lost yet: a server that is not there is not waited for.
@@ -126,8 +132,9 @@ class BatchRun:
         return batch_id
 
     async def _ended(self, batch_id: str) -> tuple[bytes, str] | None:
-        """The lines of a batch that has ended, and why others are missing. Only a server that has taken
-        a connection of this run is waited for, for up to ``retry_for``."""
+        """The lines of a batch that has ended, and why others are missing. Only a
+        server that has taken a connection of this run is waited for, for up to
+        ``retry_for``."""
         client = self.quick
         while True:
             try:
@@ -154,7 +161,8 @@ class BatchRun:
                 return ended
 
     def _take(self, names: Sequence[str], lines: bytes, missing: str, attempt: int) -> list[int]:
-        """Emits a batch's answers; returns the requests to be tried with their next attempt."""
+        """Emits a batch's answers; returns the requests to be tried with their next
+        attempt."""
         results: dict[str, Any] = {}
         for line in lines.split(b"\n"):
             try:

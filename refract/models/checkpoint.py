@@ -1,7 +1,9 @@
-"""A local model's settings and checkpoint: which files determine an answer, their hash, loading.
+"""A local model's settings and checkpoint: which files determine an answer, their hash,
+loading.
 
-Torch and transformers are imported only where something is loaded, so that a run in which every answer
-is stored stays cheap. Weights are read from safetensors and GGUF alone: a pickle can run code.
+Torch and transformers are imported only where something is loaded, so that a run in
+which every answer is stored stays cheap. Weights are read from safetensors and GGUF
+alone: a pickle can run code.
 """
 
 from __future__ import annotations
@@ -95,8 +97,8 @@ class LocalModelSettings(Settings):
 
 
 class HFSettings(LocalModelSettings):
-    """A local model. Generation settings are these and no others: of a checkpoint's
-    ``generation_config.json`` only the end-of-text ids count, together with those of
+    """A local model. Generation settings are these alone: of a checkpoint's
+    ``generation_config.json`` only the end-of-text ids count, with those of
     ``config.json`` and the tokenizer."""
 
     model_id: Text = Field(
@@ -185,7 +187,7 @@ def fetched_file(sha256: str, gguf_file: str) -> Path:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from ``path``; {} when there is no such file. Raises AdapterError."""
+    """A JSON object from ``path``; {} without such a file. Raises AdapterError."""
     try:
         content = parse_json(path.read_text(encoding="utf-8"))
         if not isinstance(content, dict):
@@ -200,7 +202,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The safetensors files that make up the weights, in order of name. Raises AdapterError."""
+    """The safetensors files of the weights, by name. Raises AdapterError."""
     single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
     if single.is_file():
         return [single]
@@ -223,8 +225,8 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def content_files(folder: Path, *, code: bool = False) -> list[Path]:
-    """The files of a checkpoint that determine an answer; ``code``: Python files too, for checkpoints
-    that bring their own. Raises AdapterError."""
+    """The files of a checkpoint that determine an answer; ``code``: with Python files.
+    Raises AdapterError."""
     if (folder / "adapter_config.json").is_file():
         raise AdapterError(
             f"{folder} holds a PEFT adapter; merge it into its base: PeftModel.from_pretrained(BASE,"
@@ -240,8 +242,8 @@ def content_files(folder: Path, *, code: bool = False) -> list[Path]:
 
 
 def parameter_count(folder: Path) -> int:
-    """Number of weights; an output layer tied to the embedding counts once even where it is stored
-    twice. Raises AdapterError."""
+    """Number of weights; a tied output layer that is stored twice counts once. Raises
+    AdapterError."""
     from safetensors import SafetensorError, safe_open
 
     sizes: dict[str, int] = {}
@@ -260,7 +262,7 @@ def parameter_count(folder: Path) -> int:
 
 
 def gguf_description(path: Path) -> dict[str, Any]:
-    """``parameters``, ``context_length``, ``dtype`` (that of most weights, as GGUF names it) and
+    """``parameters``, ``context_length``, ``dtype`` (of most weights) and
     ``architecture``, from a GGUF file's header. Raises AdapterError."""
     from gguf import GGUFReader
 
@@ -288,7 +290,8 @@ def gguf_description(path: Path) -> dict[str, Any]:
 
 
 def context_length(config: dict[str, Any]) -> int | None:
-    """Positions the model was built for, by its config; None where the config names no bound."""
+    """Positions the model was built for, by its config; None where the config names no
+    bound."""
     for part in (config, config.get("text_config") or {}):
         for key in ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length"):
             length = part.get(key)
@@ -310,7 +313,8 @@ def token_limit(config: Any, tokenizer: Any) -> int | None:
 
 
 def cached_snapshot(model_id: str, revision: str) -> Path | None:
-    """The folder of the local hub cache that holds a revision of a hub model, named as its commit."""
+    """The folder of the local hub cache that holds a revision of a hub model, named as
+    its commit."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
@@ -328,8 +332,8 @@ class Loader:
 
     @cached_property
     def commit(self) -> str:
-        """The commit of a model of the hub: a full hash is itself, a branch or tag is looked up on the
-        hub, and where that fails in the hub's cache."""
+        """The commit of a model of the hub: a full hash is itself; a branch or tag is
+        looked up on the hub or, where that fails, in its cache."""
         model_id, revision = self.settings.model_id, self.settings.revision or "main"
         if re.fullmatch(r"[0-9a-f]{40}", revision):
             return revision
@@ -389,9 +393,9 @@ class Loader:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """The weights by their content; those of the hub by model, commit and, of GGUF, file and
-        ``sha256``. A package's ``sha256`` needs no file until the model is loaded, nor does that of a
-        folder that is not here."""
+        """The weights by their content; those of the hub by model, commit and, of GGUF,
+        file and ``sha256``. A pinned ``sha256`` needs no file until the model is
+        loaded."""
         settings = self.settings
         pinned = {"sha256": settings.sha256, "format": "gguf"} if settings.sha256 else {}
         if pinned and not is_hub_id(settings.model_id):
@@ -446,8 +450,8 @@ class Loader:
             return None
 
     def stored_dtype(self) -> str | None:
-        """The type of number that holds each weight of the checkpoint as it is; None where that is
-        not known."""
+        """The type of number that holds each weight of the checkpoint as it is; None
+        where that is not known."""
         if self.settings.gguf_file:
             return "float32"  # what they are dequantised to
         from safetensors import safe_open
@@ -472,9 +476,9 @@ class Loader:
         numbers: str | None = None,
         **more: str,
     ) -> Any:
-        """The model with its weights on its device, in eval mode. ``kind``: of transformers' classes;
-        ``numbers``: their type, where not that of the settings; ``more`` arguments of
-        ``from_pretrained``."""
+        """The model with its weights on its device, in eval mode. ``kind``: of
+        transformers' classes; ``numbers``: their type, where not that of the settings;
+        ``more`` arguments of ``from_pretrained``."""
         import torch
         import transformers
 
@@ -523,8 +527,7 @@ class Loader:
 
     @contextmanager
     def loading(self, part: str) -> Iterator[None]:
-        """Whatever loading a part raises, as an :class:`AdapterError`: of a damaged file, an unknown
-        architecture, a device or a package that is not here, no memory."""
+        """Raises whatever loading a part raises as an :class:`AdapterError`."""
         try:
             yield
         except AdapterError:

@@ -44,8 +44,9 @@ log = logging.getLogger(__name__)
 class BatchShape:
     """How many rows run together, as a function of length only.
 
-    ``prefill_tokens``: rows x width of a batch of prompts. ``rows``: the most slots of a decoding
-    group. ``cache_tokens``: slots x length of a decoding group, which bounds its memory.
+    ``prefill_tokens``: rows x width of a batch of prompts. ``rows``: the most slots of
+    a decoding group. ``cache_tokens``: slots x length of a decoding group, which bounds
+    its memory.
     """
 
     prefill_tokens: int
@@ -62,24 +63,23 @@ class BatchShape:
 
 
 def prompt_width(length: int, context: int | None) -> int:
-    """Padded width of ``length`` tokens: steps of 16, from 256 on of an eighth to a sixteenth."""
+    """Padded width of ``length`` tokens: steps of 16, from 256 on of an eighth to a
+    sixteenth."""
     step = max(16, 1 << max(0, length.bit_length() - 5))
     width = max(step, -(-length // step) * step)
     return max(length, min(width, context)) if context else width
 
 
 def cache_length(needed: int) -> int:
-    """Smallest power of two of at least ``needed`` positions, and at least 256. Finer steps mask
-    less but make more groups, each of which runs partly empty at its end: measured slower."""
+    """Smallest power of two of at least ``needed`` positions, and at least 256. Finer
+    steps make more groups that run partly empty at their end: measured slower."""
     return max(256, 1 << (needed - 1).bit_length())
 
 
 def shape_for(model: Any, batch_tokens: int | None = None, exact: bool = False) -> BatchShape:
-    """The batch shape of a model on its device.
-
-    A function of the model and the device's total memory, never of the memory that happens to be
-    free: the same machine gives the same shape every time.
-    """
+    """The batch shape of a model on its device: a function of the model and the
+    device's total memory, never of what is free, so that a machine gives the same shape
+    every time."""
     parameters = sum(p.numel() for p in model.parameters())
     device = model.get_input_embeddings().weight.device
     config = model.config.get_text_config()
@@ -109,7 +109,8 @@ LOOP_STEP = 16
 
 
 def in_a_loop(tokens: Sequence[int], least: int) -> bool:
-    """Whether the last tokens, ``least`` of them or more, are one block four times or more."""
+    """Whether the last tokens, ``least`` of them or more, are one block four times or
+    more."""
     for period in range(1, len(tokens) // 4 + 1):
         length = max(least, 4 * period)
         if tokens[-1] == tokens[-1 - period] and length <= len(tokens):
@@ -120,8 +121,8 @@ def in_a_loop(tokens: Sequence[int], least: int) -> bool:
 
 
 class _SlotLayer(CacheLayerMixin):
-    """Keys and values of one layer: ``[slots, heads, length, dim]``, one write position per
-    slot."""
+    """Keys and values of one layer: ``[slots, heads, length, dim]``, one write position
+    per slot."""
 
     def __init__(self, group: _Group, keys: torch.Tensor, values: torch.Tensor) -> None:
         super().__init__()
@@ -149,7 +150,8 @@ class _SlotLayer(CacheLayerMixin):
 
 
 class _Group:
-    """Slots that decode together, and the rows that wait for one of them with their state."""
+    """Slots that decode together, and the rows that wait for one of them with their
+    state."""
 
     def __init__(self, length: int, size: int) -> None:
         self.length, self.size = length, size
@@ -174,8 +176,8 @@ class _Group:
             layer.slots = layer.slots[: self.size]
 
     def _allocate(self, state: list[tuple[torch.Tensor, torch.Tensor]]) -> Cache:
-        """A cache like ``state``, whose tensors are ``[heads, tokens, dim]``, for each slot. All zeros:
-        what no row has written yet is masked, but a mask does not stop a NaN."""
+        """A cache like ``state`` (``[heads, tokens, dim]``) for each slot. All zeros,
+        since a mask does not stop a NaN."""
 
         def like(t: torch.Tensor) -> torch.Tensor:
             return t.new_zeros((self.size, t.shape[0], self.length, t.shape[2]))
@@ -184,7 +186,7 @@ class _Group:
 
     @torch.inference_mode()
     def seat(self) -> None:
-        """Gives free slots to parked rows. All that a former row left in a slot is wiped."""
+        """Gives free slots to parked rows, and wipes what a former row left there."""
         for slot, seated in enumerate(self.rows):
             if seated is not None or not self.parked:
                 continue
@@ -215,12 +217,12 @@ class _Group:
 class Decoder:
     """Runs prompts through a causal language model.
 
-    ``model``: a transformers model for causal language modelling, in eval mode. ``eos``: token ids
-    that end an answer. ``context``: most positions the model knows, or None. Temperature 0 takes the
-    likeliest token, the first of equals; above 0 each row draws from its own generator.
-    ``stop``: whether a row's answer has ended, called after each token. ``loop_tokens``: how many
-    tokens show a loop (:func:`in_a_loop`), which ends an answer too; None: at no loop. ``watched``:
-    token ids whose logits at its last step a row keeps."""
+    ``model``: of transformers, in eval mode. ``eos``: token ids that end an answer.
+    ``context``: most positions the model knows, or None. ``stop``: whether a row's
+    answer has ended, called after each token. ``loop_tokens``: how many tokens show a
+    loop (:func:`in_a_loop`), which ends an answer too; None: no loop does. ``watched``:
+    token ids whose logits at its last step a row keeps.
+    """
 
     stop: Callable[[DecodedRow], bool] | None = None
     loop_tokens: int | None = None
@@ -241,9 +243,9 @@ class Decoder:
         self.device = model.get_input_embeddings().weight.device
 
     def run(self, rows: Sequence[DecodedRow]) -> Iterator[DecodedRow]:
-        """Yields every row as soon as it is done; once more where a larger bound showed afterwards that
-        another token is right. Where memory runs out, goes on with half as many rows at a time and
-        says so."""
+        """Yields every row as soon as it is done; once more where a larger bound showed
+        afterwards that another token is right. Where memory runs out, goes on with half
+        as many rows at a time and says so."""
         for row in rows:
             row.audited = self.exact is not None and is_audited(row.tokens, row.seed)
         if self.exact:
@@ -389,7 +391,8 @@ class Decoder:
                 del groups[length]
 
     def _due(self, unsettled: list[DecodedRow], groups: dict[int, _Group]) -> bool:
-        """Whether float64 is to decide now: where many rows wait for it, or too few others run."""
+        """Whether float64 is to decide now: many rows wait for it, or too few others
+        run."""
         active = sum(group.active + len(group.parked) for group in groups.values())
         paused = sum(not row.done for row in unsettled)
         return len(unsettled) >= self.shape.rows or 2 * paused >= active
@@ -416,8 +419,8 @@ class Decoder:
 
     @torch.inference_mode()
     def _step(self, group: _Group) -> list[tuple[int, bool]]:
-        """One token for every row of the group; the slots whose rows leave it, and whether they are
-        done or have outgrown it."""
+        """One token for every row of the group; the slots of rows that leave it, and
+        whether they are done (or have outgrown the group)."""
         tokens = torch.tensor([row.next_token if row else 0 for row in group.rows])
         group.positions = torch.tensor([row.position if row else 0 for row in group.rows])
         group.positions = group.positions.to(self.device)
@@ -455,8 +458,8 @@ class Decoder:
         return leaving
 
     def _forward(self, group: _Group, tokens: torch.Tensor) -> torch.Tensor:
-        """The logits ``[slots, vocabulary]`` of the group's next step; with exact answers, without the
-        positions that no row has reached."""
+        """The logits ``[slots, vocabulary]`` of the group's next step; with exact
+        answers, without positions that no row has reached."""
         reached = 1 + max(row.position for row in group.rows if row)
         group.shown = min(group.length, -(-reached // 16) * 16) if self.exact else group.length
         output = self.model(
@@ -497,7 +500,8 @@ def running_on(threads: int | None) -> Iterator[None]:
 
 
 class OneDNNLinear(nn.Module):
-    """A linear layer in float32 through oneDNN. ``rows``: the batch that its order is best for."""
+    """A linear layer in float32 through oneDNN. ``rows``: the batch that its order is
+    best for."""
 
     def __init__(self, layer: nn.Module, rows: int) -> None:
         super().__init__()
@@ -518,11 +522,11 @@ class OneDNNLinear(nn.Module):
 
 
 def prepare(model: Any, rows: int) -> tuple[str | None, int | None]:
-    """Readies a model for this machine: what multiplies by its weights (None: not a CPU), and on how
-    many threads (None: as many as PyTorch takes).
+    """Readies a model for this machine: what multiplies by its weights (None: not a
+    CPU), and on how many threads (None: as many as PyTorch takes).
 
-    A small model has PyTorch's default and one thread. Of others in float32 the linear layers are
-    replaced by oneDNN's, for batches of so many ``rows``.
+    A small model has PyTorch's default and one thread. In others of float32, oneDNN's
+    linear layers take the place of theirs, for batches of so many ``rows``.
     """
     if {p.device.type for p in model.parameters()} != {"cpu"}:
         return None, None

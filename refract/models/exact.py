@@ -1,15 +1,16 @@
-"""Exact answers: greedy or seeded decoding under exact arithmetic, as far as float64 resolves it.
+"""Exact answers: greedy or seeded decoding under exact arithmetic, as far as float64
+resolves it.
 
-Fast arithmetic proposes each token. A token is certain where its *margin* is above what fast
-arithmetic was measured to get wrong; elsewhere float64 decides over the row's whole prefix
-(:class:`Reference`, the model's own code on its weights as they are stored). So device, type of
-number, kernels, threads and batch decide speed and not content. The bound is *measured*, never
-proved: :meth:`Exact.settle` measures the error again wherever float64 was asked, and on one answer in
-``AUDITED`` throughout.
+Fast arithmetic proposes each token. A token is certain where its *margin* is above what
+fast arithmetic was measured to get wrong; elsewhere float64 decides over the row's
+whole prefix (:class:`Reference`, the model's own code on its weights as they are
+stored). So device, type of number, kernels, threads and batch decide speed and not
+content. The bound is *measured*, never proved: :meth:`Exact.settle` measures the error
+again wherever float64 was asked, and on one answer in ``AUDITED`` throughout.
 
-Related: deterministic operations by a fixed order (RepDL, arXiv 2510.09180), near-ties checked anew
-by a threshold (MarginGate, arXiv 2605.30218), and checks of recorded answers by a forward pass
-(TOPLOC, arXiv 2501.16007; Token-DiFR, arXiv 2511.20621).
+Related: deterministic operations by a fixed order (RepDL, arXiv 2510.09180), near-ties
+checked anew by a threshold (MarginGate, arXiv 2605.30218), and checks of recorded
+answers by a forward pass (TOPLOC, arXiv 2501.16007; Token-DiFR, arXiv 2511.20621).
 
 Imports torch: import this module only where a model is about to run.
 """
@@ -54,7 +55,8 @@ KEPT_BYTES = 2**30
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How a token is chosen from logits: greedily, or by a uniform number above temperature 0."""
+    """How a token is chosen from logits: greedily, or by a uniform number above
+    temperature 0."""
 
     temperature: float = 0.0
     top_p: float = 1.0
@@ -63,12 +65,13 @@ class Choice:
     def __call__(
         self, logits: torch.Tensor, uniforms: Sequence[float] = (), tie: float = 0.0
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The tokens of ``logits`` ``[rows, vocabulary]``, and by how much each wins: the smallest
-        change of one logit against another that could change it (of a draw, at least that).
+        """The tokens of ``logits`` ``[rows, vocabulary]``, and by how much each wins:
+        the smallest change of one logit against another that could change it (of a
+        draw, at least that).
 
-        Greedy: the largest logit, the lowest id of those within ``tie`` of it. Drawn: the token whose
-        interval of the cumulative distribution, in order of ids, holds the row's uniform number, after
-        top-k and then top-p of the rest (Holtzman et al., 2020).
+        Greedy: the largest logit, the lowest id of those within ``tie`` of it. Drawn:
+        the token whose interval of the cumulative distribution, by ids, holds the row's
+        uniform number, after top-k and then top-p (Holtzman et al., 2020).
         """
         if self.temperature == 0:
             values, places = logits.topk(2, dim=-1)
@@ -117,8 +120,8 @@ class Choice:
         uniforms: Sequence[float] = (),
         tie: float = 0.0,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """What calling it gives, and by how much each of the ``proposed`` tokens wins: below 0 where
-        another token does."""
+        """What calling it gives, and by how much each of the ``proposed`` tokens wins:
+        below 0 where another token does."""
         tokens, margins = self(logits, uniforms, tie)
         proposed = proposed.to(logits.device)
         if self.temperature > 0:
@@ -129,8 +132,8 @@ class Choice:
 
 @dataclass(slots=True)
 class DecodedRow:
-    """A prompt and its answer so far: ``tokens`` in, ``generated`` out, at most ``limit`` of them.
-    ``ended``: before that limit; ``looped``: in a loop."""
+    """A prompt and its answer so far: ``tokens`` in, ``generated`` out, at most
+    ``limit`` of them. ``ended``: before that limit; ``looped``: in a loop."""
 
     index: int
     tokens: MutableSequence[int]
@@ -160,7 +163,7 @@ class DecodedRow:
 
     @property
     def known(self) -> int:
-        """How many tokens there are, the prompt's included."""
+        """How many tokens there are in all."""
         return len(self.tokens) + len(self.generated)
 
     @property
@@ -168,7 +171,7 @@ class DecodedRow:
         return self.ended or bool(self.error) or len(self.generated) >= self.limit
 
     def certificate(self, exact: Exact | None) -> Certificate | None:
-        """What speaks for it as an exact answer."""
+        """Its evidence as an exact answer."""
         if exact is None:
             return None
         left = [margin for margin in self.margins if margin < float("inf")]
@@ -177,17 +180,17 @@ class DecodedRow:
         return {"bound": bound, "margin": margin, "float64": self.decided, "ties": self.ties}
 
     def pack(self) -> None:
-        """Takes less memory from here on."""
+        """Makes it smaller."""
         self.tokens, self.generated = array("i", self.tokens), array("i", self.generated)
         self.margins = array("d", self.margins)
 
     def draw(self) -> None:
-        """Draws the uniform numbers that its tokens are chosen by."""
+        """Draws the uniform numbers that choose its tokens."""
         generator = torch.Generator().manual_seed(self.seed % 2**63)
         self.uniforms = torch.rand(self.limit, generator=generator, dtype=torch.float64).tolist()
 
     def cut(self, place: int, token: int) -> None:
-        """Has ``token`` as the last one, at ``place``; what was read behind it is forgotten."""
+        """Makes ``token``, at ``place``, the last one, and forgets what was behind it."""
         self.generated = [*self.generated[:place], token]
         self.margins = [*self.margins[:place], float("inf")]
         self.position, self.next_token = len(self.tokens) + place, token
@@ -198,16 +201,16 @@ class DecodedRow:
 class Exact:
     """Decides by float64 what fast arithmetic leaves open.
 
-    ``bound``: margins up to it are open; ``error``: the largest error of a margin seen so far;
-    ``raised``: how often a larger error than the bound made it larger; ``watched``: token ids whose
+    ``bound``: margins up to it are open. ``error``: the largest of a margin so far.
+    ``raised``: how often an error made the bound larger. ``watched``: token ids whose
     logits at its last step each row keeps.
     """
 
     watched: Sequence[int] = ()
 
     def __init__(self, model: Any, choice: Choice, stored: Any = None) -> None:
-        """``stored``: the same model with its weights as the checkpoint has them, where ``model``
-        holds them in fewer bits. Raises :class:`NotExact`."""
+        """``stored``: the model with its weights as the checkpoint has them, where
+        ``model`` holds them in fewer bits. Raises :class:`NotExact`."""
         self.choice = choice
         self.reference = Reference(model if stored is None else stored)
         self.attention = Attention(model.config)
@@ -216,9 +219,10 @@ class Exact:
         self.bound = max(FLOOR, SAFETY * self.error)
 
     def _probe(self, model: Any) -> float:
-        """The largest error of fast arithmetic in the best two logits' difference; where tokens are
-        drawn, in every logit's difference to the best. The texts follow from the model alone: it draws
-        them itself, behind first tokens from all over its vocabulary."""
+        """The largest error of fast arithmetic in the best two logits' difference;
+        where tokens are drawn, in every logit's difference to the best. The texts
+        follow from the model alone: it draws them itself, behind first tokens from all
+        over its vocabulary."""
         draw = random.Random(0)
         rows, width = PROBES
         size, device = self.reference.vocabulary, model.get_input_embeddings().weight.device
@@ -243,8 +247,8 @@ class Exact:
         return error if math.isfinite(error) else math.inf
 
     def open_places(self, row: DecodedRow) -> list[int]:
-        """The places of an answer's tokens that fast arithmetic leaves open, up to the first of a
-        recorded answer that is wrong for certain."""
+        """The places of an answer's tokens that fast arithmetic leaves open, up to the
+        first that is certainly wrong (in a recorded answer)."""
         bound = self.bound
         certain = (place for place, margin in enumerate(row.margins, 1) if margin < -bound)
         return [
@@ -254,8 +258,8 @@ class Exact:
         ]
 
     def settle(self, rows: Iterable[DecodedRow]) -> None:
-        """Decides the open tokens of rows. A row in which one is wrong is cut behind the right one,
-        and goes on from there. Where a margin was further off than the bound, the bound rises."""
+        """Decides the open tokens of rows. A row with a wrong one is cut behind the
+        right one, to go on from there. The bound rises where a margin was further off."""
         waiting = []
         for row in rows:
             places = self.open_places(row)
@@ -266,7 +270,7 @@ class Exact:
             self._decide(batch)
 
     def _decide(self, batch: list[tuple[DecodedRow, list[int]]]) -> None:
-        """What :meth:`settle` does, for rows of one pass."""
+        """Settles the rows of one pass."""
         logits, cache, starts = self._forced(batch)
         uniforms, proposed = [], []
         for row, places in batch:
@@ -296,7 +300,7 @@ class Exact:
             self._keep(row, cache, i, starts, known)
 
     def _learn(self, error: float) -> None:
-        """Takes note of how far off a margin was."""
+        """Notes how far off a margin was."""
         self.error = max(self.error, error)
         if error > self.bound:
             before, self.bound = self.bound, max(2 * self.bound, SAFETY * error)
@@ -312,8 +316,9 @@ class Exact:
     def _forced(
         self, batch: list[tuple[DecodedRow, list[int]]]
     ) -> tuple[torch.Tensor, DynamicCache, list[int]]:
-        """Logits ``[places of all rows, vocabulary]`` of rows' open places, by one pass over what
-        float64 has not read yet; its keys and values; how many positions each row had."""
+        """Logits ``[places of all rows, vocabulary]`` of rows' open places, by one pass
+        over what float64 has not read yet; its keys and values; how many positions each
+        row had."""
         device = self.reference.device
         for row, places in batch:  # a larger bound may have opened a place that was read already
             if row.reference and len(row.tokens) + places[0] <= row.reference[0][0].shape[1]:
@@ -364,7 +369,8 @@ class Exact:
     def _keep(
         self, row: DecodedRow, cache: DynamicCache, i: int, starts: list[int], known: int
     ) -> None:
-        """Keeps the float64 keys and values of a row that goes on: of its first ``known`` positions."""
+        """Keeps the float64 keys and values of a row's first ``known`` positions, if it
+        goes on."""
         self.let_go(row)
         start, past = starts[i], max(starts)
         if row.done:
@@ -388,7 +394,8 @@ class Exact:
 def passes(
     waiting: list[tuple[DecodedRow, list[int]]], vocabulary: int
 ) -> Iterator[list[tuple[DecodedRow, list[int]]]]:
-    """Rows of one pass each, by the most tokens and logits of one; the shortest come first."""
+    """Rows of one pass each, within the most tokens and logits of one; the shortest
+    first."""
     batch: list[tuple[DecodedRow, list[int]]] = []
     places = 0
     most = max(1, PASS_LOGITS // vocabulary)
@@ -404,6 +411,6 @@ def passes(
 
 
 def is_audited(tokens: Sequence[int], seed: int) -> bool:
-    """Whether the answer to these tokens is checked whole: one in ``AUDITED``, drawn by hash."""
+    """Whether an answer is checked whole: one in ``AUDITED``, drawn by hash."""
     drawn = hashlib.sha256(f"{seed} {list(tokens)}".encode()).digest()
     return int.from_bytes(drawn[:8], "big") % AUDITED == 0

@@ -1,4 +1,5 @@
-"""Local models through transformers: a folder or a hub id, with the same answers on every machine."""
+"""Local models through transformers: a folder or a hub id, with the same answers on
+every machine."""
 
 from __future__ import annotations
 
@@ -52,8 +53,8 @@ class ReadyPrompt(NamedTuple):
 
 
 class HF(Model):
-    """A causal language model of the Hugging Face format, run in this process. ``runtime``: None until
-    weights are loaded."""
+    """A causal language model of the Hugging Face format, run in this process.
+    ``runtime``: None until weights are loaded."""
 
     adapter = "hf"
     version = "3"
@@ -78,8 +79,8 @@ class HF(Model):
         self.runtime: dict[str, Any] | None = None
 
     def identity(self) -> dict[str, Any]:
-        """What determines an answer: the checkpoint's content (or hub commit) and every setting. The
-        folder's path does not count. Raises AdapterError."""
+        """What determines an answer: the checkpoint's content (or hub commit) and every
+        setting. The folder's path does not count. Raises AdapterError."""
         settings, templated = self.settings, "chat_template if there is one"
         folder = None if settings.gguf_file else self.loader.folder
         if folder:
@@ -113,8 +114,9 @@ class HF(Model):
         return identity
 
     def description(self) -> dict[str, Any]:
-        """``parameters`` (counted from the weights' headers), ``context_length`` in tokens, ``dtype``
-        and ``architecture``; None without the weights on this machine. Raises AdapterError."""
+        """``parameters`` (counted from the weights' headers), ``context_length`` in
+        tokens, ``dtype`` and ``architecture``; None without the weights on this
+        machine. Raises AdapterError."""
         loader, settings = self.loader, self.settings
         unknown = dict.fromkeys(("parameters", "context_length", "dtype", "architecture"))
         if settings.gguf_file:
@@ -138,9 +140,9 @@ class HF(Model):
         }
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """Answers as they are made. A prompt fits when the context leaves room behind it for
-        ``max_tokens`` or for half the context, whichever is less; another is rejected
-        (``PromptTooLong``) before weights are loaded. Raises AdapterError."""
+        """Answers as they are made. A prompt fits when the context leaves room behind
+        it for ``max_tokens`` or for half the context, whichever is less; another is
+        rejected (``PromptTooLong``) before weights are loaded. Raises AdapterError."""
         prompts, rejected = self.prepared(requests)
         yield from rejected.items()
         if not prompts:
@@ -165,9 +167,9 @@ class HF(Model):
     def verify(
         self, requests: Sequence[Request], answers: Sequence[Answer]
     ) -> Iterator[tuple[int, Checked]]:
-        """Checks recorded answers by one pass over each; nothing is generated. An answer without
-        tokens is tokenised; where exact decoding cuts its text otherwise, as that does. Raises
-        AdapterError."""
+        """Checks recorded answers by one pass over each; nothing is generated. An
+        answer without tokens is tokenised; where exact decoding cuts its text
+        otherwise, as that does. Raises AdapterError."""
         self._load_tokenizer()
         if self.settings.score_tokens or self.settings.arithmetic == "fast":
             raise AdapterError(
@@ -253,7 +255,8 @@ class HF(Model):
         return [*ids, self._tokenizer.eos_token_id] if end or not ids else ids
 
     def _cut_anew(self, tokens: list[int], answer: Answer) -> list[int] | None:
-        """These tokens and those of the answer's text behind them; None where they are another text."""
+        """These tokens and those of the answer's text behind them; None where they are
+        another text."""
         text = answer.response.removeprefix(self.settings.prefill or "")
         written, _ = self._split(tokens, in_thinking=False)
         if tokens[-1] in self.ends:  # any of a model's ends is one
@@ -396,8 +399,8 @@ class HF(Model):
         return decoder
 
     def _as_stored(self, model: Any) -> Any:
-        """The model with its weights as the checkpoint has them, where ``model`` has fewer bits of
-        them; else None."""
+        """The model with its weights as the checkpoint has them, where ``model`` has
+        fewer bits of them; else None."""
         stored, used = self.loader.stored_dtype(), str(model.dtype).removeprefix("torch.")
         if self.settings.quantization or stored in (None, used) or used == "float32":
             return None
@@ -406,8 +409,9 @@ class HF(Model):
     def prepared(
         self, requests: Sequence[Request], most: int | None = None
     ) -> tuple[dict[int, ReadyPrompt], dict[int, Answer]]:
-        """What is put to the model for each request, by its index, and the answers to those that
-        cannot be put. ``most``: tokens that the context has at most. Raises AdapterError."""
+        """What is put to the model for each request, by its index, and the answers to
+        those that cannot be put. ``most``: tokens that the context has at most. Raises
+        AdapterError."""
         self._load_tokenizer()
         if most:
             self.context = min(most, self.context or most)
@@ -422,7 +426,8 @@ class HF(Model):
         return prompts, rejected
 
     def ends_of(self, *sources: Any) -> frozenset[int]:
-        """The token ids that end an answer: those of configurations and of the tokenizer."""
+        """The token ids that end an answer: those of configurations and of the
+        tokenizer."""
         ends: set[int] = set()
         for source in (*sources, self._tokenizer):
             ids = getattr(source, "eos_token_id", None)
@@ -483,7 +488,8 @@ class HF(Model):
     def _split(
         self, generated: list[int], in_thinking: bool, kept: Sequence[str] = ()
     ) -> tuple[str, str | None]:
-        """The text of an answer so far, and its thinking; ``kept``: special tokens that stay."""
+        """The text of an answer so far, and its thinking; ``kept``: special tokens that
+        stay."""
         tokens, markers = generated, self.settings.reasoning
         kept = (*(markers or ()), *kept)
         if tokens and tokens[-1] in self.ends:
@@ -499,8 +505,8 @@ class HF(Model):
         return turn.split_reasoning(text, markers, in_thinking)
 
     def clip(self, text: str, tokens: int, side: str = "right", special: bool = False) -> str:
-        """A text of at most so many tokens, those that the tokenizer adds included, cut at one
-        ``side``; ``special``: with the texts of the tokens that it adds."""
+        """A text of at most so many tokens, those that the tokenizer adds included, cut
+        at one ``side``; ``special``: with the texts of the tokens that it adds."""
         self._load_tokenizer()
         tokenizer = self._tokenizer
         before, tokenizer.truncation_side = tokenizer.truncation_side, side

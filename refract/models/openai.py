@@ -1,7 +1,8 @@
-"""Models behind OpenAI's chat completions: OpenAI's own, and every server that speaks the same.
+"""Models behind OpenAI's chat completions: OpenAI's own, and every server that speaks
+the same.
 
-Serving engines (vLLM, SGLang, TGI, llama.cpp, ``transformers serve``) are reached with ``base_url``
-and, where they ask for no key, ``api_key_env: null``.
+Serving engines (vLLM, SGLang, TGI, llama.cpp, ``transformers serve``) are reached with
+``base_url`` and, where they ask for no key, ``api_key_env: null``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""What made a model's answers and verdicts, beside the numbers: ``metrics/ran/MODEL.json``.
+"""What made a model's answers and verdicts, beside the numbers:
+``metrics/ran/MODEL.json``.
 
-The file is in git and no output of the pipeline, since a processor, a time and a version differ where
-the answers do not. What it says of a file of rows is valid while that file's hash matches: making the
-same results again changes nothing in it.
+The file is in git and no output of the pipeline, since a processor, a time and a
+version differ where the answers do not. What it says of a file of rows is valid while
+that file's hash matches: making the same results again changes nothing in it.
 """
 
 from __future__ import annotations
@@ -23,10 +24,8 @@ from refract.models.store import ResponseStore
 
 
 def learn_origins(path: Path, folder: Path, store: ResponseStore) -> None:
-    """Has the store know by which run the rows in a folder of responses were made.
-
-    They may have come with ``dvc pull``, and the file at ``path`` with git.
-    """
+    """Has the store know which run made the rows in a folder of responses, which may
+    have come with ``dvc pull``, and the file at ``path`` with git."""
     noted = read_object(path)
     answers: dict[str, Answer] = {}
     for suite in noted.get("suites", {}):
@@ -47,8 +46,8 @@ def note_answers(
     origins: Mapping[str, AnswerOrigin],
     certificates: Mapping[str, Certificate],
 ) -> None:
-    """Notes which runs made the answers of each suite in ``folder``, and their certificates. A row
-    whose run was not known gets the one that is known now."""
+    """Notes which runs made the answers of each suite in ``folder``, and their
+    certificates. A row whose run was not known gets the one that is known now."""
     noted = read_object(path)
     hashes = {suite: sha256_file(folder / f"{suite}.jsonl") for suite in responses}
     write_json(path, {**noted, **made_by(responses, hashes, origins, noted, certificates)})
@@ -59,8 +58,8 @@ def made_rows(
     origins: Mapping[str, AnswerOrigin],
     certificates: Mapping[str, Certificate] = MappingProxyType({}),
 ) -> Row:
-    """What :func:`made_by` says of the rows of one ``refract run``. The hash of a suite's responses
-    is that of their checksums, since they may be in no file."""
+    """What :func:`made_by` says of the rows of one ``refract run``. The hash of a
+    suite's responses is that of their checksums, since they may be in no file."""
     suites: dict[str, list[Any]] = {}
     for row in rows:
         suites.setdefault(row["suite"], []).append(row)
@@ -75,9 +74,10 @@ def made_by(
     noted: Mapping[str, Any],
     certificates: Mapping[str, Certificate] = MappingProxyType({}),
 ) -> Row:
-    """``runs``, the earliest first, and for each of the ``suites`` the hash of its responses, which
-    run made how many rows, in their order (null: not known), and the sum of the rows' certificates.
-    What is ``noted`` of a suite's rows goes before ``origins``."""
+    """``runs``, the earliest first, and for each of the ``suites`` the hash of its
+    responses, which run made how many rows, in their order (null: not known), and the
+    sum of the rows' certificates. What is ``noted`` of a suite's rows goes before
+    ``origins``."""
     runs: dict[str, AnswerOrigin] = {}
     makers: dict[str, list[str | None]] = {}  # the name of each row's run
     names: dict[int, str] = {}  # by the run's place in memory: rows share few runs
@@ -108,8 +108,8 @@ def made_by(
 def _certified(
     rows: Sequence[ResponseRow], certificates: Mapping[str, Certificate], noted: Mapping[str, Any]
 ) -> Row:
-    """The ``certificates`` of a suite's rows in sum, and the margin of each; what is noted stays unless
-    more rows have one now."""
+    """The ``certificates`` of a suite's rows in sum, and the margin of each; what is
+    noted stays unless more rows have one now."""
     known = []
     margins = []
     for row in rows:
@@ -132,8 +132,8 @@ def _certified(
 
 
 def arithmetic_line(facts: Mapping[str, Any], noted: Mapping[str, Any]) -> str:
-    """How a local model's answers were computed, from its provenance and what is noted beside it; ""
-    for other models."""
+    """How a local model's answers were computed, from its provenance and what is noted
+    beside it; "" for other models."""
     arithmetic = facts["model"]["identity"].get("arithmetic")
     if arithmetic is None:
         return ""
@@ -157,7 +157,8 @@ def arithmetic_line(facts: Mapping[str, Any], noted: Mapping[str, Any]) -> str:
 
 
 def note_verdicts(path: Path, folder: Path, suites: Iterable[str]) -> None:
-    """Notes what judged: this process, unless the verdicts in ``folder`` are those that are noted."""
+    """Notes what judged: this process, unless the verdicts in ``folder`` are those that
+    are noted."""
     noted = read_object(path)
     hashes = {suite: sha256_file(folder / f"{suite}.jsonl") for suite in suites}
     if noted.get("judged", {}).get("verdicts_sha256") != hashes:
@@ -166,8 +167,8 @@ def note_verdicts(path: Path, folder: Path, suites: Iterable[str]) -> None:
 
 
 def _noted_runs(noted: Mapping[str, Any], suite: str, sha256: str) -> list[Any]:
-    """The run of each row of a suite as a file notes it, None where it is not known; [] where the
-    file is of other rows."""
+    """The run of each row of a suite as a file notes it, None where it is not known; []
+    where the file is of other rows."""
     runs = []
     for place, count in _noted(noted, suite, sha256).get("runs", ()):
         run = None if place is None else noted["runs"][place]

@@ -1,7 +1,8 @@
-"""A model behind a provider: its settings, what it is sent, and what a reply or a failure comes to.
+"""A model behind a provider: its settings, what it is sent, and what a reply or a
+failure means.
 
-:mod:`refract.models.batch` and :mod:`refract.models.sending` ask through this, and know no provider. A
-reply can be anything: whatever is wrong with it is an error of its own row, and of no other.
+:mod:`refract.models.batch` and :mod:`refract.models.sending` ask through this, and know
+no provider. Whatever is wrong with a reply is an error of its own row alone.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class Price(Settings):
 
 
 class RequestSettings(Settings):
-    """Settings that every provider's models have and that requests are made of."""
+    """Settings of every provider's models that make requests."""
 
     model_id: turn.Text = Field(description="the provider's name of the model")
     revision: turn.Text | None = Field(
@@ -132,7 +133,8 @@ class RequestSettings(Settings):
 
 
 class ServedSettings(RequestSettings):
-    """The settings of every provider's models: also those of sending, which change no request."""
+    """The settings of every provider's models, with those of sending, which change no
+    request."""
 
     api_key_env: KeyVariable
     mode: Literal["live", "batch"] = Field(
@@ -215,11 +217,12 @@ SENDING = set(ServedSettings.model_fields) - set(RequestSettings.model_fields)
 class Failure(NamedTuple):
     """How a call came back without an answer.
 
-    ``name``, ``text``: the row's error. ``after``: seconds that the server asks to wait. ``paid``:
-    whether the call may have cost something; ``reached``: whether it reached a server. ``kind``, what
-    follows: ``filtered``: the provider's filter is the row's ending. ``too long``: the row goes on
-    with its next attempt. ``throttled``: nothing is sent for a while. ``passing``: the call is
-    repeated; ``unreadable``: a few times only. ``final``: the row ends with the error.
+    ``name``, ``text``: the row's error. ``after``: seconds that the server asks to
+    wait. ``paid``: whether the call may have cost something; ``reached``: whether it
+    reached a server. ``kind``, what follows: ``filtered``: the provider's filter is the
+    row's ending. ``too long``: the row goes on with its next attempt. ``throttled``:
+    nothing is sent for a while. ``passing``: the call is repeated; ``unreadable``: a
+    few times only. ``final``: the row ends with the error.
     """
 
     name: str
@@ -237,7 +240,8 @@ class Failure(NamedTuple):
 
 
 class InvalidResponse(ValueError):
-    """A call succeeded, but what came is not an answer; ``kind``: what follows (:class:`Failure`)."""
+    """A call succeeded, but what came is not an answer; ``kind``: what follows
+    (:class:`Failure`)."""
 
     def __init__(self, text: str, kind: Kind = "unreadable") -> None:
         super().__init__(text)
@@ -245,8 +249,9 @@ class InvalidResponse(ValueError):
 
 
 def finish_reason(reason: object, calls: Sequence[ToolCall] = ()) -> FinishReason:
-    """Why a completion ended, which may be its calls. Raises :class:`InvalidResponse` for a reason
-    that is missing or not known: an answer that may not be whole cannot be judged."""
+    """Why a completion ended, which may be its calls. Raises :class:`InvalidResponse`
+    for a reason that is missing or not known: an answer that may not be whole cannot be
+    judged."""
     if calls and reason in CALLED:
         return "stop"
     known = FINISHED.get(str(reason).lower())
@@ -259,8 +264,8 @@ def finish_reason(reason: object, calls: Sequence[ToolCall] = ()) -> FinishReaso
 
 
 async def bound_reply(response: Any) -> None:
-    """A client's hook that reads the reply to a POST, up to a size. Batches are fetched by GET, and
-    hold many replies each. Raises :class:`InvalidResponse`."""
+    """A client's hook that reads the reply to a POST, up to a size; batches, of many
+    replies each, come by GET. Raises :class:`InvalidResponse`."""
     from httpx2 import ByteStream
 
     if response.request.method != "POST":
@@ -286,13 +291,12 @@ async def bound_reply(response: Any) -> None:
 class Provider(Model):
     """A model behind a provider, reached through the provider's package.
 
-    An adapter adds ``adapter``, ``version``, ``Settings``, the names below and the abstract members.
-    Whatever a server sends, only the methods that say so raise.
-
-    ``usage`` is the running total over all calls of :meth:`answer`: ``requests`` (calls sent,
-    retries included), ``prompt_tokens``, ``completion_tokens``, ``cost`` (USD, None without a
-    price; the most it can be where a reply states no usage), ``retries``, ``throttles`` (calls that
-    the provider turned away as too many) and ``masked`` (answers that repeated the key).
+    An adapter adds ``adapter``, ``version``, ``Settings``, the names below and the
+    abstract members. ``usage`` totals all calls of :meth:`answer`: ``requests`` (calls,
+    retries included), ``prompt_tokens``, ``completion_tokens``, ``cost`` (USD, None
+    without a price; the most it can be where a reply states no usage), ``retries``,
+    ``throttles`` (calls turned away as too many) and ``masked`` (answers that repeated
+    the key).
     """
 
     PACKAGE: ClassVar[str]
@@ -324,13 +328,13 @@ class Provider(Model):
 
     @abstractmethod
     def client(self, options: dict[str, Any]) -> Any:
-        """The package's asynchronous client, with ``options`` that all its clients take; the key among
-        them is None where the package finds credentials by itself."""
+        """The package's asynchronous client, with ``options`` that all its clients
+        take; a key of None: the package finds credentials itself."""
 
     @abstractmethod
     def body(self, messages: Sequence[Message], seed: int) -> dict[str, Any]:
-        """A request's parameters other than model, messages, temperature and top_p, or in place of
-        them."""
+        """A request's parameters beside, or in place of, model, messages, temperature
+        and top_p."""
 
     def tool(self, tool: Row) -> Row:
         """A function that the model may call, as its API takes it."""
@@ -338,22 +342,27 @@ class Provider(Model):
 
     @abstractmethod
     def read(self, payload: Any, attempt: int) -> Answer:
-        """A decoded response as an answer. Raises :class:`InvalidResponse` and look-up errors."""
+        """A decoded response as an answer. Raises :class:`InvalidResponse` and look-up
+        errors."""
 
     @abstractmethod
     async def submit(self, client: Any, bodies: Mapping[str, bytes]) -> str:
-        """Submits requests (bodies by custom id) as one batch, once, and returns its id."""
+        """Submits requests (bodies by custom id) as one batch, once, and returns its
+        id."""
 
     @abstractmethod
     async def ended(self, client: Any, batch_id: str) -> tuple[bytes, str] | None:
-        """The lines of a batch's results, and why others are missing; None until it has ended."""
+        """The lines of a batch's results, and why others are missing; None until it has
+        ended."""
 
     @abstractmethod
     def result(self, line: Any) -> tuple[int, Any]:
-        """HTTP status and payload or error of one result; status 0 where it was never processed."""
+        """HTTP status and payload or error of one result; status 0 where it was never
+        processed."""
 
     def identity(self) -> dict[str, Any]:
-        """The model, the server and everything that a request's body takes from the definition."""
+        """The model, the server and everything that a request's body takes from the
+        definition."""
         settings = self.settings
         left_out = SENDING | {key for key in ADDED if getattr(settings, key) is None}
         if settings.client and "base_url" not in settings.model_fields_set:
@@ -363,7 +372,8 @@ class Provider(Model):
 
     @cached_property
     def system(self) -> str | None:
-        """The system prompt. Raises :class:`AdapterError` where a published one cannot be read."""
+        """The system prompt. Raises :class:`AdapterError` where a published one cannot
+        be read."""
         return turn.system_text(self.where, self.settings.system_prompt)
 
     def check_key(self) -> None:
@@ -384,8 +394,8 @@ class Provider(Model):
         self.key = SecretStr(key)
 
     def open_client(self) -> Any:
-        """The package's client with the key of the run. It has as many connections as calls, and tries
-        nothing again. Raises what the package raises where it lacks something."""
+        """The package's client with the run's key, as many connections as calls, and no
+        retries. Raises what the package raises where it lacks something."""
         from httpx2 import Limits, Timeout
 
         settings = self.settings
@@ -409,8 +419,8 @@ class Provider(Model):
         return self.client(options)
 
     async def send(self, client: Any, body: bytes) -> Any:
-        """Sends a body and gives the response. Amazon's and Google's clients take the model out of the
-        body, and so need its values."""
+        """The response to a body. Amazon's and Google's clients take the model out of
+        the body, and so need its values."""
         from httpx2 import Response
 
         if self.settings.client in ("bedrock", "vertex"):
@@ -424,8 +434,9 @@ class Provider(Model):
         say(f"{text} ({self.settings.model_id})", file=sys.stderr)
 
     def check_models(self, names: Mapping[str, int]) -> None:
-        """Warns where a server says that another model than the one asked for answered; ``names``:
-        what it says, with counts. A date behind the name makes no other model."""
+        """Warns where a server says that another model than the one asked for answered;
+        ``names``: what it says, with counts. A date behind the name makes no other
+        model."""
         asked = self.settings.model_id
         name = re.escape(asked.split("/")[-1])
         same = re.compile(rf"(.*/)?{name}([-@:]\d[\d.-]*)?", re.IGNORECASE)
@@ -438,7 +449,8 @@ class Provider(Model):
             )
 
     def payload(self, request: Request, attempt: int) -> bytes:
-        """The body for one of a request's attempts, in ASCII: so a lone surrogate passes too."""
+        """The body for one of a request's attempts, in ASCII: so a lone surrogate
+        passes too."""
         settings = self.settings
         messages = turn.with_system_prompt(request.attempts[attempt], self.system)
         if settings.prefill is not None:
@@ -455,8 +467,9 @@ class Provider(Model):
         return json.dumps(body, sort_keys=True).encode("ascii")
 
     def read_reply(self, payload: Any, attempt: int) -> Answer:
-        """A response, or the bytes of one, as an answer: its fields of their types, the key masked, a
-        count of tokens that cannot be one unknown. Raises :class:`InvalidResponse`, and nothing else."""
+        """A response, or the bytes of one, as an answer: fields of their types, the key
+        masked, impossible counts of tokens unknown. Raises :class:`InvalidResponse`,
+        and nothing else."""
         try:
             payload = json.loads(payload) if isinstance(payload, bytes) else payload
             answer = self.read(payload, attempt)
@@ -493,13 +506,14 @@ class Provider(Model):
         return (prompt_tokens * price.input + completion_tokens * price.output) / 1e6
 
     def most_cost(self, body: bytes) -> float:
-        """The most USD that a call with this body can cost. Four bytes of English make a token; a
-        budget must hold for less common texts too."""
+        """The most USD that a call with this body can cost. English has four bytes to a
+        token; other texts have fewer."""
         return self.cost(len(body) / 3, self.settings.max_tokens)
 
     def count(self, answer: Answer | None, body: bytes) -> None:
-        """Adds an answer's tokens and cost to ``usage``. What the reply does not state, or all of a
-        call that was paid for without an answer, counts at the most that the body can have used."""
+        """Adds an answer's tokens and cost to ``usage``. What the reply does not state,
+        or all of a call that was paid for without an answer, counts at the most that it
+        can be."""
         prompt = answer.prompt_tokens if answer else None
         completion = answer.completion_tokens if answer else None
         self.usage["prompt_tokens"] += prompt or 0
@@ -522,8 +536,8 @@ class Provider(Model):
         return None
 
     def failure_of(self, error: Exception, client: Any) -> Failure:
-        """What an exception means that a client's call ended in. Raises :class:`AdapterError` where no
-        call can succeed."""
+        """What an exception of a client's call means. Raises :class:`AdapterError`
+        where no call can succeed."""
         from httpx2 import TimeoutException, TransportError
 
         if isinstance(error, self.sdk.APIStatusError):
@@ -583,7 +597,8 @@ class Provider(Model):
         return Failure(name, text, kind, after if usable else None)
 
     def clean(self, text: object) -> str:
-        """A provider's message on one line, without the key or anything that looks like one."""
+        """A provider's message on one line, without the key or anything that looks like
+        one."""
         line = " ".join(str(text).split())
         key = self.key.get_secret_value()
         if key:
@@ -618,5 +633,6 @@ def error_said(body: Any) -> tuple[str, set[str]]:
 
 
 def says_too_long(status: int | None, text: str) -> bool:
-    """Whether an error says that the prompt is too long; ``status``: of HTTP, None where unknown."""
+    """Whether an error says that the prompt is too long; ``status``: of HTTP, None
+    where unknown."""
     return status == 413 or (status in (None, 400, 422, 500) and bool(TOO_LONG.search(text)))

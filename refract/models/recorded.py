@@ -1,11 +1,12 @@
 """Existing answers as a model: a file of completions, judged without running a model.
 
-The file is JSONL, CSV or JSON (by its suffix); JSON is a list of rows, or an artifact of
-JailbreakBench, whose rows are its ``jailbreaks``. Logs of Inspect (``.eval``, or JSON) and of
-lm-evaluation-harness (``samples_*.jsonl``) are read by :mod:`refract.suites.importing.logs`. A prompt
-takes the answer with its id or, where the file has no such id, with its text. Without an answer, or
-with null (in an artifact: an attack that failed), it is an error row. Totals that the file states
-about itself are not read.
+The file is JSONL, CSV or JSON (by its suffix); JSON is a list of rows, or an artifact
+of JailbreakBench, whose rows are its ``jailbreaks``. Logs of Inspect (``.eval``, or
+JSON) and of lm-evaluation-harness (``samples_*.jsonl``) are read by
+:mod:`refract.suites.importing.logs`. A prompt takes the answer with its id or, where
+the file has no such id, with its text. Without an answer, or with null (in an artifact:
+an attack that failed), it is an error row. Totals that the file states about itself are
+not read.
 """
 
 from __future__ import annotations
@@ -76,8 +77,8 @@ class Recorded(Model):
         return {"sha256": content, **self.settings.model_dump(exclude={"path"})}
 
     def description(self) -> dict[str, Any]:
-        """What a log says of its run; of other files nothing is known. ``prompts`` says where answers
-        can be joined by id alone."""
+        """What a log says of its run; of other files nothing is known. ``prompts`` says
+        where answers can be joined by id alone."""
         try:
             about = logs.about_log(self.path)
             canonical_json(about)  # a number such as 1e400 is none in JSON
@@ -231,7 +232,8 @@ def _count(tokens: Any) -> int | None:
 
 
 def read_answers(path: Path) -> list[Row]:
-    """The rows of a file of answers, by its suffix. Raises OSError and :class:`RowError`."""
+    """The rows of a file of answers, by its suffix. Raises OSError and
+    :class:`RowError`."""
     try:
         if path.suffix == ".csv":
             return _read_csv(path)
@@ -251,7 +253,8 @@ def read_answers(path: Path) -> list[Row]:
 
 
 def _read_csv(path: Path) -> list[Row]:
-    """Rows of a CSV file as its publisher wrote it: BOM tolerated, line breaks in cells kept."""
+    """Rows of a CSV file as its publisher wrote it: BOM tolerated, line breaks in cells
+    kept."""
     csv.field_size_limit(sys.maxsize)
     with open(path, encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file, strict=True))

@@ -1,7 +1,9 @@
-"""Sending requests to a provider: which call starts when, how each ends, and what is tried again.
+"""Sending requests to a provider: which call starts when, how each ends, and what is
+tried again.
 
-The provider's package makes the calls (addresses, credentials, proxies, typed errors). Repeats are
-decided here, since they count against budgets and one pause holds for all calls.
+The provider's package makes the calls (addresses, credentials, proxies, typed errors).
+Repeats are decided here, since they count against budgets and one pause holds for all
+calls.
 """
 
 from __future__ import annotations
@@ -102,7 +104,8 @@ class LiveRun:
         return Call(index, attempt, body, self.model.most_cost(body))
 
     async def _answer(self, call: Call) -> None:
-        """A call that has a place, and those that repeat it or go on with the next attempt."""
+        """A call that has a place, and those that repeat it or go on with the next
+        attempt."""
         while True:
             try:
                 after = await self._try(call)
@@ -136,7 +139,8 @@ class LiveRun:
         return reply
 
     async def _may_start(self, call: Call) -> None:
-        """Waits until the call may start and counts it, or until no call may start any more."""
+        """Waits until the call may start and counts it, or until no call may start any
+        more."""
         while self.given_up is None:
             now = self.loop.time()
             wait = max(self.paused_until, self.free_at) - now
@@ -233,13 +237,16 @@ async def _within(seconds: float, event: asyncio.Event) -> None:
 
 
 class Served(Provider):
-    """A model behind a provider that answers: by live requests, or by the provider's batch API."""
+    """A model behind a provider that answers: by live requests, or by the provider's
+    batch API."""
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """Answers as they arrive, from an event loop in a thread of its own: a consumer that is slow,
-        or runs in an event loop itself, keeps no call waiting. One that stops early ends the calls.
+        """Answers as they arrive, from an event loop in a thread of its own: a consumer
+        that is slow, or runs in an event loop itself, keeps no call waiting. One that
+        stops early ends the calls.
 
-        Raises :class:`AdapterError` for a missing or rejected key, after the answers until then.
+        Raises :class:`AdapterError` for a missing or rejected key, after the answers
+        until then.
         """
         from anyio.from_thread import start_blocking_portal
 

@@ -1,9 +1,11 @@
-"""The response store: every answer that was ever generated, by the hash of its whole request.
+"""The response store: every answer that was ever generated, by the hash of its whole
+request.
 
-One SQLite file in the user's cache folder. ``REFRACT_CACHE`` names another folder, or turns the store
-off (``off``). Errors and answers that a provider's filter took away are never stored. Beside the
-answers stand the run that made each (``origins`` of ``runs``; no answer or hash depends on them) and
-which process is asking for what (``claims``), so that two with the same requests pay once.
+One SQLite file in the user's cache folder. ``REFRACT_CACHE`` names another folder, or
+turns the store off (``off``). Errors and answers that a provider's filter took away are
+never stored. Beside the answers stand the run that made each (``origins`` of ``runs``;
+no answer or hash depends on them) and which process is asking for what (``claims``), so
+that two with the same requests pay once.
 """
 
 from __future__ import annotations
@@ -86,9 +88,10 @@ class StoreError(RefractError, RuntimeError):
 def request_sha256(identity: str, request: Request, model: Model) -> str:
     """The hash of everything that determines an answer.
 
-    ``identity``: canonical JSON of the model's identity. The row's seed counts only for a model that
-    samples, and its repeat only for a server's that does not: others give a repeat the same answer, or
-    it has another seed. Of the row's metadata counts what the adapter names in ``USES``.
+    ``identity``: canonical JSON of the model's identity. The row's seed counts only for
+    a model that samples, and its repeat only for a server's that does not: others give
+    a repeat the same answer, or it has another seed. Of the row's metadata counts what
+    the adapter names in ``USES``.
     """
     content: list[Any] = [
         request.attempts,
@@ -103,8 +106,8 @@ def request_sha256(identity: str, request: Request, model: Model) -> str:
 
 
 def storable(answer: Answer) -> bool:
-    """Whether an answer may be reused: it comes from the model, not from an error or a filter, and
-    its fields have their types."""
+    """Whether an answer may be reused: it comes from the model, not from an error or a
+    filter, and its fields have their types."""
     counts = [answer.prompt_tokens or 0, answer.completion_tokens or 0, answer.attempt]
     return (
         answer.error is None
@@ -131,8 +134,8 @@ def _sha256(text: str) -> str:
 
 
 def answer_of(values: Sequence[Any]) -> Answer:
-    """The answer whose ``ANSWER_FIELDS`` these are, the last two of which may be left out. Raises
-    ValueError for another number of them."""
+    """The answer whose ``ANSWER_FIELDS`` these are, the last two of which may be left
+    out. Raises ValueError for another number of them."""
     most = len(ANSWER_FIELDS)
     if not LEAST_FIELDS <= len(values) <= most:
         raise ValueError(f"an answer has {LEAST_FIELDS} to {most} fields (got {len(values)})")
@@ -166,9 +169,10 @@ def answer_row(key: str, answer: Answer, prompt_id: str = "") -> ResponseRow:
 
 
 def kept_rows(answers: Mapping[str, Answer], known_runs: set[str] | None = None) -> Iterator[Row]:
-    """Answers by request hash as response rows, in order of it, with the ``certificate`` of each and
-    the ``run`` that made it. The first row of a run has the run itself (``origin``), unless it is one
-    of ``known_runs``, which gets those of the rows."""
+    """Answers by request hash as response rows, in order of it, with the
+    ``certificate`` of each and the ``run`` that made it. The first row of a run has the
+    run itself (``origin``), unless it is one of ``known_runs``, which gets those of the
+    rows."""
     known_runs = set() if known_runs is None else known_runs
     for key in sorted(answers):
         answer = answers[key]
@@ -186,12 +190,13 @@ def kept_rows(answers: Mapping[str, Answer], known_runs: set[str] | None = None)
 def known_answers(
     *places: Path, besides: Container[str] = frozenset()
 ) -> Iterator[tuple[str, Answer]]:
-    """The answers of response rows in files, and in the JSONL files of folders, by request hash.
+    """The answers of response rows in files, and in the JSONL files of folders, by
+    request hash.
 
-    A row whose checksum does not hold is skipped alone, and so are rows whose hash is in ``besides``.
-    In one file a later row corrects an earlier one. Where two files differ, the first by name counts,
-    which is said. Exact answers are one on every machine: raises :class:`RowError` where one of the
-    two has a certificate.
+    A row whose checksum does not hold is skipped alone, and so are rows whose hash is
+    in ``besides``. In one file a later row corrects an earlier one. Where two files
+    differ, the first by name counts, which is said. Exact answers are one on every
+    machine: raises :class:`RowError` where one of the two has a certificate.
     """
     seen: dict[str, tuple[str, bool, Path]] = {}
     differing: dict[tuple[Path, Path], int] = {}
@@ -254,18 +259,19 @@ def store_file() -> Path | None:
 
 
 def open_store() -> ResponseStore:
-    """The store that the environment names; without a file behind it where it is turned off."""
+    """The store that the environment names; without a file behind it where it is turned
+    off."""
     return ResponseStore(store_file())
 
 
 class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
-    """Answers by request hash. Safe for several processes at a time; use as a context manager.
-    ``path=None`` stores no answers. Each method raises :class:`StoreError` when the file cannot be
-    used."""
+    """Answers by request hash. Safe for several processes at a time; use as a context
+    manager. ``path=None`` stores no answers. Each method raises :class:`StoreError`
+    when the file cannot be used."""
 
     lease = 15.0
-    """Seconds for which a claim holds that is not renewed: how long a request waits whose process
-    was killed."""
+    """Seconds until a claim ends that is not renewed: how long requests of a killed
+    process wait."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -331,8 +337,8 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
             yield from self._db.execute(chosen, (json.dumps(list(keys)),))
 
     def get(self, keys: Iterable[str]) -> dict[str, Answer]:
-        """The stored answers among ``keys``. A record with a wrong checksum, other fields or other
-        types is a miss."""
+        """The stored answers among ``keys``. A record with a wrong checksum, other
+        fields or other types is a miss."""
         answers: dict[str, Answer] = {}
         query = "SELECT request_sha256, answer, sha256 FROM answers"
         for key, text, checksum in self._select(query, keys):
@@ -348,8 +354,9 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
     def put(
         self, answers: Iterable[tuple[str, Answer]], model: str = "", corrected: Container[str] = ()
     ) -> int:
-        """Stores answers (those that may be stored) in one transaction; returns how many are new. One
-        that is already stored intact stays as it is, unless it is one of ``corrected``."""
+        """Stores answers (those that may be stored) in one transaction; returns how
+        many are new. One that is already stored intact stays as it is, unless it is one
+        of ``corrected``."""
         if self.path is None:
             return 0
         good = {key: answer for key, answer in answers if storable(answer)}
@@ -371,7 +378,7 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
         return len(records)
 
     def origins(self, keys: Iterable[str]) -> dict[str, AnswerOrigin]:
-        """How the answers to some requests were made, as far as it is known."""
+        """How the answers to some requests were made, where that is known."""
         query = "SELECT request_sha256, record FROM origins JOIN runs USING (run)"
         runs: dict[str, AnswerOrigin] = {}
         origins = {}
@@ -382,12 +389,12 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
         return origins
 
     def certificates(self, keys: Iterable[str]) -> dict[str, Certificate]:
-        """What speaks for the answers to some requests, where that is known."""
+        """The certificates of answers, where they are known."""
         query = "SELECT request_sha256, certificate FROM certificates"
         return {key: json.loads(text) for key, text in self._select(query, keys)}
 
     def whole(self, keys: Iterable[str]) -> dict[str, Answer]:
-        """The stored answers among ``keys`` with how they were made and what speaks for them."""
+        """The stored answers among ``keys`` with origins and certificates."""
         answers = self.get(keys)
         origins, certificates = self.origins(answers), self.certificates(answers)
         return {
@@ -396,15 +403,15 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
         }
 
     def learn(self, answers: Mapping[str, Answer]) -> None:
-        """Keeps how answers were made, where that is not known yet, and what speaks for them; they
-        themselves may be stored nowhere."""
+        """Keeps how answers were made, where that is not known yet, and their
+        certificates; the answers themselves may be stored nowhere."""
         with self._writing() as db:
             _write_origins(db, answers, replace=False)
 
     def claim(self, keys: Iterable[str]) -> set[str]:
-        """The requests that this process is to ask: those that no other process has claimed and
-        renews. Raises :class:`StoreError` where the file cannot be written, so that no answer is paid
-        for that could not be stored."""
+        """The requests that this process is to ask: those that no other process has
+        claimed and renews. Raises :class:`StoreError` where the file cannot be written,
+        so that no answer is paid for that could not be stored."""
         wanted = list(keys)
         with self._writing() as db:
             now, looked = time.time(), time.monotonic()
@@ -437,7 +444,8 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
             db.execute("DELETE FROM claims WHERE owner = ?", (self._owner,))
 
     def delete(self, before: int | None = None) -> int:
-        """Deletes the answers stored before a time (Unix seconds), or all; returns how many."""
+        """Deletes the answers stored before a time (Unix seconds), or all; returns how
+        many."""
         where, values = ("", ()) if before is None else (" WHERE stored_at < ?", (before,))
         with self._writing() as db:
             deleted = db.execute(f"DELETE FROM answers{where}", values).rowcount
@@ -456,8 +464,8 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
 
 
 def _write_origins(db: sqlite3.Connection, answers: Mapping[str, Answer], *, replace: bool) -> None:
-    """Writes origins and certificates of answers by request, in the transaction under way; ``replace``:
-    origins over those that are there."""
+    """Writes origins and certificates of answers by request, in the transaction under
+    way; ``replace``: origins over those that are there."""
     certificates, origins, runs = [], [], []
     names: dict[int, str] = {}  # by the run's place in memory: answers share few runs
     for key, answer in answers.items():

@@ -1,7 +1,8 @@
 """A model without a model: answers decided by SHA-256 of prompt and seed.
 
-It refuses at a known rate, reacts to perturbations at a known rate and fails at known rates, so
-that every path behind it can be exercised, and checked against numbers known beforehand.
+It refuses at a known rate, reacts to perturbations at a known rate and fails at known
+rates, so that every path behind it can be exercised, and checked against numbers known
+beforehand.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Around a model's turn: the system prompt before it, a prefill, the template, and its thinking."""
+"""Around a model's turn: the system prompt before it, a prefill, the template, and its
+thinking."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ SystemPrompt = Annotated[
 
 
 def system_text(where: str, prompt: str | Source | None) -> str | None:
-    """The text itself; a published one is fetched at its first use. Raises :class:`AdapterError`."""
+    """The text itself; a published one is fetched at its first use. Raises
+    :class:`AdapterError`."""
     if not isinstance(prompt, Source):
         return prompt
     try:
@@ -45,7 +47,8 @@ def system_text(where: str, prompt: str | Source | None) -> str | None:
 
 
 def system_identity(prompt: str | Source | None) -> Any:
-    """What an identity holds of it: a published text by its SHA-256, wherever it stands."""
+    """What an identity holds of it: a published text by its SHA-256, wherever it
+    stands."""
     return {"sha256": prompt.sha256} if isinstance(prompt, Source) else prompt
 
 
@@ -57,7 +60,8 @@ def with_system_prompt(messages: Sequence[Message], system: str | None) -> list[
 
 
 def with_tools(messages: Sequence[Message], tools: Sequence[Row]) -> list[Message]:
-    """The messages with the tools in the system message, for a template that has no place for them."""
+    """The messages with the tools in the system message, for a template that has no
+    place for them."""
     listed = "\n".join(json.dumps(tool, ensure_ascii=False, sort_keys=True) for tool in tools)
     content, turns = INSTRUCTION.format(tools=listed), list(messages)
     if turns and turns[0]["role"] == "system":
@@ -66,15 +70,17 @@ def with_tools(messages: Sequence[Message], tools: Sequence[Row]) -> list[Messag
 
 
 def with_prefill(prefill: str | None, response: str) -> str:
-    """The model's whole turn: prefill and continuation; where it wrote nothing, the latter alone."""
+    """The model's whole turn: prefill and continuation; where it wrote nothing, the
+    latter alone."""
     return f"{prefill}{response}" if prefill and response.strip() else response
 
 
 def split_reasoning(text: str, markers: list[str], opened: bool = False) -> tuple[str, str | None]:
     """Splits thinking from the answer: ``(response, thinking or None)``.
 
-    ``opened``: the prompt itself ended with the opening marker. A closing marker without an opening
-    one closes what the text began with, since some templates open it out of sight.
+    ``opened``: the prompt itself ended with the opening marker. A closing marker
+    without an opening one closes what the text began with, since some templates open it
+    out of sight.
     """
     start, end = markers
     head, opening, inside = ("", start, text) if opened else text.partition(start)
