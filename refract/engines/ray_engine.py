@@ -33,9 +33,11 @@ LOOK_SECONDS = 1.0
 TOGETHER_SECONDS = 0.05
 # Messages that an actor sends before it waits for them to be fetched.
 MOST_UNFETCHED = 16
-# Requests given to an actor at a time; fewer towards the end, so that all actors end together.
+# Requests given to an actor at a time; fewer towards the end, so that all actors end
+# together.
 MOST_GIVEN, FEWEST_GIVEN = 2000, 8
-# A request is taken to be the cause after so many lost actors, of which the last had it alone.
+# A request is taken to be the cause after so many lost actors, of which the last had it
+# alone.
 MOST_LOSSES = 6
 # Seconds in which the cluster that RAY_ADDRESS names has to take a connection.
 CONNECT_SECONDS = 10.0
@@ -46,8 +48,7 @@ _open: list[Actors] = []
 
 
 class Worker:
-    """What an actor runs: the model of a definition. Its weights are loaded by its
-    first request."""
+    """What an actor runs: the model of a definition, loaded by its first request."""
 
     def __init__(self, folder: Path, opened: Opened, identity: str, began: str) -> None:
         with contextlib.suppress(OSError):  # a node without the folder has no use for it
@@ -100,8 +101,7 @@ class Worker:
 
 @dataclass
 class Task:
-    """An actor, the requests that it was given by number, and those that it has not
-    answered."""
+    """An actor, the numbers of its requests, and those without an answer."""
 
     actor: Any
     numbers: Numbers
@@ -138,9 +138,9 @@ class Actors:
         self._idle, self._busy = [], {}
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """As :meth:`Model.answer`. What a lost actor had not answered goes to others,
-        in smaller and smaller parts; a request that loses actor after actor is an error
-        (``ActorLost``)."""
+        """As :meth:`Model.answer`. Requests of a lost actor go to others, in smaller
+        and smaller parts; one that loses actor after actor is an error (``ActorLost``).
+        """
         try:
             yield from self._answer(requests)
         except BaseException:  # also where the user interrupts
@@ -153,7 +153,8 @@ class Actors:
         losses = Counter[int]()
         runs: dict[str, AnswerOrigin] = {}
         looked, lost_in_a_row, most = float("-inf"), 0, 0
-        # A stream is read to its end, since an answer may be followed by another in its place.
+        # A stream is read to its end, since an answer may be followed by another in its
+        # place.
         while queue or any(task.numbers for task in self._busy.values()):
             if time.monotonic() - looked > LOOK_SECONDS:
                 left = len(queue) + sum(len(task.unanswered) for task in self._busy.values())
@@ -212,8 +213,8 @@ class Actors:
         self._busy[stream] = Task(actor, numbers, set(numbers))
 
     def _add_actors(self, wanted: int, first: bool) -> None:
-        """Starts as many actors as are wanted and fit the nodes there are: others may
-        have joined. Raises :class:`AdapterError` where at ``first`` none fits."""
+        """Starts as many actors as are wanted and fit the nodes there are now. Raises
+        :class:`AdapterError` where at ``first`` none fits."""
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         fit = 0
         for node in nodes:
@@ -232,7 +233,8 @@ class Actors:
                 f"{where}: no node has {self._needs} yet; waiting for the cluster to grow",
                 file=sys.stderr,
             )
-        # Where a number is stated, actors that have no place yet tell the cluster to grow.
+        # Where a number is stated, actors that have no place yet tell the cluster to
+        # grow.
         number = min(wanted, fit if self._most is None else self._most)
         for _ in range(number - len(self._idle) - len(self._busy)):
             self._give(self._kind.remote(*self._start), [], [])

@@ -1,10 +1,9 @@
-"""A model's requests in parts, which processes answer that share nothing but, at the
-end, files.
+"""A model's requests in parts, which processes answer that share nothing but files at
+the end.
 
-A request belongs to a part by its hash, whatever is answered already; a conversation
-that is played belongs to the part of its first turn. The answers of a part are one file
-that never changes. An answer is found by the hash of its request, so the number and the
-order of the files do not matter.
+A request belongs to a part by its hash, and a conversation to the part of its first
+turn. The answers of a part are one file that never changes. The number and the order of
+the files do not matter, since an answer is found by the hash of its request.
 """
 
 from __future__ import annotations
@@ -27,7 +26,8 @@ from refract.models.store import ResponseStore, StoreError, kept_rows, known_ans
 
 # How the file ends in which a shard keeps its answers until it has all.
 UNDER_WAY = ".partial.jsonl"
-# What an answer costs beside its prompt, in characters of one: a guess, since answers differ.
+# What an answer costs beside its prompt, in characters of one: a guess, since answers
+# differ.
 ANSWER_COST = 1000
 
 
@@ -38,8 +38,8 @@ class Shard(NamedTuple):
     parts: int
 
     def of(self, requests: Mapping[str, Request]) -> dict[str, Request]:
-        """The requests by hash that are in the part: a stretch of them in order of
-        hash. All stretches cost about the same, as far as characters tell."""
+        """The requests of the part: a stretch in order of hash. All stretches cost
+        about the same, as far as characters tell."""
         costs = {}
         for key in sorted(requests):
             messages = requests[key].attempts[0]
@@ -92,9 +92,8 @@ class _LoggingStore(ResponseStore):
 
 @dataclass
 class ShardRun:
-    """What became of a part's ``requests``: how many were ``known`` from files, came
-    from the store and were ``generated``; the errors among these, and the file that was
-    written, if any."""
+    """What became of a part's ``requests``: ``known`` from files, from the store or
+    ``generated``; the errors among these, and the file that was written, if any."""
 
     requests: int = 0
     known: int = 0
@@ -144,7 +143,8 @@ def answer_shard(
             before: dict[str, Answer] = {}  # which turns of conversations go on from
             turns = requests_by_turn(suites, model, seed, times, before)
             for turn, requests in enumerate(turns):
-                # A conversation is in the part of its first turn: only of those there are answers.
+                # A conversation is in the part of its first turn: only of those there
+                # are answers.
                 mine = requests if turn else shard.of(requests)
                 missing = {}
                 for key, request in mine.items():

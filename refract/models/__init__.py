@@ -73,7 +73,8 @@ GENERATION = (
     "loop_tokens",
 )
 
-# Settings that are texts for the model, or a file's columns: a key in them is part of what is measured.
+# Settings that are texts for the model, or a file's columns: a key in them is part of
+# what is measured.
 TEXTS = (*GENERATION, "where")
 
 

@@ -57,8 +57,8 @@ from refract.suites.rows import row_seed
 
 # Answers that a project keeps in git, in a folder for each model, as response rows.
 ANSWERS = Path("data/answers")
-# Files of answers that parts of a run made, in a folder for each model. They spare asking and change
-# no answer, so they are read and never a dependency.
+# Files of answers that parts of a run made, in a folder for each model. They spare
+# asking and change no answer, so they are read and never a dependency.
 SHARDS = Path("data/shards")
 # Seconds between two looks at what another process is asking.
 LOOK_SECONDS = 0.5
@@ -148,15 +148,16 @@ def _ask(
             cost = model.usage.get("cost")
             spent = f", ${cost:.4f}" if cost else ""
             progress.advance(1, f"{tokens} tokens, {errors} errors{spent}")
-    # The store has those of what it stored: not of errors, and of nothing where it is turned off.
+    # The store has those of what it stored: not of errors, and of nothing where it is
+    # turned off.
     store.learn(answers)
     unanswered = Answer.failed("NoAnswer", "the adapter returned nothing for this request")
     return {key: answers.get(key, unanswered) for key in keys}
 
 
 class _Runs:
-    """The run of this process that answers come from, by the model that a server says
-    answered."""
+    """The runs of this process that answers come from, by the model that a server
+    names."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -339,7 +340,8 @@ def requests_by_turn(
             attempts = [filled(attempt, own_turns) for attempt in row["attempts"]]
             histories = {canonical_json(attempt[:-1]) for attempt in attempts}
             if len(histories) > 1:
-                # The change is in an earlier turn, so that what was answered there is what goes on.
+                # The change is in an earlier turn, so that what was answered there is
+                # what goes on.
                 attempts = attempts[: before.attempt + 1]
             add(suite, {**row, "attempts": attempts})
         if not requests:
@@ -391,7 +393,8 @@ def answer_prompts(
         for prompt_id, key in suite_keys.items():
             answer = answers[key] if key else NOT_ASKED
             if key in generated:
-                # A request that two rows share is sent once: the second row reuses its answer.
+                # A request that two rows share is sent once: the second row reuses its
+                # answer.
                 count.generated += 1
                 generated.discard(key)
             elif key:
@@ -425,9 +428,9 @@ def ways_of_answering(
 
 @dataclass
 class ModelRun:
-    """What :func:`answer_model` made: response rows and counts by suite; origins and
-    certificates by request; what ``model.json`` says of the model; and what all of it
-    used."""
+    """What :func:`answer_model` made: rows and counts by suite; origins and
+    certificates by request; what ``model.json`` says of the model; what all of it used.
+    """
 
     responses: dict[str, list[ResponseRow]] = field(default_factory=dict)
     counts: dict[str, Count] = field(default_factory=dict)
@@ -491,8 +494,8 @@ def answer_model(
 
 
 def with_description(described: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """What is known of a model; where its weights are not here, with what
-    ``model.json`` in a folder of its answers says of the same model."""
+    """What is known of a model, completed by what ``model.json`` in a folder of its
+    answers says of the same one."""
     noted = read_object(folder / "model.json")
     if noted.get("identity") != described["identity"]:
         return described

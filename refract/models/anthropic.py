@@ -61,7 +61,8 @@ class Anthropic(Served):
     PATH = "/v1/messages"
 
     def client(self, options: dict[str, Any]) -> Any:
-        # The clouds' clients find address and credentials in the environment where none is given.
+        # The clouds' clients find address and credentials in the environment where none
+        # is given.
         if self.settings.client is None:
             return self.sdk.AsyncAnthropic(open_telemetry=False, **options)
         if "base_url" not in self.settings.model_fields_set:
@@ -91,8 +92,8 @@ class Anthropic(Served):
         return {**own, "input_schema": function.get("parameters", no_parameters)}
 
     def read(self, payload: Any, attempt: int) -> Answer:
-        # A refusal keeps the text that came before it. Anthropic asks to discard that text; whether to
-        # do so is left to the judge, which sees the finish_reason.
+        # A refusal keeps the text that came before it. Anthropic asks to discard that
+        # text; whether to do so is left to the judge, which sees the finish_reason.
         text = thinking = ""
         calls = []
         for block in payload["content"]:

@@ -1,10 +1,10 @@
 """The providers' batch APIs (``mode: batch``): the same answers as live, cheaper and
 later.
 
-A batch outlives the run that submits it. A file in the ``batches`` folder of the cache
+A batch outlives the run that submits it: a file in the ``batches`` folder of the cache
 folder has its id and requests until a run has taken every answer, also where the
-response store is turned off. A run that finds some of its requests there waits for that
-batch and submits only the others.
+response store is off. A run that finds some of its requests there waits for that batch
+and submits only the others.
 """
 
 from __future__ import annotations
@@ -29,10 +29,8 @@ MOST = 10_000
 
 
 class BatchRun:
-    """Answers requests by batches, one round for each attempt that requests need.
-
-    ``taken`` receives the files of the batches whose answers were all emitted.
-    """
+    """Answers requests by batches, one round for each attempt. ``taken`` gets the files
+    of batches whose answers were all emitted."""
 
     def __init__(
         self, model: Provider, requests: Sequence[Request], emit: Emit, taken: list[Path]
@@ -40,7 +38,8 @@ class BatchRun:
         self.model, self.requests, self.emit, self.taken = model, requests, emit, taken
         self.settings = model.settings
         self.folder = (cache_folder() or default_cache_folder()) / "batches"
-        # Of a round, by custom id: the requests of the same body and seed, and that body.
+        # Of a round, by custom id: the requests of the same body and seed, and that
+        # body.
         self.indices: dict[str, list[int]] = {}
         self.reached = False  # whether the server has taken a connection
         self.bodies: dict[str, bytes] = {}

@@ -28,7 +28,8 @@ from refract.core.settings import Number, Settings
 from refract.models.protocol import AdapterError
 from refract.models.turn import Markers, SystemPrompt, Text
 
-# What transformers reads besides weights. READMEs and licences determine no answer and are left out.
+# What transformers reads besides weights. READMEs and licences determine no answer and
+# are left out.
 FILES = (
     "config*.json",
     "generation_config.json",

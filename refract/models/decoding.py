@@ -1,21 +1,17 @@
-"""Continuous batching, greedy or seeded: an answer does not depend on the rest of its batch.
+"""Continuous batching, greedy or seeded: an answer does not depend on the rest of its
+batch.
 
-With an :class:`refract.models.exact.Exact`, float64 decides what the batch could have changed, and
-batches take the shape of the work. Without one (``arithmetic: fast``) every tensor a prompt passes
-through has a shape that follows from that prompt alone (and from constants of the model and its
-definition), since matrix kernels may add in another order when a batch has another shape:
+With an :class:`refract.models.exact.Exact`, float64 decides what the batch could have
+changed, and batches take the shape of the work. Without one (``arithmetic: fast``) the
+shape of every tensor follows from the prompt alone, since matrix kernels may add in
+another order when a batch has another shape. A prompt is read in a batch of
+``prefill_rows(width)`` rows, padded on the right to ``prompt_width(length)``, which
+causal attention does not see. It then decodes in a *group*: a fixed number of slots
+with key/value caches of one fixed length; a row that outgrows its group moves to the
+next. Missing rows are filled up with dummies.
 
-* a prompt is read in a batch of ``prefill_rows(width)`` rows, padded on the right to
-  ``prompt_width(length)``. Under causal attention nothing to the right of a token reaches it, so
-  padding needs no mask and costs nothing in exactness;
-* it then decodes in a *group*: a fixed number of slots with key/value caches of one fixed length.
-  The length follows from how far the row itself has come; a row that outgrows its group moves to
-  the next;
-* missing rows are filled up with dummies. A lone prompt runs in the very shape of a full batch.
-
-The last prompt token is not read with the prompt but is the row's first decoding step, which gives
-the logits of the first answer token: every token is chosen in one place. A row that ends frees its
-slot at once for a waiting one (continuous batching), so no row waits for the longest answer.
+The last prompt token is the row's first decoding step, so that every token is chosen in
+one place. A row that ends frees its slot at once for a waiting one.
 
 Imports torch: import this module only where a model is about to run.
 """
@@ -42,12 +38,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class BatchShape:
-    """How many rows run together, as a function of length only.
-
-    ``prefill_tokens``: rows x width of a batch of prompts. ``rows``: the most slots of
-    a decoding group. ``cache_tokens``: slots x length of a decoding group, which bounds
-    its memory.
-    """
+    """How many rows run together, as a function of length only. ``prefill_tokens``:
+    rows x width of a batch of prompts. ``rows``: the most slots of a decoding group.
+    ``cache_tokens``: slots x length of a group, which bounds its memory."""
 
     prefill_tokens: int
     rows: int
@@ -244,8 +237,8 @@ class Decoder:
 
     def run(self, rows: Sequence[DecodedRow]) -> Iterator[DecodedRow]:
         """Yields every row as soon as it is done; once more where a larger bound showed
-        afterwards that another token is right. Where memory runs out, goes on with half
-        as many rows at a time and says so."""
+        that another token is right. Where memory runs out, goes on with half as many
+        rows at a time and says so."""
         for row in rows:
             row.audited = self.exact is not None and is_audited(row.tokens, row.seed)
         if self.exact:
@@ -293,7 +286,8 @@ class Decoder:
                 if not isinstance(error, MemoryError) and not any(w in str(error) for w in words):
                     raise
                 reason = str(error).splitlines()[0]
-            # outside of the except clause, whose traceback would keep every tensor alive
+            # outside of the except clause, whose traceback would keep every tensor
+            # alive
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
             if self.shape.rows == self.shape.prefill_tokens == 1:
@@ -354,8 +348,8 @@ class Decoder:
                         group(cache_length(row.position + self._room(row))).parked.append(row)
                 unsettled = []
                 continue
-            # The shortest first; but rows that grew out of their group hold memory while they wait,
-            # so a longer group runs as soon as they would fill it.
+            # The shortest first; but rows that grew out of their group hold memory
+            # while they wait, so a longer group runs as soon as they would fill it.
             crowded = [n for n, g in groups.items() if len(g.parked) >= g.size]
             length = max(crowded) if crowded else min(waiting.keys() | groups.keys())
             current = group(length)
@@ -478,13 +472,15 @@ class Decoder:
 
 # --- on a CPU: what multiplies by the weights, and on how many threads ---
 
-# PyTorch's default is MKL on x86; oneDNN reads weights that were put into its own order once. Its sums
-# do not depend on the number of threads, while MKL divides long ones between threads and so rounds
-# otherwise with another number. A choice by a race of the two would let noise decide how an answer is
-# rounded; so it follows from the model alone.
+# PyTorch's default is MKL on x86; oneDNN reads weights that were put into its own order
+# once. Its sums do not depend on the number of threads, while MKL divides long ones
+# between threads and so rounds otherwise with another number. A choice by a race of the
+# two would let noise decide how an answer is rounded; so it follows from the model
+# alone.
 
-# Numbers in the largest matrix of a model's layers from which threads gain by sharing a product, and
-# from which oneDNN is not slower: below, a product costs less than what surrounds it.
+# Numbers in the largest matrix of a model's layers from which threads gain by sharing a
+# product, and from which oneDNN is not slower: below, a product costs less than what
+# surrounds it.
 LARGE = 2**18
 
 
@@ -523,11 +519,9 @@ class OneDNNLinear(nn.Module):
 
 def prepare(model: Any, rows: int) -> tuple[str | None, int | None]:
     """Readies a model for this machine: what multiplies by its weights (None: not a
-    CPU), and on how many threads (None: as many as PyTorch takes).
-
-    A small model has PyTorch's default and one thread. In others of float32, oneDNN's
-    linear layers take the place of theirs, for batches of so many ``rows``.
-    """
+    CPU), and on how many threads (None: as many as PyTorch takes). A small model has
+    PyTorch's default and one thread. Linear layers of others in float32 become
+    oneDNN's, for batches of so many ``rows``."""
     if {p.device.type for p in model.parameters()} != {"cpu"}:
         return None, None
     outside = [model.get_input_embeddings(), model.get_output_embeddings()]

@@ -3,14 +3,13 @@ resolves it.
 
 Fast arithmetic proposes each token. A token is certain where its *margin* is above what
 fast arithmetic was measured to get wrong; elsewhere float64 decides over the row's
-whole prefix (:class:`Reference`, the model's own code on its weights as they are
-stored). So device, type of number, kernels, threads and batch decide speed and not
+whole prefix. So device, type of number, kernels, threads and batch decide speed and not
 content. The bound is *measured*, never proved: :meth:`Exact.settle` measures the error
 again wherever float64 was asked, and on one answer in ``AUDITED`` throughout.
 
-Related: deterministic operations by a fixed order (RepDL, arXiv 2510.09180), near-ties
-checked anew by a threshold (MarginGate, arXiv 2605.30218), and checks of recorded
-answers by a forward pass (TOPLOC, arXiv 2501.16007; Token-DiFR, arXiv 2511.20621).
+Related: a fixed order of operations (RepDL, arXiv 2510.09180), near-ties checked anew
+by a threshold (MarginGate, arXiv 2605.30218), and checks of recorded answers (TOPLOC,
+arXiv 2501.16007; Token-DiFR, arXiv 2511.20621).
 
 Imports torch: import this module only where a model is about to run.
 """
@@ -35,9 +34,11 @@ from refract.models.protocol import Certificate
 
 log = logging.getLogger(__name__)
 
-# Logits nearer than this are equal: a thousand times what float64 gets wrong in a model's sums.
+# Logits nearer than this are equal: a thousand times what float64 gets wrong in a
+# model's sums.
 TIE = 2.0**-30
-# The bound of a margin: so many times the largest error seen, and never below the floor.
+# The bound of a margin: so many times the largest error seen, and never below the
+# floor.
 SAFETY = 8.0
 FLOOR = 2.0**-12
 # 1 answer in AUDITED is verified in full.
@@ -84,7 +85,8 @@ class Choice:
         logits = logits.double()
         scaled = (logits - logits.amax(-1, keepdim=True)) / self.temperature
         chances, slack = scaled.exp(), torch.full_like(logits[:, 0], torch.inf)
-        # A change e of logits moves a share F of the whole by at most F(1 - F)e/T, so e/4T.
+        # A change e of logits moves a share F of the whole by at most F(1 - F)e/T, so
+        # e/4T.
         unit = 4 * self.temperature
         size = logits.shape[-1]
         if (self.top_k or size) < size or self.top_p < 1:
@@ -219,10 +221,9 @@ class Exact:
         self.bound = max(FLOOR, SAFETY * self.error)
 
     def _probe(self, model: Any) -> float:
-        """The largest error of fast arithmetic in the best two logits' difference;
-        where tokens are drawn, in every logit's difference to the best. The texts
-        follow from the model alone: it draws them itself, behind first tokens from all
-        over its vocabulary."""
+        """The largest error of fast arithmetic in the best two logits' difference
+        (where tokens are drawn: in every logit's difference to the best), on texts that
+        the model draws itself behind first tokens from all over its vocabulary."""
         draw = random.Random(0)
         rows, width = PROBES
         size, device = self.reference.vocabulary, model.get_input_embeddings().weight.device

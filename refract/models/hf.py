@@ -106,7 +106,8 @@ class HF(Model):
         if settings.arithmetic == "exact" or self.samples:
             identity["arithmetic"] = settings.arithmetic
         else:
-            # Greedy fast answers are those of version 2, so what was stored of them stays valid.
+            # Greedy fast answers are those of version 2, so what was stored of them
+            # stays valid.
             identity["adapter_version"] = "2"
         for key in ADDED:
             if getattr(settings, key) is not None:
@@ -364,7 +365,8 @@ class HF(Model):
 
         settings = self.settings
         is_exact = settings.arithmetic == "exact"
-        # LLM.int8() picks its outlier columns from all rows of a batch (Dettmers et al., 2022)
+        # LLM.int8() picks its outlier columns from all rows of a batch (Dettmers et
+        # al., 2022)
         if settings.quantization == "8bit" and settings.batch_tokens is None and not is_exact:
             shape = BatchShape(1, 1, 1)
         else:

@@ -1,9 +1,9 @@
 """What made a model's answers and verdicts, beside the numbers:
 ``metrics/ran/MODEL.json``.
 
-The file is in git and no output of the pipeline, since a processor, a time and a
-version differ where the answers do not. What it says of a file of rows is valid while
-that file's hash matches: making the same results again changes nothing in it.
+The file is in git and no output of the pipeline, since processor, time and versions
+differ where the answers do not. A note on a file of rows is valid while that file's
+hash matches, so that making the same results again changes nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def note_answers(
     certificates: Mapping[str, Certificate],
 ) -> None:
     """Notes which runs made the answers of each suite in ``folder``, and their
-    certificates. A row whose run was not known gets the one that is known now."""
+    certificates; a row's known run stays."""
     noted = read_object(path)
     hashes = {suite: sha256_file(folder / f"{suite}.jsonl") for suite in responses}
     write_json(path, {**noted, **made_by(responses, hashes, origins, noted, certificates)})
@@ -58,8 +58,8 @@ def made_rows(
     origins: Mapping[str, AnswerOrigin],
     certificates: Mapping[str, Certificate] = MappingProxyType({}),
 ) -> Row:
-    """What :func:`made_by` says of the rows of one ``refract run``. The hash of a
-    suite's responses is that of their checksums, since they may be in no file."""
+    """What :func:`made_by` says of the rows of one ``refract run``. Their checksums
+    stand for the hash of a file."""
     suites: dict[str, list[Any]] = {}
     for row in rows:
         suites.setdefault(row["suite"], []).append(row)
@@ -74,10 +74,9 @@ def made_by(
     noted: Mapping[str, Any],
     certificates: Mapping[str, Certificate] = MappingProxyType({}),
 ) -> Row:
-    """``runs``, the earliest first, and for each of the ``suites`` the hash of its
-    responses, which run made how many rows, in their order (null: not known), and the
-    sum of the rows' certificates. What is ``noted`` of a suite's rows goes before
-    ``origins``."""
+    """The ``runs``, the earliest first, and for each of the ``suites`` the hash of its
+    responses, which run made how many rows, in their order (null: not known), and its
+    certificates in sum. What is ``noted`` of a suite goes before ``origins``."""
     runs: dict[str, AnswerOrigin] = {}
     makers: dict[str, list[str | None]] = {}  # the name of each row's run
     names: dict[int, str] = {}  # by the run's place in memory: rows share few runs
@@ -108,8 +107,8 @@ def made_by(
 def _certified(
     rows: Sequence[ResponseRow], certificates: Mapping[str, Certificate], noted: Mapping[str, Any]
 ) -> Row:
-    """The ``certificates`` of a suite's rows in sum, and the margin of each; what is
-    noted stays unless more rows have one now."""
+    """The ``certificates`` of a suite's rows in sum, with each margin; what is noted
+    stays unless more rows have one now."""
     known = []
     margins = []
     for row in rows:

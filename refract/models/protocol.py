@@ -19,7 +19,8 @@ class AdapterError(RefractError, RuntimeError):
     """The model as a whole cannot be used: no request of this run can be answered."""
 
 
-# Deterministic errors: retrying cannot succeed. (A turn that was not asked waits for the one before.)
+# Deterministic errors: retrying cannot succeed. (A turn that was not asked waits for
+# the one before.)
 LASTING_ERRORS = frozenset(
     {
         "EmptyPrompt",
@@ -144,12 +145,11 @@ class Opened(NamedTuple):
 
 
 class Model(Protocol):
-    """A model adapter: what :data:`refract.models.ADAPTERS` names.
+    """A model adapter: what :data:`refract.models.ADAPTERS` names. A subclass has the
+    defaults below; any class with all of these members is an adapter.
 
-    A subclass has the defaults below; any class with all of these members is an
-    adapter. An instance is made with the model's name and its checked settings. That is
-    cheap: it loads no weights, imports neither torch nor transformers, opens no
-    connection.
+    It is made with the model's name and its checked settings. That is cheap: it loads
+    no weights, imports neither torch nor transformers, opens no connection.
     """
 
     adapter: ClassVar[str]
@@ -199,12 +199,12 @@ class Model(Protocol):
         return {"parameters": None}
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """Yields ``(index into requests, answer)`` as answers are made, in any order,
-        each index once; a second answer to the same index takes the place of the first.
+        """Yields ``(index into requests, answer)`` as answers are made, in any order; a
+        second answer to the same index takes the place of the first.
 
-        A request that cannot be answered yields an answer with an error; only what
-        makes every further request pointless (a missing key, weights that do not load)
-        raises :class:`AdapterError`.
+        A request that cannot be answered yields an error; only what makes every further
+        request pointless (a missing key, weights that do not load) raises
+        :class:`AdapterError`.
         """
 
 

@@ -36,9 +36,11 @@ CONNECT_SECONDS = 10.0
 MOST_REPLY_BYTES = 8 * 2**20
 # A shorter key, such as a server of one's own takes, may be a word of any answer.
 SHORTEST_KEY = 8
-# Settings that came after the first answers were stored: part of the identity only where they are set.
+# Settings that came after the first answers were stored: part of the identity only
+# where they are set.
 ADDED = ("prefill", "client", "revision")
-# Why a completion ended, by the words of all the servers that speak the two protocols, in small letters.
+# Why a completion ended, by the words of all the servers that speak the two protocols,
+# in small letters.
 FINISHED: dict[str, FinishReason] = {
     "stop": "stop",
     "end_turn": "stop",
@@ -56,7 +58,8 @@ FINISHED: dict[str, FinishReason] = {
 }
 CALLED = ("tool_calls", "tool_use", "function_call")
 Kind = Literal["filtered", "too long", "throttled", "passing", "unreadable", "final"]
-# What a status means where nothing in the reply says otherwise; others from 500 on pass.
+# What a status means where nothing in the reply says otherwise; others from 500 on
+# pass.
 PASSING, THROTTLED = (408, 409, 425), (429, 503, 529)
 TOO_LONG = re.compile(
     r"context.?length|context.?window|context.?size|context.?limit|prompt is too long"

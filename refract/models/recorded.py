@@ -1,12 +1,10 @@
 """Existing answers as a model: a file of completions, judged without running a model.
 
-The file is JSONL, CSV or JSON (by its suffix); JSON is a list of rows, or an artifact
-of JailbreakBench, whose rows are its ``jailbreaks``. Logs of Inspect (``.eval``, or
-JSON) and of lm-evaluation-harness (``samples_*.jsonl``) are read by
+The file is JSONL, CSV or JSON: a list of rows, or an artifact of JailbreakBench
+(``jailbreaks``). Logs of Inspect and lm-evaluation-harness are read by
 :mod:`refract.suites.importing.logs`. A prompt takes the answer with its id or, where
-the file has no such id, with its text. Without an answer, or with null (in an artifact:
-an attack that failed), it is an error row. Totals that the file states about itself are
-not read.
+the file has no such id, with its text; without one, or with null, it is an error row.
+Totals that the file states about itself are not read.
 """
 
 from __future__ import annotations
@@ -85,7 +83,8 @@ class Recorded(Model):
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             about = None
         known: dict[str, Any] = {"parameters": None}
-        # None is what answers from another machine are completed by, where inspect_ai is not here.
+        # None is what answers from another machine are completed by, where inspect_ai
+        # is not here.
         if about is not None or self.path.suffix == ".eval":
             known["recorded"] = about
         with suppress(AdapterError):

@@ -26,17 +26,21 @@ from refract.models.provider import Emit, Failure, Provider
 
 # An answer that cannot be read has been paid for all the same.
 READ_TRIES = 3
-# Calls that fail one after the other, for longer than a request is tried, before the rest is not sent.
+# Calls that fail one after the other, for longer than a request is tried, before the
+# rest is not sent.
 MOST_FAILURES = 32
-# Seconds in which a server has to take a first connection; one that did is waited for longer.
+# Seconds in which a server has to take a first connection; one that did is waited for
+# longer.
 REACH_SECONDS = 5.0
 # Seconds from which on a pause is said aloud.
 SAID_FROM = 5.0
-# Seconds until another try, doubled with each up to the longest; and the least where the server asks
-# for fewer, since one that asks to come back at once is not believed every time.
+# Seconds until another try, doubled with each up to the longest; and the least where
+# the server asks for fewer, since one that asks to come back at once is not believed
+# every time.
 FIRST_DELAY, LONGEST_DELAY = 0.5, 30.0
 FIRST_FLOOR, LONGEST_FLOOR = 0.05, 5.0
-# Seconds that a start may come after its time without moving the times of those behind it.
+# Seconds that a start may come after its time without moving the times of those behind
+# it.
 LATENESS = 0.05
 
 
@@ -93,7 +97,8 @@ class LiveRun:
             try:
                 async with asyncio.TaskGroup() as group:
                     for index in range(len(self.requests)):
-                        # Taken here, so that a call tried again waits for one new call at most.
+                        # Taken here, so that a call tried again waits for one new call
+                        # at most.
                         await self.places.acquire()
                         group.create_task(self._answer(self._call(index, 0)))
             except BaseExceptionGroup as errors:
@@ -148,7 +153,8 @@ class LiveRun:
                 most = (self.usage["cost"] or 0.0) + self.reserved + call.cost
                 spent = self.model.spent(self.usage["requests"] + 1, most)
                 if spent is None:
-                    # A late start does not delay those after it; a pause is not made up for.
+                    # A late start does not delay those after it; a pause is not made up
+                    # for.
                     self.free_at = max(self.free_at, now - LATENESS) + self.spacing
                     self.under_way += 1
                     self.reserved += call.cost
@@ -206,7 +212,8 @@ class LiveRun:
         throttled = failure.kind == "throttled"
         if throttled:
             self.usage["throttles"] += 1
-            # A call that was under way when the last pause began tells nothing about that pause.
+            # A call that was under way when the last pause began tells nothing about
+            # that pause.
             self.pauses += call.sent_at >= self.paused_until or self.pauses == 0
         call.after = delay(self.pauses if throttled else call.tries, failure.after)
         again_at = now + call.after

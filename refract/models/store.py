@@ -1,11 +1,10 @@
 """The response store: every answer that was ever generated, by the hash of its whole
 request.
 
-One SQLite file in the user's cache folder. ``REFRACT_CACHE`` names another folder, or
-turns the store off (``off``). Errors and answers that a provider's filter took away are
-never stored. Beside the answers stand the run that made each (``origins`` of ``runs``;
-no answer or hash depends on them) and which process is asking for what (``claims``), so
-that two with the same requests pay once.
+One SQLite file in the user's cache folder; ``REFRACT_CACHE`` names another folder, or
+``off``. Errors and answers that a provider's filter took away are never stored. Other
+tables hold the run that made each answer (no hash depends on it) and which process asks
+for what (``claims``), so that two with the same requests pay once.
 """
 
 from __future__ import annotations
@@ -88,10 +87,10 @@ class StoreError(RefractError, RuntimeError):
 def request_sha256(identity: str, request: Request, model: Model) -> str:
     """The hash of everything that determines an answer.
 
-    ``identity``: canonical JSON of the model's identity. The row's seed counts only for
-    a model that samples, and its repeat only for a server's that does not: others give
-    a repeat the same answer, or it has another seed. Of the row's metadata counts what
-    the adapter names in ``USES``.
+    ``identity``: canonical JSON of the model's identity. The seed counts for a model
+    that samples alone, ``repeat`` for a server's that does not: others give a repeat
+    the same answer, or it has another seed. Of the metadata counts what the adapter
+    names in ``USES``.
     """
     content: list[Any] = [
         request.attempts,
@@ -123,7 +122,8 @@ def storable(answer: Answer) -> bool:
 
 def _record(key: str, answer: Answer) -> str:
     values = [getattr(answer, name) for name in ANSWER_FIELDS]
-    # An answer without tokens and calls has the checksum that it had before there were any.
+    # An answer without tokens and calls has the checksum that it had before there were
+    # any.
     while len(values) > LEAST_FIELDS and values[-1] is None:
         values.pop()
     return canonical_json([key, *values])
@@ -170,9 +170,8 @@ def answer_row(key: str, answer: Answer, prompt_id: str = "") -> ResponseRow:
 
 def kept_rows(answers: Mapping[str, Answer], known_runs: set[str] | None = None) -> Iterator[Row]:
     """Answers by request hash as response rows, in order of it, with the
-    ``certificate`` of each and the ``run`` that made it. The first row of a run has the
-    run itself (``origin``), unless it is one of ``known_runs``, which gets those of the
-    rows."""
+    ``certificate`` of each and the ``run`` that made it. The first row of a run holds
+    the run (``origin``), unless it is in ``known_runs``, which is added to."""
     known_runs = set() if known_runs is None else known_runs
     for key in sorted(answers):
         answer = answers[key]
@@ -193,9 +192,9 @@ def known_answers(
     """The answers of response rows in files, and in the JSONL files of folders, by
     request hash.
 
-    A row whose checksum does not hold is skipped alone, and so are rows whose hash is
-    in ``besides``. In one file a later row corrects an earlier one. Where two files
-    differ, the first by name counts, which is said. Exact answers are one on every
+    Rows whose checksum does not hold are skipped, and those whose hash is in
+    ``besides``. In one file a later row corrects an earlier one. Where two files
+    differ, the first by name counts, which is said; but exact answers are one on every
     machine: raises :class:`RowError` where one of the two has a certificate.
     """
     seen: dict[str, tuple[str, bool, Path]] = {}
@@ -281,14 +280,16 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
         with self._errors():
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
-            # Answers are committed from a thread of their own, never while another one writes.
+            # Answers are committed from a thread of their own, never while another one
+            # writes.
             self._db = sqlite3.connect(
                 path or ":memory:",
                 timeout=BUSY_SECONDS,
                 isolation_level=None,
                 check_same_thread=False,
             )
-            # SQLite waits for other processes everywhere but here: several may open a new file.
+            # SQLite waits for other processes everywhere but here: several may open a
+            # new file.
             end = time.monotonic() + BUSY_SECONDS
             while True:
                 try:
@@ -299,8 +300,8 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
                     if not busy or time.monotonic() > end:
                         raise
                     time.sleep(0.01)
-            # A killed process loses nothing that was committed; only a power cut may lose the last
-            # commits, whose answers are then generated again.
+            # A killed process loses nothing that was committed; only a power cut may
+            # lose the last commits, whose answers are then generated again.
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(SCHEMA)
 
@@ -411,13 +412,14 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
     def claim(self, keys: Iterable[str]) -> set[str]:
         """The requests that this process is to ask: those that no other process has
         claimed and renews. Raises :class:`StoreError` where the file cannot be written,
-        so that no answer is paid for that could not be stored."""
+        before anything is paid for."""
         wanted = list(keys)
         with self._writing() as db:
             now, looked = time.time(), time.monotonic()
             claims = self._select("SELECT request_sha256, owner, until FROM claims", wanted)
             self._held = {claim: self._held.get(claim, looked) for claim in claims}
-            # A wrong clock may have put `until` far ahead: what nobody renews ends all the same.
+            # A wrong clock may have put `until` far ahead: what nobody renews ends all
+            # the same.
             ended = []
             for (key, *_), since in self._held.items():
                 if looked - since > self.lease:
@@ -464,8 +466,8 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
 
 
 def _write_origins(db: sqlite3.Connection, answers: Mapping[str, Answer], *, replace: bool) -> None:
-    """Writes origins and certificates of answers by request, in the transaction under
-    way; ``replace``: origins over those that are there."""
+    """Writes origins and certificates of answers, in the transaction under way;
+    ``replace``: over origins that are there."""
     certificates, origins, runs = [], [], []
     names: dict[int, str] = {}  # by the run's place in memory: answers share few runs
     for key, answer in answers.items():

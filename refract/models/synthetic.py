@@ -1,8 +1,7 @@
 """A model without a model: answers decided by SHA-256 of prompt and seed.
 
-It refuses at a known rate, reacts to perturbations at a known rate and fails at known
-rates, so that every path behind it can be exercised, and checked against numbers known
-beforehand.
+It refuses, reacts to perturbations and fails at known rates, so that every path behind
+it can be checked against numbers known beforehand.
 """
 
 from __future__ import annotations
@@ -97,7 +96,8 @@ class Synthetic(Model):
     def _answer(self, request: Request) -> Answer:
         metadata, settings = request.metadata, self.settings
         seed = request.seed if self.samples else None
-        # What the model thinks of a source prompt does not depend on how a variant spells it.
+        # What the model thinks of a source prompt does not depend on how a variant
+        # spells it.
         source = [settings.seed, seed, metadata["suite"], metadata["source_id"]]
         for attempt, messages in enumerate(request.attempts):
             text = messages[-1]["content"]

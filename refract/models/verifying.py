@@ -2,14 +2,11 @@
 together.
 
 Fast arithmetic gives each recorded token's margin at once; float64 decides those that
-are not certain under the measured bound, and the first one that is wrong. So a check
-costs a fraction of an answer. As with answers themselves (:mod:`refract.models.exact`),
-what holds is certified under a measured bound.
+are not certain under the measured bound, and the first that is wrong
+(:mod:`refract.models.exact`).
 
-Related: checks of a provider's answers by a pass over them, with a threshold for what
-other hardware changes (Token-DiFR, arXiv 2511.20621) or by hashes of activations
-(TOPLOC, arXiv 2501.16007). Both ask whether an answer is likely to be of a model; this
-asks whether each token is the exact one.
+Related: Token-DiFR (arXiv 2511.20621) and TOPLOC (arXiv 2501.16007) ask whether an
+answer is likely to be a model's; this asks whether each token is the exact one.
 
 Imports torch: import this module only where a model is about to run.
 """
@@ -71,8 +68,8 @@ def _force(decoder: Decoder, batch: Sequence[tuple[DecodedRow, list[int]]]) -> N
 
 
 def settle_recorded(decoder: Decoder, rows: Sequence[DecodedRow]) -> None:
-    """Checks the ``generated`` tokens of rows. One in which a token is wrong ends with
-    the right one instead, and has as ``lost`` by how much the recorded one lost."""
+    """Checks the ``generated`` tokens of rows. A row with a wrong token ends with the
+    right one instead, and has in ``lost`` by how much the recorded one lost."""
     exact = decoder.exact
     assert exact is not None
     if decoder.choice.temperature > 0:
