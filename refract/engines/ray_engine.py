@@ -25,7 +25,14 @@ from refract.core.jsonl import sha256_json
 from refract.core.params import RESOURCES, CommonSettings
 from refract.core.showing import say
 from refract.models import identity_of, open_model
-from refract.models.protocol import AdapterError, Answer, AnswerOrigin, Model, Opened, Request
+from refract.models.protocol import (
+    AdapterError,
+    Answer,
+    AnswerOrigin,
+    Model,
+    Opened,
+    Request,
+)
 
 # Seconds between two looks at what nodes there are.
 LOOK_SECONDS = 1.0

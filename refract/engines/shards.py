@@ -22,7 +22,13 @@ from refract.core.jsonl import dump_row, write_bytes
 from refract.core.types import ErrorInfo, PromptRow
 from refract.models.answering import generate, requests_by_turn, ways_of_answering
 from refract.models.protocol import Answer, Request
-from refract.models.store import ResponseStore, StoreError, kept_rows, known_answers, storable
+from refract.models.store import (
+    ResponseStore,
+    StoreError,
+    kept_rows,
+    known_answers,
+    storable,
+)
 
 # How the file ends in which a shard keeps its answers until it has all.
 UNDER_WAY = ".partial.jsonl"
@@ -75,7 +81,10 @@ class _LoggingStore(ResponseStore):
         self._written_runs: set[str] = set()
 
     def put(
-        self, answers: Iterable[tuple[str, Answer]], model: str = "", corrected: Container[str] = ()
+        self,
+        answers: Iterable[tuple[str, Answer]],
+        model: str = "",
+        corrected: Container[str] = (),
     ) -> int:
         new = {key: answer for key, answer in answers if storable(answer)}
         if new:

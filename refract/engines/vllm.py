@@ -26,7 +26,14 @@ MODE = "VLLM_BATCH_INVARIANT"
 # Settings that are part of the identity as they are.
 DETERMINING = ("dtype", "tensor_parallel_size", "max_model_len", "engine_args")
 # Arguments of vllm.LLM that follow from other settings.
-OWN = ("model", "tokenizer", "revision", "tokenizer_revision", "skip_tokenizer_init", "seed")
+OWN = (
+    "model",
+    "tokenizer",
+    "revision",
+    "tokenizer_revision",
+    "skip_tokenizer_init",
+    "seed",
+)
 
 
 class VLLMSettings(LocalModelSettings):
@@ -48,10 +55,12 @@ class VLLMSettings(LocalModelSettings):
     )
     tensor_parallel_size: int = Field(1, ge=1, description="GPUs over which the model is spread")
     max_model_len: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="most tokens of prompt and answer; null: all that the model knows"
+        None,
+        description="most tokens of prompt and answer; null: all that the model knows",
     )
     gpu_memory_utilization: Annotated[Number, Field(gt=0, le=1)] | None = Field(
-        None, description="share of a GPU's memory; null: vLLM's own; no part of a request"
+        None,
+        description="share of a GPU's memory; null: vLLM's own; no part of a request",
     )
     engine_args: dict[str, Any] = Field(
         {}, description="further arguments of `vllm.LLM`, all part of each request"
@@ -166,7 +175,9 @@ class VLLM(Model):
         if self._engine is not None:
             return self._engine
         began = time.monotonic()
-        release, mode, present = self._release(), str(int(self._invariant())), installed()
+        release = self._release()
+        mode = str(int(self._invariant()))
+        present = installed()
         if present != release:
             raise AdapterError(
                 f"{self.where}: engine: {release} is to answer, and {present or 'none'} is installed "

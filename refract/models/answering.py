@@ -33,7 +33,13 @@ from refract.core.types import (
     prompt_of_sample,
     sample_prompts,
 )
-from refract.models import generation_settings, identity_of, open_model, samples_of, with_fixed
+from refract.models import (
+    generation_settings,
+    identity_of,
+    open_model,
+    samples_of,
+    with_fixed,
+)
 from refract.models.protocol import (
     LASTING_ERRORS,
     AdapterError,
@@ -135,7 +141,10 @@ def _ask(
     runs = _Runs(model)
     movable = model.portable and model.opened is not None
     answer_all: Engine = find(ENGINES, engine(), "engine") if movable else answer_here
-    with _Writer(store, name) as writer, Progress(name or "answers", len(keys)) as progress:
+    with (
+        _Writer(store, name) as writer,
+        Progress(name or "answers", len(keys)) as progress,
+    ):
         for index, answer in answer_all(model, list(requests.values())):
             key = keys[index]
             again = key in answers
@@ -170,7 +179,10 @@ class _Runs:
             name = next(iter(runs))
         # Before the first answer it is not known on which device the weights are.
         if name not in runs and answer.error is None and answer.origin is None:
-            runs[name] = {**this_run(self._model.runtime), "started_at": self._started_at}
+            runs[name] = {
+                **this_run(self._model.runtime),
+                "started_at": self._started_at,
+            }
             if name:
                 runs[name]["said_model"] = name
         return answer.origin or runs.get(name) or next(iter(runs.values()), None)
@@ -423,7 +435,10 @@ def ways_of_answering(
     for definition, group in groups.values():
         opened = model if definition == wanted else None
         opened = opened or open_model(name, definition)
-        yield opened, {suite: samples_of(opened, definition, samples.get(suite)) for suite in group}
+        yield (
+            opened,
+            {suite: samples_of(opened, definition, samples.get(suite)) for suite in group},
+        )
 
 
 @dataclass

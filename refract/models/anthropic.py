@@ -26,7 +26,11 @@ from refract.models.provider import (
 from refract.models.sending import Served
 
 # The statuses of the errors in a batch's results; 500 of others.
-STATUSES = {"invalid_request_error": 400, "not_found_error": 404, "request_too_large": 413}
+STATUSES = {
+    "invalid_request_error": 400,
+    "not_found_error": 404,
+    "request_too_large": 413,
+}
 
 
 class AnthropicSettings(ServedSettings):
@@ -79,7 +83,10 @@ class Anthropic(Served):
                 system.append(message["content"])
             else:
                 turns.append(message)
-        body: dict[str, Any] = {"messages": turns, "max_tokens": self.settings.max_tokens}
+        body: dict[str, Any] = {
+            "messages": turns,
+            "max_tokens": self.settings.max_tokens,
+        }
         system_text = "\n\n".join(system)
         if system_text:
             body["system"] = system_text

@@ -33,7 +33,11 @@ class BatchRun:
     of batches whose answers were all emitted."""
 
     def __init__(
-        self, model: Provider, requests: Sequence[Request], emit: Emit, taken: list[Path]
+        self,
+        model: Provider,
+        requests: Sequence[Request],
+        emit: Emit,
+        taken: list[Path],
     ) -> None:
         self.model, self.requests, self.emit, self.taken = model, requests, emit, taken
         self.settings = model.settings

@@ -61,10 +61,12 @@ class LocalModelSettings(Settings):
     )
     system_prompt: SystemPrompt = None
     chat_template: bool = Field(
-        True, description="true: the checkpoint's own template, if it has one; false: the bare text"
+        True,
+        description="true: the checkpoint's own template, if it has one; false: the bare text",
     )
     temperature: Annotated[Number, Field(ge=0)] = Field(
-        0.0, description="0: the likeliest token; above 0: sampling with the row's own seed"
+        0.0,
+        description="0: the likeliest token; above 0: sampling with the row's own seed",
     )
     top_p: Annotated[Number, Field(gt=0, le=1)] = Field(1.0, description="limit of sampling")
     top_k: Annotated[int, Field(ge=1)] | None = Field(None, description="limit of sampling")
@@ -79,13 +81,16 @@ class LocalModelSettings(Settings):
     )
     reasoning: Markers | None = Field(None, description="markers of thinking text")
     thinking_tokens: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="tokens that a turn may have besides `max_tokens`, for its thinking"
+        None,
+        description="tokens that a turn may have besides `max_tokens`, for its thinking",
     )
     enable_thinking: bool | None = Field(
-        None, description="given to the chat template, which must read it; null is not given"
+        None,
+        description="given to the chat template, which must read it; null is not given",
     )
     reasoning_effort: Text | None = Field(
-        None, description="given to the chat template, which must read it; null is not given"
+        None,
+        description="given to the chat template, which must read it; null is not given",
     )
     trust_remote_code: bool = Field(
         False, description="true runs Python code that comes with the checkpoint"
@@ -134,7 +139,8 @@ class HFSettings(LocalModelSettings):
         "this machine's arithmetic gives",
     )
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
-        "auto", description="auto: the checkpoint's; float32 instead of float16 on a CPU"
+        "auto",
+        description="auto: the checkpoint's; float32 instead of float16 on a CPU",
     )
     device: str = Field(
         "auto",
@@ -204,7 +210,8 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def weight_files(folder: Path) -> list[Path]:
     """The safetensors files of the weights, by name. Raises AdapterError."""
-    single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    single = folder / "model.safetensors"
+    index = folder / "model.safetensors.index.json"
     if single.is_file():
         return [single]
     if index.is_file():
@@ -294,7 +301,13 @@ def context_length(config: dict[str, Any]) -> int | None:
     """Positions the model was built for, by its config; None where the config names no
     bound."""
     for part in (config, config.get("text_config") or {}):
-        for key in ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length"):
+        for key in (
+            "max_position_embeddings",
+            "n_positions",
+            "n_ctx",
+            "max_seq_len",
+            "seq_length",
+        ):
             length = part.get(key)
             if isinstance(length, int):
                 return length

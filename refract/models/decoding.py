@@ -281,7 +281,10 @@ class Decoder:
                     del remaining[row.index]
                     yield row
                 return
-            except (MemoryError, RuntimeError) as error:  # torch has more than one kind of it
+            except (
+                MemoryError,
+                RuntimeError,
+            ) as error:  # torch has more than one kind of it
                 words = ("can't allocate memory", "out of memory")
                 if not isinstance(error, MemoryError) and not any(w in str(error) for w in words):
                     raise
@@ -292,7 +295,10 @@ class Decoder:
                 torch.cuda.empty_cache()
             if self.shape.rows == self.shape.prefill_tokens == 1:
                 row = max(remaining.values(), key=lambda row: len(row.tokens))
-                row.error = ("OutOfMemory", f"no memory for {len(row.tokens)} tokens: {reason}")
+                row.error = (
+                    "OutOfMemory",
+                    f"no memory for {len(row.tokens)} tokens: {reason}",
+                )
                 yield remaining.pop(row.index)
             else:
                 prefill, rows, cache = (max(1, part // 2) for part in astuple(self.shape))
@@ -400,7 +406,10 @@ class Decoder:
             ids[i, : row.known - 1] = torch.tensor(row.sequence[:-1])
         cache = DynamicCache()
         self.model(
-            input_ids=ids.to(self.device), past_key_values=cache, use_cache=True, logits_to_keep=1
+            input_ids=ids.to(self.device),
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=1,
         )
         for i, row in enumerate(batch):
             row.position = known = row.known - 1

@@ -179,11 +179,17 @@ class DecodedRow:
         left = [margin for margin in self.margins if margin < float("inf")]
         margin = float(f"{min(left) / exact.bound:.3g}") if left else None
         bound = float(f"{exact.bound:.3g}")
-        return {"bound": bound, "margin": margin, "float64": self.decided, "ties": self.ties}
+        return {
+            "bound": bound,
+            "margin": margin,
+            "float64": self.decided,
+            "ties": self.ties,
+        }
 
     def pack(self) -> None:
         """Makes it smaller."""
-        self.tokens, self.generated = array("i", self.tokens), array("i", self.generated)
+        self.tokens = array("i", self.tokens)
+        self.generated = array("i", self.generated)
         self.margins = array("d", self.margins)
 
     def draw(self) -> None:
@@ -226,7 +232,8 @@ class Exact:
         the model draws itself behind first tokens from all over its vocabulary."""
         draw = random.Random(0)
         rows, width = PROBES
-        size, device = self.reference.vocabulary, model.get_input_embeddings().weight.device
+        size = self.reference.vocabulary
+        device = model.get_input_embeddings().weight.device
         ids = torch.tensor([[draw.randrange(size)] for _ in range(rows)])
         cache, steps = DynamicCache(), []
         with torch.inference_mode():
@@ -321,7 +328,10 @@ class Exact:
         over what float64 has not read yet; its keys and values; how many positions each
         row had."""
         device = self.reference.device
-        for row, places in batch:  # a larger bound may have opened a place that was read already
+        for (
+            row,
+            places,
+        ) in batch:  # a larger bound may have opened a place that was read already
             if row.reference and len(row.tokens) + places[0] <= row.reference[0][0].shape[1]:
                 self.let_go(row)
         starts = [row.reference[0][0].shape[1] if row.reference else 0 for row, _ in batch]
@@ -368,7 +378,12 @@ class Exact:
 
     @torch.inference_mode()
     def _keep(
-        self, row: DecodedRow, cache: DynamicCache, i: int, starts: list[int], known: int
+        self,
+        row: DecodedRow,
+        cache: DynamicCache,
+        i: int,
+        starts: list[int],
+        known: int,
     ) -> None:
         """Keeps the float64 keys and values of a row's first ``known`` positions, if it
         goes on."""

@@ -42,7 +42,11 @@ class _Float64(TorchFunctionMode):
         return torch.float64 if isinstance(value, torch.dtype) and value in _NARROW else value
 
     def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Any,
+        types: Any,
+        args: Any = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
@@ -62,7 +66,11 @@ class _Watch(TorchDispatchMode):
     """Raises where an operation gives floating numbers of less than float64."""
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Any,
+        types: Any,
+        args: Any = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         result = func(*args, **(kwargs or {}))
         # taking rows of stored weights computes nothing

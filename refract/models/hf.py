@@ -188,7 +188,10 @@ class HF(Model):
             prepared = self._prepare(request)
             if isinstance(prepared, Answer):
                 same = prepared.error == answer.error
-                yield index, Checked("" if same else f"it can have no answer: {prepared.error}")
+                yield (
+                    index,
+                    Checked("" if same else f"it can have no answer: {prepared.error}"),
+                )
             elif answer.finish_reason not in ("stop", "length", "loop"):
                 yield index, Checked(unchecked=str(answer.finish_reason))
             elif answer.tokens is None and (answer.thinking or self.settings.reasoning):
@@ -244,7 +247,8 @@ class HF(Model):
             return self._of_text(answer.response.removeprefix(prefill), answer)
         assert self._decoder is not None
         assert self._decoder.exact is not None
-        tokens, known = unpacked_tokens(answer.tokens), self._decoder.exact.reference.vocabulary
+        tokens = unpacked_tokens(answer.tokens)
+        known = self._decoder.exact.reference.vocabulary
         if not tokens or max(tokens) >= known:
             raise ValueError(f"ids from 0 to {known - 1} are allowed (got {str(tokens)[:60]})")
         return tokens
@@ -290,7 +294,8 @@ class HF(Model):
             )
             return checked
         if count < len(recorded):
-            checked.place, checked.token = count, self._tokenizer.decode([recorded[count]])
+            checked.place = count
+            checked.token = self._tokenizer.decode([recorded[count]])
             checked.problem = f"token {count + 1} ({checked.token!r}) is behind the end"
         elif not row.done and not (checked.from_text and self._stop):
             checked.place = count
@@ -330,7 +335,8 @@ class HF(Model):
         self._templated = settings.chat_template and tokenizer.chat_template is not None
         if settings.chat_template and not self._templated:
             log.warning(
-                "%s: the checkpoint has no chat template; prompts are given as bare text", where
+                "%s: the checkpoint has no chat template; prompts are given as bare text",
+                where,
             )
         self._system = turn.system_text(where, settings.system_prompt)
         template = str(tokenizer.chat_template) if self._templated else ""
@@ -359,7 +365,13 @@ class HF(Model):
         import torch
         import transformers
 
-        from refract.models.decoding import BatchShape, Decoder, prepare, running_on, shape_for
+        from refract.models.decoding import (
+            BatchShape,
+            Decoder,
+            prepare,
+            running_on,
+            shape_for,
+        )
         from refract.models.exact import Choice, Exact
         from refract.models.float64 import NotExact
 
@@ -403,7 +415,8 @@ class HF(Model):
     def _as_stored(self, model: Any) -> Any:
         """The model with its weights as the checkpoint has them, where ``model`` has
         fewer bits of them; else None."""
-        stored, used = self.loader.stored_dtype(), str(model.dtype).removeprefix("torch.")
+        stored = self.loader.stored_dtype()
+        used = str(model.dtype).removeprefix("torch.")
         if self.settings.quantization or stored in (None, used) or used == "float32":
             return None
         return self.loader.model(self.config, numbers=stored)

@@ -127,7 +127,9 @@ class OpenAI(Served):
         lines = b"".join(line % (name.encode(), body) for name, body in bodies.items())
         file = await client.files.create(file=("requests.jsonl", lines), purpose="batch")
         batch = await client.with_options(max_retries=0).batches.create(
-            input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h"
+            input_file_id=file.id,
+            endpoint="/v1/chat/completions",
+            completion_window="24h",
         )
         return str(batch.id)
 

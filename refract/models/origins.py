@@ -16,7 +16,13 @@ from types import MappingProxyType
 from typing import Any
 
 from refract.core.environment import this_run, utc
-from refract.core.jsonl import canonical_json, iter_responses, sha256_file, sha256_json, write_json
+from refract.core.jsonl import (
+    canonical_json,
+    iter_responses,
+    sha256_file,
+    sha256_json,
+    write_json,
+)
 from refract.core.progress import read_object
 from refract.core.types import ResponseRow, Row
 from refract.models.protocol import Answer, AnswerOrigin, Certificate
@@ -105,7 +111,9 @@ def made_by(
 
 
 def _certified(
-    rows: Sequence[ResponseRow], certificates: Mapping[str, Certificate], noted: Mapping[str, Any]
+    rows: Sequence[ResponseRow],
+    certificates: Mapping[str, Certificate],
+    noted: Mapping[str, Any],
 ) -> Row:
     """The ``certificates`` of a suite's rows in sum, with each margin; what is noted
     stays unless more rows have one now."""
@@ -161,7 +169,11 @@ def note_verdicts(path: Path, folder: Path, suites: Iterable[str]) -> None:
     noted = read_object(path)
     hashes = {suite: sha256_file(folder / f"{suite}.jsonl") for suite in suites}
     if noted.get("judged", {}).get("verdicts_sha256") != hashes:
-        judged = {"verdicts_sha256": hashes, "judged_at": utc(time.time()), **this_run(None)}
+        judged = {
+            "verdicts_sha256": hashes,
+            "judged_at": utc(time.time()),
+            **this_run(None),
+        }
         write_json(path, {**noted, "judged": judged})
 
 

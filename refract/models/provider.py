@@ -161,7 +161,8 @@ class ServedSettings(RequestSettings):
         None, description="most USD of a run (needs `price`); the rest is not requested"
     )
     max_requests: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="most calls of a run, retries included; the rest is not requested"
+        None,
+        description="most calls of a run, retries included; the rest is not requested",
     )
 
     CLIENT_KEYS: ClassVar[dict[str, str | None]] = {}

@@ -160,7 +160,8 @@ class Recorded(Model):
             )
         by_id, by_prompt = _Index(), _Index()
         for row in rows:
-            prompt, answer = prompts and row.get(prompts), _answer_of(row, row.get(responses))
+            prompt = prompts and row.get(prompts)
+            answer = _answer_of(row, row.get(responses))
             by_id.add(ids and row.get(ids), prompt, answer)
             # The same text can stand under several ids with different answers.
             by_prompt.add(prompt, prompt, answer)
@@ -191,7 +192,12 @@ class _Index:
 
 
 def _content(answer: Answer) -> tuple[str, ...]:
-    return answer.response, answer.finish_reason, str(answer.error), str(answer.tool_calls)
+    return (
+        answer.response,
+        answer.finish_reason,
+        str(answer.error),
+        str(answer.tool_calls),
+    )
 
 
 def _answer_of(row: Row, response: Any) -> Answer:

@@ -238,7 +238,9 @@ def _rows_of(path: Path, besides: Container[str]) -> dict[str, Answer]:
                 values += [row.get(field) for field in ANSWER_FIELDS[LEAST_FIELDS:]]
                 certificate = row.get("certificate")
                 answer = replace(
-                    answer_of(values), certificate=certificate, origin=runs.get(row.get("run"))
+                    answer_of(values),
+                    certificate=certificate,
+                    origin=runs.get(row.get("run")),
                 )
                 sound = row["answer_sha256"] == answer_sha256(key, answer) and storable(answer)
                 if certificate is not None:
@@ -353,7 +355,10 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
         return answers
 
     def put(
-        self, answers: Iterable[tuple[str, Answer]], model: str = "", corrected: Container[str] = ()
+        self,
+        answers: Iterable[tuple[str, Answer]],
+        model: str = "",
+        corrected: Container[str] = (),
     ) -> int:
         """Stores answers (those that may be stored) in one transaction; returns how
         many are new. One that is already stored intact stays as it is, unless it is one
@@ -373,7 +378,8 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
             with self._writing() as db:
                 columns = "request_sha256, answer, sha256, model, stored_at"
                 db.executemany(
-                    f"INSERT OR REPLACE INTO answers ({columns}) VALUES (?,?,?,?,?)", records
+                    f"INSERT OR REPLACE INTO answers ({columns}) VALUES (?,?,?,?,?)",
+                    records,
                 )
                 _write_origins(db, new, replace=True)
         return len(records)

@@ -35,7 +35,11 @@ DRIFT = "The weather by the lake was mild that year, and the boats came in befor
 CUT_OFF = "Well, that is a question that"
 
 Rate = Annotated[Number, Field(ge=0, le=1)]
-REFUSAL_RATE: dict[Category, Number] = {"harmful": 0.9, "helpful": 0.05, "borderline": 0.3}
+REFUSAL_RATE: dict[Category, Number] = {
+    "harmful": 0.9,
+    "helpful": 0.05,
+    "borderline": 0.3,
+}
 
 
 class SyntheticSettings(Settings):
@@ -122,7 +126,9 @@ class Synthetic(Model):
                 answer = DRIFT
             return Answer(answer, "stop", attempt, tokens, len(answer.split()))
         return Answer.failed(
-            "PromptTooLong", "every attempt was rejected as too long", len(request.attempts) - 1
+            "PromptTooLong",
+            "every attempt was rejected as too long",
+            len(request.attempts) - 1,
         )
 
 
