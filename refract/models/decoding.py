@@ -301,8 +301,8 @@ class Decoder:
                 )
                 yield remaining.pop(row.index)
             else:
-                prefill, rows, cache = (max(1, part // 2) for part in astuple(self.shape))
-                self.shape = BatchShape(prefill, rows, cache)
+                prefill, slots, cache = (max(1, part // 2) for part in astuple(self.shape))
+                self.shape = BatchShape(prefill, slots, cache)
                 more = (
                     ". Answers made from here on can differ in a few tokens from those of the larger "
                     f"shape; set batch_tokens: {prefill} in the model's definition to have one shape "

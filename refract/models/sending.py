@@ -71,6 +71,11 @@ class Call:
 class LiveRun:
     """Answers requests by one call each, in one event loop, so nothing needs a lock."""
 
+    # Since the last sign of life: pauses, failures, and when the first of these was.
+    pauses: int
+    failures: int
+    failing_since: float
+
     def __init__(self, model: Provider, requests: Sequence[Request], emit: Emit) -> None:
         self.model, self.requests, self.emit = model, requests, emit
         self.settings, self.usage = model.settings, model.usage
@@ -231,9 +236,7 @@ class LiveRun:
         return failure.answer(call.attempt) if again_at > call.failing_since + allowed else call
 
     def _sign_of_life(self) -> None:
-        self.pauses = 0  # since the last sign of life, as the failures are
-        self.failures = 0
-        self.failing_since = math.inf  # when the first of these was
+        self.pauses, self.failures, self.failing_since = 0, 0, math.inf
 
 
 async def _within(seconds: float, event: asyncio.Event) -> None:
