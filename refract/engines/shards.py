@@ -146,11 +146,13 @@ def answer_shard(
     log = folder / f"{stem}-{os.urandom(4).hex()}{UNDER_WAY}"
     with _LoggingStore(store, log) as answers:
         answers.put(kept.items(), name)
-        for model, times in ways_of_answering(name, wanted, prompts, fixed, samples):
+        for model, times in ways_of_answering(
+            name, wanted, suites=prompts, fixed=fixed, samples=samples
+        ):
             suites = {suite: prompts[suite] for suite in times}
             played = _has_played_turns(suites)
             before: dict[str, Answer] = {}  # which turns of conversations go on from
-            turns = requests_by_turn(suites, model, seed, times, before)
+            turns = requests_by_turn(suites, model, seed=seed, samples=times, answers=before)
             for turn, requests in enumerate(turns):
                 # A conversation is in the part of its first turn: only of those there
                 # are answers.
@@ -160,7 +162,7 @@ def answer_shard(
                     attempts = len(request.attempts)
                     if answered.get(key, attempts) >= attempts:
                         missing[key] = request
-                responses, generated = generate(model, missing, answers, f"{name} {shard}")
+                responses, generated = generate(model, missing, answers, name=f"{name} {shard}")
                 run.requests += len(mine)
                 run.known += len(mine) - len(missing)
                 run.generated += len(generated)

@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 from refract.core.settings import Number, read_settings
 from refract.models.checkpoint import HFSettings, LocalModelSettings
 from refract.models.hf import HF
-from refract.models.protocol import AdapterError, Answer, Model, Request
+from refract.models.protocol import AdapterError, Answer, Model, Request, first_line
 
 # Requests that the engine has at a time: a kill loses the answers to these.
 MOST_AT_ONCE = 2048
@@ -152,8 +152,7 @@ class VLLM(Model):
                 yield index, local.answer_of(row, prompt)
 
     def _failed(self, error: Exception) -> str:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        return f"{self._release()} failed: {type(error).__name__}: {reason}"
+        return f"{self._release()} failed: {type(error).__name__}: {first_line(error)}"
 
     def _release(self) -> str:
         """The engine as DISTRIBUTION==VERSION."""

@@ -388,14 +388,16 @@ def answer_prompts(
     stored, generated = set[str](), set[str]()
     unread = list(folders)
     keys: dict[str, dict[str, str]] = {}
-    for requests in requests_by_turn(suites, model, seed, samples, answers, keys=keys):
+    for requests in requests_by_turn(
+        suites, model, seed=seed, samples=samples, answers=answers, keys=keys
+    ):
         answers |= _stored(store, requests)
         stored |= answers.keys() & requests.keys()
         while unread and not answers.keys() >= requests.keys():
             if store.put(known_answers(unread.pop(0), besides=answers), name):
                 answers |= _stored(store, requests)
         missing = {key: request for key, request in requests.items() if key not in answers}
-        new_answers, new_keys = generate(model, missing, store, name)
+        new_answers, new_keys = generate(model, missing, store, name=name)
         answers |= new_answers
         generated |= new_keys
     counts = {suite: Count() for suite in suites}
@@ -478,11 +480,13 @@ def answer_model(
     model = model or open_model(name, dict(wanted))
     run = ModelRun()
     times: dict[str, int] = {}
-    for opened, group in ways_of_answering(name, wanted, prompts, fixed, samples, model):
+    for opened, group in ways_of_answering(
+        name, wanted, suites=prompts, fixed=fixed, samples=samples, model=model
+    ):
         times |= group
         suites = {suite: prompts[suite] for suite in group}
         responses, counts = answer_prompts(
-            suites, opened, store, seed, name=name, folders=folders, samples=group
+            suites, opened, store, seed=seed, name=name, folders=folders, samples=group
         )
         run.responses |= responses
         run.counts |= counts

@@ -20,7 +20,7 @@ from refract.models.provider import (
     Address,
     KeyVariable,
     ServedSettings,
-    error_said,
+    error_parts,
     finish_reason,
 )
 from refract.models.sending import Served
@@ -154,7 +154,7 @@ class Anthropic(Served):
         if result["type"] == "succeeded":
             return 200, result["message"]
         if result["type"] == "errored":
-            _, kinds = error_said(result["error"])
+            _, kinds = error_parts(result["error"])
             status = next((STATUSES[kind] for kind in kinds if kind in STATUSES), 500)
             return status, result["error"]
         return 0, f"the request {result['type']} in its batch"

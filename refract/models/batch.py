@@ -22,7 +22,7 @@ from refract.core.jsonl import sha256_json, write_json
 from refract.core.progress import read_object
 from refract.core.showing import say
 from refract.models.protocol import AdapterError, Answer, Request
-from refract.models.provider import Emit, Failure, Provider, error_said
+from refract.models.provider import Emit, Failure, Provider, error_parts
 
 # Requests of a batch. Both providers take more, but no more than 200 MB.
 MOST = 10_000
@@ -197,7 +197,7 @@ class BatchRun:
                 self.model.count(answer, body)
                 return answer
             if status == 0:
-                return Failure("BatchExpired", self.model.clean(error_said(payload)[0]), "final")
+                return Failure("BatchExpired", self.model.clean(error_parts(payload)[0]), "final")
             request = httpx2.Request("POST", self.settings.base_url)
             response = httpx2.Response(status, request=request)
             error = self.client._make_status_error("", body=payload, response=response)

@@ -25,7 +25,7 @@ from refract.core.environment import data_folder
 from refract.core.jsonl import parse_json, sha256_file
 from refract.core.published_text import PACKAGE
 from refract.core.settings import Number, Settings
-from refract.models.protocol import AdapterError
+from refract.models.protocol import AdapterError, first_line
 from refract.models.turn import Markers, SystemPrompt, Text
 
 # What transformers reads besides weights. READMEs and licences determine no answer and
@@ -258,7 +258,7 @@ def parameter_count(folder: Path) -> int:
     for path in weight_files(folder):
         try:
             with safe_open(path, framework="numpy") as weights:
-                for name in weights.keys():  # noqa: SIM118 - it is no mapping
+                for name in weights.keys():  # noqa: SIM118 - not a mapping
                     sizes[name] = math.prod(weights.get_slice(name).get_shape())
         except (OSError, SafetensorError) as error:
             raise AdapterError(
@@ -460,7 +460,7 @@ class Loader:
             return GenerationConfig.from_pretrained(
                 source.pop("pretrained_model_name_or_path"), **source
             )
-        except OSError:  # transformers' word for: there is none
+        except OSError:  # transformers' word for a missing file
             return None
 
     def stored_dtype(self) -> str | None:
@@ -547,8 +547,7 @@ class Loader:
         except AdapterError:
             raise
         except Exception as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise AdapterError(
                 f"{self.where}: {part} of {self.settings.model_id!r} cannot be loaded:"
-                f" {type(error).__name__}: {reason}"
+                f" {type(error).__name__}: {first_line(error)}"
             ) from error

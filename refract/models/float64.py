@@ -90,7 +90,7 @@ class _Linear(nn.Module):
 
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()
-        self.layer = [layer]  # in a list, so that it is no part of this module
+        self.layer = [layer]  # a list hides it from this module's parameters
 
     @property
     def weight(self) -> torch.Tensor:

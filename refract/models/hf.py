@@ -20,6 +20,7 @@ from refract.models.protocol import (
     Answer,
     Model,
     Request,
+    first_line,
     packed_tokens,
     unpacked_tokens,
 )
@@ -156,7 +157,7 @@ class HF(Model):
         rows = []
         for index, prompt in prompts.items():
             limit = self.limit(prompt)
-            rows.append(DecodedRow(index, prompt.tokens, limit, requests[index].seed))
+            rows.append(DecodedRow(index, prompt.tokens, limit=limit, seed=requests[index].seed))
 
         self._set_ends(decoder, prompts)
         with running_on(self._threads):
@@ -229,7 +230,7 @@ class HF(Model):
         from refract.models.exact import DecodedRow, is_audited
 
         assert self._decoder is not None
-        row = DecodedRow(index, prompt.tokens, self.limit(prompt), seed)
+        row = DecodedRow(index, prompt.tokens, limit=self.limit(prompt), seed=seed)
         for token in tokens:
             row.generated.append(token)
             self._decoder.note_end(row)
@@ -352,9 +353,7 @@ class HF(Model):
                 )
         for token in settings.score_tokens or ():
             if token not in tokenizer.get_vocab():
-                raise AdapterError(
-                    f"{where}: score_tokens: {token!r} is no token of this checkpoint"
-                )
+                raise AdapterError(f"{where}: score_tokens: this checkpoint has no token {token!r}")
         self._tokenizer = tokenizer
 
     def _load_decoder(self) -> Decoder:
@@ -396,7 +395,9 @@ class HF(Model):
                         f"models.{self.name}: exact answers of this architecture are not possible: "
                         f"{error}; set arithmetic: fast"
                     ) from None
-            decoder = Decoder(model, choice, self.ends, shape, self.context, exact)
+            decoder = Decoder(
+                model, choice, eos=self.ends, shape=shape, context=self.context, exact=exact
+            )
         self.runtime = {
             "arithmetic": settings.arithmetic,
             **({"bound": exact.bound, "error": exact.error} if exact else {}),
@@ -461,7 +462,7 @@ class HF(Model):
             try:
                 text, tokens = self._encode(conversation, request.tools)
             except Exception as error:  # a template is a program and can raise anything
-                reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+                reason = first_line(error)
                 return Answer.failed(
                     "PromptNotRenderable",
                     f"the chat template or tokenizer rejects the conversation: {reason}",
@@ -472,7 +473,7 @@ class HF(Model):
             if context is None or len(tokens) + room <= context:
                 markers = self.settings.reasoning
                 in_thinking = markers is not None and text.rstrip().endswith(markers[0])
-                return ReadyPrompt(attempt, tokens, in_thinking, request.tools)
+                return ReadyPrompt(attempt, tokens, in_thinking, tools=request.tools)
             lengths.append(len(tokens))
         return Answer.failed(
             "PromptTooLong",
@@ -546,7 +547,13 @@ class HF(Model):
             for token, logit in zip(self.settings.score_tokens, row.watched, strict=True):
                 logits[token] = round(logit, LOGIT_DIGITS)
             text = canonical_json({"logits": logits})
-            return Answer(text, "stop", prompt.attempt, read, written, certificate=certificate)
+            return Answer(
+                text,
+                attempt=prompt.attempt,
+                prompt_tokens=read,
+                completion_tokens=written,
+                certificate=certificate,
+            )
         kept = MARKERS if prompt.tools else ()
         response, thinking = self._split(list(row.generated), prompt.in_thinking, kept)
         for stop in self._stop:
@@ -558,10 +565,10 @@ class HF(Model):
         finish: FinishReason = "stop" if row.ended else "length"
         return Answer(
             response,
-            "loop" if row.looped else finish,
-            prompt.attempt,
-            read,
-            written,
+            finish_reason="loop" if row.looped else finish,
+            attempt=prompt.attempt,
+            prompt_tokens=read,
+            completion_tokens=written,
             thinking=thinking,
             tokens=packed_tokens(row.generated),
             tool_calls=calls or None,

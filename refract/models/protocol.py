@@ -19,6 +19,11 @@ class AdapterError(RefractError, RuntimeError):
     """The model as a whole cannot be used: no request of this run can be answered."""
 
 
+def first_line(error: Exception) -> str:
+    """What an exception says first; its class where it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 # Deterministic errors: retrying cannot succeed. (A turn that was not asked waits for
 # the one before.)
 LASTING_ERRORS = frozenset(

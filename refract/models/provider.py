@@ -568,7 +568,7 @@ class Provider(Model):
     def _status_failure(self, error: Any, client: Any) -> Failure:
         status, name = error.status_code, type(error).__name__
         headers, base_url = error.response.headers, self.settings.base_url
-        message, codes = error_said(error.body)
+        message, codes = error_parts(error.body)
         text = f"HTTP {status}: {self.clean(message or error.response.reason_phrase)}"
         if 300 <= status < 400:
             location = str(headers.get("location") or "no address")
@@ -618,7 +618,7 @@ def _count(tokens: object) -> int | None:
     return tokens if type(tokens) is int and 0 <= tokens < 2**53 else None
 
 
-def error_said(body: Any) -> tuple[str, set[str]]:
+def error_parts(body: Any) -> tuple[str, set[str]]:
     """The message and the codes of an error, whatever a server wraps them in."""
     try:
         if isinstance(body, list) and body:

@@ -79,7 +79,7 @@ class Recorded(Model):
         where answers can be joined by id alone."""
         try:
             about = logs.about_log(self.path)
-            canonical_json(about)  # a number such as 1e400 is none in JSON
+            canonical_json(about)  # fails for 1e400, which JSON has no number for
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             about = None
         known: dict[str, Any] = {"parameters": None}
@@ -201,7 +201,7 @@ def _content(answer: Answer) -> tuple[str, ...]:
 
 
 def _answer_of(row: Row, response: Any) -> Answer:
-    """The answer that a row holds: an error where it was one, or is no text."""
+    """The answer that a row holds: an error for one, and for anything but a text."""
     reason: Any = row.get("finish_reason") or "stop"
     error = row.get("error")
     problem = ""

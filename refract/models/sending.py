@@ -32,8 +32,8 @@ MOST_FAILURES = 32
 # Seconds in which a server has to take a first connection; one that did is waited for
 # longer.
 REACH_SECONDS = 5.0
-# Seconds from which on a pause is said aloud.
-SAID_FROM = 5.0
+# Seconds from which on a pause is told.
+TOLD_FROM = 5.0
 # Seconds until another try, doubled with each up to the longest; and the least where
 # the server asks for fewer, since one that asks to come back at once is not believed
 # every time.
@@ -225,7 +225,7 @@ class LiveRun:
         # Where a day's limit is used up, sleeping for a day would be wrong.
         pausing = throttled and call.after <= allowed
         if pausing:
-            if again_at - max(now, self.paused_until) >= SAID_FROM:
+            if again_at - max(now, self.paused_until) >= TOLD_FROM:
                 text = f"the server asks for rest: nothing is sent for {call.after:.0f} s"
                 say(f"{self.model.where}: {text}", file=sys.stderr)
             self.paused_until = max(self.paused_until, again_at)

@@ -245,7 +245,7 @@ def _rows_of(path: Path, besides: Container[str]) -> dict[str, Answer]:
                 sound = row["answer_sha256"] == answer_sha256(key, answer) and storable(answer)
                 if certificate is not None:
                     sound &= has_form(certificate, CERTIFICATE)
-                    canonical_json(certificate)  # a number such as 1e400 is none in JSON
+                    canonical_json(certificate)  # fails for 1e400, which JSON has no number for
             except (KeyError, TypeError, ValueError):
                 continue
             if sound:

@@ -23,9 +23,7 @@ def loud(model: Model, requests: Sequence[Request]) -> Iterator[tuple[int, Answe
 
 
 @pytest.mark.parametrize(("portable", "text"), [(True, "HELLO"), (False, "here: hello")])
-def test_the_engine_that_is_named_answers_for_models_that_can_be_moved(
-    portable, text, monkeypatch
-):
+def test_the_engine_that_is_named_answers_for_models_that_can_be_moved(portable, text, monkeypatch):
     class Here:
         adapter, version, USES = "here", "1", ()
         samples, runs_here, runtime, usage = False, True, None, {}
