@@ -13,6 +13,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic.config import JsonDict
 
 from refract.core.errors import ParamsError
+from refract.core.registry import Registry
 from refract.core.settings import Distinct, Number, Settings, nearest, read_settings
 from refract.core.tool_calls import call_problems
 from refract.core.vocabulary import Estimand
@@ -31,8 +32,12 @@ CATALOGUES = {
 SECTIONS = ("grid", "seed", *CATALOGUES, "decisions", "validation", "engine")
 # Sections that may be missing or empty.
 OPTIONAL = ("perturbations", "metadata", "decisions", "validation", "engine")
-# Who answers requests: this process, or actors of Ray. No stage and no hash depends on it.
-ENGINES = ("process", "ray")
+# What answers requests: this process, or others. No stage and no hash depends on it.
+ENGINES = Registry(
+    {"process": "refract.models.answering:answer_here", "ray": "refract.engines.ray_engine:answer"},
+    "refract.engines",
+    "__call__",
+)
 # Definitions in use and hashes of the files that they name, as check-inputs writes them.
 INPUTS = Path("data/inputs")
 _NAMES: JsonDict = {
@@ -181,8 +186,12 @@ def engine() -> str:
 
 
 def _check_engine(name: Any) -> None:
-    if name is not None and name not in ENGINES:
-        raise ParamsError(f"engine must be {' or '.join(ENGINES)} (got {name!r:.80})")
+    if name is None or (isinstance(name, str) and ENGINES.knows(name)):
+        return
+    raise ParamsError(
+        f"engine must be {' or '.join(ENGINES)}, or package.module:name of an installed package "
+        f"(got {name!r:.80})"
+    )
 
 
 class Metadata(Settings):
