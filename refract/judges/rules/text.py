@@ -1,4 +1,4 @@
-"""From an answer to the sentences that the rule judge reads: no thinking, code or mark-up.
+"""From an answer to the sentences that the rule judge reads, without thinking, code and mark-up.
 
 Every change keeps the length of the text, so that offsets into it are offsets into the answer.
 """
@@ -6,28 +6,27 @@ Every change keeps the length of the text, so that offsets into it are offsets i
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 MAX_SENTENCE = 420  # characters; a longer run without an end mark is read in pieces
 FIRST_SENTENCES = 40  # read from the start of the answer
 LAST_SENTENCES = 12  # read from its end
-_PLAIN = str.maketrans(
-    {
-        **dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\u00ad\u200e\u200f*_`~", "\0"),
-        **dict.fromkeys("\u2018\u2019\u201b\u00b4\u02bc\u2032\uff07", "'"),
-        **dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033\uff02", '"'),
-        **dict.fromkeys(
-            "\t\v\f\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-            "\u202f\u205f\u3000\u2010\u2011",
-            " ",
-        ),
-        **dict.fromkeys("\r\u0085\u2028\u2029", "\n"),
-        **dict.fromkeys("\u2012\u2013\u2014\u2015", "-"),
-        **{0xFEE0 + code: chr(code) for code in (*range(65, 91), *range(97, 123))},  # full width
-        "\u0130": "i",  # the one letter whose lower case is two characters long
-    }
-)
+# What a character is read as: \0 where it has no meaning.
+_READ_AS = {
+    "\0": "\u200b\u200c\u200d\u2060\ufeff\u00ad\u200e\u200f*_`~",
+    "'": "\u2018\u2019\u201b\u00b4\u02bc\u2032\uff07",
+    '"': "\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033\uff02",
+    " ": "\t\v\f\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u202f\u205f\u3000\u2010\u2011",
+    "\n": "\r\u0085\u2028\u2029",
+    "-": "\u2012\u2013\u2014\u2015",
+    "i": "\u0130",  # the one letter whose lower case is two characters long
+}
+_PLAIN = {ord(char): plain for plain, chars in _READ_AS.items() for char in chars}
+for _letter in string.ascii_letters:
+    _PLAIN[0xFEE0 + ord(_letter)] = _letter  # full width
 _THINK_NAME = (
     r"(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis|seed:think)"
 )
