@@ -1,6 +1,7 @@
 """judge: response rows in, verdict rows out.
 
-To add a judge: write its class (:class:`refract.judges.cases.Judge`) and name it in ``JUDGES``.
+To add a judge: write its class (:class:`refract.judges.cases.Judge`) and name it in
+``JUDGES``.
 """
 
 from __future__ import annotations
@@ -104,8 +105,9 @@ def read_judge(name: str, definition: Mapping[str, Any]) -> tuple[type[Judge], S
 def open_judge(name: str, definition: Mapping[str, Any]) -> Judge:
     """The judge of a definition in params.yaml.
 
-    ``validate`` is for the stage validate-judges and changes no verdict. Raises :class:`ParamsError`
-    for a definition that cannot be used, before the judge costs anything.
+    ``validate`` is for the stage validate-judges and changes no verdict. Raises
+    :class:`ParamsError` for a definition that cannot be used, before the judge
+    costs anything.
     """
     kind, settings = read_judge(name, definition)
     judge = kind(name, settings)
@@ -134,7 +136,8 @@ def open_judges(definitions: Definitions) -> dict[str, Judge]:
 def with_calls_judged(judges: Definitions, rows: Iterable[Row]) -> Definitions:
     """The judges, with those added that tool calls need.
 
-    ``calls`` goes first where rows name calls; ``refusal`` follows a lone ``calls``, to read texts.
+    ``calls`` goes first where rows name calls; ``refusal`` follows a lone
+    ``calls``, to read texts.
     """
     kinds = [judge.get("kind") for judge in judges.values()]
     if "calls" not in kinds and any(row.get(field) for row in rows for field in NAMING):
@@ -143,10 +146,11 @@ def with_calls_judged(judges: Definitions, rows: Iterable[Row]) -> Definitions:
 
 
 def check_counted(suite: str, judges: Mapping[str, Judge], *, perturbed: bool) -> None:
-    """Raises :class:`ParamsError` where verdicts of a suite's judges would reach no measure.
+    """Raises :class:`ParamsError` where verdicts of a suite's judges would reach no
+    measure.
 
-    The first judge decides the outcomes, so it must label refusal. A judge of similarity compares
-    answers to perturbed prompts, so there must be some.
+    The first judge decides the outcomes, so it must label refusal. A judge of
+    similarity compares answers to perturbed prompts, so there must be some.
     """
     where = f"suites.{suite}: judges:"
     first, *others = judges
@@ -177,7 +181,8 @@ def judge_suite(
 ) -> list[VerdictRow]:
     """Verdict rows for the responses of one suite, in the order of its prompts.
 
-    ``sources`` are the suite's rows by id; ``judges`` come from :func:`open_judges`.
+    ``sources`` are the suite's rows by id; ``judges`` come from
+    :func:`open_judges`.
     """
     prompts_by_id = {row["prompt_id"]: row for row in prompts}
     responses_by_id = {row["prompt_id"]: row for row in responses}
@@ -243,7 +248,8 @@ def _case(
         other = source.get("pair_id")
         if other is not None:
             other = sample_id(other, sample) if is_last(prompt) else None
-        # A further sample of a clean prompt is compared with the first: the noise of sampling.
+        # A further sample of a clean prompt is compared with the first: the noise
+        # of sampling.
         first = clean_id(prompt, first=True)
         clean = responses.get(first) if sample > 1 else None
     pair = None
@@ -264,7 +270,9 @@ def noting_errors(
 
 
 def language_warnings(rows: Iterable[Row], judges: Definitions) -> list[str]:
-    """A warning for each judge that does not read the language of some rows of a suite."""
+    """A warning for each judge that does not read the language of some rows of a
+    suite.
+    """
     counts: Counter[str] = Counter()
     for row in rows:
         if isinstance(row.get("language"), str):

@@ -1,4 +1,6 @@
-"""A published number beside the computed one, and the files that it is computed from."""
+"""A published number beside the computed one, and the files that it is computed
+from.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from refract.core.errors import RowError
 from refract.core.types import Row
 from refract.models.recorded import read_answers
 
-# A field, and the columns that may hold it: publishers and collections name them differently.
+# A field, and the columns that may hold it: publishers and collections name them
+# differently.
 Columns = Mapping[str, str | list[str]]
 # The statuses of a cell.
 REPRODUCED, EXPLAINED, DIFFERS = "reproduced", "explained", "differs"
@@ -80,8 +83,9 @@ def _decimals(printed: str) -> int:
 
 
 def rounds_to(value: Fraction | float, printed: str) -> bool:
-    """Whether a value, rounded to the decimals of the printed number, is that number. Halves may go
-    either way, since publishers round both ways."""
+    """Whether a value, rounded to the decimals of the printed number, is that
+    number. Halves may go either way, since publishers round both ways.
+    """
     half = Fraction(1, 2 * 10 ** _decimals(printed))
     return abs(Fraction(value) - Fraction(printed)) <= half
 
@@ -110,10 +114,10 @@ class Folder:
     ) -> list[Row]:
         """The rows of all files of that name, with these fields alone.
 
-        Fields of ``columns`` are texts in every row; numbers and booleans are spelt as CSV files
-        spell them. An optional field is None where there is no text; fields in ``raw`` stay as the
-        file has them. Raises :class:`RowError` where a file cannot be read, or lacks a column or a
-        text in one.
+        Fields of ``columns`` are texts in every row; numbers and booleans are spelt
+        as CSV files spell them. An optional field is None where there is no text;
+        fields in ``raw`` stay as the file has them. Raises :class:`RowError` where
+        a file cannot be read, or lacks a column or a text in one.
         """
         rows: list[Row] = []
         for path in self.files(pattern):
@@ -145,7 +149,9 @@ class Folder:
         return rows
 
     def objects(self, pattern: str) -> list[tuple[Path, Row]]:
-        """The JSON objects in files of that name, with their paths. Raises :class:`RowError`."""
+        """The JSON objects in files of that name, with their paths. Raises
+        :class:`RowError`.
+        """
         objects = []
         for path in self.files(pattern):
             try:
