@@ -70,7 +70,7 @@ class PublishedEntry(Protocol):
         """Where its texts stand."""
 
 
-class Published(Protocol):
+class PublishedJudges(Protocol):
     """The kind ``published``: it knows judges by names of their own."""
 
     CATALOGUE: Path
@@ -82,9 +82,9 @@ class Published(Protocol):
         """A published judge. Raises :class:`ParamsError` for an unknown name."""
 
 
-def published_judges() -> Published:
+def published_judges() -> PublishedJudges:
     """The published judges, loaded by the name of their kind."""
-    return cast(Published, find(JUDGES, "published", "judges"))
+    return cast(PublishedJudges, find(JUDGES, "published", "judges"))
 
 
 def read_judge(name: str, definition: Mapping[str, Any]) -> tuple[type[Judge], Settings]:
@@ -240,14 +240,13 @@ def _case(
     prompt_id = prompt["prompt_id"]
     sample = prompt.get("sample", 1)
     source = sources[prompt["source_id"]]
-    other: str | None
     if prompt["perturbation"] is not None:
         other = clean_id(prompt)
         clean = responses.get(other)
     else:
-        other = source.get("pair_id")
-        if other is not None:
-            other = sample_id(other, sample) if is_last(prompt) else None
+        other = source.get("pair_id") or ""
+        if other:
+            other = sample_id(other, sample) if is_last(prompt) else ""
         # A further sample of a clean prompt is compared with the first: the noise
         # of sampling.
         first = clean_id(prompt, first=True)

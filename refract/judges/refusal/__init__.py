@@ -124,8 +124,12 @@ class Refusal(Judge):
         for index, span in zip(unexplained, spans, strict=True):
             if span is not None:
                 start, end = span
-                hit = {"rule": "encoder", "text": answers[index][start:end]}
-                hit |= {"start": starts[index] + start, "end": starts[index] + end}
+                hit = {
+                    "rule": "encoder",
+                    "start": starts[index] + start,
+                    "end": starts[index] + end,
+                    "text": answers[index][start:end],
+                }
                 verdicts[index]["evidence"] = [hit]
         return verdicts
 
@@ -142,7 +146,8 @@ def _decisive(answers: Sequence[str], prompts: Sequence[str]) -> list[tuple[int,
     without sentences.
     """
     sentences = []
-    remainders, asked = [], []
+    remainders: list[str] = []
+    asked: list[str] = []
     groups = []
     for answer, prompt in zip(answers, prompts, strict=True):
         spans = [match.span() for match in islice(_SENTENCE.finditer(answer), MOST_SENTENCES)]

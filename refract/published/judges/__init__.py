@@ -246,7 +246,7 @@ class PublishedJudge(Judge):
         if settings.clip == 0:
             self._clip = None
         elif settings.clip is not None:
-            published = self._clip or Clip(tokens=1)
+            published = self._clip or Clip.model_validate({"tokens": 1})
             self._clip = published.model_copy(update={"tokens": settings.clip})
         if self._clip and not isinstance(self._model, HF):
             raise ParamsError(
