@@ -26,8 +26,7 @@ from refract.core.params import (
 from refract.core.published_text import names_in
 from refract.core.registry import PLACE, Registry, find
 from refract.core.settings import Settings, schema_of
-from refract.judges import JUDGES
-from refract.judges.published import entry, names
+from refract.judges import JUDGES, published_judges
 from refract.models import ADAPTERS
 from refract.suites.importing import PUBLISHED, find_importer
 from refract.suites.perturbations import PERTURBATIONS
@@ -156,8 +155,8 @@ def judges_page(text: str) -> str:
     """docs/published-judges.md with the table of published judges as the catalogue has them."""
     lines = ["| judge | gives | needs | text | licence | agreement with people | tried |"]
     lines.append("|" + 7 * "---|")
-    for name in names():
-        found = entry(name)
+    for name in published_judges().names():
+        found = published_judges().find(name)
         places = sorted({str(s.package or f"{s.repository} `{s.path}`") for s in found.sources})
         text_at = ", ".join(places) or "of the model"
         cells = (found.asks, found.needs, text_at, found.licence, found.agreement, found.tried)
@@ -197,7 +196,7 @@ def protocols_page(text: str) -> str:
             "? tokens" if held.max_tokens is None else f"{held.max_tokens} tokens",
             "T ?" if held.temperature is None else f"T {held.temperature}",
         ]
-        needs = dict.fromkeys(entry(judge).needs for judge in judges if judge)
+        needs = dict.fromkeys(published_judges().find(judge).needs for judge in judges if judge)
         cells = (
             found.of,
             ", ".join(f"`{measure}`" for measure in measures),

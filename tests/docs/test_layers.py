@@ -27,6 +27,7 @@ LAYERS = (
     "api",
     "checks",
     "cli",
+    "published",
     "engines",
 )
 # Parts that are found by the names of registries, as other people's packages are.

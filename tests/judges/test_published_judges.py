@@ -20,8 +20,7 @@ from refract.core.published_text import (
     fetch,
     read_text,
 )
-from refract.judges import open_judge
-from refract.judges.published import entry, names
+from refract.judges import open_judge, published_judges
 from refract.judges.verdict_reading import READERS, UnreadableVerdict
 from refract.models.checkpoint import is_package
 from refract.project import find_project
@@ -332,9 +331,9 @@ def test_empty_answers_are_judged_where_the_publisher_judges_them(tmp_path):
 def test_every_published_judge_opens_by_its_name_alone_and_stands_in_params():
     params = find_project().params["judges"]
 
-    assert len(names()) >= 16
-    for name in names():
+    assert len(published_judges().names()) >= 16
+    for name in published_judges().names():
         assert params[name] == {"kind": "published"}
         judge = open_judge(name, params[name])
-        assert entry(name).asks == judge.FAMILY
+        assert published_judges().find(name).asks == judge.FAMILY
         assert judge.version.startswith("1, published ")
