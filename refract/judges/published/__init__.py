@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from refract.core.environment import need_local
 from refract.core.errors import ParamsError, RefractError
 from refract.core.jsonl import sha256_json
 from refract.core.published_text import Source, fetch, find_entry, names_in, read_text
@@ -290,6 +291,8 @@ class PublishedJudge(Judge):
         :class:`RefractError` where the text, a key or the weights are missing."""
         model, needs, hf = self._model, self.entry.needs, self.definition["adapter"] == "hf"
         try:
+            if not isinstance(model, Served):
+                need_local("torch", "transformers")
             self.texts()
             if isinstance(model, Served):
                 model.check_key()

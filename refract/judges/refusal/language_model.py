@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from refract.core.environment import need_local
 from refract.core.jsonl import canonical_json
 from refract.core.settings import Settings
 from refract.judges.cases import batches
@@ -49,6 +50,7 @@ ROWS, TOKENS = 16, 2048  # of a batch
 
 @functools.cache
 def _reader() -> Any:
+    need_local("torch", "gguf")
     from gguf import GGUFReader
 
     path = fetched_file(SHA256, FILE)
@@ -243,7 +245,9 @@ class LanguageModel(Model):
         return {"base": SHA256, "adapter": description("adapter")["sha256"]}
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """Batch by batch. Raises :class:`AdapterError` where the weights were not fetched."""
+        """Batch by batch. Raises :class:`AdapterError` where the weights were not fetched, and
+        :class:`MissingPackage`."""
+        need_local("torch", "gguf")
         import torch
 
         asked = suffix()
